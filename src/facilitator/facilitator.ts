@@ -1,0 +1,56 @@
+/**
+ * A facilitator verifies and settles payments (protocol section 1). Whether it lives in this process
+ * (`embedded.ts`) or elsewhere (`remote.ts`), its users see this interface only.
+ */
+import type {
+  FacilitatorRequest,
+  SettleResponse,
+  SupportedResponse,
+  VerifyResponse,
+} from "../x402/x402.ts";
+
+export interface SettleOptions {
+  readonly signal: AbortSignal;
+  /**
+   * Repeating a settlement with the same key asks for the same answer; without one, or with another,
+   * a payment settled before is refused (`invalid_transaction_state`).
+   */
+  readonly idempotencyKey?: string;
+}
+
+export interface Facilitator {
+  /**
+   * What can be refused at once, without asking anyone and without a durable claim; undefined when the
+   * payment has to be verified.
+   */
+  precheck(request: FacilitatorRequest): VerifyResponse | undefined;
+  /** A refused payment is an answer. Throws {@link FacilitatorFault} when it could not be judged. */
+  verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse>;
+  /** Throws {@link FacilitatorFault}; `unknown` means that the money may have moved. */
+  settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse>;
+  supported(signal: AbortSignal): Promise<SupportedResponse>;
+  /** Where the claim must be handed over before {@link settle}: true for facilitators out of process. */
+  readonly remote: boolean;
+}
+
+/**
+ * The payment could not be judged or settled for a reason that is not the payment's.
+ * - `unavailable`: certain that no money moved; the same payment may be sent again later.
+ * - `unknown`: the settlement may have happened; only the same payment may be sent again.
+ */
+export class FacilitatorFault extends Error {
+  override readonly name = "FacilitatorFault";
+  readonly kind: "unavailable" | "unknown";
+  readonly code: "unexpected_verify_error" | "unexpected_settle_error";
+
+  constructor(
+    kind: FacilitatorFault["kind"],
+    code: FacilitatorFault["code"],
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.kind = kind;
+    this.code = code;
+  }
+}

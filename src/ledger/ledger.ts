@@ -1,0 +1,156 @@
+/**
+ * The ledger: which payments were claimed, signed, settled and delivered. One row a payment, keyed by
+ * {@link PaymentKey}; every transition is durable when its promise resolves.
+ *
+ *     (none) -> CLAIMED -> SIGNED -> SETTLED -> DELIVERING(n) -> DELIVERED
+ *                  |          |         ^            |
+ *                  +- dropped +- FAILED +-- broken --+     (n is kept)
+ *
+ * Two views of the same rows: {@link Redemptions} is what a resource server needs (was this payment
+ * already sold?), {@link Settlements} what a facilitator needs (what did we sign, is it on chain?).
+ */
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { ErrorCode } from "../x402/error-code.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+
+export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DELIVERED" | "FAILED";
+
+/** What a payment bought, fixed by its first use. */
+export interface ClaimTerms {
+  /** Method and canonical path: another binding is refused ("foreign"). */
+  readonly binding: string;
+  /** Opaque and unguessable: whoever shows it speaks for this claim towards the facilitator. */
+  readonly idempotencyKey: string;
+  readonly request: FacilitatorRequest;
+}
+
+/** A payment that is on chain. */
+export interface SettledPayment {
+  readonly transaction: string;
+  readonly network: string;
+  readonly payer: string;
+}
+
+/** What became of a definite failure. */
+export interface FailedPayment {
+  readonly code: ErrorCode;
+  readonly detail: string;
+}
+
+/** What an attempt to claim a payment met. */
+export type ClaimOutcome =
+  /** No row was there: the caller owns the payment and must settle or release it. */
+  | { readonly kind: "granted" }
+  /** Paid and not yet delivered, attempts left: deliver it, charge nothing. */
+  | { readonly kind: "settled"; readonly settlement: SettledPayment; readonly attempts: number }
+  /** Somebody is settling or delivering it now. */
+  | { readonly kind: "busy" }
+  /** Signed or handed over by an earlier life of this process, outcome not known yet. */
+  | { readonly kind: "unresolved" }
+  /** Delivered, or paid with no attempts left. */
+  | { readonly kind: "spent" }
+  /** Bound to another method or path by its first use, or settled without a resource. */
+  | { readonly kind: "foreign" }
+  /** Failed for certain: the payer keeps the money and must sign anew. */
+  | { readonly kind: "failed"; readonly failure: FailedPayment };
+
+/** The resource server's view. */
+export interface Redemptions {
+  /** Atomic: of any number of concurrent claims of one key, one is granted. */
+  claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome>;
+  /** From here a remote facilitator may move the money: CLAIMED -> SIGNED without bytes of ours. */
+  handedOver(key: PaymentKey): Promise<void>;
+  /** The payment is on chain: CLAIMED or SIGNED -> SETTLED. Idempotent for the same transaction. */
+  settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
+  /** The payment failed for certain: CLAIMED or SIGNED -> FAILED. */
+  failed(key: PaymentKey, failure: FailedPayment): Promise<void>;
+  /** Nothing was signed or sent: the claim is dropped, the payer may use the authorization again. */
+  released(key: PaymentKey): Promise<void>;
+  /**
+   * SETTLED -> DELIVERING(n + 1), durable before the upstream sees anything. False when the row was not
+   * SETTLED (another delivery won) or no attempt is left.
+   */
+  delivering(key: PaymentKey): Promise<boolean>;
+  /** DELIVERING -> DELIVERED: sold. */
+  delivered(key: PaymentKey): Promise<void>;
+  /** DELIVERING -> SETTLED: the upstream failed or the client left; n is kept. */
+  undelivered(key: PaymentKey): Promise<void>;
+}
+
+/** A settlement that was signed and whose outcome is not known. */
+export interface UnfinishedSettlement {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
+  readonly signed: StoredTransaction;
+}
+
+/** Signed bytes as stored before broadcast. */
+export interface StoredTransaction {
+  readonly transaction: string;
+  readonly raw: string;
+  readonly account: string;
+  readonly accountNonce: number;
+}
+
+/** What a facilitator met when it began a settlement. */
+export type BeginOutcome =
+  /** Ours to settle: a fresh row, or the claim that carries the same idempotency key. */
+  | { readonly kind: "granted" }
+  /** Signed before: the same bytes are to be sent and watched, nothing is signed anew. */
+  | { readonly kind: "resume"; readonly signed: StoredTransaction }
+  /** Settled under the same idempotency key: the same answer again. */
+  | { readonly kind: "settled"; readonly settlement: SettledPayment }
+  /** Failed for certain under the same idempotency key. */
+  | { readonly kind: "failed"; readonly failure: FailedPayment }
+  /** Another caller owns or owned this payment: one payment never buys two grants. */
+  | { readonly kind: "taken" };
+
+/** The facilitator's view. */
+export interface Settlements {
+  /**
+   * Takes or finds the claim for a settlement. Without an `idempotencyKey` only a row that does not
+   * exist is granted. FAILED rows of another caller are granted anew: nothing was charged.
+   */
+  begin(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    idempotencyKey: string | undefined,
+  ): Promise<BeginOutcome>;
+  /**
+   * CLAIMED -> SIGNED in one database transaction: allocates the account's next nonce, calls `sign`
+   * with it and stores the bytes. `seed` is the chain's next nonce, used when we have none stored or
+   * when the chain is ahead of us. Throws, allocating nothing, when `sign` throws.
+   */
+  signed(
+    key: PaymentKey,
+    account: { readonly network: string; readonly address: string; readonly seed: number },
+    sign: (accountNonce: number) => StoredTransaction,
+  ): Promise<StoredTransaction>;
+  /** SIGNED -> SETTLED. */
+  settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
+  /** CLAIMED or SIGNED -> FAILED. */
+  failed(key: PaymentKey, failure: FailedPayment): Promise<void>;
+  /** CLAIMED -> (none), for claims that `begin` itself made; a resource server's claim is left to it. */
+  released(key: PaymentKey): Promise<void>;
+  /** Every SIGNED row that holds bytes of ours, oldest first. */
+  unfinished(): Promise<readonly UnfinishedSettlement[]>;
+  /** The next nonce we would allocate, or undefined when the account was never used. */
+  nextAccountNonce(network: string, address: string): Promise<number | undefined>;
+}
+
+export interface Ledger extends Redemptions, Settlements {
+  /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
+  termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
+  /** Resolves when a trivial write succeeds; throws otherwise (readiness). */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Deliveries per payment, upstream executions at most (limits of the delivery guarantee). */
+export const MAX_DELIVERY_ATTEMPTS = 3;
+
+/** A transition that the row's state does not allow: a bug, or another process working on our file. */
+export class LedgerConflict extends Error {
+  override readonly name = "LedgerConflict";
+  readonly code = "LEDGER_CONFLICT";
+}

@@ -1,0 +1,32 @@
+/**
+ * What makes a payment one payment. Two spellings of the same authorization (letter case, base64
+ * form, key order, another signature encoding) have the same key; so claims are taken on it.
+ */
+import { ok, refuse, type Refusal, type Result } from "./result.ts";
+import type { EvmPayload, FacilitatorRequest, PaymentPayload } from "./x402.ts";
+
+declare const key: unique symbol;
+
+/** `network/asset/from/nonce`, lower case: what the token contract itself keeps the nonce under. */
+export type PaymentKey = string & { readonly [key]: true };
+
+export function isEvmPayload(payload: PaymentPayload["payload"]): payload is EvmPayload {
+  return "authorization" in payload && "signature" in payload;
+}
+
+/** The key of a payment that has been parsed. Refuses payload kinds without a key rule. */
+export function paymentKey(request: FacilitatorRequest): Result<PaymentKey, Refusal> {
+  const { paymentPayload, paymentRequirements } = request;
+  const { payload, network } = paymentPayload;
+  if (!isEvmPayload(payload)) {
+    return refuse("invalid_network", `payments on ${network} are not served here`);
+  }
+  const { from, nonce } = payload.authorization;
+  const parts = [network, paymentRequirements.asset, from, nonce];
+  return ok(parts.join("/").toLowerCase() as PaymentKey);
+}
+
+/** The payer that a payload names, or `""` where it names none (protocol section 2.4). */
+export function payerOf(payment: PaymentPayload): string {
+  return isEvmPayload(payment.payload) ? payment.payload.authorization.from : "";
+}

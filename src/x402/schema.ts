@@ -1,0 +1,171 @@
+/**
+ * Wire text becomes a value once, here. Each schema is checked against the hand-written interface of
+ * `x402.ts`; unknown keys are dropped, and messages name the field and never echo its content.
+ */
+import { z } from "zod";
+import { parseUint256 } from "./amount.ts";
+import type { ErrorCode } from "./error-code.ts";
+import { findNetwork } from "./network.ts";
+import { ok, refuse, type Refusal, type Result } from "./result.ts";
+import {
+  EXACT_SCHEME,
+  X402_VERSION,
+  type EvmPayload,
+  type FacilitatorRequest,
+  type PaymentPayload,
+  type PaymentRequirements,
+  type SolanaPayload,
+} from "./x402.ts";
+
+/** Longest free text in a requirement (`resource`, `description`, …), characters. */
+const MAX_TEXT = 8192;
+/** Longest signature, hex characters: smart wallets (ERC-1271) pack several signatures into one. */
+const MAX_SIGNATURE = 16_384;
+
+const uint256 = z
+  .string("must be a string of decimal digits")
+  .refine((text) => parseUint256(text) !== undefined, "must be decimal digits below 2^256");
+const evmAddress = z
+  .string("must be a string")
+  .regex(/^0x[0-9a-fA-F]{40}$/, "must be 0x and 40 hex digits");
+const name = z.string("must be a string").max(128, "is too long");
+const text = z.string("must be a string").max(MAX_TEXT, "is too long");
+const record = z.record(z.string(), z.unknown(), "must be an object");
+
+/** Section 2.2, EVM. */
+const evmPayload = z.object(
+  {
+    signature: z
+      .string("must be a string")
+      .max(MAX_SIGNATURE, "is too long")
+      .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and whole bytes in hex"),
+    authorization: z.object(
+      {
+        from: evmAddress,
+        to: evmAddress,
+        value: uint256,
+        validAfter: uint256,
+        validBefore: uint256,
+        nonce: z
+          .string("must be a string")
+          .regex(/^0x[0-9a-fA-F]{64}$/, "must be 0x and 64 hex digits (32 bytes)"),
+      },
+      "must be an object",
+    ),
+  },
+  "must be an object",
+) satisfies z.ZodType<EvmPayload>;
+
+/** Section 2.2, Solana. The transaction itself is judged by the mechanism. */
+const solanaPayload = z.object(
+  {
+    transaction: z
+      .string("must be a string")
+      .max(8192, "is too long")
+      .regex(/^[A-Za-z0-9+/]+={0,2}$/, "must be base64"),
+  },
+  "must be an object",
+) satisfies z.ZodType<SolanaPayload>;
+
+const envelope = z.object(
+  { x402Version: z.number("must be a number"), scheme: name, network: name, payload: record },
+  "must be an object",
+);
+
+/** Section 2.1. `null` for an optional field is read as its absence. */
+const paymentRequirements = z
+  .object(
+    {
+      scheme: name,
+      network: name,
+      maxAmountRequired: uint256,
+      asset: name,
+      payTo: name,
+      resource: text,
+      description: text,
+      mimeType: z.string("must be a string").max(256, "is too long").nullish(),
+      outputSchema: record.nullish(),
+      maxTimeoutSeconds: z
+        .int("must be whole seconds")
+        .positive("must be positive")
+        .max(2 ** 31, "is too large"),
+      extra: record.nullish(),
+    },
+    "must be an object",
+  )
+  .transform(({ mimeType, outputSchema, extra, ...required }): PaymentRequirements => ({
+    ...required,
+    ...(mimeType == null ? {} : { mimeType }),
+    ...(outputSchema == null ? {} : { outputSchema }),
+    ...(extra == null ? {} : { extra }),
+  }));
+
+/**
+ * Reads a payment payload (section 2.2). The shape of `payload` is known only where scheme and network
+ * are: elsewhere it stays opaque, and the caller answers `invalid_scheme` or `invalid_network`.
+ */
+export function parsePaymentPayload(json: unknown): Result<PaymentPayload, Refusal> {
+  const outer = envelope.safeParse(json);
+  if (!outer.success) return refuse("invalid_payload", sentence("payment payload", outer.error));
+  const payment = outer.data;
+  if (payment.x402Version !== X402_VERSION) {
+    return refuse("invalid_x402_version", `x402Version must be ${X402_VERSION}`);
+  }
+  return parseInner(payment);
+}
+
+function parseInner(payment: z.infer<typeof envelope>): Result<PaymentPayload, Refusal> {
+  const network = findNetwork(payment.network);
+  if (payment.scheme !== EXACT_SCHEME || network === undefined) return ok(payment);
+  const schema = network.kind === "evm" ? evmPayload : solanaPayload;
+  const inner = schema.safeParse(payment.payload);
+  if (!inner.success) return refuse("invalid_payload", sentence("payload", inner.error));
+  return ok({ ...payment, payload: inner.data });
+}
+
+/** A facilitator request that could not be read: 400, or 200 where it only asks for another version. */
+export interface RequestProblem extends Refusal {
+  readonly status: 200 | 400;
+}
+
+/**
+ * Reads the body of `/verify` and `/settle` (sections 4.1, 4.2). A version other than 1 is a judged
+ * payment (status 200, `invalid_x402_version`); anything that has not the shape is malformed (400).
+ */
+export function parseFacilitatorRequest(json: unknown): Result<FacilitatorRequest, RequestProblem> {
+  const outer = record.safeParse(json);
+  if (!outer.success) return malformed("invalid_payload", "the body must be a JSON object");
+  const { paymentPayload, paymentRequirements: requirements, x402Version } = outer.data;
+
+  const payload = envelope.safeParse(paymentPayload);
+  if (!payload.success) {
+    return malformed("invalid_payload", sentence("paymentPayload", payload.error));
+  }
+  const declared = x402Version ?? X402_VERSION;
+  if (typeof declared !== "number") {
+    return malformed("invalid_payload", "x402Version must be a number");
+  }
+  if (payload.data.x402Version !== X402_VERSION || declared !== X402_VERSION) {
+    const detail = `x402Version must be ${X402_VERSION}`;
+    return { ok: false, error: { status: 200, code: "invalid_x402_version", detail } };
+  }
+  const inner = parseInner(payload.data);
+  if (!inner.ok) return malformed(inner.error.code, `paymentPayload.${inner.error.detail}`);
+  const wanted = paymentRequirements.safeParse(requirements);
+  if (!wanted.success) {
+    const detail = sentence("paymentRequirements", wanted.error);
+    return malformed("invalid_payment_requirements", detail);
+  }
+  return ok({ paymentPayload: inner.value, paymentRequirements: wanted.data });
+}
+
+function malformed(code: ErrorCode, detail: string): Result<never, RequestProblem> {
+  return { ok: false, error: { status: 400, code, detail } };
+}
+
+/** `authorization.nonce must be 0x and 64 hex digits`: the first fault, with its path. */
+function sentence(root: string, error: z.ZodError): string {
+  const issue = error.issues[0];
+  if (issue === undefined) return `${root} is malformed`;
+  return `${[root, ...issue.path.map(String)].join(".")} ${issue.message}`;
+}

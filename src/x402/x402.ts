@@ -1,0 +1,132 @@
+/**
+ * The wire types of the payment protocol, version 1 (protocol section 2). Field names are the wire's
+ * own. Amounts are strings in atomic token units, times are Unix seconds.
+ */
+import type { ErrorCode } from "./error-code.ts";
+
+/** The one protocol version there is (section 9). */
+export const X402_VERSION = 1;
+
+/** The one payment scheme defined: a payment of a specific amount (section 1). */
+export const EXACT_SCHEME = "exact";
+
+/** One acceptable way to pay: an element of `accepts` (section 2.1). */
+export interface PaymentRequirements {
+  readonly scheme: string;
+  readonly network: string;
+  /** Atomic token units, decimal digits. */
+  readonly maxAmountRequired: string;
+  /** Token contract (EVM, EIP-55 on the way out) or mint (Solana). */
+  readonly asset: string;
+  readonly payTo: string;
+  /** Absolute URL of the protected resource. */
+  readonly resource: string;
+  readonly description: string;
+  readonly mimeType?: string;
+  readonly outputSchema?: Readonly<Record<string, unknown>>;
+  /** Whole seconds within which the payment must be complete. */
+  readonly maxTimeoutSeconds: number;
+  /** EVM: `name` and `version` of the token's EIP-712 domain. Solana: `feePayer`. */
+  readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+/** Body of a 402 response (section 2.1); our 400 and 500 answers have the same shape. */
+export interface PaymentRequiredResponse {
+  readonly x402Version: number;
+  readonly error: string;
+  readonly accepts: readonly PaymentRequirements[];
+}
+
+/** EIP-3009 parameters as the wire carries them: numbers are decimal strings (section 2.2). */
+export interface EvmAuthorization {
+  readonly from: string;
+  readonly to: string;
+  readonly value: string;
+  readonly validAfter: string;
+  readonly validBefore: string;
+  readonly nonce: string;
+}
+
+export interface EvmPayload {
+  readonly signature: string;
+  readonly authorization: EvmAuthorization;
+}
+
+export interface SolanaPayload {
+  /** Base64 of a partially signed transaction. */
+  readonly transaction: string;
+}
+
+/** The decoded `X-PAYMENT` header (section 2.2). */
+export interface PaymentPayload {
+  readonly x402Version: number;
+  readonly scheme: string;
+  readonly network: string;
+  /** {@link EvmPayload} or {@link SolanaPayload}; opaque where scheme or network are not ours. */
+  readonly payload: EvmPayload | SolanaPayload | Readonly<Record<string, unknown>>;
+}
+
+/** Body of `POST /verify` and `POST /settle` (sections 4.1, 4.2). */
+export interface FacilitatorRequest {
+  readonly paymentPayload: PaymentPayload;
+  readonly paymentRequirements: PaymentRequirements;
+}
+
+/** Answer of `POST /verify` (section 2.4). `payer` is `""` when it cannot be known. */
+export type VerifyResponse =
+  | { readonly isValid: true; readonly payer: string }
+  | {
+      readonly isValid: false;
+      readonly invalidReason: ErrorCode;
+      readonly payer: string;
+      /** Our extension: one sentence. */
+      readonly detail?: string;
+    };
+
+/** Answer of `POST /settle` and content of `X-PAYMENT-RESPONSE` (section 2.3). */
+export type SettleResponse =
+  | {
+      readonly success: true;
+      readonly transaction: string;
+      readonly network: string;
+      readonly payer: string;
+    }
+  | {
+      readonly success: false;
+      readonly errorReason: ErrorCode;
+      readonly transaction: "";
+      readonly network: string;
+      readonly payer: string;
+      /** Our extension: one sentence. */
+      readonly detail?: string;
+    };
+
+/** One element of `kinds` (section 2.5). */
+export interface SupportedKind {
+  readonly x402Version: number;
+  readonly scheme: string;
+  readonly network: string;
+  readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+export interface SupportedResponse {
+  readonly kinds: readonly SupportedKind[];
+}
+
+/** One element of the discovery listing (section 2.6). */
+export interface DiscoveredResource {
+  readonly resource: string;
+  readonly type: "http";
+  readonly x402Version: number;
+  readonly accepts: readonly PaymentRequirements[];
+  /** Unix seconds of the last change of the route's public terms. */
+  readonly lastUpdated: number;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** Answer of `GET /discovery/resources` (section 4.4). */
+export interface DiscoveryResponse {
+  readonly x402Version: number;
+  readonly items: readonly DiscoveredResource[];
+  readonly pagination: { readonly limit: number; readonly offset: number; readonly total: number };
+}
