@@ -3,9 +3,15 @@
  * prom-client reads them when somebody scrapes. prom-client's own `observe` costs 270 to 420 ns even
  * with prepared labels, several times a request.
  */
-import { Histogram, type MetricValue, type Registry } from "prom-client";
+import { Histogram, type Registry } from "prom-client";
 
 type Labels = Readonly<Record<string, string>>;
+
+interface Sample {
+  readonly metricName: string;
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly value: number;
+}
 
 /** One label set's counts. */
 export class Distribution {
@@ -29,6 +35,7 @@ export class Distribution {
 
 export class FlatHistogram extends Histogram {
   readonly #name: string;
+  readonly #help: string;
   readonly #bounds: readonly number[];
   readonly #rows: { readonly labels: Labels; readonly distribution: Distribution }[] = [];
 
@@ -36,6 +43,7 @@ export class FlatHistogram extends Histogram {
   constructor(name: string, help: string, bounds: readonly number[], registry: Registry) {
     super({ name, help, buckets: [...bounds], registers: [registry] });
     this.#name = name;
+    this.#help = help;
     this.#bounds = bounds;
   }
 
@@ -48,9 +56,9 @@ export class FlatHistogram extends Histogram {
     return distribution;
   }
 
-  /** What prom-client's registry asks of a metric at a scrape. */
-  override async get(): ReturnType<Histogram["get"]> {
-    const values: (MetricValue<string> & { metricName: string })[] = [];
+  /** What prom-client's registry asks of a metric at a scrape; its own `get` calls this too. */
+  async getForPromString(): Promise<{ values: Sample[] } & Record<string, unknown>> {
+    const values: Sample[] = [];
     for (const { labels, distribution } of this.#rows) {
       let total = 0;
       for (const [index, count] of distribution.counts.entries()) {
@@ -65,12 +73,7 @@ export class FlatHistogram extends Histogram {
       values.push({ metricName: `${this.#name}_sum`, labels, value: distribution.sum });
       values.push({ metricName: `${this.#name}_count`, labels, value: total });
     }
-    return { ...(await super.get()), values };
-  }
-
-  /** What the registry asks for when it writes the text form: the same. */
-  getForPromString(): ReturnType<Histogram["get"]> {
-    return this.get();
+    return { name: this.#name, help: this.#help, type: "histogram", values, aggregator: "sum" };
   }
 }
 
