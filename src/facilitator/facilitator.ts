@@ -29,18 +29,19 @@ export interface Facilitator {
   /** Throws {@link FacilitatorFault}; `unknown` means that the money may have moved. */
   settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse>;
   supported(signal: AbortSignal): Promise<SupportedResponse>;
-  /** Where the claim must be handed over before {@link settle}: true for facilitators out of process. */
-  readonly remote: boolean;
+  /** True where a settlement leaves this process, so that the claim must be handed over before it. */
+  isRemote(network: string): boolean;
 }
 
 /**
  * The payment could not be judged or settled for a reason that is not the payment's.
+ * - `unreachable`: nothing was sent; another facilitator may be asked.
  * - `unavailable`: certain that no money moved; the same payment may be sent again later.
  * - `unknown`: the settlement may have happened; only the same payment may be sent again.
  */
 export class FacilitatorFault extends Error {
   override readonly name = "FacilitatorFault";
-  readonly kind: "unavailable" | "unknown";
+  readonly kind: "unreachable" | "unavailable" | "unknown";
   readonly code: "unexpected_verify_error" | "unexpected_settle_error";
 
   constructor(

@@ -8,6 +8,7 @@ import { Histogram, type Registry } from "prom-client";
 type Labels = Readonly<Record<string, string>>;
 
 interface Sample {
+  readonly sharedLabels: Readonly<Record<string, never>>;
   readonly metricName: string;
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
@@ -58,6 +59,7 @@ export class FlatHistogram extends Histogram {
 
   /** What prom-client's registry asks of a metric at a scrape; its own `get` calls this too. */
   async getForPromString(): Promise<{ values: Sample[] } & Record<string, unknown>> {
+    const sharedLabels = {};
     const values: Sample[] = [];
     for (const { labels, distribution } of this.#rows) {
       let total = 0;
@@ -65,13 +67,19 @@ export class FlatHistogram extends Histogram {
         total += count;
         const le = this.#bounds[index] ?? "+Inf";
         values.push({
+          sharedLabels,
           metricName: `${this.#name}_bucket`,
           labels: { ...labels, le },
           value: total,
         });
       }
-      values.push({ metricName: `${this.#name}_sum`, labels, value: distribution.sum });
-      values.push({ metricName: `${this.#name}_count`, labels, value: total });
+      values.push({
+        sharedLabels,
+        metricName: `${this.#name}_sum`,
+        labels,
+        value: distribution.sum,
+      });
+      values.push({ sharedLabels, metricName: `${this.#name}_count`, labels, value: total });
     }
     return { name: this.#name, help: this.#help, type: "histogram", values, aggregator: "sum" };
   }

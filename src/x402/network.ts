@@ -138,3 +138,24 @@ export function isNetworkName(name: string): name is NetworkName {
 export function explorerLink(network: Network, transaction: string): string {
   return network.explorer.tx.replace("{hash}", transaction);
 }
+
+/** The order of `GET /supported`: that of protocol section 4.3, then the networks it does not name. */
+const SUPPORTED_ORDER: readonly NetworkName[] = [
+  "base-sepolia",
+  "base",
+  "avalanche-fuji",
+  "avalanche",
+  "iotex",
+  "solana-devnet",
+  "solana",
+];
+
+/** Sorts by the order in which `GET /supported` lists networks (section 4.3). */
+export function compareSupported(left: NetworkName, right: NetworkName): number {
+  return rank(left) - rank(right);
+}
+
+function rank(name: NetworkName): number {
+  const listed = SUPPORTED_ORDER.indexOf(name);
+  return listed >= 0 ? listed : SUPPORTED_ORDER.length + NETWORK_NAMES.indexOf(name);
+}

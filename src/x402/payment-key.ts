@@ -2,6 +2,7 @@
  * What makes a payment one payment. Two spellings of the same authorization (letter case, base64
  * form, key order, another signature encoding) have the same key; so claims are taken on it.
  */
+import { isEvmAddress } from "./address.ts";
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
 import type { EvmPayload, FacilitatorRequest, PaymentPayload } from "./x402.ts";
 
@@ -26,7 +27,13 @@ export function paymentKey(request: FacilitatorRequest): Result<PaymentKey, Refu
   return ok(parts.join("/").toLowerCase() as PaymentKey);
 }
 
-/** The payer that a payload names, or `""` where it names none (protocol section 2.4). */
-export function payerOf(payment: PaymentPayload): string {
-  return isEvmPayload(payment.payload) ? payment.payload.authorization.from : "";
+/**
+ * The payer that a payload names, or `""` where it names none (protocol section 2.4). The payload may
+ * be unread as yet: whatever is not an address is not repeated.
+ */
+export function payerOf({ payload }: PaymentPayload): string {
+  const authorization: unknown = "authorization" in payload ? payload.authorization : undefined;
+  if (typeof authorization !== "object" || authorization === null) return "";
+  const from = "from" in authorization ? authorization.from : "";
+  return typeof from === "string" && isEvmAddress(from) ? from : "";
 }

@@ -6,7 +6,8 @@ import { z } from "zod";
 import { parseUint256 } from "./amount.ts";
 import type { ErrorCode } from "./error-code.ts";
 import { findNetwork } from "./network.ts";
-import { ok, refuse, type Refusal, type Result } from "./result.ts";
+import { payerOf } from "./payment-key.ts";
+import { err, ok, refuse, type Refusal, type Result } from "./result.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -126,6 +127,10 @@ function parseInner(payment: z.infer<typeof envelope>): Result<PaymentPayload, R
 /** A facilitator request that could not be read: 400, or 200 where it only asks for another version. */
 export interface RequestProblem extends Refusal {
   readonly status: 200 | 400;
+  /** As far as the request names one, else "". */
+  readonly network: string;
+  /** Known only for a payment that could be judged (status 200), else "". */
+  readonly payer: string;
 }
 
 /**
@@ -133,34 +138,36 @@ export interface RequestProblem extends Refusal {
  * payment (status 200, `invalid_x402_version`); anything that has not the shape is malformed (400).
  */
 export function parseFacilitatorRequest(json: unknown): Result<FacilitatorRequest, RequestProblem> {
-  const outer = record.safeParse(json);
-  if (!outer.success) return malformed("invalid_payload", "the body must be a JSON object");
-  const { paymentPayload, paymentRequirements: requirements, x402Version } = outer.data;
+  const body = record.safeParse(json);
+  if (!body.success) return malformed("invalid_payload", "the body must be a JSON object");
 
-  const payload = envelope.safeParse(paymentPayload);
+  const payload = envelope.safeParse(body.data["paymentPayload"]);
   if (!payload.success) {
     return malformed("invalid_payload", sentence("paymentPayload", payload.error));
   }
-  const declared = x402Version ?? X402_VERSION;
+  const { network, x402Version } = payload.data;
+  const declared = body.data["x402Version"] ?? X402_VERSION;
   if (typeof declared !== "number") {
-    return malformed("invalid_payload", "x402Version must be a number");
+    return malformed("invalid_payload", "x402Version must be a number", network);
   }
-  if (payload.data.x402Version !== X402_VERSION || declared !== X402_VERSION) {
+  if (x402Version !== X402_VERSION || declared !== X402_VERSION) {
     const detail = `x402Version must be ${X402_VERSION}`;
-    return { ok: false, error: { status: 200, code: "invalid_x402_version", detail } };
+    const payer = payerOf(payload.data);
+    return err({ status: 200, code: "invalid_x402_version", detail, network, payer });
   }
   const inner = parseInner(payload.data);
-  if (!inner.ok) return malformed(inner.error.code, `paymentPayload.${inner.error.detail}`);
-  const wanted = paymentRequirements.safeParse(requirements);
+  if (!inner.ok)
+    return malformed(inner.error.code, `paymentPayload.${inner.error.detail}`, network);
+  const wanted = paymentRequirements.safeParse(body.data["paymentRequirements"]);
   if (!wanted.success) {
     const detail = sentence("paymentRequirements", wanted.error);
-    return malformed("invalid_payment_requirements", detail);
+    return malformed("invalid_payment_requirements", detail, network);
   }
   return ok({ paymentPayload: inner.value, paymentRequirements: wanted.data });
 }
 
-function malformed(code: ErrorCode, detail: string): Result<never, RequestProblem> {
-  return { ok: false, error: { status: 400, code, detail } };
+function malformed(code: ErrorCode, detail: string, network = ""): Result<never, RequestProblem> {
+  return err({ status: 400, code, detail, network, payer: "" });
 }
 
 /** `authorization.nonce must be 0x and 64 hex digits`: the first fault, with its path. */

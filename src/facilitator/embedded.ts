@@ -1,0 +1,384 @@
+/**
+ * The facilitator inside this process: judges with a mechanism, settles through the ledger. What must
+ * survive a crash is stored before the step that depends on it: the claim before any chain call, the
+ * signed bytes before the broadcast, the result before the answer.
+ */
+import { once } from "node:events";
+import type { Ledger, StoredTransaction } from "../ledger/ledger.ts";
+import type { Checked, Confirmation, Mechanism } from "../mechanism/mechanism.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { compareSupported, isNetworkName, type NetworkName } from "../x402/network.ts";
+import { isEvmPayload, payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
+import { ok, refuse, type Refusal, type Result } from "../x402/result.ts";
+import {
+  EXACT_SCHEME,
+  type FacilitatorRequest,
+  type SettleResponse,
+  type SupportedResponse,
+  type VerifyResponse,
+} from "../x402/x402.ts";
+import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+
+/** How long a verification may stand in for the one that a settlement makes, milliseconds. */
+const VERIFIED_FOR_MS = 5_000;
+/** How long one watch over a settlement lasts before recovery starts the next, milliseconds. */
+const WATCH_MS = 60_000;
+
+/** The ledger as this facilitator uses it. */
+type Settlements = Pick<
+  Ledger,
+  "begin" | "signed" | "settled" | "failed" | "abandoned" | "unfinished"
+>;
+
+export interface EmbeddedOptions {
+  readonly mechanisms: readonly Mechanism[];
+  readonly ledger: Settlements;
+  readonly telemetry: Telemetry;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+  /** Symbol and decimals of a token that the mechanisms accept, for logs and metrics. */
+  readonly describeAsset: (
+    network: string,
+    asset: string,
+  ) => { readonly symbol: string; readonly decimals: number };
+}
+
+/** A payment that passed every local check, or whose only open question is for the chain. */
+interface Judged {
+  readonly mechanism: Mechanism;
+  readonly checked: Checked<unknown>;
+}
+
+export class EmbeddedFacilitator implements Facilitator {
+  isRemote(): boolean {
+    return false;
+  }
+
+  readonly #mechanisms: ReadonlyMap<string, Mechanism>;
+  readonly #ledger: Settlements;
+  readonly #telemetry: Telemetry;
+  readonly #clock: () => number;
+  readonly #describeAsset: EmbeddedOptions["describeAsset"];
+  /** Requests (by identity) that `verify` found valid, so that `settle` need not ask the chain again. */
+  readonly #verified = new WeakMap<FacilitatorRequest, { judged: Judged; until: number }>();
+  /** Settlements being watched: one watch each, whoever waits for it and for how long. */
+  readonly #watches = new Map<PaymentKey, Promise<Confirmation>>();
+  readonly #closing = new AbortController();
+  /** The chain's account nonces, read once a process: from then on our store is ahead of any node. */
+  readonly #seeds = new Map<string, number>();
+
+  constructor(options: EmbeddedOptions) {
+    this.#mechanisms = new Map(options.mechanisms.map((each) => [each.network, each]));
+    this.#ledger = options.ledger;
+    this.#telemetry = options.telemetry;
+    this.#clock = options.clock;
+    this.#describeAsset = options.describeAsset;
+  }
+
+  precheck(request: FacilitatorRequest): VerifyResponse | undefined {
+    const judged = this.#judge(request);
+    if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
+    const refusal = locallyRefused(judged.value);
+    return refusal && invalid(refusal, judged.value.checked.payer);
+  }
+
+  async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+    const started = this.#clock();
+    const { network } = request.paymentRequirements;
+    const { metrics } = this.#telemetry;
+    const code = "unexpected_verify_error";
+    const answer = await this.#verify(request, signal).catch((cause: unknown) => {
+      metrics.verification(network, "error", code, this.#since(started));
+      throw fault("unavailable", code, network, cause);
+    });
+    const seconds = this.#since(started);
+    if (answer.isValid) metrics.verification(network, "valid", "", seconds);
+    else metrics.verification(network, "invalid", answer.invalidReason, seconds);
+    return answer;
+  }
+
+  async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+    const started = this.#clock();
+    const { network } = request.paymentRequirements;
+    try {
+      const answer = await this.#settle(request, options);
+      const { metrics } = this.#telemetry;
+      if (answer.success) metrics.settlement(network, "settled", "", this.#since(started));
+      else metrics.settlement(network, "failed", answer.errorReason, this.#since(started));
+      return answer;
+    } catch (cause) {
+      const thrown =
+        cause instanceof FacilitatorFault
+          ? cause
+          : fault("unavailable", "unexpected_settle_error", network, cause);
+      const result = thrown.kind === "unknown" ? "unknown" : "unavailable";
+      this.#telemetry.metrics.settlement(network, result, thrown.code, this.#since(started));
+      throw thrown;
+    }
+  }
+
+  async supported(): Promise<SupportedResponse> {
+    const mechanisms = [...this.#mechanisms.values()];
+    mechanisms.sort((left, right) => compareSupported(left.network, right.network));
+    return { kinds: mechanisms.map((mechanism) => mechanism.kind) };
+  }
+
+  /** The networks that are settled here. */
+  get networks(): readonly NetworkName[] {
+    return [...this.#mechanisms.values()].map((mechanism) => mechanism.network);
+  }
+
+  /**
+   * Takes up every settlement whose outcome is not known and that nobody watches: sends its stored bytes
+   * again (the same hash, harmless) and watches the chain for it. Resolves with the number still unknown.
+   */
+  async recover(): Promise<number> {
+    const unfinished = await this.#ledger.unfinished();
+    const outcomes = await Promise.all(
+      unfinished.map(({ key, request, signed }) => this.#watch(key, request, signed)),
+    );
+    return outcomes.filter(({ kind }) => kind === "unknown").length;
+  }
+
+  /** Stops watching; what is unresolved stays in the ledger for the next start. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.allSettled(this.#watches.values());
+  }
+
+  async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+    const judged = this.#judge(request);
+    if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
+    const refusal = await inspect(judged.value, signal);
+    const { payer } = judged.value.checked;
+    if (refusal !== undefined) return invalid(refusal, payer);
+    const until = this.#clock() + VERIFIED_FOR_MS;
+    this.#verified.set(request, { judged: judged.value, until });
+    return { isValid: true, payer };
+  }
+
+  async #settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+    const { network } = request.paymentRequirements;
+    const payer = payerOf(request.paymentPayload);
+    const judged = this.#recall(request) ?? this.#judge(request);
+    const refusal = judged.ok ? locallyRefused(judged.value) : judged.error;
+    // With an idempotency key the payment may be an old one, whose outcome is asked for again.
+    if (refusal && options.idempotencyKey === undefined) return failure(refusal, network, payer);
+    const key = paymentKey(request);
+    if (!key.ok) return failure(key.error, network, payer);
+
+    const begun = await this.#ledger.begin(key.value, request, options.idempotencyKey);
+    switch (begun.kind) {
+      case "taken":
+        return failure(USED, network, payer);
+      case "settled":
+        return { success: true, ...begun.settlement };
+      case "failed":
+        return failure(begun.failure, network, payer);
+      case "resume":
+        return this.#finish(key.value, request, begun.signed, options.signal);
+      default: {
+        const signed = judged.ok
+          ? await this.#sign(key.value, request, judged.value, options.signal)
+          : judged;
+        if (signed.ok) return this.#finish(key.value, request, signed.value, options.signal);
+        await this.#ledger.abandoned(key.value);
+        return failure(signed.error, network, payer);
+      }
+    }
+  }
+
+  /** CLAIMED -> SIGNED. Whatever throws here throws before anything was sent. */
+  async #sign(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    judged: Judged,
+    signal: AbortSignal,
+  ): Promise<Result<StoredTransaction, Refusal>> {
+    const { mechanism, checked } = judged;
+    try {
+      const refusal = this.#recall(request) ? undefined : await inspect(judged, signal);
+      if (refusal !== undefined) return { ok: false, error: refusal };
+      const draft = await mechanism.prepare(checked, signal);
+      const seed = await this.#seed(mechanism, draft.account, signal);
+      const account = { network: mechanism.network, address: draft.account, seed };
+      return ok(await this.#ledger.signed(key, account, (nonce) => draft.sign(nonce)));
+    } catch (cause) {
+      await this.#ledger.abandoned(key).catch(() => undefined);
+      throw cause;
+    }
+  }
+
+  /** SIGNED -> SETTLED or FAILED, or unknown when the caller's time is up first. */
+  async #finish(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    signed: StoredTransaction,
+    signal: AbortSignal,
+  ): Promise<SettleResponse> {
+    const { network } = request.paymentRequirements;
+    const payer = payerOf(request.paymentPayload);
+    const outcome = await within(this.#watch(key, request, signed), signal);
+    if (outcome.kind === "unknown") {
+      throw new FacilitatorFault("unknown", "unexpected_settle_error", outcome.detail);
+    }
+    if (outcome.kind === "failed") return failure(outcome.refusal, network, payer);
+    return { success: true, transaction: outcome.transaction, network, payer };
+  }
+
+  #watch(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    signed: StoredTransaction,
+  ): Promise<Confirmation> {
+    const running = this.#watches.get(key);
+    if (running !== undefined) return running;
+    const watch = this.#follow(key, request, signed)
+      .catch((cause: unknown): Confirmation => {
+        this.#telemetry.logger.error({ err: cause, key }, "a settlement could not be followed");
+        return { kind: "unknown", detail: "the outcome could not be read or stored" };
+      })
+      .finally(() => this.#watches.delete(key));
+    this.#watches.set(key, watch);
+    return watch;
+  }
+
+  async #follow(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    signed: StoredTransaction,
+  ): Promise<Confirmation> {
+    const { network } = request.paymentRequirements;
+    const mechanism = this.#mechanisms.get(network);
+    const parsed = mechanism?.parse(request);
+    if (mechanism === undefined || !parsed?.ok) {
+      return { kind: "unknown", detail: `${network} is no longer configured` };
+    }
+    const log = this.#telemetry.logger.child({ network, transaction: signed.transaction });
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(WATCH_MS)]);
+    try {
+      await mechanism.broadcast(signed, signal);
+      log.debug("settlement sent");
+    } catch (cause) {
+      // Only the chain decides from here: a lost answer is not a lost transaction.
+      log.warn({ err: cause }, "no answer to a broadcast; watching the chain for it");
+    }
+    const outcome = await mechanism.confirm({ authorization: parsed.value }, signed, signal);
+    const payer = payerOf(request.paymentPayload);
+    if (outcome.kind === "confirmed") {
+      const { transaction } = outcome;
+      await this.#ledger.settled(key, { transaction, network, payer });
+      this.#countAmount(request);
+      log.info({ payer, settledBy: transaction }, "payment settled");
+    } else if (outcome.kind === "failed") {
+      await this.#ledger.failed(key, outcome.refusal);
+      log.warn({ code: outcome.refusal.code, detail: outcome.refusal.detail }, "settlement failed");
+    } else {
+      log.error({ detail: outcome.detail }, "settlement outcome not known yet; it stays watched");
+    }
+    return outcome;
+  }
+
+  #countAmount({ paymentPayload, paymentRequirements }: FacilitatorRequest): void {
+    const { network, asset } = paymentRequirements;
+    const { symbol, decimals } = this.#describeAsset(network, asset);
+    const { payload } = paymentPayload;
+    const amountAtomic = isEvmPayload(payload) ? BigInt(payload.authorization.value) : 0n;
+    this.#telemetry.metrics.settledAmount({ network, asset: symbol, decimals, amountAtomic });
+  }
+
+  /** Steps that need nobody else, in the order of the wire text: version, scheme, network, the rest. */
+  #judge(request: FacilitatorRequest): Result<Judged, Refusal> {
+    const { paymentPayload: payment, paymentRequirements: wanted } = request;
+    for (const { scheme } of [payment, wanted]) {
+      if (scheme !== EXACT_SCHEME) {
+        return refuse("unsupported_scheme", `only the scheme "${EXACT_SCHEME}" is served here`);
+      }
+    }
+    if (payment.network !== wanted.network) {
+      return refuse("invalid_network", "payment and requirements name different networks");
+    }
+    const mechanism = this.#mechanisms.get(wanted.network);
+    if (!isNetworkName(wanted.network) || mechanism === undefined) {
+      return refuse("invalid_network", "that network is not served here");
+    }
+    const checked = mechanism.check(request, this.#seconds());
+    return checked.ok ? ok({ mechanism, checked: checked.value }) : checked;
+  }
+
+  #recall(request: FacilitatorRequest): Result<Judged, Refusal> | undefined {
+    const verified = this.#verified.get(request);
+    return verified && this.#clock() < verified.until ? ok(verified.judged) : undefined;
+  }
+
+  async #seed(mechanism: Mechanism, account: string, signal: AbortSignal): Promise<number> {
+    const name = `${mechanism.network}/${account}`;
+    const known = this.#seeds.get(name);
+    if (known !== undefined) return known;
+    const seed = await mechanism.accountNonce(account, signal);
+    this.#seeds.set(name, seed);
+    return seed;
+  }
+
+  /** Seconds since a reading of the clock, for metrics. */
+  #since(started: number): number {
+    return (this.#clock() - started) / 1000;
+  }
+
+  #seconds(): number {
+    return Math.floor(this.#clock() / 1000);
+  }
+}
+
+const USED: Refusal = {
+  code: "invalid_transaction_state",
+  detail: "this payment authorization was used before",
+};
+
+/** A fault that is certain without the chain; an unproven signature leaves every question to it. */
+function locallyRefused({ checked }: Judged): Refusal | undefined {
+  return checked.proven && checked.fault ? checked.fault : undefined;
+}
+
+/** The watch's outcome, or unknown when the signal ends first; the watch itself goes on. */
+async function within(watch: Promise<Confirmation>, signal: AbortSignal): Promise<Confirmation> {
+  const timeUp: Confirmation = { kind: "unknown", detail: "the chain has not answered in time" };
+  if (signal.aborted) return timeUp;
+  const waiting = new AbortController();
+  try {
+    const ended = once(signal, "abort", { signal: waiting.signal }).then(() => timeUp);
+    ended.catch(() => undefined);
+    return await Promise.race([watch, ended]);
+  } finally {
+    waiting.abort();
+  }
+}
+
+/** The chain's judgement, after the local one: a refusal, or undefined for a valid payment. */
+async function inspect(
+  { mechanism, checked }: Judged,
+  signal: AbortSignal,
+): Promise<Refusal | undefined> {
+  const refusal = locallyRefused({ mechanism, checked });
+  if (refusal !== undefined) return refusal;
+  const inspected = await mechanism.inspect(checked, signal);
+  return inspected.ok ? undefined : inspected.error;
+}
+
+function invalid({ code, detail }: Refusal, payer: string): VerifyResponse {
+  return { isValid: false, invalidReason: code, payer, detail };
+}
+
+function failure({ code, detail }: Refusal, network: string, payer: string): SettleResponse {
+  return { success: false, errorReason: code, transaction: "", network, payer, detail };
+}
+
+function fault(
+  kind: FacilitatorFault["kind"],
+  code: FacilitatorFault["code"],
+  network: string,
+  cause: unknown,
+): FacilitatorFault {
+  const reason = cause instanceof Error ? cause.message : "unknown reason";
+  return new FacilitatorFault(kind, code, `${network}: ${reason}`, { cause });
+}

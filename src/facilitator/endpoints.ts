@@ -1,0 +1,244 @@
+/**
+ * The REST surface of a facilitator (protocol section 4): `POST /verify`, `POST /settle`,
+ * `GET /supported`, `GET /discovery/resources`. A judged payment is status 200 whatever the judgement,
+ * a request that cannot be read is 400, a failure of ours 500; the body has the endpoint's shape in
+ * all three, and `payer` is always there.
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Logger } from "../telemetry/logger.ts";
+import { payerOf } from "../x402/payment-key.ts";
+import { parseFacilitatorRequest } from "../x402/schema.ts";
+import type { FacilitatorRequest, SettleResponse, VerifyResponse } from "../x402/x402.ts";
+import type { ErrorCode } from "../x402/error-code.ts";
+import { FacilitatorFault, type Facilitator } from "./facilitator.ts";
+
+/** Largest request body, bytes: a payment with its requirements takes about 2 KiB. */
+const MAX_BODY_BYTES = 64 * 1024;
+/** Longest a caller waits for a verification, milliseconds. */
+const VERIFY_TIMEOUT_MS = 15_000;
+/** Longest a caller waits for a settlement; one that is still open then is answered as unknown. */
+const SETTLE_TIMEOUT_MS = 60_000;
+/** Longest `Idempotency-Key`, characters. */
+const MAX_IDEMPOTENCY_KEY = 255;
+/** What a client is told to wait before it asks again, seconds. */
+const RETRY_AFTER_SECONDS = 2;
+
+/** Status and JSON text of a discovery answer. */
+export interface Listing {
+  readonly status: 200 | 400;
+  readonly body: string;
+}
+
+export interface EndpointOptions {
+  readonly facilitator: Facilitator;
+  /** Answers `GET /discovery/resources` for a raw query string. */
+  readonly list: (query: string) => Listing;
+  /** Path before the endpoints: "" or `/x402`. */
+  readonly basePath: string;
+  /** Required as `Authorization: Bearer …`; undefined: the listener is open to whoever reaches it. */
+  readonly bearer: string | undefined;
+  readonly logger: Logger;
+}
+
+type Handler = (request: IncomingMessage, response: ServerResponse, query: string) => Promise<void>;
+
+/** Serves the endpoints; the returned listener never throws and never leaves a request unanswered. */
+export class FacilitatorEndpoints {
+  readonly #options: EndpointOptions;
+  readonly #bearerHash: Buffer | undefined;
+  readonly #handlers: ReadonlyMap<string, { readonly method: string; readonly handle: Handler }>;
+
+  constructor(options: EndpointOptions) {
+    this.#options = options;
+    const { bearer, basePath } = options;
+    this.#bearerHash = bearer === undefined ? undefined : sha256(`Bearer ${bearer}`);
+    this.#handlers = new Map([
+      [`${basePath}/verify`, { method: "POST", handle: this.#verify.bind(this) }],
+      [`${basePath}/settle`, { method: "POST", handle: this.#settle.bind(this) }],
+      [`${basePath}/supported`, { method: "GET", handle: this.#supported.bind(this) }],
+      [`${basePath}/discovery/resources`, { method: "GET", handle: this.#discovery.bind(this) }],
+    ]);
+  }
+
+  readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
+    this.#route(request, response).catch((cause: unknown) => {
+      this.#options.logger.error({ err: cause }, "facilitator endpoint failed");
+      if (response.headersSent) response.destroy();
+      else sendJson(response, 500, { error: "internal error" });
+    });
+  };
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path, query] = splitTarget(request.url ?? "");
+    const endpoint = this.#handlers.get(path);
+    if (endpoint === undefined) return sendJson(response, 404, { error: "no such endpoint" });
+    if (!this.#isAuthorized(request)) {
+      response.setHeader("WWW-Authenticate", "Bearer");
+      return sendJson(response, 401, { error: "a bearer token is required" });
+    }
+    const method = request.method === "HEAD" ? "GET" : request.method;
+    if (method !== endpoint.method) {
+      response.setHeader("Allow", endpoint.method === "GET" ? "GET, HEAD" : endpoint.method);
+      return sendJson(response, 405, { error: `use ${endpoint.method}` });
+    }
+    await endpoint.handle(request, response, query);
+  }
+
+  async #verify(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const parsed = await readRequest(request);
+    if (!parsed.ok) {
+      const { status, code, detail, payer } = parsed;
+      return sendJson(response, status, { isValid: false, invalidReason: code, payer, detail });
+    }
+    const payer = payerOf(parsed.request.paymentPayload);
+    try {
+      const signal = AbortSignal.timeout(VERIFY_TIMEOUT_MS);
+      const verdict = await this.#options.facilitator.verify(parsed.request, signal);
+      sendJson(response, 200, verdict);
+    } catch (cause) {
+      const detail = this.#explain(cause, "verification");
+      const invalidReason = "unexpected_verify_error";
+      const body: VerifyResponse = { isValid: false, invalidReason, payer, detail };
+      sendJson(response, 500, body, RETRY_AFTER_SECONDS);
+    }
+  }
+
+  async #settle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const parsed = await readRequest(request);
+    const failed = { success: false, transaction: "" } as const;
+    if (!parsed.ok) {
+      const { status, code, detail, payer, network } = parsed;
+      return sendJson(response, status, { ...failed, errorReason: code, network, payer, detail });
+    }
+    const { network } = parsed.request.paymentRequirements;
+    const payer = payerOf(parsed.request.paymentPayload);
+    const idempotencyKey = readIdempotencyKey(request);
+    try {
+      const signal = AbortSignal.timeout(SETTLE_TIMEOUT_MS);
+      const options = { signal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) };
+      sendJson(response, 200, await this.#options.facilitator.settle(parsed.request, options));
+    } catch (cause) {
+      const detail = this.#explain(cause, "settlement");
+      const errorReason = "unexpected_settle_error";
+      const body: SettleResponse = { ...failed, errorReason, network, payer, detail };
+      sendJson(response, 500, body, RETRY_AFTER_SECONDS);
+    }
+  }
+
+  async #supported(_request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const signal = AbortSignal.timeout(VERIFY_TIMEOUT_MS);
+    sendJson(response, 200, await this.#options.facilitator.supported(signal));
+  }
+
+  async #discovery(_: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
+    const { status, body } = this.#options.list(query);
+    send(response, status, body);
+  }
+
+  /** What a caller may know of a fault; the log gets the whole of it. */
+  #explain(cause: unknown, what: string): string {
+    if (cause instanceof FacilitatorFault) {
+      this.#options.logger.warn({ err: cause }, `${what} not possible now`);
+      return cause.kind === "unknown"
+        ? "the outcome is not known yet; send the same payment again"
+        : `${what} is not possible now; no money moved`;
+    }
+    this.#options.logger.error({ err: cause }, `${what} failed unexpectedly`);
+    return "internal error";
+  }
+
+  #isAuthorized(request: IncomingMessage): boolean {
+    if (this.#bearerHash === undefined) return true;
+    return timingSafeEqual(sha256(request.headers.authorization ?? ""), this.#bearerHash);
+  }
+}
+
+type ReadOutcome =
+  | { readonly ok: true; readonly request: FacilitatorRequest }
+  | {
+      readonly ok: false;
+      readonly status: 200 | 400;
+      readonly code: ErrorCode;
+      readonly detail: string;
+      readonly payer: string;
+      readonly network: string;
+    };
+
+async function readRequest(request: IncomingMessage): Promise<ReadOutcome> {
+  const unreadable = {
+    ok: false,
+    status: 400,
+    code: "invalid_payload",
+    payer: "",
+    network: "",
+  } as const;
+  const text = await readBody(request);
+  if (text === undefined) {
+    return { ...unreadable, detail: `the body exceeds ${MAX_BODY_BYTES} bytes or broke off` };
+  }
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return { ...unreadable, detail: "the body is not JSON" };
+  }
+  const parsed = parseFacilitatorRequest(json);
+  if (parsed.ok) return { ok: true, request: parsed.value };
+  return { ok: false, ...parsed.error };
+}
+
+/** The body as text; undefined when it is too large or ends early. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const part of request) {
+      if (!Buffer.isBuffer(part)) return undefined;
+      size += part.length;
+      if (size > MAX_BODY_BYTES) return undefined;
+      parts.push(part);
+    }
+  } catch {
+    return undefined;
+  }
+  return Buffer.concat(parts).toString("utf8");
+}
+
+function readIdempotencyKey(request: IncomingMessage): string | undefined {
+  const value = request.headers["idempotency-key"];
+  if (typeof value !== "string" || value === "" || value.length > MAX_IDEMPOTENCY_KEY) {
+    return undefined;
+  }
+  return value;
+}
+
+function splitTarget(target: string): [path: string, query: string] {
+  const mark = target.indexOf("?");
+  return mark < 0 ? [target, ""] : [target.slice(0, mark), target.slice(mark + 1)];
+}
+
+function sha256(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+function sendJson(
+  response: ServerResponse,
+  status: number,
+  body: object,
+  retryAfterSeconds?: number,
+): void {
+  if (retryAfterSeconds !== undefined) response.setHeader("Retry-After", retryAfterSeconds);
+  send(response, status, JSON.stringify(body));
+}
+
+function send(response: ServerResponse, status: number, body: string): void {
+  // A body that was refused before its end leaves the connection in the middle of a message.
+  if (!response.req.complete) response.setHeader("Connection", "close");
+  response.writeHead(status, {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(body),
+    "Cache-Control": "no-store",
+  });
+  response.end(response.req.method === "HEAD" ? undefined : body);
+}

@@ -1,0 +1,293 @@
+/**
+ * A facilitator elsewhere, reached over its REST interface (protocol section 4). Other implementations
+ * answer with other status codes, codes beyond the fifteen and missing fields; what their answer means
+ * is decided by the body wherever it has one. What has none is a fault, and for a settlement the
+ * question is then whether the request can have been seen: if it can, the outcome is unknown.
+ */
+import { Pool } from "undici";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
+import { payerOf } from "../x402/payment-key.ts";
+import {
+  X402_VERSION,
+  type FacilitatorRequest,
+  type SettleResponse,
+  type SupportedKind,
+  type SupportedResponse,
+  type VerifyResponse,
+} from "../x402/x402.ts";
+import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+
+/** Largest answer that is read from a facilitator, bytes. */
+const MAX_ANSWER_BYTES = 256 * 1024;
+/** Connections to one facilitator; more requests wait for one. */
+const MAX_CONNECTIONS = 32;
+/** How long a TCP connection may take, milliseconds. */
+const CONNECT_TIMEOUT_MS = 3_000;
+
+/** Failures that happen before a request leaves: the facilitator cannot have seen it. */
+const NOTHING_SENT: ReadonlySet<unknown> = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+/** Statuses without a settlement in the body that say: the request was not worked on at all. */
+const REFUSED_UNREAD: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 422, 429]);
+
+export interface RemoteOptions {
+  /** Base URL, no trailing slash. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** For one call, milliseconds; the caller's signal may end it sooner. */
+  readonly timeoutMs: number;
+  readonly telemetry: Telemetry;
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>> | undefined;
+}
+
+export class RemoteFacilitator implements Facilitator {
+  isRemote(): boolean {
+    return true;
+  }
+
+  /** Host name, for messages: the URL may carry a key. */
+  readonly name: string;
+  readonly #pool: Pool;
+  readonly #basePath: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #timeoutMs: number;
+  readonly #telemetry: Telemetry;
+  readonly #clock: () => number;
+
+  constructor(options: RemoteOptions) {
+    const url = new URL(options.url);
+    this.name = url.host;
+    this.#basePath = url.pathname.replace(/\/$/, "");
+    this.#headers = options.headers;
+    this.#timeoutMs = options.timeoutMs;
+    this.#telemetry = options.telemetry;
+    this.#clock = options.clock;
+    this.#pool = new Pool(url.origin, {
+      allowH2: false,
+      connections: MAX_CONNECTIONS,
+      connect: { timeout: CONNECT_TIMEOUT_MS },
+      maxResponseSize: MAX_ANSWER_BYTES,
+    });
+  }
+
+  precheck(): undefined {
+    return undefined;
+  }
+
+  async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+    const { network } = request.paymentRequirements;
+    const started = this.#clock();
+    const elapsed = (): number => (this.#clock() - started) / 1000;
+    const { metrics } = this.#telemetry;
+    const answer = await this.#post("/verify", request, signal).catch((cause: unknown) => {
+      metrics.verification(network, "error", "unexpected_verify_error", elapsed());
+      throw this.#fault("unavailable", "unexpected_verify_error", cause);
+    });
+    const verdict = readVerdict(answer, request, this.name);
+    if (verdict === undefined || isOperational(verdict)) {
+      metrics.verification(network, "error", "unexpected_verify_error", elapsed());
+      throw this.#fault("unavailable", "unexpected_verify_error", `status ${answer.status}`);
+    }
+    if (verdict.isValid) metrics.verification(network, "valid", "", elapsed());
+    else metrics.verification(network, "invalid", verdict.invalidReason, elapsed());
+    return verdict;
+  }
+
+  async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+    const { network } = request.paymentRequirements;
+    const started = this.#clock();
+    const { metrics } = this.#telemetry;
+    try {
+      const response = await this.#settle(request, options);
+      const seconds = (this.#clock() - started) / 1000;
+      if (response.success) metrics.settlement(network, "settled", "", seconds);
+      else metrics.settlement(network, "failed", response.errorReason, seconds);
+      return response;
+    } catch (cause) {
+      const seconds = (this.#clock() - started) / 1000;
+      const unknown = !(cause instanceof FacilitatorFault) || cause.kind === "unknown";
+      metrics.settlement(
+        network,
+        unknown ? "unknown" : "unavailable",
+        "unexpected_settle_error",
+        seconds,
+      );
+      throw cause;
+    }
+  }
+
+  async supported(signal: AbortSignal): Promise<SupportedResponse> {
+    const answer = await this.#request("GET", "/supported", undefined, { signal });
+    const kinds = answer.body?.["kinds"];
+    if (!Array.isArray(kinds)) {
+      throw this.#fault("unavailable", "unexpected_verify_error", "no kinds in /supported");
+    }
+    return { kinds: kinds.filter(isSupportedKind) };
+  }
+
+  close(): Promise<void> {
+    return this.#pool.close();
+  }
+
+  async #settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+    const code = "unexpected_settle_error";
+    const answer = await this.#post(
+      "/settle",
+      request,
+      options.signal,
+      options.idempotencyKey,
+    ).catch((cause: unknown) => {
+      throw this.#fault(isNothingSent(cause) ? "unreachable" : "unknown", code, cause);
+    });
+    const outcome = readOutcome(answer, request, this.name);
+    if (outcome === undefined) {
+      const kind = REFUSED_UNREAD.has(answer.status) ? "unavailable" : "unknown";
+      throw this.#fault(kind, code, `status ${answer.status} without a settlement`);
+    }
+    if (!outcome.success && outcome.errorReason === code) {
+      throw this.#fault("unknown", code, outcome.detail ?? "it does not know the outcome");
+    }
+    return outcome;
+  }
+
+  #post(
+    path: string,
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+    idempotencyKey?: string,
+  ): Promise<Answer> {
+    const body = JSON.stringify({ x402Version: X402_VERSION, ...request });
+    return this.#request("POST", path, body, { signal, idempotencyKey });
+  }
+
+  async #request(
+    method: "GET" | "POST",
+    path: string,
+    body: string | undefined,
+    options: { readonly signal: AbortSignal; readonly idempotencyKey?: string | undefined },
+  ): Promise<Answer> {
+    const signal = AbortSignal.any([options.signal, AbortSignal.timeout(this.#timeoutMs)]);
+    const { idempotencyKey } = options;
+    const response = await this.#pool.request({
+      method,
+      path: this.#basePath + path,
+      headers: {
+        accept: "application/json",
+        ...this.#headers,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+      },
+      ...(body === undefined ? {} : { body }),
+      signal,
+    });
+    const text = await response.body.text();
+    return { status: response.statusCode, body: parseObject(text) };
+  }
+
+  #fault(
+    kind: FacilitatorFault["kind"],
+    code: FacilitatorFault["code"],
+    cause: unknown,
+  ): FacilitatorFault {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    return new FacilitatorFault(kind, code, `facilitator ${this.name}: ${reason}`, { cause });
+  }
+}
+
+function isNothingSent(cause: unknown): boolean {
+  return cause instanceof Error && "code" in cause && NOTHING_SENT.has(cause.code);
+}
+
+/** `isValid: false` for a reason that is the facilitator's own: the payment was not judged. */
+function isOperational(verdict: VerifyResponse): boolean {
+  return !verdict.isValid && verdict.invalidReason === "unexpected_verify_error";
+}
+
+function readVerdict(
+  { body }: Answer,
+  request: FacilitatorRequest,
+  facilitator: string,
+): VerifyResponse | undefined {
+  if (body === undefined || typeof body["isValid"] !== "boolean") return undefined;
+  const payer = textOf(body["payer"]) ?? payerOf(request.paymentPayload);
+  if (body["isValid"]) return { isValid: true, payer };
+  const reason = body["invalidReason"] ?? body["invalid_reason"] ?? body["error"];
+  const { code, detail } = translate(reason, "invalid_payload", facilitator);
+  return { isValid: false, invalidReason: code, payer, detail: textOf(body["detail"]) ?? detail };
+}
+
+function readOutcome(
+  { body }: Answer,
+  request: FacilitatorRequest,
+  facilitator: string,
+): SettleResponse | undefined {
+  if (body === undefined || typeof body["success"] !== "boolean") return undefined;
+  const { network } = request.paymentRequirements;
+  const payer = textOf(body["payer"]) ?? payerOf(request.paymentPayload);
+  if (body["success"]) {
+    const transaction = textOf(body["transaction"]);
+    // Success without a transaction proves nothing either way.
+    return transaction === undefined ? undefined : { success: true, transaction, network, payer };
+  }
+  const reason = body["errorReason"] ?? body["error_reason"] ?? body["error"];
+  const { code, detail } = translate(reason, "invalid_transaction_state", facilitator);
+  return {
+    success: false,
+    errorReason: code,
+    transaction: "",
+    network,
+    payer,
+    detail: textOf(body["detail"]) ?? detail,
+  };
+}
+
+/** A reason outside the closed list is still a refusal; its text goes into the detail. */
+function translate(
+  reason: unknown,
+  otherwise: ErrorCode,
+  facilitator: string,
+): { code: ErrorCode; detail: string } {
+  if (isErrorCode(reason)) return { code: reason, detail: `refused by facilitator ${facilitator}` };
+  const said = textOf(reason)?.slice(0, 200) ?? "no reason";
+  return { code: otherwise, detail: `refused by facilitator ${facilitator}: ${said}` };
+}
+
+function isSupportedKind(value: unknown): value is SupportedKind {
+  return (
+    isObject(value) &&
+    typeof value["x402Version"] === "number" &&
+    typeof value["scheme"] === "string" &&
+    typeof value["network"] === "string"
+  );
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
