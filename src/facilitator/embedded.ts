@@ -3,7 +3,6 @@
  * survive a crash is stored before the step that depends on it: the claim before any chain call, the
  * signed bytes before the broadcast, the result before the answer.
  */
-import { once } from "node:events";
 import type { Ledger, StoredTransaction } from "../ledger/ledger.ts";
 import type { Checked, Confirmation, Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -17,7 +16,13 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "../x402/x402.ts";
-import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+import {
+  FacilitatorFault,
+  waitWithin,
+  type Facilitator,
+  type SettleOptions,
+} from "./facilitator.ts";
+import type { NetworkGate } from "./network-gate.ts";
 
 /** How long a verification may stand in for the one that a settlement makes, milliseconds. */
 const VERIFIED_FOR_MS = 5_000;
@@ -33,6 +38,8 @@ type Settlements = Pick<
 export interface EmbeddedOptions {
   readonly mechanisms: readonly Mechanism[];
   readonly ledger: Settlements;
+  /** Networks whose start-up checks passed: only their chains are believed and written to. */
+  readonly gate: Pick<NetworkGate, "isOpen">;
   readonly telemetry: Telemetry;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
@@ -56,6 +63,7 @@ export class EmbeddedFacilitator implements Facilitator {
 
   readonly #mechanisms: ReadonlyMap<string, Mechanism>;
   readonly #ledger: Settlements;
+  readonly #gate: EmbeddedOptions["gate"];
   readonly #telemetry: Telemetry;
   readonly #clock: () => number;
   readonly #describeAsset: EmbeddedOptions["describeAsset"];
@@ -70,6 +78,7 @@ export class EmbeddedFacilitator implements Facilitator {
   constructor(options: EmbeddedOptions) {
     this.#mechanisms = new Map(options.mechanisms.map((each) => [each.network, each]));
     this.#ledger = options.ledger;
+    this.#gate = options.gate;
     this.#telemetry = options.telemetry;
     this.#clock = options.clock;
     this.#describeAsset = options.describeAsset;
@@ -149,7 +158,7 @@ export class EmbeddedFacilitator implements Facilitator {
   async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
     const judged = this.#judge(request);
     if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
-    const refusal = await inspect(judged.value, signal);
+    const refusal = await this.#inspect(judged.value, signal);
     const { payer } = judged.value.checked;
     if (refusal !== undefined) return invalid(refusal, payer);
     const until = this.#clock() + VERIFIED_FOR_MS;
@@ -197,7 +206,7 @@ export class EmbeddedFacilitator implements Facilitator {
   ): Promise<Result<StoredTransaction, Refusal>> {
     const { mechanism, checked } = judged;
     try {
-      const refusal = this.#recall(request) ? undefined : await inspect(judged, signal);
+      const refusal = this.#recall(request) ? undefined : await this.#inspect(judged, signal);
       if (refusal !== undefined) return { ok: false, error: refusal };
       const draft = await mechanism.prepare(checked, signal);
       const seed = await this.#seed(mechanism, draft.account, signal);
@@ -218,7 +227,7 @@ export class EmbeddedFacilitator implements Facilitator {
   ): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
     const payer = payerOf(request.paymentPayload);
-    const outcome = await within(this.#watch(key, request, signed), signal);
+    const outcome = await waitWithin(this.#watch(key, request, signed), signal, TIME_UP);
     if (outcome.kind === "unknown") {
       throw new FacilitatorFault("unknown", "unexpected_settle_error", outcome.detail);
     }
@@ -251,8 +260,8 @@ export class EmbeddedFacilitator implements Facilitator {
     const { network } = request.paymentRequirements;
     const mechanism = this.#mechanisms.get(network);
     const parsed = mechanism?.parse(request);
-    if (mechanism === undefined || !parsed?.ok) {
-      return { kind: "unknown", detail: `${network} is no longer configured` };
+    if (mechanism === undefined || !parsed?.ok || !this.#gate.isOpen(network)) {
+      return { kind: "unknown", detail: `${network} cannot be used now` };
     }
     const log = this.#telemetry.logger.child({ network, transaction: signed.transaction });
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(WATCH_MS)]);
@@ -306,6 +315,16 @@ export class EmbeddedFacilitator implements Facilitator {
     return checked.ok ? ok({ mechanism, checked: checked.value }) : checked;
   }
 
+  /** The chain's judgement, after the local one: a refusal, or undefined for a valid payment. */
+  async #inspect(judged: Judged, signal: AbortSignal): Promise<Refusal | undefined> {
+    const refusal = locallyRefused(judged);
+    if (refusal !== undefined) return refusal;
+    const { mechanism, checked } = judged;
+    if (!this.#gate.isOpen(mechanism.network)) throw new Error("its checks have not passed yet");
+    const inspected = await mechanism.inspect(checked, signal);
+    return inspected.ok ? undefined : inspected.error;
+  }
+
   #recall(request: FacilitatorRequest): Result<Judged, Refusal> | undefined {
     const verified = this.#verified.get(request);
     return verified && this.#clock() < verified.until ? ok(verified.judged) : undefined;
@@ -330,6 +349,8 @@ export class EmbeddedFacilitator implements Facilitator {
   }
 }
 
+const TIME_UP: Confirmation = { kind: "unknown", detail: "the chain has not answered in time" };
+
 const USED: Refusal = {
   code: "invalid_transaction_state",
   detail: "this payment authorization was used before",
@@ -338,31 +359,6 @@ const USED: Refusal = {
 /** A fault that is certain without the chain; an unproven signature leaves every question to it. */
 function locallyRefused({ checked }: Judged): Refusal | undefined {
   return checked.proven && checked.fault ? checked.fault : undefined;
-}
-
-/** The watch's outcome, or unknown when the signal ends first; the watch itself goes on. */
-async function within(watch: Promise<Confirmation>, signal: AbortSignal): Promise<Confirmation> {
-  const timeUp: Confirmation = { kind: "unknown", detail: "the chain has not answered in time" };
-  if (signal.aborted) return timeUp;
-  const waiting = new AbortController();
-  try {
-    const ended = once(signal, "abort", { signal: waiting.signal }).then(() => timeUp);
-    ended.catch(() => undefined);
-    return await Promise.race([watch, ended]);
-  } finally {
-    waiting.abort();
-  }
-}
-
-/** The chain's judgement, after the local one: a refusal, or undefined for a valid payment. */
-async function inspect(
-  { mechanism, checked }: Judged,
-  signal: AbortSignal,
-): Promise<Refusal | undefined> {
-  const refusal = locallyRefused({ mechanism, checked });
-  if (refusal !== undefined) return refusal;
-  const inspected = await mechanism.inspect(checked, signal);
-  return inspected.ok ? undefined : inspected.error;
 }
 
 function invalid({ code, detail }: Refusal, payer: string): VerifyResponse {

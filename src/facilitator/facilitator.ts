@@ -2,6 +2,7 @@
  * A facilitator verifies and settles payments (protocol section 1). Whether it lives in this process
  * (`embedded.ts`) or elsewhere (`remote.ts`), its users see this interface only.
  */
+import { once } from "node:events";
 import type {
   FacilitatorRequest,
   SettleResponse,
@@ -53,5 +54,25 @@ export class FacilitatorFault extends Error {
     super(message, options);
     this.kind = kind;
     this.code = code;
+  }
+}
+
+/**
+ * Waits for something that goes on whether or not anybody waits: its value, or `otherwise` when the
+ * signal ends first. Rejects as `event` does.
+ */
+export async function waitWithin<Value>(
+  event: Promise<Value>,
+  signal: AbortSignal,
+  otherwise: Value,
+): Promise<Value> {
+  if (signal.aborted) return otherwise;
+  const waiting = new AbortController();
+  try {
+    const timeUp = once(signal, "abort", { signal: waiting.signal }).then(() => otherwise);
+    timeUp.catch(() => undefined);
+    return await Promise.race([event, timeUp]);
+  } finally {
+    waiting.abort();
   }
 }

@@ -45,8 +45,11 @@ export type ClaimOutcome =
   | { readonly kind: "settled"; readonly settlement: SettledPayment; readonly attempts: number }
   /** Somebody is settling or delivering it now. */
   | { readonly kind: "busy" }
-  /** Signed or handed over by an earlier life of this process, outcome not known yet. */
-  | { readonly kind: "unresolved" }
+  /**
+   * Signed or handed over, outcome not known yet. `terms` are those of the first use: the settlement is
+   * resumed with its stored requirements and idempotency key, never judged by a newer price.
+   */
+  | { readonly kind: "unresolved"; readonly terms: ClaimTerms }
   /** Delivered, or paid with no attempts left. */
   | { readonly kind: "spent" }
   /** Bound to another method or path by its first use, or settled without a resource. */
@@ -58,22 +61,29 @@ export type ClaimOutcome =
 export interface Redemptions {
   /** Atomic: of any number of concurrent claims of one key, one is granted. */
   claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome>;
+  /** Whether there is a row: reads only, so that a worthless payment costs no write. */
+  isRecorded(key: PaymentKey): Promise<boolean>;
   /** From here a remote facilitator may move the money: CLAIMED -> SIGNED without bytes of ours. */
   handedOver(key: PaymentKey): Promise<void>;
   /** The payment is on chain: CLAIMED or SIGNED -> SETTLED. Idempotent for the same transaction. */
   settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
-  /** The payment failed for certain: CLAIMED or SIGNED -> FAILED. */
+  /** The payment failed for certain: CLAIMED or SIGNED -> FAILED. A repeat keeps the first reason. */
   failed(key: PaymentKey, failure: FailedPayment): Promise<void>;
-  /** Nothing was signed or sent: the claim is dropped, the payer may use the authorization again. */
+  /**
+   * Nothing was signed or sent: the resource server's own claim is dropped, CLAIMED -> (none), and the
+   * payer may use the authorization again. So is one that was handed over, where the caller is certain
+   * that the facilitator saw nothing. A repeat finds no row and is fine; a row with bytes of ours is a
+   * {@link LedgerConflict}.
+   */
   released(key: PaymentKey): Promise<void>;
   /**
    * SETTLED -> DELIVERING(n + 1), durable before the upstream sees anything. False when the row was not
    * SETTLED (another delivery won) or no attempt is left.
    */
   delivering(key: PaymentKey): Promise<boolean>;
-  /** DELIVERING -> DELIVERED: sold. */
+  /** DELIVERING -> DELIVERED: sold. A repeat is fine. */
   delivered(key: PaymentKey): Promise<void>;
-  /** DELIVERING -> SETTLED: the upstream failed or the client left; n is kept. */
+  /** DELIVERING -> SETTLED: the upstream failed or the client left; n is kept. A repeat is fine. */
   undelivered(key: PaymentKey): Promise<void>;
 }
 
@@ -108,8 +118,10 @@ export type BeginOutcome =
 /** The facilitator's view. */
 export interface Settlements {
   /**
-   * Takes or finds the claim for a settlement. Without an `idempotencyKey` only a row that does not
-   * exist is granted. FAILED rows of another caller are granted anew: nothing was charged.
+   * Takes or finds the claim for a settlement. The caller that shows the row's own `idempotencyKey`
+   * gets the row as it stands; a claim handed over by it but not signed by us is granted too. Any
+   * other caller, or one without a key, is granted only a row that does not exist, or a FAILED one
+   * anew: nothing was charged.
    */
   begin(
     key: PaymentKey,
@@ -119,20 +131,26 @@ export interface Settlements {
   /**
    * CLAIMED -> SIGNED in one database transaction: allocates the account's next nonce, calls `sign`
    * with it and stores the bytes. `seed` is the chain's next nonce, used when we have none stored or
-   * when the chain is ahead of us. Throws, allocating nothing, when `sign` throws.
+   * when the chain is ahead of us. Throws, allocating nothing, when `sign` throws. A row handed over
+   * without bytes takes them too; one that has bytes already is a {@link LedgerConflict}, so that of
+   * two callers only one goes on. After {@link LedgerUnavailable} the bytes may nevertheless be stored,
+   * and recovery would send them: the outcome is unknown, not failed.
    */
   signed(
     key: PaymentKey,
     account: { readonly network: string; readonly address: string; readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
   ): Promise<StoredTransaction>;
-  /** SIGNED -> SETTLED. */
+  /** CLAIMED or SIGNED -> SETTLED; see {@link Redemptions.settled}. */
   settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
   /** CLAIMED or SIGNED -> FAILED. */
   failed(key: PaymentKey, failure: FailedPayment): Promise<void>;
-  /** CLAIMED -> (none), for claims that `begin` itself made; a resource server's claim is left to it. */
-  released(key: PaymentKey): Promise<void>;
-  /** Every SIGNED row that holds bytes of ours, oldest first. */
+  /**
+   * CLAIMED -> (none), for claims that `begin` itself made. A resource server's claim is left to it
+   * (`released`): were it dropped here, its own release could drop the next caller's claim.
+   */
+  abandoned(key: PaymentKey): Promise<void>;
+  /** Every SIGNED row that holds bytes of ours, oldest signature first. */
   unfinished(): Promise<readonly UnfinishedSettlement[]>;
   /** The next nonce we would allocate, or undefined when the account was never used. */
   nextAccountNonce(network: string, address: string): Promise<number | undefined>;
@@ -149,8 +167,17 @@ export interface Ledger extends Redemptions, Settlements {
 /** Deliveries per payment, upstream executions at most (limits of the delivery guarantee). */
 export const MAX_DELIVERY_ATTEMPTS = 3;
 
-/** A transition that the row's state does not allow: a bug, or another process working on our file. */
+/**
+ * A transition that the row's state does not allow: a bug, another process working on our file, or a
+ * concurrent caller with the same idempotency key that was first.
+ */
 export class LedgerConflict extends Error {
   override readonly name = "LedgerConflict";
   readonly code = "LEDGER_CONFLICT";
+}
+
+/** The database cannot be asked or cannot store: disk full, corrupt, locked, closed, of a newer schema. */
+export class LedgerUnavailable extends Error {
+  override readonly name = "LedgerUnavailable";
+  readonly code = "LEDGER_UNAVAILABLE";
 }

@@ -43,8 +43,9 @@ export interface SignedTransaction {
 
 /**
  * What the chain says of a settlement. `confirmed` has been matched against the asset's own logs, a
- * receipt alone is not payment. `unknown` is not failure: the transaction may still be included.
- * `expired` is definite: the authorization can no longer be used and was not used.
+ * receipt alone is not payment; its transaction is not always ours, anyone may submit an authorization.
+ * `failed` is definite: reverted, or expired unused. `unknown` is not failure: the transaction may still
+ * be included.
  */
 export type Confirmation =
   | { readonly kind: "confirmed"; readonly transaction: TransactionId }
@@ -73,6 +74,12 @@ export interface Mechanism<Authorization = unknown> {
   check(request: FacilitatorRequest, now: number): Result<Checked<Authorization>, Refusal>;
 
   /**
+   * Reads the payment of a stored request without judging it: what {@link confirm} needs after a
+   * restart, when `check` would find an old authorization expired.
+   */
+  parse(request: FacilitatorRequest): Result<Authorization, Refusal>;
+
+  /**
    * What only the chain knows, in one round trip for a proven payer: balance, nonce state and the
    * simulated transfer (steps 2 and 6). Throws when the chain cannot be asked.
    */
@@ -87,9 +94,12 @@ export interface Mechanism<Authorization = unknown> {
    */
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<void>;
 
-  /** Waits, up to the signal, for the chain's word on a broadcast settlement. Never throws for `unknown`. */
+  /**
+   * Waits, up to the signal, for the chain's word on a broadcast settlement. Never throws: a chain that
+   * cannot be asked is `unknown`.
+   */
   confirm(
-    checked: Checked<Authorization>,
+    payment: Pick<Checked<Authorization>, "authorization">,
     signed: SignedTransaction,
     signal: AbortSignal,
   ): Promise<Confirmation>;
@@ -99,12 +109,21 @@ export interface Mechanism<Authorization = unknown> {
 
   /** Start-up checks: chain id, token domain and decimals, fee balance. Throws when unreachable. */
   probe(signal: AbortSignal): Promise<readonly Finding[]>;
+
+  /** Closes the connections to the chain. */
+  close(): Promise<void>;
 }
 
 /** The chain could not be asked, or answered nonsense. Carries no secret and no URL with a key. */
 export class ChainError extends Error {
-  override readonly name = "ChainError";
-  readonly code: "CHAIN_UNREACHABLE" | "CHAIN_TIMEOUT" | "CHAIN_ANSWER";
+  override readonly name: string = "ChainError";
+  /**
+   * - `CHAIN_UNREACHABLE`: no connection, or it broke.
+   * - `CHAIN_TIMEOUT`: no answer within the limit, or the caller's signal ended the wait.
+   * - `CHAIN_ANSWER`: an error, or an answer of the wrong shape.
+   * - `CHAIN_FEE`: the network fee is above our cap; nothing was signed.
+   */
+  readonly code: "CHAIN_UNREACHABLE" | "CHAIN_TIMEOUT" | "CHAIN_ANSWER" | "CHAIN_FEE";
 
   constructor(code: ChainError["code"], message: string, options?: ErrorOptions) {
     super(message, options);

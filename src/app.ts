@@ -1,0 +1,178 @@
+/**
+ * The composition root: a configuration becomes a running process. Parts are opened in the order in
+ * which they need each other and closed in the reverse one, so that a shutdown stops accepting, finishes
+ * what is in flight, and only then lets go of the chain and the ledger.
+ */
+import { randomUUID } from "node:crypto";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createAdminHandler } from "./admin/admin.ts";
+import { startFacilitation, type Facilitation } from "./app/facilitation.ts";
+import { createListing, createSnapshot, type List } from "./app/selling.ts";
+import type { Config, ListenAddress, Upstream } from "./config/config.ts";
+import { FacilitatorEndpoints } from "./facilitator/endpoints.ts";
+import type { Probe } from "./facilitator/network-gate.ts";
+import { Gateway } from "./gateway/gateway.ts";
+import { drain, listen, Listener } from "./gateway/listener.ts";
+import { Paywall } from "./gateway/paywall.ts";
+import { openUpstream } from "./gateway/open-upstream.ts";
+import { defaultUpstreamOptions, type Engine } from "./gateway/upstream.ts";
+import type { Ledger } from "./ledger/ledger.ts";
+import { openSqliteLedger } from "./ledger/sqlite.ts";
+import { createLogger } from "./telemetry/logger.ts";
+import { Metrics } from "./telemetry/metrics.ts";
+import type { Telemetry } from "./telemetry/telemetry.ts";
+import packageJson from "../package.json" with { type: "json" };
+
+export { StartError } from "./app/facilitation.ts";
+export const VERSION = packageJson.version;
+
+/** A process that serves. */
+export interface Running {
+  readonly addresses: {
+    readonly gateway: readonly AddressInfo[];
+    readonly facilitator: AddressInfo | null;
+    readonly admin: AddressInfo | null;
+  };
+  /** What the start-up checks of each embedded network found. */
+  readonly probes: readonly Probe[];
+  readonly telemetry: Telemetry;
+  /** Stops accepting, finishes what is in flight within `shutdown`, closes everything. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** What all parts of one start share. */
+interface Parts {
+  readonly config: Config;
+  readonly telemetry: Telemetry;
+  readonly ledger: Ledger;
+  /** Closed last to first. */
+  readonly closing: AsyncDisposableStack;
+  /** Aborts when the time for a shutdown is up. */
+  readonly patience: AbortController;
+}
+
+/** Starts everything that the configuration asks for, or nothing: what was opened is closed again. */
+export async function start(config: Config): Promise<Running> {
+  await using closing = new AsyncDisposableStack();
+  const telemetry = {
+    logger: createLogger(config.logging),
+    metrics: new Metrics(VERSION),
+  };
+  const { path } = config.store;
+  const ledger = await openSqliteLedger({ path, clock: Date.now, bootId: randomUUID() });
+  closing.defer(() => ledger.close());
+  const patience = new AbortController();
+  const parts: Parts = { config, telemetry, ledger, closing, patience };
+
+  let draining = false;
+  let facilitation: Facilitation | undefined;
+  const readiness = async (): Promise<readonly string[]> => {
+    if (draining) return ["shutting down"];
+    if (facilitation === undefined) return ["starting"];
+    const closed = facilitation.gate.closed().map((name) => `${name}: RPC checks have not passed`);
+    const store = await ledger.ping().then(
+      () => [],
+      () => ["the ledger cannot be written"],
+    );
+    return [...closed, ...store];
+  };
+  const admin = await openServer(parts, config.admin, createAdminHandler({ telemetry, readiness }));
+
+  facilitation = await startFacilitation(config, { ledger, telemetry }, closing);
+  const list = await createListing(config, ledger);
+  const facilitator = await openFacilitator(parts, facilitation, list);
+  const gateway = config.routes.length === 0 ? [] : await openGateway(parts, facilitation, list);
+
+  const owned = closing.move();
+  const close = async (): Promise<void> => {
+    draining = true;
+    const timer = setTimeout(() => patience.abort(), config.shutdownMs);
+    await owned.disposeAsync();
+    clearTimeout(timer);
+  };
+  let closed: Promise<void> | undefined;
+  return {
+    addresses: { gateway, facilitator, admin },
+    probes: facilitation.probes,
+    telemetry,
+    close: () => (closed ??= close()),
+  };
+}
+
+async function openGateway(
+  parts: Parts,
+  { facilitator }: Facilitation,
+  list: List,
+): Promise<readonly AddressInfo[]> {
+  const { config, telemetry, ledger, closing, patience } = parts;
+  const engines = new Map<string, Engine>();
+  for (const upstream of config.upstreams) {
+    const engine = openUpstream(upstreamOptions(config, upstream));
+    engines.set(upstream.name, engine);
+    closing.defer(() => engine.close(patience.signal));
+  }
+  const { settlementWaitMs, inFlight, headerBytes } = config.limits;
+  const { logger, metrics } = telemetry;
+  const gateway = new Gateway({
+    snapshot: createSnapshot(config, engines, metrics),
+    paywall: new Paywall({ facilitator, redemptions: ledger, logger, settlementWaitMs }),
+    list,
+    cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
+    maxInFlight: inFlight,
+    telemetry,
+  });
+  metrics.observeInFlight(() => gateway.inFlight);
+  const listeners = config.listen.map(
+    (address) => new Listener(gateway, { ...address, headerBytes }),
+  );
+  const addresses: AddressInfo[] = [];
+  for (const listener of listeners) addresses.push(await listener.open());
+  closing.defer(async () => {
+    await Promise.all(listeners.map((listener) => listener.drain(patience.signal)));
+  });
+  return addresses;
+}
+
+function openFacilitator(
+  parts: Parts,
+  { embedded }: Facilitation,
+  list: List,
+): Promise<AddressInfo | null> {
+  const { listen: address, basePath, bearer } = parts.config.facilitator;
+  if (embedded === undefined) return Promise.resolve(null);
+  const endpoints = new FacilitatorEndpoints({
+    facilitator: embedded,
+    list,
+    basePath,
+    bearer: bearer?.reveal(),
+    logger: parts.telemetry.logger,
+  });
+  return openServer(parts, address, endpoints.handle);
+}
+
+/** A listener that is not the gateway's; null where none is configured. */
+async function openServer(
+  { closing, patience, config }: Parts,
+  address: ListenAddress | null,
+  handler: RequestListener,
+): Promise<AddressInfo | null> {
+  if (address === null) return null;
+  const server = createServer({ maxHeaderSize: config.limits.headerBytes }, handler);
+  const opened = await listen(server, address);
+  closing.defer(() => drain(server, patience.signal));
+  return opened;
+}
+
+function upstreamOptions({ limits }: Config, upstream: Upstream) {
+  const { url: origin, connectTimeoutMs, responseTimeoutMs, idleTimeoutMs } = upstream;
+  return {
+    ...defaultUpstreamOptions,
+    origin,
+    connections: limits.inFlight,
+    connectTimeoutMs,
+    responseTimeoutMs,
+    idleTimeoutMs,
+    bodyLimitBytes: limits.bodyBytes,
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * The answers that the gateway itself gives, as values: whoever decided makes one, and only the visitor
+ * (`visitor.ts`) writes it to a socket.
+ */
+import type { SettleResponse } from "../x402/x402.ts";
+import type { Refusal } from "../x402/result.ts";
+import { encodeSettlementHeader } from "../x402/header.ts";
+import type { Delivery } from "./upstream.ts";
+
+export interface Answer {
+  readonly status: number;
+  /** Raw `name, value` pairs, without Content-Type, Content-Length and Cache-Control. */
+  readonly lines: readonly string[];
+  /** JSON text; null for an answer without a body. */
+  readonly body: string | null;
+}
+
+/** What a client is told to wait before it sends a payment again, seconds. */
+const RETRY_AFTER = ["Retry-After", "2"] as const;
+/** How long a browser may keep the answer to a preflight request, seconds. */
+const PREFLIGHT_MAX_AGE = "600";
+
+/** Which origins may read answers in a browser. */
+export type CrossOrigin = "off" | "any" | ReadonlySet<string>;
+
+/** Something other than payment is wrong with the request, or it is not served here. */
+export function errorAnswer(status: number, error: string, lines: readonly string[] = []): Answer {
+  return { status, lines, body: JSON.stringify({ error }) };
+}
+
+/** `<code>: <one sentence>`, the `error` of every answer about a presented payment. */
+export function errorText({ code, detail }: Refusal): string {
+  return `${code}: ${detail}`;
+}
+
+export function retryAnswer(status: number, body: string, cors: readonly string[]): Answer {
+  return { status, lines: [...cors, ...RETRY_AFTER], body };
+}
+
+export function settlementLines(settlement: SettleResponse): readonly string[] {
+  return ["X-PAYMENT-RESPONSE", encodeSettlementHeader(settlement)];
+}
+
+const UPSTREAM_SAID: Readonly<Record<number, string>> = {
+  413: "the request body is larger than is accepted here",
+  502: "the upstream gave no usable answer",
+  503: "the upstream is busy",
+  504: "the upstream did not answer in time",
+};
+
+/** Nothing came from the upstream; `paid` carries the receipt of a payment that was taken. */
+export function upstreamAnswer(
+  { status }: Extract<Delivery, { kind: "unanswered" }>,
+  paid: readonly string[] | null,
+): Answer {
+  const said = UPSTREAM_SAID[status] ?? "the upstream did not answer";
+  if (paid === null) return errorAnswer(status, said);
+  const advice = "the payment is settled: send the same X-PAYMENT again, nothing is charged twice";
+  return errorAnswer(status, `${said}; ${advice}`, [...paid, ...RETRY_AFTER]);
+}
+
+/** The CORS lines of an answer to that origin: none when CORS is off or the origin is not allowed. */
+export function corsLines(allowed: CrossOrigin, origin: string | undefined): readonly string[] {
+  if (allowed === "off") return [];
+  if (allowed === "any") return ANY_ORIGIN;
+  if (origin === undefined || !allowed.has(origin)) return VARY_ORIGIN;
+  return ["Access-Control-Allow-Origin", origin, ...EXPOSED, ...VARY_ORIGIN];
+}
+
+const EXPOSED = ["Access-Control-Expose-Headers", "X-PAYMENT-RESPONSE"];
+const VARY_ORIGIN = ["Vary", "Origin"];
+const ANY_ORIGIN = ["Access-Control-Allow-Origin", "*", ...EXPOSED];
+
+/**
+ * Answers a preflight request. Official clients send `Access-Control-Expose-Headers` as a REQUEST header
+ * beside `X-PAYMENT`: both are allowed always, and whatever else the page asked for.
+ */
+export function preflightAnswer(
+  cors: readonly string[],
+  asked: { readonly method: string; readonly headers: string },
+): Answer {
+  const headers = ["X-PAYMENT", "Access-Control-Expose-Headers", "Content-Type"];
+  for (const name of asked.headers.split(",").map((text) => text.trim())) {
+    if (/^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name)) headers.push(name);
+  }
+  const grants = [
+    ["Access-Control-Allow-Methods", asked.method],
+    ["Access-Control-Allow-Headers", headers.join(", ")],
+    ["Access-Control-Max-Age", PREFLIGHT_MAX_AGE],
+  ].flat();
+  const allowed = cors.includes("Access-Control-Allow-Origin");
+  return { status: 204, lines: allowed ? [...cors, ...grants] : cors, body: null };
+}

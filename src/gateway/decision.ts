@@ -1,0 +1,164 @@
+/**
+ * How a request becomes a decision. One function, called for requests, upgrades and
+ * `Expect: 100-continue` alike; it reads the head only, waits for nothing and changes nothing.
+ *
+ *     target -> framing -> [preflight] -> [listing] -> route -> payment
+ */
+import type { IncomingMessage } from "node:http";
+import type { RouteMeter } from "../telemetry/metrics.ts";
+import { decodePaymentHeader } from "../x402/header.ts";
+import type { Refusal } from "../x402/result.ts";
+import type { PaymentPayload } from "../x402/x402.ts";
+import { framingProblem } from "./field-lines.ts";
+import type { Offers } from "./offers.ts";
+import type { Match, Router } from "./router.ts";
+import { readTarget } from "./target.ts";
+import type { Engine } from "./upstream.ts";
+
+/** What the configuration says about a route, made ready for requests. */
+export type RoutePlan =
+  | { readonly kind: "deny"; readonly meter: RouteMeter }
+  | { readonly kind: "free"; readonly meter: RouteMeter; readonly engine: Engine }
+  | PricedPlan;
+
+export interface PricedPlan {
+  readonly kind: "priced";
+  /** The route's key, as a label for logs. */
+  readonly label: string;
+  readonly meter: RouteMeter;
+  readonly engine: Engine;
+  readonly offers: Offers;
+}
+
+/** Everything that a decision depends on; a request keeps the snapshot that it began with. */
+export interface Snapshot {
+  readonly router: Router<RoutePlan>;
+  /** For what no route matches; null denies it. */
+  readonly unmatched: Extract<RoutePlan, { kind: "free" }> | null;
+  /** Hosts that an absolute-form target may name. */
+  readonly authorities: ReadonlySet<string>;
+  /** What `resource` begins with: no trailing slash. */
+  readonly publicUrl: string;
+  /** Path of the discovery listing on this listener; null when it is not listed here. */
+  readonly listingPath: string | null;
+  /** False: preflight requests for free routes are the backend's to answer. */
+  readonly answersPreflight: boolean;
+}
+
+interface Place {
+  /** Canonical path and query, sent upstream byte for byte. */
+  readonly target: string;
+  readonly path: string;
+}
+
+export type Decision =
+  /** The request cannot be read one way only. */
+  | { readonly kind: "rejected"; readonly status: 400 | 414; readonly detail: string }
+  | { readonly kind: "denied"; readonly status: 403 | 404; readonly meter: RouteMeter | null }
+  | { readonly kind: "method-not-allowed"; readonly allow: string }
+  /** `OPTIONS *`: about the server, not about a resource. */
+  | { readonly kind: "server-options" }
+  | { readonly kind: "preflight"; readonly method: string; readonly headers: string }
+  | { readonly kind: "listing"; readonly query: string }
+  | ({ readonly kind: "free"; readonly plan: Extract<RoutePlan, { kind: "free" }> } & Place)
+  | PricedDecision;
+
+/** A priced route, by what the request brought for it. */
+export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resource: string } & (
+    | { readonly kind: "challenge" }
+    | { readonly kind: "malformed"; readonly refusal: Refusal }
+    | { readonly kind: "presented"; readonly payment: PaymentPayload }
+  );
+
+export function decide(snapshot: Snapshot, request: IncomingMessage): Decision {
+  const method = request.method ?? "";
+  const target = readTarget(method, request.url ?? "", snapshot.authorities);
+  if (target.kind === "refused") {
+    return { kind: "rejected", status: target.status, detail: target.detail };
+  }
+  const fault = framingProblem(request);
+  if (fault !== null) return { kind: "rejected", status: 400, detail: fault };
+  if (target.kind === "asterisk") return { kind: "server-options" };
+
+  const place = { target: target.raw, path: target.path };
+  const preflight = readPreflight(snapshot, request, target.path);
+  if (preflight !== null) return preflight;
+  if (target.path === snapshot.listingPath) {
+    const reads = method === "GET" || method === "HEAD";
+    if (reads) return { kind: "listing", query: target.query };
+    return { kind: "method-not-allowed", allow: "GET, HEAD" };
+  }
+  const plan = planOf(snapshot, snapshot.router.match(method, target.path));
+  if (plan.kind === "free") return { kind: "free", plan, ...place };
+  if (plan.kind !== "priced") return plan;
+  const resource = snapshot.publicUrl + target.raw;
+  return { ...readPayment(request), plan, resource, ...place };
+}
+
+/** A match, as far as it decides alone. */
+function planOf(
+  snapshot: Snapshot,
+  match: Match<RoutePlan>,
+): Exclude<RoutePlan, { kind: "deny" }> | Exclude<Decision, { kind: "free" } | PricedDecision> {
+  switch (match.kind) {
+    case "route": {
+      const plan = match.value;
+      return plan.kind === "deny" ? { kind: "denied", status: 403, meter: plan.meter } : plan;
+    }
+    case "method-not-allowed":
+      return match;
+    case "unmatched":
+      return snapshot.unmatched ?? { kind: "denied", status: 404, meter: null };
+    default: {
+      const detail = "The path is close to another one that has a price; write it exactly.";
+      return { kind: "rejected", status: 400, detail };
+    }
+  }
+}
+
+type Brought =
+  | { readonly kind: "challenge" }
+  | { readonly kind: "malformed"; readonly refusal: Refusal }
+  | { readonly kind: "presented"; readonly payment: PaymentPayload };
+
+const CHALLENGE: Brought = { kind: "challenge" };
+
+/** Counted in the raw lines: with several payments nobody could say which one is meant. */
+function readPayment({ rawHeaders }: IncomingMessage): Brought {
+  let value: string | undefined;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? "";
+    if (name.length !== 9 || name.toLowerCase() !== "x-payment") continue;
+    if (value !== undefined) {
+      const detail = "more than one X-PAYMENT header was sent";
+      return { kind: "malformed", refusal: { code: "invalid_payload", detail } };
+    }
+    value = rawHeaders[index + 1] ?? "";
+  }
+  if (value === undefined) return CHALLENGE;
+  const decoded = decodePaymentHeader(value);
+  return decoded.ok
+    ? { kind: "presented", payment: decoded.value }
+    : { kind: "malformed", refusal: decoded.error };
+}
+
+/**
+ * A CORS preflight asks about another request, so it is matched by that request's method. For a priced
+ * route it is never priced and always answered here; for a free one the backend may know better.
+ */
+function readPreflight(
+  snapshot: Snapshot,
+  { method, headers }: IncomingMessage,
+  path: string,
+): Extract<Decision, { kind: "preflight" }> | null {
+  if (method !== "OPTIONS") return null;
+  const asked = headers["access-control-request-method"];
+  if (asked === undefined || !/^[A-Z]{1,32}$/.test(asked)) return null;
+  const match = snapshot.router.match(asked, path);
+  const plan = match.kind === "route" ? match.value : null;
+  const priced = plan?.kind === "priced";
+  const ours = snapshot.answersPreflight && (plan !== null || path === snapshot.listingPath);
+  if (!priced && !ours) return null;
+  const names = headers["access-control-request-headers"];
+  return { kind: "preflight", method: asked, headers: typeof names === "string" ? names : "" };
+}

@@ -1,0 +1,315 @@
+/** One exchange as undici's dispatch handler: what has arrived so far, and what may still be answered. */
+import type { Dispatcher } from "undici";
+import { requestLines, responseLines, trailerLines } from "./field-lines.ts";
+import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
+import { RequestBody, readWholeBody, wholeBodyLimit } from "./request-body.ts";
+import type { Delivery, Exchange, UpstreamOptions } from "./upstream.ts";
+
+/** Up to here a complete body is sent as a string, joined with the head into one write. */
+const oneWriteLimit = 16 * 1024;
+
+interface Head {
+  readonly status: number;
+  readonly statusText: string;
+  readonly lines: string[];
+}
+
+export class Forwarding implements Dispatcher.DispatchHandler {
+  readonly #exchange: Exchange;
+  readonly #dispatcher: Dispatcher;
+  readonly #options: UpstreamOptions;
+  readonly #resolve: (delivery: Delivery) => void;
+  #lines: string[] = [];
+  #withBody = false;
+  #controller: Dispatcher.DispatchController | null = null;
+  #startedAt = 0;
+  #upstreamMs = 0;
+  /** The request was handed to a connection: the backend may have seen it. */
+  #sent = false;
+  /** A byte of an answer has arrived. */
+  #began = false;
+  #replayed = false;
+  #head: Head | null = null;
+  /** The first body bytes, kept back until it is known whether the whole answer came with them. */
+  #held: Buffer | null = null;
+  /** The body of a 402 until it can be judged. */
+  #judged: Buffer[] | null = null;
+  #judgedBytes = 0;
+  /** The head was written to the client: from here on an answer can only be finished or cut. */
+  #passedOn = false;
+  #settled = false;
+
+  constructor(
+    exchange: Exchange,
+    dispatcher: Dispatcher,
+    options: UpstreamOptions,
+    resolve: (delivery: Delivery) => void,
+  ) {
+    this.#exchange = exchange;
+    this.#dispatcher = dispatcher;
+    this.#options = options;
+    this.#resolve = resolve;
+  }
+
+  start(): void {
+    const { request, response, requestHeaders } = this.#exchange;
+    if (response.destroyed) return this.#settle({ kind: "abandoned", status: null });
+    const { lines, contentLength, chunked } = requestLines(request, requestHeaders);
+    const limit = this.#options.bodyLimitBytes;
+    const length = contentLength ?? 0;
+    if (length > limit) return this.#settle(tooLarge(limit, false));
+    this.#lines = lines;
+    this.#withBody = chunked || length > 0;
+    response.once("close", () => this.#onClientClose());
+    if (!this.#withBody) return this.#dispatch(null);
+    if (chunked || length > wholeBodyLimit) return this.#dispatch(new RequestBody(request, limit));
+    readWholeBody(request, length, (body) => this.#dispatch(body));
+  }
+
+  #dispatch(body: Buffer | RequestBody | null): void {
+    if (this.#settled) return;
+    const { request, target } = this.#exchange;
+    const method = request.method ?? "GET";
+    this.#startedAt = performance.now();
+    this.#dispatcher.dispatch(
+      {
+        path: target,
+        method,
+        headers: this.#lines,
+        body,
+        blocking: false,
+        // A backend that ignores such a body takes it for its next request: that connection is not reused.
+        reset: this.#withBody && bodyIsOdd.has(method),
+      },
+      this,
+    );
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    this.#sent = true;
+    // The client left while the request was waiting for a connection.
+    if (this.#settled) controller.abort(new Error("The client has left."));
+  }
+
+  onResponseStarted(): void {
+    this.#began = true;
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    _headers: unknown,
+    statusText = "",
+  ): void {
+    // 1xx: the client asked for none (Expect is not forwarded), and 103 hints are advisory.
+    if (status < 200 || this.#settled) return;
+    this.#upstreamMs = performance.now() - this.#startedAt;
+    const { request, responseSet, responseVary } = this.#exchange;
+    const lines = responseLines(latin1(controller.rawHeaders), responseSet, responseVary);
+    this.#head = { status, statusText, lines };
+    if (status === 402 && request.method !== "HEAD") this.#judged = [];
+    else process.nextTick(passOnHead, this);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#settled) return;
+    if (this.#judged !== null) return this.#judge(chunk, this.#judged);
+    if (!this.#passedOn && this.#held === null) {
+      this.#held = chunk;
+      return;
+    }
+    this.passOn();
+    if (!this.#settled && !this.#exchange.response.write(chunk)) this.#pause(controller);
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
+    if (this.#settled) return;
+    if (this.#judged !== null && !this.#acceptJudged(this.#judged)) return;
+    const { request, response } = this.#exchange;
+    if (!this.#writeHead()) return;
+    const trailers = latin1(controller.rawTrailers);
+    if (trailers.length > 0) response.addTrailers(trailerLines(trailers));
+    const body = this.#held;
+    if (body === null) response.end();
+    else if (body.length > oneWriteLimit) response.end(body);
+    else response.end(body.toString("latin1"), "latin1");
+    // A client that does not read the rest gets no more time than one that stops in the middle.
+    if (request.socket.writableLength > 0) request.socket.setTimeout(this.#options.idleTimeoutMs);
+  }
+
+  onResponseError(_controller: unknown, error: Error): void {
+    if (this.#settled) return;
+    if (this.#passedOn) {
+      this.#settle({ kind: "broken", status: this.#head?.status ?? 0, detail: error.message });
+      this.#cut();
+    } else if (this.#mayReplay(error)) {
+      this.#replayed = true;
+      this.#dispatch(null);
+    } else {
+      this.#settle(unanswered(error, this.#sent, this.#options));
+    }
+  }
+
+  /**
+   * The backend may close an idle connection just as it is reused. A safe request without a body that got
+   * not one byte of an answer is sent once more (RFC 9110 section 9.2.2), unless its connection was new.
+   */
+  #mayReplay(error: Error): boolean {
+    const { method } = this.#exchange.request;
+    if (this.#replayed || this.#began || this.#withBody || !safe.has(method ?? "")) return false;
+    const code = codeOf(error);
+    if (code === "ECONNRESET" || code === "EPIPE") return true;
+    return code === "UND_ERR_SOCKET" && receivedBytes(error) > 0;
+  }
+
+  /** Writes the head and what was held back, if that has not happened yet. */
+  passOn(): void {
+    if (this.#settled || this.#passedOn || this.#judged !== null || !this.#writeHead()) return;
+    const { response } = this.#exchange;
+    const held = this.#held;
+    this.#held = null;
+    if (held === null) response.flushHeaders();
+    else if (!response.write(held) && this.#controller !== null) this.#pause(this.#controller);
+  }
+
+  /** False when the head cannot be written as HTTP; the caller answers instead. */
+  #writeHead(): boolean {
+    if (this.#passedOn) return true;
+    const head = this.#head;
+    if (head === null) return false;
+    try {
+      this.#exchange.response.writeHead(head.status, phrase(head.statusText), head.lines);
+    } catch (error) {
+      const detail = `The answer cannot be passed on: ${String(error)}`;
+      this.#refuse({ kind: "unanswered", status: 502, reason: "malformed", detail, sent: true });
+      return false;
+    }
+    this.#passedOn = true;
+    return true;
+  }
+
+  #pause(controller: Dispatcher.DispatchController): void {
+    const { request, response } = this.#exchange;
+    const { socket } = request;
+    const timeout = socket.timeout ?? 0;
+    controller.pause();
+    socket.setTimeout(this.#options.idleTimeoutMs);
+    response.once("drain", () => {
+      socket.setTimeout(timeout);
+      controller.resume();
+    });
+  }
+
+  #judge(chunk: Buffer, judged: Buffer[]): void {
+    judged.push(chunk);
+    this.#judgedBytes += chunk.length;
+    if (this.#judgedBytes > judgedBodyLimit) this.#refuse(foreign402);
+  }
+
+  #acceptJudged(judged: Buffer[]): boolean {
+    const body = Buffer.concat(judged);
+    this.#judged = null;
+    this.#held = body;
+    if (isPaymentRequired(body)) return true;
+    this.#refuse(foreign402);
+    return false;
+  }
+
+  /** The caller answers; what the backend still sends is not wanted. */
+  #refuse(delivery: Delivery): void {
+    this.#settle(delivery);
+    this.#controller?.abort(new Error("The answer was refused."));
+  }
+
+  #cut(): void {
+    const { request, response } = this.#exchange;
+    const { socket } = request;
+    // HTTP/1.0 has no other mark of completeness than an orderly close, so the close must not be one.
+    if (request.httpVersionMinor === 0 && !("encrypted" in socket)) socket.resetAndDestroy();
+    else response.destroy();
+  }
+
+  #onClientClose(): void {
+    if (this.#settled) return;
+    const status = this.#head?.status ?? null;
+    if (status !== null && this.#exchange.response.writableFinished) {
+      this.#settle({ kind: "delivered", status, upstreamMs: this.#upstreamMs });
+      return;
+    }
+    this.#settle({ kind: "abandoned", status });
+    this.#controller?.abort(new Error("The client has left."));
+  }
+
+  #settle(delivery: Delivery): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#resolve(delivery);
+  }
+}
+
+const safe = new Set(["GET", "HEAD", "OPTIONS"]);
+const bodyIsOdd = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
+
+/** Not a closure: the head of every answer is scheduled with it. */
+function passOnHead(forwarding: Forwarding): void {
+  forwarding.passOn();
+}
+
+/** A reason phrase that `writeHead` takes; anything but ASCII is dropped with the whole phrase. */
+function phrase(statusText: string): string {
+  return /^[\t\x20-\x7e]*$/.test(statusText) ? statusText : "";
+}
+
+function latin1(raw: Dispatcher.DispatchController["rawHeaders"]): string[] {
+  if (!Array.isArray(raw)) return [];
+  return raw.map((text) => (typeof text === "string" ? text : text.toString("latin1")));
+}
+
+const foreign402: Delivery = {
+  kind: "unanswered",
+  status: 502,
+  reason: "foreign-402",
+  detail: "The backend answered 402 without x402 payment requirements.",
+  sent: true,
+};
+
+function tooLarge(limit: number, sent: boolean): Delivery {
+  const detail = `The request body is larger than ${limit} bytes.`;
+  return { kind: "unanswered", status: 413, reason: "too-large", detail, sent };
+}
+
+/** Errors by their stable codes; what has none of them broke somewhere between head and body. */
+function unanswered(error: Error, sent: boolean, options: UpstreamOptions): Delivery {
+  const code = codeOf(error);
+  const detail = `${options.origin}: ${error.message}`;
+  if (code === "body_too_large") return tooLarge(options.bodyLimitBytes, sent);
+  if (code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT") {
+    return { kind: "unanswered", status: 504, reason: "timeout", detail, sent };
+  }
+  if (!sent) {
+    const status = code === "UND_ERR_CONNECT_TIMEOUT" ? 504 : 502;
+    return { kind: "unanswered", status, reason: "connect", detail, sent };
+  }
+  const malformed = code.startsWith("HPE_") || code.startsWith("UND_ERR_RES") || overflow.has(code);
+  return {
+    kind: "unanswered",
+    status: 502,
+    reason: malformed ? "malformed" : "broken",
+    detail,
+    sent,
+  };
+}
+
+const overflow = new Set(["UND_ERR_HEADERS_OVERFLOW"]);
+
+function codeOf(error: Error): string {
+  return "code" in error && typeof error.code === "string" ? error.code : "";
+}
+
+/** How much undici had read from the connection that died; nothing of it for this request. */
+function receivedBytes(error: Error): number {
+  if (!("socket" in error) || typeof error.socket !== "object" || error.socket === null) return 0;
+  const { socket } = error;
+  return "bytesRead" in socket && typeof socket.bytesRead === "number" ? socket.bytesRead : 0;
+}

@@ -1,0 +1,287 @@
+/**
+ * A request's way through the gateway, as one explicit function with every exit in sight:
+ *
+ *     decide -> rejected | denied | preflight | listing -> answer
+ *            -> free ---------------------------------------> forward
+ *            -> challenge | malformed ----------> answer 402 | 400
+ *            -> presented -> admit -> refused | unavailable | unknown -> answer 402 | 500
+ *                                  -> admitted -> forward -> record the delivery
+ *
+ * Not a middleware chain: the order of the stages is the safety argument. No upstream sees a request for
+ * a priced route before its payment is durably settled.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import {
+  corsLines,
+  errorAnswer,
+  errorText,
+  preflightAnswer,
+  retryAnswer,
+  settlementLines,
+  upstreamAnswer,
+  type Answer,
+  type CrossOrigin,
+} from "./answers.ts";
+import { decide, type Decision, type PricedDecision, type Snapshot } from "./decision.ts";
+import type { Admission, Paid, Paywall } from "./paywall.ts";
+import { readUpgrade } from "./upgrade-engine.ts";
+import type { Delivery } from "./upstream.ts";
+import { RequestVisitor, UpgradeVisitor, type Passage, type Visitor } from "./visitor.ts";
+
+export interface GatewayOptions {
+  readonly snapshot: Snapshot;
+  readonly paywall: Paywall;
+  /** Answers the discovery listing for a raw query string. */
+  readonly list: (query: string) => { readonly status: 200 | 400; readonly body: string };
+  readonly cors: CrossOrigin;
+  /** Requests worked on at the same time; beyond them 503. */
+  readonly maxInFlight: number;
+  readonly telemetry: Telemetry;
+}
+
+/** How a request ended, for the meter. */
+interface Ending {
+  readonly status: number;
+  readonly outcome: PaymentOutcome;
+  /** Null: no route of the configuration. */
+  readonly meter: RouteMeter | null;
+  readonly upstreamMs: number;
+}
+
+export class Gateway {
+  readonly #options: GatewayOptions;
+  /** For requests that belong to no route. */
+  readonly #unrouted: RouteMeter;
+  #inFlight = 0;
+
+  constructor(options: GatewayOptions) {
+    this.#options = options;
+    this.#unrouted = options.telemetry.metrics.route("(none)");
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  readonly handleRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    void this.#visit(new RequestVisitor(request, response, false));
+  };
+
+  readonly handleContinue = (request: IncomingMessage, response: ServerResponse): void => {
+    void this.#visit(new RequestVisitor(request, response, true));
+  };
+
+  readonly handleUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
+    const visitor = new UpgradeVisitor(request, socket);
+    const upgrade = readUpgrade(request, head);
+    if (upgrade.kind === "refused") {
+      visitor.answer(errorAnswer(upgrade.status, upgrade.detail, upgrade.lines));
+    } else void this.#visit(visitor);
+  };
+
+  /** Every request has an error exit: nothing that happens here reaches the process. */
+  async #visit(visitor: Visitor): Promise<void> {
+    const started = performance.now();
+    this.#inFlight += 1;
+    try {
+      const ending = await this.#serve(visitor);
+      const seconds = (performance.now() - started) / 1000;
+      const meter = ending.meter ?? this.#unrouted;
+      meter.finished(ending.status, ending.outcome, seconds, ending.upstreamMs / 1000);
+    } catch (cause) {
+      this.#options.telemetry.logger.error({ err: cause }, "a request failed unexpectedly");
+      visitor.answer(errorAnswer(500, "internal error"));
+    } finally {
+      this.#inFlight -= 1;
+    }
+  }
+
+  async #serve(visitor: Visitor): Promise<Ending> {
+    const { snapshot, maxInFlight } = this.#options;
+    if (this.#inFlight > maxInFlight) {
+      const answer = errorAnswer(503, "too many requests at once", ["Retry-After", "1"]);
+      return this.#end(visitor, answer, "rejected", null);
+    }
+    const decision = decide(snapshot, visitor.request);
+    switch (decision.kind) {
+      case "free": {
+        const { target, plan } = decision;
+        const passage = { target, requestHeaders: [], responseSet: [], responseVary: null };
+        const delivery = await visitor.forward(plan.engine, passage);
+        if (delivery.kind === "unanswered") visitor.answer(this.#notServed(delivery, null));
+        return ended(delivery, "free", plan.meter);
+      }
+      case "challenge":
+      case "malformed":
+      case "presented":
+        return this.#sell(visitor, decision);
+      default:
+        return this.#decline(visitor, decision);
+    }
+  }
+
+  /** A priced route: quote, refuse or serve. */
+  async #sell(visitor: Visitor, decision: PricedDecision): Promise<Ending> {
+    const { plan, resource } = decision;
+    const cors = this.#cors(visitor.request);
+    const quote = (status: number, error: string, lines: readonly string[] = []): Answer => ({
+      status,
+      lines: [...cors, ...lines],
+      body: plan.offers.body(error, resource),
+    });
+    if (decision.kind === "challenge") {
+      const answer = quote(402, "X-PAYMENT header is required");
+      return this.#end(visitor, answer, "challenged", plan.meter);
+    }
+    if (decision.kind === "malformed") {
+      const answer = quote(400, errorText(decision.refusal));
+      return this.#end(visitor, answer, "malformed", plan.meter);
+    }
+    const admission = await this.#options.paywall.admit({
+      payment: decision.payment,
+      accepts: plan.offers.requirements(resource),
+      binding: `${visitor.request.method} ${decision.path}`,
+    });
+    if (admission.kind === "admitted") {
+      return this.#serveDelivery(visitor, decision, admission.paid, cors);
+    }
+    const { status, outcome, error, lines } = readRefusal(admission);
+    const body = plan.offers.body(error, resource);
+    const answer = status === 500 ? retryAnswer(500, body, cors) : quote(status, error, lines);
+    this.#options.telemetry.logger.info({ route: plan.label, outcome, error }, "payment not taken");
+    return this.#end(visitor, answer, outcome, plan.meter);
+  }
+
+  async #serveDelivery(
+    visitor: Visitor,
+    { plan, target }: PricedDecision,
+    paid: Paid,
+    cors: readonly string[],
+  ): Promise<Ending> {
+    const { settlement } = paid;
+    const receipt = [...cors, ...settlementLines({ success: true, ...settlement })];
+    const passage: Passage = {
+      target,
+      requestHeaders: [
+        ["X-402-Payer", settlement.payer],
+        ["X-402-Transaction", settlement.transaction],
+        ["X-402-Network", settlement.network],
+      ].flat(),
+      responseSet: [...receipt, "Cache-Control", "private, no-store"],
+      responseVary: "X-PAYMENT",
+    };
+    const delivery: Delivery = visitor.isGone()
+      ? { kind: "abandoned", status: null }
+      : await visitor.forward(plan.engine, passage);
+    if (delivery.kind === "unanswered") visitor.answer(this.#notServed(delivery, receipt));
+    // An upstream that refuses (4xx) has sold nothing yet: the buyer may correct query or body.
+    const sold = delivery.kind === "delivered" && delivery.status < 400;
+    await (sold ? paid.delivered() : paid.undelivered());
+    const { transaction, network, payer } = settlement;
+    const facts = { route: plan.label, network, transaction, payer, delivery: delivery.kind };
+    const { logger } = this.#options.telemetry;
+    if (sold) logger.info(facts, "payment served");
+    else logger.warn({ ...facts, status: statusOf(delivery) }, "paid and not served");
+    return ended(delivery, sold ? "paid" : "undelivered", plan.meter);
+  }
+
+  /** The exits that have nothing to do with money. */
+  #decline(
+    visitor: Visitor,
+    decision: Exclude<Decision, PricedDecision | { kind: "free" }>,
+  ): Ending {
+    switch (decision.kind) {
+      case "rejected": {
+        const answer = errorAnswer(decision.status, decision.detail, ["Connection", "close"]);
+        return this.#end(visitor, answer, "rejected", null);
+      }
+      case "denied": {
+        const said = decision.status === 403 ? "this path is not served" : "not found";
+        return this.#end(visitor, errorAnswer(decision.status, said), "denied", decision.meter);
+      }
+      case "method-not-allowed": {
+        const answer = errorAnswer(405, "method not allowed", ["Allow", decision.allow]);
+        return this.#end(visitor, answer, "denied", null);
+      }
+      case "server-options":
+        return this.#end(visitor, { status: 204, lines: [], body: null }, "free", null);
+      case "preflight": {
+        const answer = preflightAnswer(this.#cors(visitor.request), decision);
+        return this.#end(visitor, answer, "free", null);
+      }
+      case "listing": {
+        const { status, body } = this.#options.list(decision.query);
+        return this.#end(
+          visitor,
+          { status, lines: this.#cors(visitor.request), body },
+          "free",
+          null,
+        );
+      }
+    }
+  }
+
+  #notServed(
+    delivery: Extract<Delivery, { kind: "unanswered" }>,
+    receipt: readonly string[] | null,
+  ): Answer {
+    const { status, reason, detail } = delivery;
+    this.#options.telemetry.logger.warn({ status, reason, detail }, "the upstream did not answer");
+    return upstreamAnswer(delivery, receipt);
+  }
+
+  #cors(request: IncomingMessage): readonly string[] {
+    const { cors } = this.#options;
+    return corsLines(cors, typeof cors === "string" ? undefined : request.headers.origin);
+  }
+
+  #end(
+    visitor: Visitor,
+    answer: Answer,
+    outcome: PaymentOutcome,
+    meter: RouteMeter | null,
+  ): Ending {
+    visitor.answer(answer);
+    return { status: answer.status, outcome, meter, upstreamMs: 0 };
+  }
+}
+
+function ended(delivery: Delivery, outcome: PaymentOutcome, meter: RouteMeter): Ending {
+  const upstreamMs = delivery.kind === "delivered" ? delivery.upstreamMs : 0;
+  return { status: statusOf(delivery), outcome, meter, upstreamMs };
+}
+
+/** 499 stands for a client that left before there was a status, as access logs write it. */
+function statusOf(delivery: Delivery): number {
+  return delivery.status ?? 499;
+}
+
+/** The one table from a payment's refusal to a status. */
+function readRefusal(admission: Exclude<Admission, { kind: "admitted" }>): {
+  readonly status: 402 | 500;
+  readonly outcome: PaymentOutcome;
+  readonly error: string;
+  readonly lines: readonly string[];
+} {
+  switch (admission.kind) {
+    case "refused": {
+      const { refusal, settlement } = admission;
+      const lines = settlement === undefined ? [] : settlementLines(settlement);
+      return { status: 402, outcome: "refused", error: errorText(refusal), lines };
+    }
+    case "unavailable":
+      return {
+        status: 500,
+        outcome: "unavailable",
+        error: errorText(admission.refusal),
+        lines: [],
+      };
+    case "unknown": {
+      const error = errorText({ code: "unexpected_settle_error", detail: admission.detail });
+      return { status: 500, outcome: "unknown", error, lines: [] };
+    }
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * HTTP/1.1 to the backend through undici's `Pool.dispatch`: raw header arrays both ways, no stream objects
+ * on the way back, and one write for an answer that arrives whole.
+ *
+ * Undici's own traps, and what is done here: it closes the connection after every HEAD unless `reset` is
+ * false; its body timeout does not run while a response is paused, so the client's socket gets a timeout
+ * for as long as it is; it refuses hop-by-hop headers and adds Host itself (`field-lines.ts`).
+ */
+import { Pool } from "undici";
+import { Forwarding } from "./forwarding.ts";
+import type { Delivery, Exchange, UpstreamOptions } from "./upstream.ts";
+
+/** An idle connection is given up this long before the backend's `Keep-Alive: timeout=` says. */
+const keepAliveMarginMs = 1_000;
+
+export class UndiciEngine {
+  readonly #pool: Pool;
+  readonly #options: UpstreamOptions;
+  #active = 0;
+
+  constructor(options: UpstreamOptions) {
+    this.#options = options;
+    this.#pool = new Pool(options.origin, {
+      allowH2: false,
+      pipelining: 1,
+      connections: options.connections,
+      connect: { timeout: options.connectTimeoutMs },
+      headersTimeout: options.responseTimeoutMs,
+      bodyTimeout: options.idleTimeoutMs,
+      keepAliveTimeout: options.keepAliveMs,
+      keepAliveMaxTimeout: options.keepAliveMs,
+      keepAliveTimeoutThreshold: keepAliveMarginMs,
+      maxHeaderSize: options.headLimitBytes,
+    });
+  }
+
+  /** Never rejects. */
+  async forward(exchange: Exchange): Promise<Delivery> {
+    if (this.#active >= this.#options.connections) {
+      const detail = `All ${this.#active} connections to ${this.#options.origin} are busy.`;
+      return { kind: "unanswered", status: 503, reason: "saturated", detail, sent: false };
+    }
+    this.#active += 1;
+    const delivery = await new Promise<Delivery>((resolve) => {
+      new Forwarding(exchange, this.#pool, this.#options, resolve).start();
+    });
+    this.#active -= 1;
+    return delivery;
+  }
+
+  /** Lets requests finish until `signal` aborts; then they break. */
+  async close(signal: AbortSignal): Promise<void> {
+    const destroy = (): void => void this.#pool.destroy();
+    signal.addEventListener("abort", destroy, { once: true });
+    if (signal.aborted) destroy();
+    if (!this.#pool.destroyed) await this.#pool.close();
+    signal.removeEventListener("abort", destroy);
+  }
+}

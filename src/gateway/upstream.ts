@@ -1,0 +1,121 @@
+/**
+ * The one interface between the request path and whatever carries a request to the backend. The
+ * decision (free, paid, refused) has been taken before; an engine only moves bytes, both ways,
+ * and says what became of the exchange.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/** What both a request and an upgrade carry to the backend. */
+interface Passage {
+  readonly request: IncomingMessage;
+  /** Canonical path and query (`readTarget`), sent byte for byte. */
+  readonly target: string;
+  /** Raw `name, value` pairs added for the backend after its own spellings of them were stripped. */
+  readonly requestHeaders: readonly string[];
+  /** Raw `name, value` pairs for the client; they replace the backend's lines of the same name. */
+  readonly responseSet: readonly string[];
+}
+
+/** One request on its way to the backend. The engine owns `response` until it reports. */
+export interface Exchange extends Passage {
+  readonly response: ServerResponse;
+  /** A field name to add to `Vary`, beside whatever the backend says there; null for none. */
+  readonly responseVary: string | null;
+}
+
+/** One WebSocket handshake that `readUpgrade` accepted. The engine owns `socket` until it reports. */
+export interface UpgradeExchange extends Passage {
+  readonly socket: Socket;
+}
+
+export type UnansweredReason =
+  /** No connection to the backend, in time or at all. */
+  | "connect"
+  /** Connected, but no head within the response timeout. */
+  | "timeout"
+  /** The connection died before a complete head. */
+  | "broken"
+  /** What came back is not HTTP, or cannot be passed on as HTTP. */
+  | "malformed"
+  /** A 402 that is not x402: v1 clients crash on it. */
+  | "foreign-402"
+  /** Every connection that the limit allows is busy. */
+  | "saturated"
+  /** The request body is larger than the limit; close the client's connection after answering. */
+  | "too-large";
+
+/**
+ * What became of an exchange.
+ * - `delivered`: the complete answer was handed to the client's socket. Whether the client read it
+ *   is not known to anyone.
+ * - `unanswered`: nothing was written to the client; the caller answers with `status`.
+ * - `broken`: the head was passed on, then the backend died or stalled: the client's connection was
+ *   destroyed, so that a cut answer never looks like a complete one.
+ * - `abandoned`: the client left (or stopped reading) before its answer was complete; the request to
+ *   the backend was cancelled.
+ */
+export type Delivery =
+  | {
+      readonly kind: "delivered";
+      readonly status: number;
+      /** From dispatch to the backend's final head, in milliseconds. */
+      readonly upstreamMs: number;
+    }
+  | {
+      readonly kind: "unanswered";
+      readonly status: 413 | 502 | 503 | 504;
+      readonly reason: UnansweredReason;
+      /** A sentence for the log; it may name the backend, so it is not for clients. */
+      readonly detail: string;
+      /** False only when it is certain that the backend saw nothing of the request. */
+      readonly sent: boolean;
+    }
+  | { readonly kind: "broken"; readonly status: number; readonly detail: string }
+  /** `status` is null when the client left before the backend's head. */
+  | { readonly kind: "abandoned"; readonly status: number | null };
+
+export interface Engine {
+  /** Never rejects. */
+  forward(exchange: Exchange): Promise<Delivery>;
+  /**
+   * Never rejects. `delivered` with status 101 when the connection was switched, with another status
+   * when the backend declined the handshake. After `unanswered` the caller answers on the socket
+   * (`answerOn`).
+   */
+  upgrade(exchange: UpgradeExchange): Promise<Delivery>;
+  /** Takes nothing new and lets what runs finish, until `signal` aborts: then it is cut. */
+  close(signal: AbortSignal): Promise<void>;
+}
+
+export interface UpstreamOptions {
+  /** Scheme, host and optional port: `http://10.0.0.11:3000`. No path. */
+  readonly origin: string;
+  /** Open connections to the backend at most, 1 or more; beyond them requests are `saturated`. */
+  readonly connections: number;
+  /** Open switched (WebSocket) connections at most. */
+  readonly upgrades: number;
+  /** Milliseconds until a connection must be up. */
+  readonly connectTimeoutMs: number;
+  /** Milliseconds from the request's last byte until the backend's head must be complete. */
+  readonly responseTimeoutMs: number;
+  /** Milliseconds without a byte moving, in either direction, after which an exchange is given up. */
+  readonly idleTimeoutMs: number;
+  /** Milliseconds that an idle connection is kept; below the backend's own keep-alive time. */
+  readonly keepAliveMs: number;
+  /** Bytes of request body at most. */
+  readonly bodyLimitBytes: number;
+  /** Bytes of a response head at most. */
+  readonly headLimitBytes: number;
+}
+
+export const defaultUpstreamOptions: Omit<UpstreamOptions, "origin"> = {
+  connections: 5000,
+  upgrades: 1000,
+  connectTimeoutMs: 2_000,
+  responseTimeoutMs: 30_000,
+  idleTimeoutMs: 60_000,
+  keepAliveMs: 4_000,
+  bodyLimitBytes: 10 * 1024 * 1024,
+  headLimitBytes: 64 * 1024,
+};

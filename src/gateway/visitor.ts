@@ -1,0 +1,96 @@
+/**
+ * Who is being served: a request with its response, or an upgrade with its bare socket. The stages of
+ * the request path are the same for both; only here is anything written to a client.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Answer } from "./answers.ts";
+import { answerOn } from "./upgrade-engine.ts";
+import type { Delivery, Engine } from "./upstream.ts";
+
+/** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
+const MAX_DROPPED_BODY_BYTES = 64 * 1024;
+
+/** What goes along with a forwarded request; see `upstream.ts` for the meaning of each. */
+export interface Passage {
+  readonly target: string;
+  readonly requestHeaders: readonly string[];
+  readonly responseSet: readonly string[];
+  readonly responseVary: string | null;
+}
+
+export interface Visitor {
+  readonly request: IncomingMessage;
+  /** Gives the gateway's own answer. */
+  answer(answer: Answer): void;
+  /** Hands the exchange to the upstream. */
+  forward(engine: Engine, passage: Passage): Promise<Delivery>;
+  /** True when nobody is there any more to read an answer. */
+  isGone(): boolean;
+}
+
+export class RequestVisitor implements Visitor {
+  readonly request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #expectsContinue: boolean;
+
+  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+    this.request = request;
+    this.#response = response;
+    this.#expectsContinue = expectsContinue;
+  }
+
+  answer({ status, lines, body }: Answer): void {
+    const response = this.#response;
+    if (response.headersSent || response.destroyed) {
+      response.destroy();
+      return;
+    }
+    const head = [...lines, "Cache-Control", "no-store"];
+    if (this.#expectsContinue || hasLargeBody(this.request)) head.push("Connection", "close");
+    if (body !== null) {
+      head.push("Content-Type", "application/json");
+      head.push("Content-Length", String(Buffer.byteLength(body)));
+    }
+    response.writeHead(status, head);
+    response.end(body ?? undefined);
+  }
+
+  forward(engine: Engine, passage: Passage): Promise<Delivery> {
+    if (this.#expectsContinue) this.#response.writeContinue();
+    return engine.forward({ request: this.request, response: this.#response, ...passage });
+  }
+
+  isGone(): boolean {
+    return this.#response.destroyed || this.request.socket.destroyed;
+  }
+}
+
+export class UpgradeVisitor implements Visitor {
+  readonly request: IncomingMessage;
+  readonly #socket: Socket;
+
+  constructor(request: IncomingMessage, socket: Socket) {
+    this.request = request;
+    this.#socket = socket;
+  }
+
+  answer({ status, lines, body }: Answer): void {
+    answerOn(this.#socket, { status, lines: [...lines, "Cache-Control", "no-store"], body });
+  }
+
+  forward(engine: Engine, passage: Passage): Promise<Delivery> {
+    return engine.upgrade({ request: this.request, socket: this.#socket, ...passage });
+  }
+
+  isGone(): boolean {
+    return this.#socket.destroyed;
+  }
+}
+
+/** A body that is not worth reading only to refuse it; its connection is closed instead. */
+function hasLargeBody({ headers }: IncomingMessage): boolean {
+  if (headers["transfer-encoding"] !== undefined) return true;
+  const length = headers["content-length"];
+  return length !== undefined && Number(length) > MAX_DROPPED_BODY_BYTES;
+}

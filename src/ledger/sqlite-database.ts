@@ -1,0 +1,123 @@
+/**
+ * One SQLite connection: statements prepared once and kept, transactions, and the machine's faults
+ * under one stable code. Knows nothing of payments.
+ */
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import {
+  DatabaseSync,
+  type SQLInputValue,
+  type SQLOutputValue,
+  type StatementSync,
+} from "node:sqlite";
+import { LedgerUnavailable } from "./ledger.ts";
+
+export type Values = Record<string, SQLInputValue>;
+export type Columns = Record<string, SQLOutputValue>;
+
+/**
+ * How long a statement waits for another process's lock, milliseconds. The wait stops this whole
+ * process, so it covers a backup's moment and nothing longer.
+ */
+const BUSY_TIMEOUT_MS = 1000;
+
+/** SQLite's primary result codes that a correct program can meet: the machine's fault, not ours. */
+const OPERATIONAL: ReadonlySet<number> = new Set([
+  3, // PERM
+  5, // BUSY
+  6, // LOCKED
+  7, // NOMEM
+  8, // READONLY
+  10, // IOERR
+  11, // CORRUPT
+  13, // FULL
+  14, // CANTOPEN
+  15, // PROTOCOL
+  22, // NOLFS
+  23, // AUTH
+  26, // NOTADB
+]);
+
+export class SqliteDatabase {
+  readonly #connection: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  /** Opens a file, made with its folder where missing, or `:memory:`. */
+  constructor(path: string) {
+    if (path !== ":memory:") makeFolder(dirname(path));
+    this.#connection = unlessFaulty(() => new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS }));
+  }
+
+  /** Runs statements that take no values. */
+  exec(sql: string): void {
+    this.#ask(() => this.#connection.exec(sql));
+  }
+
+  /** Rows changed. */
+  run(sql: string, values: Values): number {
+    return this.#ask(() => Number(this.#statement(sql).run(values).changes));
+  }
+
+  get(sql: string, values: Values): Columns | undefined {
+    return this.#ask(() => this.#statement(sql).get(values));
+  }
+
+  all(sql: string, values: Values): readonly Columns[] {
+    return this.#ask(() => this.#statement(sql).all(values));
+  }
+
+  /** Runs a step in one write transaction: all of it is stored, or, when it throws, nothing. */
+  transaction<Value>(step: () => Value): Value {
+    this.exec("BEGIN IMMEDIATE");
+    try {
+      const value = step();
+      this.exec("COMMIT");
+      return value;
+    } catch (error) {
+      // A full disk makes SQLite roll back by itself; a second ROLLBACK would hide the first error.
+      if (this.#connection.isTransaction) this.exec("ROLLBACK");
+      throw error;
+    }
+  }
+
+  /** Idempotent. */
+  close(): void {
+    if (this.#connection.isOpen) this.#ask(() => this.#connection.close());
+  }
+
+  #ask<Value>(step: () => Value): Value {
+    if (!this.#connection.isOpen) throw new LedgerUnavailable("the ledger is closed");
+    return unlessFaulty(step);
+  }
+
+  #statement(sql: string): StatementSync {
+    const kept = this.#statements.get(sql);
+    if (kept !== undefined) return kept;
+    const statement = this.#connection.prepare(sql);
+    this.#statements.set(sql, statement);
+    return statement;
+  }
+}
+
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true });
+  } catch (error) {
+    throw new LedgerUnavailable(`the ledger's folder ${path} cannot be made`, { cause: error });
+  }
+}
+
+function unlessFaulty<Value>(step: () => Value): Value {
+  try {
+    return step();
+  } catch (error) {
+    if (!isFault(error)) throw error;
+    throw new LedgerUnavailable(`the ledger's database: ${error.message}`, { cause: error });
+  }
+}
+
+function isFault(error: unknown): error is Error {
+  if (!(error instanceof Error) || !("errcode" in error)) return false;
+  // Extended result codes keep the primary one in the low byte.
+  return typeof error.errcode === "number" && OPERATIONAL.has(error.errcode & 0xff);
+}

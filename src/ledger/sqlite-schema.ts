@@ -1,0 +1,79 @@
+/**
+ * The tables of the SQLite ledger and how a file gets them. The CHECKs repeat what the transitions
+ * promise, so that a wrong statement fails instead of storing money in a state that cannot be.
+ */
+import { LedgerUnavailable } from "./ledger.ts";
+import { PAYMENT_STATES } from "./payment-row.ts";
+import type { SqliteDatabase } from "./sqlite-database.ts";
+
+const states = PAYMENT_STATES.map((state) => `'${state}'`).join(", ");
+
+/** `PRAGMA user_version` counts how many of these a file has had. Append only. */
+const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE payments (
+    payment_key         TEXT    NOT NULL PRIMARY KEY,
+    state               TEXT    NOT NULL CHECK (state IN (${states})),
+    binding             TEXT,
+    idempotency_key     TEXT,
+    request             TEXT    NOT NULL CHECK (json_valid(request)),
+    network             TEXT    NOT NULL,
+    payer               TEXT    NOT NULL,
+    amount_atomic       TEXT    NOT NULL
+                        CHECK (amount_atomic <> '' AND amount_atomic NOT GLOB '*[^0-9]*'),
+    account             TEXT,
+    account_nonce       INTEGER CHECK (account_nonce >= 0),
+    raw                 TEXT,
+    transactions        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(transactions)),
+    settled_transaction TEXT,
+    attempts            INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    failure_code        TEXT,
+    failure_detail      TEXT,
+    claimed_by          TEXT    NOT NULL,
+    created_ms          INTEGER NOT NULL,
+    updated_ms          INTEGER NOT NULL,
+    CHECK ((raw IS NULL) = (account IS NULL) AND (raw IS NULL) = (account_nonce IS NULL)),
+    CHECK (state <> 'CLAIMED' OR raw IS NULL),
+    CHECK ((state IN ('SETTLED', 'DELIVERING', 'DELIVERED')) = (settled_transaction IS NOT NULL)),
+    CHECK ((state = 'FAILED') = (failure_code IS NOT NULL)),
+    CHECK (state <> 'DELIVERING' OR attempts > 0)
+  ) STRICT;
+  CREATE INDEX payments_by_state ON payments (state, updated_ms);
+  CREATE UNIQUE INDEX account_nonces ON payments (network, account, account_nonce)
+    WHERE raw IS NOT NULL;
+
+  CREATE TABLE accounts (
+    network    TEXT    NOT NULL,
+    address    TEXT    NOT NULL,
+    next_nonce INTEGER NOT NULL CHECK (next_nonce >= 0),
+    PRIMARY KEY (network, address)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE route_terms (
+    route      TEXT    NOT NULL PRIMARY KEY,
+    hash       TEXT    NOT NULL,
+    changed_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE heartbeat (
+    id    INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    at_ms INTEGER NOT NULL
+  ) STRICT;
+  `,
+];
+
+/** Brings an opened database to the newest schema. Throws when it already has a newer one. */
+export function migrate(database: SqliteDatabase): void {
+  database.transaction(() => {
+    const version = Number(database.get("PRAGMA user_version", {})?.user_version);
+    if (version > MIGRATIONS.length) {
+      throw new LedgerUnavailable(
+        `the ledger has schema version ${version}, newer than ${MIGRATIONS.length}, the newest ` +
+          "that this program knows: run the version that wrote it, or a newer one",
+      );
+    }
+    if (version === MIGRATIONS.length) return;
+    for (const sql of MIGRATIONS.slice(version)) database.exec(sql);
+    database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+  });
+}

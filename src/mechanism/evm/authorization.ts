@@ -1,0 +1,160 @@
+/**
+ * An EVM payment as a value (protocol section 2.2), and everything about it that needs neither chain
+ * nor clock of its own: what the requirements ask, and whether the authorization gives it.
+ */
+import { isEvmAddress, sameAddress } from "../../x402/address.ts";
+import { parseUint256 } from "../../x402/amount.ts";
+import { isEvmPayload } from "../../x402/payment-key.ts";
+import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import type { EvmPayload, FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts";
+import { addressWord, uintWord } from "./abi.ts";
+import { authorizationDigest, type Token } from "./token.ts";
+import { secp256k1 } from "./signature.ts";
+
+/** A parsed payment, and the token that it is in. Addresses and nonce in lower case, with `0x`. */
+export interface EvmCheckedAuthorization {
+  readonly token: Token;
+  readonly from: string;
+  readonly to: string;
+  /** Atomic token units. */
+  readonly value: bigint;
+  /** Unix seconds. */
+  readonly validAfter: bigint;
+  /** Unix seconds. */
+  readonly validBefore: bigint;
+  readonly nonce: string;
+  /** Hex without `0x`, lower case. */
+  readonly signature: string;
+  /** The six members above as ABI words: both what was signed and what the token is called with. */
+  readonly words: string;
+  /** Whether the signature was proven to be the payer's own; a smart wallet's cannot be, locally. */
+  readonly proven: boolean;
+}
+
+/** What requirements have to be like, to be served at all. */
+export interface Terms {
+  /** By lower-case address. */
+  readonly tokens: ReadonlyMap<string, Token>;
+  /** Lower-case addresses; null allows every recipient. */
+  readonly payTo: ReadonlySet<string> | null;
+  /** Seconds of validity that must be left, so that the authorization does not expire before its block. */
+  readonly validBeforeMarginSeconds: number;
+}
+
+const NONCE = /^0x[0-9a-fA-F]{64}$/;
+const SIGNATURE = /^0x(?:[0-9a-fA-F]{2})*$/;
+
+/** The token that the requirements ask for, or `invalid_payment_requirements` with the first fault. */
+export function readRequirements(
+  requirements: PaymentRequirements,
+  terms: Terms,
+): Result<Token, Refusal> {
+  const token = terms.tokens.get(requirements.asset.toLowerCase());
+  if (token === undefined) return unfit("asset is not one that is served on this network");
+  if (!isEvmAddress(requirements.payTo)) return unfit("payTo is not an EVM address");
+  if (terms.payTo !== null && !terms.payTo.has(requirements.payTo.toLowerCase())) {
+    return unfit("payTo is not a recipient that is served here");
+  }
+  if (parseUint256(requirements.maxAmountRequired) === undefined) {
+    return unfit("maxAmountRequired is not an amount in atomic units");
+  }
+  // Members of the EIP-712 domain; where they are absent, the token's own are meant.
+  for (const member of ["name", "version"] as const) {
+    const stated = requirements.extra?.[member] ?? token.asset.eip712[member];
+    if (stated !== token.asset.eip712[member]) {
+      return unfit(`extra.${member} is not the token's, ${token.asset.eip712[member]}`);
+    }
+  }
+  if (requirements.maxTimeoutSeconds <= terms.validBeforeMarginSeconds) {
+    return unfit(`maxTimeoutSeconds must exceed ${terms.validBeforeMarginSeconds}`);
+  }
+  return ok(token);
+}
+
+/** Reads the payload for that token and recovers its signer. Refusal: `invalid_payload`. */
+export function readAuthorization(
+  request: FacilitatorRequest,
+  token: Token,
+): Result<EvmCheckedAuthorization, Refusal> {
+  const { payload } = request.paymentPayload;
+  if (!isEvmPayload(payload)) {
+    return refuse("invalid_payload", "the payload must hold signature and authorization");
+  }
+  const members = readMembers(payload);
+  if (members === undefined) {
+    return refuse("invalid_payload", "the authorization or its signature is malformed");
+  }
+  const { from, to, value, validAfter, validBefore, nonce, signature } = members;
+  const words =
+    addressWord(from) +
+    addressWord(to) +
+    uintWord(value) +
+    uintWord(validAfter) +
+    uintWord(validBefore) +
+    nonce.slice(2);
+  const digest = authorizationDigest(token, words);
+  const proven = secp256k1.recover(digest, Buffer.from(signature, "hex")) === from;
+  return ok({ ...members, token, words, proven });
+}
+
+type Members = Omit<EvmCheckedAuthorization, "token" | "words" | "proven">;
+
+/** Undefined for what the wire schema would not have let through. */
+function readMembers({ authorization, signature }: EvmPayload): Members | undefined {
+  const { from, to, nonce } = authorization;
+  const value = parseUint256(authorization.value);
+  const validAfter = parseUint256(authorization.validAfter);
+  const validBefore = parseUint256(authorization.validBefore);
+  if (value === undefined || validAfter === undefined || validBefore === undefined) {
+    return undefined;
+  }
+  if (!isEvmAddress(from) || !isEvmAddress(to)) return undefined;
+  if (!NONCE.test(nonce) || !SIGNATURE.test(signature)) return undefined;
+  return {
+    from: from.toLowerCase(),
+    to: to.toLowerCase(),
+    value,
+    validAfter,
+    validBefore,
+    nonce: nonce.toLowerCase(),
+    signature: signature.slice(2).toLowerCase(),
+  };
+}
+
+/** The first fault other than the signature: recipient, window, amount (protocol section 4.1). */
+export function firstFault(
+  authorization: EvmCheckedAuthorization,
+  requirements: PaymentRequirements,
+  now: number,
+  marginSeconds: number,
+): Refusal | null {
+  if (!sameAddress(authorization.to, requirements.payTo)) {
+    return {
+      code: "invalid_exact_evm_payload_recipient_mismatch",
+      detail: "the authorization pays another address than payTo",
+    };
+  }
+  if (authorization.validBefore < BigInt(now + marginSeconds)) {
+    return {
+      code: "invalid_exact_evm_payload_authorization_valid_before",
+      detail: `validBefore is past or less than ${marginSeconds} s away`,
+    };
+  }
+  if (authorization.validAfter > BigInt(now)) {
+    return {
+      code: "invalid_exact_evm_payload_authorization_valid_after",
+      detail: "validAfter is still to come",
+    };
+  }
+  if (authorization.value < BigInt(requirements.maxAmountRequired)) {
+    return {
+      code: "invalid_exact_evm_payload_authorization_value",
+      detail: `the authorization pays less than ${requirements.maxAmountRequired}`,
+    };
+  }
+  return null;
+}
+
+function unfit(detail: string): Result<never, Refusal> {
+  return refuse("invalid_payment_requirements", detail);
+}

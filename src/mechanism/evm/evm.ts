@@ -1,0 +1,245 @@
+/**
+ * The `exact` scheme on an EVM network: the payer signs an EIP-3009 authorization, and we submit it to
+ * the token and pay the network fee (protocol sections 1, 2.2, 4.1, 4.2). Every transaction we sign calls
+ * one of the configured tokens and carries no value.
+ */
+import { checksumAddress } from "../../x402/address.ts";
+import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
+import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import {
+  EXACT_SCHEME,
+  X402_VERSION,
+  type FacilitatorRequest,
+  type SupportedKind,
+} from "../../x402/x402.ts";
+import {
+  ChainError,
+  type Checked,
+  type Confirmation,
+  type Draft,
+  type Finding,
+  type Mechanism,
+  type SignedTransaction,
+} from "../mechanism.ts";
+import { openRpc, RpcRefusal, type Rpc, type RpcObserver } from "../rpc.ts";
+import { parseQuantity } from "./abi.ts";
+import { Account } from "./account.ts";
+import {
+  firstFault,
+  readAuthorization,
+  readRequirements,
+  type EvmCheckedAuthorization,
+  type Terms,
+} from "./authorization.ts";
+import { ConfirmationReader } from "./confirmation.ts";
+import { FeeReader } from "./fees.ts";
+import { inspect } from "./inspection.ts";
+import { costsOf, type NetworkCosts } from "./network-costs.ts";
+import { hasCode, probe } from "./probe.ts";
+import { createToken, transferCall } from "./token.ts";
+import { signTransaction } from "./transaction.ts";
+
+export type { EvmCheckedAuthorization } from "./authorization.ts";
+
+/** Seconds of validity that must be left by default: about two blocks of the slowest network. */
+export const VALID_BEFORE_MARGIN_SECONDS = 6;
+
+export interface EvmMechanismOptions {
+  readonly network: EvmNetwork;
+  /** EIP-3009 tokens that are accepted. */
+  readonly assets: readonly EvmAsset[];
+  /** JSON-RPC endpoints; the first one is used. */
+  readonly rpcUrls: readonly string[];
+  /** Private keys of our paying accounts, `0x` and 64 hex digits; the first one is used. */
+  readonly keys: readonly string[];
+  /** Blocks that must hold a settlement, its own included. Default: the network's recommendation. */
+  readonly confirmations?: number;
+  /** Unix seconds. */
+  readonly clock: () => number;
+  readonly validBeforeMarginSeconds?: number;
+  /** Recipients that may be paid: addresses in any letter case, or "any". */
+  readonly allowPayTo: readonly string[] | "any";
+  /** The most that we pay for one gas, wei. Default: by network. */
+  readonly maxFeePerGasWei?: bigint;
+  /** The longest wait for one call to the chain, milliseconds. */
+  readonly rpcTimeoutMs?: number;
+  readonly observer?: RpcObserver;
+}
+
+/** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
+export function createEvmMechanism(
+  options: EvmMechanismOptions,
+): Mechanism<EvmCheckedAuthorization> {
+  return new EvmMechanism(options);
+}
+
+/**
+ * Answers to `eth_sendRawTransaction` after which the transaction may well be on its way: the node has it
+ * already, or has seen its account nonce used, by us before a crash or by the very same bytes. The texts
+ * are those of geth, Erigon, Nethermind, Besu, reth and anvil.
+ */
+const POSSIBLY_SENT =
+  /already (?:known|imported|exists)|alreadyknown|known transaction|already in (?:the )?(?:mem)?pool|nonce.{0,12}too low|nonce.{0,20}(?:used|expired)|oldnonce|could not replace|replacement (?:transaction|fee)/i;
+
+class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
+  readonly scheme = EXACT_SCHEME;
+  readonly network: EvmNetwork["name"];
+  readonly kind: SupportedKind;
+  readonly accounts: readonly string[];
+
+  readonly #facts: EvmNetwork;
+  readonly #account: Account;
+  readonly #terms: Terms;
+  readonly #costs: NetworkCosts;
+  readonly #rpc: Rpc;
+  readonly #fees: FeeReader;
+  readonly #confirmation: ConfirmationReader;
+  readonly #clock: () => number;
+
+  constructor(options: EvmMechanismOptions) {
+    const { network, clock, assets, allowPayTo } = options;
+    const [rpcUrl] = options.rpcUrls;
+    const accounts = options.keys.map((key) => new Account(key));
+    const [account] = accounts;
+    if (rpcUrl === undefined) throw new TypeError(`${network.name} needs an RPC endpoint`);
+    if (account === undefined) throw new TypeError(`${network.name} needs a private key`);
+    this.network = network.name;
+    this.kind = { x402Version: X402_VERSION, scheme: EXACT_SCHEME, network: network.name };
+    this.accounts = accounts.map(({ address }) => address);
+    this.#facts = network;
+    this.#account = account;
+    this.#clock = clock;
+    this.#costs = costsOf(network.name);
+    this.#terms = {
+      tokens: new Map(
+        assets.map((asset) => [asset.address.toLowerCase(), createToken(asset, network.chainId)]),
+      ),
+      payTo:
+        allowPayTo === "any" ? null : new Set(allowPayTo.map((address) => address.toLowerCase())),
+      validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
+    };
+    this.#rpc = openRpc(rpcUrl, {
+      observer: options.observer,
+      ...(options.rpcTimeoutMs === undefined ? {} : { timeoutMs: options.rpcTimeoutMs }),
+    });
+    const rpc = this.#rpc;
+    const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
+    this.#fees = new FeeReader({ rpc, maxFeePerGasWei, clock });
+    const confirmations = options.confirmations ?? network.recommendedConfirmations;
+    this.#confirmation = new ConfirmationReader({ rpc, confirmations, clock });
+  }
+
+  check(
+    request: FacilitatorRequest,
+    now: number,
+  ): Result<Checked<EvmCheckedAuthorization>, Refusal> {
+    const parsed = this.parse(request);
+    if (!parsed.ok) return parsed;
+    const authorization = parsed.value;
+    const margin = this.#terms.validBeforeMarginSeconds;
+    return ok({
+      authorization,
+      payer: checksumAddress(authorization.from),
+      proven: authorization.proven,
+      fault: firstFault(authorization, request.paymentRequirements, now, margin),
+    });
+  }
+
+  parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
+    const { paymentPayload, paymentRequirements } = request;
+    for (const { scheme, network } of [paymentPayload, paymentRequirements]) {
+      if (scheme !== EXACT_SCHEME)
+        return refuse("invalid_scheme", `only ${EXACT_SCHEME} is served`);
+      if (network !== this.network) return refuse("invalid_network", `this is ${this.network}`);
+    }
+    const token = readRequirements(paymentRequirements, this.#terms);
+    return token.ok ? readAuthorization(request, token.value) : token;
+  }
+
+  async inspect(
+    { authorization, fault }: Checked<EvmCheckedAuthorization>,
+    signal: AbortSignal,
+  ): Promise<Result<void, Refusal>> {
+    const { proven, from } = authorization;
+    if (!proven && !(await hasCode(this.#rpc, from, signal, "pending"))) {
+      // Not a contract, so nobody but the token's own recovery could accept it, and that will not.
+      const detail = "the signature is not the payer's";
+      return refuse("invalid_exact_evm_payload_signature", detail);
+    }
+    if (fault !== null) return { ok: false, error: fault };
+    return inspect(this.#rpc, authorization, this.#gasLimit(authorization), signal);
+  }
+
+  async prepare(
+    { authorization }: Checked<EvmCheckedAuthorization>,
+    signal: AbortSignal,
+  ): Promise<Draft> {
+    const fees = await this.#fees.read(signal);
+    const { words, signature, proven, token } = authorization;
+    const account = this.#account;
+    const call = {
+      chainId: this.#facts.chainId,
+      fees,
+      gasLimit: this.#gasLimit(authorization),
+      to: token.address,
+      data: transferCall(words, signature, proven),
+    };
+    return {
+      account: account.address,
+      sign(accountNonce) {
+        const { hash, raw } = signTransaction({ ...call, nonce: accountNonce }, account);
+        return { transaction: hash, raw, account: account.address, accountNonce };
+      },
+    };
+  }
+
+  async broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#rpc.call("eth_sendRawTransaction", [signed.raw], signal);
+    } catch (error) {
+      if (error instanceof RpcRefusal && POSSIBLY_SENT.test(error.rpcMessage)) return;
+      throw error;
+    }
+  }
+
+  confirm(
+    { authorization }: Pick<Checked<EvmCheckedAuthorization>, "authorization">,
+    signed: SignedTransaction,
+    signal: AbortSignal,
+  ): Promise<Confirmation> {
+    return this.#confirmation.wait(authorization, signed.transaction, signal);
+  }
+
+  async accountNonce(account: string, signal: AbortSignal): Promise<number> {
+    const answer = await this.#rpc.call("eth_getTransactionCount", [account, "pending"], signal);
+    const nonce = parseQuantity(answer);
+    if (nonce === undefined || nonce > BigInt(Number.MAX_SAFE_INTEGER)) {
+      throw new ChainError(
+        "CHAIN_ANSWER",
+        `${this.#rpc.host}: an account nonce of the wrong shape`,
+      );
+    }
+    return Number(nonce);
+  }
+
+  probe(signal: AbortSignal): Promise<readonly Finding[]> {
+    const subject = {
+      network: this.#facts,
+      rpc: this.#rpc,
+      fees: this.#fees,
+      tokens: this.#terms.tokens.values(),
+      accounts: this.accounts,
+      gasLimit: this.#costs.gasLimit,
+      clock: this.#clock,
+    };
+    return probe(subject, signal);
+  }
+
+  close(): Promise<void> {
+    return this.#rpc.close();
+  }
+
+  #gasLimit({ proven }: EvmCheckedAuthorization): bigint {
+    return proven ? this.#costs.gasLimit : this.#costs.walletGasLimit;
+  }
+}

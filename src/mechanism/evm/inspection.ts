@@ -1,0 +1,110 @@
+/**
+ * What only the chain knows (protocol section 4.1, steps 2 and 6): one `aggregate3` at `pending`
+ * reads the payer's balance and the nonce's state and simulates the transfer.
+ */
+import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { ChainError } from "../mechanism.ts";
+import { RpcRefusal, type Rpc } from "../rpc.ts";
+import {
+  decodeAggregate3,
+  encodeAggregate3,
+  parseHexData,
+  readWord,
+  revertText,
+  toQuantity,
+  WORD,
+  type CallResult,
+} from "./abi.ts";
+import type { EvmCheckedAuthorization } from "./authorization.ts";
+import { authorizationStateCall, balanceOfCall, transferCall } from "./token.ts";
+
+/** Where Multicall3 lives on every network. */
+export const MULTICALL3_ADDRESS = "0xcA11bde05977b3631167028862bE2a173976CA11";
+
+/**
+ * What tokens say when they revert, in the order in which the wire judges. The texts are FiatToken's;
+ * a token with others is refused as `invalid_transaction_state` with its own words as detail.
+ */
+const REVERTS: readonly (readonly [RegExp, Refusal["code"]])[] = [
+  [/invalid signature|ECRecover/i, "invalid_exact_evm_payload_signature"],
+  [/authorization is expired/i, "invalid_exact_evm_payload_authorization_valid_before"],
+  [/not yet valid/i, "invalid_exact_evm_payload_authorization_valid_after"],
+  [/exceeds balance/i, "insufficient_funds"],
+];
+
+/** A node's words for a call that reverted or ran out of gas as a whole. */
+const EXECUTION_FAILED = /revert|out ?of ?gas/i;
+
+/**
+ * Asks once. The simulation runs under the gas limit of the real transaction, so that a payer's contract
+ * that would burn it is refused here.
+ * @throws {ChainError} when the chain cannot be asked
+ */
+export async function inspect(
+  rpc: Rpc,
+  authorization: EvmCheckedAuthorization,
+  gasLimit: bigint,
+  signal: AbortSignal,
+): Promise<Result<void, Refusal>> {
+  const { token, from, nonce, words, signature, proven } = authorization;
+  const target = token.address;
+  const data = encodeAggregate3([
+    { target, callData: balanceOfCall(from) },
+    { target, callData: authorizationStateCall(from, nonce) },
+    { target, callData: transferCall(words, signature, proven) },
+  ]);
+  const call = { to: MULTICALL3_ADDRESS, data: `0x${data}`, gas: toQuantity(gasLimit) };
+  let answer: unknown;
+  try {
+    // At `latest` an idle chain has an old clock and refuses good payments.
+    answer = await rpc.call("eth_call", [call, "pending"], signal);
+  } catch (error) {
+    if (!(error instanceof RpcRefusal) || !EXECUTION_FAILED.test(error.rpcMessage)) throw error;
+    return refuse("invalid_transaction_state", "the simulated transfer runs out of gas");
+  }
+  const [balance, state, transfer] = decodeAggregate3(parseHexData(answer) ?? "") ?? [];
+  if (balance === undefined || state === undefined || transfer === undefined) {
+    const detail = `${rpc.host}: Multicall3 at ${MULTICALL3_ADDRESS} did not answer`;
+    throw new ChainError("CHAIN_ANSWER", detail);
+  }
+  return judge(authorization, { balance, state, transfer });
+}
+
+interface Answers {
+  readonly balance: CallResult;
+  readonly state: CallResult;
+  readonly transfer: CallResult;
+}
+
+/** In the order of the wire: signature, balance, then whatever else makes the transfer fail. */
+function judge({ token, value }: EvmCheckedAuthorization, answers: Answers): Result<void, Refusal> {
+  const balance = soleWord(answers.balance);
+  const used = soleWord(answers.state);
+  // A call to an address without code succeeds with no data.
+  if (balance === undefined || used === undefined) {
+    const detail = `there is no EIP-3009 token at ${token.asset.address}`;
+    return refuse("invalid_payment_requirements", detail);
+  }
+  const simulated = judgeTransfer(answers.transfer);
+  if (!simulated.ok && simulated.error.code === "invalid_exact_evm_payload_signature") {
+    return simulated;
+  }
+  if (balance < value) {
+    return refuse("insufficient_funds", `the payer holds ${balance} of ${value} atomic units`);
+  }
+  if (used !== 0n) {
+    return refuse("invalid_transaction_state", "the authorization's nonce is used or cancelled");
+  }
+  return simulated;
+}
+
+function judgeTransfer({ success, returnData }: CallResult): Result<void, Refusal> {
+  if (success) return ok(undefined);
+  const text = revertText(returnData);
+  const code = REVERTS.find(([pattern]) => pattern.test(text))?.[1] ?? "invalid_transaction_state";
+  return refuse(code, `the token refuses the transfer: ${text === "" ? "no reason given" : text}`);
+}
+
+function soleWord({ success, returnData }: CallResult): bigint | undefined {
+  return success && returnData.length === WORD ? readWord(returnData, 0) : undefined;
+}

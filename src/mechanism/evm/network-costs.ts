@@ -1,0 +1,47 @@
+/**
+ * What a settlement may cost on each network. Gas limits are fixed, not the node's estimate: an
+ * estimate is a guess about another block, and a transfer that is 200 gas short burns the whole fee.
+ * Unused gas costs nothing; the limit bounds what a payer's own contract code can make us burn.
+ */
+import type { NetworkName } from "../../x402/network.ts";
+
+export interface NetworkCosts {
+  /** Gas limit of a transfer with a signature of an EOA. */
+  readonly gasLimit: bigint;
+  /** Gas limit of a transfer that runs the payer's own contract code (ERC-1271). */
+  readonly walletGasLimit: bigint;
+  /** The most that we pay for one gas, wei, unless configured. */
+  readonly maxFeePerGasWei: bigint;
+}
+
+const GWEI = 1_000_000_000n;
+
+/**
+ * FiatTokenV2_2 takes 103,300 gas when the recipient never held the token and 86,200 otherwise, and the
+ * simulation, which runs under the same limit, some 25,000 more. The rest is room for delegated EOAs
+ * (EIP-7702), whose code the token asks, and for other tokens.
+ */
+const USUAL = { gasLimit: 200_000n, walletGasLimit: 400_000n };
+/** Where a new storage slot costs more than Ethereum's 20,000 gas: 72,000 on Sei, and a payment makes two. */
+const DEAR_STORAGE = { gasLimit: 400_000n, walletGasLimit: 600_000n };
+
+/** Fee caps are some ten times the usual price: they stop a runaway, not a busy hour. */
+const costs: Readonly<Partial<Record<NetworkName, NetworkCosts>>> = {
+  avalanche: { ...USUAL, maxFeePerGasWei: 200n * GWEI },
+  "avalanche-fuji": { ...USUAL, maxFeePerGasWei: 200n * GWEI },
+  base: { ...USUAL, maxFeePerGasWei: 5n * GWEI },
+  "base-sepolia": { ...USUAL, maxFeePerGasWei: 50n * GWEI },
+  iotex: { ...USUAL, maxFeePerGasWei: 5_000n * GWEI },
+  peaq: { ...DEAR_STORAGE, maxFeePerGasWei: 5_000n * GWEI },
+  polygon: { ...USUAL, maxFeePerGasWei: 1_000n * GWEI },
+  "polygon-amoy": { ...USUAL, maxFeePerGasWei: 1_000n * GWEI },
+  sei: { ...DEAR_STORAGE, maxFeePerGasWei: 500n * GWEI },
+  "sei-testnet": { ...DEAR_STORAGE, maxFeePerGasWei: 500n * GWEI },
+};
+
+/** Throws for a network that is not an EVM one. */
+export function costsOf(network: NetworkName): NetworkCosts {
+  const found = costs[network];
+  if (found === undefined) throw new TypeError(`${network} is not an EVM network`);
+  return found;
+}

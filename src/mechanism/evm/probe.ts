@@ -1,0 +1,181 @@
+/** Start-up checks: whether the endpoint is the network that it is configured to be, and we can pay. */
+import { ChainError, type Finding } from "../mechanism.ts";
+import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
+import type { EvmNetwork } from "../../x402/network.ts";
+import { formatAmount } from "../../x402/amount.ts";
+import { parseHexData, parseQuantity, quantityOf, readWord, WORD } from "./abi.ts";
+import type { FeeReader } from "./fees.ts";
+import { MULTICALL3_ADDRESS } from "./inspection.ts";
+import { DECIMALS_CALL, DOMAIN_SEPARATOR_CALL, type Token } from "./token.ts";
+
+/** How far chain time and ours may be apart, seconds. */
+export const MAX_CLOCK_SKEW_SECONDS = 30;
+/** Below so many settlements at the present price, the fee balance is reported as low. */
+export const LOW_BALANCE_SETTLEMENTS = 20n;
+
+export interface ProbeSubject {
+  readonly network: EvmNetwork;
+  readonly rpc: Rpc;
+  readonly fees: FeeReader;
+  readonly tokens: Iterable<Token>;
+  readonly accounts: readonly string[];
+  /** Gas of one settlement, at most. */
+  readonly gasLimit: bigint;
+  /** Unix seconds. */
+  readonly clock: () => number;
+}
+
+/** Everything found, errors and warnings. @throws {ChainError} when the endpoint cannot be asked */
+export async function probe(
+  subject: ProbeSubject,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const { network, rpc } = subject;
+  const chainId = await read(rpc, "eth_chainId", [], signal);
+  if (chainId !== BigInt(network.chainId)) {
+    const text = `${rpc.host} serves chain ${chainId}, but ${network.name} is chain ${network.chainId}`;
+    // Whatever else is asked would be about another chain.
+    return [error(text)];
+  }
+  const findings = await Promise.all([
+    probeMulticall(subject, signal),
+    probeClock(subject, signal),
+    ...Array.from(subject.tokens, (token) => probeToken(subject, token, signal)),
+    ...subject.accounts.map((account) => probeAccount(subject, account, signal)),
+  ]);
+  return findings.flat();
+}
+
+async function probeMulticall(subject: ProbeSubject, signal: AbortSignal): Promise<Finding[]> {
+  if (await hasCode(subject.rpc, MULTICALL3_ADDRESS, signal)) return [];
+  const { name } = subject.network;
+  return [
+    error(`${name}: there is no Multicall3 at ${MULTICALL3_ADDRESS}; payments cannot be verified`),
+  ];
+}
+
+async function probeToken(
+  { network, rpc }: ProbeSubject,
+  token: Token,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const { asset } = token;
+  const title = `${network.name}: the token ${asset.symbol} at ${asset.address}`;
+  if (!(await hasCode(rpc, asset.address, signal))) return [error(`${title} does not exist`)];
+  const [separator, decimals] = await Promise.all([
+    readContract(rpc, asset.address, DOMAIN_SEPARATOR_CALL, signal),
+    readContract(rpc, asset.address, DECIMALS_CALL, signal),
+  ]);
+  const findings: Finding[] = [];
+  if (separator === undefined) {
+    findings.push(error(`${title} has no DOMAIN_SEPARATOR(), so it is no EIP-3009 token`));
+  } else if (separator !== Buffer.from(token.domainSeparator).toString("hex")) {
+    const { name, version } = asset.eip712;
+    findings.push(
+      error(
+        `${title} has another EIP-712 domain than name ${quote(name)}, version ${quote(version)}`,
+      ),
+    );
+  }
+  const actual = decimals === undefined ? undefined : readWord(decimals, 0);
+  if (actual !== BigInt(asset.decimals)) {
+    findings.push(error(`${title} has ${actual ?? "no"} decimals, not ${asset.decimals}`));
+  }
+  return findings;
+}
+
+async function probeAccount(
+  { network, rpc, fees, gasLimit }: ProbeSubject,
+  account: string,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const balance = await read(rpc, "eth_getBalance", [account, "latest"], signal);
+  const { symbol, decimals } = network.nativeCurrency;
+  const title = `${network.name}: ${account} holds ${formatAmount(balance, decimals)} ${symbol}`;
+  if (balance === 0n) return [error(`${title} and cannot pay network fees`)];
+  const perSettlement = gasLimit * (await fees.price(signal));
+  if (balance >= perSettlement * LOW_BALANCE_SETTLEMENTS) return [];
+  const left = balance / perSettlement;
+  return [{ level: "warning", message: `${title}, enough for about ${left} settlements` }];
+}
+
+/** The pending block has the time at which the next transaction would run; an idle chain's last has not. */
+async function probeClock(
+  { network, rpc, clock }: ProbeSubject,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const chainTime =
+    (await blockTime(rpc, "pending", signal)) ?? (await blockTime(rpc, "latest", signal));
+  if (chainTime === undefined) {
+    throw new ChainError("CHAIN_ANSWER", `${rpc.host}: a block without a timestamp`);
+  }
+  const skew = Number(chainTime) - clock();
+  if (Math.abs(skew) <= MAX_CLOCK_SKEW_SECONDS) return [];
+  const direction = skew > 0 ? "behind" : "ahead of";
+  return [
+    error(`${network.name}: clock skew: our clock is ${Math.abs(skew)} s ${direction} the chain's`),
+  ];
+}
+
+async function blockTime(
+  rpc: Rpc,
+  tag: "pending" | "latest",
+  signal: AbortSignal,
+): Promise<bigint | undefined> {
+  try {
+    const block = await rpc.call("eth_getBlockByNumber", [tag, false], signal);
+    return isRecord(block) ? quantityOf(block, "timestamp") : undefined;
+  } catch (failure) {
+    if (failure instanceof RpcRefusal && tag === "pending") return undefined;
+    throw failure;
+  }
+}
+
+/** One word of a contract's answer as hex; undefined when it reverts or answers something else. */
+async function readContract(
+  rpc: Rpc,
+  to: string,
+  data: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    const answer = parseHexData(
+      await rpc.call("eth_call", [{ to, data: `0x${data}` }, "latest"], signal),
+    );
+    return answer?.length === WORD ? answer : undefined;
+  } catch (failure) {
+    if (failure instanceof RpcRefusal) return undefined;
+    throw failure;
+  }
+}
+
+/** Whether there is code at the address now. */
+export async function hasCode(
+  rpc: Rpc,
+  address: string,
+  signal: AbortSignal,
+  tag: "latest" | "pending" = "latest",
+): Promise<boolean> {
+  const code = parseHexData(await rpc.call("eth_getCode", [address, tag], signal));
+  if (code !== undefined) return code !== "";
+  throw new ChainError("CHAIN_ANSWER", `${rpc.host}: code of the wrong shape`);
+}
+
+async function read(
+  rpc: Rpc,
+  method: string,
+  params: readonly unknown[],
+  signal: AbortSignal,
+): Promise<bigint> {
+  const value = parseQuantity(await rpc.call(method, params, signal));
+  if (value !== undefined) return value;
+  throw new ChainError("CHAIN_ANSWER", `${method} at ${rpc.host}: not a quantity`);
+}
+
+function error(message: string): Finding {
+  return { level: "error", message };
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text);
+}

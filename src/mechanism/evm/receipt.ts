@@ -1,0 +1,109 @@
+/** A transaction's receipt, and the question whether it moved the money of an authorization. */
+import { ChainError } from "../mechanism.ts";
+import { isRecord, type Rpc } from "../rpc.ts";
+import { addressWord, parseHexData, quantityOf, uintWord } from "./abi.ts";
+import type { EvmCheckedAuthorization } from "./authorization.ts";
+import { AUTHORIZATION_USED_EVENT, TRANSFER_EVENT } from "./token.ts";
+
+/** Topics and data in lower case; topics with `0x`, data without. */
+export interface Log {
+  readonly address: string;
+  readonly topics: readonly string[];
+  readonly data: string;
+}
+
+export interface Receipt {
+  readonly succeeded: boolean;
+  readonly blockNumber: bigint;
+  readonly logs: readonly Log[];
+}
+
+/** Null while the transaction is in no block: that does not mean that it is lost. */
+export async function readReceipt(
+  rpc: Rpc,
+  hash: string,
+  signal: AbortSignal,
+): Promise<Receipt | null> {
+  const answer = await rpc.call("eth_getTransactionReceipt", [hash], signal);
+  if (answer === null) return null;
+  const blockNumber = quantityOf(answer, "blockNumber");
+  const status = quantityOf(answer, "status");
+  const logs = isRecord(answer) ? parseLogs(answer["logs"]) : undefined;
+  if (blockNumber === undefined || status === undefined || logs === undefined) {
+    // Some nodes show pending transactions without a block number.
+    if (isRecord(answer) && answer["blockNumber"] === null) return null;
+    throw new ChainError("CHAIN_ANSWER", `${rpc.host}: a receipt of the wrong shape`);
+  }
+  return { succeeded: status === 1n, blockNumber, logs };
+}
+
+function parseLogs(value: unknown): readonly Log[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const logs: Log[] = [];
+  for (const item of value) {
+    const log = parseLog(item);
+    if (log === undefined) return undefined;
+    logs.push(log);
+  }
+  return logs;
+}
+
+export function parseLog(item: unknown): Log | undefined {
+  if (!isRecord(item) || typeof item["address"] !== "string") return undefined;
+  const data = parseHexData(item["data"]);
+  if (data === undefined || !Array.isArray(item["topics"])) return undefined;
+  const topics: string[] = [];
+  for (const topic of item["topics"]) {
+    if (typeof topic !== "string") return undefined;
+    topics.push(topic.toLowerCase());
+  }
+  return { address: item["address"].toLowerCase(), topics, data };
+}
+
+/** Topics of the token's `AuthorizationUsed(authorizer, nonce)` for this authorization. */
+export function usedTopics({ from, nonce }: EvmCheckedAuthorization): readonly [string, string] {
+  return [`0x${addressWord(from)}`, nonce];
+}
+
+/**
+ * Whether a transaction of ours paid: the token said both that this authorization was used and that
+ * exactly this transfer was made. Ours uses one authorization, so the two belong together.
+ */
+export function paidByOurs(logs: readonly Log[], authorization: EvmCheckedAuthorization): boolean {
+  const own = logs.filter((log) => log.address === authorization.token.address);
+  return (
+    own.some((log) => isUse(log, authorization)) &&
+    own.some((log) => isTransfer(log, authorization))
+  );
+}
+
+/**
+ * Whether somebody else's transaction paid. It may use several authorizations of the payer, one of them
+ * with our nonce and another recipient; so the transfer must be the token's next log after the use,
+ * where FiatToken writes it.
+ */
+export function paidByAnother(
+  logs: readonly Log[],
+  authorization: EvmCheckedAuthorization,
+): boolean {
+  const own = logs.filter((log) => log.address === authorization.token.address);
+  const use = own.findIndex((log) => isUse(log, authorization));
+  const next = use < 0 ? undefined : own[use + 1];
+  return next !== undefined && isTransfer(next, authorization);
+}
+
+function isUse(log: Log, authorization: EvmCheckedAuthorization): boolean {
+  const [authorizer, nonce] = usedTopics(authorization);
+  const [event, ...indexed] = log.topics;
+  return event === AUTHORIZATION_USED_EVENT && indexed[0] === authorizer && indexed[1] === nonce;
+}
+
+function isTransfer(log: Log, { from, to, value }: EvmCheckedAuthorization): boolean {
+  const [event, source, recipient] = log.topics;
+  return (
+    event === TRANSFER_EVENT &&
+    source === `0x${addressWord(from)}` &&
+    recipient === `0x${addressWord(to)}` &&
+    log.data === uintWord(value)
+  );
+}

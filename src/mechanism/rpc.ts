@@ -1,0 +1,253 @@
+/**
+ * JSON-RPC over HTTP to one endpoint (JSON-RPC 2.0, sections 4 and 5): strict about the answer's shape,
+ * bounded in time and size. Redirects are not followed. Endpoint URLs often hold a key, so no message
+ * of this file names more of one than its host.
+ */
+import { Pool } from "undici";
+import { ChainError } from "./mechanism.ts";
+
+/** The longest wait for one call, milliseconds, connecting and queueing included. */
+export const RPC_TIMEOUT_MS = 10_000;
+/** The largest answer, bytes: a receipt with hundreds of logs stays below it. */
+export const MAX_RPC_ANSWER_BYTES = 4 * 1024 * 1024;
+/** Calls in flight to one endpoint at once; more of them wait for a connection. */
+export const MAX_RPC_CONNECTIONS = 64;
+/** How much of a node's own error message is kept, characters. */
+const MAX_NODE_MESSAGE = 200;
+/** Path segments at least this long are taken for keys when a node's message is cleaned. */
+const MIN_KEY_CHARACTERS = 12;
+
+/** How one call ended. `refused` is an error that the node answered, `malformed` is not JSON-RPC. */
+export type RpcOutcome = "ok" | "refused" | "malformed" | "timeout" | "unreachable";
+
+/** Told once for each HTTP request, so that a repeated one counts twice. */
+export type RpcObserver = (method: string, durationMs: number, outcome: RpcOutcome) => void;
+
+/** The node answered with a JSON-RPC error. `data` is the revert data of a failed `eth_call`. */
+export class RpcRefusal extends ChainError {
+  override readonly name = "RpcRefusal";
+  readonly rpcCode: number;
+  readonly rpcMessage: string;
+  readonly data: unknown;
+
+  constructor(where: string, error: { code: number; message: string; data: unknown }) {
+    super("CHAIN_ANSWER", `${where}: ${error.message} (${error.code})`);
+    this.rpcCode = error.code;
+    this.rpcMessage = error.message;
+    this.data = error.data;
+  }
+}
+
+export interface RpcOptions {
+  readonly timeoutMs?: number;
+  readonly maxAnswerBytes?: number;
+  readonly maxConnections?: number;
+  readonly observer?: RpcObserver | undefined;
+}
+
+export interface Rpc {
+  /** The endpoint's host: the only part of its URL that may be shown. */
+  readonly host: string;
+  /**
+   * Calls a method; the result is whatever JSON the node answered.
+   * @throws {RpcRefusal} when the node answered with an error
+   * @throws {ChainError} when it did not answer, or not with JSON-RPC
+   */
+  call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+/** Opens a client; no connection is made before the first call. Throws on a URL that is not HTTP. */
+export function openRpc(url: string, options: RpcOptions = {}): Rpc {
+  return new HttpRpc(parseEndpoint(url), options);
+}
+
+interface Endpoint {
+  readonly origin: string;
+  readonly path: string;
+  readonly host: string;
+  readonly authorization: string | undefined;
+  /** Parts of the URL that must not be repeated in a message. */
+  readonly secrets: readonly string[];
+}
+
+interface HttpAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
+class HttpRpc implements Rpc {
+  readonly host: string;
+  readonly #endpoint: Endpoint;
+  readonly #headers: Record<string, string>;
+  readonly #pool: Pool;
+  readonly #timeoutMs: number;
+  readonly #observer: RpcObserver | undefined;
+  #lastId = 0;
+
+  constructor(endpoint: Endpoint, options: RpcOptions) {
+    this.host = endpoint.host;
+    this.#endpoint = endpoint;
+    this.#timeoutMs = options.timeoutMs ?? RPC_TIMEOUT_MS;
+    this.#observer = options.observer;
+    this.#headers = { "content-type": "application/json", accept: "application/json" };
+    if (endpoint.authorization !== undefined) {
+      this.#headers["authorization"] = endpoint.authorization;
+    }
+    this.#pool = new Pool(endpoint.origin, {
+      connections: options.maxConnections ?? MAX_RPC_CONNECTIONS,
+      allowH2: false,
+      // One deadline is kept in #send, over everything; undici's own would only be coarser.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxResponseSize: options.maxAnswerBytes ?? MAX_RPC_ANSWER_BYTES,
+      connect: { timeout: this.#timeoutMs },
+    });
+  }
+
+  async call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    try {
+      return await this.#attempt(method, params, signal);
+    } catch (error) {
+      // A kept-alive connection that the node had closed meanwhile: every method used here may be
+      // repeated, signed transactions included (same bytes, same hash).
+      if (!isBrokenConnection(error) || signal.aborted) throw error;
+      return await this.#attempt(method, params, signal);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.close();
+  }
+
+  async #attempt(method: string, params: readonly unknown[], signal: AbortSignal) {
+    const startedMs = performance.now();
+    let outcome: RpcOutcome = "unreachable";
+    try {
+      const id = (this.#lastId += 1);
+      const answer = await this.#send(method, { jsonrpc: "2.0", id, method, params }, signal);
+      const result = this.#read(method, answer, id);
+      outcome = "ok";
+      return result;
+    } catch (error) {
+      outcome = outcomeOf(error);
+      throw error;
+    } finally {
+      this.#observer?.(method, performance.now() - startedMs, outcome);
+    }
+  }
+
+  async #send(method: string, body: object, signal: AbortSignal): Promise<HttpAnswer> {
+    const where = `${method} at ${this.host}`;
+    if (signal.aborted) throw new ChainError("CHAIN_TIMEOUT", `${where}: abandoned by its caller`);
+    const abort = new AbortController();
+    const abandon = () => abort.abort();
+    const timer = setTimeout(abandon, this.#timeoutMs);
+    signal.addEventListener("abort", abandon, { once: true });
+    try {
+      const response = await this.#pool.request({
+        method: "POST",
+        path: this.#endpoint.path,
+        headers: this.#headers,
+        body: JSON.stringify(body),
+        signal: abort.signal,
+      });
+      return { status: response.statusCode, text: await response.body.text() };
+    } catch (cause) {
+      if (signal.aborted) {
+        throw new ChainError("CHAIN_TIMEOUT", `${where}: abandoned by its caller`);
+      }
+      if (abort.signal.aborted) {
+        throw new ChainError("CHAIN_TIMEOUT", `${where}: no answer in ${this.#timeoutMs} ms`);
+      }
+      const reason = systemCode(cause);
+      const code =
+        reason === "UND_ERR_RES_EXCEEDED_MAX_SIZE" ? "CHAIN_ANSWER" : "CHAIN_UNREACHABLE";
+      throw new ChainError(code, `${where}: ${reason}`, { cause });
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", abandon);
+    }
+  }
+
+  /** The result, strictly: our id, and exactly one of `result` and `error`. */
+  #read(method: string, { status, text }: HttpAnswer, id: number): unknown {
+    const where = `${method} at ${this.host}`;
+    const body = parseJson(text);
+    // Nodes answer errors with any HTTP status.
+    if (isRecord(body) && isRecord(body["error"])) throw this.#refusal(where, body["error"]);
+    if (status < 200 || status > 299) {
+      const hint = status >= 300 && status < 400 ? "; redirects are not followed" : "";
+      throw new ChainError("CHAIN_ANSWER", `${where}: HTTP status ${status}${hint}`);
+    }
+    if (!isRecord(body) || body["jsonrpc"] !== "2.0" || body["id"] !== id || !("result" in body)) {
+      throw new ChainError("CHAIN_ANSWER", `${where}: the answer is not JSON-RPC 2.0`);
+    }
+    return body["result"];
+  }
+
+  #refusal(where: string, { code, message, data }: Record<string, unknown>): RpcRefusal {
+    let text = typeof message === "string" ? message : "an error without a message";
+    // A node may repeat our key in its message.
+    for (const secret of this.#endpoint.secrets) text = text.replaceAll(secret, "…");
+    return new RpcRefusal(where, {
+      code: typeof code === "number" ? code : 0,
+      message: text.slice(0, MAX_NODE_MESSAGE),
+      data,
+    });
+  }
+}
+
+function parseEndpoint(text: string): Endpoint {
+  if (!URL.canParse(text)) throw new TypeError("an RPC endpoint must be an absolute URL");
+  const url = new URL(text);
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    throw new TypeError(`an RPC endpoint must be http or https, not ${url.protocol}`);
+  }
+  const user = decodeURIComponent(url.username);
+  const password = decodeURIComponent(url.password);
+  const credentials = user === "" && password === "" ? undefined : `${user}:${password}`;
+  const segments = url.pathname.split("/").filter((part) => part.length >= MIN_KEY_CHARACTERS);
+  const secrets = [user, password, url.search.slice(1), ...url.searchParams.values(), ...segments];
+  return {
+    origin: url.origin,
+    path: `${url.pathname}${url.search}`,
+    host: url.host,
+    authorization: credentials && `Basic ${Buffer.from(credentials).toString("base64")}`,
+    secrets: secrets.filter((secret) => secret !== ""),
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function systemCode(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0)
+    return systemCode(error.errors[0]);
+  return error instanceof Error && "code" in error && typeof error.code === "string"
+    ? error.code
+    : "the request failed";
+}
+
+/** The connection broke after it had been made; a refused or impossible one is not repeated. */
+function isBrokenConnection(error: unknown): boolean {
+  if (!(error instanceof ChainError) || error.code !== "CHAIN_UNREACHABLE") return false;
+  const code = systemCode(error.cause);
+  return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
+}
+
+function outcomeOf(error: unknown): RpcOutcome {
+  if (error instanceof RpcRefusal) return "refused";
+  if (!(error instanceof ChainError)) return "malformed";
+  if (error.code === "CHAIN_TIMEOUT") return "timeout";
+  return error.code === "CHAIN_UNREACHABLE" ? "unreachable" : "malformed";
+}
