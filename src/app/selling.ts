@@ -2,7 +2,7 @@
 import type { Config, Offer as OfferSettings, PricedAction, Route } from "../config/config.ts";
 import {
   createCatalogue,
-  listResources,
+  writeListing,
   outputSchemaOf,
   parseDiscoveryQuery,
   termsHash,
@@ -75,7 +75,7 @@ export async function createListing(config: Config, ledger: Ledger): Promise<Lis
   for (const route of config.routes) {
     if (route.action.kind !== "priced" || !route.action.discoverable) continue;
     const resource = `${config.publicUrl ?? ""}${route.pattern}`;
-    const accepts = offersOf(route, route.action).map((offer) => ({ ...offer, resource }));
+    const accepts = new Offers(offersOf(route, route.action)).requirements(resource);
     const terms = {
       resource,
       methods: route.methods,
@@ -91,7 +91,7 @@ export async function createListing(config: Config, ledger: Ledger): Promise<Lis
   return (rawQuery) => {
     const query = parseDiscoveryQuery(rawQuery);
     if (query.ok) {
-      return { status: 200, body: JSON.stringify(listResources(catalogue, query.value)) };
+      return { status: 200, body: writeListing(catalogue, query.value) };
     }
     const body = { x402Version: X402_VERSION, error: query.error.detail };
     return { status: 400, body: JSON.stringify(body) };

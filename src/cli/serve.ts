@@ -7,9 +7,9 @@ import { startTable } from "./start-table.ts";
 /** Resolves with the exit code once everything is closed. A second signal ends the process at once. */
 export async function serve(file: string): Promise<number> {
   const loaded = await loadConfig(file);
-  const colour = process.stderr.isTTY && !process.env["NO_COLOR"];
+  const color = process.stderr.isTTY && !process.env["NO_COLOR"];
   if (!loaded.ok) {
-    process.stderr.write(formatProblems(loaded, { colour }));
+    process.stderr.write(formatProblems(loaded.problems, loaded.text, { color }));
     process.stderr.write(`${file}: refused; nothing was started\n`);
     return 1;
   }

@@ -40,36 +40,56 @@ const DECIMAL = /^(?:0|[1-9][0-9]{0,15})$/;
 const METADATA = /^metadata\[([^[\]]+)\]$/;
 
 /**
- * Reads a raw query string, with or without its `?`. Names are case-sensitive; parameters that the
- * protocol does not list are ignored, a listed one that is repeated, empty or out of range is refused.
+ * Reads a raw query string, with or without its `?`. Names are case-sensitive. Parameters that the
+ * protocol does not list are ignored; a listed one that is repeated, empty or out of range is refused,
+ * and so is a query whose percent-encoding is broken anywhere.
  */
 export function parseDiscoveryQuery(rawQuery: string): Result<DiscoveryQuery, QueryProblem> {
   const query = rawQuery.startsWith("?") ? rawQuery.slice(1) : rawQuery;
   if (query.length > MAX_QUERY_LENGTH) {
     return problem(`the query must have at most ${MAX_QUERY_LENGTH} characters`);
   }
+  const fields = query.split("&").map(parseField);
+  if (!fields.every((field) => field !== undefined)) {
+    return problem("the query has malformed percent-encoding");
+  }
+  const metadata = readFilters(fields);
+  if (!metadata.ok) return metadata;
   const single = new Map<string, string>();
-  const metadata: MetadataFilter[] = [];
-  for (const field of query.split("&")) {
-    const parameter = parseField(field);
-    if (parameter === "malformed") return problem("the query has malformed percent-encoding");
-    const { name, value } = parameter;
-    if (name === "type" || name === "limit" || name === "offset") {
-      if (single.has(name)) return problem(`${name} must be given once`);
-      single.set(name, value);
-    } else if (name === "metadata" || name.startsWith("metadata[")) {
-      const key = METADATA.exec(name)?.[1];
-      if (key === undefined) return problem("a metadata filter must be metadata[key]=value");
-      metadata.push({ key, value });
-    }
+  for (const { name, value } of fields) {
+    if (name !== "type" && name !== "limit" && name !== "offset") continue;
+    if (single.has(name)) return problem(`${name} must be given once`);
+    single.set(name, value);
   }
-  if (metadata.length > MAX_METADATA_FILTERS) {
-    return problem(`at most ${MAX_METADATA_FILTERS} metadata filters are allowed`);
-  }
-  return withNumbers(single, metadata);
+  return withRanges(single, metadata.value);
 }
 
-function withNumbers(
+interface Field {
+  readonly name: string;
+  readonly value: string;
+}
+
+function parseField(field: string): Field | undefined {
+  const equals = field.indexOf("=");
+  const name = decode(equals === -1 ? field : field.slice(0, equals));
+  const value = decode(equals === -1 ? "" : field.slice(equals + 1));
+  return name === undefined || value === undefined ? undefined : { name, value };
+}
+
+/** A filter that cannot be read is refused: ignoring it would show what it was to leave out. */
+function readFilters(fields: readonly Field[]): Result<readonly MetadataFilter[], QueryProblem> {
+  const filters: MetadataFilter[] = [];
+  for (const { name, value } of fields) {
+    if (name !== "metadata" && !name.startsWith("metadata[")) continue;
+    const key = METADATA.exec(name)?.[1];
+    if (key === undefined) return problem("a metadata filter must be metadata[key]=value");
+    filters.push({ key, value });
+  }
+  if (filters.length <= MAX_METADATA_FILTERS) return ok(filters);
+  return problem(`at most ${MAX_METADATA_FILTERS} metadata filters are allowed`);
+}
+
+function withRanges(
   single: ReadonlyMap<string, string>,
   metadata: readonly MetadataFilter[],
 ): Result<DiscoveryQuery, QueryProblem> {
@@ -84,13 +104,6 @@ function withNumbers(
   const type = single.get("type");
   if (type === "") return problem("type must not be empty");
   return ok({ type, limit, offset, metadata });
-}
-
-function parseField(field: string): { name: string; value: string } | "malformed" {
-  const equals = field.indexOf("=");
-  const name = decode(equals === -1 ? field : field.slice(0, equals));
-  const value = decode(equals === -1 ? "" : field.slice(equals + 1));
-  return name === undefined || value === undefined ? "malformed" : { name, value };
 }
 
 /** Percent-decoding of UTF-8, `+` for a space; undefined for what is neither. */

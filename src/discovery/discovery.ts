@@ -102,9 +102,7 @@ export interface ExchangeDescription {
  * `outputSchema` of a payment requirement, in the form that version 1 catalogues read; the same in
  * 402 offers and in the listing, because remote facilitators list what passes through them.
  */
-export function outputSchemaOf(
-  exchange: ExchangeDescription,
-): Readonly<Record<"input" | "output", unknown>> | Readonly<Record<"input", unknown>> {
+export function outputSchemaOf(exchange: ExchangeDescription): Readonly<Record<string, unknown>> {
   const { method, discoverable, input: described, output } = exchange;
   const { queryParams, bodyType, bodyFields, headerFields } = described;
   const input = {

@@ -1,0 +1,111 @@
+/**
+ * The configuration language: YAML text becomes a complete frozen {@link Config}, or every problem of
+ * the file at once, each with its place.
+ */
+import { readFile } from "node:fs/promises";
+import { dirname, resolve as resolvePath } from "node:path";
+import { Context } from "./context.ts";
+import { processEnvironment, type Environment } from "./environment.ts";
+import { LineIndex } from "./line-index.ts";
+import { maskSecrets } from "./mask.ts";
+import { Problems, type Problem } from "./problem.ts";
+import { resolve } from "./resolve.ts";
+import { review } from "./review.ts";
+import type { Config } from "./settings.ts";
+import { validate } from "./validation.ts";
+import { readYaml } from "./yaml-document.ts";
+
+export { formatProblems } from "./format.ts";
+export type { Environment } from "./environment.ts";
+export type { Problem, Severity } from "./problem.ts";
+export type { Secret } from "./secret.ts";
+export type {
+  Config,
+  EmbeddedNetwork,
+  FacilitatorSettings,
+  JsonObject,
+  Limits,
+  ListenAddress,
+  LogLevel,
+  Offer,
+  PricedAction,
+  RemoteFacilitator,
+  Route,
+  RouteAction,
+  RouteInput,
+  RpcEndpoint,
+  Segment,
+  Signer,
+  Upstream,
+} from "./settings.ts";
+
+/**
+ * `problems` of an accepted file are warnings and notes only; those of a refused one have an error.
+ * `text` is the text of the file with its secrets masked, for `formatProblems` to quote.
+ */
+export type ParseResult = {
+  readonly problems: readonly Problem[];
+  readonly text: string;
+} & ({ readonly ok: true; readonly config: Config } | { readonly ok: false });
+
+export interface ParseOptions extends Environment {
+  /** The name of the file, for messages; paths in it are relative to its folder. */
+  readonly file: string;
+}
+
+/** Never throws, whatever the text; reads the files to which the text refers, and nothing else. */
+export function parseConfig(text: string, options: ParseOptions): ParseResult {
+  const { file } = options;
+  const lines = new LineIndex(text);
+  const { tree, syntaxFaults, faults } = readYaml(text, lines, options);
+  const problems = new Problems(file, lines, tree);
+  const masked = maskSecrets(text, tree);
+  for (const { span, fault } of syntaxFaults) problems.addAt("error", span, fault);
+  if (syntaxFaults.length > 0) return { ok: false, problems: problems.list(), text: masked };
+
+  for (const { span, fault } of faults) problems.addAt("error", span, fault);
+  const document = validate(tree, problems);
+  if (document === undefined) return { ok: false, problems: problems.list(), text: masked };
+
+  const folder = dirname(resolvePath(file));
+  const context = new Context({ document, tree, problems, environment: options, folder });
+  const config = resolve(file, context);
+  if (problems.refused) return { ok: false, problems: problems.list(), text: masked };
+  review(config, context);
+  return { ok: true, config: deepFreeze(config), problems: problems.list(), text: masked };
+}
+
+/** Reads and parses a file; one that cannot be read is a problem like any other. */
+export async function loadConfig(
+  path: string,
+  environment: Environment = processEnvironment,
+): Promise<ParseResult> {
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (error) {
+    return { ok: false, problems: [unreadable(path, error)], text: "" };
+  }
+  return parseConfig(text, { ...environment, file: path });
+}
+
+function unreadable(file: string, error: unknown): Problem {
+  const reason = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+  return {
+    severity: "error",
+    code: "unreadable-file",
+    message: `the file cannot be read${reason}`,
+    file,
+    line: 0,
+    column: 0,
+    length: 1,
+    path: [],
+  };
+}
+
+function deepFreeze<Value>(value: Value): Value {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  Object.values(value).forEach(deepFreeze);
+  return value;
+}

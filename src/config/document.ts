@@ -1,0 +1,312 @@
+/**
+ * The shape of the document, as one schema: which keys there are and what stands under each. Values are
+ * read here one by one; what they mean together is decided by `resolve.ts` and its neighbours. All
+ * messages complete a sentence about the value that they point at.
+ */
+import { z } from "zod";
+import {
+  bad,
+  fault,
+  NOT_YET,
+  notYet,
+  readAmount,
+  readBaseUrl,
+  readBrowserOrigin,
+  readDuration,
+  readEvmAddress,
+  readListenAddress,
+  readNetwork,
+  readOrigin,
+  readRpcUrl,
+  readSize,
+  readSolanaAddress,
+  readWord,
+  type Reader,
+} from "./reading.ts";
+import type { Fault } from "./problem.ts";
+import { readAction, readBarePrice, readPrice } from "./price.ts";
+import { err, ok, type Result } from "../x402/result.ts";
+import { LOG_LEVELS } from "./settings.ts";
+
+/** Longest free text (descriptions and the like), characters. */
+const MAX_TEXT = 4096;
+
+function reader<Input, Output>(
+  schema: z.ZodType<Input>,
+  read: (input: Input) => Result<Output, Fault>,
+) {
+  return schema.transform((input, context) => {
+    const result = read(input);
+    if (result.ok) return result.value;
+    const { message, ...params } = result.error;
+    context.issues.push({ code: "custom", message, params, input });
+    return z.NEVER;
+  });
+}
+
+function text<Value>(read: Reader<Value>) {
+  return reader(z.string("must be text"), read);
+}
+
+const plainText = z
+  .string("must be text")
+  .max(MAX_TEXT, `must have at most ${MAX_TEXT} characters`);
+
+/** A whole number; digits in text are one too, since that is what `${NAME}` leaves. */
+function whole(least: number, most: number, why = "") {
+  const range = `must be a whole number from ${least} to ${most}${why}`;
+  return reader(z.union([z.number(), z.string()], range), (input) => {
+    const value = typeof input === "number" || /^[0-9]{1,15}$/.test(input) ? Number(input) : NaN;
+    return Number.isInteger(value) && value >= least && value <= most ? ok(value) : bad(range);
+  });
+}
+
+/** `true` or `false`, also as the text that `${NAME}` leaves. */
+const flag = reader(z.union([z.boolean(), z.string()], "must be true or false"), (input) => {
+  if (typeof input === "boolean") return ok(input);
+  return input === "true" || input === "false"
+    ? ok(input === "true")
+    : bad("must be true or false");
+});
+
+/** A key of the language that belongs to a later version. */
+function later() {
+  return reader(z.unknown(), () => err(LATER)).exactOptional();
+}
+
+const LATER = {
+  ...fault(NOT_YET, "is recognised but not supported by this version yet"),
+  part: "key",
+};
+
+/** On while false; `true` belongs to a later version. */
+const laterWhenTrue = reader(flag, (on) => (on ? err(LATER) : ok(false)));
+
+function map<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.strictObject(shape, "must be a map");
+}
+
+function listOf<Element extends z.ZodType>(element: Element) {
+  return z.array(element, "must be a list");
+}
+
+function named<Value extends z.ZodType>(value: Value) {
+  return z.record(z.string(), value, "must be a map");
+}
+
+/** JSON as the discovery listing shows it. */
+const jsonObject = z.record(z.string(), z.unknown(), "must be a map");
+
+const address = text(readListenAddress);
+const port = reader(z.number(), (number) => readListenAddress(`:${number}`));
+const listener = z.union(
+  [address, port, map({ address, tls: later() })],
+  "must be host:port, :port or a port number",
+);
+
+const upstream = map({
+  targets: listOf(
+    z.union([text(readOrigin), map({ url: text(readOrigin), weight: later() })], "must be a URL"),
+  ),
+  timeouts: map({
+    connect: text(readDuration).exactOptional(),
+    response: text(readDuration).exactOptional(),
+    idle: text(readDuration).exactOptional(),
+  }).exactOptional(),
+  balance: later(),
+  health: later(),
+  retry: later(),
+  tls: later(),
+  host: later(),
+  path: later(),
+  headers: later(),
+});
+
+const payees = z.union(
+  [
+    text(readEvmAddress),
+    map({
+      evm: text(readEvmAddress).exactOptional(),
+      solana: text(readSolanaAddress).exactOptional(),
+    }),
+  ],
+  "must be an address or { evm: 0x… }",
+);
+
+const acceptEntry = z.union(
+  [
+    text(readNetwork),
+    map({
+      network: text(readNetwork),
+      asset: plainText.exactOptional(),
+      amount: text(readAmount).exactOptional(),
+    }),
+  ],
+  "must be a network or { network, asset, amount }",
+);
+
+const token = map({
+  address: text(readEvmAddress),
+  decimals: whole(0, 36),
+  eip712: map({ name: plainText.min(1, "must not be empty"), version: plainText }),
+});
+
+const bearer = text((value) =>
+  /^[\x21-\x7e]+$/.test(value) ? ok(value) : bad("must be printable ASCII without spaces"),
+);
+
+const headerValue = text((value) =>
+  /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(value)
+    ? ok(value)
+    : bad("must be printable ASCII"),
+);
+
+const headerName = z
+  .string()
+  .regex(/^[A-Za-z0-9!#$%&'*+.^`|~-]+$/, "this is not the name of a header");
+
+const remote = map({
+  url: text(readBaseUrl),
+  headers: z.record(headerName, headerValue, "must be a map").exactOptional(),
+  timeout: text(readDuration).exactOptional(),
+});
+
+const embeddedNetwork = map({
+  rpc: listOf(text(readRpcUrl)),
+  signers: listOf(z.string("must be text")),
+  confirmations: whole(1, 1000).exactOptional(),
+  commitment: later(),
+});
+
+const facilitator = map({
+  listen: listener.exactOptional(),
+  basePath: text(readBasePath).exactOptional(),
+  auth: map({ bearer }).exactOptional(),
+  embedded: map({
+    networks: named(embeddedNetwork),
+    allow: map({
+      payTo: listOf(text(readEvmAddress)).exactOptional(),
+      assets: listOf(plainText).exactOptional(),
+    }).exactOptional(),
+  }).exactOptional(),
+  remote: listOf(
+    z.union([text(readBaseUrl), remote], "must be a URL or { url, … }"),
+  ).exactOptional(),
+});
+
+const MAX_TIMEOUT_REASON =
+  ": a facilitator refuses authorizations that expire within 6 seconds, and nothing waits for a day";
+
+const priceBlock = map({
+  price: z
+    .union(
+      [
+        text(readPrice),
+        reader(z.number(), readBarePrice),
+        map({ amount: text(readAmount), asset: plainText.exactOptional() }),
+      ],
+      "must be a price such as $0.01",
+    )
+    .exactOptional(),
+  accept: listOf(acceptEntry).exactOptional(),
+  payTo: payees.exactOptional(),
+  upstream: plainText.exactOptional(),
+  description: plainText.exactOptional(),
+  mimeType: text(readMimeType).exactOptional(),
+  maxTimeoutSeconds: whole(10, 86_400, MAX_TIMEOUT_REASON).exactOptional(),
+  outputSchema: jsonObject.exactOptional(),
+  metadata: jsonObject.exactOptional(),
+  input: map({
+    queryParams: jsonObject.exactOptional(),
+    bodyType: text(
+      readWord(["json", "form-data", "multipart-form-data", "text", "binary"]),
+    ).exactOptional(),
+    bodyFields: jsonObject.exactOptional(),
+    headerFields: jsonObject.exactOptional(),
+  }).exactOptional(),
+  discoverable: flag.exactOptional(),
+  settle: text(readSettle).exactOptional(),
+});
+
+const route = z.union(
+  [text(readAction), reader(z.number(), readBarePrice), priceBlock],
+  "must be free, deny, a price such as $0.01, or a map with a price",
+);
+
+/** The whole file. */
+export const documentSchema = map({
+  listen: z
+    .union([listener, listOf(listener)], "must be an address or a list of addresses")
+    .exactOptional(),
+  publicUrl: text(readBaseUrl).exactOptional(),
+  trustedProxies: later(),
+  limits: map({
+    header: text(readSize).exactOptional(),
+    body: text(readSize).exactOptional(),
+    inFlight: whole(1, 1_000_000).exactOptional(),
+    settlementWait: text(readDuration).exactOptional(),
+    unpaidPerIp: later(),
+  }).exactOptional(),
+  shutdown: text(readDuration).exactOptional(),
+  workers: later(),
+  admin: address.exactOptional(),
+  upstream: text(readOrigin).exactOptional(),
+  upstreams: named(upstream).exactOptional(),
+  payTo: payees.exactOptional(),
+  accept: listOf(acceptEntry).exactOptional(),
+  assets: named(named(token)).exactOptional(),
+  facilitator: z.union([text(readBaseUrl), facilitator], "must be a URL or a map").exactOptional(),
+  routes: named(route).exactOptional(),
+  unmatched: text(readWord(["deny", "free"])).exactOptional(),
+  discovery: map({
+    listed: flag.exactOptional(),
+    wellKnown: laterWhenTrue.exactOptional(),
+    openapi: laterWhenTrue.exactOptional(),
+  }).exactOptional(),
+  store: text(readStore).exactOptional(),
+  logging: map({
+    level: text(readWord(LOG_LEVELS)).exactOptional(),
+    format: text(readWord(["json", "pretty"])).exactOptional(),
+  }).exactOptional(),
+  cors: z
+    .union(
+      [flag, map({ origins: listOf(text(readBrowserOrigin)) })],
+      "must be true, false or { origins }",
+    )
+    .exactOptional(),
+});
+
+/** The document with every single value read, and nothing resolved. */
+export type ConfigDocument = z.output<typeof documentSchema>;
+export type PriceBlock = z.output<typeof priceBlock>;
+export type AcceptEntry = z.output<typeof acceptEntry>;
+export type Payees = z.output<typeof payees>;
+export type Action = z.output<typeof route>;
+
+function readBasePath(path: string): Result<string, Fault> {
+  const trimmed = path.replace(/\/$/, "");
+  return /^(?:\/[A-Za-z0-9._~-]+)*$/.test(trimmed) && !/\/\.\.?(?:\/|$)/.test(trimmed)
+    ? ok(trimmed)
+    : bad("must be a path such as /x402: letters, digits and . _ ~ - between slashes");
+}
+
+function readMimeType(type: string): Result<string, Fault> {
+  return /^[\w.+-]+\/[\w.+*-]+(?: *;[\x20-\x7e]*)?$/.test(type)
+    ? ok(type)
+    : bad("must be a media type such as application/json");
+}
+
+function readSettle(when: string): Result<"before", Fault> {
+  if (when === "before") return ok(when);
+  return notYet("settling at another time than `before`");
+}
+
+/** The path of a SQLite database. */
+function readStore(store: string): Result<string, Fault> {
+  if (/^postgres(?:ql)?:/.test(store)) return notYet("PostgreSQL");
+  const path = /^sqlite:(?!\/\/)(.+)$/s.exec(store)?.[1];
+  if (path === undefined) return bad("must be sqlite:PATH", "write sqlite:./data/coinslot.db");
+  return path.startsWith(":")
+    ? bad("must be a file: a store in memory would forget who has paid")
+    : ok(path);
+}

@@ -1,0 +1,113 @@
+/**
+ * Free holes: requests that are free although the paths around them cost money. Each is legal and may be
+ * meant, but a hole nobody meant gives away what the file was written to sell.
+ */
+import type { Context } from "./context.ts";
+import { fault } from "./reading.ts";
+import { methodsOverlap } from "./routes.ts";
+import type { Config, Route, Segment } from "./settings.ts";
+import type { Path } from "./tree.ts";
+
+/** Examples named in one message. */
+const MAX_EXAMPLES = 3;
+
+export function warnOfFreeHoles(config: Config, { problems }: Context): void {
+  const rests = new RestPatterns(config.routes);
+  for (const route of config.routes) {
+    if (route.action.kind !== "free") continue;
+    const around = rests.around(route).find((each) => each.action.kind === "priced");
+    if (around === undefined) continue;
+    const message = `is free although ${around.key} (line ${around.line}) is priced around it`;
+    const path = ["routes", route.key];
+    problems.add("warning", path, fault("free-hole", message), "key");
+  }
+  for (const [path, below] of freeBelow(config, rests)) {
+    const examples = below.slice(0, MAX_EXAMPLES).map((route) => `${route.pattern}/…`);
+    const more = below.length > MAX_EXAMPLES ? ` and ${below.length - MAX_EXAMPLES} more` : "";
+    const message = `leaves what lies below priced paths free: ${examples.join(", ")}${more}`;
+    const hint = `close it with a route such as "${below[0]?.pattern ?? ""}/*": deny`;
+    problems.add("warning", path, fault("free-hole", message, hint), "key");
+  }
+}
+
+/** Priced paths below which everything is free, by what makes it so: a route or `unmatched`. */
+function freeBelow(config: Config, rests: RestPatterns): ReadonlyMap<Path, readonly Route[]> {
+  const unmatched: Path = ["unmatched"];
+  const found = new Map<Route | null, Route[]>();
+  for (const route of config.routes) {
+    if (route.action.kind !== "priced" || route.segments.at(-1)?.kind === "rest") continue;
+    const winner = rests.below(route) ?? null;
+    if ((winner?.action.kind ?? config.unmatched) !== "free") continue;
+    found.set(winner, [...(found.get(winner) ?? []), route]);
+  }
+  return new Map(
+    [...found].map(([winner, below]) => [winner ? ["routes", winner.key] : unmatched, below]),
+  );
+}
+
+interface Node {
+  readonly statics: Map<string, Node>;
+  param: Node | undefined;
+  /** Routes whose pattern ends here with `*`. */
+  readonly rests: Route[];
+}
+
+/** The patterns that end with `*`, by their segments before it. */
+class RestPatterns {
+  readonly #root: Node = emptyNode();
+
+  constructor(routes: readonly Route[]) {
+    for (const route of routes) {
+      if (route.segments.at(-1)?.kind !== "rest") continue;
+      let node = this.#root;
+      for (const segment of route.segments.slice(0, -1)) node = descend(node, segment);
+      node.rests.push(route);
+    }
+  }
+
+  /** Patterns that would match what the route matches, were it not for the route. */
+  around(route: Route): readonly Route[] {
+    const found: Route[] = [];
+    const isRest = route.segments.at(-1)?.kind === "rest";
+    const depth = isRest ? route.segments.length : route.segments.length - 1;
+    let level = [this.#root];
+    for (let index = 0; index < depth && level.length > 0; index += 1) {
+      found.push(...level.flatMap((node) => node.rests));
+      const segment = route.segments[index];
+      level = segment === undefined ? [] : level.flatMap((node) => within(node, segment));
+    }
+    return found.filter((each) => each !== route && methodsOverlap(each, route));
+  }
+
+  /** The pattern that decides about paths below the route's own, as the most specific one. */
+  below(route: Route): Route | undefined {
+    const best = (node: Node | undefined, index: number): Route | undefined => {
+      if (node === undefined) return undefined;
+      const segment = route.segments[index];
+      const fixed = segment?.kind === "static" ? node.statics.get(segment.text) : undefined;
+      return (
+        best(fixed, index + 1) ??
+        best(segment === undefined ? undefined : node.param, index + 1) ??
+        node.rests.find((each) => methodsOverlap(each, route))
+      );
+    };
+    return best(this.#root, 0);
+  }
+}
+
+function emptyNode(): Node {
+  return { statics: new Map(), param: undefined, rests: [] };
+}
+
+function descend(node: Node, segment: Segment): Node {
+  if (segment.kind !== "static") return (node.param ??= emptyNode());
+  const next = node.statics.get(segment.text) ?? emptyNode();
+  node.statics.set(segment.text, next);
+  return next;
+}
+
+/** The nodes whose patterns are no more specific than the segment. */
+function within(node: Node, segment: Segment): readonly Node[] {
+  const fixed = segment.kind === "static" ? node.statics.get(segment.text) : undefined;
+  return [fixed, node.param].filter((each) => each !== undefined);
+}

@@ -1,0 +1,147 @@
+/**
+ * What a route costs: its price in every token that it accepts. A route's own `accept` replaces the
+ * global one. An entry with an amount costs that amount; one without costs the route's price, which the
+ * token must be able to express exactly.
+ */
+import { parseDollars } from "../x402/amount.ts";
+import type { NetworkName } from "../x402/network.ts";
+import { err, ok, type Result } from "../x402/result.ts";
+import { acceptedTokens, dollarAsset, type AcceptedToken, type Assets } from "./accepted.ts";
+import type { Context } from "./context.ts";
+import type { Payees, PriceBlock } from "./document.ts";
+import type { DollarPrice } from "./price.ts";
+import type { Fault } from "./problem.ts";
+import { fault } from "./reading.ts";
+import type { Offer } from "./settings.ts";
+import type { Path } from "./tree.ts";
+
+type Price = DollarPrice | Extract<PriceBlock["price"], { readonly amount: unknown }>;
+
+/** What is wanted for one route. */
+export interface Wanted {
+  readonly price: Price | undefined;
+  readonly pricePath: Path;
+  readonly accept: PriceBlock["accept"];
+  readonly payTo: Payees | undefined;
+}
+
+export class Pricing {
+  readonly #context: Context;
+  readonly #assets: Assets;
+  readonly #accepted: readonly AcceptedToken[];
+  readonly #settles: (network: NetworkName) => boolean;
+  /** The different prices under which a global entry with its own amount is offered. */
+  readonly #fixed = new Map<AcceptedToken, Set<string>>();
+
+  constructor(context: Context, assets: Assets, settles: (network: NetworkName) => boolean) {
+    this.#context = context;
+    this.#assets = assets;
+    this.#settles = settles;
+    const { accept = [] } = context.document;
+    this.#accepted = acceptedTokens(accept, ["accept"], assets, context);
+  }
+
+  offers(route: Path, wanted: Wanted): readonly Offer[] {
+    const tokens = this.#tokens(route, wanted);
+    const payTo = this.#payTo(route, wanted);
+    const offers: Offer[] = [];
+    for (const token of tokens) {
+      this.#checkSettled(token);
+      const amount = this.#amount(token, wanted);
+      if (!amount.ok) {
+        this.#context.problems.error(amount.error.path, amount.error.fault);
+      } else if (payTo !== undefined) {
+        const { network, asset } = token;
+        offers.push({ network, asset, payTo, ...amount.value });
+      }
+    }
+    return offers;
+  }
+
+  /** Says where one amount stands against several prices: most likely it was meant for one of them. */
+  warnOfFixedAmounts(): void {
+    for (const [token, prices] of this.#fixed) {
+      if (prices.size < 2) continue;
+      const message = `has one amount for ${prices.size} different prices (${[...prices].join(", ")})`;
+      const hint = "give the amount in the accept of each route";
+      this.#context.problems.add("warning", token.path, fault("fixed-amount", message, hint));
+    }
+  }
+
+  #tokens(route: Path, { accept }: Wanted): readonly AcceptedToken[] {
+    const own = [...route, "accept"];
+    if (accept !== undefined) {
+      if (accept.length === 0 && this.#context.tree.intact(own)) {
+        this.#context.problems.error(own, fault("no-accept", "must have at least one entry"));
+      }
+      return acceptedTokens(accept, own, this.#assets, this.#context);
+    }
+    const missing = this.#accepted.length === 0 && !this.#context.tree.has(own);
+    if (
+      missing &&
+      this.#context.tree.intact(["accept"]) &&
+      !this.#context.document.accept?.length
+    ) {
+      const message = "this route is priced, but nothing says in which networks it is paid";
+      this.#context.errorOnce(route, fault("no-accept", message, "add accept: [base-sepolia]"));
+    }
+    return this.#accepted;
+  }
+
+  #payTo(route: Path, { payTo }: Wanted): string | undefined {
+    const { document, tree } = this.#context;
+    const address = evmAddress(payTo) ?? evmAddress(document.payTo);
+    const intact = tree.intact(["payTo"]) && tree.intact([...route, "payTo"]);
+    if (address === undefined && intact) {
+      const message = "this route is priced, but nothing says who is paid";
+      this.#context.errorOnce(route, fault("no-payto", message, 'add payTo: "0x…"'));
+    }
+    return address;
+  }
+
+  #checkSettled({ network, path }: AcceptedToken): void {
+    if (this.#settles(network) || !this.#context.tree.intact(["facilitator"])) return;
+    const message = `nothing settles payments on ${network}`;
+    const hint = `add facilitator: URL, or facilitator.embedded.networks.${network}`;
+    this.#context.problems.error(path, fault("no-facilitator", message, hint));
+  }
+
+  #amount(
+    token: AcceptedToken,
+    { price, pricePath }: Wanted,
+  ): Result<Pick<Offer, "amountAtomic" | "dollars">, { path: Path; fault: Fault }> {
+    const { asset, amount, path } = token;
+    if (amount !== null) {
+      if (price !== undefined) this.#noteFixed(token, price);
+      return ok({ amountAtomic: amount, dollars: null });
+    }
+    if (price === undefined) {
+      return err({ path, fault: fault("no-amount", "needs an amount: the route has no price") });
+    }
+    if (!("kind" in price)) {
+      const { amount: amountAtomic, asset: symbol = dollarAsset(token.network).symbol } = price;
+      if (asset.symbol === symbol) return ok({ amountAtomic, dollars: null });
+      const message = "needs an amount: the price of the route is in another asset";
+      return err({ path, fault: fault("no-amount", message) });
+    }
+    const stablecoin = dollarAsset(token.network);
+    if (asset.address !== stablecoin.address) {
+      const message = `needs an amount: dollars are paid in ${stablecoin.symbol} only`;
+      return err({ path, fault: fault("no-amount", message) });
+    }
+    const parsed = parseDollars(price.dollars, asset.decimals);
+    if (parsed.ok) return ok({ amountAtomic: parsed.value, dollars: price.dollars });
+    return err({ path: pricePath, fault: fault("bad-price", parsed.error.message) });
+  }
+
+  #noteFixed(token: AcceptedToken, price: Price): void {
+    if (!this.#accepted.includes(token)) return;
+    const prices = this.#fixed.get(token) ?? new Set<string>();
+    prices.add("kind" in price ? price.dollars : `${price.amount} atomic units`);
+    this.#fixed.set(token, prices);
+  }
+}
+
+function evmAddress(payees: Payees | undefined): string | undefined {
+  return typeof payees === "string" ? payees : payees?.evm;
+}

@@ -1,0 +1,113 @@
+/**
+ * A finding about a configuration file: what, where, and what to write instead. Messages never quote a
+ * value, which may have come from a secret: the place shows it.
+ */
+import type { LineIndex } from "./line-index.ts";
+import type { Path, Span, Tree } from "./tree.ts";
+
+export type Severity = "error" | "warning" | "note";
+
+export interface Problem {
+  /** Errors refuse the file; warnings and notes do not. */
+  readonly severity: Severity;
+  /** Stable kebab-case identifier of the kind of problem. */
+  readonly code: string;
+  /** One sentence without a final period; never contains a secret. */
+  readonly message: string;
+  /** What to do about it: `did you mean "routes"?`. */
+  readonly suggestion?: string;
+  readonly file: string;
+  /** 1-based; 0 when the problem has no place in the file (it could not be read). */
+  readonly line: number;
+  /** 1-based, in UTF-16 code units; 0 when {@link Problem.line} is. */
+  readonly column: number;
+  /** Length of the marked text on that line, at least 1. */
+  readonly length: number;
+  /** Keys and indexes from the root of the document. */
+  readonly path: Path;
+}
+
+/** A problem before it is known where: what the readers of single values return. */
+export interface Fault {
+  readonly code: string;
+  readonly message: string;
+  readonly suggestion?: string;
+}
+
+/** Whether a problem is about a key or about its value. */
+export type Part = "key" | "value";
+
+/** A message that lacks its subject, which is the key that the problem is about. */
+const PREDICATE = /^(?:must|is|has|needs) /;
+
+function subject(path: Path): string {
+  const last = path.at(-1);
+  if (typeof last !== "number") return last ?? "the configuration";
+  return `${subject(path.slice(0, -1))}[${last}]`;
+}
+
+/** Collects the problems of one file; the same finding at the same place is kept once. */
+export class Problems {
+  readonly #file: string;
+  readonly #lines: LineIndex;
+  readonly #tree: Tree | undefined;
+  readonly #found = new Map<string, Problem>();
+
+  constructor(file: string, lines: LineIndex, tree?: Tree) {
+    this.#file = file;
+    this.#lines = lines;
+    this.#tree = tree;
+  }
+
+  /** An error at the value of that path. */
+  error(path: Path, fault: Fault): void {
+    this.add("error", path, fault);
+  }
+
+  errorAtKey(path: Path, fault: Fault): void {
+    this.add("error", path, fault, "key");
+  }
+
+  add(severity: Severity, path: Path, fault: Fault, part: Part = "value"): void {
+    const span = this.#tree?.span(path, part) ?? { offset: 0, length: 1 };
+    const message = PREDICATE.test(fault.message)
+      ? `${subject(path)} ${fault.message}`
+      : fault.message;
+    this.addAt(severity, span, { ...fault, message }, path);
+  }
+
+  addAt(severity: Severity, span: Span, fault: Fault, path: Path = []): void {
+    const { line, column } = this.#lines.position(span.offset);
+    const length = Math.max(1, Math.min(span.length, this.#lines.rest(span.offset)));
+    const { code, message, suggestion } = fault;
+    const key = `${code} ${span.offset} ${message}`;
+    if (this.#found.has(key)) return;
+    this.#found.set(key, {
+      severity,
+      code,
+      message,
+      ...(suggestion === undefined ? {} : { suggestion }),
+      file: this.#file,
+      line,
+      column,
+      length,
+      path,
+    });
+  }
+
+  /** 1-based line of that path's key or value. */
+  line(path: Path, part: Part): number {
+    return this.#lines.position(this.#tree?.span(path, part).offset ?? 0).line;
+  }
+
+  get refused(): boolean {
+    return [...this.#found.values()].some((problem) => problem.severity === "error");
+  }
+
+  /** In the order of the file. */
+  list(): readonly Problem[] {
+    return [...this.#found.values()].sort(
+      (left, right) => left.line - right.line || left.column - right.column,
+    );
+  }
+}

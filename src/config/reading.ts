@@ -1,0 +1,215 @@
+/**
+ * Readers of single values: text to a value, or the fault of the text. A fault names what is wanted and
+ * never what was written; its place shows that.
+ */
+import { METHODS } from "node:http";
+import { checksumAddress, hasValidChecksum, isEvmAddress } from "../x402/address.ts";
+import { parseAtomicAmount, type AtomicAmount } from "../x402/amount.ts";
+import { NETWORK_NAMES, networkOf, type NetworkName } from "../x402/network.ts";
+import { ok, type Result } from "../x402/result.ts";
+import type { Fault } from "./problem.ts";
+import type { ListenAddress } from "./settings.ts";
+import { didYouMean } from "./suggestion.ts";
+
+export type Reader<Value> = (text: string) => Result<Value, Fault>;
+
+/** The code of everything that the language has and this version has not. */
+export const NOT_YET = "not-supported-yet";
+
+/** A day: longer waits are mistakes, and timers overflow at 24 days. */
+const MAX_DURATION_MS = 86_400_000;
+
+const DURATION = /^(0|[1-9][0-9]{0,8})(ms|s|m|h)$/;
+const DURATION_UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+};
+const SIZE = /^(0|[1-9][0-9]{0,11})(B|KiB|MiB|GiB)$/;
+const SIZE_UNITS: Readonly<Record<string, number>> = {
+  B: 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+};
+const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])$/;
+const SOLANA_ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+
+export function fault(code: string, message: string, suggestion?: string): Fault {
+  return suggestion === undefined ? { code, message } : { code, message, suggestion };
+}
+
+export function bad(message: string, suggestion?: string): { ok: false; error: Fault } {
+  return { ok: false, error: fault("bad-value", message, suggestion) };
+}
+
+export function notYet(what: string): { ok: false; error: Fault } {
+  const message = `${what} is recognised but not supported by this version yet`;
+  return { ok: false, error: fault(NOT_YET, message) };
+}
+
+/** Milliseconds, from `0s` to a day. */
+export const readDuration: Reader<number> = (text) => {
+  const [, digits, unit = ""] = DURATION.exec(text) ?? [];
+  if (digits === undefined) {
+    const bare = /^[0-9]+$/.test(text) ? `write ${text}s for seconds` : undefined;
+    return bad("must be a duration such as 500ms, 30s, 10m or 1h", bare);
+  }
+  const milliseconds = Number(digits) * (DURATION_UNITS[unit] ?? 0);
+  return milliseconds <= MAX_DURATION_MS ? ok(milliseconds) : bad("must be at most 24h");
+};
+
+/** Bytes. */
+export const readSize: Reader<number> = (text) => {
+  const [, digits, unit = ""] = SIZE.exec(text) ?? [];
+  if (digits === undefined) {
+    const near = /^([0-9]+) ?([kmg])(?:i?b)?$/i.exec(text);
+    const binary = near && `${near[1]}${near[2]?.toUpperCase()}iB`;
+    return bad(
+      "must be a size such as 512B, 16KiB or 10MiB",
+      binary ? `write ${binary}` : undefined,
+    );
+  }
+  const bytes = Number(digits) * (SIZE_UNITS[unit] ?? 0);
+  return bytes <= 2 ** 40 ? ok(bytes) : bad("must be at most 1024GiB");
+};
+
+/** One of a few words. */
+export function readWord<const Word extends string>(words: readonly Word[]): Reader<Word> {
+  return (text) => {
+    const word = words.find((each) => each === text);
+    if (word !== undefined) return ok(word);
+    return bad(`must be ${listing(words)}`, didYouMean(text, words));
+  };
+}
+
+function listing(words: readonly string[]): string {
+  return words.length < 2
+    ? words.join("")
+    : `${words.slice(0, -1).join(", ")} or ${words.at(-1) ?? ""}`;
+}
+
+/** `:8402`, `host:port` or `[::1]:8402`. */
+export const readListenAddress: Reader<ListenAddress> = (text) => {
+  const split = text.lastIndexOf(":");
+  const host = text.slice(0, Math.max(split, 0));
+  const port = /^[0-9]{1,5}$/.test(text.slice(split + 1)) ? Number(text.slice(split + 1)) : NaN;
+  const readable = host === "" || HOST.test(host);
+  if (!readable || !(port <= 65_535)) {
+    return bad("must be host:port or :port, with a port from 0 to 65535", listenHint(text));
+  }
+  const bare = host.replace(/^\[|\]$/g, "");
+  return ok({ host: bare === "" ? null : bare, port });
+};
+
+function listenHint(text: string): string | undefined {
+  if (/^https?:/.test(text)) return "leave out the scheme: host:port";
+  return text.split(":").length > 2 ? "put an IPv6 address in brackets: [::1]:8402" : undefined;
+}
+
+/** A URL of http or https without the parts that a base URL must not have; no trailing slash. */
+export const readBaseUrl: Reader<string> = (text) => {
+  const url = httpUrl(text);
+  if (!url.ok) return url;
+  const { origin, pathname, search, hash } = url.value;
+  if (search !== "" || hash !== "" || /[?#]/.test(text)) {
+    return bad("must have no query and no fragment");
+  }
+  return ok(`${origin}${pathname.replace(/\/+$/, "")}`);
+};
+
+/** Scheme, host and port only: what a backend is reached by. */
+export const readOrigin: Reader<string> = (text) => {
+  const url = readBaseUrl(text);
+  if (!url.ok || new URL(url.value).pathname === "/") return url;
+  return notYet("a path in the URL of an upstream");
+};
+
+/** Path and query are allowed: RPC URLs carry keys there. */
+export const readRpcUrl: Reader<URL> = (text) => httpUrl(text);
+
+function httpUrl(text: string): Result<URL, Fault> {
+  const scheme = /^https?:\/\//.test(text);
+  const url = scheme && !/[\s\\]/.test(text) ? URL.parse(text) : null;
+  if (url === null) {
+    const bare = /^[a-z0-9.-]+(?::[0-9]+)?(?:\/|$)/i.test(text);
+    const hint = bare ? "begin with http:// or https://" : undefined;
+    return bad("must be an absolute http or https URL", hint);
+  }
+  if (url.username === "" && url.password === "") return ok(url);
+  return bad("must have no user name and password");
+}
+
+/** EIP-55 checksummed. The zero address is refused: nobody can spend from it. */
+export const readEvmAddress: Reader<string> = (text) => {
+  if (!isEvmAddress(text))
+    return bad("must be an EVM address: 0x and 40 hex digits", addressHint(text));
+  if (/^0x0*$/.test(text)) return bad("is the zero address, from which nobody can spend");
+  if (hasValidChecksum(text)) return ok(checksumAddress(text));
+  const message = "the checksum of the address does not fit: a character is mistyped";
+  return { ok: false, error: fault("bad-checksum", message, "copy the address again") };
+};
+
+function addressHint(text: string): string | undefined {
+  const digits = /^0x([0-9a-fA-F]+)$/.exec(text)?.[1];
+  if (digits?.length === 64) return "this has the length of a private key; never put one here";
+  if (digits !== undefined) return `${digits.length} hex digits are given`;
+  if (isEvmAddress(`0x${text}`)) return "begin with 0x";
+  if (SOLANA_ADDRESS.test(text)) {
+    return "this looks like a Solana address: payTo: { evm: 0x…, solana: … }";
+  }
+  return undefined;
+}
+
+/** Base58 of 32 bytes; not decoded, because nothing is paid to it by this version. */
+export const readSolanaAddress: Reader<string> = (text) =>
+  SOLANA_ADDRESS.test(text) ? ok(text) : bad("must be a Solana address (base58)");
+
+/** A network that this version can settle. */
+export const readNetwork: Reader<NetworkName> = (text) => {
+  const name = NETWORK_NAMES.find((each) => each === text);
+  if (name === undefined) {
+    const hint = caip2Hint(text) ?? didYouMean(text, NETWORK_NAMES);
+    const known = `the networks are ${NETWORK_NAMES.join(", ")}`;
+    return { ok: false, error: fault("unknown-network", "unknown network", hint ?? known) };
+  }
+  return networkOf(name).kind === "evm" ? ok(name) : notYet("Solana");
+};
+
+/** `eip155:8453` is how version 2 of the protocol calls `base`. */
+function caip2Hint(text: string): string | undefined {
+  const chainId = /^(?:eip155:)?([0-9]+)$/.exec(text)?.[1];
+  const name = NETWORK_NAMES.find((each) => {
+    const network = networkOf(each);
+    return network.kind === "evm" && String(network.chainId) === chainId;
+  });
+  return name === undefined ? undefined : `write ${name}`;
+}
+
+/** A positive amount in atomic units. */
+export const readAmount: Reader<AtomicAmount> = (text) => {
+  const amount = parseAtomicAmount(text);
+  if (amount === undefined) {
+    const hint = text.startsWith("$") ? "a price in dollars stands in `price`" : undefined;
+    return bad("must be an amount in atomic units: decimal digits, below 2^256", hint);
+  }
+  return amount > 0n ? ok(amount) : bad("must be more than zero", "write free instead of a price");
+};
+
+/** A method that a request can have. */
+export const readMethod: Reader<string> = (text) => {
+  const served = METHODS.filter((method) => method !== "CONNECT");
+  if (served.includes(text)) return ok(text);
+  const code = "unknown-method";
+  if (text === "CONNECT") return { ok: false, error: fault(code, "CONNECT is never served") };
+  return { ok: false, error: fault(code, "unknown method", didYouMean(text, served)) };
+};
+
+/** `https://app.example.com`, as a browser writes it in `Origin`. */
+export const readBrowserOrigin: Reader<string> = (text) => {
+  const url = httpUrl(text);
+  if (!url.ok) return url;
+  if (url.value.origin === text) return ok(text);
+  return bad("must be an origin as browsers send it", `write ${url.value.origin}`);
+};

@@ -1,0 +1,99 @@
+/** From a document whose every value could be read to the complete {@link Config}. */
+import { Assets } from "./accepted.ts";
+import type { Context } from "./context.ts";
+import { readSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
+import { checkListeners, resolveListen } from "./listeners.ts";
+import { Pricing } from "./pricing.ts";
+import { fault } from "./reading.ts";
+import { resolveRoutes } from "./routes.ts";
+import type { Config, Limits } from "./settings.ts";
+import { Upstreams } from "./upstreams.ts";
+
+const KIB = 1024;
+const DEFAULTS = {
+  limits: {
+    header: 16 * KIB,
+    body: 10 * KIB * KIB,
+    inFlight: 5000,
+    settlementWait: 30_000,
+  },
+  shutdown: 30_000,
+  unmatched: "deny",
+  discovery: { listed: true },
+  store: "./data/coinslot.db",
+  logging: { level: "info", format: "json" },
+  cors: false,
+} as const;
+
+/** Means something only when no error was reported: where one was, a stand-in may be in its place. */
+export function resolve(file: string, context: Context): Config {
+  const document = { ...DEFAULTS, ...context.document };
+  const { discovery, unmatched } = document;
+  const assets = new Assets(context);
+  const upstreams = new Upstreams(context);
+  const settlers = readSettlers(context);
+  const pricing = new Pricing(context, assets, settlesWith(context, settlers));
+  const routes = resolveRoutes({ context, pricing, upstreams });
+  pricing.warnOfFixedAmounts();
+  checkListeners(context);
+  checkPurpose(context);
+  return {
+    file,
+    listen: resolveListen(context),
+    publicUrl: document.publicUrl ?? null,
+    limits: resolveLimits(context),
+    shutdownMs: document.shutdown,
+    admin: document.admin ?? null,
+    upstreams: upstreams.list,
+    facilitator: resolveFacilitator(context, { assets, settlers, routes }),
+    routes,
+    unmatched,
+    defaultUpstream: unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null,
+    discovery: { listed: discovery.listed ?? DEFAULTS.discovery.listed },
+    store: { kind: "sqlite", path: context.absolute(document.store) },
+    logging: { ...DEFAULTS.logging, ...document.logging },
+    cors: corsOf(document.cors),
+  };
+}
+
+function resolveLimits({ document }: Context): Limits {
+  const limits = { ...DEFAULTS.limits, ...document.limits };
+  return {
+    headerBytes: limits.header,
+    bodyBytes: limits.body,
+    inFlight: limits.inFlight,
+    settlementWaitMs: limits.settlementWait,
+  };
+}
+
+function corsOf(cors: NonNullable<Context["document"]["cors"]>): Config["cors"] {
+  if (typeof cors === "boolean") return cors ? "any" : "off";
+  return cors.origins;
+}
+
+/** A file has to say what the process is for, and a gateway where it is and what it does by default. */
+function checkPurpose({ document, tree, problems }: Context): void {
+  const { routes, facilitator } = document;
+  const gateway = tree.has(["routes"]) && (!tree.intact(["routes"]) || hasKeys(routes));
+  if (!gateway) {
+    const serves = typeof facilitator === "object" && facilitator.listen !== undefined;
+    if (serves || !tree.intact(["facilitator"])) return;
+    const message = "this file asks for nothing: there are neither routes nor facilitator.listen";
+    problems.error([], fault("nothing-to-do", message, "add routes"));
+    return;
+  }
+  if (!tree.has(["publicUrl"])) {
+    const message = "routes need publicUrl, the address under which buyers reach this gateway";
+    const hint = "add publicUrl: https://…";
+    problems.errorAtKey(["routes"], fault("no-public-url", message, hint));
+  }
+  if (!tree.has(["unmatched"])) {
+    const message = "routes need unmatched, which says what happens to every other request";
+    const hint = "add unmatched: deny (or free)";
+    problems.errorAtKey(["routes"], fault("no-unmatched", message, hint));
+  }
+}
+
+function hasKeys(map: object | undefined): boolean {
+  return map !== undefined && Object.keys(map).length > 0;
+}

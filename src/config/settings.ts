@@ -1,0 +1,187 @@
+/**
+ * What a configuration file means once it is read: complete (every default filled in), resolved
+ * (references looked up, prices in atomic units, paths absolute) and deep-frozen. Units come last in
+ * names; `null` says "not configured" where there is no default.
+ */
+import type { AtomicAmount } from "../x402/amount.ts";
+import type { EvmAsset, NetworkName } from "../x402/network.ts";
+import type { Secret } from "./secret.ts";
+
+export interface Config {
+  /** The file as it was named, for messages. */
+  readonly file: string;
+  /** Public listeners, at least one. They are opened only when there are routes. */
+  readonly listen: readonly ListenAddress[];
+  /**
+   * Absolute http(s) URL without query, fragment or trailing slash: the only source of `resource`.
+   * Null only when there are no routes.
+   */
+  readonly publicUrl: string | null;
+  readonly limits: Limits;
+  /** How long a shutdown waits for requests in flight. */
+  readonly shutdownMs: number;
+  /** The admin listener; null: none. */
+  readonly admin: ListenAddress | null;
+  /** In the order written; names are unique. `upstream: URL` is named `default`. */
+  readonly upstreams: readonly Upstream[];
+  readonly facilitator: FacilitatorSettings;
+  /** In the order written, which never matters for matching. Empty: no gateway, only a facilitator. */
+  readonly routes: readonly Route[];
+  /** What happens to a request that no route matches; `free` goes to {@link Config.defaultUpstream}. */
+  readonly unmatched: "deny" | "free";
+  /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
+  readonly defaultUpstream: string | null;
+  readonly discovery: { readonly listed: boolean };
+  readonly store: { readonly kind: "sqlite"; readonly path: string };
+  readonly logging: { readonly level: LogLevel; readonly format: "json" | "pretty" };
+  /** Which origins may read the answers in a browser. */
+  readonly cors: "off" | "any" | readonly string[];
+}
+
+export interface ListenAddress {
+  /** IP address or host name; null: every interface. */
+  readonly host: string | null;
+  /** 0 to 65535; 0 lets the system choose. */
+  readonly port: number;
+}
+
+export interface Limits {
+  /** Largest request head. */
+  readonly headerBytes: number;
+  /** Largest request body. */
+  readonly bodyBytes: number;
+  /** Requests being worked on at the same time, all listeners together. */
+  readonly inFlight: number;
+  /** Longest that a buyer's request is held while its settlement is not resolved. */
+  readonly settlementWaitMs: number;
+}
+
+export interface Upstream {
+  readonly name: string;
+  /** Origin of the backend, without path or trailing slash: `http://127.0.0.1:3000`. */
+  readonly url: string;
+  readonly connectTimeoutMs: number;
+  /** From the last byte of the request to the head of the response. */
+  readonly responseTimeoutMs: number;
+  /** Longest silence between two parts of a body. */
+  readonly idleTimeoutMs: number;
+}
+
+export interface FacilitatorSettings {
+  /** Where the REST endpoints are served; null: they are not. */
+  readonly listen: ListenAddress | null;
+  /** Path before `/verify` and the others: "" or `/x402` (no trailing slash). */
+  readonly basePath: string;
+  /** Required as `Authorization: Bearer …` on that listener; null: not required. */
+  readonly bearer: Secret | null;
+  /** Networks settled in this process, in the order written; empty: none. */
+  readonly embedded: readonly EmbeddedNetwork[];
+  /**
+   * Who may be paid through the embedded facilitator: the payees of our own routes and `allow.payTo`,
+   * checksummed; `any` when a facilitator without routes names nobody.
+   */
+  readonly payees: "any" | readonly string[];
+  /** For networks that are not embedded, tried in this order; empty: none. */
+  readonly remote: readonly RemoteFacilitator[];
+}
+
+export interface EmbeddedNetwork {
+  readonly network: NetworkName;
+  /** At least one, tried in this order. */
+  readonly rpc: readonly RpcEndpoint[];
+  /** At least one, all different. */
+  readonly signers: readonly Signer[];
+  /** Blocks on top before a settlement counts as confirmed, at least 1. */
+  readonly confirmations: number;
+  /** Tokens settled here: the network's own stablecoin first, then our routes' and `allow.assets`. */
+  readonly assets: readonly EvmAsset[];
+}
+
+/** RPC URLs often carry an API key, so the URL is secret and `host` is for messages. */
+export interface RpcEndpoint {
+  readonly url: Secret;
+  readonly host: string;
+}
+
+export interface Signer {
+  /** Where the key came from: `env:NAME` or `file:PATH`, for messages; `literal` for a key in the file. */
+  readonly source: string;
+  /** 0x and 64 lower-case hex digits. */
+  readonly key: Secret;
+}
+
+export interface RemoteFacilitator {
+  /** Absolute http(s) URL without query, fragment or trailing slash. */
+  readonly url: string;
+  readonly headers: readonly { readonly name: string; readonly value: Secret }[];
+  readonly timeoutMs: number;
+}
+
+export interface Route {
+  /** The key as written: `GET,HEAD /health`. */
+  readonly key: string;
+  /** 1-based line of the key, for messages. */
+  readonly line: number;
+  /** Upper-case, as listed; null: every method. That `GET` covers `HEAD` is left to the router. */
+  readonly methods: readonly string[] | null;
+  /** The part of the key after the methods, in canonical form: `/reports/:id`. */
+  readonly pattern: string;
+  /** The pattern's segments; `/` is one empty static segment, `rest` comes last only. */
+  readonly segments: readonly Segment[];
+  readonly action: RouteAction;
+}
+
+export type Segment =
+  | { readonly kind: "static"; readonly text: string }
+  | { readonly kind: "param"; readonly name: string }
+  | { readonly kind: "rest" };
+
+export type RouteAction =
+  | { readonly kind: "deny" }
+  | { readonly kind: "free"; readonly upstream: string }
+  | PricedAction;
+
+export interface PricedAction {
+  readonly kind: "priced";
+  /** Name of one of {@link Config.upstreams}. */
+  readonly upstream: string;
+  /** At least one; EVM before Solana, else as configured: the order that buyers see. */
+  readonly offers: readonly Offer[];
+  /** "" when not given. */
+  readonly description: string;
+  /** "" when not given. */
+  readonly mimeType: string;
+  readonly maxTimeoutSeconds: number;
+  /** JSON Schema of the response; null when not given. */
+  readonly outputSchema: JsonObject | null;
+  readonly input: RouteInput;
+  /** Shown in the discovery listing; {} when not given. */
+  readonly metadata: JsonObject;
+  /** Whether the discovery listing shows the route. */
+  readonly discoverable: boolean;
+}
+
+/** One way to pay for a route. */
+export interface Offer {
+  readonly network: NetworkName;
+  readonly asset: EvmAsset;
+  /** EIP-55 checksummed. */
+  readonly payTo: string;
+  readonly amountAtomic: AtomicAmount;
+  /** The price as written (`$0.01`); null where the amount was given in atomic units. */
+  readonly dollars: string | null;
+}
+
+/** What a buyer has to send, as the discovery listing describes it. */
+export interface RouteInput {
+  readonly queryParams?: JsonObject;
+  readonly bodyType?: "json" | "form-data" | "multipart-form-data" | "text" | "binary";
+  readonly bodyFields?: JsonObject;
+  readonly headerFields?: JsonObject;
+}
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
+export type LogLevel = (typeof LOG_LEVELS)[number];

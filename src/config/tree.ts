@@ -1,0 +1,111 @@
+/**
+ * A document as plain values, each with its place in the text. Values that a check refused are marked:
+ * they count as written, but are left out of what is read further, so that one fault hides no other.
+ */
+export type Path = readonly (string | number)[];
+
+export interface Span {
+  /** In UTF-16 code units from the start of the text. */
+  readonly offset: number;
+  readonly length: number;
+}
+
+interface Common {
+  readonly span: Span;
+  refused: boolean;
+}
+
+export interface Scalar extends Common {
+  readonly kind: "scalar";
+  readonly value: string | number | boolean | null;
+}
+
+export interface Sequence extends Common {
+  readonly kind: "sequence";
+  readonly elements: readonly Located[];
+}
+
+export interface Mapping extends Common {
+  readonly kind: "mapping";
+  readonly entries: ReadonlyMap<string, Entry>;
+}
+
+/** One value of the document. */
+export type Located = Scalar | Sequence | Mapping;
+
+export interface Entry {
+  readonly key: Span;
+  readonly value: Located;
+}
+
+export class Tree {
+  readonly root: Located;
+
+  constructor(root: Located) {
+    this.root = root;
+  }
+
+  /** The value at a path, refused ones included; indexes count what was not refused. */
+  find(path: Path): Located | undefined {
+    return this.#locate(path)?.value;
+  }
+
+  has(path: Path): boolean {
+    return this.find(path) !== undefined;
+  }
+
+  /** True where nothing in or below a path was refused, and where nothing is written. */
+  intact(path: Path): boolean {
+    const located = this.find(path);
+    return located === undefined || isIntact(located);
+  }
+
+  /** The place of a path; of its nearest written ancestor where the path itself is not written. */
+  span(path: Path, part: "key" | "value"): Span {
+    const entry = this.#locate(path);
+    if (entry === undefined) return this.span(path.slice(0, -1), "key");
+    return part === "key" ? entry.key : entry.value.span;
+  }
+
+  /** The value at a path, or its nearest written ancestor. */
+  nearest(path: Path): Located {
+    return this.find(path) ?? this.nearest(path.slice(0, -1));
+  }
+
+  /** The document without what was refused; undefined when the root was. */
+  plain(): unknown {
+    return this.root.refused ? undefined : plain(this.root);
+  }
+
+  #locate(path: Path): Entry | undefined {
+    let entry: Entry | undefined = { key: this.root.span, value: this.root };
+    for (const step of path) {
+      entry = child(entry.value, step);
+      if (entry === undefined) return undefined;
+    }
+    return entry;
+  }
+}
+
+function child(parent: Located, step: string | number): Entry | undefined {
+  if (parent.kind === "mapping") return parent.entries.get(String(step));
+  if (parent.kind === "scalar") return undefined;
+  const element = parent.elements.filter((each) => !each.refused)[Number(step)];
+  return element === undefined ? undefined : { key: element.span, value: element };
+}
+
+function plain(located: Located): unknown {
+  if (located.kind === "scalar") return located.value;
+  if (located.kind === "sequence") {
+    return located.elements.filter((each) => !each.refused).map(plain);
+  }
+  const kept = [...located.entries].filter(([, entry]) => !entry.value.refused);
+  return Object.fromEntries(kept.map(([key, entry]) => [key, plain(entry.value)]));
+}
+
+function isIntact(located: Located): boolean {
+  if (located.refused) return false;
+  if (located.kind === "sequence") return located.elements.every(isIntact);
+  if (located.kind === "scalar") return true;
+  return [...located.entries.values()].every((entry) => isIntact(entry.value));
+}

@@ -1,0 +1,100 @@
+/** `upstream` and `upstreams`: the backends, and which of them a route means that names none. */
+import type { Context } from "./context.ts";
+import { fault, NOT_YET } from "./reading.ts";
+import type { Upstream } from "./settings.ts";
+import { didYouMean } from "./suggestion.ts";
+import type { Path } from "./tree.ts";
+
+const DEFAULT_NAME = "default";
+const CONNECT_TIMEOUT_MS = 2_000;
+const RESPONSE_TIMEOUT_MS = 30_000;
+const IDLE_TIMEOUT_MS = 60_000;
+
+export class Upstreams {
+  readonly list: readonly Upstream[];
+  readonly #context: Context;
+  /** Those that could not be read too: a route that names one of them is not to blame. */
+  readonly #names: readonly string[];
+
+  constructor(context: Context) {
+    this.#context = context;
+    const { tree, problems } = context;
+    const written = tree.find(["upstreams"]);
+    const several = written?.kind === "mapping" ? [...written.entries.keys()] : [];
+    const single = tree.has(["upstream"]) ? [DEFAULT_NAME] : [];
+    if (single.length > 0 && several.includes(DEFAULT_NAME)) {
+      const message = "`upstream` and `upstreams.default` are the same backend, given twice";
+      problems.errorAtKey(["upstreams", DEFAULT_NAME], fault("duplicate-upstream", message));
+    }
+    this.#names = [...new Set([...single, ...several])];
+    this.list = readUpstreams(context);
+  }
+
+  /** Name of the upstream that a route means; "" after an error. */
+  resolve(route: Path, name: string | undefined): string {
+    if (name !== undefined) return this.#named(name, [...route, "upstream"]);
+    const implied = this.implied();
+    if (implied !== null) return implied;
+    if (this.#names.length > 0) {
+      const message = "there are several upstreams, and none is named default";
+      const hint = `name one of them default, or one for the route: upstream: ${this.#names[0]}`;
+      this.#context.problems.errorAtKey(route, fault("no-upstream", message, hint));
+    } else if (this.#context.tree.intact(["upstreams"])) {
+      const message = "there is no upstream to which this route could lead";
+      this.#context.errorOnce(route, fault("no-upstream", message, "add upstream: http://…"));
+    }
+    return "";
+  }
+
+  /** The one named default, or the only one. */
+  implied(): string | null {
+    if (this.#names.includes(DEFAULT_NAME)) return DEFAULT_NAME;
+    return this.#names.length === 1 ? (this.#names[0] ?? null) : null;
+  }
+
+  #named(name: string, path: Path): string {
+    if (this.#names.includes(name)) return name;
+    const hint = didYouMean(name, this.#names);
+    const message = "no upstream has this name";
+    this.#context.problems.error(path, fault("unknown-upstream", message, hint));
+    return "";
+  }
+}
+
+function readUpstreams({ document, tree, problems }: Context): readonly Upstream[] {
+  const upstreams: Upstream[] = [];
+  if (document.upstream !== undefined) {
+    upstreams.push(upstream(DEFAULT_NAME, document.upstream, {}));
+  }
+  for (const [name, { targets, timeouts = {} }] of Object.entries(document.upstreams ?? {})) {
+    const path = ["upstreams", name, "targets"];
+    const [target, second] = targets;
+    if (!/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
+      const message = "a name has up to 64 letters, digits, dashes and underscores";
+      problems.errorAtKey(["upstreams", name], fault("bad-value", message));
+    }
+    if (second !== undefined) {
+      const message = "more than one target is recognised but not supported by this version yet";
+      problems.error([...path, 1], fault(NOT_YET, message));
+    } else if (target !== undefined) {
+      upstreams.push(upstream(name, typeof target === "string" ? target : target.url, timeouts));
+    } else if (tree.intact(path)) {
+      problems.error(path, fault("bad-value", "must have one target"));
+    }
+  }
+  return upstreams;
+}
+
+function upstream(
+  name: string,
+  url: string,
+  timeouts: { readonly connect?: number; readonly response?: number; readonly idle?: number },
+): Upstream {
+  return {
+    name,
+    url,
+    connectTimeoutMs: timeouts.connect ?? CONNECT_TIMEOUT_MS,
+    responseTimeoutMs: timeouts.response ?? RESPONSE_TIMEOUT_MS,
+    idleTimeoutMs: timeouts.idle ?? IDLE_TIMEOUT_MS,
+  };
+}

@@ -1,0 +1,108 @@
+/**
+ * Holds a document against its schema and reports every difference. What is refused is marked in the
+ * tree and left out, so that the rest can be resolved and its problems are found in the same run.
+ */
+import { z } from "zod";
+import { documentSchema, type ConfigDocument } from "./document.ts";
+import type { Fault, Problems } from "./problem.ts";
+import { fault } from "./reading.ts";
+import { didYouMean } from "./suggestion.ts";
+import type { Located, Path, Tree } from "./tree.ts";
+
+/** The document without what was refused; undefined when that is all of it. */
+export function validate(tree: Tree, problems: Problems): ConfigDocument | undefined {
+  while (!tree.root.refused) {
+    const result = documentSchema.safeParse(tree.plain());
+    if (result.success) return result.data;
+    const issues = result.error.issues.flatMap((issue) => plainIssues(issue, []));
+    const refused = issues.flatMap((issue) => report(issue, tree, problems));
+    for (const located of refused) located.refused = true;
+  }
+  return undefined;
+}
+
+type Issue = Exclude<z.core.$ZodIssue, z.core.$ZodIssueInvalidUnion> & { readonly path: Path };
+
+/**
+ * A union reports every alternative. The author meant the one whose type fits what is written, and only
+ * what that one has to say is of use.
+ */
+function plainIssues(issue: z.core.$ZodIssue, parent: Path): readonly Issue[] {
+  const path = [...parent, ...issue.path.filter((step) => typeof step !== "symbol")];
+  if (issue.code !== "invalid_union") return [{ ...issue, path }];
+  const alternatives = issue.errors.map((issues) =>
+    issues.flatMap((each) => plainIssues(each, path)),
+  );
+  const meant = alternatives.find((issues) => !issues.some((each) => isWrongType(each, path)));
+  return meant ?? [{ code: "invalid_type", expected: "union", message: issue.message, path }];
+}
+
+function isWrongType(issue: Issue, path: Path): boolean {
+  return issue.code === "invalid_type" && issue.path.length === path.length;
+}
+
+/** Reports one issue and returns the values that cannot be used because of it. */
+function report(issue: Issue, tree: Tree, problems: Problems): readonly Located[] {
+  const { path } = issue;
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => {
+      problems.add("error", [...path, key], unknownKey(key, path), "key");
+      return standing(tree, [...path, key]);
+    });
+  }
+  const written = tree.find(path);
+  if (written === undefined) {
+    problems.add("error", path, fault("missing-key", "is required"), "key");
+  } else if (!written.refused) {
+    const part = issue.code === "custom" && issue.params?.["part"] === "key" ? "key" : "value";
+    problems.add("error", path, describe(issue, written), part);
+  }
+  return [standing(tree, path)];
+}
+
+/** The value at a path, or the nearest one around it that was not refused before. */
+function standing(tree: Tree, path: Path): Located {
+  const located = tree.find(path);
+  if (located !== undefined && !located.refused) return located;
+  return path.length === 0 ? tree.root : standing(tree, path.slice(0, -1));
+}
+
+function describe(issue: Issue, written: Located): Fault {
+  const params: Readonly<Record<string, unknown>> = (issue.code === "custom" && issue.params) || {};
+  if (issue.code !== "invalid_type") {
+    const { code, suggestion } = params;
+    const known = typeof code === "string" ? code : "bad-value";
+    return fault(known, issue.message, typeof suggestion === "string" ? suggestion : undefined);
+  }
+  const value = written.kind === "scalar" ? written.value : "";
+  if (value === null) return fault("no-value", "has no value", "give it one, or remove the key");
+  const unquoted = typeof value !== "string" && issue.message.includes("text");
+  const quoted = unquoted ? `put quotes around it: "${String(value)}"` : undefined;
+  return fault("bad-type", issue.message, quoted);
+}
+
+function unknownKey(key: string, path: Path): Fault {
+  if (key === "<<") return fault("unknown-key", "merge keys are not part of YAML 1.2");
+  const known = knownKeys(documentSchema, path);
+  const list = `known here: ${known.join(", ")}`;
+  return fault("unknown-key", "unknown key", didYouMean(key, known) ?? list);
+}
+
+/** The keys that a map at that path may have. */
+function knownKeys(schema: z.core.$ZodType, path: Path): readonly string[] {
+  if (schema instanceof z.ZodExactOptional) return knownKeys(schema.unwrap(), path);
+  if (schema instanceof z.ZodPipe) return knownKeys(schema.in, path);
+  if (schema instanceof z.ZodUnion) {
+    return schema.options.flatMap((option) => knownKeys(option, path));
+  }
+  const [step, ...rest] = path;
+  if (schema instanceof z.ZodObject) {
+    const shape: Readonly<Record<string, z.core.$ZodType>> = schema.shape;
+    if (step === undefined) return Object.keys(shape);
+    const value = shape[step];
+    return value === undefined ? [] : knownKeys(value, rest);
+  }
+  if (schema instanceof z.ZodRecord && step !== undefined) return knownKeys(schema.valueType, rest);
+  if (schema instanceof z.ZodArray && step !== undefined) return knownKeys(schema.element, rest);
+  return [];
+}

@@ -1,0 +1,391 @@
+import { parseAbi, encodeFunctionData, parseSignature, type Address, type Hex } from "viem";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createEvmMechanism, type EvmMechanismOptions } from "../../../src/mechanism/evm/evm.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import {
+  freshAccount,
+  requirementsFor,
+  signPayment,
+  type EvmPayment,
+  type FreshAccount,
+  type SignOptions,
+} from "../../support/payer.ts";
+
+const never = new AbortController().signal;
+const unixNow = () => Math.floor(Date.now() / 1000);
+
+let chain: Chain;
+let calls: string[];
+let evm: ReturnType<typeof mechanism>;
+let payer: FreshAccount;
+const payee = freshAccount();
+const requirements = requirementsFor("base-sepolia", { payTo: payee.address });
+const signer = freshAccount();
+
+function mechanism(members: Partial<EvmMechanismOptions> = {}) {
+  return createEvmMechanism({
+    network: chain.network,
+    assets: [chain.network.asset],
+    rpcUrls: [chain.rpcUrl],
+    keys: [signer.privateKey],
+    clock: unixNow,
+    allowPayTo: [payee.address],
+    observer: (method) => calls.push(method),
+    ...members,
+  });
+}
+
+beforeAll(async () => {
+  chain = await startChain();
+  evm = mechanism();
+});
+
+afterAll(async () => {
+  await evm.close();
+  await chain.stop();
+});
+
+beforeEach(async () => {
+  calls = [];
+  payer = freshAccount();
+  await chain.fund(payer.address, 10_000n);
+});
+
+/** Checks and inspects a payment: "valid", or the code and detail of its refusal. */
+async function verify(payment: EvmPayment, by = evm, wanted = requirements): Promise<string> {
+  const request = { paymentPayload: payment, paymentRequirements: wanted };
+  const checked = by.check(request, unixNow());
+  if (!checked.ok) return `${checked.error.code}: ${checked.error.detail}`;
+  const inspected = await by.inspect(checked.value, never);
+  return inspected.ok ? "valid" : `${inspected.error.code}: ${inspected.error.detail}`;
+}
+
+function sign(options: Partial<SignOptions> = {}): Promise<EvmPayment> {
+  return signPayment({ account: payer.account, requirements, ...options });
+}
+
+describe("an EOA's payment", () => {
+  test("is valid after exactly one call to the chain", async () => {
+    expect(await verify(await sign())).toBe("valid");
+    expect(calls).toEqual(["eth_call"]);
+  });
+
+  test("is valid down to the last atomic unit of the balance, and not one below", async () => {
+    const dear = { ...requirements, maxAmountRequired: "10001" };
+    const payment = await sign({ requirements: dear });
+    expect(await verify(payment, evm, dear)).toBe(
+      "insufficient_funds: the payer holds 10000 of 10001 atomic units",
+    );
+    await chain.fund(payer.address, 1n);
+    expect(await verify(payment, evm, dear)).toBe("valid");
+  });
+
+  test("is refused when its nonce was used", async () => {
+    const payment = await sign();
+    const { authorization, signature } = payment.payload;
+    const { r, s, v } = parseSignature(signature as Hex);
+    const abi = parseAbi([
+      "function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)",
+    ]);
+    const { from, to, value, validAfter, validBefore, nonce } = authorization;
+    await chain.submit(
+      chain.asset,
+      encodeFunctionData({
+        abi,
+        args: [
+          from as Address,
+          to as Address,
+          BigInt(value),
+          BigInt(validAfter),
+          BigInt(validBefore),
+          nonce as Hex,
+          Number(v),
+          r,
+          s,
+        ],
+      }),
+    );
+    expect(await verify(payment)).toMatch(/^insufficient_funds: /);
+    await chain.fund(payer.address, 10_000n);
+    expect(await verify(payment)).toBe(
+      "invalid_transaction_state: the authorization's nonce is used or cancelled",
+    );
+  });
+
+  test("is refused when its nonce was cancelled", async () => {
+    const payment = await sign();
+    const nonce = payment.payload.authorization.nonce as Hex;
+    const cancellation = await payer.account.signTypedData({
+      domain: {
+        ...chain.network.asset.eip712,
+        chainId: chain.chainId,
+        verifyingContract: chain.asset,
+      },
+      types: {
+        CancelAuthorization: [
+          { name: "authorizer", type: "address" },
+          { name: "nonce", type: "bytes32" },
+        ],
+      },
+      primaryType: "CancelAuthorization",
+      message: { authorizer: payer.address, nonce },
+    });
+    const abi = parseAbi([
+      "function cancelAuthorization(address authorizer, bytes32 nonce, bytes signature)",
+    ]);
+    await chain.submit(
+      chain.asset,
+      encodeFunctionData({ abi, args: [payer.address, nonce, cancellation] }),
+    );
+    expect(await verify(payment)).toBe(
+      "invalid_transaction_state: the authorization's nonce is used or cancelled",
+    );
+  });
+
+  test("is refused with a signature that is not the payer's, without asking for more than code", async () => {
+    const stranger = freshAccount();
+    const forged = await sign({
+      account: stranger.account,
+      overrides: { from: payer.address, value: "1" },
+    });
+    expect(await verify(forged)).toBe(
+      "invalid_exact_evm_payload_signature: the signature is not the payer's",
+    );
+    expect(calls).toEqual(["eth_getCode"]);
+  });
+
+  test("is refused when the chain's clock is not in its window, though ours is", async () => {
+    const later = String(unixNow() + 5_000);
+    const payment = await sign({ overrides: { validAfter: later, validBefore: `${later}0` } });
+    const request = { paymentPayload: payment, paymentRequirements: requirements };
+    const checked = evm.check(request, unixNow() + 6_000);
+    if (!checked.ok) throw new Error(checked.error.detail);
+    expect(checked.value.fault).toBeNull();
+    expect(await evm.inspect(checked.value, never)).toMatchObject({
+      error: { code: "invalid_exact_evm_payload_authorization_valid_after" },
+    });
+    const over = await sign({ overrides: { validBefore: String(unixNow() - 50) } });
+    const past = evm.check(
+      { paymentPayload: over, paymentRequirements: requirements },
+      unixNow() - 500,
+    );
+    if (!past.ok) throw new Error(past.error.detail);
+    expect(await evm.inspect(past.value, never)).toMatchObject({
+      error: { code: "invalid_exact_evm_payload_authorization_valid_before" },
+    });
+  });
+});
+
+describe("while the token is paused", () => {
+  beforeEach(() => chain.pause());
+  afterEach(() => chain.unpause());
+
+  test("a payment is refused with the token's own words", async () => {
+    expect(await verify(await sign())).toBe(
+      "invalid_transaction_state: the token refuses the transfer: Pausable: paused",
+    );
+  });
+});
+
+describe("a blacklisted account", () => {
+  const refused =
+    "invalid_transaction_state: the token refuses the transfer: Blacklistable: account is blacklisted";
+
+  test("cannot pay", async () => {
+    await chain.setBlacklisted(payer.address, true);
+    expect(await verify(await sign())).toBe(refused);
+  });
+
+  test("cannot be paid", async () => {
+    await chain.setBlacklisted(payee.address, true);
+    expect(await verify(await sign())).toBe(refused);
+    await chain.setBlacklisted(payee.address, false);
+    expect(await verify(await sign())).toBe("valid");
+  });
+});
+
+describe("a smart wallet's payment (ERC-1271)", () => {
+  let wallet: Address;
+  beforeEach(async () => {
+    wallet = await chain.deployWallet(payer.address);
+    await chain.fund(wallet, 10_000n);
+  });
+
+  test("is valid when the wallet accepts its owner's signature", async () => {
+    expect(await verify(await sign({ overrides: { from: wallet } }))).toBe("valid");
+    expect(calls).toEqual(["eth_getCode", "eth_call"]);
+  });
+
+  test("is refused when the wallet does not accept the signature", async () => {
+    const stranger = freshAccount();
+    const forged = await sign({ account: stranger.account, overrides: { from: wallet } });
+    expect(await verify(forged)).toMatch(/^invalid_exact_evm_payload_signature: /);
+  });
+
+  test("is refused for its signature before its balance", async () => {
+    const poor = await chain.deployWallet(payer.address);
+    const stranger = freshAccount();
+    const forged = await sign({ account: stranger.account, overrides: { from: poor } });
+    expect(await verify(forged)).toMatch(/^invalid_exact_evm_payload_signature: /);
+    expect(await verify(await sign({ overrides: { from: poor } }))).toMatch(
+      /^insufficient_funds: /,
+    );
+  });
+
+  test("is refused for a fault of its own without a simulation", async () => {
+    const little = await sign({ overrides: { from: wallet, value: "9999" } });
+    expect(await verify(little)).toMatch(/^invalid_exact_evm_payload_authorization_value: /);
+    expect(calls).toEqual(["eth_getCode"]);
+  });
+
+  test("may carry a signature of any length", async () => {
+    const long = await sign({
+      overrides: { from: wallet },
+      corrupt: (payment) => ({
+        ...payment,
+        payload: { ...payment.payload, signature: `0x${"ab".repeat(3_000)}` },
+      }),
+    });
+    expect(await verify(long)).toMatch(/^invalid_exact_evm_payload_signature: /);
+  });
+
+  test("is refused when checking the signature would burn all the gas", async () => {
+    // JUMPDEST, PUSH1 0, JUMP: an endless loop.
+    await chain.rpc("anvil_setCode", [wallet, "0x5b600056"]);
+    expect(await verify(await sign({ overrides: { from: wallet } }))).toMatch(
+      /^invalid_(?:transaction_state|exact_evm_payload_signature): /,
+    );
+  });
+});
+
+test("a delegated EOA (EIP-7702) is judged by its delegate's code", async () => {
+  const code = await chain.rpc("eth_getCode", [await chain.deployWallet(payer.address), "latest"]);
+  const delegate = freshAccount().address;
+  await chain.rpc("anvil_setCode", [delegate, code]);
+  await chain.rpc("anvil_setCode", [payer.address, `0xef0100${delegate.slice(2)}`]);
+  expect(await verify(await sign())).toBe("valid");
+  await chain.rpc("anvil_setCode", [delegate, "0x00"]);
+  expect(await verify(await sign())).toMatch(/^invalid_exact_evm_payload_signature: /);
+});
+
+describe("an asset", () => {
+  const elsewhere = (address: string) => ({ ...chain.network.asset, address });
+
+  test.each([
+    ["without code", () => freshAccount().address],
+    ["that is no EIP-3009 token", () => "0xcA11bde05977b3631167028862bE2a173976CA11"],
+  ])("%s is an invalid_payment_requirements", async (_title, find) => {
+    const asset = elsewhere(find());
+    const wanted = { ...requirements, asset: asset.address };
+    const other = mechanism({ assets: [asset] });
+    const payment = await sign({ requirements: wanted });
+    expect(await verify(payment, other, wanted)).toBe(
+      `invalid_payment_requirements: there is no EIP-3009 token at ${asset.address}`,
+    );
+    await other.close();
+  });
+});
+
+test("a chain without Multicall3 is an operational fault, not the payment's", async () => {
+  const at = "0xcA11bde05977b3631167028862bE2a173976CA11";
+  const code = await chain.rpc("eth_getCode", [at, "latest"]);
+  await chain.rpc("anvil_setCode", [at, "0x"]);
+  await expect(verify(await sign())).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
+  await chain.rpc("anvil_setCode", [at, code]);
+});
+
+test("a chain that cannot be reached is an operational fault", async () => {
+  const lost = mechanism({ rpcUrls: ["http://127.0.0.1:1"] });
+  await expect(verify(await sign(), lost)).rejects.toMatchObject({ code: "CHAIN_UNREACHABLE" });
+  await lost.close();
+});
+
+describe("probing", () => {
+  beforeEach(() => chain.fund(signer.address, 0n, 10n ** 18n));
+
+  async function findings(members: Partial<EvmMechanismOptions> = {}): Promise<string[]> {
+    const subject = mechanism(members);
+    const found = await subject.probe(never);
+    await subject.close();
+    return found.map(({ level, message }) => `${level}: ${message}`);
+  }
+
+  test("finds nothing on the right chain", async () => {
+    expect(await findings()).toEqual([]);
+  });
+
+  test("finds another chain behind the endpoint, naming network and both ids", async () => {
+    const other = await startChain({ chainId: 31_337 });
+    expect(await findings({ rpcUrls: [other.rpcUrl] })).toEqual([
+      `error: ${new URL(other.rpcUrl).host} serves chain 31337, but base-sepolia is chain 84532`,
+    ]);
+    await other.stop();
+  });
+
+  test("finds another token domain and other decimals", async () => {
+    const eip712 = { name: "USD Coin", version: "2" };
+    const asset = { ...chain.network.asset, eip712, decimals: 18 };
+    expect(await findings({ assets: [asset] })).toEqual([
+      `error: base-sepolia: the token USDC at ${chain.asset} has another EIP-712 domain than name "USD Coin", version "2"`,
+      `error: base-sepolia: the token USDC at ${chain.asset} has 6 decimals, not 18`,
+    ]);
+  });
+
+  test("finds a token that does not exist, and a contract that is none", async () => {
+    const nowhere = freshAccount().address;
+    const absent = { ...chain.network.asset, address: nowhere };
+    const multicall = "0xcA11bde05977b3631167028862bE2a173976CA11";
+    const wrong = { ...chain.network.asset, address: multicall };
+    expect(await findings({ assets: [absent, wrong] })).toEqual([
+      `error: base-sepolia: the token USDC at ${nowhere} does not exist`,
+      `error: base-sepolia: the token USDC at ${multicall} has no DOMAIN_SEPARATOR(), so it is no EIP-3009 token`,
+      `error: base-sepolia: the token USDC at ${multicall} has no decimals, not 6`,
+    ]);
+  });
+
+  test("finds an account that cannot pay fees, and one that soon cannot", async () => {
+    await chain.fund(signer.address, 0n, 0n);
+    expect(await findings()).toEqual([
+      `error: base-sepolia: ${signer.address} holds 0 ETH and cannot pay network fees`,
+    ]);
+    await chain.fund(signer.address, 0n, 10n ** 15n);
+    const [low] = await findings();
+    expect(low).toMatch(
+      /^warning: base-sepolia: 0x\w{40} holds 0\.001 ETH, enough for about \d settlements$/,
+    );
+  });
+
+  test("finds a missing Multicall3", async () => {
+    const at = "0xcA11bde05977b3631167028862bE2a173976CA11";
+    const code = await chain.rpc("eth_getCode", [at, "latest"]);
+    await chain.rpc("anvil_setCode", [at, "0x"]);
+    expect(await findings()).toEqual([
+      `error: base-sepolia: there is no Multicall3 at ${at}; payments cannot be verified`,
+    ]);
+    await chain.rpc("anvil_setCode", [at, code]);
+  });
+
+  test("finds a clock that is too far from the chain's", async () => {
+    const [slow] = await findings({ clock: () => unixNow() - 100 });
+    expect(slow).toMatch(
+      /^error: base-sepolia: clock skew: our clock is (?:99|10[01]) s behind the chain's$/,
+    );
+    const [fast] = await findings({ clock: () => unixNow() + 100 });
+    expect(fast).toMatch(/our clock is (?:99|100|101) s ahead of the chain's$/);
+    expect(await findings({ clock: () => unixNow() + 25 })).toEqual([]);
+  });
+
+  test("throws when the endpoint cannot be reached", async () => {
+    const lost = mechanism({ rpcUrls: ["http://127.0.0.1:1"] });
+    await expect(lost.probe(never)).rejects.toMatchObject({ code: "CHAIN_UNREACHABLE" });
+    await lost.close();
+  });
+});
+
+test("every chain the support can start has the real token of its network", async () => {
+  for (const network of ["base", "avalanche", "polygon", "sei", "iotex"] as const) {
+    const other = await startChain({ network });
+    expect(await other.balanceOf(payee.address)).toBe(0n);
+    await other.stop();
+  }
+});

@@ -1,0 +1,158 @@
+/**
+ * The embedded facilitator with its REST endpoints on a real listener, before a local chain: what the
+ * composition root builds, without the configuration file.
+ */
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
+import { FacilitatorEndpoints } from "../../src/facilitator/endpoints.ts";
+import type { Facilitator } from "../../src/facilitator/facilitator.ts";
+import { NetworkGate, type Probe } from "../../src/facilitator/network-gate.ts";
+import { drain, listen } from "../../src/gateway/listener.ts";
+import type { Ledger } from "../../src/ledger/ledger.ts";
+import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
+import { createEvmMechanism } from "../../src/mechanism/evm/evm.ts";
+import { createLogger } from "../../src/telemetry/logger.ts";
+import { Metrics } from "../../src/telemetry/metrics.ts";
+import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import type { Chain } from "./chain.ts";
+import { freshAccount } from "./payer.ts";
+
+export interface FacilitatorSetup {
+  readonly chain: Chain;
+  /** Unix milliseconds; default: the machine's. */
+  readonly clock?: () => number;
+  readonly basePath?: string;
+  readonly bearer?: string;
+  readonly payTo?: readonly string[] | "any";
+  /** A JSON-RPC URL other than the chain's own: a proxy with faults. */
+  readonly rpcUrl?: string;
+  /** A ledger file; default: in memory. */
+  readonly ledgerPath?: string;
+}
+
+export interface RunningFacilitator {
+  readonly url: string;
+  readonly facilitator: EmbeddedFacilitator;
+  readonly ledger: Ledger;
+  readonly metrics: Metrics;
+  readonly probes: readonly Probe[];
+  /** Our paying account. */
+  readonly signer: string;
+  /** JSON-RPC calls made since the start, by method. */
+  readonly rpcCalls: Map<string, number>;
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<JsonAnswer>;
+  get(path: string): Promise<JsonAnswer>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface JsonAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Record<string, unknown>;
+}
+
+export async function startFacilitator(setup: FacilitatorSetup): Promise<RunningFacilitator> {
+  const { chain, clock = Date.now } = setup;
+  await using closing = new AsyncDisposableStack();
+  const telemetry = {
+    logger: createLogger({ level: "silent", format: "json" }),
+    metrics: new Metrics("test"),
+  };
+  const signer = freshAccount();
+  await chain.fund(signer.address, 0n, 10n ** 18n);
+  const path = setup.ledgerPath ?? ":memory:";
+  const ledger = await openSqliteLedger({ path, clock, bootId: randomUUID() });
+  closing.defer(() => ledger.close());
+  const rpcCalls = new Map<string, number>();
+  const mechanism = createEvmMechanism({
+    network: chain.network,
+    assets: [chain.network.asset],
+    rpcUrls: [setup.rpcUrl ?? chain.rpcUrl],
+    keys: [signer.privateKey],
+    clock: () => Math.floor(clock() / 1000),
+    allowPayTo: setup.payTo ?? "any",
+    observer: (method) => rpcCalls.set(method, (rpcCalls.get(method) ?? 0) + 1),
+  });
+  closing.defer(() => mechanism.close());
+  const gate = new NetworkGate([mechanism], telemetry);
+  closing.defer(() => gate.close());
+  const probes = await gate.probe();
+  const { asset } = chain.network;
+  const facilitator = new EmbeddedFacilitator({
+    mechanisms: [mechanism],
+    ledger,
+    gate,
+    telemetry,
+    clock,
+    describeAsset: () => asset,
+  });
+  closing.defer(() => facilitator.close());
+  const url = await serveFacilitator(facilitator, setup, closing);
+  const owned = closing.move();
+  const call = (at: string, init: RequestInit) => readJson(fetch(`${url}${at}`, init));
+  return {
+    url,
+    facilitator,
+    ledger,
+    metrics: telemetry.metrics,
+    probes,
+    signer: signer.address,
+    rpcCalls,
+    post: (at, body, headers = {}) =>
+      call(at, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: typeof body === "string" ? body : JSON.stringify(body),
+      }),
+    get: (at) => call(at, {}),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Puts the REST endpoints of any facilitator on a loopback port; resolves with their base URL. */
+export async function serveFacilitator(
+  facilitator: Facilitator,
+  setup: { readonly basePath?: string; readonly bearer?: string },
+  closing: AsyncDisposableStack,
+): Promise<string> {
+  const endpoints = new FacilitatorEndpoints({
+    facilitator,
+    list: () => ({ status: 200, body: "{}" }),
+    basePath: setup.basePath ?? "",
+    bearer: setup.bearer,
+    logger: createLogger({ level: "silent", format: "json" }),
+  });
+  const server = createServer(endpoints.handle);
+  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+  closing.defer(() => drain(server, AbortSignal.timeout(1_000)));
+  return `http://127.0.0.1:${port}${setup.basePath ?? ""}`;
+}
+
+/** Requirements of one cent in the chain's USDC to a payee that nobody has paid yet. */
+export function requirementsFor(
+  chain: Chain,
+  overrides: Partial<PaymentRequirements> = {},
+): PaymentRequirements {
+  const { name, asset } = chain.network;
+  return {
+    scheme: "exact",
+    network: name,
+    maxAmountRequired: "10000",
+    asset: asset.address,
+    payTo: freshAccount().address,
+    resource: "http://localhost:8402/weather",
+    description: "weather",
+    mimeType: "application/json",
+    maxTimeoutSeconds: 60,
+    extra: { ...asset.eip712 },
+    ...overrides,
+  };
+}
+
+async function readJson(sent: Promise<Response>): Promise<JsonAnswer> {
+  const response = await sent;
+  const body: unknown = await response.json();
+  if (typeof body !== "object" || body === null) throw new Error("not a JSON object");
+  return { status: response.status, headers: response.headers, body: { ...body } };
+}

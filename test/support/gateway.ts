@@ -1,0 +1,152 @@
+/**
+ * The whole product in this process, from YAML text to open ports, before a local chain and a sample
+ * backend that records what reaches it.
+ */
+import { randomUUID } from "node:crypto";
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { start, type Running } from "../../src/app.ts";
+import { formatProblems, parseConfig } from "../../src/config/config.ts";
+import { drain, listen } from "../../src/gateway/listener.ts";
+import type { Chain } from "./chain.ts";
+import { freshAccount } from "./payer.ts";
+
+export interface GatewaySetup {
+  readonly chain: Chain;
+  /** YAML of the `routes:` map, indented by two. Default: {@link DEFAULT_ROUTES}. */
+  readonly routes?: string;
+  /** More YAML at the top level: `cors: true`. */
+  readonly more?: string;
+  /** YAML of the `facilitator:` block, indented by two. Default: embedded on the chain. */
+  readonly facilitator?: string;
+  readonly unmatched?: "deny" | "free";
+  /** Default: answers 200 with JSON that repeats the request. */
+  readonly backend?: RequestListener;
+  /** Default: a file of its own. */
+  readonly storePath?: string;
+  readonly rpcUrl?: string;
+}
+
+export interface RecordedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+
+export interface RunningGateway {
+  readonly url: string;
+  /** Base URL of the facilitator's REST endpoints. */
+  readonly facilitatorUrl: string;
+  readonly adminUrl: string;
+  /** Who is paid. */
+  readonly payee: `0x${string}`;
+  /** Our paying account. */
+  readonly signer: `0x${string}`;
+  /** What reached the backend, in order. */
+  readonly upstream: readonly RecordedRequest[];
+  readonly running: Running;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export const DEFAULT_ROUTES = `
+  GET /weather: { price: $0.01, description: Current weather, mimeType: application/json }
+  POST /summarize: { price: $0.02, description: A summary, mimeType: application/json }
+  GET /reports/:id: { price: $0.25, description: A report, mimeType: application/json }
+  GET /health: free
+  /admin/*: deny
+`;
+
+export async function startGateway(setup: GatewaySetup): Promise<RunningGateway> {
+  await using closing = new AsyncDisposableStack();
+  const { chain } = setup;
+  const signer = freshAccount();
+  const payee = freshAccount().address;
+  await chain.fund(signer.address, 0n, 10n ** 18n);
+  const upstream: RecordedRequest[] = [];
+  const backendUrl = await startBackend(setup.backend ?? repeat, upstream, closing);
+  const store = setup.storePath ?? join(tmpdir(), `coinslot-test-${randomUUID()}`, "ledger.db");
+  const embedded = `
+  listen: 127.0.0.1:0
+  embedded:
+    networks:
+      ${chain.network.name}: { rpc: ["${setup.rpcUrl ?? chain.rpcUrl}"], signers: [env:SIGNER] }
+`;
+  const port = await freePort();
+  const text = `
+listen: 127.0.0.1:${port}
+publicUrl: http://127.0.0.1:${port}
+admin: 127.0.0.1:0
+upstream: ${backendUrl}
+payTo: "${payee}"
+accept: [${chain.network.name}]
+facilitator: ${setup.facilitator ?? embedded}
+unmatched: ${setup.unmatched ?? "deny"}
+store: sqlite:${store}
+logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "silent"} }
+${setup.more ?? ""}
+routes: ${setup.routes ?? DEFAULT_ROUTES}
+`;
+  const parsed = parseConfig(text, {
+    file: "test.yaml",
+    env: { SIGNER: signer.privateKey },
+    readFile: () => {
+      throw new Error("the test configuration names no files");
+    },
+  });
+  if (!parsed.ok) throw new Error(formatProblems(parsed.problems, parsed.text));
+  const running = await start(parsed.config);
+  closing.defer(() => running.close());
+  const owned = closing.move();
+  const { facilitator, admin } = running.addresses;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    facilitatorUrl: `http://127.0.0.1:${facilitator?.port ?? 0}`,
+    adminUrl: `http://127.0.0.1:${admin?.port ?? 0}`,
+    payee,
+    signer: signer.address,
+    upstream,
+    running,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** A port that was free a moment ago: `publicUrl` has to be known before the listener opens. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+  await drain(server, AbortSignal.timeout(1_000));
+  return port;
+}
+
+async function startBackend(
+  handler: RequestListener,
+  upstream: RecordedRequest[],
+  closing: AsyncDisposableStack,
+): Promise<string> {
+  const server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      const { method = "", url = "", headers } = request;
+      upstream.push({ method, url, headers, body: Buffer.concat(parts).toString() });
+    });
+    handler(request, response);
+  });
+  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+  closing.defer(() => drain(server, AbortSignal.timeout(1_000)));
+  return `http://127.0.0.1:${port}`;
+}
+
+/** Answers with the request, once its body has arrived. */
+const repeat: RequestListener = (request, response) => {
+  const parts: Buffer[] = [];
+  request.on("data", (part: Buffer) => parts.push(part));
+  request.on("end", () => {
+    const { method, url } = request;
+    const body = JSON.stringify({ method, url, body: Buffer.concat(parts).toString() });
+    response.writeHead(200, { "Content-Type": "application/json" });
+    response.end(body);
+  });
+};

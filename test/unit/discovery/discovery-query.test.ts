@@ -1,0 +1,178 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  DEFAULT_LIMIT,
+  MAX_LIMIT,
+  MAX_METADATA_FILTERS,
+  MAX_QUERY_LENGTH,
+  parseDiscoveryQuery,
+  type DiscoveryQuery,
+} from "../../../src/discovery/discovery-query.ts";
+
+function read(query: string): DiscoveryQuery {
+  const result = parseDiscoveryQuery(query);
+  if (!result.ok) throw new Error(`${query} was refused: ${result.error.detail}`);
+  return result.value;
+}
+
+function refusal(query: string): string | undefined {
+  const result = parseDiscoveryQuery(query);
+  return result.ok ? undefined : result.error.detail;
+}
+
+describe("a discovery query", () => {
+  it("has the protocol's defaults when it is empty (section 4.4)", () => {
+    const defaults = { type: undefined, limit: DEFAULT_LIMIT, offset: 0, metadata: [] };
+    expect(DEFAULT_LIMIT).toBe(20);
+    for (const empty of ["", "?", "&", "&&"]) expect(read(empty)).toEqual(defaults);
+  });
+
+  it("is read with or without its question mark", () => {
+    expect(read("?limit=7")).toEqual(read("limit=7"));
+  });
+
+  it("carries type, limit, offset and filters", () => {
+    expect(read("type=http&limit=5&offset=40&metadata[provider]=Example+Inc.")).toEqual({
+      type: "http",
+      limit: 5,
+      offset: 40,
+      metadata: [{ key: "provider", value: "Example Inc." }],
+    });
+  });
+
+  it("takes percent-encoded brackets, spaces and other characters", () => {
+    expect(read("metadata%5Bprovider%5D=Caf%C3%A9%20%26%20Co%3D").metadata).toEqual([
+      { key: "provider", value: "Café & Co=" },
+    ]);
+  });
+
+  it("keeps every filter, repeated ones too", () => {
+    expect(read("metadata[a]=1&metadata[b]=2&metadata[a]=3").metadata).toEqual([
+      { key: "a", value: "1" },
+      { key: "b", value: "2" },
+      { key: "a", value: "3" },
+    ]);
+  });
+
+  it("reads names of the object prototype as ordinary names", () => {
+    const query = read("__proto__=x&constructor=y&metadata[__proto__]=polluted");
+    expect(query.metadata).toEqual([{ key: "__proto__", value: "polluted" }]);
+    expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
+  });
+
+  it("ignores parameters that the protocol does not list", () => {
+    expect(read("page=3&LIMIT=999&metadataX=1&limits=0&sort")).toEqual(read(""));
+  });
+
+  it.each([1, 2, 20, 99, MAX_LIMIT])("takes the limit %i", (limit) => {
+    expect(read(`limit=${limit}`).limit).toBe(limit);
+  });
+
+  it.each(["0", "101", "-1", "+5", "5.0", "1e1", "0x5", "05", "", " 5", "five", "NaN", "٣"])(
+    "refuses the limit %j",
+    (limit) => {
+      expect(refusal(`limit=${encodeURIComponent(limit)}`)).toBe(
+        "limit must be an integer from 1 to 100",
+      );
+    },
+  );
+
+  it.each([0, 1, 100, 1_000_000, Number.MAX_SAFE_INTEGER])("takes the offset %i", (offset) => {
+    expect(read(`offset=${offset}`).offset).toBe(offset);
+  });
+
+  it.each(["-1", "1.5", "", "00", "1e3", "9007199254740992", "99999999999999999999", "null"])(
+    "refuses the offset %j",
+    (offset) => {
+      expect(refusal(`offset=${offset}`)).toBe(
+        "offset must be an integer from 0 to 9007199254740991",
+      );
+    },
+  );
+
+  it.each(["limit", "offset", "type"])("refuses %s given twice, even with one value", (name) => {
+    expect(refusal(`${name}=1&${name}=1`)).toBe(`${name} must be given once`);
+  });
+
+  it("refuses an empty type", () => {
+    expect(refusal("type=")).toBe("type must not be empty");
+    expect(refusal("type")).toBe("type must not be empty");
+  });
+
+  it.each(["metadata=x", "metadata[]=x", "metadata[a][b]=x", "metadata[a=x", "metadata[a]b=x"])(
+    "refuses %s instead of listing what it was to leave out",
+    (query) => {
+      expect(refusal(query)).toBe("a metadata filter must be metadata[key]=value");
+    },
+  );
+
+  it.each(["limit=%", "limit=%2", "a=%zz", "%ff=1", "metadata[a]=%c3%28", "type=%ed%a0%80"])(
+    "refuses the broken percent-encoding of %s",
+    (query) => {
+      expect(refusal(query)).toBe("the query has malformed percent-encoding");
+    },
+  );
+
+  it("refuses more filters than it promises to hold against every resource", () => {
+    const filters = (count: number) => Array.from({ length: count }, () => "metadata[a]=1");
+    expect(read(filters(MAX_METADATA_FILTERS).join("&")).metadata).toHaveLength(16);
+    expect(refusal(filters(MAX_METADATA_FILTERS + 1).join("&"))).toBe(
+      "at most 16 metadata filters are allowed",
+    );
+  });
+
+  it("refuses a query longer than its limit", () => {
+    expect(refusal("a".repeat(MAX_QUERY_LENGTH))).toBeUndefined();
+    expect(refusal("a".repeat(MAX_QUERY_LENGTH + 1))).toBe(
+      "the query must have at most 4096 characters",
+    );
+  });
+
+  it("is read or refused, and never throws, whatever is sent", () => {
+    const hostile = fc.oneof(
+      fc.string({ unit: "binary", maxLength: 200 }),
+      fc.string({
+        unit: fc.constantFrom("%", "[", "]", "=", "&", "+", "?", "0", "5", "f", "\u0000", "\ud800"),
+        maxLength: 60,
+      }),
+      fc
+        .array(
+          fc.tuple(
+            fc.constantFrom(
+              "limit",
+              "offset",
+              "type",
+              "metadata",
+              "metadata[a]",
+              "__proto__",
+              "%5B",
+            ),
+            fc.string({ unit: "binary", maxLength: 12 }),
+          ),
+          { maxLength: 20 },
+        )
+        .map((fields) => fields.map(([name, value]) => `${name}=${value}`).join("&")),
+    );
+    fc.assert(
+      fc.property(hostile, (query) => {
+        const result = parseDiscoveryQuery(query);
+        if (!result.ok) return result.error.detail.length < 100;
+        const { limit, offset } = result.value;
+        return limit >= 1 && limit <= MAX_LIMIT && Number.isSafeInteger(offset) && offset >= 0;
+      }),
+      { numRuns: 5000 },
+    );
+  });
+
+  it("gives back whatever names and values were percent-encoded into it", () => {
+    const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 });
+    const key = text.filter((each) => !/[[\]]/.test(each));
+    fc.assert(
+      fc.property(key, text, (name, value) => {
+        const query = `metadata[${encodeURIComponent(name)}]=${encodeURIComponent(value)}`;
+        expect(read(query).metadata).toEqual([{ key: name, value }]);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});

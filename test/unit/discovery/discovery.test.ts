@@ -1,0 +1,317 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { HTTPRequestStructureSchema, ListDiscoveryResourcesResponseSchema } from "x402/types";
+import {
+  createCatalogue,
+  listResources,
+  outputSchemaOf,
+  parseDiscoveryQuery,
+  termsHash,
+  writeListing,
+  type Catalogue,
+  type CatalogueEntry,
+  type DiscoveryQuery,
+} from "../../../src/discovery/discovery.ts";
+import type { DiscoveryResponse, PaymentRequirements } from "../../../src/x402/x402.ts";
+
+const ORIGIN = "https://api.example.com";
+
+function requirementsFor(resource: string): PaymentRequirements {
+  return {
+    scheme: "exact",
+    network: "base-sepolia",
+    maxAmountRequired: "10000",
+    asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+    resource,
+    description: "Current weather",
+    mimeType: "application/json",
+    outputSchema: outputSchemaOf({ method: "GET", discoverable: true, input: {}, output: null }),
+    maxTimeoutSeconds: 60,
+    extra: { name: "USDC", version: "2" },
+  };
+}
+
+function entry(path: string, change: Partial<CatalogueEntry> = {}): CatalogueEntry {
+  const resource = `${ORIGIN}${path}`;
+  return {
+    resource,
+    methods: ["GET"],
+    accepts: [requirementsFor(resource)],
+    metadata: {},
+    isTemplate: false,
+    lastUpdated: 1_703_123_456,
+    ...change,
+  };
+}
+
+function query(text: string): DiscoveryQuery {
+  const result = parseDiscoveryQuery(text);
+  if (!result.ok) throw new Error(result.error.detail);
+  return result.value;
+}
+
+function list(catalogue: Catalogue, text = ""): DiscoveryResponse {
+  return listResources(catalogue, query(text));
+}
+
+function paths(response: DiscoveryResponse): readonly string[] {
+  return response.items.map(({ resource }) => resource.slice(ORIGIN.length));
+}
+
+describe("the discovery listing", () => {
+  it("shows a resource with the fields of section 2.6 and nothing else", () => {
+    const weather = entry("/weather", { metadata: { category: "weather" } });
+    expect(list(createCatalogue([weather]))).toEqual({
+      x402Version: 1,
+      items: [
+        {
+          resource: `${ORIGIN}/weather`,
+          type: "http",
+          x402Version: 1,
+          accepts: weather.accepts,
+          lastUpdated: 1_703_123_456,
+          metadata: { category: "weather" },
+        },
+      ],
+      pagination: { limit: 20, offset: 0, total: 1 },
+    });
+  });
+
+  it("is read by the official version 1 client's schema", () => {
+    const catalogue = createCatalogue([
+      entry("/weather"),
+      entry("/reports/:id", { isTemplate: true, metadata: { provider: "Example Inc." } }),
+    ]);
+    const parsed = ListDiscoveryResourcesResponseSchema.safeParse(list(catalogue));
+    expect(parsed.error).toBeUndefined();
+  });
+
+  it("omits metadata where a route has none", () => {
+    const [item] = list(createCatalogue([entry("/weather")])).items;
+    expect(item).not.toHaveProperty("metadata");
+  });
+
+  it("shows a pattern route as one resource with its template", () => {
+    const catalogue = createCatalogue([
+      entry("/reports/:id", { isTemplate: true, metadata: { routeTemplate: "mine", a: 1 } }),
+      entry("/files/*", { isTemplate: true }),
+    ]);
+    const { items } = list(catalogue);
+    expect(items.map(({ metadata }) => metadata)).toEqual([
+      { routeTemplate: "/files/*" },
+      { routeTemplate: "/reports/:id", a: 1 },
+    ]);
+  });
+
+  it("is empty, not an error, without resources or beyond the last of them", () => {
+    expect(list(createCatalogue([])).pagination).toEqual({ limit: 20, offset: 0, total: 0 });
+    const beyond = list(createCatalogue([entry("/a")]), "offset=9007199254740991&limit=100");
+    expect(beyond.items).toEqual([]);
+    expect(beyond.pagination).toEqual({ limit: 100, offset: 9_007_199_254_740_991, total: 1 });
+  });
+
+  it("has one order, whatever the order of the routes", () => {
+    const routes = [
+      entry("/b"),
+      entry("/a", { methods: ["POST"] }),
+      entry("/a", { methods: ["GET"] }),
+      entry("/a", { methods: null }),
+      entry("/B"),
+      entry("/ä"),
+    ];
+    const expected = JSON.stringify(list(createCatalogue(routes)));
+    expect(paths(list(createCatalogue(routes)))).toEqual(["/B", "/a", "/a", "/a", "/b", "/ä"]);
+    for (let turn = 0; turn < routes.length; turn += 1) {
+      const turned = [...routes.slice(turn), ...routes.slice(0, turn)];
+      expect(JSON.stringify(list(createCatalogue(turned)))).toBe(expected);
+    }
+  });
+
+  it("leaves the entries as they were given", () => {
+    const routes = Object.freeze([entry("/b"), entry("/a")]);
+    createCatalogue(routes);
+    expect(routes.map(({ resource }) => resource)).toEqual([`${ORIGIN}/b`, `${ORIGIN}/a`]);
+  });
+
+  describe("filters", () => {
+    const catalogue = createCatalogue([
+      entry("/1", { metadata: { provider: "Example Inc.", category: "weather", level: 3 } }),
+      entry("/2", { metadata: { provider: "EXAMPLE INC.", category: "news", open: true } }),
+      entry("/3", { metadata: { provider: "Other", tags: ["weather"], nested: { a: 1 } } }),
+      entry("/4/:id", { isTemplate: true }),
+    ]);
+
+    it("by type, matched exactly", () => {
+      expect(list(catalogue, "type=http").pagination.total).toBe(4);
+      expect(list(catalogue, "type=HTTP").pagination.total).toBe(0);
+      expect(list(catalogue, "type=mcp").items).toEqual([]);
+    });
+
+    it("by a metadata value without regard to its letter case", () => {
+      expect(paths(list(catalogue, "metadata[provider]=example+inc."))).toEqual(["/1", "/2"]);
+      expect(paths(list(catalogue, "metadata[provider]=OTHER"))).toEqual(["/3"]);
+    });
+
+    it("by a metadata name with regard to its letter case", () => {
+      expect(list(catalogue, "metadata[Provider]=Other").items).toEqual([]);
+    });
+
+    it("by whole values, not by parts of them", () => {
+      expect(list(catalogue, "metadata[provider]=Example").items).toEqual([]);
+    });
+
+    it("by numbers and booleans as they are written", () => {
+      expect(paths(list(catalogue, "metadata[level]=3"))).toEqual(["/1"]);
+      expect(paths(list(catalogue, "metadata[open]=TRUE"))).toEqual(["/2"]);
+    });
+
+    it("by the route template", () => {
+      expect(paths(list(catalogue, "metadata[routeTemplate]=/4/:id"))).toEqual(["/4/:id"]);
+    });
+
+    it("so that all of several have to hold", () => {
+      const both = "metadata[provider]=example+inc.&metadata[category]=news";
+      expect(paths(list(catalogue, both))).toEqual(["/2"]);
+      expect(list(catalogue, "metadata[category]=news&metadata[category]=weather").items).toEqual(
+        [],
+      );
+    });
+
+    it("by no list, object or inherited member", () => {
+      for (const filter of [
+        "metadata[tags]=weather",
+        "metadata[nested]=[object Object]",
+        "metadata[constructor]=x",
+        "metadata[__proto__]=[object Object]",
+        "metadata[toString]=x",
+      ]) {
+        expect(list(catalogue, filter).items).toEqual([]);
+      }
+    });
+
+    it("and counts what they let through as the total", () => {
+      const page = list(catalogue, "metadata[provider]=example+inc.&limit=1&offset=1");
+      expect(paths(page)).toEqual(["/2"]);
+      expect(page.pagination).toEqual({ limit: 1, offset: 1, total: 2 });
+    });
+  });
+
+  it("shows every resource exactly once over its pages, whatever the page size", () => {
+    const metadata = fc.record({ category: fc.constantFrom("a", "A", "b") });
+    const entries = fc.array(fc.tuple(fc.webPath(), metadata), { maxLength: 60 });
+    const filter = fc.constantFrom("", "&metadata[category]=a", "&metadata[category]=c");
+    fc.assert(
+      fc.property(entries, fc.integer({ min: 1, max: 100 }), filter, (routes, limit, filters) => {
+        const catalogue = createCatalogue(
+          routes.map(([path, meta], index) =>
+            entry(path, { metadata: { ...meta, index: `${index}` } }),
+          ),
+        );
+        const seen: unknown[] = [];
+        let total: number;
+        let offset = 0;
+        do {
+          const page = list(catalogue, `limit=${limit}&offset=${offset}${filters}`);
+          ({ total } = page.pagination);
+          expect(page.items.length).toBeLessThanOrEqual(limit);
+          seen.push(...page.items.map((item) => item.metadata?.index));
+          offset += limit;
+        } while (offset < total);
+        const wanted = routes
+          .map(([, { category }], index) => ({ category, index: `${index}` }))
+          .filter(({ category }) => {
+            const [, value] = filters.split("=");
+            return value === undefined || category.toLowerCase() === value;
+          })
+          .map(({ index }) => index);
+        expect(seen.toSorted()).toEqual(wanted.toSorted());
+        expect(total).toBe(wanted.length);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("is written as the JSON of its response, byte for byte", () => {
+    const catalogue = createCatalogue(
+      ["/a", "/b/:id", "/ü", '/"quoted"'].map((path) => entry(path, { isTemplate: true })),
+    );
+    for (const text of ["", "limit=2&offset=1", "metadata[routeTemplate]=/a", "offset=9"]) {
+      expect(writeListing(catalogue, query(text))).toBe(JSON.stringify(list(catalogue, text)));
+    }
+  });
+});
+
+describe("the description of an exchange", () => {
+  const bare = { method: "POST", discoverable: true, input: {}, output: null };
+
+  it("says how to ask, in the form that version 1 catalogues read", () => {
+    expect(outputSchemaOf(bare)).toEqual({
+      input: { type: "http", method: "POST", discoverable: true },
+    });
+  });
+
+  it("carries what a buyer has to send and what comes back", () => {
+    const input = {
+      queryParams: { city: "string" },
+      bodyType: "json",
+      bodyFields: { text: { type: "string" } },
+      headerFields: { "x-key": { type: "string" } },
+    } as const;
+    const output = { type: "object" };
+    expect(outputSchemaOf({ ...bare, input, output })).toEqual({
+      input: { type: "http", method: "POST", discoverable: true, ...input },
+      output,
+    });
+  });
+
+  it("is read by the official version 1 schema", () => {
+    const input = { queryParams: { city: "string" }, bodyType: "json" } as const;
+    const described = outputSchemaOf({ ...bare, input });
+    expect(HTTPRequestStructureSchema.safeParse(described.input).error).toBeUndefined();
+  });
+});
+
+describe("the hash of a route's public terms", () => {
+  const weather = entry("/weather", { metadata: { category: "weather", provider: "Example" } });
+
+  it("is a SHA-256 in hex", () => {
+    expect(termsHash(weather)).toMatch(/^[0-9a-f]{64}$/);
+  });
+
+  it("stays the same whatever the order of members and the time of the last change", () => {
+    const reordered = {
+      lastUpdated: 1,
+      isTemplate: false,
+      metadata: { provider: "Example", category: "weather" },
+      accepts: weather.accepts.map((each) => Object.fromEntries(Object.entries(each).toReversed())),
+      methods: ["GET"],
+      resource: weather.resource,
+    };
+    expect(termsHash({ ...weather, ...reordered, accepts: weather.accepts })).toBe(
+      termsHash(weather),
+    );
+    expect(reordered.accepts).toEqual(weather.accepts);
+  });
+
+  it.each<[string, Partial<CatalogueEntry>]>([
+    ["the resource", { resource: `${ORIGIN}/other` }],
+    ["the template", { isTemplate: true }],
+    ["the metadata", { metadata: { category: "news", provider: "Example" } }],
+    ["a metadata member's absence", { metadata: { category: "weather" } }],
+    ["the price", { accepts: [{ ...requirementsFor(weather.resource), maxAmountRequired: "1" }] }],
+    ["the offers", { accepts: [...weather.accepts, ...weather.accepts] }],
+    ["no offer", { accepts: [] }],
+  ])("changes with %s", (_, change) => {
+    expect(termsHash({ ...weather, ...change })).not.toBe(termsHash(weather));
+  });
+
+  it("changes with the order of the offers, which buyers see", () => {
+    const [first] = weather.accepts;
+    const second = { ...requirementsFor(weather.resource), network: "base" };
+    const accepts = first === undefined ? [] : [first, second];
+    expect(termsHash({ ...weather, accepts })).not.toBe(
+      termsHash({ ...weather, accepts: accepts.toReversed() }),
+    );
+  });
+});

@@ -1,0 +1,408 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { Router } from "../../../src/gateway/router.ts";
+import type { Route } from "../../../src/gateway/router.ts";
+
+type Keys = Readonly<Record<string, string>>;
+
+/** Keys as in the configuration file. */
+function routesOf(keys: Keys): Route<string>[] {
+  return Object.entries(keys).map(([key, value]) => {
+    const [methods, pattern] = key.includes(" ") ? key.split(" ") : [undefined, key];
+    return { methods: methods?.split(",") ?? null, pattern: pattern ?? "", value };
+  });
+}
+
+/** `free` is the only value that is not guarded. */
+function router(keys: Keys, unmatched: "deny" | "free" = "deny") {
+  return new Router(routesOf(keys), {
+    guarded: (value) => value !== "free",
+    unmatchedGuarded: unmatched === "deny",
+  });
+}
+
+/** The value of the route, or the kind of any other match. */
+function where(built: Router<string>, path: string, method = "GET"): string {
+  const match = built.match(method, path);
+  return match.kind === "route" ? match.value : match.kind;
+}
+
+describe("a path", () => {
+  const unguarded = { guarded: () => false, unmatchedGuarded: false };
+  const keys = {
+    "/": "root",
+    "/weather": "static",
+    "/reports/:id": "param",
+    "/reports/latest": "latest",
+    "/reports/:id/pages/:page": "page",
+    "/reports/latest/*": "below latest",
+    "/articles/*": "rest",
+    "/articles/:id": "article",
+    "/articles/new": "new",
+    "/docs/": "slash",
+    "/caf\u00e9": "coffee",
+    "/@me": "at",
+  };
+  const built = new Router(routesOf(keys), unguarded);
+
+  test.each([
+    ["/", "root"],
+    ["/weather", "static"],
+    ["/reports/7", "param"],
+    ["/reports/latest", "latest"],
+    ["/reports/7/pages/1", "page"],
+    ["/reports/latest/pages/1", "below latest"],
+    ["/reports/latest/", "below latest"],
+    ["/articles/", "rest"],
+    ["/articles/1", "article"],
+    ["/articles/1/2", "rest"],
+    ["/articles/1/", "rest"],
+    ["/articles/new", "new"],
+    ["/articles/new/x", "rest"],
+    ["/docs/", "slash"],
+    ["/caf%C3%A9", "coffee"],
+    ["/@me", "at"],
+    ["/articles", "unmatched"],
+    ["/reports", "unmatched"],
+    ["/reports/", "unmatched"],
+    ["/reports/7/pages", "unmatched"],
+    ["/weather/", "unmatched"],
+    ["/Weather", "unmatched"],
+    ["/nothing", "unmatched"],
+  ])("%s belongs to %s", (path, value) => {
+    expect(where(built, path)).toBe(value);
+  });
+
+  test("leaves a static branch that leads nowhere for the parameter beside it", () => {
+    const built = router({ "/a/b/c": "static", "/a/:x/d": "param", "/*": "rest" });
+    expect(where(built, "/a/b/d")).toBe("param");
+    expect(where(built, "/a/b/e")).toBe("rest");
+    expect(where(built, "/a/b")).toBe("rest");
+  });
+
+  test("is compared from left to right, so that an early static segment beats a later one", () => {
+    const built = router({ "/a/*": "early", "/:x/b/c": "late" });
+    expect(where(built, "/a/b/c")).toBe("early");
+    expect(where(built, "/z/b/c")).toBe("late");
+  });
+
+  test("gives the longer of two rests", () => {
+    const built = router({ "/*": "all", "/a/*": "a", "/a/b/*": "b" });
+    expect(where(built, "/a/b/c")).toBe("b");
+    expect(where(built, "/a/c")).toBe("a");
+    expect(where(built, "/c")).toBe("all");
+    expect(where(built, "/")).toBe("all");
+  });
+
+  test("does not match a parameter with an empty segment", () => {
+    expect(where(router({ "/a/:x": "x" }), "/a/")).toBe("unmatched");
+  });
+});
+
+describe("a method", () => {
+  const built = router({
+    "GET /a": "get",
+    "POST,PUT /a": "write",
+    "/b": "any",
+    "GET /b": "get b",
+    "HEAD /c": "head",
+    "GET /c": "get c",
+    "GET /d/e": "free",
+    "/d/*": "below d",
+  });
+
+  test.each([
+    ["GET", "/a", "get"],
+    ["HEAD", "/a", "get"],
+    ["POST", "/a", "write"],
+    ["PUT", "/a", "write"],
+    ["DELETE", "/a", "method-not-allowed"],
+    ["get", "/a", "method-not-allowed"],
+    ["GET", "/b", "get b"],
+    ["HEAD", "/b", "get b"],
+    ["POST", "/b", "any"],
+    ["PURGE", "/b", "any"],
+    ["HEAD", "/c", "head"],
+    ["GET", "/c", "get c"],
+    ["POST", "/c", "method-not-allowed"],
+  ])("%s %s leads to %s", (method, path, value) => {
+    expect(where(built, path, method)).toBe(value);
+  });
+
+  test("that is not listed is answered with those that are", () => {
+    expect(built.match("DELETE", "/a")).toEqual({
+      kind: "method-not-allowed",
+      allow: "GET, HEAD, POST, PUT",
+    });
+  });
+
+  test("that the chosen pattern denies is not looked for in a wider pattern", () => {
+    expect(where(built, "/d/e", "POST")).toBe("method-not-allowed");
+    expect(where(built, "/d/f", "POST")).toBe("below d");
+  });
+
+  test("named like a property of every object is just a method", () => {
+    for (const method of ["__proto__", "constructor", "toString"]) {
+      expect(where(built, "/a", method)).toBe("method-not-allowed");
+    }
+    expect(where(built, "/__proto__")).toBe("unmatched");
+  });
+});
+
+describe("a spelling that some backends read as another path", () => {
+  test.each([
+    ["/paid", "$1"],
+    ["/Paid", "ambiguous"],
+    ["/PAID", "ambiguous"],
+    ["/paid/", "ambiguous"],
+    ["/paid.", "ambiguous"],
+    ["/paid...", "ambiguous"],
+    ["/paid%20", "ambiguous"],
+    ["/paid.%20.", "ambiguous"],
+    ["/paid%3F", "ambiguous"],
+    ["/paid%3Fx", "ambiguous"],
+    ["/paid%23x", "ambiguous"],
+    ["/Paid/", "ambiguous"],
+    ["/%EF%BD%90aid", "ambiguous"],
+    ["/paid/x", "unmatched"],
+    ["/paidx", "unmatched"],
+    ["/pai", "unmatched"],
+    ["/reports/7", "$2"],
+    ["/reports/7/", "ambiguous"],
+    ["/Reports/7", "ambiguous"],
+    ["/REPORTS/7", "ambiguous"],
+    ["/reports/Seven", "$2"],
+    ["/reports/a%2Cb", "$2"],
+    ["/reports", "unmatched"],
+    ["/articles/x", "$3"],
+    ["/articles/X/", "$3"],
+    ["/Articles/x", "ambiguous"],
+    ["/articles", "ambiguous"],
+    ["/%40me", "ambiguous"],
+    ["/%40ME/", "ambiguous"],
+    ["/STATUS", "unmatched"],
+    ["/status/", "unmatched"],
+    ["/free/ANYTHING/", "free"],
+    ["/stra%C3%9Fe", "ambiguous"],
+  ])("%s is %s where everything else is free", (path, value) => {
+    const built = router(
+      {
+        "/paid": "$1",
+        "/reports/:id": "$2",
+        "/articles/*": "$3",
+        "/@me": "$4",
+        "/Stra\u00dfe": "$5",
+        "/status": "free",
+        "/free/*": "free",
+      },
+      "free",
+    );
+    expect(where(built, path)).toBe(value);
+  });
+
+  test("is plainly unmatched where what no route covers is denied", () => {
+    const built = router({ "/paid": "$1" }, "deny");
+    expect(where(built, "/PAID")).toBe("unmatched");
+    expect(where(built, "/paid/")).toBe("unmatched");
+  });
+
+  test("does not get in by a free wildcard over a priced path", () => {
+    const built = router({ "/*": "free", "/paid": "$1", "/admin/*": "deny" });
+    expect(where(built, "/PAID")).toBe("ambiguous");
+    expect(where(built, "/Admin/x")).toBe("ambiguous");
+    expect(where(built, "/admin")).toBe("ambiguous");
+    expect(where(built, "/other")).toBe("free");
+  });
+
+  test("does not buy a dear resource at the price of the pattern around it", () => {
+    const built = router({ "/items/:id": "$1", "/items/gold": "$500" });
+    expect(where(built, "/items/gold")).toBe("$500");
+    expect(where(built, "/items/GOLD")).toBe("ambiguous");
+    expect(where(built, "/items/gold.")).toBe("ambiguous");
+    expect(where(built, "/items/Silver")).toBe("$1");
+  });
+
+  test("does not get a method past a key that denies it", () => {
+    const built = router({ "GET /paid": "$1" }, "free");
+    expect(where(built, "/paid", "POST")).toBe("method-not-allowed");
+    expect(where(built, "/PAID", "POST")).toBe("ambiguous");
+  });
+
+  test("does not leave a free prefix for what is denied", () => {
+    const built = router({ "/free/:name/x": "free" }, "deny");
+    expect(where(built, "/free/a/x")).toBe("free");
+    expect(where(built, "/free/a%3F/x")).toBe("ambiguous");
+    expect(where(built, "/free/.../x")).toBe("ambiguous");
+  });
+
+  test("is honoured when the file names both spellings", () => {
+    const built = router({ "/docs": "free", "/docs/": "$1", "/Docs": "$2" });
+    expect(where(built, "/docs")).toBe("free");
+    expect(where(built, "/docs/")).toBe("$1");
+    expect(where(built, "/Docs")).toBe("$2");
+    expect(where(built, "/DOCS")).toBe("unmatched");
+    expect(where(router({ "/docs": "free", "/docs/": "$1" }, "free"), "/DOCS")).toBe("ambiguous");
+  });
+});
+
+describe("a table of routes is refused", () => {
+  test.each([
+    ["", "no request can match"],
+    ["weather", "no request can match"],
+    ["/a//b", "empty segment"],
+    ["/a/../b", "dot segment"],
+    ["/a;b", "path parameter"],
+    ["/a?b", "not a pattern"],
+    ['/a"b', "percent-encoded"],
+    ["/%61", "write it as it is"],
+    ["/caf%c3%a9", "lower case"],
+    ["/:", "not a pattern"],
+    ["/a/:/b", "not a pattern"],
+    ["/a*", "not a pattern"],
+    ["/a/*/b", "not a pattern"],
+    ["/**", "not a pattern"],
+    ["*", "no request can match"],
+  ])("with the pattern %j", (pattern, reason) => {
+    expect(() => router({ [pattern]: "free" })).toThrow(new RegExp(reason, "i"));
+  });
+
+  test.each([
+    ["/a", "/a"],
+    ["/a/:x", "/a/:y"],
+    ["/caf\u00e9", "/caf%C3%A9"],
+    ["/a/*", "/a/*"],
+  ])("with both %s and %s", (one, other) => {
+    const routes = [one, other].map((pattern) => ({ methods: null, pattern, value: "free" }));
+    const options = { guarded: () => false, unmatchedGuarded: true };
+    expect(() => new Router(routes, options)).toThrow("Two routes match the same requests");
+    const listed = routes.map((route) => ({ ...route, methods: ["GET"] }));
+    expect(() => new Router(listed, options)).toThrow("Two routes match the same requests");
+  });
+});
+
+// Slow but obvious: every pattern as a regular expression, every match ranked segment by segment.
+
+const segment = fc.constantFrom("a", "b", "c", ":x");
+const pattern = fc
+  .tuple(fc.array(segment, { maxLength: 4 }), fc.constantFrom("", "/", "/*"))
+  .map(([segments, end]) => `/${segments.join("/")}${end}`.replace(/^\/\//, "/"));
+const patterns = fc.uniqueArray(pattern, {
+  minLength: 1,
+  maxLength: 12,
+  selector: (text) => text.replaceAll(":x", ":"),
+});
+const requested = fc
+  .tuple(fc.array(fc.constantFrom("a", "b", "c", "d"), { maxLength: 5 }), fc.constantFrom("", "/"))
+  .map(([segments, end]) => `/${segments.join("/")}${end}`.replace(/^\/\//, "/"));
+
+function matches(text: string, path: string): boolean {
+  const source = text.replaceAll(":x", "[^/]+").replace(/\*$/, ".*");
+  return new RegExp(`^${source}$`).test(path);
+}
+
+function rank(text: string): string {
+  const ranks = text.slice(1).split("/");
+  return ranks.map((each) => (each === "*" ? "2" : each === ":x" ? "1" : "0")).join("");
+}
+
+/** Equal as far as they go: the longer one first. */
+function isMoreSpecific(one: string, other: string): boolean {
+  const [left, right] = [rank(one), rank(other)];
+  for (let index = 0; index < Math.min(left.length, right.length); index += 1) {
+    const difference = Number(left[index]) - Number(right[index]);
+    if (difference !== 0) return difference < 0;
+  }
+  return left.length > right.length;
+}
+
+function reference(texts: readonly string[], path: string): string | null {
+  let best: string | null = null;
+  for (const text of texts) {
+    if (matches(text, path) && (best === null || isMoreSpecific(text, best))) best = text;
+  }
+  return best;
+}
+
+/** The loosest reading, for letters, dots and slashes only. */
+const loosen = (text: string): string =>
+  `${text
+    .toLowerCase()
+    .replaceAll(/\.+(?=\/|$)/g, "")
+    .replace(/\/$/, "")}/`.replaceAll(/\/+/g, "/");
+const loosenPattern = (text: string): string =>
+  text.endsWith("*") ? `${loosen(text.slice(0, -1))}*` : loosen(text);
+
+describe("for any set of routes", () => {
+  test("the most specific pattern wins, as a naive matcher finds it", () => {
+    fc.assert(
+      fc.property(patterns, requested, (texts, path) => {
+        const routes = texts.map((text) => ({ methods: null, pattern: text, value: text }));
+        const built = new Router(routes, { guarded: () => false, unmatchedGuarded: false });
+        expect(where(built, path)).toBe(reference(texts, path) ?? "unmatched");
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  test("the order of the routes does not matter", () => {
+    fc.assert(
+      fc.property(patterns, fc.array(requested, { maxLength: 5 }), (texts, paths) => {
+        const routes = texts.map((text, index) => ({
+          methods: null,
+          pattern: text,
+          value: index % 2 === 0 ? "free" : text,
+        }));
+        const options = { guarded: (value: string) => value !== "free", unmatchedGuarded: false };
+        const forwards = new Router(routes, options);
+        const backwards = new Router(routes.toReversed(), options);
+        for (const path of paths) expect(where(backwards, path)).toBe(where(forwards, path));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("no respelling of a guarded path is ever served for free", () => {
+    const respelled = fc
+      .tuple(requested, fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), fc.boolean())
+      .map(([path, upper, dot]) => {
+        const letters = [...path].map((letter, index) =>
+          upper[index] === true ? letter.toUpperCase() : letter,
+        );
+        return `${letters.join("")}${dot && !path.endsWith("/") ? "." : ""}`;
+      });
+    fc.assert(
+      fc.property(patterns, fc.nat(), respelled, (texts, mask, path) => {
+        const guardedTexts = new Set(texts.filter((_, index) => (mask >> index) % 2 === 1));
+        const routes = texts.map((text) => ({ methods: null, pattern: text, value: text }));
+        const built = new Router(routes, {
+          guarded: (value) => guardedTexts.has(value),
+          unmatchedGuarded: false,
+        });
+        const found = where(built, path);
+        if (found === "ambiguous" || guardedTexts.has(found)) return;
+        const folded = texts.map(loosenPattern);
+        const loosest = reference(folded, loosen(path));
+        const readings = texts.filter((_, index) => folded[index] === loosest);
+        // Free only when the file itself names this spelling, or no reading costs anything.
+        if (!readings.includes(found)) expect(readings.some((t) => guardedTexts.has(t))).toBe(false);
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  test("a request made to be searched long costs no more than the patterns", () => {
+    const routes: Route<string>[] = [];
+    for (let depth = 1; depth < 200; depth += 1) {
+      for (const last of ["x", "y"]) {
+        const prefix = "/a".repeat(depth);
+        routes.push({ methods: null, pattern: `${prefix}/:p/${last}`, value: "free" });
+        routes.push({ methods: null, pattern: `${prefix}/:p/:q/${last}`, value: "free" });
+      }
+    }
+    const built = new Router(routes, { guarded: () => true, unmatchedGuarded: false });
+    const path = "/a".repeat(2000);
+    const started = performance.now();
+    for (let index = 0; index < 100; index += 1) expect(where(built, path)).toBe("unmatched");
+    expect((performance.now() - started) / 100).toBeLessThan(50);
+  });
+});

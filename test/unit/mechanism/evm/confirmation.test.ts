@@ -1,0 +1,278 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { addressWord, uintWord } from "../../../../src/mechanism/evm/abi.ts";
+import {
+  ConfirmationReader,
+  EXPIRY_FINALITY_SECONDS,
+  LOG_WINDOW_BLOCKS,
+  MAX_LOG_WINDOWS,
+} from "../../../../src/mechanism/evm/confirmation.ts";
+import {
+  AUTHORIZATION_CANCELED_EVENT,
+  AUTHORIZATION_USED_EVENT,
+  createToken,
+  TRANSFER_EVENT,
+} from "../../../../src/mechanism/evm/token.ts";
+import type { EvmCheckedAuthorization } from "../../../../src/mechanism/evm/authorization.ts";
+import { openRpc, type Rpc } from "../../../../src/mechanism/rpc.ts";
+import { networkOf } from "../../../../src/x402/network.ts";
+import {
+  startScriptedNode,
+  type RpcReply,
+  type ScriptedNode,
+} from "../../../support/scripted-node.ts";
+
+const OURS = `0x${"0a".repeat(32)}`;
+const THEIRS = `0x${"0b".repeat(32)}`;
+const NOW = 1_800_000_000;
+const never = new AbortController().signal;
+
+const asset = networkOf("base-sepolia").asset;
+if (!("eip712" in asset)) throw new Error("base-sepolia is an EVM network");
+const token = createToken(asset, 84_532);
+const authorization: EvmCheckedAuthorization = {
+  token,
+  from: `0x${"11".repeat(20)}`,
+  to: `0x${"22".repeat(20)}`,
+  value: 10_000n,
+  validAfter: 0n,
+  validBefore: BigInt(NOW + 60),
+  nonce: `0x${"33".repeat(32)}`,
+  signature: "",
+  words: "",
+  proven: true,
+};
+
+const open: (Rpc | ScriptedNode)[] = [];
+afterEach(async () => {
+  for (const part of open.splice(0)) await part.close();
+});
+
+/** Asks a scripted chain what became of our transaction; the clock shows the chain's time. */
+async function confirm(
+  answer: (method: string, params: readonly unknown[], count: number) => RpcReply,
+  { confirmations = 1, now = NOW, signal = never } = {},
+) {
+  const node = await startScriptedNode(({ method, params }) =>
+    answer(method, params, node.questions.length),
+  );
+  const rpc = openRpc(node.url);
+  open.push(rpc, node);
+  const reader = new ConfirmationReader({ rpc, confirmations, clock: () => now });
+  const confirmation = await reader.wait(authorization, OURS, signal);
+  return { confirmation, methods: node.questions.map(({ method }) => method), node };
+}
+
+const used = { address: token.address, topics: usedTopics(AUTHORIZATION_USED_EVENT), data: "0x" };
+const cancelled = { ...used, topics: usedTopics(AUTHORIZATION_CANCELED_EVENT) };
+const paid = transfer(authorization.to, authorization.value);
+
+function usedTopics(event: string) {
+  return [event, `0x${addressWord(authorization.from)}`, authorization.nonce];
+}
+
+function transfer(to: string, value: bigint) {
+  return {
+    address: asset.address,
+    topics: [TRANSFER_EVENT, `0x${addressWord(authorization.from)}`, `0x${addressWord(to)}`],
+    data: `0x${uintWord(value)}`,
+  };
+}
+
+function receipt(status: string, logs: readonly object[] = []): RpcReply {
+  return { result: { status, blockNumber: "0x64", logs } };
+}
+
+describe("a receipt with success", () => {
+  test("confirms when it holds the exact use and transfer", async () => {
+    const { confirmation, methods } = await confirm(() => receipt("0x1", [used, paid]));
+    expect(confirmation).toEqual({ kind: "confirmed", transaction: OURS });
+    expect(methods).toEqual(["eth_getTransactionReceipt"]);
+  });
+
+  test("confirms whatever the order of a token's two logs in our own transaction", async () => {
+    const { confirmation } = await confirm(() => receipt("0x1", [paid, used]));
+    expect(confirmation.kind).toBe("confirmed");
+  });
+
+  const elsewhere = `0x${"44".repeat(20)}`;
+  test.each([
+    ["no logs", []],
+    ["only the use", [used]],
+    ["only the transfer", [paid]],
+    ["another recipient", [used, transfer(elsewhere, 10_000n)]],
+    ["another value", [used, transfer(authorization.to, 9_999n)]],
+    ["another contract's transfer", [used, { ...paid, address: elsewhere }]],
+    ["another contract's use", [{ ...used, address: elsewhere }, paid]],
+    ["a cancellation", [cancelled, paid]],
+  ])("is a failure with %s", async (_title, logs) => {
+    const { confirmation } = await confirm(() => receipt("0x1", logs));
+    expect(confirmation).toMatchObject({
+      kind: "failed",
+      refusal: { code: "invalid_transaction_state" },
+    });
+  });
+});
+
+describe("waiting", () => {
+  test("goes on over errors, odd answers and missing receipts", async () => {
+    const replies: RpcReply[] = [
+      { result: null },
+      { error: { code: -32_000, message: "try again" } },
+      { result: "what" },
+      { result: { status: null, blockNumber: null } },
+      { result: { status: "0x1", blockNumber: "0x64", logs: [{ address: 5 }] } },
+      { raw: (response) => response.writeHead(502).end() },
+      receipt("0x1", [used, paid]),
+    ];
+    const { confirmation, methods } = await confirm(
+      (_method, _params, count) => replies[count - 1] ?? { result: null },
+    );
+    expect(confirmation.kind).toBe("confirmed");
+    expect(methods).toHaveLength(replies.length);
+  });
+
+  test("ends as unknown, with the last reason, when the signal ends it", async () => {
+    const abort = new AbortController();
+    const { confirmation } = await confirm(
+      (_method, _params, count) => {
+        if (count === 3) abort.abort();
+        return { error: { code: -32_005, message: "over the limit" } };
+      },
+      { signal: abort.signal },
+    );
+    expect(confirmation.kind).toBe("unknown");
+    expect(confirmation).toMatchObject({ detail: expect.stringContaining("over the limit") });
+  });
+
+  test("asks nothing when the signal has ended before", async () => {
+    const { confirmation, methods } = await confirm(() => ({ result: null }), {
+      signal: AbortSignal.abort(),
+    });
+    expect(confirmation.kind).toBe("unknown");
+    expect(methods).toEqual([]);
+  });
+
+  test("lasts until enough blocks are on top, and reads the receipt anew each time", async () => {
+    let head = 100;
+    const { confirmation, methods } = await confirm(
+      (method) => {
+        if (method === "eth_getTransactionReceipt") return receipt("0x1", [used, paid]);
+        return { result: `0x${(head++).toString(16)}` };
+      },
+      { confirmations: 3 },
+    );
+    expect(confirmation.kind).toBe("confirmed");
+    expect(methods.filter((method) => method === "eth_blockNumber")).toHaveLength(3);
+    expect(methods.filter((method) => method === "eth_getTransactionReceipt")).toHaveLength(3);
+  });
+});
+
+describe("without a receipt", () => {
+  const past = NOW + 60 + EXPIRY_FINALITY_SECONDS + 1;
+  const chain =
+    (timestamp: number, state: bigint): Parameters<typeof confirm>[0] =>
+    (method) => {
+      if (method === "eth_getTransactionReceipt") return { result: null };
+      if (method === "eth_call") return { result: `0x${uintWord(state)}` };
+      return { result: { number: "0x64", timestamp: `0x${timestamp.toString(16)}` } };
+    };
+
+  test("an unused authorization has failed once the chain is well past validBefore", async () => {
+    const { confirmation, node } = await confirm(chain(past, 0n), { now: past });
+    expect(confirmation).toEqual({
+      kind: "failed",
+      refusal: { code: "invalid_transaction_state", detail: "the authorization expired unused" },
+    });
+    const call = node.questions.find(({ method }) => method === "eth_call");
+    expect(call?.params[1]).toBe("0x64");
+  });
+
+  test("our clock alone decides nothing: the chain must be past it too", async () => {
+    const abort = new AbortController();
+    let blocks = 0;
+    const { confirmation, methods } = await confirm(
+      (method, params, count) => {
+        if (method === "eth_getBlockByNumber" && (blocks += 1) === 2) abort.abort();
+        return chain(past - 1, 0n)(method, params, count);
+      },
+      { now: past, signal: abort.signal },
+    );
+    expect(confirmation.kind).toBe("unknown");
+    expect(methods).not.toContain("eth_call");
+  });
+});
+
+describe("a used nonce", () => {
+  /** Our transaction reverted in block 100, and this is what the chain says about the nonce. */
+  const reverted =
+    (found: object | null, logs: readonly object[] = []): Parameters<typeof confirm>[0] =>
+    (method, params) => {
+      if (method === "eth_call") return { result: `0x${uintWord(1)}` };
+      if (method === "eth_getLogs") return { result: found === null ? [] : [found] };
+      return params[0] === THEIRS ? receipt("0x1", logs) : receipt("0x0");
+    };
+
+  test("by the same transfer of another submitter confirms with their transaction", async () => {
+    const { confirmation, node } = await confirm(
+      reverted({ ...used, transactionHash: THEIRS }, [used, paid]),
+    );
+    expect(confirmation).toEqual({ kind: "confirmed", transaction: THEIRS });
+    const filter = node.questions.find(({ method }) => method === "eth_getLogs")?.params[0];
+    expect(filter).toEqual({
+      address: token.address,
+      topics: [
+        [AUTHORIZATION_USED_EVENT, AUTHORIZATION_CANCELED_EVENT],
+        ...usedTopics("").slice(1),
+      ],
+      fromBlock: "0x0",
+      toBlock: "0x64",
+    });
+  });
+
+  test("is no payment when another transfer of the same transaction looks like ours", async () => {
+    const self = transfer(authorization.from, authorization.value);
+    const other = { ...used, topics: [...used.topics.slice(0, 2), `0x${"55".repeat(32)}`] };
+    for (const logs of [
+      [used, self, other, paid],
+      [other, paid, used, self],
+      [other, paid, used],
+    ]) {
+      const { confirmation } = await confirm(reverted({ ...used, transactionHash: THEIRS }, logs));
+      expect(confirmation).toMatchObject({
+        kind: "failed",
+        refusal: { detail: "the authorization's nonce was used for another transfer" },
+      });
+    }
+  });
+
+  test("by a cancellation is a failure", async () => {
+    const { confirmation } = await confirm(reverted({ ...cancelled, transactionHash: THEIRS }));
+    expect(confirmation).toMatchObject({
+      kind: "failed",
+      refusal: { detail: "the payer cancelled the authorization" },
+    });
+  });
+
+  test("whose log cannot be found stays unknown, after a bounded search", async () => {
+    const abort = new AbortController();
+    const ranges: unknown[] = [];
+    const { confirmation } = await confirm(
+      (method, params, count) => {
+        if (method === "eth_getTransactionReceipt" && ranges.length > 0) abort.abort();
+        if (method === "eth_getLogs") ranges.push(params[0]);
+        if (method === "eth_getTransactionReceipt") {
+          return { result: { status: "0x0", blockNumber: "0xf4240", logs: [] } };
+        }
+        return reverted(null)(method, params, count);
+      },
+      { signal: abort.signal },
+    );
+    expect(confirmation).toMatchObject({
+      kind: "unknown",
+      detail: expect.stringContaining("no log of the last 10000 blocks"),
+    });
+    expect(ranges).toHaveLength(MAX_LOG_WINDOWS);
+    const last = 1_000_000n - LOG_WINDOW_BLOCKS * BigInt(MAX_LOG_WINDOWS) + 1n;
+    expect(ranges.at(-1)).toMatchObject({ fromBlock: `0x${last.toString(16)}` });
+  });
+});
