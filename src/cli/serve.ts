@@ -1,6 +1,6 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
 import { once } from "node:events";
-import { start, type Running } from "../app.ts";
+import { start, VERSION, type Running } from "../app.ts";
 import { formatProblems, loadConfig } from "../config/config.ts";
 import { startTable } from "./start-table.ts";
 
@@ -23,7 +23,7 @@ export async function serve(file: string): Promise<number> {
   }
   process.stderr.write(startTable(loaded.config, running, loaded.problems));
   const { logger } = running.telemetry;
-  logger.info({ file, ...running.addresses }, "coinslot is serving");
+  logger.info({ file, version: VERSION }, "coinslot is serving");
 
   const stop = new AbortController();
   const signals = ["SIGTERM", "SIGINT"] as const;

@@ -44,9 +44,12 @@ function reader<Input, Output>(
   });
 }
 
-function text<Value>(read: Reader<Value>) {
-  return reader(z.string("must be text"), read);
+function text<Value>(read: Reader<Value>, wanted = "must be text") {
+  return reader(z.string(wanted), read);
 }
+
+const duration = text(readDuration, "must be a duration such as 500ms, 30s, 10m or 1h");
+const size = text(readSize, "must be a size such as 512B, 16KiB or 10MiB");
 
 const plainText = z
   .string("must be text")
@@ -109,9 +112,9 @@ const upstream = map({
     z.union([text(readOrigin), map({ url: text(readOrigin), weight: later() })], "must be a URL"),
   ),
   timeouts: map({
-    connect: text(readDuration).exactOptional(),
-    response: text(readDuration).exactOptional(),
-    idle: text(readDuration).exactOptional(),
+    connect: duration.exactOptional(),
+    response: duration.exactOptional(),
+    idle: duration.exactOptional(),
   }).exactOptional(),
   balance: later(),
   health: later(),
@@ -161,14 +164,12 @@ const headerValue = text((value) =>
     : bad("must be printable ASCII"),
 );
 
-const headerName = z
-  .string()
-  .regex(/^[A-Za-z0-9!#$%&'*+.^`|~-]+$/, "this is not the name of a header");
+const headerName = z.string().regex(/^[A-Za-z0-9!#$%&'*+.^`|~-]+$/, "is not the name of a header");
 
 const remote = map({
   url: text(readBaseUrl),
   headers: z.record(headerName, headerValue, "must be a map").exactOptional(),
-  timeout: text(readDuration).exactOptional(),
+  timeout: duration.exactOptional(),
 });
 
 const embeddedNetwork = map({
@@ -241,13 +242,13 @@ export const documentSchema = map({
   publicUrl: text(readBaseUrl).exactOptional(),
   trustedProxies: later(),
   limits: map({
-    header: text(readSize).exactOptional(),
-    body: text(readSize).exactOptional(),
+    header: size.exactOptional(),
+    body: size.exactOptional(),
     inFlight: whole(1, 1_000_000).exactOptional(),
-    settlementWait: text(readDuration).exactOptional(),
+    settlementWait: duration.exactOptional(),
     unpaidPerIp: later(),
   }).exactOptional(),
-  shutdown: text(readDuration).exactOptional(),
+  shutdown: duration.exactOptional(),
   workers: later(),
   admin: address.exactOptional(),
   upstream: text(readOrigin).exactOptional(),

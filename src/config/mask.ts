@@ -5,36 +5,41 @@
 import type { Located, Path, Tree } from "./tree.ts";
 
 /** Where secrets belong, or wrongly stand; `*` is any key or index. */
-const SECRET_PATHS: readonly Path[] = [
-  ["facilitator", "auth", "bearer"],
-  ["facilitator", "remote", "*", "headers", "*"],
-  ["facilitator", "embedded", "networks", "*", "rpc", "*"],
-  ["facilitator", "embedded", "networks", "*", "signers", "*"],
-  ["store"],
+const SECRET_PATHS: readonly (readonly [Path, RegExp?])[] = [
+  [["facilitator", "auth", "bearer"]],
+  [["facilitator", "remote", "*", "headers", "*"], /^Bearer /],
+  // Providers put their keys behind the host.
+  [
+    ["facilitator", "embedded", "networks", "*", "rpc", "*"],
+    /^(?:[a-z]+:\/\/)?[^/?#@]*(?=[/?#]|$)/,
+  ],
+  [["facilitator", "embedded", "networks", "*", "signers", "*"], /^(?:env:[A-Za-z_]\w*|file:.*)$/],
+  [["store"], /^(?:[a-z]+:\/\/|(?!.*:\/\/).*)/],
 ];
 /** What has the length of a private key is treated as one, wherever it stands. */
 const KEY_LIKE = /[0-9a-fA-F]{64,}/g;
-/** References and placeholders say where a secret is and not what it is; so do hosts and SQLite paths. */
-const OPEN =
-  /^["']?(?:(?:Bearer |env:|file:)?(?:\$\{[A-Za-z_][A-Za-z0-9_]*\})|env:[A-Za-z_][A-Za-z0-9_]*|file:.*|sqlite:.*)["']?$/;
-const ORIGIN = /^["']?https?:\/\/[^/?#@]*(?=[/?#"']|$)/;
+/** Says where a secret is, and not what it is. */
+const PLACEHOLDER = /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/;
 
 export function maskSecrets(text: string, tree: Tree): string {
   let masked = text.replace(KEY_LIKE, stars);
-  for (const path of SECRET_PATHS) {
+  for (const [path, open] of SECRET_PATHS) {
     for (const { span } of matches(tree.root, path)) {
       const end = span.offset + span.length;
-      const written = masked.slice(span.offset, end);
-      masked = masked.slice(0, span.offset) + maskValue(written) + masked.slice(end);
+      const written = maskValue(masked.slice(span.offset, end), open);
+      masked = masked.slice(0, span.offset) + written + masked.slice(end);
     }
   }
   return masked;
 }
 
-function maskValue(written: string): string {
-  if (OPEN.test(written)) return written;
-  const origin = ORIGIN.exec(written)?.[0] ?? "";
-  return origin + stars(written.slice(origin.length));
+/** `open` matches the part at the beginning that may be seen. */
+function maskValue(written: string, open: RegExp | undefined): string {
+  const quote = /^["']/.exec(written)?.[0] ?? "";
+  const value = quote === "" ? written : written.slice(1, -1);
+  const seen = open?.exec(value)?.[0] ?? "";
+  const rest = value.slice(seen.length);
+  return `${quote}${seen}${PLACEHOLDER.test(rest) ? rest : stars(rest)}${quote}`;
 }
 
 function stars(text: string): string {

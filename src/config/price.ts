@@ -33,10 +33,17 @@ export function readAction(text: string): Result<Price | { readonly kind: "deny"
 function readDollars(text: string, words: readonly string[]): Result<DollarPrice, Fault> {
   if (DOLLARS.test(text)) return ok({ kind: "dollars", dollars: text });
   if (BARE_NUMBER.test(text)) return ambiguous(text);
-  const wanted = [...words, "a price such as $0.01"].join(" or ");
-  const digits = /[0-9]+(?:\.[0-9]+)?/.exec(text)?.[0];
-  const near = digits !== undefined && DOLLARS.test(`$${digits}`) ? `write $${digits}` : undefined;
-  return bad(`must be ${wanted}`, didYouMean(text, words) ?? near);
+  const wanted = `must be ${words.join(", ")} or a price such as $0.01`;
+  return bad(wanted, didYouMean(text, words) ?? dollarHint(text));
+}
+
+/** Only where there is no doubt: a wrong hint about a price costs money. */
+function dollarHint(text: string): string | undefined {
+  const near = /^\$? ?([0-9]*)(\.[0-9]+)? ?(?:\$|usdc?|dollars?)?$/i.exec(text);
+  if (near === null) return undefined;
+  const [, whole = "", fraction = ""] = near;
+  const dollars = `$${whole === "" ? "0" : whole}${fraction}`;
+  return DOLLARS.test(dollars) && whole + fraction !== "" ? `write ${dollars}` : undefined;
 }
 
 /** A number of YAML is refused as a price, whatever it is. */
@@ -46,12 +53,9 @@ export function readBarePrice(number: number): Result<never, Fault> {
 
 function ambiguous(digits: string): Result<never, Fault> {
   const message = "a bare number as a price could mean dollars or atomic units";
-  const whole = !digits.includes(".");
   const converted = parseDollars(`$${digits}`, USUAL_DECIMALS);
-  const atomic = whole ? digits : converted.ok ? converted.value.toString() : undefined;
-  const suggestion =
-    atomic === undefined
-      ? 'write $0.01, or in atomic units { amount: "10000", asset: USDC }'
-      : `write $${digits}, or in atomic units { amount: "${atomic}", asset: USDC }`;
-  return err(fault("ambiguous-price", message, suggestion));
+  if (!converted.ok) return err(fault("ambiguous-price", message, "write $0.01 for one cent"));
+  const atomic = digits.includes(".") ? converted.value.toString() : digits;
+  const hint = `write $${digits}, or price: { amount: "${atomic}", asset: USDC } in atomic units`;
+  return err(fault("ambiguous-price", message, hint));
 }

@@ -42,6 +42,7 @@ export class Pricing {
   }
 
   offers(route: Path, wanted: Wanted): readonly Offer[] {
+    this.#checkFacilitator(route);
     const tokens = this.#tokens(route, wanted);
     const payTo = this.#payTo(route, wanted);
     const offers: Offer[] = [];
@@ -49,7 +50,8 @@ export class Pricing {
       this.#checkSettled(token);
       const amount = this.#amount(token, wanted);
       if (!amount.ok) {
-        this.#context.problems.error(amount.error.path, amount.error.fault);
+        const { path, fault } = amount.error;
+        if (this.#context.tree.intact(path)) this.#context.problems.error(path, fault);
       } else if (payTo !== undefined) {
         const { network, asset } = token;
         offers.push({ network, asset, payTo, ...amount.value });
@@ -99,8 +101,16 @@ export class Pricing {
     return address;
   }
 
+  #checkFacilitator(route: Path): void {
+    if (this.#context.tree.has(["facilitator"])) return;
+    const message = "this route is priced, but nothing settles payments";
+    this.#context.errorOnce(route, fault("no-facilitator", message, "add facilitator: https://…"));
+  }
+
   #checkSettled({ network, path }: AcceptedToken): void {
-    if (this.#settles(network) || !this.#context.tree.intact(["facilitator"])) return;
+    const { tree } = this.#context;
+    if (this.#settles(network) || !tree.has(["facilitator"])) return;
+    if (!tree.intact(["facilitator"])) return;
     const message = `nothing settles payments on ${network}`;
     const hint = `add facilitator: URL, or facilitator.embedded.networks.${network}`;
     this.#context.problems.error(path, fault("no-facilitator", message, hint));

@@ -38,7 +38,7 @@ export interface Fault {
 export type Part = "key" | "value";
 
 /** A message that lacks its subject, which is the key that the problem is about. */
-const PREDICATE = /^(?:must|is|has|needs) /;
+const PREDICATE = /^(?:must|is|has|needs|leaves) /;
 
 function subject(path: Path): string {
   const last = path.at(-1);

@@ -28,9 +28,12 @@ export function review(config: Config, context: Context): void {
   if (config.routes.length > 0 && !config.routes.some((each) => each.action.kind === "priced")) {
     problems.add("warning", ["routes"], fault("nothing-priced", "no route has a price"), "key");
   }
-  for (const { key, action } of config.routes) {
-    if (action.kind === "priced") reviewPriced(["routes", key], action, context);
-  }
+  const priced = config.routes.flatMap(({ key, action }) =>
+    action.kind === "priced" ? [{ key, path: ["routes", key], action }] : [],
+  );
+  reviewDescriptions(priced, context);
+  reviewPrices(priced, context);
+  reviewAccept(priced, context);
   reviewNetworks(document.accept, ["accept"], context);
   reviewPublicUrl(config, context);
   reviewFacilitator(config, context);
@@ -41,33 +44,68 @@ export function review(config: Config, context: Context): void {
   warnOfFreeHoles(config, context);
 }
 
-function reviewPriced(path: Path, action: PricedAction, context: Context): void {
-  const { problems, tree, document } = context;
-  if (action.description === "") {
-    const message = "has no description: buyers and catalogues see an empty one";
-    problems.add("note", path, fault("no-description", message), "key");
-  } else if (action.description.length > LONG_DESCRIPTION) {
+interface Priced {
+  readonly key: string;
+  readonly path: Path;
+  readonly action: PricedAction;
+}
+
+function reviewDescriptions(routes: readonly Priced[], { problems }: Context): void {
+  for (const { path, action } of routes) {
+    if (action.description.length <= LONG_DESCRIPTION) continue;
     const message = `is longer than ${LONG_DESCRIPTION} characters; catalogues may cut or refuse it`;
     problems.add("warning", [...path, "description"], fault("long-description", message));
   }
-  const pricePath = [...path, "price"];
-  reviewPrice(tree.has(pricePath) ? pricePath : path, action, context);
-  const block = document.routes?.[String(path.at(-1))];
-  if (block !== undefined && !("kind" in block)) {
-    reviewNetworks(block.accept, [...path, "accept"], context);
-  }
+  const [first, ...others] = routes.filter(({ action }) => action.description === "");
+  if (first === undefined) return;
+  const message = `has no description for buyers and catalogues${andOthers(others)}`;
+  problems.add("note", first.path, fault("no-description", message), "key");
+}
+
+/** `; the same goes for GET /b and 3 more`: one remark for many routes stands at the first. */
+function andOthers(others: readonly Priced[]): string {
+  const [next, ...rest] = others;
+  if (next === undefined) return "";
+  return `; the same goes for ${next.key}${rest.length > 0 ? ` and ${rest.length} more` : ""}`;
 }
 
 /** Clients have a limit that their users seldom raise: $0.10 (version 1) and $1 (version 2). */
-function reviewPrice(path: Path, action: PricedAction, { problems }: Context): void {
-  const cents = action.offers
-    .filter((offer) => offer.asset.address === dollarAsset(offer.network).address)
-    .map(({ amountAtomic, asset }) => (amountAtomic * 100n) / 10n ** BigInt(asset.decimals));
-  if (cents.length === 0 || cents.some((each) => each <= 10n)) return;
-  const message = cents.some((each) => each <= 100n)
-    ? "is more than the $0.10 that version 1 clients pay unless told otherwise"
-    : "is more than clients pay unless told otherwise: $0.10 in version 1, $1 in version 2";
-  problems.add("note", path, fault("high-price", message));
+function reviewPrices(routes: readonly Priced[], { problems, tree }: Context): void {
+  const above = (cents: bigint) =>
+    routes.filter(({ action }) => (lowestCents(action) ?? 0n) > cents);
+  const remarks = [
+    [above(100n), "costs more than the $1 that version 2 clients pay unless told otherwise"],
+    [above(10n), "costs more than the $0.10 that version 1 clients pay unless told otherwise"],
+  ] as const;
+  for (const [[first, ...others], message] of remarks) {
+    if (first === undefined) continue;
+    const price = [...first.path, "price"];
+    const fullMessage = `${first.key} ${message}${andOthers(others)}`;
+    const path = tree.has(price) ? price : first.path;
+    problems.add("note", path, fault("high-price", fullMessage));
+  }
+}
+
+/** The cheapest way to pay in dollars, rounded up to whole cents; undefined when there is none. */
+function lowestCents({ offers }: PricedAction): bigint | undefined {
+  const cents = offers
+    .filter(({ network, asset }) => asset.address === dollarAsset(network).address)
+    .map(({ amountAtomic, asset: { decimals } }) => {
+      const unit = 10n ** BigInt(decimals);
+      return (amountAtomic * 100n + unit - 1n) / unit;
+    });
+  return cents.reduce<bigint | undefined>(
+    (least, each) => (least === undefined || each < least ? each : least),
+    undefined,
+  );
+}
+
+function reviewAccept(routes: readonly Priced[], context: Context): void {
+  for (const { key, path } of routes) {
+    const block = context.document.routes?.[key];
+    if (block === undefined || "kind" in block) continue;
+    reviewNetworks(block.accept, [...path, "accept"], context);
+  }
 }
 
 function reviewNetworks(

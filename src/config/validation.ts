@@ -54,7 +54,7 @@ function report(issue: Issue, tree: Tree, problems: Problems): readonly Located[
   if (written === undefined) {
     problems.add("error", path, fault("missing-key", "is required"), "key");
   } else if (!written.refused) {
-    const part = issue.code === "custom" && issue.params?.["part"] === "key" ? "key" : "value";
+    const part = isAboutKey(issue) ? "key" : "value";
     problems.add("error", path, describe(issue, written), part);
   }
   return [standing(tree, path)];
@@ -67,7 +67,16 @@ function standing(tree: Tree, path: Path): Located {
   return path.length === 0 ? tree.root : standing(tree, path.slice(0, -1));
 }
 
+function isAboutKey(issue: Issue): boolean {
+  return (
+    issue.code === "invalid_key" || (issue.code === "custom" && issue.params?.["part"] === "key")
+  );
+}
+
 function describe(issue: Issue, written: Located): Fault {
+  if (issue.code === "invalid_key") {
+    return fault("bad-key", issue.issues[0]?.message ?? issue.message);
+  }
   const params: Readonly<Record<string, unknown>> = (issue.code === "custom" && issue.params) || {};
   if (issue.code !== "invalid_type") {
     const { code, suggestion } = params;
@@ -75,8 +84,12 @@ function describe(issue: Issue, written: Located): Fault {
     return fault(known, issue.message, typeof suggestion === "string" ? suggestion : undefined);
   }
   const value = written.kind === "scalar" ? written.value : "";
-  if (value === null) return fault("no-value", "has no value", "give it one, or remove the key");
-  const unquoted = typeof value !== "string" && issue.message.includes("text");
+  if (value === null) {
+    return issue.path.length === 0
+      ? fault("empty", "there is nothing in this file")
+      : fault("no-value", "no value is given", "give one, or remove the key");
+  }
+  const unquoted = typeof value !== "string" && issue.message === "must be text";
   const quoted = unquoted ? `put quotes around it: "${String(value)}"` : undefined;
   return fault("bad-type", issue.message, quoted);
 }

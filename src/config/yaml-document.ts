@@ -82,8 +82,9 @@ class Reader {
   readonly #anchors = new Map<string, Node>();
   /** The collections being read, outermost first; one that contains itself would never end. */
   readonly #open = new Set<Node>();
-  #openAliases = 0;
-  #aliasedValues = 0;
+  /** The outermost alias being read. */
+  #alias: Span | undefined;
+  #aliased = 0;
 
   constructor(text: string, lines: LineIndex, environment: Environment) {
     this.#text = text;
@@ -95,12 +96,11 @@ class Reader {
   read(node: Node | null, fallback: Span): Located {
     if (node === null) return scalar(null, fallback);
     const span = spanOf(node) ?? fallback;
-    if (isAlias(node)) return this.#alias(node.source, span);
+    if (isAlias(node)) return this.#anchored(node.source, span);
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, node);
-    if (this.#openAliases > 0) this.#aliasedValues += 1;
-    if (this.#aliasedValues > MAX_ALIASED_VALUES) {
+    if (this.#alias !== undefined && (this.#aliased += 1) > MAX_ALIASED_VALUES) {
       const message = `aliases stand for more than ${MAX_ALIASED_VALUES} values`;
-      return this.#refuse(span, { code: "too-many-aliases", message });
+      return this.#refuse(this.#alias, { code: "too-many-aliases", message });
     }
     if (isScalar(node)) return this.#scalar(node, span);
     if (this.#open.size >= MAX_DEPTH) return this.#refuse(span, TOO_DEEP);
@@ -139,7 +139,7 @@ class Reader {
     return { kind: "mapping", span, entries, refused: false };
   }
 
-  #alias(name: string, span: Span): Located {
+  #anchored(name: string, span: Span): Located {
     const anchored = this.#anchors.get(name);
     if (anchored === undefined) {
       const message = "no value before this alias has an anchor of that name";
@@ -149,9 +149,10 @@ class Reader {
         suggestion: "put quotes around a value that begins with *",
       });
     }
-    this.#openAliases += 1;
+    const outermost = this.#alias;
+    this.#alias ??= span;
     const located = { ...this.read(anchored, span), span };
-    this.#openAliases -= 1;
+    this.#alias = outermost;
     return located;
   }
 
@@ -222,7 +223,7 @@ function yamlFaults(document: Document, text: string): LocatedFault[] {
       code: "yaml-syntax",
       // What follows a colon and a quote is text of the file.
       message: message
-        .replace(/:? *"[^]*$/, "")
+        .replace(/: *"[^]*$/, "")
         .replace(/^[A-Z](?=[a-z ])/, (first) => first.toLowerCase()),
       ...(text[pos[0]] === "{" && text[pos[0] - 1] === "$"
         ? { suggestion: QUOTE_PLACEHOLDER }
@@ -247,6 +248,11 @@ const SYNTAX_FAULTS: Readonly<Record<string, Fault | undefined>> = {
     code: "yaml-syntax",
     message: "a second document begins here; a configuration is one document",
     suggestion: "remove the line ---",
+  },
+  TAG_RESOLVE_FAILED: {
+    code: "yaml-syntax",
+    message: "tags such as !name have no meaning here",
+    suggestion: "put quotes around a value that begins with !",
   },
   NON_STRING_KEY: { code: "yaml-syntax", message: "a key must be plain text" },
   RESOURCE_EXHAUSTION: TOO_DEEP,

@@ -263,7 +263,7 @@ export class EmbeddedFacilitator implements Facilitator {
     if (mechanism === undefined || !parsed?.ok || !this.#gate.isOpen(network)) {
       return { kind: "unknown", detail: `${network} cannot be used now` };
     }
-    const log = this.#telemetry.logger.child({ network, transaction: signed.transaction });
+    const log = this.#telemetry.logger.child({ network, sent: signed.transaction });
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(WATCH_MS)]);
     try {
       await mechanism.broadcast(signed, signal);
@@ -278,7 +278,8 @@ export class EmbeddedFacilitator implements Facilitator {
       const { transaction } = outcome;
       await this.#ledger.settled(key, { transaction, network, payer });
       this.#countAmount(request);
-      log.info({ payer, settledBy: transaction }, "payment settled");
+      const submitter = transaction === signed.transaction ? "we" : "somebody else";
+      log.info({ payer, settled: transaction, submitter }, "payment settled");
     } else if (outcome.kind === "failed") {
       await this.#ledger.failed(key, outcome.refusal);
       log.warn({ code: outcome.refusal.code, detail: outcome.refusal.detail }, "settlement failed");

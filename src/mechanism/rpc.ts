@@ -7,18 +7,18 @@ import { Pool } from "undici";
 import { ChainError } from "./mechanism.ts";
 
 /** The longest wait for one call, milliseconds, connecting and queueing included. */
-export const RPC_TIMEOUT_MS = 10_000;
+const RPC_TIMEOUT_MS = 10_000;
 /** The largest answer, bytes: a receipt with hundreds of logs stays below it. */
-export const MAX_RPC_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_RPC_ANSWER_BYTES = 4 * 1024 * 1024;
 /** Calls in flight to one endpoint at once; more of them wait for a connection. */
-export const MAX_RPC_CONNECTIONS = 64;
+const MAX_RPC_CONNECTIONS = 64;
 /** How much of a node's own error message is kept, characters. */
 const MAX_NODE_MESSAGE = 200;
 /** Path segments at least this long are taken for keys when a node's message is cleaned. */
 const MIN_KEY_CHARACTERS = 12;
 
 /** How one call ended. `refused` is an error that the node answered, `malformed` is not JSON-RPC. */
-export type RpcOutcome = "ok" | "refused" | "malformed" | "timeout" | "unreachable";
+type RpcOutcome = "ok" | "refused" | "malformed" | "timeout" | "unreachable";
 
 /** Told once for each HTTP request, so that a repeated one counts twice. */
 export type RpcObserver = (method: string, durationMs: number, outcome: RpcOutcome) => void;

@@ -24,9 +24,9 @@ import {
 } from "./token.ts";
 
 /** The first pause between two questions, milliseconds; each next one is half as long again. */
-export const FIRST_POLL_MS = 50;
+const FIRST_POLL_MS = 50;
 /** The longest pause between two questions, milliseconds. */
-export const MAX_POLL_MS = 500;
+const MAX_POLL_MS = 500;
 /** How far the chain must be past `validBefore` before an unused authorization counts as expired, seconds. */
 export const EXPIRY_FINALITY_SECONDS = 30;
 /** Blocks in one log query: what the strictest public nodes still answer. */

@@ -9,9 +9,9 @@ import { MULTICALL3_ADDRESS } from "./inspection.ts";
 import { DECIMALS_CALL, DOMAIN_SEPARATOR_CALL, type Token } from "./token.ts";
 
 /** How far chain time and ours may be apart, seconds. */
-export const MAX_CLOCK_SKEW_SECONDS = 30;
+const MAX_CLOCK_SKEW_SECONDS = 30;
 /** Below so many settlements at the present price, the fee balance is reported as low. */
-export const LOW_BALANCE_SETTLEMENTS = 20n;
+const LOW_BALANCE_SETTLEMENTS = 20n;
 
 export interface ProbeSubject {
   readonly network: EvmNetwork;

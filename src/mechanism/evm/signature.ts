@@ -8,7 +8,7 @@ import type * as Secp256k1Addon from "secp256k1";
 import { keccak_256 } from "@noble/hashes/sha3.js";
 
 /** Bytes of an EOA signature: r, s, v. */
-export const SIGNATURE_BYTES = 65;
+const SIGNATURE_BYTES = 65;
 
 /** Half the order of the curve, rounded down: the largest `s` that tokens accept (EIP-2). */
 const HALF_ORDER = Buffer.from(

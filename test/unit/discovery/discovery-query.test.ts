@@ -114,11 +114,9 @@ describe("a discovery query", () => {
   );
 
   it("refuses more filters than it promises to hold against every resource", () => {
-    const filters = (count: number) => Array.from({ length: count }, () => "metadata[a]=1");
-    expect(read(filters(MAX_METADATA_FILTERS).join("&")).metadata).toHaveLength(16);
-    expect(refusal(filters(MAX_METADATA_FILTERS + 1).join("&"))).toBe(
-      "at most 16 metadata filters are allowed",
-    );
+    const most = Array.from({ length: MAX_METADATA_FILTERS }, () => "metadata[a]=1").join("&");
+    expect(read(most).metadata).toHaveLength(16);
+    expect(refusal(`${most}&metadata[a]=1`)).toBe("at most 16 metadata filters are allowed");
   });
 
   it("refuses a query longer than its limit", () => {

@@ -71,6 +71,33 @@ async function refusalOf(
   return checked.ok ? "accepted" : checked.error.code;
 }
 
+function upper(text: string): string {
+  return `0x${text.slice(2).toUpperCase()}`;
+}
+
+/** Changes the signature after signing. */
+function signature(change: (hex: string) => string): Partial<SignOptions> {
+  return {
+    corrupt: (payment) => ({
+      ...payment,
+      payload: { ...payment.payload, signature: change(payment.payload.signature) },
+    }),
+  };
+}
+
+/** Changes a member of the authorization after signing. */
+function member(name: keyof EvmAuthorization, value: string): Partial<SignOptions> {
+  return {
+    corrupt: (payment) => ({
+      ...payment,
+      payload: {
+        ...payment.payload,
+        authorization: { ...payment.payload.authorization, [name]: value },
+      },
+    }),
+  };
+}
+
 describe("a correct payment", () => {
   test("is proven and without fault", async () => {
     const checked = await check();
@@ -81,7 +108,6 @@ describe("a correct payment", () => {
   });
 
   test("is the same in any letter case of its addresses", async () => {
-    const upper = (text: string) => `0x${text.slice(2).toUpperCase()}`;
     const paymentPayload = await sign();
     const { authorization, signature } = paymentPayload.payload;
     const { from, to, nonce } = authorization;
@@ -185,22 +211,6 @@ describe("faults of an authorization", () => {
 });
 
 describe("a signature is unproven", () => {
-  const signature = (change: (hex: string) => string) => ({
-    corrupt: (payment: EvmPayment): EvmPayment => ({
-      ...payment,
-      payload: { ...payment.payload, signature: change(payment.payload.signature) },
-    }),
-  });
-  const member = (name: keyof EvmAuthorization, value: string) => ({
-    corrupt: (payment: EvmPayment): EvmPayment => ({
-      ...payment,
-      payload: {
-        ...payment.payload,
-        authorization: { ...payment.payload.authorization, [name]: value },
-      },
-    }),
-  });
-
   test.each([
     ["made by somebody else", { overrides: { from: freshAccount().address } }],
     ["for another chain", { chainId: 8453 }],
@@ -213,7 +223,7 @@ describe("a signature is unproven", () => {
     ["for another value", member("value", "10001")],
     ["for another nonce", member("nonce", `0x${"11".repeat(32)}`)],
     ["for another validAfter", member("validAfter", "1")],
-  ] as const)("when it is %s", async (_title, options) => {
+  ] satisfies [string, Partial<SignOptions>][])("when it is %s", async (_title, options) => {
     expect(await check(options)).toMatchObject({ ok: true, value: { proven: false } });
   });
 });

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { hashTypedData, recoverAddress, serializeSignature, type Hex } from "viem";
 import { privateKeyToAddress, sign as nobleSign } from "viem/accounts";
 import { describe, expect, test } from "vitest";

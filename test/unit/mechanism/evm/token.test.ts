@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { encodeFunctionData, hashTypedData, parseAbi, toEventSelector, type Hex } from "viem";
 import { describe, expect, test } from "vitest";
 import { uintWord, addressWord } from "../../../../src/mechanism/evm/abi.ts";

@@ -1,5 +1,5 @@
 import { inspect } from "node:util";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import {
   keccak256,
   parseTransaction,
