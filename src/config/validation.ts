@@ -74,24 +74,38 @@ function isAboutKey(issue: Issue): boolean {
 }
 
 function describe(issue: Issue, written: Located): Fault {
-  if (issue.code === "invalid_key") {
-    return fault("bad-key", issue.issues[0]?.message ?? issue.message);
+  switch (issue.code) {
+    case "custom":
+      return ownFault(issue.message, issue.params ?? {});
+    case "invalid_key":
+      return fault("bad-key", issue.issues[0]?.message ?? issue.message);
+    case "invalid_type":
+      return wrongType(issue.message, written, issue.path);
+    default:
+      return fault("bad-value", issue.message);
   }
-  const params: Readonly<Record<string, unknown>> = (issue.code === "custom" && issue.params) || {};
-  if (issue.code !== "invalid_type") {
-    const { code, suggestion } = params;
-    const known = typeof code === "string" ? code : "bad-value";
-    return fault(known, issue.message, typeof suggestion === "string" ? suggestion : undefined);
-  }
+}
+
+/** The fault of a reader, which came through the schema. */
+function ownFault(message: string, params: Readonly<Record<string, unknown>>): Fault {
+  const { code, suggestion } = params;
+  return fault(
+    typeof code === "string" ? code : "bad-value",
+    message,
+    typeof suggestion === "string" ? suggestion : undefined,
+  );
+}
+
+function wrongType(message: string, written: Located, path: Path): Fault {
   const value = written.kind === "scalar" ? written.value : "";
   if (value === null) {
-    return issue.path.length === 0
+    return path.length === 0
       ? fault("empty", "there is nothing in this file")
       : fault("no-value", "no value is given", "give one, or remove the key");
   }
-  const unquoted = typeof value !== "string" && issue.message === "must be text";
+  const unquoted = typeof value !== "string" && message === "must be text";
   const quoted = unquoted ? `put quotes around it: "${String(value)}"` : undefined;
-  return fault("bad-type", issue.message, quoted);
+  return fault("bad-type", message, quoted);
 }
 
 function unknownKey(key: string, path: Path): Fault {

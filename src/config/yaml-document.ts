@@ -37,6 +37,11 @@ const TOO_DEEP: Fault = {
   message: `maps and lists are nested more than ${MAX_DEPTH} deep`,
 };
 
+const TOO_MANY_ALIASES: Fault = {
+  code: "too-many-aliases",
+  message: `aliases stand for more than ${MAX_ALIASED_VALUES} values`,
+};
+
 export interface LocatedFault {
   readonly span: Span;
   readonly fault: Fault;
@@ -99,8 +104,8 @@ class Reader {
     if (isAlias(node)) return this.#anchored(node.source, span);
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, node);
     if (this.#alias !== undefined && (this.#aliased += 1) > MAX_ALIASED_VALUES) {
-      const message = `aliases stand for more than ${MAX_ALIASED_VALUES} values`;
-      return this.#refuse(this.#alias, { code: "too-many-aliases", message });
+      if (this.#aliased === MAX_ALIASED_VALUES + 1) this.#fault(this.#alias, TOO_MANY_ALIASES);
+      return { ...scalar(null, span), refused: true };
     }
     if (isScalar(node)) return this.#scalar(node, span);
     if (this.#open.size >= MAX_DEPTH) return this.#refuse(span, TOO_DEEP);
@@ -221,19 +226,22 @@ function yamlFaults(document: Document, text: string): LocatedFault[] {
     span: { offset: Math.min(pos[0], text.length), length: 1 },
     fault: SYNTAX_FAULTS[code] ?? {
       code: "yaml-syntax",
-      // What follows a colon and a quote is text of the file.
-      message: message
-        .replace(/: *"[^]*$/, "")
-        .replace(/^[A-Z](?=[a-z ])/, (first) => first.toLowerCase()),
-      ...(text[pos[0]] === "{" && text[pos[0] - 1] === "$"
-        ? { suggestion: QUOTE_PLACEHOLDER }
-        : {}),
+      message: syntaxMessage(message),
+      ...(text.startsWith("${", pos[0] - 1) ? { suggestion: QUOTE_PLACEHOLDER } : {}),
     },
   }));
   if (document.directives?.yaml.version !== "1.1") return faults;
   const span = { offset: Math.max(0, text.indexOf("%YAML")), length: 9 };
   const fault = { code: "yaml-syntax", message: "this file is read as YAML 1.2, not 1.1" };
   return [...faults, { span, fault }];
+}
+
+/** The parser's own words where they are plain enough, without what they quote of the file. */
+function syntaxMessage(message: string): string {
+  if (message.startsWith("Missing closing")) return "a quoted text is not closed";
+  if (/^Flow \w+ in block collection/.test(message)) return "a [ or { before this is not closed";
+  const plain = message.replace(/: *"[^]*$/, "");
+  return plain.replace(/^[A-Z](?=[a-z ])/, (first) => first.toLowerCase());
 }
 
 const QUOTE_PLACEHOLDER = 'inside { } and [ ], put quotes around a placeholder: "${NAME}"';

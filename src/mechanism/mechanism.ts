@@ -2,7 +2,6 @@
  * A mechanism is one payment scheme on one network: it reads a payment, judges it, and moves the
  * money. It keeps nothing durable; whoever calls it stores what must survive (`ledger/`).
  */
-import type { ErrorCode } from "../x402/error-code.ts";
 import type { NetworkName } from "../x402/network.ts";
 import type { Refusal, Result } from "../x402/result.ts";
 import type { FacilitatorRequest, SupportedKind } from "../x402/x402.ts";
@@ -130,9 +129,3 @@ export class ChainError extends Error {
     this.code = code;
   }
 }
-
-/** The codes under which a mechanism reports that something other than the payment failed. */
-export const OPERATIONAL_CODES: ReadonlySet<ErrorCode> = new Set([
-  "unexpected_verify_error",
-  "unexpected_settle_error",
-]);

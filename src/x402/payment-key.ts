@@ -3,23 +3,36 @@
  * form, key order, another signature encoding) have the same key; so claims are taken on it.
  */
 import { isEvmAddress } from "./address.ts";
+import { findNetwork } from "./network.ts";
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
-import type { EvmPayload, FacilitatorRequest, PaymentPayload } from "./x402.ts";
+import {
+  EXACT_SCHEME,
+  type EvmPayload,
+  type FacilitatorRequest,
+  type PaymentPayload,
+} from "./x402.ts";
 
 declare const key: unique symbol;
 
 /** `network/asset/from/nonce`, lower case: what the token contract itself keeps the nonce under. */
 export type PaymentKey = string & { readonly [key]: true };
 
+/** Tells the payload kinds of parsed payments apart; an opaque payload may imitate either. */
 export function isEvmPayload(payload: PaymentPayload["payload"]): payload is EvmPayload {
   return "authorization" in payload && "signature" in payload;
 }
 
-/** The key of a payment that has been parsed. Refuses payload kinds without a key rule. */
+/**
+ * The key of a payment that has been parsed. Refuses payload kinds without a key rule, and those of an
+ * unknown scheme or network: they are opaque, and hold whatever the client wrote.
+ */
 export function paymentKey(request: FacilitatorRequest): Result<PaymentKey, Refusal> {
   const { paymentPayload, paymentRequirements } = request;
-  const { payload, network } = paymentPayload;
-  if (!isEvmPayload(payload)) {
+  const { scheme, network, payload } = paymentPayload;
+  if (scheme !== EXACT_SCHEME) {
+    return refuse("unsupported_scheme", `only the scheme "${EXACT_SCHEME}" is served here`);
+  }
+  if (findNetwork(network)?.kind !== "evm" || !isEvmPayload(payload)) {
     return refuse("invalid_network", `payments on ${network} are not served here`);
   }
   const { from, nonce } = payload.authorization;

@@ -50,6 +50,9 @@ export interface RunningGateway {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** What resources are called: the port that the listener gets is not known before it opens. */
+export const PUBLIC_URL = "http://localhost:8402";
+
 export const DEFAULT_ROUTES = `
   GET /weather: { price: $0.01, description: Current weather, mimeType: application/json }
   POST /summarize: { price: $0.02, description: A summary, mimeType: application/json }
@@ -73,10 +76,9 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
     networks:
       ${chain.network.name}: { rpc: ["${setup.rpcUrl ?? chain.rpcUrl}"], signers: [env:SIGNER] }
 `;
-  const port = await freePort();
   const text = `
-listen: 127.0.0.1:${port}
-publicUrl: http://127.0.0.1:${port}
+listen: 127.0.0.1:0
+publicUrl: ${PUBLIC_URL}
 admin: 127.0.0.1:0
 upstream: ${backendUrl}
 payTo: "${payee}"
@@ -99,9 +101,9 @@ routes: ${setup.routes ?? DEFAULT_ROUTES}
   const running = await start(parsed.config);
   closing.defer(() => running.close());
   const owned = closing.move();
-  const { facilitator, admin } = running.addresses;
+  const { gateway, facilitator, admin } = running.addresses;
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${gateway[0]?.port ?? 0}`,
     facilitatorUrl: `http://127.0.0.1:${facilitator?.port ?? 0}`,
     adminUrl: `http://127.0.0.1:${admin?.port ?? 0}`,
     payee,
@@ -110,14 +112,6 @@ routes: ${setup.routes ?? DEFAULT_ROUTES}
     running,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-/** A port that was free a moment ago: `publicUrl` has to be known before the listener opens. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
-  await drain(server, AbortSignal.timeout(1_000));
-  return port;
 }
 
 async function startBackend(

@@ -134,13 +134,14 @@ export function firstFault(
       detail: "the authorization pays another address than payTo",
     };
   }
-  if (authorization.validBefore < BigInt(now + marginSeconds)) {
+  const seconds = BigInt(Math.floor(now));
+  if (authorization.validBefore < seconds + BigInt(marginSeconds)) {
     return {
       code: "invalid_exact_evm_payload_authorization_valid_before",
       detail: `validBefore is past or less than ${marginSeconds} s away`,
     };
   }
-  if (authorization.validAfter > BigInt(now)) {
+  if (authorization.validAfter > seconds) {
     return {
       code: "invalid_exact_evm_payload_authorization_valid_after",
       detail: "validAfter is still to come",

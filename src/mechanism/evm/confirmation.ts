@@ -14,7 +14,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ChainError, type Confirmation } from "../mechanism.ts";
 import { isRecord, type Rpc } from "../rpc.ts";
-import { parseHexData, parseQuantity, quantityOf, readWord, toQuantity } from "./abi.ts";
+import { parseHexData, parseQuantity, quantityOf, readWord, toQuantity, WORD } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { paidByAnother, paidByOurs, parseLog, readReceipt, usedTopics } from "./receipt.ts";
 import {
@@ -101,7 +101,7 @@ export class ConfirmationReader {
     signal: AbortSignal,
   ): Promise<Confirmation | undefined> {
     const settledBy = authorization.validBefore + BigInt(EXPIRY_FINALITY_SECONDS);
-    if (BigInt(this.#clock()) <= settledBy) return undefined;
+    if (BigInt(Math.floor(this.#clock())) <= settledBy) return undefined;
     const head = await this.#rpc.call("eth_getBlockByNumber", ["latest", false], signal);
     const timestamp = quantityOf(head, "timestamp");
     const number = quantityOf(head, "number");
@@ -145,11 +145,12 @@ export class ConfirmationReader {
     signal: AbortSignal,
   ): Promise<Confirmation> {
     const log = parseLog(item);
-    const transaction = isRecord(item) ? item["transactionHash"] : undefined;
-    if (log === undefined || typeof transaction !== "string") throw this.#oddAnswer("a log");
+    const hash = isRecord(item) ? parseHexData(item["transactionHash"]) : undefined;
+    if (log === undefined || hash?.length !== WORD) throw this.#oddAnswer("a log");
     if (log.topics[0] === AUTHORIZATION_CANCELED_EVENT) {
       return failed("the payer cancelled the authorization");
     }
+    const transaction = `0x${hash}`;
     const receipt = await readReceipt(this.#rpc, transaction, signal);
     if (receipt === null) throw this.#oddAnswer("the receipt of a logged transaction");
     if (receipt.succeeded && paidByAnother(receipt.logs, authorization)) {

@@ -109,7 +109,7 @@ async function probeClock(
   if (chainTime === undefined) {
     throw new ChainError("CHAIN_ANSWER", `${rpc.host}: a block without a timestamp`);
   }
-  const skew = Number(chainTime) - clock();
+  const skew = Number(chainTime) - Math.floor(clock());
   if (Math.abs(skew) <= MAX_CLOCK_SKEW_SECONDS) return [];
   const direction = skew > 0 ? "behind" : "ahead of";
   return [

@@ -161,7 +161,10 @@ describe("a backend that does not answer", () => {
     ["a bare CR in a value", "HTTP/1.1 200 OK\r\nA: b\rc\r\nContent-Length: 2\r\n\r\nhi"],
     ["a name with a blank", "HTTP/1.1 200 OK\r\nA b: c\r\nContent-Length: 2\r\n\r\nhi"],
     ["too large a head", `HTTP/1.1 200 OK\r\nA: ${"a".repeat(70_000)}\r\n\r\n`],
-    ["a switch nobody asked for", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],
+    [
+      "a switch nobody asked for",
+      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    ],
   ])("as HTTP but with %s is a 502", async (_, text) => {
     const origin = await rawBackend((socket) => {
       onHead(socket, () => void socket.write(text, "latin1"));
@@ -192,22 +195,24 @@ describe("a kept connection that dies as it is reused", () => {
         requests += 1;
         heads.push(`${number}: ${head.split("\r\n")[0]}`);
         if (requests > 1 || number > lastGood) socket.resetAndDestroy();
-        else socket.write(ok);
+        else socket.write(head.startsWith("HEAD") ? ok.slice(0, -2) : ok);
       });
     });
 
-  test.each(["GET", "HEAD", "OPTIONS"])("does not fail a %s: it is sent once more", async (method) => {
-    const heads: string[] = [];
-    const { port, delivery } = await stage(await racing(heads));
-    for (let round = 0; round < 3; round += 1) {
-      expect(await send(port, { method, path: `/${round}` })).toMatchObject({ status: 200 });
-      expect(await delivery()).toMatchObject({ kind: "delivered" });
-    }
-    expect(heads).toEqual([
-      ...[`1: ${method} /0 HTTP/1.1`, `1: ${method} /1 HTTP/1.1`, `2: ${method} /1 HTTP/1.1`],
-      ...[`2: ${method} /2 HTTP/1.1`, `3: ${method} /2 HTTP/1.1`],
-    ]);
-  });
+  test.each(["GET", "HEAD", "OPTIONS"])(
+    "does not fail a %s: it is sent once more",
+    async (method) => {
+      const heads: string[] = [];
+      const { port, delivery } = await stage(await racing(heads));
+      for (const path of ["/1", "/2"]) {
+        expect(await send(port, { method, path })).toMatchObject({ status: 200 });
+        expect(await delivery()).toMatchObject({ kind: "delivered" });
+      }
+      expect(heads).toEqual([
+        ...[`1: ${method} /1 HTTP/1.1`, `1: ${method} /2 HTTP/1.1`, `2: ${method} /2 HTTP/1.1`],
+      ]);
+    },
+  );
 
   test.each<[string, string[]]>([
     ["POST", []],
@@ -277,7 +282,10 @@ describe("a request body over the limit", () => {
     });
     const { port, delivery } = await stage(origin, limits);
     const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-    const client = new RawClient(port, `${head}${(60_000).toString(16)}\r\n${"a".repeat(60_000)}\r\n`);
+    const client = new RawClient(
+      port,
+      `${head}${(60_000).toString(16)}\r\n${"a".repeat(60_000)}\r\n`,
+    );
     client.socket.write(`${(60_000).toString(16)}\r\n${"a".repeat(60_000)}\r\n`);
     expect(await client.until("too-large")).toContain("413");
     expect(await delivery()).toMatchObject({ status: 413, reason: "too-large", sent: true });

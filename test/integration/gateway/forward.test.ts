@@ -56,7 +56,12 @@ describe("a request", () => {
     ...bodied.map((method) => [method, "a large body", withLength(large), large] as const),
     ...["POST", "PUT", "PATCH"].flatMap((method) => [
       [method, "one chunk", { body: [small] }, small] as const,
-      [method, "many chunks", { body: [small, large, small] }, Buffer.concat([small, large, small])] as const,
+      [
+        method,
+        "many chunks",
+        { body: [small, large, small] },
+        Buffer.concat([small, large, small]),
+      ] as const,
     ]),
     ["POST", "an explicit empty body", { headers: ["Content-Length", "0"] }, Buffer.alloc(0)],
   ];
@@ -89,7 +94,9 @@ describe("a request", () => {
     const raw = seen(headers).rawHeaders.map((text, index) =>
       index % 2 === 0 && text === "connection" ? "Connection" : text,
     );
-    const pairs = raw.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${raw[index + 1]}`] : []));
+    const pairs = raw.flatMap((name, index) =>
+      index % 2 === 0 ? [`${name}: ${raw[index + 1]}`] : [],
+    );
     expect(pairs.sort()).toEqual(
       [
         ...[`host: ${new URL(origin).host}`, "Connection: keep-alive", "aCCept: */*", "A: 1"],
@@ -101,9 +108,14 @@ describe("a request", () => {
 
   test("of 10 MiB is streamed, both ways, unchanged", async () => {
     const origin = await backend((request, response) => {
-      response.writeHead(200, request.headers["content-length"] === undefined ? {} : {
-        "content-length": request.headers["content-length"],
-      });
+      response.writeHead(
+        200,
+        request.headers["content-length"] === undefined
+          ? {}
+          : {
+              "content-length": request.headers["content-length"],
+            },
+      );
       request.pipe(response);
     });
     const { port } = await stage(origin);
@@ -195,7 +207,12 @@ describe("an answer", () => {
   const framings: readonly (readonly [string, string, string, string])[] = [
     ["GET", "a length", "Content-Length: 5\r\n\r\nhello", "hello"],
     ["GET", "one chunk", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "hello"],
-    ["GET", "chunks", "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\n\r\n", "hello"],
+    [
+      "GET",
+      "chunks",
+      "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\n\r\n",
+      "hello",
+    ],
     ["GET", "the end of the connection", "Connection: close\r\n\r\nhello", "hello"],
     ["GET", "an empty length", "Content-Length: 0\r\n\r\n", ""],
     ["GET", "no chunk at all", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", ""],
@@ -224,7 +241,10 @@ describe("an answer", () => {
     });
     const { port } = await stage(origin);
     const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    const client = new RawClient(port, get + get.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+    const client = new RawClient(
+      port,
+      get + get.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"),
+    );
     const { text } = await client.closed;
     expect(text.match(new RegExp(`HTTP/1.1 ${status} X`, "g"))?.length).toBe(2);
     expect(text).not.toMatch(/transfer-encoding|content-length/i);

@@ -7,12 +7,7 @@ import { onTestFinished } from "vitest";
 import { openUpstream } from "../../../src/gateway/open-upstream.ts";
 import { answerOn } from "../../../src/gateway/upgrade-engine.ts";
 import { defaultUpstreamOptions } from "../../../src/gateway/upstream.ts";
-import type {
-  Delivery,
-  Engine,
-  Exchange,
-  UpstreamOptions,
-} from "../../../src/gateway/upstream.ts";
+import type { Delivery, Engine, Exchange, UpstreamOptions } from "../../../src/gateway/upstream.ts";
 
 async function open(server: Server | TcpServer): Promise<number> {
   const sockets = new Set<Socket>();

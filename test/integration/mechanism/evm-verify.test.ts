@@ -269,13 +269,11 @@ test("a delegated EOA (EIP-7702) is judged by its delegate's code", async () => 
 });
 
 describe("an asset", () => {
-  const elsewhere = (address: string) => ({ ...chain.network.asset, address });
-
   test.each([
     ["without code", () => freshAccount().address],
     ["that is no EIP-3009 token", () => "0xcA11bde05977b3631167028862bE2a173976CA11"],
   ])("%s is an invalid_payment_requirements", async (_title, find) => {
-    const asset = elsewhere(find());
+    const asset = { ...chain.network.asset, address: find() };
     const wanted = { ...requirements, asset: asset.address };
     const other = mechanism({ assets: [asset] });
     const payment = await sign({ requirements: wanted });
@@ -300,15 +298,15 @@ test("a chain that cannot be reached is an operational fault", async () => {
   await lost.close();
 });
 
+async function findings(members: Partial<EvmMechanismOptions> = {}): Promise<string[]> {
+  const subject = mechanism(members);
+  const found = await subject.probe(never);
+  await subject.close();
+  return found.map(({ level, message }) => `${level}: ${message}`);
+}
+
 describe("probing", () => {
   beforeEach(() => chain.fund(signer.address, 0n, 10n ** 18n));
-
-  async function findings(members: Partial<EvmMechanismOptions> = {}): Promise<string[]> {
-    const subject = mechanism(members);
-    const found = await subject.probe(never);
-    await subject.close();
-    return found.map(({ level, message }) => `${level}: ${message}`);
-  }
 
   test("finds nothing on the right chain", async () => {
     expect(await findings()).toEqual([]);

@@ -1,24 +1,26 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
 import { environment } from "./environment.ts";
 
 const FOLDER = join(import.meta.dirname, "golden");
+const SEPARATOR = "==========\n";
 
-/** Each `golden/NAME.yaml` is parsed, and what is said about it stands in `golden/NAME.txt`. */
+/**
+ * Each file of `golden/` is a configuration, a line of `=`, and what is said about that configuration.
+ * `UPDATE_GOLDEN=1` writes what is said now; read the difference before you keep it.
+ */
 describe("every problem is reported at its place, with the line, a caret and a way out", () => {
-  const names = readdirSync(FOLDER).filter((name) => name.endsWith(".yaml"));
+  test.each(readdirSync(FOLDER))("%s", (name) => {
+    const path = join(FOLDER, name);
+    const [text = "", expected] = readFileSync(path, "utf8").split(SEPARATOR);
 
-  test.each(names)("%s", async (name) => {
-    const text = readFileSync(join(FOLDER, name), "utf8");
-
-    const result = parseConfig(text, { file: name, ...environment });
+    const result = parseConfig(text, { file: name.replace(/\.txt$/, ".yaml"), ...environment });
 
     const report = formatProblems(result.problems, result.text);
-    const verdict = result.ok ? "accepted" : "refused";
-    await expect(`${report}${verdict}\n`).toMatchFileSnapshot(
-      join(FOLDER, name.replace(/\.yaml$/, ".txt")),
-    );
+    const actual = `${report}${result.ok ? "accepted" : "refused"}\n`;
+    if (process.env["UPDATE_GOLDEN"] === "1") writeFileSync(path, text + SEPARATOR + actual);
+    else expect(actual).toBe(expected);
   });
 });

@@ -192,10 +192,11 @@ describe("an RPC call", () => {
   });
 });
 
-describe("an RPC endpoint's secrets", () => {
-  const secretUrl = (base: string) =>
-    `${base.replace("http://", "http://user:passw0rd@")}/v3/0123456789abcdef0123?apikey=topsecret`;
+function secretUrl(base: string): string {
+  return `${base.replace("http://", "http://user:passw0rd@")}/v3/0123456789abcdef0123?apikey=topsecret`;
+}
 
+describe("an RPC endpoint's secrets", () => {
   test("are sent: credentials as a header, path and query as they are", async () => {
     let seen: unknown;
     const { rpc } = await connect(

@@ -167,18 +167,19 @@ describe("waiting", () => {
   });
 });
 
+/** A chain without our transaction: the time of its newest block, and the nonce's state. */
+function chainWithout(timestamp: number, state: bigint) {
+  return (method: string): RpcReply => {
+    if (method === "eth_getTransactionReceipt") return { result: null };
+    if (method === "eth_call") return { result: `0x${uintWord(state)}` };
+    return { result: { number: "0x64", timestamp: `0x${timestamp.toString(16)}` } };
+  };
+}
+
 describe("without a receipt", () => {
   const past = NOW + 60 + EXPIRY_FINALITY_SECONDS + 1;
-  const chain =
-    (timestamp: number, state: bigint): Parameters<typeof confirm>[0] =>
-    (method) => {
-      if (method === "eth_getTransactionReceipt") return { result: null };
-      if (method === "eth_call") return { result: `0x${uintWord(state)}` };
-      return { result: { number: "0x64", timestamp: `0x${timestamp.toString(16)}` } };
-    };
-
   test("an unused authorization has failed once the chain is well past validBefore", async () => {
-    const { confirmation, node } = await confirm(chain(past, 0n), { now: past });
+    const { confirmation, node } = await confirm(chainWithout(past, 0n), { now: past });
     expect(confirmation).toEqual({
       kind: "failed",
       refusal: { code: "invalid_transaction_state", detail: "the authorization expired unused" },
@@ -191,9 +192,9 @@ describe("without a receipt", () => {
     const abort = new AbortController();
     let blocks = 0;
     const { confirmation, methods } = await confirm(
-      (method, params, count) => {
+      (method) => {
         if (method === "eth_getBlockByNumber" && (blocks += 1) === 2) abort.abort();
-        return chain(past - 1, 0n)(method, params, count);
+        return chainWithout(past - 1, 0n)(method);
       },
       { now: past, signal: abort.signal },
     );
@@ -202,16 +203,16 @@ describe("without a receipt", () => {
   });
 });
 
-describe("a used nonce", () => {
-  /** Our transaction reverted in block 100, and this is what the chain says about the nonce. */
-  const reverted =
-    (found: object | null, logs: readonly object[] = []): Parameters<typeof confirm>[0] =>
-    (method, params) => {
-      if (method === "eth_call") return { result: `0x${uintWord(1)}` };
-      if (method === "eth_getLogs") return { result: found === null ? [] : [found] };
-      return params[0] === THEIRS ? receipt("0x1", logs) : receipt("0x0");
-    };
+/** Our transaction reverted in block 100; the log that says who used the nonce, and their receipt. */
+function reverted(found: object | null, logs: readonly object[] = []) {
+  return (method: string, params: readonly unknown[]): RpcReply => {
+    if (method === "eth_call") return { result: `0x${uintWord(1)}` };
+    if (method === "eth_getLogs") return { result: found === null ? [] : [found] };
+    return params[0] === THEIRS ? receipt("0x1", logs) : receipt("0x0");
+  };
+}
 
+describe("a used nonce", () => {
   test("by the same transfer of another submitter confirms with their transaction", async () => {
     const { confirmation, node } = await confirm(
       reverted({ ...used, transactionHash: THEIRS }, [used, paid]),
@@ -257,13 +258,13 @@ describe("a used nonce", () => {
     const abort = new AbortController();
     const ranges: unknown[] = [];
     const { confirmation } = await confirm(
-      (method, params, count) => {
+      (method, params) => {
         if (method === "eth_getTransactionReceipt" && ranges.length > 0) abort.abort();
         if (method === "eth_getLogs") ranges.push(params[0]);
         if (method === "eth_getTransactionReceipt") {
           return { result: { status: "0x0", blockNumber: "0xf4240", logs: [] } };
         }
-        return reverted(null)(method, params, count);
+        return reverted(null)(method, params);
       },
       { signal: abort.signal },
     );

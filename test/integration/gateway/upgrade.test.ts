@@ -1,0 +1,235 @@
+import { createHash } from "node:crypto";
+import { createServer } from "node:http";
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { describe, expect, test } from "vitest";
+import { backend, onHead, rawBackend, RawClient, stage } from "./stage.ts";
+
+const key = "dGhlIHNhbXBsZSBub25jZQ==";
+const accept = createHash("sha1").update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
+
+function handshake(target = "/chat", lines: readonly string[] = []): string {
+  const head = [
+    ...[`GET ${target} HTTP/1.1`, "Host: api.example.com", "Connection: Upgrade"],
+    ...["Upgrade: websocket", "Sec-WebSocket-Version: 13", `Sec-WebSocket-Key: ${key}`, ...lines],
+  ];
+  return `${head.join("\r\n")}\r\n\r\n`;
+}
+
+/** Switches, and then sends everything back. */
+function echoing(heads: string[], lines = "", sockets: Socket[] = []): Promise<string> {
+  return rawBackend((socket) => {
+    sockets.push(socket);
+    socket.once("data", (chunk) => {
+      const head = chunk.toString("latin1");
+      const [, sent = ""] = /sec-websocket-key: (.*)\r\n/i.exec(head) ?? [];
+      heads.push(head);
+      socket.write(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+          `Sec-WebSocket-Accept: ${acceptOf(sent)}\r\n${lines}\r\n`,
+      );
+      socket.pipe(socket);
+    });
+  });
+}
+
+describe("a WebSocket", () => {
+  test("carries bytes both ways", async () => {
+    const { port, delivery } = await stage(await echoing([]));
+    const client = new RawClient(port, handshake());
+    expect(await client.until("\r\n\r\n")).toContain("HTTP/1.1 101 Switching Protocols");
+    expect(await delivery()).toMatchObject({ kind: "delivered", status: 101 });
+    client.socket.write("\x81\x05hello");
+    expect(await client.until("hello")).toContain(`Sec-WebSocket-Accept: ${accept}`);
+    client.socket.end();
+    await client.closed;
+  });
+
+  test("is one that a real client opens", async () => {
+    const { port } = await stage(await echoing([]));
+    const socket = new WebSocket(`ws://127.0.0.1:${port}/chat?a=b`);
+    await new Promise((resolve, reject) => {
+      socket.addEventListener("open", resolve);
+      socket.addEventListener("error", reject);
+    });
+    socket.close();
+  });
+
+  test.each(["/chat", "/", "/a?", "/a?b?c", "/a/%C3%A9?q='x'&&\"<>{}|\\^`&y=%zz", "/a/...", "/a?//", "/:a"])(
+    "asks for %s byte for byte",
+    async (target) => {
+      const heads: string[] = [];
+      const { port } = await stage(await echoing(heads));
+      await new RawClient(port, handshake(target)).until("\r\n\r\n");
+      expect(heads[0]?.split("\r\n")[0]).toBe(`GET ${target} HTTP/1.1`);
+    },
+  );
+
+  test("takes to the backend only what crosses, and ours", async () => {
+    const heads: string[] = [];
+    const origin = await echoing(heads);
+    const { port } = await stage(origin, {}, { requestHeaders: ["X-402-Payer", "0xbeef"] });
+    const lines = ["X-PAYMENT: secret", "X-402-Payer: 0xdead", "X_402_Payer: 0xdead", "A: 1"];
+    const client = new RawClient(port, handshake("/", [...lines, "a: 2", "Forwarded: for=x"]));
+    await client.until("\r\n\r\n");
+    expect(heads[0]?.trim().split("\r\n").slice(1).sort()).toEqual(
+      [
+        ...[`Host: ${new URL(origin).host}`, "Connection: Upgrade", "Upgrade: websocket"],
+        ...["Sec-WebSocket-Version: 13", `Sec-WebSocket-Key: ${key}`, "A: 1", "A: 2"],
+        ...["X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: api.example.com"],
+        ...["X-Forwarded-Proto: http", "X-402-Payer: 0xbeef"],
+      ].sort(),
+    );
+  });
+
+  test("brings the client no receipt but ours", async () => {
+    const forged = "X-PAYMENT-RESPONSE: forged\r\nX-402-Payer: forged\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n";
+    const origin = await echoing([], forged);
+    const { port } = await stage(origin, {}, { responseSet: ["X-PAYMENT-RESPONSE", "ours"] });
+    const text = await new RawClient(port, handshake()).until("\r\n\r\n");
+    expect(text).not.toContain("forged");
+    expect(text).toContain("X-PAYMENT-RESPONSE: ours\r\n");
+    expect(text).toContain("Set-Cookie: a\r\nSet-Cookie: b\r\n");
+  });
+
+  test("is closed on one side when the other goes", async () => {
+    const sockets: Socket[] = [];
+    const { port } = await stage(await echoing([], "", sockets));
+    const first = new RawClient(port, handshake());
+    await first.until("\r\n\r\n");
+    const gone = new Promise((resolve) => sockets[0]?.once("close", resolve));
+    first.socket.resetAndDestroy();
+    await gone;
+    const second = new RawClient(port, handshake());
+    await second.until("\r\n\r\n");
+    sockets[1]?.resetAndDestroy();
+    await second.closed;
+  });
+
+  test("is closed when nothing has moved for the idle time", async () => {
+    const sockets: Socket[] = [];
+    const { port } = await stage(await echoing([], "", sockets), { idleTimeoutMs: 100 });
+    const client = new RawClient(port, handshake());
+    await client.until("\r\n\r\n");
+    const gone = new Promise((resolve) => sockets[0]?.once("close", resolve));
+    await client.closed;
+    await gone;
+  });
+
+  test("over the limit is not opened", async () => {
+    const { port, delivery } = await stage(await echoing([]), { upgrades: 1 });
+    const first = new RawClient(port, handshake());
+    await first.until("\r\n\r\n");
+    await delivery();
+    const { text } = await new RawClient(port, handshake()).closed;
+    expect(text).toContain("HTTP/1.1 503");
+    expect(await delivery()).toMatchObject({ reason: "saturated", sent: false });
+  });
+
+  test("lives on while its engine closes, until the time is over", async () => {
+    const { port, engine } = await stage(await echoing([]));
+    const client = new RawClient(port, handshake());
+    await client.until("\r\n\r\n");
+    const deadline = new AbortController();
+    const closed = engine.close(deadline.signal);
+    client.socket.write("still here");
+    await client.until("still here");
+    expect((await new RawClient(port, handshake()).closed).text).toContain("503");
+    deadline.abort();
+    await closed;
+    await client.closed;
+  });
+});
+
+describe("a handshake", () => {
+  test("that the backend refuses is answered with its refusal", async () => {
+    const origin = await backend((_, response) => {
+      response.writeHead(401, { "www-authenticate": "Basic", "x-payment-response": "forged" });
+      response.write("not ");
+      response.end("you");
+    });
+    const { port, delivery } = await stage(origin);
+    const { text } = await new RawClient(port, handshake()).closed;
+    expect(text).toMatch(/^HTTP\/1\.1 401 Unauthorized\r\n/);
+    expect(text).toContain("www-authenticate: Basic\r\n");
+    expect(text).toContain("Content-Length: 7\r\n\r\nnot you");
+    expect(text).not.toMatch(/forged|transfer-encoding/i);
+    expect(await delivery()).toMatchObject({ kind: "delivered", status: 401 });
+  });
+
+  test("that the backend refuses at length is a 502", async () => {
+    const origin = await backend((_, response) => void response.end("a".repeat(100_000)));
+    const { port, delivery } = await stage(origin);
+    expect((await new RawClient(port, handshake()).closed).text).toContain("HTTP/1.1 502");
+    expect(await delivery()).toMatchObject({ reason: "malformed", sent: true });
+  });
+
+  test.each<[string, (socket: Socket) => void]>([
+    ["closes", (socket) => void socket.end()],
+    ["resets", (socket) => void socket.resetAndDestroy()],
+    ["answers with garbage", (socket) => void socket.end("garbage\r\n\r\n")],
+    ["refuses and breaks off", (socket) => void socket.end("HTTP/1.1 403 No\r\nContent-Length: 9\r\n\r\nno")],
+  ])("is a 502 when the backend %s", async (_, act) => {
+    const origin = await rawBackend((socket) => onHead(socket, () => act(socket)));
+    const { port, delivery } = await stage(origin);
+    expect((await new RawClient(port, handshake()).closed).text).toContain("HTTP/1.1 502");
+    expect(await delivery()).toMatchObject({ kind: "unanswered", reason: "broken", sent: true });
+  });
+
+  test("is a 502 when no backend is there", async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    const address = server.address();
+    const free = typeof address === "object" ? address?.port : 0;
+    await new Promise((resolve) => void server.close(resolve));
+    const { port, delivery } = await stage(`http://127.0.0.1:${free}`);
+    expect((await new RawClient(port, handshake()).closed).text).toContain("HTTP/1.1 502");
+    expect(await delivery()).toMatchObject({ reason: "connect", sent: false });
+  });
+
+  test("is a 504 when the backend does not answer it in time", async () => {
+    const origin = await rawBackend(() => {});
+    const { port, delivery } = await stage(origin, { responseTimeoutMs: 100 });
+    expect((await new RawClient(port, handshake()).closed).text).toContain("HTTP/1.1 504");
+    expect(await delivery()).toMatchObject({ reason: "timeout", sent: true });
+  });
+
+  test("whose client leaves is cancelled", async () => {
+    const arrived = Promise.withResolvers<Socket>();
+    const origin = await rawBackend((socket) => onHead(socket, () => arrived.resolve(socket)));
+    const { port, delivery } = await stage(origin);
+    const client = new RawClient(port, handshake());
+    const socket = await arrived.promise;
+    const gone = new Promise((resolve) => socket.once("close", resolve));
+    client.socket.resetAndDestroy();
+    await gone;
+    expect(await delivery()).toEqual({ kind: "abandoned", status: null });
+  });
+
+  test("never crashes the process, whatever either side sends after it", async () => {
+    const origin = await rawBackend((socket) => {
+      onHead(socket, () => {
+        socket.write("HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n\0\xff");
+        setImmediate(() => socket.resetAndDestroy());
+      });
+    });
+    const { port } = await stage(origin);
+    const clients = Array.from({ length: 20 }, () => new RawClient(port, handshake()));
+    for (const [index, client] of clients.entries()) {
+      client.socket.write("x".repeat(1000));
+      if (index % 2 === 0) setImmediate(() => client.socket.resetAndDestroy());
+    }
+    await Promise.all(clients.map((client) => client.closed));
+  });
+});
+
+test("a message that carries a body is no handshake: the body reaches nobody", async () => {
+  const heads: string[] = [];
+  const { port, exchanges } = await stage(await echoing(heads));
+  const body = "GET /admin HTTP/1.1\r\n\r\n";
+  const head = handshake("/", [`Content-Length: ${body.length}`]);
+  // Node itself hands such a request on as an upgrade with the body as its head; `readUpgrade` refuses it.
+  const client = new RawClient(port, head + body);
+  await client.until("\r\n\r\n");
+  expect(exchanges satisfies { request: IncomingMessage }[]).toEqual([]);
+});
