@@ -22,10 +22,8 @@ import { openSqliteLedger } from "./ledger/sqlite.ts";
 import { createLogger } from "./telemetry/logger.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
-import packageJson from "../package.json" with { type: "json" };
 
 export { StartError } from "./app/facilitation.ts";
-export const VERSION = packageJson.version;
 
 /** A process that serves. */
 export interface Running {
@@ -53,11 +51,11 @@ interface Parts {
 }
 
 /** Starts everything that the configuration asks for, or nothing: what was opened is closed again. */
-export async function start(config: Config): Promise<Running> {
+export async function start(config: Config, version: string): Promise<Running> {
   await using closing = new AsyncDisposableStack();
   const telemetry = {
     logger: createLogger(config.logging),
-    metrics: new Metrics(VERSION),
+    metrics: new Metrics(version),
   };
   const { path } = config.store;
   const ledger = await openSqliteLedger({ path, clock: Date.now, bootId: randomUUID() });

@@ -3,18 +3,18 @@
  * 2 the command line itself is wrong.
  */
 import { Command, CommanderError } from "commander";
-import { VERSION } from "../app.ts";
-import { check } from "./check.ts";
-import { serve } from "./serve.ts";
 
-export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 
-/** Runs one command line (without `node` and the script) and resolves with the exit code. */
-export async function run(words: readonly string[]): Promise<number> {
+/**
+ * Runs one command line (without `node` and the script) and resolves with the exit code. A command is
+ * loaded when it is asked for: `check` need not wait for what only `serve` uses.
+ */
+export async function run(words: readonly string[], version: string): Promise<number> {
   let code: number = EXIT.ok;
   const program = new Command("coinslot")
     .description("Put a price on any HTTP backend: an x402 payment gateway.")
-    .version(VERSION)
+    .version(version)
     .exitOverride()
     .showHelpAfterError()
     .addHelpText("after", "\nExit codes: 0 done, 1 failed, 2 wrong usage.");
@@ -23,13 +23,15 @@ export async function run(words: readonly string[]): Promise<number> {
     .description("run what a configuration file describes, until SIGTERM or SIGINT")
     .argument("<file>", "the configuration file (YAML)")
     .action(async (file: string) => {
-      code = await serve(file);
+      const { serve } = await import("./serve.ts");
+      code = await serve(file, version);
     });
   program
     .command("check")
     .description("read a configuration file and report every problem in it at once")
     .argument("<file>", "the configuration file (YAML)")
     .action(async (file: string) => {
+      const { check } = await import("./check.ts");
       code = await check(file);
     });
   try {

@@ -1,11 +1,11 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
 import { once } from "node:events";
-import { start, VERSION, type Running } from "../app.ts";
+import { start, type Running } from "../app.ts";
 import { formatProblems, loadConfig } from "../config/config.ts";
 import { startTable } from "./start-table.ts";
 
 /** Resolves with the exit code once everything is closed. A second signal ends the process at once. */
-export async function serve(file: string): Promise<number> {
+export async function serve(file: string, version: string): Promise<number> {
   const loaded = await loadConfig(file);
   const color = process.stderr.isTTY && !process.env["NO_COLOR"];
   if (!loaded.ok) {
@@ -15,7 +15,7 @@ export async function serve(file: string): Promise<number> {
   }
   let running: Running;
   try {
-    running = await start(loaded.config);
+    running = await start(loaded.config, version);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     process.stderr.write(`coinslot could not start: ${reason}\n`);
@@ -23,7 +23,7 @@ export async function serve(file: string): Promise<number> {
   }
   process.stderr.write(startTable(loaded.config, running, loaded.problems));
   const { logger } = running.telemetry;
-  logger.info({ file, version: VERSION }, "coinslot is serving");
+  logger.info({ file, version }, "coinslot is serving");
 
   const stop = new AbortController();
   const signals = ["SIGTERM", "SIGINT"] as const;

@@ -9,6 +9,7 @@ import {
   fault,
   NOT_YET,
   notYet,
+  LISTEN_ADDRESS_FORM,
   readAmount,
   readBaseUrl,
   readBrowserOrigin,
@@ -100,7 +101,7 @@ function named<Value extends z.ZodType>(value: Value) {
 /** JSON as the discovery listing shows it. */
 const jsonObject = z.record(z.string(), z.unknown(), "must be a map");
 
-const address = text(readListenAddress);
+const address = text(readListenAddress, LISTEN_ADDRESS_FORM);
 const port = reader(z.number(), (number) => readListenAddress(`:${number}`));
 const listener = z.union(
   [address, port, map({ address, tls: later() })],

@@ -13,7 +13,7 @@ export interface Filled {
   readonly faults: readonly PlaceholderFault[];
 }
 
-export interface PlaceholderFault extends Fault {
+interface PlaceholderFault extends Fault {
   /** The placeholder as written, to find its place. */
   readonly placeholder: string;
 }

@@ -21,8 +21,12 @@ const KEY_LIKE = /[0-9a-fA-F]{64,}/g;
 /** Says where a secret is, and not what it is. */
 const PLACEHOLDER = /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/;
 
+export function maskKeys(text: string): string {
+  return text.replace(KEY_LIKE, stars);
+}
+
 export function maskSecrets(text: string, tree: Tree): string {
-  let masked = text.replace(KEY_LIKE, stars);
+  let masked = maskKeys(text);
   for (const [path, open] of SECRET_PATHS) {
     for (const { span } of matches(tree.root, path)) {
       const end = span.offset + span.length;

@@ -3,6 +3,7 @@
  * value, which may have come from a secret: the place shows it.
  */
 import type { LineIndex } from "./line-index.ts";
+import { maskKeys } from "./mask.ts";
 import type { Path, Span, Tree } from "./tree.ts";
 
 export type Severity = "error" | "warning" | "note";
@@ -79,19 +80,21 @@ export class Problems {
   addAt(severity: Severity, span: Span, fault: Fault, path: Path = []): void {
     const { line, column } = this.#lines.position(span.offset);
     const length = Math.max(1, Math.min(span.length, this.#lines.rest(span.offset)));
-    const { code, message, suggestion } = fault;
+    const { code, suggestion } = fault;
+    const message = maskKeys(fault.message);
     const key = `${code} ${span.offset} ${message}`;
     if (this.#found.has(key)) return;
     this.#found.set(key, {
       severity,
       code,
       message,
-      ...(suggestion === undefined ? {} : { suggestion }),
+      ...(suggestion === undefined ? {} : { suggestion: maskKeys(suggestion) }),
       file: this.#file,
       line,
       column,
       length,
-      path,
+      // Somebody may have put a private key where a name belongs.
+      path: path.map((step) => (typeof step === "string" ? maskKeys(step) : step)),
     });
   }
 

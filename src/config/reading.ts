@@ -90,6 +90,8 @@ function listing(words: readonly string[]): string {
     : `${words.slice(0, -1).join(", ")} or ${words.at(-1) ?? ""}`;
 }
 
+export const LISTEN_ADDRESS_FORM = "must be host:port or :port, with a port from 0 to 65535";
+
 /** `:8402`, `host:port` or `[::1]:8402`. */
 export const readListenAddress: Reader<ListenAddress> = (text) => {
   const split = text.lastIndexOf(":");
@@ -97,7 +99,7 @@ export const readListenAddress: Reader<ListenAddress> = (text) => {
   const port = /^[0-9]{1,5}$/.test(text.slice(split + 1)) ? Number(text.slice(split + 1)) : NaN;
   const readable = host === "" || HOST.test(host);
   if (!readable || !(port <= 65_535)) {
-    return bad("must be host:port or :port, with a port from 0 to 65535", listenHint(text));
+    return bad(LISTEN_ADDRESS_FORM, listenHint(text));
   }
   const bare = host.replace(/^\[|\]$/g, "");
   return ok({ host: bare === "" ? null : bare, port });

@@ -77,7 +77,7 @@ function checkPurpose({ document, tree, problems }: Context): void {
   const gateway = tree.has(["routes"]) && (!tree.intact(["routes"]) || hasKeys(routes));
   if (!gateway) {
     const serves = typeof facilitator === "object" && facilitator.listen !== undefined;
-    if (serves || !tree.intact(["facilitator"])) return;
+    if (serves || !tree.intact([])) return;
     const message = "this file asks for nothing: there are neither routes nor facilitator.listen";
     problems.error([], fault("nothing-to-do", message, "add routes"));
     return;

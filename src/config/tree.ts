@@ -20,12 +20,12 @@ export interface Scalar extends Common {
   readonly value: string | number | boolean | null;
 }
 
-export interface Sequence extends Common {
+interface Sequence extends Common {
   readonly kind: "sequence";
   readonly elements: readonly Located[];
 }
 
-export interface Mapping extends Common {
+interface Mapping extends Common {
   readonly kind: "mapping";
   readonly entries: ReadonlyMap<string, Entry>;
 }
@@ -40,6 +40,8 @@ export interface Entry {
 
 export class Tree {
   readonly root: Located;
+  /** The elements of lists that were not refused, kept because paths are looked up often. */
+  readonly #standing = new Map<Sequence, readonly Located[]>();
 
   constructor(root: Located) {
     this.root = root;
@@ -67,9 +69,10 @@ export class Tree {
     return part === "key" ? entry.key : entry.value.span;
   }
 
-  /** The value at a path, or its nearest written ancestor. */
-  nearest(path: Path): Located {
-    return this.find(path) ?? this.nearest(path.slice(0, -1));
+  /** Leaves these values out from now on. */
+  refuse(values: readonly Located[]): void {
+    for (const value of values) value.refused = true;
+    this.#standing.clear();
   }
 
   /** The document without what was refused; undefined when the root was. */
@@ -80,18 +83,23 @@ export class Tree {
   #locate(path: Path): Entry | undefined {
     let entry: Entry | undefined = { key: this.root.span, value: this.root };
     for (const step of path) {
-      entry = child(entry.value, step);
+      entry = this.#child(entry.value, step);
       if (entry === undefined) return undefined;
     }
     return entry;
   }
-}
 
-function child(parent: Located, step: string | number): Entry | undefined {
-  if (parent.kind === "mapping") return parent.entries.get(String(step));
-  if (parent.kind === "scalar") return undefined;
-  const element = parent.elements.filter((each) => !each.refused)[Number(step)];
-  return element === undefined ? undefined : { key: element.span, value: element };
+  #child(parent: Located, step: string | number): Entry | undefined {
+    if (parent.kind === "mapping") return parent.entries.get(String(step));
+    if (parent.kind === "scalar") return undefined;
+    let standing = this.#standing.get(parent);
+    if (standing === undefined) {
+      standing = parent.elements.filter((each) => !each.refused);
+      this.#standing.set(parent, standing);
+    }
+    const element = standing[Number(step)];
+    return element === undefined ? undefined : { key: element.span, value: element };
+  }
 }
 
 function plain(located: Located): unknown {

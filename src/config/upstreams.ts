@@ -40,7 +40,7 @@ export class Upstreams {
       const hint = `name one of them default, or one for the route: upstream: ${this.#names[0]}`;
       this.#context.problems.errorAtKey(route, fault("no-upstream", message, hint));
     } else if (this.#context.tree.intact(["upstreams"])) {
-      const message = "there is no upstream to which this route could lead";
+      const message = "there is no upstream to which this could lead";
       this.#context.errorOnce(route, fault("no-upstream", message, "add upstream: http://…"));
     }
     return "";

@@ -15,8 +15,7 @@ export function validate(tree: Tree, problems: Problems): ConfigDocument | undef
     const result = documentSchema.safeParse(tree.plain());
     if (result.success) return result.data;
     const issues = result.error.issues.flatMap((issue) => plainIssues(issue, []));
-    const refused = issues.flatMap((issue) => report(issue, tree, problems));
-    for (const located of refused) located.refused = true;
+    tree.refuse(issues.flatMap((issue) => report(issue, tree, problems)));
   }
   return undefined;
 }

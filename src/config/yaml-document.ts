@@ -42,7 +42,7 @@ const TOO_MANY_ALIASES: Fault = {
   message: `aliases stand for more than ${MAX_ALIASED_VALUES} values`,
 };
 
-export interface LocatedFault {
+interface LocatedFault {
   readonly span: Span;
   readonly fault: Fault;
 }

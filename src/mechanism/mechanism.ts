@@ -7,7 +7,7 @@ import type { Refusal, Result } from "../x402/result.ts";
 import type { FacilitatorRequest, SupportedKind } from "../x402/x402.ts";
 
 /** Identifies a transaction on its network: a hash (EVM) or a signature (Solana). */
-export type TransactionId = string;
+type TransactionId = string;
 
 /** What the local checks found; `Authorization` is the mechanism's own parsed payment. */
 export interface Checked<Authorization> {

@@ -9,6 +9,13 @@ import type { PaymentPayload, SettleResponse } from "./x402.ts";
 /** The largest decoded `X-PAYMENT`, bytes: a payment takes about 500, a smart wallet's about 3000. */
 export const MAX_PAYMENT_HEADER_BYTES = 16 * 1024;
 
+/** Checked before anything is decoded: the longest text that can hold so many bytes. */
+const MAX_PAYMENT_HEADER_CHARACTERS = 4 * Math.ceil(MAX_PAYMENT_HEADER_BYTES / 3);
+const TOO_LARGE = refuse(
+  "invalid_payload",
+  `X-PAYMENT exceeds ${MAX_PAYMENT_HEADER_BYTES} bytes decoded`,
+);
+
 /** Standard or URL-safe alphabet, padded or not: both are in the field (RFC 4648 sections 4, 5). */
 const BASE64 = /^(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}$/;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
@@ -39,12 +46,12 @@ export function encodeSettlementHeader(response: SettleResponse): string {
 function decodeBase64Json(value: string): Result<unknown, Refusal> {
   const text = value.trim();
   if (text === "") return refuse("invalid_payload", "X-PAYMENT is empty");
-  if (text.length > Math.ceil((MAX_PAYMENT_HEADER_BYTES * 4) / 3) + 4) {
-    return refuse("invalid_payload", `X-PAYMENT exceeds ${MAX_PAYMENT_HEADER_BYTES} bytes decoded`);
-  }
+  if (text.length > MAX_PAYMENT_HEADER_CHARACTERS) return TOO_LARGE;
   if (!BASE64.test(text)) return refuse("invalid_payload", "X-PAYMENT is not base64");
+  const bytes = Buffer.from(text, "base64");
+  if (bytes.length > MAX_PAYMENT_HEADER_BYTES) return TOO_LARGE;
   try {
-    return ok(JSON.parse(utf8.decode(Buffer.from(text, "base64"))));
+    return ok(JSON.parse(utf8.decode(bytes)));
   } catch {
     return refuse("invalid_payload", "X-PAYMENT is not base64 of JSON in UTF-8");
   }

@@ -10,6 +10,21 @@ import { createInterface } from "node:readline";
 /** How long anvil may take to listen, milliseconds; it needs about 100. */
 const START_TIMEOUT_MS = 10_000;
 
+/** What a shell answers for a command that it cannot find. */
+const NOT_FOUND = 127;
+
+/**
+ * Runs its arguments as a command until that ends or standard input does. The pipe closes however we end,
+ * SIGKILL included, so that no node is left behind.
+ */
+const WATCHED = `
+exec 3<&0
+"$0" "$@" </dev/null 3<&- & node=$!
+{ cat <&3 >/dev/null; kill $node; } >/dev/null 2>&1 &
+exec 3<&-
+wait $node
+`;
+
 export interface Anvil {
   readonly rpcUrl: string;
   /** Throws with the node's message when it answers with an error. */
@@ -20,11 +35,9 @@ export interface Anvil {
 
 /** Starts anvil with these arguments; rejects with its own words when it does not come up. */
 export async function startAnvil(args: readonly string[]): Promise<Anvil> {
-  const child = spawn(anvilPath(), ["--port", "0", ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
+  const child = spawn("sh", ["-c", WATCHED, anvilPath(), "--port", "0", ...args], {
+    stdio: ["pipe", "pipe", "pipe"],
   });
-  const killed = () => child.kill("SIGKILL");
-  process.once("exit", killed);
   const exited = new Promise<void>((resolve) => {
     child.once("close", () => resolve());
   });
@@ -33,15 +46,13 @@ export async function startAnvil(args: readonly string[]): Promise<Anvil> {
     return {
       rpcUrl,
       rpc: (method, params = []) => call(rpcUrl, method, params),
-      async stop() {
-        process.removeListener("exit", killed);
-        child.kill("SIGTERM");
-        await exited;
+      stop() {
+        child.stdin.end();
+        return exited;
       },
     };
   } catch (cause) {
-    child.kill("SIGKILL");
-    process.removeListener("exit", killed);
+    child.stdin.end();
     throw cause;
   }
 }
@@ -73,14 +84,14 @@ function listening(child: ChildProcess): Promise<string> {
     const timer = setTimeout(() => {
       fail(`not listening after ${START_TIMEOUT_MS} ms`);
     }, START_TIMEOUT_MS);
-    child.once("error", (error) => {
+    child.once("error", (error) => fail(error.message));
+    child.once("close", (code) => {
       fail(
-        `${error.message}; install it with npm (optional dependency @foundry-rs/anvil-…), ` +
-          "put it on the PATH, or name it in ANVIL",
+        code === NOT_FOUND
+          ? "there is no such command; install it with npm (optional dependency " +
+              "@foundry-rs/anvil-…), put it on the PATH, or name it in ANVIL"
+          : `it ended with status ${code ?? "unknown"}`,
       );
-    });
-    child.once("exit", (code, signal) => {
-      fail(`it ended with ${signal ?? code ?? "no code"}`);
     });
     const read = (line: string) => {
       output.push(line);

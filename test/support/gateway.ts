@@ -98,7 +98,7 @@ routes: ${setup.routes ?? DEFAULT_ROUTES}
     },
   });
   if (!parsed.ok) throw new Error(formatProblems(parsed.problems, parsed.text));
-  const running = await start(parsed.config);
+  const running = await start(parsed.config, "test");
   closing.defer(() => running.close());
   const owned = closing.move();
   const { gateway, facilitator, admin } = running.addresses;

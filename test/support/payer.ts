@@ -43,6 +43,8 @@ export interface SignOptions {
   readonly overrides?: Partial<EvmAuthorization>;
   /** Another EIP-712 domain than the token's. */
   readonly domain?: { readonly name?: string; readonly version?: string };
+  /** Another EIP-712 type of the same members than `TransferWithAuthorization`. */
+  readonly primaryType?: string;
   /** Changes what is sent after it was signed. */
   readonly corrupt?: (payment: EvmPayment) => EvmPayment;
 }
@@ -51,6 +53,7 @@ export interface SignOptions {
 export async function signPayment(options: SignOptions): Promise<EvmPayment> {
   const { account, requirements } = options;
   const authorization = authorize(options);
+  const { primaryType = "TransferWithAuthorization" } = options;
   const signature = await account.signTypedData({
     domain: {
       name: options.domain?.name ?? text(requirements.extra?.["name"]),
@@ -59,7 +62,7 @@ export async function signPayment(options: SignOptions): Promise<EvmPayment> {
       verifyingContract: requirements.asset as Address,
     },
     types: {
-      TransferWithAuthorization: [
+      [primaryType]: [
         { name: "from", type: "address" },
         { name: "to", type: "address" },
         { name: "value", type: "uint256" },
@@ -68,7 +71,7 @@ export async function signPayment(options: SignOptions): Promise<EvmPayment> {
         { name: "nonce", type: "bytes32" },
       ],
     },
-    primaryType: "TransferWithAuthorization",
+    primaryType,
     message: {
       from: authorization.from as Address,
       to: authorization.to as Address,

@@ -133,7 +133,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     request: FacilitatorRequest,
     now: number,
   ): Result<Checked<EvmCheckedAuthorization>, Refusal> {
-    const parsed = this.parse(request);
+    const parsed = this.#read(request, this.#terms);
     if (!parsed.ok) return parsed;
     const authorization = parsed.value;
     const margin = this.#terms.validBeforeMarginSeconds;
@@ -146,14 +146,8 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   }
 
   parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
-    const { paymentPayload, paymentRequirements } = request;
-    for (const { scheme, network } of [paymentPayload, paymentRequirements]) {
-      if (scheme !== EXACT_SCHEME)
-        return refuse("invalid_scheme", `only ${EXACT_SCHEME} is served`);
-      if (network !== this.network) return refuse("invalid_network", `this is ${this.network}`);
-    }
-    const token = readRequirements(paymentRequirements, this.#terms);
-    return token.ok ? readAuthorization(request, token.value) : token;
+    // Whoever was paid then is paid, whatever the configuration allows now.
+    return this.#read(request, { ...this.#terms, payTo: null });
   }
 
   async inspect(
@@ -237,6 +231,17 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
 
   close(): Promise<void> {
     return this.#rpc.close();
+  }
+
+  #read(request: FacilitatorRequest, terms: Terms): Result<EvmCheckedAuthorization, Refusal> {
+    const { paymentPayload, paymentRequirements } = request;
+    for (const { scheme, network } of [paymentPayload, paymentRequirements]) {
+      if (scheme !== EXACT_SCHEME)
+        return refuse("invalid_scheme", `only ${EXACT_SCHEME} is served`);
+      if (network !== this.network) return refuse("invalid_network", `this is ${this.network}`);
+    }
+    const token = readRequirements(paymentRequirements, terms);
+    return token.ok ? readAuthorization(request, token.value) : token;
   }
 
   #gasLimit({ proven }: EvmCheckedAuthorization): bigint {

@@ -18,7 +18,7 @@ const GWEI = 1_000_000_000n;
 
 /**
  * FiatTokenV2_2 takes 103,300 gas when the recipient never held the token and 86,200 otherwise, and the
- * simulation, which runs under the same limit, some 25,000 more. The rest is room for delegated EOAs
+ * simulation, which runs under the same limit, 18,000 more. The rest is room for delegated EOAs
  * (EIP-7702), whose code the token asks, and for other tokens.
  */
 const USUAL = { gasLimit: 200_000n, walletGasLimit: 400_000n };

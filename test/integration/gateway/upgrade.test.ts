@@ -6,7 +6,11 @@ import { describe, expect, test } from "vitest";
 import { backend, onHead, rawBackend, RawClient, stage } from "./stage.ts";
 
 const key = "dGhlIHNhbXBsZSBub25jZQ==";
-const accept = createHash("sha1").update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
+const accept = acceptOf(key);
+
+function acceptOf(text: string): string {
+  return createHash("sha1").update(`${text}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
+}
 
 function handshake(target = "/chat", lines: readonly string[] = []): string {
   const head = [

@@ -278,6 +278,18 @@ export function describeLedger(name: string, createStore: () => Promise<LedgerSt
         expect(await word(ledger.claim(payment.key, termsOf(payment)))).toBe("busy");
       });
 
+      it("keeps the claims and deliveries that its own life took over from an earlier one", async () => {
+        const [failed, settled] = [examplePayment(1), examplePayment(2)];
+        await bring(ledger, failed, "failed");
+        await bring(ledger, settled, "settled");
+        await restart("second");
+        await ledger.begin(failed.key, failed.request, "another key");
+        await ledger.delivering(settled.key);
+        await restart("second");
+        expect(await word(ledger.claim(failed.key, termsOf(failed)))).toBe("foreign");
+        expect(await word(ledger.claim(settled.key, termsOf(settled)))).toBe("busy");
+      });
+
       it("allows a delivery that was cut off again, with its attempts counted", async () => {
         const payment = examplePayment(1);
         for (const [attempts, life] of ["second", "third", "fourth"].entries()) {

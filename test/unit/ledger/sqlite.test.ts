@@ -146,42 +146,46 @@ describe("the SQLite file", () => {
     await ledger.close();
   });
 
-  it("holds every acknowledged step of a process that was killed at any moment", async () => {
-    const moments = fc.sample(fc.integer({ min: 1, max: 400 }), 8);
-    const nonces: number[] = [];
-    for (const [round, most] of moments.entries()) {
-      const [bootId, first] = [`round ${round}`, 1 + round * 10_000];
-      const command = [process.execPath, CHILD, path, bootId, String(first)];
-      const lines = await acknowledged(command, most);
-      expect(lines.length).toBeGreaterThanOrEqual(most);
+  it(
+    "holds every acknowledged step of a process that was killed at any moment",
+    { timeout: 60_000 },
+    async () => {
+      const moments = fc.sample(fc.integer({ min: 1, max: 400 }), 8);
+      const nonces: number[] = [];
+      for (const [round, most] of moments.entries()) {
+        const [bootId, first] = [`round ${round}`, 1 + round * 10_000];
+        const command = [process.execPath, CHILD, path, bootId, String(first)];
+        const lines = await acknowledged(command, most);
+        expect(lines.length).toBeGreaterThanOrEqual(most);
 
-      const ledger = await open(bootId);
-      for (const number of numbers(lines, "claimed")) {
-        expect(await ledger.isRecorded(examplePayment(number).key)).toBe(true);
+        const ledger = await open(bootId);
+        for (const number of numbers(lines, "claimed")) {
+          expect(await ledger.isRecorded(examplePayment(number).key)).toBe(true);
+        }
+        await ledger.close();
+        const next = await open("after");
+        const settled = new Set(numbers(lines, "settled"));
+        for (const number of numbers(lines, "signed")) {
+          const payment = examplePayment(number);
+          const kind = await word(next.claim(payment.key, termsOf(payment)));
+          expect(settled.has(number) ? ["settled"] : ["unresolved", "settled"]).toContain(kind);
+        }
+        for (const line of lines.filter((each) => each.startsWith("signed "))) {
+          nonces.push(Number(line.split(" ")[2]));
+        }
+        const stored = await next.nextAccountNonce(NETWORK, ACCOUNT);
+        expect(stored ?? 0).toBeGreaterThan(nonces.at(-1) ?? -1);
+        await next.close();
       }
-      await ledger.close();
-      const next = await open("after");
-      const settled = new Set(numbers(lines, "settled"));
-      for (const number of numbers(lines, "signed")) {
-        const payment = examplePayment(number);
-        const kind = await word(next.claim(payment.key, termsOf(payment)));
-        expect(settled.has(number) ? ["settled"] : ["unresolved", "settled"]).toContain(kind);
-      }
-      for (const line of lines.filter((each) => each.startsWith("signed "))) {
-        nonces.push(Number(line.split(" ")[2]));
-      }
-      const stored = await next.nextAccountNonce(NETWORK, ACCOUNT);
-      expect(stored ?? 0).toBeGreaterThan(nonces.at(-1) ?? -1);
-      await next.close();
-    }
-    expect(new Set(nonces).size).toBe(nonces.length);
-    const database = new DatabaseSync(path);
-    const count = database.prepare(
-      "SELECT count(*) AS n, max(account_nonce) AS last FROM payments",
-    );
-    expect(count.get()).toMatchObject({ n: Number(count.get()?.last) + 1 });
-    database.close();
-  });
+      expect(new Set(nonces).size).toBe(nonces.length);
+      const database = new DatabaseSync(path);
+      const count = database.prepare(
+        "SELECT count(*) AS n, max(account_nonce) AS last FROM payments",
+      );
+      expect(count.get()).toMatchObject({ n: Number(count.get()?.last) + 1 });
+      database.close();
+    },
+  );
 
   it("keeps what it acknowledged when the disk is full, and says that it is unavailable", async () => {
     const limited = 'ulimit -f 400 && exec "$0" "$@"';

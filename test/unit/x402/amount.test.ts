@@ -124,7 +124,7 @@ describe("a price in dollars", () => {
 
   it("is read as what is written, or refused: no accepted price differs by the smallest part", () => {
     const digits = fc.string({
-      unit: fc.constantFrom(..."0123456789"),
+      unit: fc.constantFrom("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"),
       minLength: 1,
       maxLength: 30,
     });

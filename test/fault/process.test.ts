@@ -1,0 +1,169 @@
+import { createServer, type RequestListener } from "node:http";
+import { setImmediate as turn } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { drain, listen } from "../../src/gateway/listener.ts";
+import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { freshAccount } from "../support/payer.ts";
+import { runCoinslot, Site } from "../support/serve.ts";
+
+let chain: Chain;
+const signer = freshAccount();
+const payee = freshAccount();
+const env = { SIGNER: signer.privateKey };
+
+beforeAll(async () => {
+  chain = await startChain();
+  await chain.fund(signer.address, 0n, 10n ** 18n);
+});
+afterAll(() => chain.stop());
+
+interface Backend extends AsyncDisposable {
+  readonly url: string;
+  readonly seen: string[];
+}
+
+async function startBackend(handler: RequestListener): Promise<Backend> {
+  const seen: string[] = [];
+  const server = createServer((request, response) => {
+    seen.push(request.url ?? "");
+    handler(request, response);
+  });
+  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+  return {
+    url: `http://127.0.0.1:${port}`,
+    seen,
+    [Symbol.asyncDispose]: () => drain(server, AbortSignal.timeout(1_000)),
+  };
+}
+
+function yaml(backend: Backend, rpcUrl = chain.rpcUrl, network = "base-sepolia"): string {
+  return `
+upstream: ${backend.url}
+payTo: "${payee.address}"
+accept: [${network}]
+facilitator:
+  embedded:
+    networks:
+      ${network}: { rpc: ["${rpcUrl}"], signers: [env:SIGNER] }
+unmatched: deny
+shutdown: 5s
+routes:
+  GET /weather: { price: $0.01, description: Weather }
+  GET /slow: { price: $0.01, description: Slow }
+  GET /health: free
+`;
+}
+
+describe("kill -9", () => {
+  it("between broadcast and receipt loses nothing: the next life settles it with nobody asking", async () => {
+    await using backend = await startBackend((_request, response) => void response.end("fine"));
+    await using site = await Site.create();
+    const first = await site.serve(yaml(backend), env);
+    await first.untilReady();
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${first.url}/weather`);
+    await chain.rpc("evm_setAutomine", [false]);
+    try {
+      const lost = present(`${first.url}/weather`, header).catch(() => "lost");
+      while (Object(await chain.rpc("txpool_status")).pending === "0x0") await turn();
+      await first.end("SIGKILL");
+      expect(await lost).toBe("lost");
+      expect(backend.seen).toEqual([]);
+      // The node forgets it too: only the bytes in the ledger can bring the settlement back.
+      await chain.rpc("anvil_dropAllTransactions");
+    } finally {
+      await chain.rpc("evm_setAutomine", [true]);
+    }
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE);
+
+    const second = await site.serve(yaml(backend), env);
+    await second.untilReady();
+    while ((await chain.balanceOf(buyer.address)) === PURSE) await turn();
+    expect(backend.seen).toEqual([]);
+    const answer = await present(`${second.url}/weather`, header);
+    expect(answer).toMatchObject({ status: 200, text: "fine", receipt: { success: true } });
+    expect(await present(`${second.url}/weather`, header)).toMatchObject({ status: 402 });
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    expect(backend.seen).toEqual(["/weather"]);
+    expect(await second.end("SIGTERM")).toBe(0);
+  });
+});
+
+describe("SIGTERM", () => {
+  it("finishes the answers in flight, accepts nothing new, and exits 0", async () => {
+    const release = Promise.withResolvers<void>();
+    await using backend = await startBackend((_request, response) => {
+      response.write("first half, ");
+      void release.promise.then(() => response.end("second half"));
+    });
+    await using site = await Site.create();
+    const served = await site.serve(yaml(backend), env);
+    await served.untilReady();
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${served.url}/slow`);
+    const streaming = await fetch(`${served.url}/slow`, { headers: { "X-PAYMENT": header } });
+    expect(streaming.status).toBe(200);
+    const ended = served.end("SIGTERM");
+    await expect.poll(() => fetch(`${served.url}/health`).catch(() => "refused")).toBe("refused");
+    release.resolve();
+    expect(await streaming.text()).toBe("first half, second half");
+    expect(await ended).toBe(0);
+  });
+});
+
+describe("a node", () => {
+  it("of another chain ends the start with a message that names the network", async () => {
+    await using backend = await startBackend((_request, response) => void response.end());
+    await using site = await Site.create();
+    const served = await site.serve(yaml(backend, chain.rpcUrl, "polygon-amoy"), env);
+    await expect
+      .poll(() => served.output().stderr, { timeout: 10_000 })
+      .toContain("could not start");
+    expect(await served.end("SIGTERM")).toBe(1);
+    expect(served.output().stderr).toMatch(/polygon-amoy.*(80002|84532)/);
+  });
+
+  it("that cannot be reached leaves 402s and free routes served, payments untaken, readiness red", async () => {
+    await using backend = await startBackend((_request, response) => void response.end("fine"));
+    await using site = await Site.create();
+    const served = await site.serve(yaml(backend, "http://127.0.0.1:1"), env);
+    expect(await served.untilReady(503)).toContain("base-sepolia");
+    expect((await fetch(`${served.url}/health`)).status).toBe(200);
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${served.url}/weather`);
+    const answer = await present(`${served.url}/weather`, header);
+    expect(answer.status).toBe(500);
+    expect(answer.error).toMatch(/^unexpected_verify_error: .*no money moved/);
+    expect(answer.headers.get("Retry-After")).toBe("2");
+    expect(backend.seen).toEqual(["/health"]);
+    expect(await served.end("SIGTERM")).toBe(0);
+  });
+});
+
+describe("the command line", () => {
+  it("check accepts a shipped file with exit code 0", async () => {
+    const { code, stdout } = await runCoinslot(["check", "config/minimal.yaml"]);
+    expect([code, stdout]).toEqual([0, expect.stringContaining("config/minimal.yaml: ok")]);
+  });
+
+  it("check and serve refuse a file with a typing error, at its place, with exit code 1", async () => {
+    await using site = await Site.create();
+    const { writeFile } = await import("node:fs/promises");
+    const file = `${site.folder}/typo.yaml`;
+    await writeFile(file, "upstreem: http://localhost:3000\nroutes:\n  GET /a: $0.01\n");
+    for (const command of ["check", "serve"]) {
+      const { code, stderr } = await runCoinslot([command, file]);
+      expect(code).toBe(1);
+      expect(stderr).toContain(`${file}:1:1: error:`);
+      expect(stderr).toContain('did you mean "upstream"?');
+    }
+  });
+
+  it("wrong usage is exit code 2, help and version are 0", async () => {
+    expect((await runCoinslot(["serve"])).code).toBe(2);
+    expect((await runCoinslot(["nonsense"])).code).toBe(2);
+    expect(await runCoinslot(["--version"])).toMatchObject({ code: 0, stdout: "0.1.0\n" });
+    expect((await runCoinslot(["--help"])).code).toBe(0);
+  });
+});

@@ -1,0 +1,249 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { loadConfig, parseConfig } from "../../../src/config/config.ts";
+import { documentSchema } from "../../../src/config/document.ts";
+import {
+  environment,
+  FILE_KEY,
+  GATEWAY,
+  KEY,
+  OTHER_PAYEE,
+  parse,
+  PAYEE,
+  ROUTES,
+} from "./fixture.ts";
+
+describe("a configuration", () => {
+  test("is complete: what is not written has its default", () => {
+    const config = parse(GATEWAY + ROUTES);
+
+    expect(config).toMatchObject({
+      file: "/etc/coinslot/gateway.yaml",
+      listen: [{ host: null, port: 8402 }],
+      publicUrl: "http://localhost:8402",
+      limits: {
+        headerBytes: 16_384,
+        bodyBytes: 10_485_760,
+        inFlight: 5000,
+        settlementWaitMs: 30_000,
+      },
+      shutdownMs: 30_000,
+      admin: null,
+      upstreams: [
+        {
+          name: "default",
+          url: "http://localhost:3000",
+          connectTimeoutMs: 2000,
+          responseTimeoutMs: 30_000,
+          idleTimeoutMs: 60_000,
+        },
+      ],
+      facilitator: {
+        listen: null,
+        basePath: "",
+        bearer: null,
+        embedded: [],
+        payees: [PAYEE],
+        remote: [{ url: "https://facilitator.example.com", headers: [], timeoutMs: 10_000 }],
+      },
+      unmatched: "deny",
+      defaultUpstream: null,
+      discovery: { listed: true },
+      store: { kind: "sqlite", path: "/etc/coinslot/data/coinslot.db" },
+      logging: { level: "info", format: "json" },
+      cors: "off",
+    });
+    expect(config.routes).toEqual([
+      {
+        key: "GET /weather",
+        line: 10,
+        methods: ["GET"],
+        pattern: "/weather",
+        segments: [{ kind: "static", text: "weather" }],
+        action: {
+          kind: "priced",
+          upstream: "default",
+          offers: [
+            {
+              network: "base-sepolia",
+              asset: {
+                symbol: "USDC",
+                address: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+                decimals: 6,
+                eip712: { name: "USDC", version: "2" },
+              },
+              payTo: PAYEE,
+              amountAtomic: 10_000n,
+              dollars: "$0.01",
+            },
+          ],
+          description: "",
+          mimeType: "",
+          maxTimeoutSeconds: 60,
+          outputSchema: null,
+          input: {},
+          metadata: {},
+          discoverable: true,
+        },
+      },
+    ]);
+  });
+
+  test("is frozen in every part", () => {
+    const unfrozen: string[] = [];
+    const visit = (value: unknown, path: string): void => {
+      if (typeof value !== "object" || value === null) return;
+      if (!Object.isFrozen(value)) unfrozen.push(path);
+      for (const [key, child] of Object.entries(value)) visit(child, `${path}.${key}`);
+    };
+
+    visit(parse(GATEWAY + ROUTES), "config");
+
+    expect(unfrozen).toEqual([]);
+  });
+
+  test("gives durations in milliseconds and sizes in bytes", () => {
+    const config = parse(`${GATEWAY}${ROUTES}
+shutdown: 1h
+limits: { header: 8KiB, body: 512B, settlementWait: 500ms }
+`);
+
+    expect(config.shutdownMs).toBe(3_600_000);
+    expect(config.limits).toMatchObject({
+      headerBytes: 8192,
+      bodyBytes: 512,
+      settlementWaitMs: 500,
+    });
+  });
+
+  test.each([
+    [":8402", { host: null, port: 8402 }],
+    ["8402", { host: null, port: 8402 }],
+    ["127.0.0.1:0", { host: "127.0.0.1", port: 0 }],
+    ['"[::1]:8402"', { host: "::1", port: 8402 }],
+    ["{ address: localhost:80 }", { host: "localhost", port: 80 }],
+    ["[{ address: localhost:80 }]", { host: "localhost", port: 80 }],
+  ])("listens on %s", (written, address) => {
+    expect(parse(`${GATEWAY}${ROUTES}listen: ${written}`).listen).toEqual([address]);
+  });
+
+  test("trims the slash at the end of publicUrl and keeps a path", () => {
+    const text = GATEWAY.replace("http://localhost:8402", "https://example.com/api/");
+
+    expect(parse(text + ROUTES).publicUrl).toBe("https://example.com/api");
+  });
+
+  test("reads cors as off, any or a list of origins", () => {
+    expect(parse(`${GATEWAY}${ROUTES}cors: false`).cors).toBe("off");
+    expect(parse(`${GATEWAY}${ROUTES}cors: true`).cors).toBe("any");
+    const some = parse(`${GATEWAY}${ROUTES}cors: { origins: [https://a.example] }`);
+    expect(some.cors).toEqual(["https://a.example"]);
+  });
+
+  test("may be only a facilitator, open to every payee", () => {
+    const config = parse(`
+facilitator:
+  listen: 127.0.0.1:4021
+  basePath: /x402/
+  auth: { bearer: "\${TOKEN}" }
+  embedded:
+    networks:
+      base-sepolia: { rpc: ["http://127.0.0.1:8545/v2/key"], signers: [env:KEY, file:/run/secrets/key] }
+      peaq: { rpc: ["http://127.0.0.1:8546"], signers: [env:KEY], confirmations: 3 }
+      polygon: { rpc: ["http://127.0.0.1:8547"], signers: [env:KEY] }
+`);
+
+    expect(config.routes).toEqual([]);
+    expect(config.publicUrl).toBeNull();
+    const { listen, basePath, bearer, payees, embedded } = config.facilitator;
+    expect({ listen, basePath, payees }).toEqual({
+      listen: { host: "127.0.0.1", port: 4021 },
+      basePath: "/x402",
+      payees: "any",
+    });
+    expect(bearer?.reveal()).toBe("a-very-secret-token");
+    const [sepolia, peaq, polygon] = embedded;
+    expect(sepolia?.rpc.map(({ host, url }) => [host, url.reveal()])).toEqual([
+      ["127.0.0.1:8545", "http://127.0.0.1:8545/v2/key"],
+    ]);
+    expect(sepolia?.signers.map(({ source, key }) => [source, key.reveal()])).toEqual([
+      ["env:KEY", KEY],
+      ["file:/run/secrets/key", `0x${FILE_KEY}`],
+    ]);
+    expect(sepolia?.assets.map((asset) => asset.symbol)).toEqual(["USDC"]);
+    expect(peaq?.confirmations).toBe(3);
+    expect(polygon?.confirmations).toBe(2);
+  });
+
+  test("restricts the embedded facilitator to our payees and those of `allow`", () => {
+    const config = parse(`${GATEWAY.replace(/facilitator:.*/, "")}
+facilitator:
+  embedded:
+    networks:
+      base-sepolia: { rpc: ["http://127.0.0.1:8545"], signers: [env:KEY] }
+    allow: { payTo: ["${OTHER_PAYEE.toLowerCase()}"] }
+${ROUTES}`);
+
+    expect(config.facilitator.payees).toEqual([PAYEE, OTHER_PAYEE]);
+  });
+
+  test("settles the tokens of its routes and of `allow`, each once", () => {
+    const config = parse(`${GATEWAY.replace(/facilitator:.*/, "")}
+assets:
+  AAA: { base-sepolia: { address: "0x${"a1".repeat(20)}", decimals: 2, eip712: { name: A, version: "1" } } }
+  BBB: { base-sepolia: { address: "0x${"b2".repeat(20)}", decimals: 2, eip712: { name: B, version: "1" } } }
+  CCC: { base-sepolia: { address: "0x${"c3".repeat(20)}", decimals: 2, eip712: { name: C, version: "1" } } }
+facilitator:
+  embedded:
+    networks:
+      base-sepolia: { rpc: ["http://127.0.0.1:8545"], signers: [env:KEY] }
+    allow: { assets: [BBB, USDC] }
+routes:
+  GET /a: { accept: [{ network: base-sepolia, asset: AAA, amount: "1" }] }
+`);
+
+    const symbols = config.facilitator.embedded[0]?.assets.map((asset) => asset.symbol);
+    expect(symbols).toEqual(["USDC", "AAA", "BBB"]);
+  });
+});
+
+test("the shape of the language can be given to editors as a JSON Schema", () => {
+  const schema = z.toJSONSchema(documentSchema, { io: "input" });
+
+  expect(schema).toMatchObject({ type: "object", additionalProperties: false });
+  expect(Object.keys(schema.properties ?? {})).toEqual(
+    expect.arrayContaining(["listen", "publicUrl", "routes", "facilitator", "unmatched"]),
+  );
+});
+
+describe("a file", () => {
+  test("may have Windows line ends", () => {
+    const text = `${GATEWAY}shutdwn: 1s${ROUTES}`.replaceAll("\n", "\r\n");
+
+    const { problems } = parseConfig(text, { file: "x.yaml", ...environment });
+
+    expect(problems).toMatchObject([{ code: "unknown-key", line: 8, column: 1, length: 7 }]);
+  });
+
+  test("is read, and paths in it are relative to its folder", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "coinslot-config-"));
+    const path = join(folder, "gateway.yaml");
+    writeFileSync(path, `${GATEWAY}${ROUTES}store: sqlite:./x.db`);
+
+    const loaded = await loadConfig(path, environment);
+
+    expect(loaded.ok && loaded.config.store.path).toBe(join(folder, "x.db"));
+  });
+
+  test("that is not there is a problem without a line", async () => {
+    const loaded = await loadConfig("/nowhere/gateway.yaml", environment);
+
+    expect(loaded.ok).toBe(false);
+    expect(loaded.problems).toMatchObject([
+      { severity: "error", code: "unreadable-file", line: 0, column: 0 },
+    ]);
+  });
+});

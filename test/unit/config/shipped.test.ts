@@ -1,0 +1,81 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { formatProblems, parseConfig, type ParseResult } from "../../../src/config/config.ts";
+import { KEY } from "./fixture.ts";
+
+const FOLDER = join(import.meta.dirname, "../../../config");
+
+function readFile(): never {
+  throw new Error("no file is needed");
+}
+
+function parse(name: string, env: Readonly<Record<string, string>>): ParseResult {
+  const file = join(FOLDER, name);
+  return parseConfig(readFileSync(file, "utf8"), { file, env, readFile });
+}
+
+/** The variables that each file asks for in its own comments, optional ones left out. */
+const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
+  ["minimal.yaml", {}],
+  ["demo.yaml", { DEMO_PAY_TO: `0x${"ab".repeat(20)}`, DEMO_FACILITATOR_KEY: KEY }],
+  ["facilitator.yaml", { FACILITATOR_TOKEN: "token", BASE_SEPOLIA_KEY: KEY }],
+  [
+    "gateway.example.yaml",
+    {
+      FACILITATOR_TOKEN: "token",
+      REMOTE_TOKEN: "token",
+      BASE_KEY: KEY,
+      BASE_RPC: "https://rpc.example.com/v2/key",
+    },
+  ],
+];
+
+describe("the configurations that we ship", () => {
+  test.each(SHIPPED)("%s is accepted with no more than a note", (name, env) => {
+    const result = parse(name, env);
+
+    const remarks = result.problems.filter((each) => each.severity !== "note");
+    expect(formatProblems(remarks, result.text)).toBe("");
+    expect(result.ok).toBe(true);
+  });
+
+  test.each(SHIPPED.filter(([, env]) => Object.keys(env).length > 0))(
+    "%s says which variables are missing",
+    (name, env) => {
+      const result = parse(name, {});
+
+      const messages = result.problems
+        .filter((each) => each.code === "unset-variable")
+        .map((each) => each.message);
+      expect(messages.sort()).toEqual(
+        Object.keys(env)
+          .map((variable) => `the environment variable ${variable} is not set`)
+          .sort(),
+      );
+    },
+  );
+
+  test("demo.yaml takes every place from the environment", () => {
+    const result = parse("demo.yaml", {
+      DEMO_PAY_TO: `0x${"ab".repeat(20)}`,
+      DEMO_FACILITATOR_KEY: KEY,
+      DEMO_LISTEN: "127.0.0.1:1",
+      DEMO_PUBLIC_URL: "http://localhost:1",
+      DEMO_UPSTREAM: "http://127.0.0.1:2",
+      DEMO_RPC: "http://127.0.0.1:3",
+      DEMO_FACILITATOR_LISTEN: "127.0.0.1:4",
+      DEMO_ADMIN: "127.0.0.1:5",
+      DEMO_STORE: "sqlite:/tmp/demo.db",
+    });
+
+    expect(result.ok && result.config).toMatchObject({
+      listen: [{ host: "127.0.0.1", port: 1 }],
+      publicUrl: "http://localhost:1",
+      upstreams: [{ url: "http://127.0.0.1:2" }],
+      facilitator: { listen: { port: 4 }, embedded: [{ rpc: [{ host: "127.0.0.1:3" }] }] },
+      admin: { port: 5 },
+      store: { path: "/tmp/demo.db" },
+    });
+  });
+});
