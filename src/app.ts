@@ -23,7 +23,6 @@ import { createLogger } from "./telemetry/logger.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 
-export { StartError } from "./app/facilitation.ts";
 
 /** A process that serves. */
 export interface Running {

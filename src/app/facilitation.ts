@@ -23,7 +23,7 @@ export interface Facilitation {
 }
 
 /** A network whose endpoint shows another chain or another token than configured: refused at start. */
-export class StartError extends Error {
+class StartError extends Error {
   override readonly name = "StartError";
   readonly code = "START_REFUSED";
 }

@@ -1,6 +1,6 @@
 /**
  * A finding about a configuration file: what, where, and what to write instead. Messages never quote a
- * value, which may have come from a secret: the place shows it.
+ * text, which may have come from a secret: the place shows it.
  */
 import type { LineIndex } from "./line-index.ts";
 import { maskKeys } from "./mask.ts";

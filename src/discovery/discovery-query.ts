@@ -16,7 +16,7 @@ export interface DiscoveryQuery {
   readonly metadata: readonly MetadataFilter[];
 }
 
-export interface MetadataFilter {
+interface MetadataFilter {
   /** The name of a metadata member, matched exactly. */
   readonly key: string;
   /** Matched without regard to letter case. */

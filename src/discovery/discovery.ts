@@ -83,7 +83,7 @@ export function termsHash(terms: PublicTerms): string {
 }
 
 /** What a buyer has to send besides the payment. */
-export interface InputDescription {
+interface InputDescription {
   readonly queryParams?: Readonly<Record<string, unknown>>;
   readonly bodyType?: "json" | "form-data" | "multipart-form-data" | "text" | "binary";
   readonly bodyFields?: Readonly<Record<string, unknown>>;
