@@ -36,12 +36,16 @@ function freeBelow(config: Config, rests: RestPatterns): ReadonlyMap<Path, reado
   const found = new Map<Route | null, Route[]>();
   for (const route of config.routes) {
     if (route.action.kind !== "priced" || route.segments.at(-1)?.kind === "rest") continue;
-    const winner = rests.below(route) ?? null;
-    if ((winner?.action.kind ?? config.unmatched) !== "free") continue;
-    found.set(winner, [...(found.get(winner) ?? []), route]);
+    const deciding = rests.below(route);
+    const free = deciding.find(
+      (each) => each.action.kind === "free" && methodsOverlap(each, route),
+    );
+    if (free === undefined && (deciding.length > 0 || config.unmatched !== "free")) continue;
+    const cause = free ?? null;
+    found.set(cause, [...(found.get(cause) ?? []), route]);
   }
   return new Map(
-    [...found].map(([winner, below]) => [winner ? ["routes", winner.key] : unmatched, below]),
+    [...found].map(([cause, below]) => [cause ? ["routes", cause.key] : unmatched, below]),
   );
 }
 
@@ -79,17 +83,18 @@ class RestPatterns {
     return found.filter((each) => each !== route && methodsOverlap(each, route));
   }
 
-  /** The pattern that decides about paths below the route's own, as the most specific one. */
-  below(route: Route): Route | undefined {
-    const best = (node: Node | undefined, index: number): Route | undefined => {
-      if (node === undefined) return undefined;
+  /**
+   * The routes of the most specific pattern for paths below the route's own: that pattern alone decides
+   * there, whatever its methods. Empty: no pattern does.
+   */
+  below(route: Route): readonly Route[] {
+    const best = (node: Node | undefined, index: number): readonly Route[] => {
+      if (node === undefined) return [];
       const segment = route.segments[index];
-      const fixed = segment?.kind === "static" ? node.statics.get(segment.text) : undefined;
-      return (
-        best(fixed, index + 1) ??
-        best(segment === undefined ? undefined : node.param, index + 1) ??
-        node.rests.find((each) => methodsOverlap(each, route))
-      );
+      if (segment === undefined) return node.rests;
+      const fixed = segment.kind === "static" ? node.statics.get(segment.text) : undefined;
+      const found = [best(fixed, index + 1), best(node.param, index + 1), node.rests];
+      return found.find((routes) => routes.length > 0) ?? [];
     };
     return best(this.#root, 0);
   }

@@ -16,8 +16,13 @@ export interface RouteKey {
 
 const PARAMETER = /^:[A-Za-z_][A-Za-z0-9_]*$/;
 const UNRESERVED = /[A-Za-z0-9._~-]/;
-/** Encoded slashes, backslashes and controls: readers disagree about them, so they are never served. */
-const AMBIGUOUS_ESCAPE = /%(?:2F|5C|[01][0-9A-F]|7F)/;
+/** Longest pattern, characters; the gateway refuses paths of four times as many. */
+const MAX_PATTERN = 1024;
+/**
+ * What the gateway refuses in every path, because readers disagree about it: encoded slashes,
+ * backslashes, semicolons and controls (C1 ones too), and what a second decoding would change.
+ */
+const AMBIGUOUS_ESCAPE = /%(?:2F|3B|5C|[01][0-9A-F]|7F|C2%[89][0-9A-F]|25[0-9A-Fa-f]{2})/;
 
 export function readRouteKey(key: string): Result<RouteKey, Fault> {
   const slash = key.indexOf("/");
@@ -58,7 +63,9 @@ function readPattern(pattern: string, prefix: string): Result<readonly Segment[]
   const canonical = canonicalPattern(pattern);
   if (canonical === undefined) return refuse("a percent sign is not followed by UTF-8 in hex");
   if (AMBIGUOUS_ESCAPE.test(canonical)) {
-    return refuse("encoded slashes, backslashes and control characters are refused in every path");
+    return refuse(
+      "an encoded separator, control character or percent sign is refused in every path",
+    );
   }
   if (canonical !== pattern) {
     return refuse("the path is not in canonical form", `${prefix}${canonical}`);
@@ -90,6 +97,7 @@ function readSegment(text: string, last: boolean): Result<Segment, Fault> {
 
 /** What no other spelling could put right. */
 function forbidden(pattern: string): string | undefined {
+  if (pattern.length > MAX_PATTERN) return `a path has at most ${MAX_PATTERN} characters here`;
   if (/[?#]/.test(pattern)) return "a route has no query and no fragment, only the path counts";
   if (/[\\;\p{Cc}]/u.test(pattern)) {
     return "backslashes, semicolons and control characters are refused in every path";

@@ -3,7 +3,7 @@
  * survive a crash is stored before the step that depends on it: the claim before any chain call, the
  * signed bytes before the broadcast, the result before the answer.
  */
-import type { Ledger, StoredTransaction } from "../ledger/ledger.ts";
+import { LedgerUnavailable, type Ledger, type StoredTransaction } from "../ledger/ledger.ts";
 import type { Checked, Confirmation, Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { compareSupported, isNetworkName, type NetworkName } from "../x402/network.ts";
@@ -213,6 +213,10 @@ export class EmbeddedFacilitator implements Facilitator {
       const account = { network: mechanism.network, address: draft.account, seed };
       return ok(await this.#ledger.signed(key, account, (nonce) => draft.sign(nonce)));
     } catch (cause) {
+      // A commit without an answer may have stored the bytes, and recovery would send them.
+      const code = "unexpected_settle_error";
+      if (cause instanceof LedgerUnavailable)
+        throw fault("unknown", code, mechanism.network, cause);
       await this.#ledger.abandoned(key).catch(() => undefined);
       throw cause;
     }

@@ -1,4 +1,7 @@
+import { array, assert, constantFrom, oneof, property, string } from "fast-check";
 import { describe, expect, test } from "vitest";
+import { readRouteKey } from "../../../src/config/route-key.ts";
+import { Router } from "../../../src/gateway/router.ts";
 import { GATEWAY, OTHER_PAYEE, parse, PAYEE, priced, ROUTES } from "./fixture.ts";
 
 describe("prices", () => {
@@ -85,5 +88,29 @@ describe("routes", () => {
     const config = parse(`${GATEWAY.replace("unmatched: deny", "unmatched: free")}${ROUTES}`);
 
     expect(config.defaultUpstream).toBe("default");
+  });
+
+  test("that are accepted can be matched by the gateway", () => {
+    const piece = constantFrom(
+      ..."/ // . .. : :id * % %2F %2f %3B %25 %252F %7F %41 %C3%A9 %C2%85 ; é a B ~ + GET".split(
+        " ",
+      ),
+    );
+    const keys = array(oneof(piece, string({ maxLength: 2 })), { maxLength: 6 });
+    let accepted = 0;
+
+    assert(
+      property(keys, (pieces) => {
+        const key = readRouteKey(`/${pieces.join("")}`);
+        if (!key.ok) return;
+        accepted += 1;
+        const { methods, pattern } = key.value;
+        const options = { guarded: () => true, unmatchedGuarded: true };
+        expect(() => new Router([{ methods, pattern, value: null }], options)).not.toThrow();
+      }),
+      { numRuns: 5000 },
+    );
+
+    expect(accepted).toBeGreaterThan(200);
   });
 });
