@@ -39,11 +39,10 @@ export function maskSecrets(text: string, tree: Tree): string {
 
 /** `open` matches the part at the beginning that may be seen. */
 function maskValue(written: string, open: RegExp | undefined): string {
-  const quote = /^["']/.exec(written)?.[0] ?? "";
-  const value = quote === "" ? written : written.slice(1, -1);
+  const [, quote = "", value = "", close = ""] = /^(["']?)([^]*?)(\1)$/.exec(written) ?? [];
   const seen = open?.exec(value)?.[0] ?? "";
   const rest = value.slice(seen.length);
-  return `${quote}${seen}${PLACEHOLDER.test(rest) ? rest : stars(rest)}${quote}`;
+  return `${quote}${seen}${PLACEHOLDER.test(rest) ? rest : stars(rest)}${close}`;
 }
 
 function stars(text: string): string {

@@ -14,10 +14,17 @@ interface Head {
   readonly lines: string[];
 }
 
+export interface Connections {
+  /** Keeps its connections for the next request. */
+  readonly kept: Dispatcher;
+  /** Opens one for each: where a kept one died of being reused, the others may be as old. */
+  readonly fresh: Dispatcher;
+  readonly options: UpstreamOptions;
+}
+
 export class Forwarding implements Dispatcher.DispatchHandler {
   readonly #exchange: Exchange;
-  readonly #dispatcher: Dispatcher;
-  readonly #options: UpstreamOptions;
+  readonly #connections: Connections;
   readonly #resolve: (delivery: Delivery) => void;
   #lines: string[] = [];
   #withBody = false;
@@ -39,15 +46,9 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   #passedOn = false;
   #settled = false;
 
-  constructor(
-    exchange: Exchange,
-    dispatcher: Dispatcher,
-    options: UpstreamOptions,
-    resolve: (delivery: Delivery) => void,
-  ) {
+  constructor(exchange: Exchange, connections: Connections, resolve: (delivery: Delivery) => void) {
     this.#exchange = exchange;
-    this.#dispatcher = dispatcher;
-    this.#options = options;
+    this.#connections = connections;
     this.#resolve = resolve;
   }
 
@@ -55,7 +56,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     const { request, response, requestHeaders } = this.#exchange;
     if (response.destroyed) return this.#settle({ kind: "abandoned", status: null });
     const { lines, contentLength, chunked } = requestLines(request, requestHeaders);
-    const limit = this.#options.bodyLimitBytes;
+    const limit = this.#connections.options.bodyLimitBytes;
     const length = contentLength ?? 0;
     if (length > limit) return this.#settle(tooLarge(limit, false));
     this.#lines = lines;
@@ -71,7 +72,8 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     const { request, target } = this.#exchange;
     const method = request.method ?? "GET";
     this.#startedAt = performance.now();
-    this.#dispatcher.dispatch(
+    const { kept, fresh } = this.#connections;
+    (this.#replayed ? fresh : kept).dispatch(
       {
         path: target,
         method,
@@ -135,7 +137,8 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     else if (body.length > oneWriteLimit) response.end(body);
     else response.end(body.toString("latin1"), "latin1");
     // A client that does not read the rest gets no more time than one that stops in the middle.
-    if (request.socket.writableLength > 0) request.socket.setTimeout(this.#options.idleTimeoutMs);
+    if (request.socket.writableLength > 0)
+      request.socket.setTimeout(this.#connections.options.idleTimeoutMs);
   }
 
   onResponseError(_controller: unknown, error: Error): void {
@@ -147,13 +150,14 @@ export class Forwarding implements Dispatcher.DispatchHandler {
       this.#replayed = true;
       this.#dispatch(null);
     } else {
-      this.#settle(unanswered(error, this.#sent, this.#options));
+      this.#settle(unanswered(error, this.#sent, this.#connections.options));
     }
   }
 
   /**
    * The backend may close an idle connection just as it is reused. A safe request without a body that got
-   * not one byte of an answer is sent once more (RFC 9110 section 9.2.2), unless its connection was new.
+   * not one byte of an answer is sent once more (RFC 9110 section 9.2.2), unless the connection that died
+   * is known to have been new.
    */
   #mayReplay(error: Error): boolean {
     const { method } = this.#exchange.request;
@@ -194,7 +198,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     const { socket } = request;
     const timeout = socket.timeout ?? 0;
     controller.pause();
-    socket.setTimeout(this.#options.idleTimeoutMs);
+    socket.setTimeout(this.#connections.options.idleTimeoutMs);
     response.once("drain", () => {
       socket.setTimeout(timeout);
       controller.resume();

@@ -8,19 +8,18 @@
  */
 import { Pool } from "undici";
 import { Forwarding } from "./forwarding.ts";
+import type { Connections } from "./forwarding.ts";
 import type { Delivery, Exchange, UpstreamOptions } from "./upstream.ts";
 
 /** An idle connection is given up this long before the backend's `Keep-Alive: timeout=` says. */
 const keepAliveMarginMs = 1_000;
 
 export class UndiciEngine {
-  readonly #pool: Pool;
-  readonly #options: UpstreamOptions;
+  readonly #connections: Connections & { readonly kept: Pool; readonly fresh: Pool };
   #active = 0;
 
   constructor(options: UpstreamOptions) {
-    this.#options = options;
-    this.#pool = new Pool(options.origin, {
+    const poolOptions: Pool.Options = {
       allowH2: false,
       pipelining: 1,
       connections: options.connections,
@@ -31,18 +30,24 @@ export class UndiciEngine {
       keepAliveMaxTimeout: options.keepAliveMs,
       keepAliveTimeoutThreshold: keepAliveMarginMs,
       maxHeaderSize: options.headLimitBytes,
-    });
+    };
+    this.#connections = {
+      options,
+      kept: new Pool(options.origin, poolOptions),
+      fresh: new Pool(options.origin, { ...poolOptions, pipelining: 0 }),
+    };
   }
 
   /** Never rejects. */
   async forward(exchange: Exchange): Promise<Delivery> {
-    if (this.#active >= this.#options.connections) {
-      const detail = `All ${this.#active} connections to ${this.#options.origin} are busy.`;
+    const { connections, origin } = this.#connections.options;
+    if (this.#active >= connections) {
+      const detail = `All ${connections} connections to ${origin} are busy.`;
       return { kind: "unanswered", status: 503, reason: "saturated", detail, sent: false };
     }
     this.#active += 1;
     const delivery = await new Promise<Delivery>((resolve) => {
-      new Forwarding(exchange, this.#pool, this.#options, resolve).start();
+      new Forwarding(exchange, this.#connections, resolve).start();
     });
     this.#active -= 1;
     return delivery;
@@ -50,10 +55,15 @@ export class UndiciEngine {
 
   /** Lets requests finish until `signal` aborts; then they break. */
   async close(signal: AbortSignal): Promise<void> {
-    const destroy = (): void => void this.#pool.destroy();
-    signal.addEventListener("abort", destroy, { once: true });
-    if (signal.aborted) destroy();
-    if (!this.#pool.destroyed) await this.#pool.close();
-    signal.removeEventListener("abort", destroy);
+    const { kept, fresh } = this.#connections;
+    await Promise.all([closePool(kept, signal), closePool(fresh, signal)]);
   }
+}
+
+async function closePool(pool: Pool, signal: AbortSignal): Promise<void> {
+  const destroy = (): void => void pool.destroy();
+  signal.addEventListener("abort", destroy, { once: true });
+  if (signal.aborted) destroy();
+  if (!pool.destroyed) await pool.close();
+  signal.removeEventListener("abort", destroy);
 }

@@ -2,7 +2,7 @@
  * Every case of the `.yaml` files beside this one, through `POST /verify` and `POST /settle` of a real
  * facilitator before a real node with the real token. `conformance-case.ts` says what a case may contain.
  */
-import { decodeEventLog, erc20Abi, parseAbi, type Address, type Hex, type Log } from "viem";
+import { decodeEventLog, erc20Abi, getAddress, parseAbi, type Address, type Hex, type Log } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isErrorCode } from "../../src/x402/error-code.ts";
 import { paymentKey } from "../../src/x402/payment-key.ts";
@@ -86,9 +86,10 @@ async function ask(
   await using undoing = new AsyncDisposableStack();
   await removeCode(each.given.missing, chain, undoing);
   if (node !== undefined) {
+    const usual = node.fault;
     node.fault = each.given.node;
     undoing.defer(() => {
-      node.fault = undefined;
+      node.fault = usual;
     });
   }
   const before = await facilitator.ledger.unfinished();
@@ -268,7 +269,7 @@ async function expectOneTransfer(played: Settled): Promise<void> {
   );
   expect(said).toEqual([
     { eventName: "AuthorizationUsed", args: { authorizer: payer, nonce: nonce.toLowerCase() } },
-    { eventName: "Transfer", args: { from: payer, to, value: amount } },
+    { eventName: "Transfer", args: { from: payer, to: getAddress(to), value: amount } },
   ]);
 }
 
@@ -327,7 +328,6 @@ async function openBefore(fault: FaultyNode["fault"]): Promise<Cast> {
   closing.defer(() => node.close());
   if (fault === "another chain" || fault === "never reached") node.fault = fault;
   const { facilitator } = await open({ rpcUrl: node.url });
-  node.fault = undefined;
   return { facilitator, node };
 }
 

@@ -82,8 +82,8 @@ export function readWord(hex: string, at: number): bigint | undefined {
 
 /** A length or offset in bytes, turned into hex digits; undefined when it points out of the text. */
 function readSize(hex: string, at: number): number | undefined {
-  const value = readWord(hex, at);
-  return value !== undefined && value <= BigInt(hex.length) ? Number(value) * 2 : undefined;
+  const bytes = readWord(hex, at);
+  return bytes !== undefined && bytes <= BigInt(hex.length) ? Number(bytes) * 2 : undefined;
 }
 
 function readBytes(hex: string, at: number): string | undefined {

@@ -1,0 +1,56 @@
+/** nginx as a measure: one worker, no access log, connections kept for as long as the bench runs. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { startCommand, type Running } from "../process.ts";
+
+export const NGINX_MISSING =
+  "nginx is not installed, so its rows are left out: apt-get install -y nginx-light";
+
+/** `nginx 1.22.1`, or null where it is not installed. */
+export function nginxVersion(): string | null {
+  const { stderr, error } = spawnSync("nginx", ["-v"], { encoding: "utf8" });
+  return error === undefined ? (/nginx\/[\d.]+/.exec(stderr)?.[0].replace("/", " ") ?? null) : null;
+}
+
+/** `server` is what stands in the `server` block, `http` what stands beside it. */
+export async function startNginx(
+  folder: string,
+  { server, http = "" }: { readonly server: string; readonly http?: string },
+): Promise<Running> {
+  const port = await freePort();
+  const { username, gid } = userInfo();
+  const group = execFileSync("getent", ["group", String(gid)], { encoding: "utf8" }).split(":")[0];
+  const file = join(folder, "nginx.conf");
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+    (name) => `${name}_temp_path ${folder}/${name};`,
+  );
+  writeFileSync(
+    file,
+    `user ${username} ${group};
+    daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log stderr error;
+    events { worker_connections 1024; }
+    http {
+      access_log off; keepalive_requests 100000000; ${temporary.join(" ")}
+      ${http}
+      server { listen 127.0.0.1:${port}; ${server} }
+    }`,
+  );
+  return startCommand({
+    command: "nginx",
+    args: ["-p", folder, "-c", file, "-e", "stderr"],
+    serves: `http://127.0.0.1:${port}`,
+  });
+}
+
+/** nginx cannot say which port it was given, so it is given one. */
+async function freePort(): Promise<number> {
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const probe = createServer().listen(0, "127.0.0.1", () => {
+    const address = probe.address();
+    probe.close(() => resolve(typeof address === "object" ? (address?.port ?? 0) : 0));
+  });
+  return promise;
+}

@@ -1,0 +1,84 @@
+/**
+ * Contenders measured against each other: in one run, in turn, in alternating order, several rounds, so
+ * that whatever else the machine does hits all of them. The median of the rounds counts.
+ */
+import type { LoadJob, LoadResult } from "./load.ts";
+import { cpuMicros, type Program, type Running } from "./process.ts";
+
+export interface Contender {
+  readonly name: string;
+  readonly server: Running;
+  readonly job: Omit<LoadJob, "durationMs" | "url">;
+}
+
+export interface Pace {
+  readonly rounds: number;
+  readonly roundMs: number;
+  readonly warmUpMs: number;
+}
+
+/** Medians of the rounds. */
+export interface Measured {
+  readonly name: string;
+  /** CPU time of the server's process tree for one answer, microseconds. */
+  readonly cpuMicros: number;
+  /** The smallest and the largest of the rounds. */
+  readonly cpuRange: readonly [number, number];
+  readonly perSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+type Round = Omit<Measured, "name" | "cpuRange">;
+
+export async function measure(
+  load: Program,
+  contenders: readonly Contender[],
+  { rounds, roundMs, warmUpMs }: Pace,
+): Promise<Measured[]> {
+  for (const contender of contenders) await runRound(load, contender, warmUpMs);
+  const all = new Map(contenders.map((contender) => [contender, [] as Round[]]));
+  for (let round = 0; round < rounds; round += 1) {
+    const order = round % 2 === 0 ? contenders : contenders.toReversed();
+    for (const contender of order) {
+      all.get(contender)?.push(await runRound(load, contender, roundMs));
+    }
+  }
+  return [...all].map(([{ name }, measured]) => summarize(name, measured));
+}
+
+async function runRound(
+  load: Program,
+  { name, server, job }: Contender,
+  durationMs: number,
+): Promise<Round> {
+  const before = cpuMicros(server.pid);
+  const result = await runLoad(load, { ...job, url: server.url, durationMs });
+  const spent = cpuMicros(server.pid) - before;
+  if (result.fault !== null) throw new Error(`${name} gave a wrong answer: ${result.fault}`);
+  const { answers, seconds, p50Ms, p99Ms } = result;
+  return { cpuMicros: spent / answers, perSecond: answers / seconds, p50Ms, p99Ms };
+}
+
+export async function runLoad(load: Program, job: LoadJob): Promise<LoadResult> {
+  return (await load.ask(job)) as LoadResult;
+}
+
+function summarize(name: string, rounds: readonly Round[]): Measured {
+  const cpu = rounds.map((round) => round.cpuMicros);
+  return {
+    name,
+    cpuMicros: median(cpu),
+    cpuRange: [Math.min(...cpu), Math.max(...cpu)],
+    perSecond: median(rounds.map((round) => round.perSecond)),
+    p50Ms: median(rounds.map((round) => round.p50Ms)),
+    p99Ms: median(rounds.map((round) => round.p99Ms)),
+  };
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((left, right) => left - right);
+  const middle = sorted.length / 2;
+  const upper = sorted[Math.floor(middle)] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
+}

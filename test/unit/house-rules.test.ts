@@ -1,0 +1,143 @@
+/** Conventions that no linter rule expresses, and a check that the linter enforces the import table. */
+import { execFile } from "node:child_process";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+
+const ROOT = join(import.meta.dirname, "../..");
+const run = promisify(execFile);
+
+interface Source {
+  readonly name: string;
+  readonly text: string;
+}
+
+async function sources(folder: string): Promise<Source[]> {
+  const names = await readdir(join(ROOT, folder), { recursive: true });
+  const wanted = names.filter((name) => name.endsWith(".ts"));
+  return Promise.all(
+    wanted.map(async (name) => ({
+      name: join(folder, name),
+      text: await readFile(join(ROOT, folder, name), "utf8"),
+    })),
+  );
+}
+
+describe("the top level", () => {
+  it("holds the product and nothing else", async () => {
+    const { stdout } = await run(
+      "git",
+      ["ls-files", "--cached", "--others", "--exclude-standard"],
+      {
+        cwd: ROOT,
+      },
+    );
+    const top = new Set(
+      stdout
+        .trim()
+        .split("\n")
+        .map((name) => name.split("/", 1)[0] ?? ""),
+    );
+    const shown = [...top].filter((name) => !name.startsWith(".")).sort();
+    const files = ["Dockerfile", "README.md", "package-lock.json", "package.json", "tsconfig.json"];
+    expect(shown).toEqual([...files, "config", "deploy", "src", "test"].sort());
+  });
+});
+
+describe("source files", () => {
+  it("are named in kebab case, are no barrels, and stay below 400 lines", async () => {
+    for (const { name, text } of [...(await sources("src")), ...(await sources("test"))]) {
+      expect(basename(name), name).toMatch(/^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z]+)*\.ts$/);
+      expect(basename(name), name).not.toBe("index.ts");
+      expect(text.split("\n").length, name).toBeLessThanOrEqual(400);
+    }
+  });
+
+  it("are in no folder that means anything and nothing", async () => {
+    for (const { name } of await sources("src")) {
+      expect(dirname(name)).not.toMatch(/\b(?:utils?|common|types|helpers?|misc|lib)\b/);
+    }
+  });
+
+  it("never make money a float", async () => {
+    // Where a number is unavoidable it is for a graph (telemetry), and its name says so.
+    const money = /\b(?:amount|price|value|balance|atomic)\w*/i;
+    for (const { name, text } of await sources("src")) {
+      expect(text, name).not.toMatch(/parseFloat/);
+      for (const [, argument = ""] of text.matchAll(/\bNumber\(([^()]*(?:\([^()]*\))?[^()]*)\)/g)) {
+        if (name === "src/telemetry/metrics.ts") continue;
+        expect(argument, `Number(${argument}) in ${name}`).not.toMatch(money);
+      }
+      for (const [, operand = ""] of text.matchAll(/(?:[=(,:?]|return)\s*\+([A-Za-z_.#]+)/g)) {
+        expect(operand, `unary + on ${operand} in ${name}`).not.toMatch(money);
+      }
+    }
+  });
+
+  it("suppress no check", async () => {
+    for (const { name, text } of [...(await sources("src")), ...(await sources("test"))]) {
+      if (name.endsWith("house-rules.test.ts")) continue;
+      expect(text, name).not.toMatch(
+        /@ts-(?:ignore|expect-error|nocheck)|(?:oxlint|eslint)-disable/,
+      );
+      expect(text, name).not.toMatch(/as unknown as/);
+    }
+  });
+});
+
+describe("the linter", () => {
+  it("refuses every arrow that the import table does not have, and cycles", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "coinslot-arrows-"));
+    const arrows: Record<string, string> = {
+      "src/x402/a.ts": 'import "../ledger/ledger.ts";',
+      "src/telemetry/a.ts": 'import "../gateway/gateway.ts";',
+      "src/mechanism/evm/a.ts": 'import "../../ledger/ledger.ts";',
+      "src/mechanism/b.ts": 'import "../facilitator/facilitator.ts";',
+      "src/ledger/a.ts": 'import "../mechanism/mechanism.ts";',
+      "src/facilitator/a.ts": 'import "../mechanism/evm/evm.ts";',
+      "src/facilitator/b.ts": 'import "../gateway/gateway.ts";',
+      "src/facilitator/c.ts": 'import "viem";',
+      "src/discovery/a.ts": 'import "../facilitator/facilitator.ts";',
+      "src/gateway/a.ts": 'import "../mechanism/mechanism.ts";',
+      "src/gateway/b.ts": 'import "../facilitator/embedded.ts";',
+      "src/gateway/c.ts": 'import "../ledger/sqlite.ts";',
+      "src/gateway/d.ts": 'import "../config/config.ts";',
+      "src/gateway/e.ts": 'import "viem";',
+      "src/admin/a.ts": 'import "../gateway/gateway.ts";',
+      "src/config/a.ts": 'import "../gateway/gateway.ts";',
+      "src/config/b.ts": 'import "viem/utils";',
+      "src/cli/a.ts": 'import "../ledger/ledger.ts";',
+    };
+    const cycle = {
+      "src/x402/round.ts":
+        'import { about } from "./about.ts";\nexport const round = () => about;\n',
+      "src/x402/about.ts":
+        'import { round } from "./round.ts";\nexport const about = () => round;\n',
+    };
+    try {
+      await cp(join(ROOT, ".oxlintrc.json"), join(folder, ".oxlintrc.json"));
+      await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+      for (const [name, text] of Object.entries({ ...arrows, ...cycle })) {
+        await mkdir(dirname(join(folder, name)), { recursive: true });
+        await writeFile(join(folder, name), text);
+      }
+      const linter = join(ROOT, "node_modules/.bin/oxlint");
+      const failed = await run(linter, ["--format=json", "src"], { cwd: folder }).then(
+        () => ({ stdout: "{}" }),
+        (error: { stdout: string }) => error,
+      );
+      const { diagnostics = [] } = JSON.parse(failed.stdout);
+      const caught = (rule: string) =>
+        diagnostics
+          .filter(({ code }: { code: string }) => code.includes(rule))
+          .map(({ filename }: { filename: string }) => filename)
+          .sort();
+      expect(caught("no-restricted-imports")).toEqual(Object.keys(arrows).sort());
+      expect(caught("no-cycle").length).toBeGreaterThan(0);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});
