@@ -87,16 +87,27 @@ export class Gateway {
     const started = performance.now();
     this.#inFlight += 1;
     try {
-      const ending = await this.#serve(visitor);
-      const seconds = (performance.now() - started) / 1000;
-      const meter = ending.meter ?? this.#unrouted;
-      meter.finished(ending.status, ending.outcome, seconds, ending.upstreamMs / 1000);
+      this.#record(visitor, await this.#serve(visitor), started);
     } catch (cause) {
-      this.#options.telemetry.logger.error({ err: cause }, "a request failed unexpectedly");
-      visitor.answer(errorAnswer(500, "internal error"));
+      const { logger } = this.#options.telemetry;
+      logger.error({ err: cause, requestId: visitor.id }, "a request failed unexpectedly");
+      const answer = errorAnswer(500, "internal error");
+      this.#record(visitor, this.#end(visitor, answer, "unavailable", null), started);
     } finally {
       this.#inFlight -= 1;
     }
+  }
+
+  #record(visitor: Visitor, ending: Ending, started: number): void {
+    const { status, outcome, upstreamMs } = ending;
+    const ms = performance.now() - started;
+    const meter = ending.meter ?? this.#unrouted;
+    meter.finished(status, outcome, ms / 1000, upstreamMs / 1000);
+    const { logger } = this.#options.telemetry;
+    if (!logger.isLevelEnabled("debug")) return;
+    const { method, url = "" } = visitor.request;
+    const path = url.split("?", 1)[0];
+    logger.debug({ requestId: visitor.id, method, path, status, outcome, ms }, "request answered");
   }
 
   async #serve(visitor: Visitor): Promise<Ending> {
@@ -111,7 +122,7 @@ export class Gateway {
         const { target, plan } = decision;
         const passage = { target, requestHeaders: [], responseSet: [], responseVary: null };
         const delivery = await visitor.forward(plan.engine, passage);
-        if (delivery.kind === "unanswered") visitor.answer(this.#notServed(delivery, null));
+        if (delivery.kind === "unanswered") this.#notServed(visitor, delivery, null);
         return ended(delivery, "free", plan.meter);
       }
       case "challenge":
@@ -151,7 +162,8 @@ export class Gateway {
     const { status, outcome, error, lines } = readRefusal(admission);
     const body = plan.offers.body(error, resource);
     const answer = status === 500 ? retryAnswer(500, body, cors) : quote(status, error, lines);
-    this.#options.telemetry.logger.info({ route: plan.label, outcome, error }, "payment not taken");
+    const facts = { requestId: visitor.id, route: plan.label, outcome, error };
+    this.#options.telemetry.logger.info(facts, "payment not taken");
     return this.#end(visitor, answer, outcome, plan.meter);
   }
 
@@ -176,13 +188,15 @@ export class Gateway {
     const delivery: Delivery = visitor.isGone()
       ? { kind: "abandoned", status: null }
       : await visitor.forward(plan.engine, passage);
-    if (delivery.kind === "unanswered") visitor.answer(this.#notServed(delivery, receipt));
+    if (delivery.kind === "unanswered") this.#notServed(visitor, delivery, receipt);
     // An upstream that refuses (4xx) has sold nothing yet: the buyer may correct query or body.
     const sold = delivery.kind === "delivered" && delivery.status < 400;
     await (sold ? paid.delivered() : paid.undelivered());
     const { transaction, network, payer } = settlement;
-    const facts = { route: plan.label, network, transaction, payer, delivery: delivery.kind };
     const { logger } = this.#options.telemetry;
+    const { id: requestId } = visitor;
+    const sale = { requestId, route: plan.label, network, transaction, payer };
+    const facts = { ...sale, delivery: delivery.kind };
     if (sold) logger.info(facts, "payment served");
     else logger.warn({ ...facts, status: statusOf(delivery) }, "paid and not served");
     return ended(delivery, sold ? "paid" : "undelivered", plan.meter);
@@ -225,12 +239,14 @@ export class Gateway {
   }
 
   #notServed(
+    visitor: Visitor,
     delivery: Extract<Delivery, { kind: "unanswered" }>,
     receipt: readonly string[] | null,
-  ): Answer {
+  ): void {
     const { status, reason, detail } = delivery;
-    this.#options.telemetry.logger.warn({ status, reason, detail }, "the upstream did not answer");
-    return upstreamAnswer(delivery, receipt);
+    const facts = { requestId: visitor.id, status, reason, detail };
+    this.#options.telemetry.logger.warn(facts, "the upstream did not answer");
+    visitor.answer(upstreamAnswer(delivery, receipt));
   }
 
   #cors(request: IncomingMessage): readonly string[] {

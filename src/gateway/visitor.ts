@@ -2,6 +2,7 @@
  * Who is being served: a request with its response, or an upgrade with its bare socket. The stages of
  * the request path are the same for both; only here is anything written to a client.
  */
+import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Answer } from "./answers.ts";
@@ -20,6 +21,8 @@ export interface Passage {
 }
 
 export interface Visitor {
+  /** Names this request in the log, and in the answer when something failed. */
+  readonly id: string;
   readonly request: IncomingMessage;
   /** Gives the gateway's own answer. */
   answer(answer: Answer): void;
@@ -29,7 +32,17 @@ export interface Visitor {
   isGone(): boolean;
 }
 
+/** Begins the ids of this process's requests; of two processes no two are the same. */
+const PREFIX = randomBytes(5).toString("hex");
+let visits = 0;
+
+function nextId(): string {
+  visits += 1;
+  return `${PREFIX}-${visits.toString(36)}`;
+}
+
 export class RequestVisitor implements Visitor {
+  readonly id = nextId();
   readonly request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #expectsContinue: boolean;
@@ -47,6 +60,7 @@ export class RequestVisitor implements Visitor {
       return;
     }
     const head = [...lines, "Cache-Control", "no-store"];
+    if (status >= 500) head.push("X-Request-Id", this.id);
     if (this.#expectsContinue || hasLargeBody(this.request)) head.push("Connection", "close");
     if (body !== null) {
       head.push("Content-Type", "application/json");
@@ -67,6 +81,7 @@ export class RequestVisitor implements Visitor {
 }
 
 export class UpgradeVisitor implements Visitor {
+  readonly id = nextId();
   readonly request: IncomingMessage;
   readonly #socket: Socket;
 
@@ -76,7 +91,9 @@ export class UpgradeVisitor implements Visitor {
   }
 
   answer({ status, lines, body }: Answer): void {
-    answerOn(this.#socket, { status, lines: [...lines, "Cache-Control", "no-store"], body });
+    const head = [...lines, "Cache-Control", "no-store"];
+    if (status >= 500) head.push("X-Request-Id", this.id);
+    answerOn(this.#socket, { status, lines: head, body });
   }
 
   forward(engine: Engine, passage: Passage): Promise<Delivery> {
