@@ -17,25 +17,14 @@ import { readYaml } from "./yaml-document.ts";
 
 export { formatProblems } from "./format.ts";
 export type { Environment } from "./environment.ts";
-export type { Problem, Severity } from "./problem.ts";
-export type { Secret } from "./secret.ts";
+export type { Problem } from "./problem.ts";
 export type {
   Config,
-  EmbeddedNetwork,
-  FacilitatorSettings,
-  JsonObject,
-  Limits,
   ListenAddress,
-  LogLevel,
   Offer,
   PricedAction,
   RemoteFacilitator,
   Route,
-  RouteAction,
-  RouteInput,
-  RpcEndpoint,
-  Segment,
-  Signer,
   Upstream,
 } from "./settings.ts";
 

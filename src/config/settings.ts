@@ -98,7 +98,7 @@ export interface EmbeddedNetwork {
 }
 
 /** RPC URLs often carry an API key, so the URL is secret and `host` is for messages. */
-export interface RpcEndpoint {
+interface RpcEndpoint {
   readonly url: Secret;
   readonly host: string;
 }
@@ -173,15 +173,15 @@ export interface Offer {
 }
 
 /** What a buyer has to send, as the discovery listing describes it. */
-export interface RouteInput {
+interface RouteInput {
   readonly queryParams?: JsonObject;
   readonly bodyType?: "json" | "form-data" | "multipart-form-data" | "text" | "binary";
   readonly bodyFields?: JsonObject;
   readonly headerFields?: JsonObject;
 }
 
-export type JsonObject = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
-export type LogLevel = (typeof LOG_LEVELS)[number];
+type LogLevel = (typeof LOG_LEVELS)[number];

@@ -42,13 +42,11 @@ function expectSound(text: string): void {
   const lines = text.split("\n");
   expect(result.text.length).toBe(text.length);
   expect(result.ok).toBe(!result.problems.some((each) => each.severity === "error"));
-  for (const { line, column, length } of result.problems) {
-    expect(line).toBeGreaterThan(0);
-    expect(line).toBeLessThanOrEqual(lines.length);
-    expect(column).toBeGreaterThan(0);
-    expect(column).toBeLessThanOrEqual((lines[line - 1] ?? "").length + 1);
-    expect(length).toBeGreaterThan(0);
-  }
+  const misplaced = result.problems.filter(({ line, column, length }) => {
+    const end = (lines[line - 1] ?? "").length + 1;
+    return line < 1 || line > lines.length || column < 1 || column > end || length < 1;
+  });
+  expect(misplaced).toEqual([]);
   expectNoSecrets(
     formatProblems(result.problems, result.text, { color: true }),
     JSON.stringify(result.problems),
@@ -88,9 +86,9 @@ const scrap = oneof(token, string({ unit: "binary", maxLength: 8 }));
 
 describe("parseConfig", () => {
   test("never throws on arbitrary text, and every problem lies inside the text", () => {
-    assert(property(string({ unit: "binary" }), expectSound), { numRuns: 300 });
+    assert(property(string({ unit: "binary" }), expectSound), { numRuns: 200 });
     const scraps = array(scrap, { maxLength: 40 }).map((parts) => parts.join(""));
-    assert(property(scraps, expectSound), { numRuns: 800 });
+    assert(property(scraps, expectSound), { numRuns: 500 });
   });
 
   test("never throws on a valid document with parts cut out, doubled or replaced", () => {
@@ -107,7 +105,7 @@ describe("parseConfig", () => {
       return text;
     });
 
-    assert(property(mutated, expectSound), { numRuns: 250 });
+    assert(property(mutated, expectSound), { numRuns: 150 });
   });
 
   test("mentions a secret of the environment in no problem, wherever it is filled in", () => {
@@ -118,7 +116,7 @@ describe("parseConfig", () => {
       return `${EXAMPLE.slice(0, value.index)}"${reference}"${EXAMPLE.slice(end)}`;
     });
 
-    assert(property(planted, expectSound), { numRuns: 250 });
+    assert(property(planted, expectSound), { numRuns: 150 });
   });
 
   test("hides the secrets of an accepted configuration, and gives them when asked", () => {
