@@ -3,12 +3,16 @@
  * survive a crash is stored before the step that depends on it: the claim before any chain call, the
  * signed bytes before the broadcast, the result before the answer.
  */
-import { LedgerUnavailable, type Ledger, type StoredTransaction } from "../ledger/ledger.ts";
+import {
+  LedgerConflict,
+  LedgerUnavailable,
+  type Ledger,
+  type StoredTransaction,
+} from "../ledger/ledger.ts";
 import type { Checked, Confirmation, Mechanism } from "../mechanism/mechanism.ts";
-import type { Telemetry } from "../telemetry/telemetry.ts";
 import { compareSupported, isNetworkName, type NetworkName } from "../x402/network.ts";
-import { isEvmPayload, payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
-import { ok, refuse, type Refusal, type Result } from "../x402/result.ts";
+import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
+import { err, ok, refuse, type Refusal, type Result } from "../x402/result.ts";
 import {
   EXACT_SCHEME,
   type FacilitatorRequest,
@@ -22,12 +26,10 @@ import {
   type Facilitator,
   type SettleOptions,
 } from "./facilitator.ts";
-import type { NetworkGate } from "./network-gate.ts";
+import { SettlementWatch, type WatchOptions } from "./settlement-watch.ts";
 
 /** How long a verification may stand in for the one that a settlement makes, milliseconds. */
 const VERIFIED_FOR_MS = 5_000;
-/** How long one watch over a settlement lasts before recovery starts the next, milliseconds. */
-const WATCH_MS = 60_000;
 
 /** The ledger as this facilitator uses it. */
 type Settlements = Pick<
@@ -35,19 +37,11 @@ type Settlements = Pick<
   "begin" | "signed" | "settled" | "failed" | "abandoned" | "unfinished"
 >;
 
-export interface EmbeddedOptions {
+export interface EmbeddedOptions extends Omit<WatchOptions, "mechanisms" | "ledger"> {
   readonly mechanisms: readonly Mechanism[];
   readonly ledger: Settlements;
-  /** Networks whose start-up checks passed: only their chains are believed and written to. */
-  readonly gate: Pick<NetworkGate, "isOpen">;
-  readonly telemetry: Telemetry;
   /** Milliseconds since the epoch. */
   readonly clock: () => number;
-  /** Symbol and decimals of a token that the mechanisms accept, for logs and metrics. */
-  readonly describeAsset: (
-    network: string,
-    asset: string,
-  ) => { readonly symbol: string; readonly decimals: number };
 }
 
 /** A payment that passed every local check, or whose only open question is for the chain. */
@@ -64,14 +58,13 @@ export class EmbeddedFacilitator implements Facilitator {
   readonly #mechanisms: ReadonlyMap<string, Mechanism>;
   readonly #ledger: Settlements;
   readonly #gate: EmbeddedOptions["gate"];
-  readonly #telemetry: Telemetry;
+  readonly #telemetry: EmbeddedOptions["telemetry"];
   readonly #clock: () => number;
-  readonly #describeAsset: EmbeddedOptions["describeAsset"];
   /** Requests (by identity) that `verify` found valid, so that `settle` need not ask the chain again. */
   readonly #verified = new WeakMap<FacilitatorRequest, { judged: Judged; until: number }>();
-  /** Settlements being watched: one watch each, whoever waits for it and for how long. */
-  readonly #watches = new Map<PaymentKey, Promise<Confirmation>>();
-  readonly #closing = new AbortController();
+  /** Settlements being signed: one signing each, however many callers show its idempotency key. */
+  readonly #signings = new Map<PaymentKey, Promise<Result<StoredTransaction, Refusal>>>();
+  readonly #watch: SettlementWatch;
   /** The chain's account nonces, read once a process: from then on our store is ahead of any node. */
   readonly #seeds = new Map<string, number>();
 
@@ -81,7 +74,7 @@ export class EmbeddedFacilitator implements Facilitator {
     this.#gate = options.gate;
     this.#telemetry = options.telemetry;
     this.#clock = options.clock;
-    this.#describeAsset = options.describeAsset;
+    this.#watch = new SettlementWatch({ ...options, mechanisms: this.#mechanisms });
   }
 
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
@@ -144,15 +137,14 @@ export class EmbeddedFacilitator implements Facilitator {
   async recover(): Promise<number> {
     const unfinished = await this.#ledger.unfinished();
     const outcomes = await Promise.all(
-      unfinished.map(({ key, request, signed }) => this.#watch(key, request, signed)),
+      unfinished.map(({ key, request, signed }) => this.#watch.follow(key, request, signed)),
     );
     return outcomes.filter(({ kind }) => kind === "unknown").length;
   }
 
   /** Stops watching; what is unresolved stays in the ledger for the next start. */
-  async close(): Promise<void> {
-    this.#closing.abort();
-    await Promise.allSettled(this.#watches.values());
+  close(): Promise<void> {
+    return this.#watch.close();
   }
 
   async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
@@ -187,38 +179,72 @@ export class EmbeddedFacilitator implements Facilitator {
       case "resume":
         return this.#finish(key.value, request, begun.signed, options.signal);
       default: {
-        const signed = judged.ok
-          ? await this.#sign(key.value, request, judged.value, options.signal)
-          : judged;
-        if (signed.ok) return this.#finish(key.value, request, signed.value, options.signal);
-        await this.#ledger.abandoned(key.value);
-        return failure(signed.error, network, payer);
+        const signed = await this.#signOnce(key.value, request, judged, options.signal);
+        if (!signed.ok) return failure(signed.error, network, payer);
+        return this.#finish(key.value, request, signed.value, options.signal);
       }
     }
   }
 
-  /** CLAIMED -> SIGNED. Whatever throws here throws before anything was sent. */
+  /** Joins the signing that another caller with the same idempotency key has begun, or begins it. */
+  #signOnce(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    judged: Result<Judged, Refusal>,
+    signal: AbortSignal,
+  ): Promise<Result<StoredTransaction, Refusal>> {
+    const running = this.#signings.get(key);
+    if (running !== undefined) return running;
+    const signing = this.#sign(key, request, judged, signal).finally(() => {
+      this.#signings.delete(key);
+    });
+    this.#signings.set(key, signing);
+    return signing;
+  }
+
+  /** CLAIMED -> SIGNED, or the claim is dropped. Whatever throws here throws before anything was sent. */
   async #sign(
     key: PaymentKey,
     request: FacilitatorRequest,
-    judged: Judged,
+    judged: Result<Judged, Refusal>,
     signal: AbortSignal,
   ): Promise<Result<StoredTransaction, Refusal>> {
-    const { mechanism, checked } = judged;
     try {
-      const refusal = this.#recall(request) ? undefined : await this.#inspect(judged, signal);
-      if (refusal !== undefined) return { ok: false, error: refusal };
-      const draft = await mechanism.prepare(checked, signal);
-      const seed = await this.#seed(mechanism, draft.account, signal);
-      const account = { network: mechanism.network, address: draft.account, seed };
-      return ok(await this.#ledger.signed(key, account, (nonce) => draft.sign(nonce)));
+      const payable = judged.ok ? await this.#payable(request, judged.value, signal) : judged;
+      if (payable.ok) return ok(await this.#store(key, payable.value, signal));
+      await this.#ledger.abandoned(key);
+      return payable;
     } catch (cause) {
-      // A commit without an answer may have stored the bytes, and recovery would send them.
-      const code = "unexpected_settle_error";
-      if (cause instanceof LedgerUnavailable)
-        throw fault("unknown", code, mechanism.network, cause);
+      if (cause instanceof FacilitatorFault) throw cause;
       await this.#ledger.abandoned(key).catch(() => undefined);
       throw cause;
+    }
+  }
+
+  async #payable(
+    request: FacilitatorRequest,
+    judged: Judged,
+    signal: AbortSignal,
+  ): Promise<Result<Judged, Refusal>> {
+    const refusal = this.#recall(request) ? undefined : await this.#inspect(judged, signal);
+    return refusal === undefined ? ok(judged) : err(refusal);
+  }
+
+  async #store(
+    key: PaymentKey,
+    { mechanism, checked }: Judged,
+    signal: AbortSignal,
+  ): Promise<StoredTransaction> {
+    const { network } = mechanism;
+    const draft = await mechanism.prepare(checked, signal);
+    const seed = await this.#seed(mechanism, draft.account, signal);
+    const account = { network, address: draft.account, seed };
+    try {
+      return await this.#ledger.signed(key, account, (nonce) => draft.sign(nonce));
+    } catch (cause) {
+      // A commit without an answer, or another's, may have stored bytes, and recovery would send them.
+      const mayBeStored = cause instanceof LedgerUnavailable || cause instanceof LedgerConflict;
+      throw mayBeStored ? fault("unknown", "unexpected_settle_error", network, cause) : cause;
     }
   }
 
@@ -231,74 +257,12 @@ export class EmbeddedFacilitator implements Facilitator {
   ): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
     const payer = payerOf(request.paymentPayload);
-    const outcome = await waitWithin(this.#watch(key, request, signed), signal, TIME_UP);
+    const outcome = await waitWithin(this.#watch.follow(key, request, signed), signal, TIME_UP);
     if (outcome.kind === "unknown") {
       throw new FacilitatorFault("unknown", "unexpected_settle_error", outcome.detail);
     }
     if (outcome.kind === "failed") return failure(outcome.refusal, network, payer);
     return { success: true, transaction: outcome.transaction, network, payer };
-  }
-
-  #watch(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    signed: StoredTransaction,
-  ): Promise<Confirmation> {
-    const running = this.#watches.get(key);
-    if (running !== undefined) return running;
-    const watch = this.#follow(key, request, signed)
-      .catch((cause: unknown): Confirmation => {
-        this.#telemetry.logger.error({ err: cause, key }, "a settlement could not be followed");
-        return { kind: "unknown", detail: "the outcome could not be read or stored" };
-      })
-      .finally(() => this.#watches.delete(key));
-    this.#watches.set(key, watch);
-    return watch;
-  }
-
-  async #follow(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    signed: StoredTransaction,
-  ): Promise<Confirmation> {
-    const { network } = request.paymentRequirements;
-    const mechanism = this.#mechanisms.get(network);
-    const parsed = mechanism?.parse(request);
-    if (mechanism === undefined || !parsed?.ok || !this.#gate.isOpen(network)) {
-      return { kind: "unknown", detail: `${network} cannot be used now` };
-    }
-    const log = this.#telemetry.logger.child({ network, sent: signed.transaction });
-    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(WATCH_MS)]);
-    try {
-      await mechanism.broadcast(signed, signal);
-      log.debug("settlement sent");
-    } catch (cause) {
-      // Only the chain decides from here: a lost answer is not a lost transaction.
-      log.warn({ err: cause }, "no answer to a broadcast; watching the chain for it");
-    }
-    const outcome = await mechanism.confirm({ authorization: parsed.value }, signed, signal);
-    const payer = payerOf(request.paymentPayload);
-    if (outcome.kind === "confirmed") {
-      const { transaction } = outcome;
-      await this.#ledger.settled(key, { transaction, network, payer });
-      this.#countAmount(request);
-      const submitter = transaction === signed.transaction ? "we" : "somebody else";
-      log.info({ payer, settled: transaction, submitter }, "payment settled");
-    } else if (outcome.kind === "failed") {
-      await this.#ledger.failed(key, outcome.refusal);
-      log.warn({ code: outcome.refusal.code, detail: outcome.refusal.detail }, "settlement failed");
-    } else {
-      log.error({ detail: outcome.detail }, "settlement outcome not known yet; it stays watched");
-    }
-    return outcome;
-  }
-
-  #countAmount({ paymentPayload, paymentRequirements }: FacilitatorRequest): void {
-    const { network, asset } = paymentRequirements;
-    const { symbol, decimals } = this.#describeAsset(network, asset);
-    const { payload } = paymentPayload;
-    const amountAtomic = isEvmPayload(payload) ? BigInt(payload.authorization.value) : 0n;
-    this.#telemetry.metrics.settledAmount({ network, asset: symbol, decimals, amountAtomic });
   }
 
   /** Steps that need nobody else, in the order of the wire text: version, scheme, network, the rest. */

@@ -24,6 +24,9 @@ const MAX_IDEMPOTENCY_KEY = 255;
 /** What a client is told to wait before it asks again, seconds. */
 const RETRY_AFTER_SECONDS = 2;
 
+/** Strict: text that would have to be repaired is not what the caller meant (RFC 8259 section 8.1). */
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
 /** Status and JSON text of a discovery answer. */
 export interface Listing {
   readonly status: 200 | 400;
@@ -91,7 +94,6 @@ export class FacilitatorEndpoints {
       const { status, code, detail, payer } = parsed;
       return sendJson(response, status, { isValid: false, invalidReason: code, payer, detail });
     }
-    const payer = payerOf(parsed.request.paymentPayload);
     try {
       const signal = AbortSignal.timeout(VERIFY_TIMEOUT_MS);
       const verdict = await this.#options.facilitator.verify(parsed.request, signal);
@@ -99,6 +101,7 @@ export class FacilitatorEndpoints {
     } catch (cause) {
       const detail = this.#explain(cause, "verification");
       const invalidReason = "unexpected_verify_error";
+      const payer = payerOf(parsed.request.paymentPayload);
       const body: VerifyResponse = { isValid: false, invalidReason, payer, detail };
       sendJson(response, 500, body, RETRY_AFTER_SECONDS);
     }
@@ -112,7 +115,6 @@ export class FacilitatorEndpoints {
       return sendJson(response, status, { ...failed, errorReason: code, network, payer, detail });
     }
     const { network } = parsed.request.paymentRequirements;
-    const payer = payerOf(parsed.request.paymentPayload);
     const idempotencyKey = readIdempotencyKey(request);
     try {
       const signal = AbortSignal.timeout(SETTLE_TIMEOUT_MS);
@@ -121,6 +123,7 @@ export class FacilitatorEndpoints {
     } catch (cause) {
       const detail = this.#explain(cause, "settlement");
       const errorReason = "unexpected_settle_error";
+      const payer = payerOf(parsed.request.paymentPayload);
       const body: SettleResponse = { ...failed, errorReason, network, payer, detail };
       sendJson(response, 500, body, RETRY_AFTER_SECONDS);
     }
@@ -150,7 +153,9 @@ export class FacilitatorEndpoints {
 
   #isAuthorized(request: IncomingMessage): boolean {
     if (this.#bearerHash === undefined) return true;
-    return timingSafeEqual(sha256(request.headers.authorization ?? ""), this.#bearerHash);
+    // The scheme's name has no letter case (RFC 9110 section 11.1); the token has.
+    const credentials = request.headers.authorization?.replace(/^bearer(?= )/i, "Bearer") ?? "";
+    return timingSafeEqual(sha256(credentials), this.#bearerHash);
   }
 }
 
@@ -173,23 +178,23 @@ async function readRequest(request: IncomingMessage): Promise<ReadOutcome> {
     payer: "",
     network: "",
   } as const;
-  const text = await readBody(request);
-  if (text === undefined) {
+  const bytes = await readBody(request);
+  if (bytes === undefined) {
     return { ...unreadable, detail: `the body exceeds ${MAX_BODY_BYTES} bytes or broke off` };
   }
   let json: unknown;
   try {
-    json = JSON.parse(text);
+    json = JSON.parse(utf8.decode(bytes));
   } catch {
-    return { ...unreadable, detail: "the body is not JSON" };
+    return { ...unreadable, detail: "the body is not JSON in UTF-8" };
   }
   const parsed = parseFacilitatorRequest(json);
   if (parsed.ok) return { ok: true, request: parsed.value };
   return { ok: false, ...parsed.error };
 }
 
-/** The body as text; undefined when it is too large or ends early. */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
+/** The body; undefined when it is too large or ends early. */
+async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const parts: Buffer[] = [];
   let size = 0;
   try {
@@ -202,7 +207,7 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
   } catch {
     return undefined;
   }
-  return Buffer.concat(parts).toString("utf8");
+  return Buffer.concat(parts);
 }
 
 function readIdempotencyKey(request: IncomingMessage): string | undefined {

@@ -35,6 +35,18 @@ const NOTHING_SENT: ReadonlySet<unknown> = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
 
+/**
+ * Reasons of other implementations for a settlement that was sent and not seen to its end, such as
+ * `settlement_pending` and `…_confirmation_timed_out`: the money may move after the answer.
+ */
+const NOT_OVER = /pending|time[-_ ]?d?[-_ ]?out|node_failure/i;
+
+/** Codes that are no judgement of the payment. */
+const UNEXPECTED: ReadonlySet<ErrorCode> = new Set([
+  "unexpected_verify_error",
+  "unexpected_settle_error",
+]);
+
 /** Statuses without a settlement in the body that say: the request was not worked on at all. */
 const REFUSED_UNREAD: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 422, 429]);
 
@@ -131,11 +143,14 @@ export class RemoteFacilitator implements Facilitator {
   }
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
-    const answer = await this.#request("GET", "/supported", undefined, { signal });
+    const code = "unexpected_verify_error";
+    const answer = await this.#request("GET", "/supported", undefined, { signal }).catch(
+      (cause: unknown) => {
+        throw this.#fault("unavailable", code, cause);
+      },
+    );
     const kinds = answer.body?.["kinds"];
-    if (!Array.isArray(kinds)) {
-      throw this.#fault("unavailable", "unexpected_verify_error", "no kinds in /supported");
-    }
+    if (!Array.isArray(kinds)) throw this.#fault("unavailable", code, "no kinds in /supported");
     return { kinds: kinds.filter(isSupportedKind) };
   }
 
@@ -158,7 +173,7 @@ export class RemoteFacilitator implements Facilitator {
       const kind = REFUSED_UNREAD.has(answer.status) ? "unavailable" : "unknown";
       throw this.#fault(kind, code, `status ${answer.status} without a settlement`);
     }
-    if (!outcome.success && outcome.errorReason === code) {
+    if (!outcome.success && UNEXPECTED.has(outcome.errorReason)) {
       throw this.#fault("unknown", code, outcome.detail ?? "it does not know the outcome");
     }
     return outcome;
@@ -231,7 +246,7 @@ function readVerdict(
 }
 
 function readOutcome(
-  { body }: Answer,
+  { status, body }: Answer,
   request: FacilitatorRequest,
   facilitator: string,
 ): SettleResponse | undefined {
@@ -244,7 +259,11 @@ function readOutcome(
     return transaction === undefined ? undefined : { success: true, transaction, network, payer };
   }
   const reason = body["errorReason"] ?? body["error_reason"] ?? body["error"];
-  const { code, detail } = translate(reason, "invalid_transaction_state", facilitator);
+  // Where the reason is not one of the protocol's, anything that hints at a transaction counts.
+  const mayHaveMoved =
+    status >= 500 || textOf(body["transaction"]) !== undefined || NOT_OVER.test(String(reason));
+  const otherwise = mayHaveMoved ? "unexpected_settle_error" : "invalid_transaction_state";
+  const { code, detail } = translate(reason, otherwise, facilitator);
   return {
     success: false,
     errorReason: code,

@@ -79,11 +79,8 @@ export class SettlementWatch {
     }
     const log = telemetry.logger.child({ network, sent: signed.transaction });
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(WATCH_MS)]);
-    const decided = new AbortController();
-    const sending = send(mechanism, signed, AbortSignal.any([signal, decided.signal]), log);
-    const outcome = await mechanism.confirm({ authorization: parsed.value }, signed, signal);
-    decided.abort();
-    await sending;
+    const submission = { mechanism, authorization: parsed.value, signed, log };
+    const outcome = await submit(submission, signal);
     const payer = payerOf(request.paymentPayload);
     if (outcome.kind === "confirmed") {
       const { transaction } = outcome;
@@ -110,28 +107,49 @@ export class SettlementWatch {
   }
 }
 
-/**
- * Sends the bytes until the node takes them or the signal ends: as long as they are missing, so is
- * their account nonce, and every later settlement of the account waits behind it.
- */
-async function send(
-  mechanism: Mechanism,
-  signed: StoredTransaction,
+interface Submission {
+  readonly mechanism: Mechanism;
+  readonly authorization: unknown;
+  readonly signed: StoredTransaction;
+  readonly log: Logger;
+}
+
+/** Sends the bytes, again where the node did not take them, and asks the chain what became of them. */
+async function submit(
+  { mechanism, authorization, signed, log }: Submission,
   signal: AbortSignal,
-  log: Logger,
-): Promise<void> {
-  let pauseMs = FIRST_RESEND_MS;
-  while (!signal.aborted) {
+): Promise<Confirmation> {
+  const decided = new AbortController();
+  const undecided = AbortSignal.any([signal, decided.signal]);
+  const send = async (): Promise<boolean> => {
     try {
-      await mechanism.broadcast(signed, signal);
+      await mechanism.broadcast(signed, undecided);
       log.debug("settlement sent");
-      return;
+      return true;
     } catch (cause) {
-      if (signal.aborted) return;
       // Only the chain decides from here: a lost answer is not a lost transaction.
-      log.warn({ err: cause }, "no answer to a broadcast; watching the chain and sending again");
+      if (!undecided.aborted)
+        log.warn({ err: cause }, "no answer to a broadcast; asking the chain");
+      return false;
     }
+  };
+  const sending = (await send()) || resend(send, undecided);
+  try {
+    return await mechanism.confirm({ authorization }, signed, signal);
+  } finally {
+    decided.abort();
+    await sending;
+  }
+}
+
+/**
+ * Sends again until the node has the bytes or the signal ends. As long as they are missing, so is their
+ * account nonce, and every later settlement of the account waits behind it.
+ */
+async function resend(send: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
+  let pauseMs = FIRST_RESEND_MS;
+  do {
     await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
     pauseMs = Math.min(pauseMs * 2, MAX_RESEND_MS);
-  }
+  } while (!signal.aborted && !(await send()));
 }

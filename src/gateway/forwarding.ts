@@ -194,6 +194,8 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   }
 
   #pause(controller: Dispatcher.DispatchController): void {
+    // At the end of a connection undici hands on what it still holds, paused or not.
+    if (controller.paused) return;
     const { request, response } = this.#exchange;
     const { socket } = request;
     const timeout = socket.timeout ?? 0;

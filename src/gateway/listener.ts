@@ -5,6 +5,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Gateway } from "./gateway.ts";
+import { asksForWebSocket } from "./upgrade-engine.ts";
 
 /** A request's head must be complete within this, milliseconds. */
 const HEAD_TIMEOUT_MS = 15_000;
@@ -45,7 +46,7 @@ export class Listener {
       noDelay: true,
       // Other upgrades (h2c, which some HTTP clients offer with every request) are ignored, as RFC 9110
       // section 7.8 allows: the request is answered as if it had not asked.
-      shouldUpgradeCallback: ({ headers }) => /websocket/i.test(headers.upgrade ?? ""),
+      shouldUpgradeCallback: asksForWebSocket,
     });
     this.#server.maxHeadersCount = MAX_HEADER_LINES;
     this.#server.on("request", gateway.handleRequest);

@@ -22,7 +22,7 @@ export function readWholeBody(
   });
 }
 
-export class BodyTooLarge extends Error {
+class BodyTooLarge extends Error {
   override readonly name = "BodyTooLarge";
   readonly code = "body_too_large";
 }

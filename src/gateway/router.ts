@@ -46,6 +46,8 @@ const ambiguous = { kind: "ambiguous" } as const;
 export class Router<Value> {
   readonly #strict = new Trie<Leaf<Value>>();
   readonly #loose = new Trie<Fold<Value>>();
+  /** Patterns without `:param` and `*`, as spelled: no other reading of such a path is better. */
+  readonly #exact = new Map<string, Leaf<Value>>();
   readonly #options: RouterOptions<Value>;
 
   /** @throws Error for a pattern that can match nothing and for two keys that match the same requests. */
@@ -55,21 +57,32 @@ export class Router<Value> {
       const pattern = parsePattern(route.pattern);
       const fold = this.#loose.add(foldPattern(pattern), () => ({ leaves: [] }));
       const leaf = this.#strict.add(pattern, () => {
-        const created = new Leaf<Value>(fold);
+        const created = new Leaf(pattern, fold);
         fold.leaves.push(created);
         return created;
       });
       leaf.add(route);
+      if (isStatic(pattern)) this.#exact.set(`/${pattern.segments.join("/")}`, leaf);
     }
   }
 
   /** @param path as `readTarget` accepted it. */
   match(method: string, path: string): Match<Value> {
+    const exact = this.#exact.get(path);
+    if (exact !== undefined) return exact.answer(method);
+    const plain = isPlain(path);
+    const fold = this.#loose.findLoose(plain ? path : foldPath(path));
+    // Almost always the best loose reading is the spelling itself: then it is the best strict one, too.
+    const leaf = plain ? spelledOut(fold, path) : null;
+    return leaf === null ? this.#compare(method, path, fold) : leaf.answer(method);
+  }
+
+  /** The strict reading, unless the loosest one leads to something else that is guarded. */
+  #compare(method: string, path: string, fold: Fold<Value> | null): Match<Value> {
     const leaf = this.#strict.find(path);
     const strict = leaf === null ? unmatched : leaf.answer(method);
     if (strict.kind === "method-not-allowed") return strict;
     if (leaf === null && this.#options.unmatchedGuarded) return strict;
-    const fold = this.#loose.find(foldPath(path));
     if (fold === (leaf === null ? null : leaf.fold)) return strict;
     return this.#isGuarded(fold, method) ? ambiguous : strict;
   }
@@ -88,16 +101,35 @@ interface Fold<Value> {
   readonly leaves: Leaf<Value>[];
 }
 
+/** The pattern of `fold` that is spelled like the plain path which led there, if one is. */
+function spelledOut<Value>(fold: Fold<Value> | null, path: string): Leaf<Value> | null {
+  if (fold === null) return null;
+  const slashed = path.endsWith("/");
+  for (const leaf of fold.leaves) if (leaf.isSpelled(path, slashed)) return leaf;
+  return null;
+}
+
 type Answer<Value> = Extract<Match<Value>, { kind: "route" | "method-not-allowed" }>;
 
 /** All keys of one pattern. */
 class Leaf<Value> {
   readonly fold: Fold<Value>;
+  readonly #pattern: Pattern;
+  readonly #plain: boolean;
   readonly #listed = new Map<string, Answer<Value>>();
   #otherwise: Answer<Value> = { kind: "method-not-allowed", allow: "" };
 
-  constructor(fold: Fold<Value>) {
+  constructor(pattern: Pattern, fold: Fold<Value>) {
     this.fold = fold;
+    this.#pattern = pattern;
+    this.#plain = isPlain(pattern.segments.join("/"));
+  }
+
+  /** True when a plain path that reads like this pattern also is one letter by letter. */
+  isSpelled(path: string, slashed: boolean): boolean {
+    if (!this.#plain) return false;
+    const { segments, rest } = this.#pattern;
+    return rest ? hasSlashes(path, segments.length + 1) : slashed === (segments.at(-1) === "");
   }
 
   add({ methods, pattern, value }: Route<Value>): void {
@@ -125,6 +157,15 @@ class Leaf<Value> {
   }
 }
 
+function hasSlashes(path: string, count: number): boolean {
+  let index = -1;
+  for (let found = 0; found < count; found += 1) {
+    index = path.indexOf("/", index + 1);
+    if (index === -1) return false;
+  }
+  return true;
+}
+
 function duplicate(key: string): Error {
   return new Error(`Two routes match the same requests: ${key}`);
 }
@@ -149,6 +190,10 @@ function parsePattern(text: string): Pattern {
   return { segments: segments.slice(1, rest ? -1 : undefined), rest };
 }
 
+function isStatic({ segments, rest }: Pattern): boolean {
+  return !rest && !segments.includes(null);
+}
+
 /** One node of a trie of segments. */
 class Branch<Found> {
   readonly statics = new Map<string, Branch<Found>>();
@@ -161,21 +206,21 @@ class Branch<Found> {
 
 class Trie<Found> {
   readonly #root = new Branch<Found>();
-  /** Patterns without `:param` and `*`: nothing is more specific, so one look-up decides. */
-  readonly #exact = new Map<string, Found>();
 
   /** What the pattern leads to, created unless an equal pattern was added before. */
   add({ segments, rest }: Pattern, create: () => Found): Found {
     let branch = this.#root;
     for (const segment of segments) branch = descend(branch, segment);
-    if (rest) return (branch.rest ??= create());
-    branch.end ??= create();
-    if (!segments.includes(null)) this.#exact.set(`/${segments.join("/")}`, branch.end);
-    return branch.end;
+    return rest ? (branch.rest ??= create()) : (branch.end ??= create());
   }
 
   find(path: string): Found | null {
-    return this.#exact.get(path) ?? findBelow(this.#root, path, 1);
+    return findBelow(this.#root, path, 1, false);
+  }
+
+  /** A slash at the end of the path makes no difference. */
+  findLoose(path: string): Found | null {
+    return findBelow(this.#root, path, 1, true);
   }
 }
 
@@ -192,49 +237,59 @@ function descend<Found>(branch: Branch<Found>, segment: string | null): Branch<F
  * Depth first, the more specific branch first. A branch has one path from the root, so that however a
  * request is spelled the work is bounded by the patterns, never by 2^segments.
  */
-function findBelow<Found>(branch: Branch<Found>, path: string, from: number): Found | null {
+function findBelow<Found>(
+  branch: Branch<Found>,
+  path: string,
+  from: number,
+  loose: boolean,
+): Found | null {
+  if (loose && from >= path.length) return branch.end ?? branch.rest;
   if (from > path.length) return branch.end;
   const slash = path.indexOf("/", from);
   const to = slash === -1 ? path.length : slash;
   const next = branch.statics.get(path.slice(from, to));
-  const found = next === undefined ? null : findBelow(next, path, to + 1);
+  const found = next === undefined ? null : findBelow(next, path, to + 1, loose);
   if (found !== null) return found;
   if (branch.param !== null && to > from) {
-    const behindParam = findBelow(branch.param, path, to + 1);
+    const behindParam = findBelow(branch.param, path, to + 1, loose);
     if (behindParam !== null) return behindParam;
   }
   return branch.rest;
 }
 
-/** Spellings that folding changes, beside the slash at the end. */
-const foldable = /[A-Z%]|\.(?:\/|$)/;
+/** Nothing but a slash at the end distinguishes the text from its loosest reading. */
+function isPlain(text: string): boolean {
+  // Cheaper than any regular expression: almost always nothing changes and nothing is found.
+  return (
+    text.toLowerCase() === text &&
+    !text.includes("%") &&
+    !text.includes("./") &&
+    !text.endsWith(".")
+  );
+}
 
-/** The loosest reading of a canonical path; always ends in a slash. */
+/** The loosest reading of a canonical path. */
 function foldPath(path: string): string {
-  if (!foldable.test(path)) return path.endsWith("/") ? path : `${path}/`;
-  let folded = "/";
-  // A reader that decodes before it splits takes the rest for a query or a fragment.
-  for (const segment of decodeURIComponent(path).split(/[?#]/, 1).join("").split("/")) {
-    const text = foldText(segment);
-    if (text !== "") folded += `${text}/`;
-  }
-  return folded;
+  // A reader that decodes before it splits takes what follows for a query or a fragment.
+  const text = decodeURIComponent(path).split(/[?#]/, 1).join("");
+  return `/${foldSegments(text.split("/")).join("/")}`;
 }
 
 function foldPattern({ segments, rest }: Pattern): Pattern {
-  const folded: (string | null)[] = [];
-  for (const segment of segments) {
-    const text = segment === null ? null : foldText(decodeURIComponent(segment));
-    if (text !== "") folded.push(text);
-  }
-  return { segments: rest ? folded : [...folded, ""], rest };
+  return { segments: foldSegments(segments.map((text) => text && decodeURIComponent(text))), rest };
 }
 
 /** Letter case and compatibility forms; dots and blanks at the end, which Windows ignores. */
-function foldText(segment: string): string {
-  return segment
-    .normalize("NFKC")
-    .toLowerCase()
-    .replace(/[. ]+$/, "")
-    .replaceAll("/", "%2F");
+function foldSegments(segments: readonly (string | null)[]): (string | null)[] {
+  return segments
+    .map((segment) =>
+      segment === null
+        ? null
+        : segment
+            .normalize("NFKC")
+            .toLowerCase()
+            .replace(/[. ]+$/, "")
+            .replaceAll("/", "%2F"),
+    )
+    .filter((segment) => segment !== "");
 }

@@ -251,7 +251,7 @@ function switchingHeaders(lines: readonly string[]): OutgoingHttpHeaders {
   return headers;
 }
 
-export interface SocketAnswer {
+interface SocketAnswer {
   readonly status: number;
   /** Raw `name, value` pairs, without framing. */
   readonly lines: readonly string[];
@@ -259,7 +259,7 @@ export interface SocketAnswer {
 }
 
 /** A complete answer on the bare socket of a handshake; the connection ends with it. */
-export function writeAnswer(socket: Socket, { status, lines, body }: SocketAnswer): void {
+function writeAnswer(socket: Socket, { status, lines, body }: SocketAnswer): void {
   socket.on("error", () => socket.destroy());
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
   for (let index = 0; index < lines.length; index += 2) {

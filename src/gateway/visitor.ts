@@ -88,6 +88,9 @@ export class UpgradeVisitor implements Visitor {
   constructor(request: IncomingMessage, socket: Socket) {
     this.request = request;
     this.#socket = socket;
+    // Node takes its own listeners off before it hands a socket over: without one, a client that resets
+    // its connection while its payment settles would end the process.
+    socket.on("error", () => socket.destroy());
   }
 
   answer({ status, lines, body }: Answer): void {

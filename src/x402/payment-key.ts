@@ -2,7 +2,7 @@
  * What makes a payment one payment. Two spellings of the same authorization (letter case, base64
  * form, key order, another signature encoding) have the same key; so claims are taken on it.
  */
-import { isEvmAddress } from "./address.ts";
+import { checksumAddress, isEvmAddress } from "./address.ts";
 import { findNetwork } from "./network.ts";
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
 import {
@@ -41,12 +41,12 @@ export function paymentKey(request: FacilitatorRequest): Result<PaymentKey, Refu
 }
 
 /**
- * The payer that a payload names, or `""` where it names none (protocol section 2.4). The payload may
- * be unread as yet: whatever is not an address is not repeated.
+ * The payer that a payload names, EIP-55 checksummed, or `""` where it names none (protocol section 2.4).
+ * The payload may be unread as yet: whatever is not an address is not repeated.
  */
 export function payerOf({ payload }: PaymentPayload): string {
   const authorization: unknown = "authorization" in payload ? payload.authorization : undefined;
   if (typeof authorization !== "object" || authorization === null) return "";
   const from = "from" in authorization ? authorization.from : "";
-  return typeof from === "string" && isEvmAddress(from) ? from : "";
+  return typeof from === "string" && isEvmAddress(from) ? checksumAddress(from) : "";
 }

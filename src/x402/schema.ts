@@ -22,6 +22,8 @@ import {
 const MAX_TEXT = 8192;
 /** Longest signature, hex characters: smart wallets (ERC-1271) pack several signatures into one. */
 const MAX_SIGNATURE = 16_384;
+/** Deepest nesting of a requirement's free members; the ledger's database reads no more than 1000. */
+const MAX_DEPTH = 64;
 
 const uint256 = z
   .string("must be a string of decimal digits")
@@ -32,6 +34,7 @@ const evmAddress = z
 const name = z.string("must be a string").max(128, "is too long");
 const text = z.string("must be a string").max(MAX_TEXT, "is too long");
 const record = z.record(z.string(), z.unknown(), "must be an object");
+const shallowRecord = record.refine((value) => isShallow(value, MAX_DEPTH), "is nested too deep");
 
 /** Section 2.2, EVM. */
 const evmPayload = z.object(
@@ -85,12 +88,12 @@ const paymentRequirements = z
       resource: text,
       description: text,
       mimeType: z.string("must be a string").max(256, "is too long").nullish(),
-      outputSchema: record.nullish(),
+      outputSchema: shallowRecord.nullish(),
       maxTimeoutSeconds: z
         .int("must be whole seconds")
         .positive("must be positive")
         .max(2 ** 31, "is too large"),
-      extra: record.nullish(),
+      extra: shallowRecord.nullish(),
     },
     "must be an object",
   )
@@ -106,13 +109,18 @@ const paymentRequirements = z
  * are: elsewhere it stays opaque, and the caller answers `invalid_scheme` or `invalid_network`.
  */
 export function parsePaymentPayload(json: unknown): Result<PaymentPayload, Refusal> {
-  const outer = envelope.safeParse(json);
-  if (!outer.success) return refuse("invalid_payload", sentence("payment payload", outer.error));
-  const payment = outer.data;
-  if (payment.x402Version !== X402_VERSION) {
+  if (isOfOtherVersion(json)) {
     return refuse("invalid_x402_version", `x402Version must be ${X402_VERSION}`);
   }
-  return parseInner(payment);
+  const outer = envelope.safeParse(json);
+  if (!outer.success) return refuse("invalid_payload", sentence("payment payload", outer.error));
+  return parseInner(outer.data);
+}
+
+/** The version says what the rest looks like, so it is judged before anything is missed (section 9). */
+function isOfOtherVersion(json: unknown): boolean {
+  if (typeof json !== "object" || json === null || !("x402Version" in json)) return false;
+  return typeof json.x402Version === "number" && json.x402Version !== X402_VERSION;
 }
 
 function parseInner(payment: z.infer<typeof envelope>): Result<PaymentPayload, Refusal> {
@@ -142,18 +150,18 @@ export function parseFacilitatorRequest(json: unknown): Result<FacilitatorReques
   if (!body.success) return malformed("invalid_payload", "the body must be a JSON object");
 
   const payload = envelope.safeParse(body.data["paymentPayload"]);
+  if (isOfOtherVersion(body.data) || isOfOtherVersion(body.data["paymentPayload"])) {
+    const detail = `x402Version must be ${X402_VERSION}`;
+    const network = payload.data?.network ?? "";
+    const payer = payload.success ? payerOf(payload.data) : "";
+    return err({ status: 200, code: "invalid_x402_version", detail, network, payer });
+  }
   if (!payload.success) {
     return malformed("invalid_payload", sentence("paymentPayload", payload.error));
   }
-  const { network, x402Version } = payload.data;
-  const declared = body.data["x402Version"] ?? X402_VERSION;
-  if (typeof declared !== "number") {
+  const { network } = payload.data;
+  if (typeof (body.data["x402Version"] ?? X402_VERSION) !== "number") {
     return malformed("invalid_payload", "x402Version must be a number", network);
-  }
-  if (x402Version !== X402_VERSION || declared !== X402_VERSION) {
-    const detail = `x402Version must be ${X402_VERSION}`;
-    const payer = payerOf(payload.data);
-    return err({ status: 200, code: "invalid_x402_version", detail, network, payer });
   }
   const inner = parseInner(payload.data);
   if (!inner.ok)
@@ -175,4 +183,9 @@ function sentence(root: string, error: z.ZodError): string {
   const issue = error.issues[0];
   if (issue === undefined) return `${root} is malformed`;
   return `${[root, ...issue.path.map(String)].join(".")} ${issue.message}`;
+}
+
+function isShallow(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.values(value).every((member) => isShallow(member, levels - 1));
 }

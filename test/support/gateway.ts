@@ -23,6 +23,8 @@ export interface GatewaySetup {
   readonly unmatched?: "deny" | "free";
   /** Default: answers 200 with JSON that repeats the request. */
   readonly backend?: RequestListener;
+  /** A backend of the test's own, in place of the recording one. */
+  readonly upstreamUrl?: string;
   /** Default: a file of its own. */
   readonly storePath?: string;
   readonly rpcUrl?: string;
@@ -68,7 +70,8 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
   const payee = freshAccount().address;
   await chain.fund(signer.address, 0n, 10n ** 18n);
   const upstream: RecordedRequest[] = [];
-  const backendUrl = await startBackend(setup.backend ?? repeat, upstream, closing);
+  const backendUrl =
+    setup.upstreamUrl ?? (await startBackend(setup.backend ?? repeat, upstream, closing));
   const store = setup.storePath ?? join(tmpdir(), `coinslot-test-${randomUUID()}`, "ledger.db");
   const embedded = `
   listen: 127.0.0.1:0

@@ -73,12 +73,12 @@ export async function signPayment(options: SignOptions): Promise<EvmPayment> {
     },
     primaryType,
     message: {
-      from: authorization.from as Address,
-      to: authorization.to as Address,
+      from: authorization.from,
+      to: authorization.to,
       value: BigInt(authorization.value),
       validAfter: BigInt(authorization.validAfter),
       validBefore: BigInt(authorization.validBefore),
-      nonce: authorization.nonce as Hex,
+      nonce: authorization.nonce,
     },
   });
   const payment: EvmPayment = {

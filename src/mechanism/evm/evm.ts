@@ -33,7 +33,7 @@ import {
 } from "./authorization.ts";
 import { ConfirmationReader } from "./confirmation.ts";
 import { FeeReader } from "./fees.ts";
-import { inspect } from "./inspection.ts";
+import { inspect, isSignedByContract } from "./inspection.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { hasCode, probe } from "./probe.ts";
 import { createToken, transferCall } from "./token.ts";
@@ -80,6 +80,16 @@ export function createEvmMechanism(
  */
 const POSSIBLY_SENT =
   /already (?:known|imported|exists)|alreadyknown|known transaction|already in (?:the )?(?:mem)?pool|nonce.{0,12}too low|nonce.{0,20}(?:used|expired)|oldnonce|could not replace|replacement (?:transaction|fee)/i;
+
+const NOT_THE_PAYERS = refuse(
+  "invalid_exact_evm_payload_signature",
+  "the signature is not the payer's",
+);
+
+/** Whether a refusal comes before the signature, or is about it, in the order of the wire. */
+function isJudgedFirst({ code }: Refusal): boolean {
+  return code === "invalid_payment_requirements" || code === NOT_THE_PAYERS.error.code;
+}
 
 class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly scheme = EXACT_SCHEME;
@@ -155,13 +165,17 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
     const { proven, from } = authorization;
-    if (!proven && !(await hasCode(this.#rpc, from, signal, "pending"))) {
-      // Not a contract, so nobody but the token's own recovery could accept it, and that will not.
-      const detail = "the signature is not the payer's";
-      return refuse("invalid_exact_evm_payload_signature", detail);
-    }
-    if (fault !== null) return { ok: false, error: fault };
-    return inspect(this.#rpc, authorization, this.#gasLimit(authorization), signal);
+    // Not a contract: nobody but the token's own recovery could accept it, and that will not.
+    if (!proven && !(await hasCode(this.#rpc, from, signal, "pending"))) return NOT_THE_PAYERS;
+    const gasLimit = this.#gasLimit(authorization);
+    const judged: Result<void, Refusal> =
+      fault === null
+        ? await inspect(this.#rpc, authorization, gasLimit, signal)
+        : { ok: false, error: fault };
+    if (proven || judged.ok || isJudgedFirst(judged.error)) return judged;
+    // A contract's signature is judged last, by the token, but told before everything else.
+    const signed = await isSignedByContract(this.#rpc, authorization, gasLimit, signal);
+    return signed ? judged : NOT_THE_PAYERS;
   }
 
   async prepare(

@@ -16,7 +16,14 @@ import {
   type CallResult,
 } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
-import { authorizationStateCall, balanceOfCall, transferCall } from "./token.ts";
+import {
+  authorizationDigest,
+  authorizationStateCall,
+  balanceOfCall,
+  IS_VALID_SIGNATURE,
+  isValidSignatureCall,
+  transferCall,
+} from "./token.ts";
 
 /** Where Multicall3 lives on every network. */
 export const MULTICALL3_ADDRESS = "0xcA11bde05977b3631167028862bE2a173976CA11";
@@ -68,6 +75,28 @@ export async function inspect(
     throw new ChainError("CHAIN_ANSWER", detail);
   }
   return judge(authorization, { balance, state, transfer });
+}
+
+/**
+ * Whether a payer that is a contract takes the signature for its own (ERC-1271), asked as the token asks:
+ * only when a payment is refused anyway, to tell a bad signature before all other faults.
+ * @throws {ChainError} when the chain cannot be asked
+ */
+export async function isSignedByContract(
+  rpc: Rpc,
+  { token, words, signature, from }: EvmCheckedAuthorization,
+  gasLimit: bigint,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const data = isValidSignatureCall(authorizationDigest(token, words), signature);
+  const call = { to: from, data: `0x${data}`, gas: toQuantity(gasLimit) };
+  try {
+    const answer = parseHexData(await rpc.call("eth_call", [call, "pending"], signal));
+    return answer?.slice(0, WORD) === IS_VALID_SIGNATURE.padEnd(WORD, "0");
+  } catch (error) {
+    if (!(error instanceof RpcRefusal) || !EXECUTION_FAILED.test(error.rpcMessage)) throw error;
+    return false;
+  }
 }
 
 interface Answers {

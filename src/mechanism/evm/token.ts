@@ -18,6 +18,8 @@ const AUTHORIZATION_STATE = "e94a0102";
 const TRANSFER_VRS = "e3ee160e";
 /** `transferWithAuthorization(…, bytes signature)`: needed for smart wallets, FiatToken 2.2 and later. */
 const TRANSFER_BYTES = "cf092995";
+/** ERC-1271 `isValidSignature(bytes32 hash, bytes signature)`, which is also its answer "valid". */
+export const IS_VALID_SIGNATURE = "1626ba7e";
 export const DOMAIN_SEPARATOR_CALL = "3644e515";
 export const DECIMALS_CALL = "313ce567";
 
@@ -81,6 +83,12 @@ export function transferCall(words: string, signature: string, proven: boolean):
   const r = signature.slice(0, WORD);
   const s = signature.slice(WORD, 2 * WORD);
   return TRANSFER_VRS + words + signature.slice(2 * WORD).padStart(WORD, "0") + r + s;
+}
+
+/** What the token asks a payer that is a contract (ERC-1271). */
+export function isValidSignatureCall(digest: Uint8Array, signature: string): string {
+  const hash = Buffer.from(digest).toString("hex");
+  return IS_VALID_SIGNATURE + hash + uintWord(0x40) + bytesWords(signature);
 }
 
 function hashText(text: string): Uint8Array {

@@ -4,7 +4,7 @@
  */
 import { parseAbi, parseEventLogs, type Hex, type Log } from "viem";
 import type { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
-import { FacilitatorFault, type Facilitator } from "../../../src/facilitator/facilitator.ts";
+import type { Facilitator } from "../../../src/facilitator/facilitator.ts";
 import { RemoteFacilitator } from "../../../src/facilitator/remote.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
@@ -109,16 +109,6 @@ export async function newPayment(chain: Chain, options: PaymentOptions = {}): Pr
   const { nonce } = paymentPayload.payload.authorization;
   const request = { paymentPayload, paymentRequirements: { ...requirements, ...asked } };
   return { payer, requirements, request, nonce };
-}
-
-/** The fault that something ends with; anything else fails the test. */
-export async function faultOf(promise: Promise<unknown>): Promise<FacilitatorFault> {
-  const outcome = await promise.then(
-    (value) => ({ value }),
-    (cause: unknown) => ({ cause }),
-  );
-  if ("cause" in outcome && outcome.cause instanceof FacilitatorFault) return outcome.cause;
-  throw new Error("no FacilitatorFault", { cause: outcome });
 }
 
 const tokenEvents = parseAbi([

@@ -20,7 +20,10 @@ describe("a backend that is not there", () => {
     const { port, delivery } = await stage(await nobody());
     expect(await send(port, { method })).toMatchObject({ status: 502 });
     expect(await delivery()).toMatchObject({
-      ...{ kind: "unanswered", status: 502, reason: "connect", sent: false },
+      kind: "unanswered",
+      status: 502,
+      reason: "connect",
+      sent: false,
       detail: expect.stringContaining("ECONNREFUSED"),
     });
   });
@@ -119,7 +122,8 @@ describe("a backend that dies in the middle of its answer", () => {
     const { port, delivery } = await stage(origin, { idleTimeoutMs: 100 });
     await expect(send(port)).rejects.toThrow(/aborted|hang up|ECONNRESET/);
     expect(await delivery()).toMatchObject({
-      ...{ kind: "broken", status: 200 },
+      kind: "broken",
+      status: 200,
       detail: expect.stringMatching(/timeout/i),
     });
   });
@@ -186,19 +190,20 @@ describe("a backend that does not answer", () => {
   });
 });
 
-describe("a kept connection that dies as it is reused", () => {
-  /** Answers once on each connection and closes it when the next request is already on its way. */
-  const racing = (heads: string[], lastGood = Number.POSITIVE_INFINITY) =>
-    rawBackend((socket, number) => {
-      let requests = 0;
-      onHead(socket, (head) => {
-        requests += 1;
-        heads.push(`${number}: ${head.split("\r\n")[0]}`);
-        if (requests > 1 || number > lastGood) socket.resetAndDestroy();
-        else socket.write(head.startsWith("HEAD") ? ok.slice(0, -2) : ok);
-      });
+/** Answers once on each connection and closes it when the next request is already on its way. */
+function racing(heads: string[], lastGood = Number.POSITIVE_INFINITY): Promise<string> {
+  return rawBackend((socket, number) => {
+    let requests = 0;
+    onHead(socket, (head) => {
+      requests += 1;
+      heads.push(`${number}: ${head.split("\r\n")[0]}`);
+      if (requests > 1 || number > lastGood) socket.resetAndDestroy();
+      else socket.write(head.startsWith("HEAD") ? ok.slice(0, -2) : ok);
     });
+  });
+}
 
+describe("a kept connection that dies as it is reused", () => {
   test.each(["GET", "HEAD", "OPTIONS"])(
     "does not fail a %s: it is sent once more",
     async (method) => {
@@ -209,7 +214,9 @@ describe("a kept connection that dies as it is reused", () => {
         expect(await delivery()).toMatchObject({ kind: "delivered" });
       }
       expect(heads).toEqual([
-        ...[`1: ${method} /1 HTTP/1.1`, `1: ${method} /2 HTTP/1.1`, `2: ${method} /2 HTTP/1.1`],
+        `1: ${method} /1 HTTP/1.1`,
+        `1: ${method} /2 HTTP/1.1`,
+        `2: ${method} /2 HTTP/1.1`,
       ]);
     },
   );

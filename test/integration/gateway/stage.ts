@@ -89,10 +89,9 @@ export async function stage(
     const target = request.url ?? "/";
     const delivery = engine.forward({ request, response, target, ...extra });
     report(delivery);
-    void delivery.then((result) => {
-      if (result.kind !== "unanswered") return;
-      response.writeHead(result.status, { connection: "close" });
-      response.end(result.reason);
+    void ifUnanswered(delivery, (status, reason) => {
+      response.writeHead(status, { connection: "close" });
+      response.end(reason);
     });
   });
   server.on("upgrade", (request: IncomingMessage, socket: Socket) => {
@@ -100,9 +99,8 @@ export async function stage(
     const target = request.url ?? "/";
     const delivery = engine.upgrade({ request, socket, target, ...extra });
     report(delivery);
-    void delivery.then((result) => {
-      if (result.kind !== "unanswered") return;
-      answerOn(socket, { status: result.status, lines: [], body: result.reason });
+    void ifUnanswered(delivery, (status, reason) => {
+      answerOn(socket, { status, lines: [], body: reason });
     });
   });
   const port = await open(server);
@@ -117,6 +115,14 @@ export async function stage(
         waiting.push(resolve);
       }),
   };
+}
+
+async function ifUnanswered(
+  delivery: Promise<Delivery>,
+  answer: (status: number, reason: string) => void,
+): Promise<void> {
+  const result = await delivery;
+  if (result.kind === "unanswered") answer(result.status, result.reason);
 }
 
 export interface Answer {

@@ -14,8 +14,13 @@ function acceptOf(text: string): string {
 
 function handshake(target = "/chat", lines: readonly string[] = []): string {
   const head = [
-    ...[`GET ${target} HTTP/1.1`, "Host: api.example.com", "Connection: Upgrade"],
-    ...["Upgrade: websocket", "Sec-WebSocket-Version: 13", `Sec-WebSocket-Key: ${key}`, ...lines],
+    `GET ${target} HTTP/1.1`,
+    "Host: api.example.com",
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    `Sec-WebSocket-Key: ${key}`,
+    ...lines,
   ];
   return `${head.join("\r\n")}\r\n\r\n`;
 }
@@ -59,15 +64,21 @@ describe("a WebSocket", () => {
     socket.close();
   });
 
-  test.each(["/chat", "/", "/a?", "/a?b?c", "/a/%C3%A9?q='x'&&\"<>{}|\\^`&y=%zz", "/a/...", "/a?//", "/:a"])(
-    "asks for %s byte for byte",
-    async (target) => {
-      const heads: string[] = [];
-      const { port } = await stage(await echoing(heads));
-      await new RawClient(port, handshake(target)).until("\r\n\r\n");
-      expect(heads[0]?.split("\r\n")[0]).toBe(`GET ${target} HTTP/1.1`);
-    },
-  );
+  test.each([
+    "/chat",
+    "/",
+    "/a?",
+    "/a?b?c",
+    "/a/%C3%A9?q='x'&&\"<>{}|\\^`&y=%zz",
+    "/a/...",
+    "/a?//",
+    "/:a",
+  ])("asks for %s byte for byte", async (target) => {
+    const heads: string[] = [];
+    const { port } = await stage(await echoing(heads));
+    await new RawClient(port, handshake(target)).until("\r\n\r\n");
+    expect(heads[0]?.split("\r\n")[0]).toBe(`GET ${target} HTTP/1.1`);
+  });
 
   test("takes to the backend only what crosses, and ours", async () => {
     const heads: string[] = [];
@@ -78,16 +89,24 @@ describe("a WebSocket", () => {
     await client.until("\r\n\r\n");
     expect(heads[0]?.trim().split("\r\n").slice(1).sort()).toEqual(
       [
-        ...[`Host: ${new URL(origin).host}`, "Connection: Upgrade", "Upgrade: websocket"],
-        ...["Sec-WebSocket-Version: 13", `Sec-WebSocket-Key: ${key}`, "A: 1", "A: 2"],
-        ...["X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: api.example.com"],
-        ...["X-Forwarded-Proto: http", "X-402-Payer: 0xbeef"],
+        `Host: ${new URL(origin).host}`,
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        `Sec-WebSocket-Key: ${key}`,
+        "A: 1",
+        "A: 2",
+        "X-Forwarded-For: 127.0.0.1",
+        "X-Forwarded-Host: api.example.com",
+        "X-Forwarded-Proto: http",
+        "X-402-Payer: 0xbeef",
       ].sort(),
     );
   });
 
   test("brings the client no receipt but ours", async () => {
-    const forged = "X-PAYMENT-RESPONSE: forged\r\nX-402-Payer: forged\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n";
+    const forged =
+      "X-PAYMENT-RESPONSE: forged\r\nX-402-Payer: forged\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n";
     const origin = await echoing([], forged);
     const { port } = await stage(origin, {}, { responseSet: ["X-PAYMENT-RESPONSE", "ours"] });
     const text = await new RawClient(port, handshake()).until("\r\n\r\n");
@@ -172,7 +191,10 @@ describe("a handshake", () => {
     ["closes", (socket) => void socket.end()],
     ["resets", (socket) => void socket.resetAndDestroy()],
     ["answers with garbage", (socket) => void socket.end("garbage\r\n\r\n")],
-    ["refuses and breaks off", (socket) => void socket.end("HTTP/1.1 403 No\r\nContent-Length: 9\r\n\r\nno")],
+    [
+      "refuses and breaks off",
+      (socket) => void socket.end("HTTP/1.1 403 No\r\nContent-Length: 9\r\n\r\nno"),
+    ],
   ])("is a 502 when the backend %s", async (_, act) => {
     const origin = await rawBackend((socket) => onHead(socket, () => act(socket)));
     const { port, delivery } = await stage(origin);

@@ -11,7 +11,11 @@ const handshake: Readonly<Record<string, string>> = {
   "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 };
 
-function request(changes: Readonly<Record<string, string | null>>, method = "GET", version = "1.1") {
+function request(
+  changes: Readonly<Record<string, string | null>>,
+  method = "GET",
+  version = "1.1",
+) {
   const message = new IncomingMessage(new Socket());
   message.method = method;
   message.httpVersion = version;
@@ -47,13 +51,16 @@ describe("a handshake", () => {
     expect(upgrade).toMatchObject({ detail: expect.stringContaining(reason) });
   });
 
-  test.each(["12", "8", "13, 12", "14", "0x0d", ""])("for version %j is answered with 13", (version) => {
-    expect(readUpgrade(request({ "Sec-WebSocket-Version": version }), nothing)).toMatchObject({
-      kind: "refused",
-      status: 426,
-      lines: ["Upgrade", "websocket", "Sec-WebSocket-Version", "13"],
-    });
-  });
+  test.each(["12", "8", "13, 12", "14", "0x0d", ""])(
+    "for version %j is answered with 13",
+    (version) => {
+      expect(readUpgrade(request({ "Sec-WebSocket-Version": version }), nothing)).toMatchObject({
+        kind: "refused",
+        status: 426,
+        lines: ["Upgrade", "websocket", "Sec-WebSocket-Version", "13"],
+      });
+    },
+  );
 
   test.each(["POST", "HEAD", "CONNECT", "get"])("by %s is refused", (method) => {
     expect(readUpgrade(request({}, method), nothing)).toMatchObject({ kind: "refused" });
