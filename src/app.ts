@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAdminHandler } from "./admin/admin.ts";
-import { startFacilitation, type Facilitation } from "./app/facilitation.ts";
+import { startFacilitation, type Facilitation, type Wallet } from "./app/facilitation.ts";
 import { createListing, createSnapshot, type List } from "./app/selling.ts";
 import type { Config, ListenAddress, Upstream } from "./config/config.ts";
 import { FacilitatorEndpoints } from "./facilitator/endpoints.ts";
@@ -23,7 +23,6 @@ import { createLogger } from "./telemetry/logger.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 
-
 /** A process that serves. */
 export interface Running {
   readonly addresses: {
@@ -33,6 +32,8 @@ export interface Running {
   };
   /** What the start-up checks of each embedded network found. */
   readonly probes: readonly Probe[];
+  /** Our accounts that pay network fees. */
+  readonly wallets: readonly Wallet[];
   readonly telemetry: Telemetry;
   /** Stops accepting, finishes what is in flight within `shutdown`, closes everything. Idempotent. */
   close(): Promise<void>;
@@ -92,6 +93,7 @@ export async function start(config: Config, version: string): Promise<Running> {
   return {
     addresses: { gateway, facilitator, admin },
     probes: facilitation.probes,
+    wallets: facilitation.wallets,
     telemetry,
     close: () => (closed ??= close()),
   };

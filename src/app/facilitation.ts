@@ -20,6 +20,15 @@ export interface Facilitation {
   readonly embedded: EmbeddedFacilitator | undefined;
   readonly gate: NetworkGate;
   readonly probes: readonly Probe[];
+  readonly wallets: readonly Wallet[];
+}
+
+/** An account of ours that pays network fees. */
+export interface Wallet {
+  readonly network: string;
+  readonly address: string;
+  /** Where its key came from: `env:NAME` or `file:PATH`. */
+  readonly source: string;
 }
 
 /** A network whose endpoint shows another chain or another token than configured: refused at start. */
@@ -65,7 +74,17 @@ export async function startFacilitation(
       await recovery.stop();
     });
   }
-  return { facilitator: new FacilitatorMesh(embedded, remotes), embedded, gate, probes };
+  const facilitator = new FacilitatorMesh(embedded, remotes);
+  return { facilitator, embedded, gate, probes, wallets: walletsOf(config, mechanisms) };
+}
+
+function walletsOf(config: Config, mechanisms: readonly Mechanism[]): Wallet[] {
+  return config.facilitator.embedded.flatMap(({ network, signers }) => {
+    const accounts = mechanisms.find((each) => each.network === network)?.accounts ?? [];
+    return accounts.map((address, index) => {
+      return { network, address, source: signers[index]?.source ?? "" };
+    });
+  });
 }
 
 function createMechanism(

@@ -3,23 +3,36 @@ import type { AddressInfo } from "node:net";
 import type { Running } from "../app.ts";
 import type { Config, Problem, Route } from "../config/config.ts";
 
+type Wallet = Running["wallets"][number];
 type Row = readonly [label: string, text: string];
 
 export function startTable(
   config: Config,
-  { addresses, probes }: Running,
+  { addresses, probes, wallets }: Running,
   problems: readonly Problem[],
 ): string {
   const sections: (readonly [title: string, rows: readonly Row[]])[] = [
     ["listeners", listeners(config, addresses)],
     ["routes", config.routes.map((route) => [route.key, describe(route)] as const)],
     ["networks", networks(config, probes)],
+    ["wallets that pay gas", wallets.map(describeWallet)],
     ["warnings", warnings(probes, problems)],
   ];
   return sections
     .filter(([, rows]) => rows.length > 0)
     .map(([title, rows]) => `${title}\n${format(rows)}\n`)
     .join("\n");
+}
+
+const STATES = {
+  open: "settled here, checks passed",
+  wrong: "settled here, CHECKS FAILED",
+  unreachable: "settled here, NOT REACHED YET",
+  unknown: "settled here",
+};
+
+function describeWallet({ network, address, source }: Wallet): Row {
+  return [network, `${address}  key from ${source}`];
 }
 
 function listeners(config: Config, { gateway, facilitator, admin }: Running["addresses"]): Row[] {
@@ -49,13 +62,10 @@ function describe({ action }: Route): string {
 }
 
 function networks(config: Config, probes: Running["probes"]): Row[] {
-  const embedded = config.facilitator.embedded.map(({ network, rpc, signers }): Row => {
+  const embedded = config.facilitator.embedded.map(({ network, rpc, confirmations }): Row => {
     const state = probes.find((probe) => probe.network === network)?.state ?? "unknown";
-    const keys = signers.map(({ source }) => source).join(", ");
-    return [
-      network,
-      `settled here, ${state}, rpc ${rpc[0]?.host ?? "none"}, pays gas from ${keys}`,
-    ];
+    const blocks = `${confirmations} confirmation${confirmations === 1 ? "" : "s"}`;
+    return [network, `${STATES[state]}, rpc ${rpc[0]?.host ?? "none"}, ${blocks}`];
   });
   const remote = config.facilitator.remote.map(({ url: at }): Row => [
     "others",

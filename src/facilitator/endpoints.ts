@@ -15,6 +15,8 @@ import { FacilitatorFault, type Facilitator } from "./facilitator.ts";
 
 /** Largest request body, bytes: a payment with its requirements takes about 2 KiB. */
 const MAX_BODY_BYTES = 64 * 1024;
+/** A larger body is read and dropped up to here, bytes: a caller that is still sending hears no answer. */
+const MAX_DROPPED_BYTES = 1024 * 1024;
 /** Longest a caller waits for a verification, milliseconds. */
 const VERIFY_TIMEOUT_MS = 15_000;
 /** Longest a caller waits for a settlement; one that is still open then is answered as unknown. */
@@ -198,16 +200,17 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const parts: Buffer[] = [];
   let size = 0;
   try {
-    for await (const part of request) {
+    // Not destroyed on return: the answer goes out over the same connection.
+    for await (const part of request.iterator({ destroyOnReturn: false })) {
       if (!Buffer.isBuffer(part)) return undefined;
       size += part.length;
-      if (size > MAX_BODY_BYTES) return undefined;
-      parts.push(part);
+      if (size <= MAX_BODY_BYTES) parts.push(part);
+      else if (size > MAX_DROPPED_BYTES) return undefined;
     }
   } catch {
     return undefined;
   }
-  return Buffer.concat(parts);
+  return size > MAX_BODY_BYTES ? undefined : Buffer.concat(parts);
 }
 
 function readIdempotencyKey(request: IncomingMessage): string | undefined {

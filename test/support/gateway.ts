@@ -28,6 +28,8 @@ export interface GatewaySetup {
   /** Default: a file of its own. */
   readonly storePath?: string;
   readonly rpcUrl?: string;
+  /** Default: an address that nobody has paid yet. */
+  readonly payee?: `0x${string}`;
 }
 
 export interface RecordedRequest {
@@ -67,7 +69,7 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
   await using closing = new AsyncDisposableStack();
   const { chain } = setup;
   const signer = freshAccount();
-  const payee = freshAccount().address;
+  const payee = setup.payee ?? freshAccount().address;
   await chain.fund(signer.address, 0n, 10n ** 18n);
   const upstream: RecordedRequest[] = [];
   const backendUrl =

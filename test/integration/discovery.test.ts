@@ -1,0 +1,119 @@
+import { randomUUID } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startChain, type Chain } from "../support/chain.ts";
+import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
+
+const ROUTES = `
+  GET /weather: { price: $0.01, description: Weather, metadata: { category: weather, provider: Acme } }
+  GET /reports/:id: { price: $0.25, description: A report, metadata: { category: reports, provider: Acme } }
+  POST /hidden: { price: $0.02, description: Not listed, discoverable: false }
+  GET /health: free
+`;
+
+let chain: Chain;
+let gateway: RunningGateway;
+const folder = join(tmpdir(), `coinslot-discovery-${randomUUID()}`);
+
+beforeAll(async () => {
+  chain = await startChain();
+  gateway = await startGateway({ chain, routes: ROUTES, storePath: join(folder, "a.db") });
+});
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await chain.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function list(query = "", base = gateway.url) {
+  const response = await fetch(`${base}/discovery/resources${query}`);
+  return { status: response.status, body: Object(await response.json()) };
+}
+
+const resources = (body: { items: { resource: string }[] }) =>
+  body.items.map(({ resource }) => resource.slice(PUBLIC_URL.length));
+
+describe("GET /discovery/resources", () => {
+  it("lists the priced, discoverable routes of the configuration, in the shape of section 2.6", async () => {
+    const { status, body } = await list();
+    expect(status).toBe(200);
+    expect(resources(body)).toEqual(["/reports/:id", "/weather"]);
+    expect(body.pagination).toEqual({ limit: 20, offset: 0, total: 2 });
+    expect(body.items[1]).toEqual({
+      resource: `${PUBLIC_URL}/weather`,
+      type: "http",
+      x402Version: 1,
+      accepts: [
+        expect.objectContaining({
+          scheme: "exact",
+          network: "base-sepolia",
+          maxAmountRequired: "10000",
+          payTo: gateway.payee,
+          outputSchema: { input: { type: "http", method: "GET", discoverable: true } },
+        }),
+      ],
+      lastUpdated: expect.any(Number),
+      metadata: { category: "weather", provider: "Acme" },
+    });
+    expect(body.items[0].metadata.routeTemplate).toBe("/reports/:id");
+  });
+
+  it("is the same on the facilitator's listener", async () => {
+    expect(await list("", gateway.facilitatorUrl)).toEqual(await list());
+  });
+
+  it.each([
+    ["?type=http", ["/reports/:id", "/weather"]],
+    ["?type=mcp", []],
+    ["?limit=1", ["/reports/:id"]],
+    ["?limit=1&offset=1", ["/weather"]],
+    ["?offset=5", []],
+    ["?metadata[category]=WEATHER", ["/weather"]],
+    ["?metadata%5Bprovider%5D=acme&metadata[category]=reports", ["/reports/:id"]],
+    ["?metadata[category]=nothing", []],
+  ])("answers %s", async (query, expected) => {
+    const { status, body } = await list(query);
+    expect([status, resources(body)]).toEqual([200, expected]);
+  });
+
+  it.each(["?limit=0", "?limit=101", "?limit=ten", "?limit=1.5", "?offset=-1", "?limit=1&limit=2"])(
+    "refuses %s with 400 and a sentence",
+    async (query) => {
+      const { status, body } = await list(query);
+      expect(status).toBe(400);
+      expect(body.error).toMatch(/limit|offset/);
+    },
+  );
+
+  it("keeps lastUpdated over a restart, and moves it when the terms change", async () => {
+    const storePath = join(folder, "b.db");
+    const updated = async (routes: string, at: number): Promise<Map<string, number>> => {
+      const realNow = Date.now;
+      Date.now = () => at;
+      try {
+        await using other = await startGateway({ chain, routes, storePath, payee: PAYEE });
+        const { body } = await list("", other.url);
+        return new Map(
+          body.items.map((item: { resource: string; lastUpdated: number }) => [
+            item.resource.slice(PUBLIC_URL.length),
+            item.lastUpdated,
+          ]),
+        );
+      } finally {
+        Date.now = realNow;
+      }
+    };
+    const PAYEE = gateway.payee;
+    const now = Math.floor(Date.now() / 1000);
+    const first = await updated(ROUTES, now * 1000);
+    expect(first.get("/weather")).toBe(now);
+    const second = await updated(ROUTES, (now + 10) * 1000);
+    expect(second).toEqual(first);
+    const third = await updated(ROUTES.replace("$0.01", "$0.03"), (now + 20) * 1000);
+    expect(third.get("/weather")).toBe(now + 20);
+    expect(third.get("/reports/:id")).toBe(now);
+  });
+});
