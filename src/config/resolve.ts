@@ -12,7 +12,8 @@ import { Upstreams } from "./upstreams.ts";
 const KIB = 1024;
 const DEFAULTS = {
   limits: {
-    header: 16 * KIB,
+    // Holds the largest X-PAYMENT that is read (16 KiB, 22 KiB in base64) beside the other fields.
+    header: 32 * KIB,
     body: 10 * KIB * KIB,
     inFlight: 5000,
     settlementWait: 30_000,

@@ -22,6 +22,8 @@ export class NetworkGate {
   readonly #mechanisms: readonly Mechanism[];
   readonly #telemetry: Telemetry;
   readonly #open = new Set<string>();
+  readonly #wrong = new Set<string>();
+  readonly #closing = new AbortController();
   #retry: NodeJS.Timeout | undefined;
 
   constructor(mechanisms: readonly Mechanism[], telemetry: Telemetry) {
@@ -38,26 +40,35 @@ export class NetworkGate {
     return this.#mechanisms.map(({ network }) => network).filter((name) => !this.#open.has(name));
   }
 
-  /** Checks every network that is not open yet; unreachable ones are tried again in the background. */
+  /** Checks every network once; unreachable ones are tried again in the background. */
   async probe(): Promise<readonly Probe[]> {
-    const waiting = this.#mechanisms.filter(({ network }) => !this.#open.has(network));
-    const probes = await Promise.all(waiting.map((mechanism) => probe(mechanism)));
+    const decided = (network: string): boolean =>
+      this.#open.has(network) || this.#wrong.has(network);
+    const waiting = this.#mechanisms.filter(({ network }) => !decided(network));
+    const { signal } = this.#closing;
+    const probes = await Promise.all(waiting.map((mechanism) => probe(mechanism, signal)));
     for (const { network, state } of probes) {
       if (state === "open") this.#open.add(network);
+      if (state === "wrong") this.#wrong.add(network);
     }
-    if (probes.some(({ state }) => state === "unreachable")) {
+    if (!signal.aborted && probes.some(({ state }) => state === "unreachable")) {
+      clearTimeout(this.#retry);
       this.#retry = setTimeout(() => void this.#again(), RETRY_MS).unref();
     }
     return probes;
   }
 
+  /** Ends the checks that are running, and the trying again. */
   close(): void {
+    this.#closing.abort();
     clearTimeout(this.#retry);
   }
 
   async #again(): Promise<void> {
     const { logger } = this.#telemetry;
-    for (const { network, state, findings } of await this.probe()) {
+    const probes = await this.probe();
+    if (this.#closing.signal.aborted) return;
+    for (const { network, state, findings } of probes) {
       for (const { level, message } of findings) {
         if (level === "error") logger.error({ network }, message);
         else logger.warn({ network }, message);
@@ -67,10 +78,11 @@ export class NetworkGate {
   }
 }
 
-async function probe(mechanism: Mechanism): Promise<Probe> {
+async function probe(mechanism: Mechanism, closing: AbortSignal): Promise<Probe> {
   const { network } = mechanism;
   try {
-    const findings = await mechanism.probe(AbortSignal.timeout(PROBE_TIMEOUT_MS));
+    const signal = AbortSignal.any([closing, AbortSignal.timeout(PROBE_TIMEOUT_MS)]);
+    const findings = await mechanism.probe(signal);
     const wrong = findings.some(({ level }) => level === "error");
     return { network, state: wrong ? "wrong" : "open", findings };
   } catch (cause) {

@@ -14,7 +14,10 @@ export interface Recovery {
 }
 
 /** Starts the first round at once; rounds never overlap. */
-export function startRecovery(facilitator: EmbeddedFacilitator, telemetry: Telemetry): Recovery {
+export function startRecovery(
+  facilitator: Pick<EmbeddedFacilitator, "recover">,
+  telemetry: Telemetry,
+): Recovery {
   const { logger, metrics } = telemetry;
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;

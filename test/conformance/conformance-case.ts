@@ -121,7 +121,7 @@ export type ConformanceCase = z.infer<typeof conformanceCase>;
 export type ExpectedAnswer = z.infer<typeof answer>;
 
 /** The cases about one subject. */
-export interface CaseFile {
+interface CaseFile {
   /** File name without its extension. */
   readonly subject: string;
   readonly cases: readonly ConformanceCase[];
@@ -132,7 +132,10 @@ export function readCaseFiles(): readonly CaseFile[] {
   const files = readdirSync(import.meta.dirname).filter((file) => file.endsWith(".yaml"));
   return files
     .filter((file) => file !== "header.yaml")
-    .map((file) => ({ subject: file.replace(".yaml", ""), cases: readCases(file, conformanceCase) }));
+    .map((file) => ({
+      subject: file.replace(".yaml", ""),
+      cases: readCases(file, conformanceCase),
+    }));
 }
 
 /** The cases of one file of this folder, `each` expanded; names are unique. */

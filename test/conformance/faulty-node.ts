@@ -3,30 +3,36 @@
  * node that is down, overloaded, out of date or somebody else's.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { text as readText } from "node:stream/consumers";
 import { drain, listen } from "../../src/gateway/listener.ts";
 
-export const NODE_FAULTS = [
-  /** Connections break. */
-  "unreachable",
-  /** Answers every call with a JSON-RPC error. */
-  "erring",
-  /** HTTP status 429. */
-  "overloaded",
-  /** HTTP status 200 and a web page. */
-  "a web page",
-  /** Every call succeeds and returns nothing. */
-  "empty-handed",
-  /** Every simulation runs out of gas. */
-  "out of gas",
-  /** Simulates, and errs when asked for fees or account nonces. */
-  "without fees",
-  /** Another chain than the configured one, from the start. */
-  "another chain",
-  /** Connections break, from the start. */
-  "never reached",
-] as const;
+/** What is answered instead of the node's own answer: HTTP, JSON-RPC, or nothing at all. */
+type Reply =
+  | { readonly kind: "http"; readonly status: number; readonly text: string }
+  | { readonly kind: "json"; readonly members: object }
+  | { readonly kind: "broken connection" };
 
-export type NodeFault = (typeof NODE_FAULTS)[number];
+const BROKEN: Reply = { kind: "broken connection" };
+
+/** By fault: the reply to a method, or undefined where the real node answers. */
+const faults = {
+  unreachable: () => BROKEN,
+  "never reached": () => BROKEN,
+  erring: () => error("header not found"),
+  overloaded: () => ({ kind: "http", status: 429, text: "Too Many Requests" }),
+  "a web page": () => ({ kind: "http", status: 200, text: "<h1>Welcome</h1>" }),
+  /** Every call succeeds and returns nothing. */
+  "empty-handed": () => result("0x"),
+  "another chain": (method) => (method === "eth_chainId" ? result("0x1") : undefined),
+  /** Every simulation runs out of gas. */
+  "out of gas": (method) => (method === "eth_call" ? error("out of gas") : undefined),
+  /** Simulates, and errs when asked for fees or account nonces. */
+  "without fees": (method) => (method === "eth_call" ? undefined : error("not available")),
+} satisfies Record<string, (method: string) => Reply | undefined>;
+
+type NodeFault = keyof typeof faults;
+
+export const NODE_FAULTS = Object.keys(faults) as NodeFault[];
 
 export interface FaultyNode {
   readonly url: string;
@@ -48,49 +54,34 @@ export async function startFaultyNode(rpcUrl: string): Promise<FaultyNode> {
   };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const parts: Buffer[] = [];
-    for await (const part of request) if (Buffer.isBuffer(part)) parts.push(part);
-    const body = Buffer.concat(parts).toString();
+    const body = await readText(request);
     const { id, method }: { id: unknown; method: string } = JSON.parse(body);
-    const reply = (members: object): void => {
-      response.setHeader("content-type", "application/json");
-      response.end(JSON.stringify({ jsonrpc: "2.0", id, ...members }));
-    };
-    const error = (message: string): void => reply({ error: { code: -32_000, message } });
-    switch (node.fault) {
-      case "unreachable":
-      case "never reached":
+    const reply = node.fault && faults[node.fault](method);
+    switch (reply?.kind) {
+      case "broken connection":
         response.destroy();
         return;
-      case "erring":
-        return error("header not found");
-      case "overloaded":
-        response.writeHead(429).end("Too Many Requests");
+      case "http":
+        response.writeHead(reply.status, { "content-type": "text/html" }).end(reply.text);
         return;
-      case "a web page":
-        response.writeHead(200, { "content-type": "text/html" }).end("<h1>Welcome</h1>");
+      case "json":
+        response.end(JSON.stringify({ jsonrpc: "2.0", id, ...reply.members }));
         return;
-      case "empty-handed":
-        return reply({ result: "0x" });
-      case "out of gas":
-        if (method === "eth_call") return error("out of gas");
-        break;
-      case "without fees":
-        if (method !== "eth_call") return error("method not available");
-        break;
-      case "another chain":
-        if (method === "eth_chainId") return reply({ result: "0x1" });
-        break;
-      default:
+      default: {
+        const headers = { "content-type": "application/json" };
+        const real = await fetch(rpcUrl, { method: "POST", headers, body });
+        response.end(await real.text());
+      }
     }
-    const real = await fetch(rpcUrl, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body,
-    });
-    response.setHeader("content-type", "application/json");
-    response.end(await real.text());
   }
 
   return node;
+}
+
+function error(message: string): Reply {
+  return { kind: "json", members: { error: { code: -32_000, message } } };
+}
+
+function result(value: string): Reply {
+  return { kind: "json", members: { result: value } };
 }

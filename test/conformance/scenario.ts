@@ -36,8 +36,13 @@ export interface Scenario {
   readonly paymentPayload: string;
   /** The facilitator's request body. */
   readonly body: string;
+  /** What payment and requirements name as their networks; "" where there is none. */
+  readonly networks: readonly string[];
   readonly names: Names;
 }
+
+/** Somebody who is no party to any payment. */
+const STRANGER = freshAccount();
 
 const token = parseAbi([
   "function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)",
@@ -51,11 +56,10 @@ export async function enact(
   undoing: AsyncDisposableStack,
 ): Promise<Scenario> {
   const owner = freshAccount();
-  const stranger = freshAccount();
-  const payer = await openPayer(each.given.payer, owner, stranger, stage.chain);
+  const payer = await openPayer(each.given.payer, owner, stage.chain);
   const known: Names = {
     payer,
-    stranger: stranger.address,
+    stranger: STRANGER.address,
     listed: stage.listed,
     asset: stage.requirements.asset,
     now: String(stage.now),
@@ -64,14 +68,14 @@ export async function enact(
   const { payTo: payee, maxAmountRequired: price } = requirements;
   const names = { ...known, payee, price };
   const authorize = {
-    account: each.sign.by === "payer" ? owner.account : stranger.account,
+    account: each.sign.by === "payer" ? owner.account : STRANGER.account,
     requirements,
     now: stage.now,
     chainId: stage.chain.chainId,
     overrides: { from: payer, nonce: toHex(randomBytes(32)), ...signedMembers(each, names) },
   };
   const payment = await sign(each, authorize, names);
-  await arrange(each, { stage, payment, owner, stranger, names }, undoing);
+  await arrange(each, { stage, payment, owner, names }, undoing);
   return { payer, payee, payment, requirements, ...write(each, payment, requirements, names) };
 }
 
@@ -94,12 +98,11 @@ export async function removeCode(
 async function openPayer(
   kind: ConformanceCase["given"]["payer"],
   owner: FreshAccount,
-  stranger: FreshAccount,
   chain: Chain,
 ): Promise<Address> {
   if (kind === "wallet") return chain.deployWallet(owner.address);
   if (kind === "delegated") {
-    await chain.rpc("anvil_setCode", [owner.address, walletCode(stranger.address)]);
+    await chain.rpc("anvil_setCode", [owner.address, walletCode(STRANGER.address)]);
   }
   return owner.address;
 }
@@ -152,7 +155,6 @@ interface Cast {
   readonly stage: Stage;
   readonly payment: EvmPayment;
   readonly owner: FreshAccount;
-  readonly stranger: FreshAccount;
   readonly names: Names;
 }
 
@@ -169,8 +171,8 @@ async function arrange(
   if (given.nonce === "used") await useNonce(cast, cast.owner, payer);
   if (given.nonce === "cancelled") await cancelNonce(cast, payer);
   if (given.nonce === "used by another") {
-    await chain.fund(cast.stranger.address, 1n);
-    await useNonce(cast, cast.stranger, cast.stranger.address);
+    await chain.fund(STRANGER.address, 1n);
+    await useNonce(cast, STRANGER, STRANGER.address);
   }
   if (given.blacklisted !== undefined) {
     const address = names[given.blacklisted] as Address;
@@ -238,7 +240,7 @@ function write(
   payment: EvmPayment,
   requirements: PaymentRequirements,
   known: Names,
-): Pick<Scenario, "paymentPayload" | "body" | "names"> {
+): Pick<Scenario, "paymentPayload" | "body" | "networks" | "names"> {
   const names = { ...known, signature: payment.payload.signature };
   const request: Record<string, unknown> = structuredClone({
     x402Version: payment.x402Version,
@@ -266,7 +268,15 @@ function write(
     .replaceAll("$request", () => `{${members.join(",")}}`)
     .replaceAll("$paymentPayload", () => paymentPayload)
     .replaceAll("$paymentRequirements", () => texts.get("paymentRequirements") ?? "");
-  return { paymentPayload, body, names };
+  const networks = each.body.includes("$")
+    ? [networkOf(request["paymentPayload"]), networkOf(request["paymentRequirements"])]
+    : [""];
+  return { paymentPayload, body, networks, names };
+}
+
+function networkOf(named: unknown): string {
+  const network: unknown = Object(named).network;
+  return typeof network === "string" ? network : "";
 }
 
 function rewrite(json: string, replacements: Readonly<Record<string, string>>): string {

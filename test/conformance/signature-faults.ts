@@ -48,7 +48,7 @@ const faults = {
   "in base64": (signature) => Buffer.from(signature.slice(2), "hex").toString("base64"),
 } satisfies Record<string, (signature: Hex) => string>;
 
-export type SignatureFault = keyof typeof faults;
+type SignatureFault = keyof typeof faults;
 
 export const SIGNATURE_FAULTS = Object.keys(faults) as SignatureFault[];
 

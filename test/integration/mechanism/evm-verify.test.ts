@@ -151,7 +151,8 @@ describe("an EOA's payment", () => {
     expect(await verify(forged)).toBe(
       "invalid_exact_evm_payload_signature: the signature is not the payer's",
     );
-    expect(calls).toEqual(["eth_getCode"]);
+    // The one call asks the wallet about its signature, which is judged before the value.
+    expect(calls).toEqual(["eth_getCode", "eth_call"]);
   });
 
   test("is refused when the chain's clock is not in its window, though ours is", async () => {
@@ -235,7 +236,8 @@ describe("a smart wallet's payment (ERC-1271)", () => {
   test("is refused for a fault of its own without a simulation", async () => {
     const little = await sign({ overrides: { from: wallet, value: "9999" } });
     expect(await verify(little)).toMatch(/^invalid_exact_evm_payload_authorization_value: /);
-    expect(calls).toEqual(["eth_getCode"]);
+    // The one call asks the wallet about its signature, which is judged before the value.
+    expect(calls).toEqual(["eth_getCode", "eth_call"]);
   });
 
   test("may carry a signature of any length", async () => {
