@@ -151,8 +151,7 @@ describe("an EOA's payment", () => {
     expect(await verify(forged)).toBe(
       "invalid_exact_evm_payload_signature: the signature is not the payer's",
     );
-    // The one call asks the wallet about its signature, which is judged before the value.
-    expect(calls).toEqual(["eth_getCode", "eth_call"]);
+    expect(calls).toEqual(["eth_getCode"]);
   });
 
   test("is refused when the chain's clock is not in its window, though ours is", async () => {

@@ -25,7 +25,7 @@ describe("a configuration", () => {
       listen: [{ host: null, port: 8402 }],
       publicUrl: "http://localhost:8402",
       limits: {
-        headerBytes: 16_384,
+        headerBytes: 32_768,
         bodyBytes: 10_485_760,
         inFlight: 5000,
         settlementWaitMs: 30_000,
