@@ -3,7 +3,7 @@ import type { Dispatcher } from "undici";
 import { requestLines, responseLines, trailerLines } from "./field-lines.ts";
 import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
 import { RequestBody, readWholeBody, wholeBodyLimit } from "./request-body.ts";
-import type { Delivery, Exchange, UpstreamOptions } from "./upstream.ts";
+import type { Delivery, Exchange, Unanswered, UpstreamOptions } from "./upstream.ts";
 
 /** Up to here a complete body is sent as a string, joined with the head into one write. */
 const oneWriteLimit = 16 * 1024;
@@ -280,7 +280,7 @@ const foreign402: Delivery = {
   sent: true,
 };
 
-function tooLarge(limit: number, sent: boolean): Delivery {
+export function tooLarge(limit: number, sent: boolean): Unanswered {
   const detail = `The request body is larger than ${limit} bytes.`;
   return { kind: "unanswered", status: 413, reason: "too-large", detail, sent };
 }

@@ -26,7 +26,7 @@ import {
   type CrossOrigin,
 } from "./answers.ts";
 import { decide, type Decision, type PricedDecision, type Snapshot } from "./decision.ts";
-import type { Admission, Paid, Paywall } from "./paywall.ts";
+import type { Admission, Attempt, Paid, Paywall } from "./paywall.ts";
 import { readUpgrade } from "./upgrade-engine.ts";
 import type { Delivery } from "./upstream.ts";
 import { RequestVisitor, UpgradeVisitor, type Passage, type Visitor } from "./visitor.ts";
@@ -151,13 +151,23 @@ export class Gateway {
       const answer = quote(400, errorText(decision.refusal));
       return this.#end(visitor, answer, "malformed", plan.meter);
     }
+    const busy = visitor.refusal(plan.engine);
+    if (busy !== null) {
+      this.#notServed(visitor, busy, null);
+      return ended(busy, "unavailable", plan.meter);
+    }
     const admission = await this.#options.paywall.admit({
       payment: decision.payment,
       accepts: plan.offers.requirements(resource),
       binding: `${visitor.request.method} ${decision.path}`,
+      target: decision.target,
+      isGone: () => visitor.isGone(),
     });
     if (admission.kind === "admitted") {
       return this.#serveDelivery(visitor, decision, admission.paid, cors);
+    }
+    if (admission.kind === "abandoned") {
+      return ended({ kind: "abandoned", status: null }, "undelivered", plan.meter);
     }
     const { status, outcome, error, lines } = readRefusal(admission);
     const body = plan.offers.body(error, resource);
@@ -185,13 +195,16 @@ export class Gateway {
       responseSet: [...receipt, "Cache-Control", "private, no-store"],
       responseVary: "X-PAYMENT",
     };
-    const delivery: Delivery = visitor.isGone()
-      ? { kind: "abandoned", status: null }
-      : await visitor.forward(plan.engine, passage);
-    if (delivery.kind === "unanswered") this.#notServed(visitor, delivery, receipt);
-    // An upstream that refuses (4xx) has sold nothing yet: the buyer may correct query or body.
-    const sold = delivery.kind === "delivered" && delivery.status < 400;
-    await (sold ? paid.delivered() : paid.undelivered());
+    let delivery: Delivery = { kind: "abandoned", status: null };
+    let attempt: Attempt | null = { sent: true, served: null };
+    try {
+      delivery = await visitor.forward(plan.engine, passage);
+      attempt = attemptOf(delivery, target, hasBody(visitor.request));
+      if (delivery.kind === "unanswered") this.#notServed(visitor, delivery, receipt);
+    } finally {
+      await (attempt === null ? paid.delivered() : paid.undelivered(attempt));
+    }
+    const sold = attempt === null;
     const { transaction, network, payer } = settlement;
     const { logger } = this.#options.telemetry;
     const { id: requestId } = visitor;
@@ -275,8 +288,27 @@ function statusOf(delivery: Delivery): number {
   return delivery.status ?? 499;
 }
 
+/**
+ * What a delivery leaves of the payment: null, it is sold; else the same payment may try again. An
+ * upstream that refuses (4xx) has sold nothing yet, and the buyer may correct query or body. Once a good
+ * answer has begun, only that same request may be tried again, or one payment would buy several things;
+ * and since a body cannot be compared, a buyer who leaves in the middle of its answer has bought it.
+ */
+function attemptOf(delivery: Delivery, target: string, withBody: boolean): Attempt | null {
+  if (delivery.kind === "unanswered") return { sent: delivery.sent, served: null };
+  const begun = delivery.status !== null && delivery.status < 400;
+  if (!begun) return { sent: true, served: null };
+  if (delivery.kind === "delivered") return null;
+  if (delivery.kind === "abandoned" && withBody) return null;
+  return { sent: true, served: target };
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
+}
+
 /** The one table from a payment's refusal to a status. */
-function readRefusal(admission: Exclude<Admission, { kind: "admitted" }>): {
+function readRefusal(admission: Exclude<Admission, { kind: "admitted" | "abandoned" }>): {
   readonly status: 402 | 500;
   readonly outcome: PaymentOutcome;
   readonly error: string;

@@ -31,6 +31,8 @@ export interface ListenerOptions {
 export class Listener {
   readonly #server: Server;
   readonly #options: ListenerOptions;
+  /** Sockets that Node no longer counts as connections of the server, though it waits for them. */
+  readonly #upgraded = new Set<Socket>();
 
   constructor(gateway: Gateway, options: ListenerOptions) {
     this.#options = options;
@@ -52,7 +54,11 @@ export class Listener {
     this.#server.on("request", gateway.handleRequest);
     this.#server.on("checkContinue", gateway.handleContinue);
     this.#server.on("checkExpectation", gateway.handleRequest);
-    this.#server.on("upgrade", gateway.handleUpgrade);
+    this.#server.on("upgrade", (request, socket: Socket, head) => {
+      this.#upgraded.add(socket);
+      socket.once("close", () => this.#upgraded.delete(socket));
+      gateway.handleUpgrade(request, socket, head);
+    });
     this.#server.on("clientError", answerUnreadable);
   }
 
@@ -63,7 +69,13 @@ export class Listener {
 
   /** Accepts nothing new and resolves when the last request is answered, or when the signal ends. */
   async drain(signal: AbortSignal): Promise<void> {
-    return drain(this.#server, signal);
+    const cut = (): void => {
+      for (const socket of this.#upgraded) socket.destroy();
+    };
+    signal.addEventListener("abort", cut, { once: true });
+    if (signal.aborted) cut();
+    await drain(this.#server, signal);
+    signal.removeEventListener("abort", cut);
   }
 }
 

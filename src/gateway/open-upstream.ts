@@ -7,6 +7,8 @@ export function openUpstream(options: UpstreamOptions): Engine {
   const requests = new UndiciEngine(options);
   const upgrades = new UpgradeEngine(options);
   return {
+    refusal: (request, kind) =>
+      kind === "upgrade" ? upgrades.refusal() : requests.refusal(request),
     forward: (exchange) => requests.forward(exchange),
     upgrade: (exchange) => upgrades.upgrade(exchange),
     close: async (signal) => {

@@ -4,6 +4,7 @@
  * presents it meanwhile waits for that flight and then asks the ledger what is left to have.
  */
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { FacilitatorFault, waitWithin, type Facilitator } from "../facilitator/facilitator.ts";
 import {
   LedgerConflict,
@@ -13,7 +14,8 @@ import {
   type SettledPayment,
 } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
+import { sameAddress } from "../x402/address.ts";
+import { isEvmPayload, payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
 import { refuse, type Refusal, type Result } from "../x402/result.ts";
 import type {
   FacilitatorRequest,
@@ -24,6 +26,9 @@ import type {
 
 /** Longest a verification may take, milliseconds. */
 const VERIFY_TIMEOUT_MS = 10_000;
+/** How often and how long apart a delivery's end is stored again when the ledger fails. */
+const RECORD_ATTEMPTS = 60;
+const RECORD_PAUSE_MS = 1_000;
 
 export interface PaywallOptions {
   readonly facilitator: Facilitator;
@@ -40,6 +45,10 @@ export interface Presented {
   readonly accepts: readonly PaymentRequirements[];
   /** Method and canonical path: what the payment is bound to by its first use. */
   readonly binding: string;
+  /** Canonical path and query. */
+  readonly target: string;
+  /** True when nobody waits for the answer any more: then no delivery is tried. */
+  readonly isGone: () => boolean;
 }
 
 /** What the paywall decided about a presented payment. */
@@ -55,16 +64,21 @@ export type Admission =
   /** 500; no money moved. */
   | { readonly kind: "unavailable"; readonly refusal: Refusal }
   /** 500; the money may have moved, and only the same payment may be sent again. */
-  | { readonly kind: "unknown"; readonly detail: string };
+  | { readonly kind: "unknown"; readonly detail: string }
+  /** Paid, and the buyer has left: nothing was delivered, no attempt is spent. */
+  | { readonly kind: "abandoned" };
 
-/** A settled payment whose one delivery is under way. Exactly one of the three must be called. */
+/** A settled payment whose one delivery is under way. Exactly one of the two must be called. */
 export interface Paid {
   readonly settlement: SettledPayment;
   /** The buyer has the answer: sold. */
   delivered(): Promise<void>;
   /** The upstream failed or refused, or the buyer left: the same payment may try again. */
-  undelivered(): Promise<void>;
+  undelivered(attempt: Attempt): Promise<void>;
 }
+
+/** What an unfinished delivery leaves behind. */
+export type Attempt = Parameters<Redemptions["undelivered"]>[1];
 
 export class Paywall {
   readonly #options: PaywallOptions;
@@ -87,18 +101,18 @@ export class Paywall {
       if (refusal !== undefined && !(await this.#options.redemptions.isRecorded(key.value))) {
         return { kind: "refused", refusal };
       }
-      for (;;) {
-        const flight = this.#flights.get(key.value);
-        if (flight === undefined) break;
-        const landed = flight.then(() => true);
-        if (!(await waitWithin(landed, signal, false))) return IN_FLIGHT;
-      }
-      const terms = { binding: presented.binding, idempotencyKey: randomUUID(), request };
-      return await this.#fly(key.value, terms, signal);
     } catch (cause) {
-      this.#options.logger.error({ err: cause }, "the ledger failed; the payment was not taken");
-      return unavailable("unexpected_settle_error");
+      return this.#ledgerFailed(cause);
     }
+    for (;;) {
+      const flight = this.#flights.get(key.value);
+      if (flight === undefined) break;
+      const landed = flight.then(() => true);
+      if (!(await waitWithin(landed, signal, false))) return IN_FLIGHT;
+    }
+    const { binding, target, isGone } = presented;
+    const terms = { binding, target, idempotencyKey: randomUUID(), request };
+    return this.#fly(key.value, { terms, signal, isGone });
   }
 
   /**
@@ -114,7 +128,9 @@ export class Paywall {
         `scheme ${JSON.stringify(payment.scheme)} is not accepted here`,
       );
     }
-    const candidates = sameScheme.filter(({ network }) => network === payment.network);
+    const candidates = sameScheme
+      .filter(({ network }) => network === payment.network)
+      .sort((left, right) => Number(fits(payment, right)) - Number(fits(payment, left)));
     let first: Choice | undefined;
     for (const paymentRequirements of candidates) {
       const request = { paymentPayload: payment, paymentRequirements };
@@ -129,59 +145,80 @@ export class Paywall {
   }
 
   /** Runs from the claim to the recorded delivery; nothing else may work on this payment meanwhile. */
-  async #fly(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Admission> {
+  async #fly(key: PaymentKey, flight: Flight): Promise<Admission> {
     const landing = Promise.withResolvers<void>();
     this.#flights.set(key, landing.promise);
     const land = (): void => {
       this.#flights.delete(key);
       landing.resolve();
     };
+    const admission = await this.#board(key, flight, land);
+    if (admission.kind !== "admitted") land();
+    return admission;
+  }
+
+  /** Never rejects: whatever fails after the claim leaves the payment unresolved, never "not taken". */
+  async #board(key: PaymentKey, flight: Flight, land: () => void): Promise<Admission> {
+    const { redemptions, logger } = this.#options;
+    let claim: ClaimOutcome;
     try {
-      const settled = await this.#settle(key, terms, signal);
-      if (settled.kind !== "settled") {
-        land();
-        return settled;
-      }
-      if (!(await this.#options.redemptions.delivering(key))) {
-        land();
-        return IN_FLIGHT;
-      }
+      claim = await redemptions.claim(key, flight.terms);
+    } catch (cause) {
+      return this.#ledgerFailed(cause);
+    }
+    try {
+      const settled = await this.#settle(key, claim, flight);
+      if (settled.kind !== "settled") return settled;
+      if (flight.isGone()) return { kind: "abandoned" };
+      if (!(await redemptions.delivering(key))) return IN_FLIGHT;
       return { kind: "admitted", paid: this.#paid(key, settled.settlement, land) };
     } catch (cause) {
-      land();
-      throw cause;
+      logger.error(
+        { err: cause, key },
+        "the ledger failed after a claim; its payment is unresolved",
+      );
+      return UNRESOLVED;
     }
   }
 
+  #ledgerFailed(cause: unknown): Admission {
+    this.#options.logger.error({ err: cause }, "the ledger failed; the payment was not taken");
+    return unavailable("unexpected_settle_error");
+  }
+
   #paid(key: PaymentKey, settlement: SettledPayment, land: () => void): Paid {
-    const { redemptions, logger } = this.#options;
-    const record = async (outcome: "delivered" | "undelivered"): Promise<void> => {
-      try {
-        await redemptions[outcome](key);
-      } catch (cause) {
-        logger.error({ err: cause, key }, `a payment could not be recorded as ${outcome}`);
-      } finally {
-        land();
-      }
-    };
+    const { redemptions } = this.#options;
     return {
       settlement,
-      delivered: () => record("delivered"),
-      undelivered: () => record("undelivered"),
+      delivered: () => this.#record(key, () => redemptions.delivered(key)).finally(land),
+      undelivered: (attempt) =>
+        this.#record(key, () => redemptions.undelivered(key, attempt)).finally(land),
     };
   }
 
-  async #settle(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
-    const claim = await this.#options.redemptions.claim(key, terms);
+  /** Until it is stored, the payment stays in flight: forgotten, it would be delivered once more. */
+  async #record(key: PaymentKey, store: () => Promise<void>): Promise<void> {
+    for (let attempt = 1; attempt <= RECORD_ATTEMPTS; attempt += 1) {
+      try {
+        return await store();
+      } catch (cause) {
+        this.#options.logger.error({ err: cause, key, attempt }, "a delivery was not recorded");
+        if (cause instanceof LedgerConflict) return;
+        await sleep(RECORD_PAUSE_MS, undefined, { ref: false });
+      }
+    }
+  }
+
+  async #settle(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Settled> {
     switch (claim.kind) {
       case "granted":
-        return this.#charge(key, terms, signal);
+        return this.#charge(key, flight.terms, flight.signal);
       case "settled":
         return claim;
       case "unresolved":
-        return this.#resolve(key, claim.terms, signal);
+        return this.#resolve(key, claim.terms, flight.signal);
       default:
-        return explain(claim, terms.request);
+        return explain(claim, flight.terms.request);
     }
   }
 
@@ -222,6 +259,7 @@ export class Paywall {
     const { request, idempotencyKey } = terms;
     const { network } = request.paymentRequirements;
     try {
+      if (facilitator.isRemote(network)) await redemptions.handedOver(key);
       const response = await facilitator.settle(request, { signal, idempotencyKey });
       if (response.success) {
         const { transaction, payer } = response;
@@ -231,6 +269,7 @@ export class Paywall {
       }
       // A remote facilitator that refuses the second request may be refusing its own first success.
       if (facilitator.isRemote(network)) return UNRESOLVED;
+      await this.#release(key);
       return refusedSettlement(response);
     } catch (cause) {
       logger.warn({ err: cause, network }, "a settlement is still unresolved");
@@ -262,10 +301,24 @@ export class Paywall {
   }
 }
 
+/** One payment's way from the claim to the recorded delivery. */
+interface Flight {
+  readonly terms: ClaimTerms;
+  readonly signal: AbortSignal;
+  readonly isGone: () => boolean;
+}
+
 interface Choice {
   readonly request: FacilitatorRequest;
   /** Why the payment would be refused if it were new. */
   readonly refusal?: Refusal;
+}
+
+/** Whether a payment is for exactly that offer, as far as it says what it is for. */
+function fits({ payload }: PaymentPayload, offer: PaymentRequirements): boolean {
+  if (!isEvmPayload(payload)) return false;
+  const { to, value } = payload.authorization;
+  return sameAddress(to, offer.payTo) && value === offer.maxAmountRequired;
 }
 
 type Settled =
@@ -299,7 +352,9 @@ function explain(
     case "busy":
       return IN_FLIGHT;
     case "spent":
-      return refused("invalid_transaction_state", "this payment was used before; sign a new one");
+      return refused("invalid_transaction_state", claim.delivered ? USED : undelivered(claim));
+    case "forged":
+      return refused("invalid_exact_evm_payload_signature", "another payment has this nonce");
     case "foreign":
       return refused("invalid_payload", "this payment was used for another resource");
     default: {
@@ -310,6 +365,12 @@ function explain(
       return refusedSettlement({ ...failed, errorReason, detail });
     }
   }
+}
+
+const USED = "this payment was used before; sign a new one";
+
+function undelivered({ transaction }: { readonly transaction: string }): string {
+  return `paid in ${transaction} and no delivery is left for this request: ask the seller`;
 }
 
 function refused(code: Refusal["code"], detail: string): Settled {

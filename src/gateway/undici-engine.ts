@@ -6,10 +6,10 @@
  * false; its body timeout does not run while a response is paused, so the client's socket gets a timeout
  * for as long as it is; it refuses hop-by-hop headers and adds Host itself (`field-lines.ts`).
  */
+import type { IncomingMessage } from "node:http";
 import { Pool } from "undici";
-import { Forwarding } from "./forwarding.ts";
-import type { Connections } from "./forwarding.ts";
-import type { Delivery, Exchange, UpstreamOptions } from "./upstream.ts";
+import { Forwarding, tooLarge, type Connections } from "./forwarding.ts";
+import type { Delivery, Exchange, Unanswered, UpstreamOptions } from "./upstream.ts";
 
 /** An idle connection is given up this long before the backend's `Keep-Alive: timeout=` says. */
 const keepAliveMarginMs = 1_000;
@@ -38,13 +38,21 @@ export class UndiciEngine {
     };
   }
 
+  /** What {@link forward} would refuse without asking the backend. */
+  refusal({ headers }: IncomingMessage): Unanswered | null {
+    const { connections, origin, bodyLimitBytes } = this.#connections.options;
+    if (Number(headers["content-length"] ?? 0) > bodyLimitBytes) {
+      return tooLarge(bodyLimitBytes, false);
+    }
+    if (this.#active < connections) return null;
+    const detail = `All ${connections} connections to ${origin} are busy.`;
+    return { kind: "unanswered", status: 503, reason: "saturated", detail, sent: false };
+  }
+
   /** Never rejects. */
   async forward(exchange: Exchange): Promise<Delivery> {
-    const { connections, origin } = this.#connections.options;
-    if (this.#active >= connections) {
-      const detail = `All ${connections} connections to ${origin} are busy.`;
-      return { kind: "unanswered", status: 503, reason: "saturated", detail, sent: false };
-    }
+    const refusal = this.refusal(exchange.request);
+    if (refusal !== null) return refusal;
     this.#active += 1;
     const delivery = await new Promise<Delivery>((resolve) => {
       new Forwarding(exchange, this.#connections, resolve).start();

@@ -12,7 +12,7 @@ import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from "node:h
 import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
 import { framingProblem, requestLines, responseLines } from "./field-lines.ts";
-import type { Delivery, UpgradeExchange, UpstreamOptions } from "./upstream.ts";
+import type { Delivery, Unanswered, UpgradeExchange, UpstreamOptions } from "./upstream.ts";
 
 export type Upgrade =
   | { readonly kind: "websocket" }
@@ -78,13 +78,18 @@ export class UpgradeEngine {
     this.#options = options;
   }
 
+  /** What {@link upgrade} would refuse without asking the backend. */
+  refusal(): Unanswered | null {
+    if (!this.#closed && this.#sockets.size < this.#options.upgrades) return null;
+    const detail = `All ${this.#sockets.size} switched connections are in use, or none is taken.`;
+    return { kind: "unanswered", status: 503, reason: "saturated", detail, sent: false };
+  }
+
   /** Never rejects. `exchange.request` is one that `readUpgrade` accepted. */
   async upgrade(exchange: UpgradeExchange): Promise<Delivery> {
     const { socket } = exchange;
-    if (this.#closed || this.#sockets.size >= this.#options.upgrades) {
-      const detail = `All ${this.#sockets.size} switched connections are in use, or none is taken.`;
-      return { kind: "unanswered", status: 503, reason: "saturated", detail, sent: false };
-    }
+    const refusal = this.refusal();
+    if (refusal !== null) return refusal;
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
     const delivery = await new Promise<Delivery>((resolve) => {

@@ -76,6 +76,11 @@ export type Delivery =
   | { readonly kind: "abandoned"; readonly status: number | null };
 
 export interface Engine {
+  /**
+   * Why a request would not be taken now, asked before anybody pays for it: a declared body over the
+   * limit, or no connection left. Null: it would be.
+   */
+  refusal(request: IncomingMessage, kind: "request" | "upgrade"): Unanswered | null;
   /** Never rejects. */
   forward(exchange: Exchange): Promise<Delivery>;
   /**
@@ -87,6 +92,8 @@ export interface Engine {
   /** Takes nothing new and lets what runs finish, until `signal` aborts: then it is cut. */
   close(signal: AbortSignal): Promise<void>;
 }
+
+export type Unanswered = Extract<Delivery, { kind: "unanswered" }>;
 
 export interface UpstreamOptions {
   /** Scheme, host and optional port: `http://10.0.0.11:3000`. No path. */

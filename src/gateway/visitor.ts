@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Answer } from "./answers.ts";
 import { answerOn } from "./upgrade-engine.ts";
-import type { Delivery, Engine } from "./upstream.ts";
+import type { Delivery, Engine, Unanswered } from "./upstream.ts";
 
 /** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
 const MAX_DROPPED_BODY_BYTES = 64 * 1024;
@@ -26,6 +26,8 @@ export interface Visitor {
   readonly request: IncomingMessage;
   /** Gives the gateway's own answer. */
   answer(answer: Answer): void;
+  /** Why the upstream would not be asked at all; null: it would. */
+  refusal(engine: Engine): Unanswered | null;
   /** Hands the exchange to the upstream. */
   forward(engine: Engine, passage: Passage): Promise<Delivery>;
   /** True when nobody is there any more to read an answer. */
@@ -70,6 +72,10 @@ export class RequestVisitor implements Visitor {
     response.end(body ?? undefined);
   }
 
+  refusal(engine: Engine): Unanswered | null {
+    return engine.refusal(this.request, "request");
+  }
+
   forward(engine: Engine, passage: Passage): Promise<Delivery> {
     if (this.#expectsContinue) this.#response.writeContinue();
     return engine.forward({ request: this.request, response: this.#response, ...passage });
@@ -97,6 +103,10 @@ export class UpgradeVisitor implements Visitor {
     const head = [...lines, "Cache-Control", "no-store"];
     if (status >= 500) head.push("X-Request-Id", this.id);
     answerOn(this.#socket, { status, lines: head, body });
+  }
+
+  refusal(engine: Engine): Unanswered | null {
+    return engine.refusal(this.request, "upgrade");
   }
 
   forward(engine: Engine, passage: Passage): Promise<Delivery> {

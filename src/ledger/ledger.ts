@@ -4,7 +4,7 @@
  *
  *     (none) -> CLAIMED -> SIGNED -> SETTLED -> DELIVERING(n) -> DELIVERED
  *                  |          |         ^            |
- *                  +- dropped +- FAILED +-- broken --+     (n is kept)
+ *                  +- dropped +- FAILED +-- broken --+     (n is kept if anything was sent)
  *
  * Two views of the same rows: {@link Redemptions} is what a resource server needs (was this payment
  * already sold?), {@link Settlements} what a facilitator needs (what did we sign, is it on chain?).
@@ -19,6 +19,8 @@ export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DE
 export interface ClaimTerms {
   /** Method and canonical path: another binding is refused ("foreign"). */
   readonly binding: string;
+  /** Canonical path and query: once an answer for one target has begun, another is refused ("spent"). */
+  readonly target: string;
   /** Opaque and unguessable: whoever shows it speaks for this claim towards the facilitator. */
   readonly idempotencyKey: string;
   readonly request: FacilitatorRequest;
@@ -43,19 +45,36 @@ export type ClaimOutcome =
   | { readonly kind: "granted" }
   /** Paid and not yet delivered, attempts left: deliver it, charge nothing. */
   | { readonly kind: "settled"; readonly settlement: SettledPayment; readonly attempts: number }
-  /** Somebody is settling or delivering it now. */
+  /**
+   * The key is taken, but by another payment than the one presented: payer and nonce are public once a
+   * payment is on chain, its signature alone shows who it belongs to.
+   */
+  | { readonly kind: "forged" }
+  /**
+   * Somebody is delivering it now, or it is being settled elsewhere: for another binding, by another
+   * process, by a facilitator's caller.
+   */
   | { readonly kind: "busy" }
   /**
-   * Signed or handed over, outcome not known yet. `terms` are those of the first use: the settlement is
-   * resumed with its stored requirements and idempotency key, never judged by a newer price.
+   * Claimed by this process, signed or handed over; the outcome is not known yet. `terms` are those of
+   * the first use: the settlement is resumed with its stored requirements and idempotency key, never
+   * judged by a newer price. A caller that is settling the payment itself does not ask.
    */
   | { readonly kind: "unresolved"; readonly terms: ClaimTerms }
-  /** Delivered, or paid with no attempts left. */
-  | { readonly kind: "spent" }
+  /** Delivered; or else paid, with no attempts left or with another target's answer begun. */
+  | { readonly kind: "spent"; readonly delivered: boolean; readonly transaction: string }
   /** Bound to another method or path by its first use, or settled without a resource. */
   | { readonly kind: "foreign" }
   /** Failed for certain: the payer keeps the money and must sign anew. */
   | { readonly kind: "failed"; readonly failure: FailedPayment };
+
+/** How a delivery ended that did not reach its end. */
+export interface BrokenDelivery {
+  /** Whether the upstream may have seen the request; where it did not, the attempt is given back. */
+  readonly sent: boolean;
+  /** The target whose answer (status below 400) had begun, or null; the first one stored stays. */
+  readonly served: string | null;
+}
 
 /** The resource server's view. */
 export interface Redemptions {
@@ -83,8 +102,11 @@ export interface Redemptions {
   delivering(key: PaymentKey): Promise<boolean>;
   /** DELIVERING -> DELIVERED: sold. A repeat is fine. */
   delivered(key: PaymentKey): Promise<void>;
-  /** DELIVERING -> SETTLED: the upstream failed or the client left; n is kept. A repeat is fine. */
-  undelivered(key: PaymentKey): Promise<void>;
+  /**
+   * DELIVERING -> SETTLED: the upstream failed or the client left. A repeat is fine, and changes
+   * nothing.
+   */
+  undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void>;
 }
 
 /** A settlement that was signed and whose outcome is not known. */
@@ -110,7 +132,7 @@ export type BeginOutcome =
   | { readonly kind: "resume"; readonly signed: StoredTransaction }
   /** Settled under the same idempotency key: the same answer again. */
   | { readonly kind: "settled"; readonly settlement: SettledPayment }
-  /** Failed for certain under the same idempotency key. */
+  /** Failed for certain under the same idempotency key, or with bytes that may not be replaced. */
   | { readonly kind: "failed"; readonly failure: FailedPayment }
   /** Another caller owns or owned this payment: one payment never buys two grants. */
   | { readonly kind: "taken" };
@@ -118,10 +140,12 @@ export type BeginOutcome =
 /** The facilitator's view. */
 export interface Settlements {
   /**
-   * Takes or finds the claim for a settlement. The caller that shows the row's own `idempotencyKey`
+   * Takes or finds the claim for a settlement. The caller that shows the row's own `idempotencyKey`,
+   * the same payment and the same requirements (network, asset, payTo, maxAmountRequired, resource)
    * gets the row as it stands; a claim handed over by it but not signed by us is granted too. Any
    * other caller, or one without a key, is granted only a row that does not exist, or a FAILED one
-   * anew: nothing was charged.
+   * without bytes anew: nothing was charged. A FAILED one with bytes is never signed again, since
+   * those may still be sent: each caller with the same payment gets `failed`.
    */
   begin(
     key: PaymentKey,
@@ -150,8 +174,20 @@ export interface Settlements {
    * (`released`): were it dropped here, its own release could drop the next caller's claim.
    */
   abandoned(key: PaymentKey): Promise<void>;
-  /** Every SIGNED row that holds bytes of ours, oldest signature first. */
+  /**
+   * Every SIGNED row that holds bytes of ours, oldest signature first. A row that cannot be read is
+   * left out and reported, so that it does not hold up the others.
+   */
   unfinished(): Promise<readonly UnfinishedSettlement[]>;
+  /**
+   * What was signed for FAILED payments with this account nonce or a later one, ascending. A nonce that
+   * the chain has not seen blocks all later ones of the account, so recovery sends these bytes too.
+   */
+  unusedNonces(
+    network: string,
+    address: string,
+    from: number,
+  ): Promise<readonly StoredTransaction[]>;
   /** The next nonce we would allocate, or undefined when the account was never used. */
   nextAccountNonce(network: string, address: string): Promise<number | undefined>;
 }

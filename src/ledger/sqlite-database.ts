@@ -21,10 +21,12 @@ export type Columns = Record<string, SQLOutputValue>;
  */
 const BUSY_TIMEOUT_MS = 1000;
 
+const BUSY = 5;
+
 /** SQLite's primary result codes that a correct program can meet: the machine's fault, not ours. */
 const OPERATIONAL: ReadonlySet<number> = new Set([
   3, // PERM
-  5, // BUSY
+  BUSY,
   6, // LOCKED
   7, // NOMEM
   8, // READONLY
@@ -42,10 +44,13 @@ export class SqliteDatabase {
   readonly #connection: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
 
-  /** Opens a file, made with its folder where missing, or `:memory:`. */
-  constructor(path: string) {
+  /**
+   * Opens a file, made with its folder where missing, or `:memory:`. Statements wait for another
+   * process's lock for `timeout` milliseconds.
+   */
+  constructor(path: string, timeout = BUSY_TIMEOUT_MS) {
     if (path !== ":memory:") makeFolder(dirname(path));
-    this.#connection = unlessFaulty(() => new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS }));
+    this.#connection = unlessFaulty(() => new DatabaseSync(path, { timeout }));
   }
 
   /** Runs statements that take no values. */
@@ -117,7 +122,17 @@ function unlessFaulty<Value>(step: () => Value): Value {
 }
 
 function isFault(error: unknown): error is Error {
-  if (!(error instanceof Error) || !("errcode" in error)) return false;
-  // Extended result codes keep the primary one in the low byte.
-  return typeof error.errcode === "number" && OPERATIONAL.has(error.errcode & 0xff);
+  const code = resultCode(error);
+  return code !== undefined && OPERATIONAL.has(code);
+}
+
+/** Whether a call failed since another connection holds the lock that it needs. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof LedgerUnavailable && resultCode(error.cause) === BUSY;
+}
+
+/** SQLite's primary result code; extended ones keep it in the low byte. */
+function resultCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("errcode" in error)) return undefined;
+  return typeof error.errcode === "number" ? error.errcode & 0xff : undefined;
 }

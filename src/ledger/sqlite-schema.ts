@@ -60,6 +60,12 @@ const MIGRATIONS: readonly string[] = [
     at_ms INTEGER NOT NULL
   ) STRICT;
   `,
+  // Claims of the first schema kept no query: the path that their binding ends with is what is left.
+  `
+  ALTER TABLE payments ADD COLUMN target TEXT;
+  ALTER TABLE payments ADD COLUMN served_target TEXT;
+  UPDATE payments SET target = substr(binding, instr(binding, ' ') + 1);
+  `,
 ];
 
 /** Brings an opened database to the newest schema. Throws when it already has a newer one. */

@@ -3,13 +3,13 @@
  * names the state it leaves; the file is in WAL mode with `synchronous=FULL`, so that what a promise
  * has acknowledged survives a power cut, not only a crash.
  */
-import { isEvmAddress } from "../x402/address.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
   LedgerConflict,
   MAX_DELIVERY_ATTEMPTS,
   type BeginOutcome,
+  type BrokenDelivery,
   type ClaimOutcome,
   type ClaimTerms,
   type FailedPayment,
@@ -22,12 +22,21 @@ import {
   amountOf,
   beginOutcome,
   claimOutcome,
+  readEach,
   readPaymentRow,
   requestOf,
   signedOf,
   type PaymentRow,
 } from "./payment-row.ts";
+import {
+  accountName,
+  allocateNonce,
+  nextNonce,
+  requireSignedFor,
+  type SigningAccount,
+} from "./sqlite-accounts.ts";
 import { SqliteDatabase, type Values } from "./sqlite-database.ts";
+import { lockLedger } from "./sqlite-lock.ts";
 import { migrate } from "./sqlite-schema.ts";
 
 export interface SqliteLedgerOptions {
@@ -37,47 +46,64 @@ export interface SqliteLedgerOptions {
   readonly clock: () => number;
   /** Unique to this life of the process: rows of another were left behind by a crash. */
   readonly bootId: string;
+  /** Opens the file without locking others out; whoever asks for it sees to what they do there. */
+  readonly shared?: boolean;
+  /** Hears of each row that recovery had to leave out. */
+  readonly onUnreadable?: (key: string, reason: string) => void;
 }
 
-const COLUMNS = `state, binding, idempotency_key AS "idempotencyKey", request, network, payer,
+const COLUMNS = `state, binding, target, idempotency_key AS "idempotencyKey", request, network, payer,
   account, account_nonce AS "accountNonce", raw, transactions ->> '$[#-1]' AS "transaction",
   settled_transaction AS "settledTransaction", attempts,
-  failure_code AS "failureCode", failure_detail AS "failureDetail"`;
+  served_target AS "servedTarget", failure_code AS "failureCode",
+  failure_detail AS "failureDetail", claimed_by AS "claimedBy"`;
 
 /**
- * Opens the ledger, brings its schema up to date, and tidies up after an earlier life of this process:
- * its claims that were never signed are dropped, its unfinished deliveries may be tried again. Rejects
- * with {@link LedgerUnavailable}.
+ * Opens the ledger, locks it for as long as it is open, brings its schema up to date, and tidies up
+ * after an earlier life of this process: its claims that were never signed are dropped, its unfinished
+ * deliveries may be tried again. Rejects with {@link LedgerUnavailable}, also where another process has
+ * the file open.
  */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Ledger> {
   const database = new SqliteDatabase(options.path);
+  let lock: SqliteDatabase | undefined;
   try {
+    if (options.shared !== true) lock = lockLedger(database);
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     migrate(database);
     recover(database, options.bootId);
-    return new SqliteLedger(database, options);
+    return new SqliteLedger(database, lock, options);
   } catch (error) {
     database.close();
+    lock?.close();
     throw error;
   }
 }
 
 class SqliteLedger implements Ledger {
   readonly #database: SqliteDatabase;
+  readonly #lock: SqliteDatabase | undefined;
   readonly #clock: () => number;
   readonly #bootId: string;
+  readonly #onUnreadable: (key: string, reason: string) => void;
 
-  constructor(database: SqliteDatabase, { clock, bootId }: SqliteLedgerOptions) {
+  constructor(
+    database: SqliteDatabase,
+    lock: SqliteDatabase | undefined,
+    { clock, bootId, onUnreadable }: SqliteLedgerOptions,
+  ) {
     this.#database = database;
+    this.#lock = lock;
     this.#clock = clock;
     this.#bootId = bootId;
+    this.#onUnreadable = onUnreadable ?? (() => undefined);
   }
 
   async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
     if (this.#insert(key, terms)) return { kind: "granted" };
     const row = this.#row(key);
     // Gone between the two statements: another process had it, and may have it again.
-    return row === undefined ? { kind: "busy" } : claimOutcome(row, terms.binding);
+    return row === undefined ? { kind: "busy" } : claimOutcome(row, terms, this.#bootId);
   }
 
   async isRecorded(key: PaymentKey): Promise<boolean> {
@@ -89,25 +115,26 @@ class SqliteLedger implements Ledger {
     request: FacilitatorRequest,
     idempotencyKey: string | undefined,
   ): Promise<BeginOutcome> {
-    const first = { binding: null, idempotencyKey: idempotencyKey ?? null, request };
+    const caller = idempotencyKey ?? null;
+    const first = { binding: null, target: null, idempotencyKey: caller, request };
     if (this.#insert(key, first)) return { kind: "granted" };
     const row = this.#row(key);
     if (row === undefined) return { kind: "taken" };
-    const outcome = beginOutcome(row, idempotencyKey);
+    const outcome = beginOutcome(row, request, idempotencyKey);
     if (outcome.kind !== "anew") return outcome;
     return this.#takeOver(key, first) ? { kind: "granted" } : { kind: "taken" };
   }
 
   async signed(
     key: PaymentKey,
-    account: { readonly network: string; readonly address: string; readonly seed: number },
+    account: SigningAccount,
     sign: (accountNonce: number) => StoredTransaction,
   ): Promise<StoredTransaction> {
     const store = (): StoredTransaction => {
       const row = this.#row(key);
       const open = row?.state === "CLAIMED" || (row?.state === "SIGNED" && row.raw === null);
       if (!open) throw conflict(key, "SIGNED", row);
-      const nonce = this.#allocate(account);
+      const nonce = allocateNonce(this.#database, account);
       const transaction = sign(nonce);
       requireSignedFor(transaction, account.address, nonce);
       this.#database.run(
@@ -202,13 +229,14 @@ class SqliteLedger implements Ledger {
     });
   }
 
-  async undelivered(key: PaymentKey): Promise<void> {
+  async undelivered(key: PaymentKey, { sent, served }: BrokenDelivery): Promise<void> {
     return this.#move(key, {
       to: "SETTLED",
-      sql: `UPDATE payments SET state = 'SETTLED', updated_ms = :now
+      sql: `UPDATE payments SET state = 'SETTLED', attempts = max(attempts - :givenBack, 0),
+              served_target = coalesce(served_target, :served), updated_ms = :now
             WHERE payment_key = :key AND state = 'DELIVERING'`,
-      values: { now: this.#clock() },
-      repeated: (row) => row?.state === "SETTLED" && row.attempts > 0,
+      values: { givenBack: sent ? 0 : 1, served, now: this.#clock() },
+      repeated: (row) => row?.state === "SETTLED" && (row.attempts > 0 || !sent),
     });
   }
 
@@ -218,22 +246,26 @@ class SqliteLedger implements Ledger {
        WHERE state = 'SIGNED' AND raw IS NOT NULL ORDER BY updated_ms, account_nonce`,
       {},
     );
-    return rows.map((columns) => {
-      const row = readPaymentRow(columns);
-      return {
-        key: String(columns.key) as PaymentKey,
-        request: requestOf(row),
-        signed: signedOf(row),
-      };
-    });
+    return readEach(rows, unfinishedOf, this.#onUnreadable);
+  }
+
+  async unusedNonces(
+    network: string,
+    address: string,
+    from: number,
+  ): Promise<readonly StoredTransaction[]> {
+    const rows = this.#database.all(
+      `SELECT payment_key AS "key", ${COLUMNS} FROM payments
+       WHERE network = :network AND raw IS NOT NULL AND account_nonce >= :from
+         AND state = 'FAILED' ORDER BY account_nonce`,
+      { network, from },
+    );
+    const signed = readEach(rows, signedOf, this.#onUnreadable);
+    return signed.filter(({ account }) => accountName(account) === accountName(address));
   }
 
   async nextAccountNonce(network: string, address: string): Promise<number | undefined> {
-    const found = this.#database.get(
-      `SELECT next_nonce AS "next" FROM accounts WHERE network = :network AND address = :address`,
-      { network, address: accountName(address) },
-    );
-    return found === undefined ? undefined : Number(found.next);
+    return nextNonce(this.#database, network, address);
   }
 
   async termsChangedAt(route: string, termsHash: string, now: number): Promise<number> {
@@ -260,39 +292,40 @@ class SqliteLedger implements Ledger {
 
   async close(): Promise<void> {
     this.#database.close();
+    this.#lock?.close();
   }
 
   /** The claim itself: of any number of concurrent inserts one makes the row. */
   #insert(key: PaymentKey, first: FirstUse): boolean {
     const changes = this.#database.run(
-      `INSERT INTO payments (payment_key, state, binding, idempotency_key, request, network, payer,
-         amount_atomic, claimed_by, created_ms, updated_ms)
-       VALUES (:key, 'CLAIMED', :binding, :idempotencyKey, :request, :network, :payer,
-         :amount, :bootId, :now, :now)
+      `INSERT INTO payments (payment_key, state, binding, target, idempotency_key, request,
+         network, payer, amount_atomic, claimed_by, created_ms, updated_ms)
+       VALUES (:key, 'CLAIMED', :binding, :target, :idempotencyKey, :request,
+         :network, :payer, :amount, :bootId, :now, :now)
        ON CONFLICT (payment_key) DO NOTHING`,
       this.#columnsOf(key, first),
     );
     return changes === 1;
   }
 
-  /** FAILED -> CLAIMED for another caller; what the failed settlement left behind is forgotten. */
+  /** FAILED -> CLAIMED for another caller; never where bytes could be sent beside the new ones. */
   #takeOver(key: PaymentKey, first: FirstUse): boolean {
     const changes = this.#database.run(
-      `UPDATE payments SET state = 'CLAIMED', binding = :binding, idempotency_key = :idempotencyKey,
-         request = :request, network = :network, payer = :payer, amount_atomic = :amount,
-         account = NULL, account_nonce = NULL, raw = NULL, transactions = '[]',
-         failure_code = NULL, failure_detail = NULL,
+      `UPDATE payments SET state = 'CLAIMED', binding = :binding, target = :target,
+         idempotency_key = :idempotencyKey, request = :request, network = :network,
+         payer = :payer, amount_atomic = :amount, failure_code = NULL, failure_detail = NULL,
          claimed_by = :bootId, created_ms = :now, updated_ms = :now
-       WHERE payment_key = :key AND state = 'FAILED'`,
+       WHERE payment_key = :key AND state = 'FAILED' AND raw IS NULL`,
       this.#columnsOf(key, first),
     );
     return changes === 1;
   }
 
-  #columnsOf(key: PaymentKey, { binding, idempotencyKey, request }: FirstUse): Values {
+  #columnsOf(key: PaymentKey, { binding, target, idempotencyKey, request }: FirstUse): Values {
     return {
       key,
       binding,
+      target,
       idempotencyKey,
       request: JSON.stringify(request),
       network: request.paymentPayload.network,
@@ -301,21 +334,6 @@ class SqliteLedger implements Ledger {
       bootId: this.#bootId,
       now: this.#clock(),
     };
-  }
-
-  /** The account's next nonce, never one given out before; part of the caller's transaction. */
-  #allocate(account: {
-    readonly network: string;
-    readonly address: string;
-    readonly seed: number;
-  }): number {
-    const allocated = this.#database.get(
-      `INSERT INTO accounts (network, address, next_nonce) VALUES (:network, :address, :seed + 1)
-       ON CONFLICT (network, address) DO UPDATE SET next_nonce = max(next_nonce, :seed) + 1
-       RETURNING next_nonce - 1 AS "nonce"`,
-      { network: account.network, address: accountName(account.address), seed: account.seed },
-    );
-    return Number(allocated?.nonce);
   }
 
   #row(key: PaymentKey): PaymentRow | undefined {
@@ -332,9 +350,10 @@ class SqliteLedger implements Ledger {
   }
 }
 
-/** What makes a row: a resource server's terms, or a facilitator's, which have no binding. */
+/** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
 interface FirstUse {
   readonly binding: string | null;
+  readonly target: string | null;
   readonly idempotencyKey: string | null;
   readonly request: FacilitatorRequest;
 }
@@ -361,16 +380,8 @@ function recover(database: SqliteDatabase, bootId: string): void {
   });
 }
 
-/** EVM addresses count nonces together whatever their letter case; other networks' are case-sensitive. */
-function accountName(address: string): string {
-  return isEvmAddress(address) ? address.toLowerCase() : address;
-}
-
-/** Bytes for another account or nonce would leave a gap that blocks every later payment. */
-function requireSignedFor(transaction: StoredTransaction, address: string, nonce: number): void {
-  const { account, accountNonce } = transaction;
-  if (accountName(account) === accountName(address) && accountNonce === nonce) return;
-  throw new Error(`signed for ${account} nonce ${accountNonce} instead of ${address} ${nonce}`);
+function unfinishedOf(row: PaymentRow, key: string): UnfinishedSettlement {
+  return { key: key as PaymentKey, request: requestOf(row), signed: signedOf(row) };
 }
 
 function conflict(key: PaymentKey, to: string, row: PaymentRow | undefined): LedgerConflict {

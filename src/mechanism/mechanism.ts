@@ -84,7 +84,11 @@ export interface Mechanism<Authorization = unknown> {
    */
   inspect(checked: Checked<Authorization>, signal: AbortSignal): Promise<Result<void, Refusal>>;
 
-  /** Prepares the settlement: fees are read, nothing is signed. Throws when the chain cannot be asked. */
+  /**
+   * Prepares the settlement: fees and our own balance are read, nothing is signed.
+   * @throws {ChainError} `CHAIN_FEE` when the network asks too much, `CHAIN_GAS` when our account cannot
+   * pay it, another code when the chain cannot be asked
+   */
   prepare(checked: Checked<Authorization>, signal: AbortSignal): Promise<Draft>;
 
   /**
@@ -106,6 +110,12 @@ export interface Mechanism<Authorization = unknown> {
   /** The next account nonce as the chain sees it, pending ones included; only used to seed our store. */
   accountNonce(account: string, signal: AbortSignal): Promise<number>;
 
+  /**
+   * The next account nonce by the newest block alone: account nonces below it are used for good, by
+   * whichever transaction. Throws when the chain cannot be asked.
+   */
+  minedNonce(account: string, signal: AbortSignal): Promise<number>;
+
   /** Start-up checks: chain id, token domain and decimals, fee balance. Throws when unreachable. */
   probe(signal: AbortSignal): Promise<readonly Finding[]>;
 
@@ -121,8 +131,9 @@ export class ChainError extends Error {
    * - `CHAIN_TIMEOUT`: no answer within the limit, or the caller's signal ended the wait.
    * - `CHAIN_ANSWER`: an error, or an answer of the wrong shape.
    * - `CHAIN_FEE`: the network fee is above our cap; nothing was signed.
+   * - `CHAIN_GAS`: our account cannot pay the network fee; nothing was signed.
    */
-  readonly code: "CHAIN_UNREACHABLE" | "CHAIN_TIMEOUT" | "CHAIN_ANSWER" | "CHAIN_FEE";
+  readonly code: "CHAIN_UNREACHABLE" | "CHAIN_TIMEOUT" | "CHAIN_ANSWER" | "CHAIN_FEE" | "CHAIN_GAS";
 
   constructor(code: ChainError["code"], message: string, options?: ErrorOptions) {
     super(message, options);

@@ -6,6 +6,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { ErrorCode } from "../x402/error-code.ts";
 import { formatAmount } from "../x402/amount.ts";
+import { isNetworkName } from "../x402/network.ts";
 import { FlatHistogram, type Distribution } from "./histogram.ts";
 
 /** How a request ended as far as money goes: one value for each exit of the request path. */
@@ -152,8 +153,9 @@ export class Metrics {
     code: ErrorCode | "",
     seconds: number,
   ): void {
-    this.#verifications.inc({ network, result, code });
-    this.#verificationSeconds.observe({ network }, seconds);
+    const labels = { network: networkLabel(network) };
+    this.#verifications.inc({ ...labels, result, code });
+    this.#verificationSeconds.observe(labels, seconds);
   }
 
   settlement(
@@ -162,8 +164,9 @@ export class Metrics {
     code: ErrorCode | "",
     seconds: number,
   ): void {
-    this.#settlements.inc({ network, result, code });
-    this.#settlementSeconds.observe({ network }, seconds);
+    const labels = { network: networkLabel(network) };
+    this.#settlements.inc({ ...labels, result, code });
+    this.#settlementSeconds.observe(labels, seconds);
   }
 
   settledAmount({ network, asset, decimals, amountAtomic }: SettledAmount): void {
@@ -218,6 +221,11 @@ export class Metrics {
   #flat(name: string, help: string, bounds: readonly number[]): FlatHistogram {
     return new FlatHistogram(name, help, bounds, this.registry);
   }
+}
+
+/** A caller may name any network; a label may not grow with what callers invent. */
+function networkLabel(network: string): string {
+  return isNetworkName(network) ? network : "unknown";
 }
 
 /** Status and outcome make one number, so that a request costs one map look-up. */

@@ -3,6 +3,7 @@
  * form, key order, another signature encoding) have the same key; so claims are taken on it.
  */
 import { checksumAddress, isEvmAddress } from "./address.ts";
+import { parseUint256 } from "./amount.ts";
 import { findNetwork } from "./network.ts";
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
 import {
@@ -28,16 +29,47 @@ export function isEvmPayload(payload: PaymentPayload["payload"]): payload is Evm
  */
 export function paymentKey(request: FacilitatorRequest): Result<PaymentKey, Refusal> {
   const { paymentPayload, paymentRequirements } = request;
-  const { scheme, network, payload } = paymentPayload;
+  const { scheme, network } = paymentPayload;
   if (scheme !== EXACT_SCHEME) {
     return refuse("unsupported_scheme", `only the scheme "${EXACT_SCHEME}" is served here`);
   }
-  if (findNetwork(network)?.kind !== "evm" || !isEvmPayload(payload)) {
+  const payload = evmPayloadOf(paymentPayload);
+  if (payload === undefined) {
     return refuse("invalid_network", `payments on ${network} are not served here`);
   }
   const { from, nonce } = payload.authorization;
   const parts = [network, paymentRequirements.asset, from, nonce];
   return ok(parts.join("/").toLowerCase() as PaymentKey);
+}
+
+/**
+ * Whether two payments that have been parsed are one authorization with one signature, whatever the
+ * letter case. The key alone does not say so: payer and nonce can be read off the chain, and whoever
+ * knows them could otherwise speak for the payer. Payload kinds without a key are never the same.
+ */
+export function samePayment(left: PaymentPayload, right: PaymentPayload): boolean {
+  const [one, other] = [evmPayloadOf(left), evmPayloadOf(right)];
+  if (one === undefined || other === undefined || left.network !== right.network) return false;
+  const [mine, theirs] = [one.authorization, other.authorization];
+  return (
+    one.signature.toLowerCase() === other.signature.toLowerCase() &&
+    SAME_TEXT.every((name) => mine[name].toLowerCase() === theirs[name].toLowerCase()) &&
+    SAME_NUMBER.every((name) => isSameNumber(mine[name], theirs[name]))
+  );
+}
+
+const SAME_TEXT = ["from", "to", "nonce"] as const;
+const SAME_NUMBER = ["value", "validAfter", "validBefore"] as const;
+
+function isSameNumber(left: string, right: string): boolean {
+  const number = parseUint256(left);
+  return number !== undefined && number === parseUint256(right);
+}
+
+/** Undefined for the schemes and networks whose payloads nobody has read. */
+function evmPayloadOf({ scheme, network, payload }: PaymentPayload): EvmPayload | undefined {
+  if (scheme !== EXACT_SCHEME || findNetwork(network)?.kind !== "evm") return undefined;
+  return isEvmPayload(payload) ? payload : undefined;
 }
 
 /**

@@ -18,8 +18,10 @@ import {
   type SolanaPayload,
 } from "./x402.ts";
 
-/** Longest free text in a requirement (`resource`, `description`, …), characters. */
+/** Longest free text in a requirement (`description`), characters. */
 const MAX_TEXT = 8192;
+/** Longest `resource`, characters: a public URL, 4,096 of path and 8,192 of query. */
+const MAX_RESOURCE = 16_384;
 /** Longest signature, hex characters: smart wallets (ERC-1271) pack several signatures into one. */
 const MAX_SIGNATURE = 16_384;
 /** Deepest nesting of a requirement's free members; the ledger's database reads no more than 1000. */
@@ -85,7 +87,7 @@ const paymentRequirements = z
       maxAmountRequired: uint256,
       asset: name,
       payTo: name,
-      resource: text,
+      resource: z.string("must be a string").max(MAX_RESOURCE, "is too long"),
       description: text,
       mimeType: z.string("must be a string").max(256, "is too long").nullish(),
       outputSchema: shallowRecord.nullish(),

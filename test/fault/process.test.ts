@@ -1,6 +1,8 @@
+import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { WebSocket, WebSocketServer } from "ws";
 import { drain, listen } from "../../src/gateway/listener.ts";
 import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
@@ -37,7 +39,11 @@ async function startBackend(handler: RequestListener): Promise<Backend> {
   };
 }
 
-function yaml(backend: Backend, rpcUrl = chain.rpcUrl, network = "base-sepolia"): string {
+function yaml(
+  backend: { readonly url: string },
+  rpcUrl = chain.rpcUrl,
+  network = "base-sepolia",
+): string {
   return `
 upstream: ${backend.url}
 payTo: "${payee.address}"
@@ -112,15 +118,51 @@ describe("SIGTERM", () => {
   });
 });
 
+describe("an open WebSocket", () => {
+  it("is cut when the time for a shutdown is up, and the process ends", async () => {
+    const server = createServer();
+    const sockets = new WebSocketServer({ server });
+    sockets.on("connection", (socket) => socket.send("welcome"));
+    const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+    try {
+      await using site = await Site.create();
+      const backend = { url: `http://127.0.0.1:${port}` };
+      const text = yaml(backend).replace("shutdown: 5s", "shutdown: 500ms");
+      const served = await site.serve(text.replace("/health", "/socket"), env);
+      await served.untilReady();
+      const socket = new WebSocket(`${served.url.replace("http", "ws")}/socket`);
+      await once(socket, "message");
+      const cut = once(socket, "close");
+      expect(await served.end("SIGTERM")).toBe(0);
+      await cut;
+    } finally {
+      for (const client of sockets.clients) client.terminate();
+      await drain(server, AbortSignal.timeout(1_000));
+    }
+  });
+});
+
+describe("a second process", () => {
+  it("on the same ledger is refused: it would deliver the first one's payments again", async () => {
+    await using backend = await startBackend((_request, response) => void response.end("fine"));
+    await using site = await Site.create();
+    const first = await site.serve(yaml(backend), env);
+    await first.untilReady();
+    const second = await site.serve(yaml(backend), env);
+    expect(await second.ended).toBe(1);
+    expect(second.output().stderr).toContain("another process");
+    expect((await fetch(`${first.url}/health`)).status).toBe(200);
+    expect(await first.end("SIGTERM")).toBe(0);
+  });
+});
+
 describe("a node", () => {
   it("of another chain ends the start with a message that names the network", async () => {
     await using backend = await startBackend((_request, response) => void response.end());
     await using site = await Site.create();
     const served = await site.serve(yaml(backend, chain.rpcUrl, "polygon-amoy"), env);
-    await expect
-      .poll(() => served.output().stderr, { timeout: 10_000 })
-      .toContain("could not start");
-    expect(await served.end("SIGTERM")).toBe(1);
+    expect(await served.ended).toBe(1);
+    expect(served.output().stderr).toContain("could not start");
     expect(served.output().stderr).toMatch(/polygon-amoy.*(80002|84532)/);
   });
 

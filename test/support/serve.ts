@@ -36,6 +36,8 @@ export interface Served {
   readonly output: () => { readonly stdout: string; readonly stderr: string };
   /** Sends a signal and resolves when the process is gone, with its exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>;
+  /** Resolves when the process has ended by itself, with its exit code. */
+  readonly ended: Promise<number | null>;
   /** Resolves when `/readyz` answers with that status. */
   untilReady(status?: 200 | 503): Promise<string>;
 }
@@ -71,17 +73,16 @@ store: sqlite:${join(this.folder, "ledger.db")}
     this.#children.add(child);
     const output = collect(child);
     const adminUrl = `http://127.0.0.1:${this.#adminPort}`;
+    const ended = once(child, "close").then(() => child.exitCode);
     const served: Served = {
+      ended,
       url: `http://127.0.0.1:${this.port}`,
       adminUrl,
       pid: child.pid ?? 0,
       output,
       async end(signal) {
-        if (child.exitCode === null && child.signalCode === null) {
-          child.kill(signal);
-          await once(child, "close");
-        }
-        return child.exitCode;
+        if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+        return ended;
       },
       untilReady: (status = 200) => untilStatus(child, `${adminUrl}/readyz`, status, output),
     };

@@ -2,21 +2,31 @@
  * What became of a settlement. The chain's own records decide, never the clock alone and never one
  * missing receipt: a transaction that is not in a block may still get there.
  *
- *     receipt ── success, exact logs ───────────────────────────── confirmed (ours)
- *        │   └── success, other logs ───────────────────────────── failed
- *        │   └── reverted ── nonce unused ──────────────────────── failed
- *        │               └── nonce used ── by the same transfer ── confirmed (theirs)
- *        │                             └── otherwise ───────────── failed
- *        └── none ── validBefore not past ──────────────────────── ask again
- *                └── past on chain ── nonce unused ─────────────── failed (expired)
+ *     receipt ── success, exact logs ─────────────────────────────── confirmed (ours)
+ *        │   └── reverted, or other logs
+ *        │               └── nonce unused ────────────────────────── failed
+ *        │               └── nonce used ── by the same transfer ──── confirmed (theirs)
+ *        │                             └── otherwise ─────────────── failed
+ *        └── none ── validBefore not past ────────────────────────── ask again
+ *                └── past on chain ── nonce unused ───────────────── failed (expired)
  *                                 └── nonce used ── as above
+ *
+ * One node that is behind, or wrong, must not end a payment: a failure counts when two questions in a
+ * row have found the same one.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ChainError, type Confirmation } from "../mechanism.ts";
 import { isRecord, type Rpc } from "../rpc.ts";
 import { parseHexData, parseQuantity, quantityOf, readWord, toQuantity, WORD } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
-import { paidByAnother, paidByOurs, parseLog, readReceipt, usedTopics } from "./receipt.ts";
+import {
+  isUsedIn,
+  paidByAnother,
+  paidByOurs,
+  parseLog,
+  readReceipt,
+  usedTopics,
+} from "./receipt.ts";
 import {
   AUTHORIZATION_CANCELED_EVENT,
   AUTHORIZATION_USED_EVENT,
@@ -33,6 +43,9 @@ export const EXPIRY_FINALITY_SECONDS = 30;
 export const LOG_WINDOW_BLOCKS = 1_000n;
 /** Log queries at most, going back from where the authorization was found used. */
 export const MAX_LOG_WINDOWS = 10;
+
+/** What one question found. */
+type Verdict = Exclude<Confirmation, { readonly kind: "unknown" }>;
 
 export interface ConfirmationOptions {
   readonly rpc: Rpc;
@@ -60,13 +73,18 @@ export class ConfirmationReader {
     signal: AbortSignal,
   ): Promise<Confirmation> {
     let detail = "the transaction is not in a block yet";
+    let suspected: string | undefined;
     let pauseMs = FIRST_POLL_MS;
     while (!signal.aborted) {
       try {
         const answer = await this.#ask(authorization, hash, signal);
-        if (answer !== undefined) return answer;
+        if (answer?.kind === "confirmed") return answer;
+        if (answer !== undefined && answer.refusal.detail === suspected) return answer;
+        suspected = answer?.refusal.detail;
+        if (suspected !== undefined) detail = `read only once: ${suspected}`;
       } catch (error) {
         if (!(error instanceof ChainError)) throw error;
+        suspected = undefined;
         if (!signal.aborted) detail = error.message;
       }
       // An abort ends the pause early, and then the loop.
@@ -81,25 +99,30 @@ export class ConfirmationReader {
     authorization: EvmCheckedAuthorization,
     hash: string,
     signal: AbortSignal,
-  ): Promise<Confirmation | undefined> {
+  ): Promise<Verdict | undefined> {
     const receipt = await readReceipt(this.#rpc, hash, signal);
     if (receipt === null) return this.#afterExpiry(authorization, signal);
     const { blockNumber, succeeded, logs } = receipt;
     if (!(await this.#isDeep(blockNumber, signal))) return undefined;
-    if (!succeeded) {
-      if (await this.#isUsed(authorization, blockNumber, signal)) {
-        return this.#foreignUse(authorization, blockNumber, signal);
-      }
-      return failed("the transaction was reverted");
+    if (succeeded && paidByOurs(logs, authorization)) {
+      return { kind: "confirmed", transaction: hash };
     }
-    if (paidByOurs(logs, authorization)) return { kind: "confirmed", transaction: hash };
-    return failed("the transaction succeeded without the transfer that was authorized");
+    const head = await this.#head(signal);
+    const newest = head > blockNumber ? head : blockNumber;
+    if (await this.#isUsed(authorization, newest, signal)) {
+      return this.#foreignUse(authorization, newest, signal);
+    }
+    return failed(
+      succeeded
+        ? "the transaction succeeded without the transfer that was authorized"
+        : "the transaction was reverted",
+    );
   }
 
   async #afterExpiry(
     authorization: EvmCheckedAuthorization,
     signal: AbortSignal,
-  ): Promise<Confirmation | undefined> {
+  ): Promise<Verdict | undefined> {
     const settledBy = authorization.validBefore + BigInt(EXPIRY_FINALITY_SECONDS);
     if (BigInt(Math.floor(this.#clock())) <= settledBy) return undefined;
     const head = await this.#rpc.call("eth_getBlockByNumber", ["latest", false], signal);
@@ -118,7 +141,7 @@ export class ConfirmationReader {
     authorization: EvmCheckedAuthorization,
     lastBlock: bigint,
     signal: AbortSignal,
-  ): Promise<Confirmation> {
+  ): Promise<Verdict | undefined> {
     const events = [AUTHORIZATION_USED_EVENT, AUTHORIZATION_CANCELED_EVENT];
     const topics = [events, ...usedTopics(authorization)];
     let toBlock = lastBlock;
@@ -143,7 +166,7 @@ export class ConfirmationReader {
     authorization: EvmCheckedAuthorization,
     item: unknown,
     signal: AbortSignal,
-  ): Promise<Confirmation> {
+  ): Promise<Verdict | undefined> {
     const log = parseLog(item);
     const hash = isRecord(item) ? parseHexData(item["transactionHash"]) : undefined;
     if (log === undefined || hash?.length !== WORD) throw this.#oddAnswer("a log");
@@ -152,18 +175,25 @@ export class ConfirmationReader {
     }
     const transaction = `0x${hash}`;
     const receipt = await readReceipt(this.#rpc, transaction, signal);
-    if (receipt === null) throw this.#oddAnswer("the receipt of a logged transaction");
-    if (receipt.succeeded && paidByAnother(receipt.logs, authorization)) {
-      return { kind: "confirmed", transaction };
+    // It has the log that led here, or the node contradicts itself.
+    if (!receipt?.succeeded || !isUsedIn(receipt.logs, authorization)) {
+      throw this.#oddAnswer("the receipt of a logged transaction");
     }
+    if (!(await this.#isDeep(receipt.blockNumber, signal))) return undefined;
+    if (paidByAnother(receipt.logs, authorization)) return { kind: "confirmed", transaction };
     return failed("the authorization's nonce was used for another transfer");
   }
 
   async #isDeep(blockNumber: bigint, signal: AbortSignal): Promise<boolean> {
     if (this.#confirmations <= 1n) return true;
+    const head = await this.#head(signal);
+    return head - blockNumber + 1n >= this.#confirmations;
+  }
+
+  async #head(signal: AbortSignal): Promise<bigint> {
     const head = parseQuantity(await this.#rpc.call("eth_blockNumber", [], signal));
     if (head === undefined) throw this.#oddAnswer("a block number");
-    return head - blockNumber + 1n >= this.#confirmations;
+    return head;
   }
 
   /** At that very block, so that a node that lags behind answers with an error and not with the past. */
@@ -184,6 +214,6 @@ export class ConfirmationReader {
   }
 }
 
-function failed(detail: string): Confirmation {
+function failed(detail: string): Verdict {
   return { kind: "failed", refusal: { code: "invalid_transaction_state", detail } };
 }

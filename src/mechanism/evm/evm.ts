@@ -32,7 +32,8 @@ import {
   type Terms,
 } from "./authorization.ts";
 import { ConfirmationReader } from "./confirmation.ts";
-import { FeeReader } from "./fees.ts";
+import { feeCap, FeeReader } from "./fees.ts";
+import { GasBalance } from "./gas-balance.ts";
 import { inspect, isSignedByContract } from "./inspection.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { hasCode, probe } from "./probe.ts";
@@ -103,6 +104,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly #costs: NetworkCosts;
   readonly #rpc: Rpc;
   readonly #fees: FeeReader;
+  readonly #balance: GasBalance;
   readonly #confirmation: ConfirmationReader;
   readonly #clock: () => number;
 
@@ -135,6 +137,8 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     const rpc = this.#rpc;
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
     this.#fees = new FeeReader({ rpc, maxFeePerGasWei, clock });
+    const { address } = account;
+    this.#balance = new GasBalance({ rpc, account: address, network: network.name, clock });
     const confirmations = options.confirmations ?? network.recommendedConfirmations;
     this.#confirmation = new ConfirmationReader({ rpc, confirmations, clock });
   }
@@ -183,12 +187,14 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     signal: AbortSignal,
   ): Promise<Draft> {
     const fees = await this.#fees.read(signal);
+    const gasLimit = this.#gasLimit(authorization);
+    await this.#balance.reserve(gasLimit * feeCap(fees), signal);
     const { words, signature, proven, token } = authorization;
     const account = this.#account;
     const call = {
       chainId: this.#facts.chainId,
       fees,
-      gasLimit: this.#gasLimit(authorization),
+      gasLimit,
       to: token.address,
       data: transferCall(words, signature, proven),
     };
@@ -218,16 +224,12 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     return this.#confirmation.wait(authorization, signed.transaction, signal);
   }
 
-  async accountNonce(account: string, signal: AbortSignal): Promise<number> {
-    const answer = await this.#rpc.call("eth_getTransactionCount", [account, "pending"], signal);
-    const nonce = parseQuantity(answer);
-    if (nonce === undefined || nonce > BigInt(Number.MAX_SAFE_INTEGER)) {
-      throw new ChainError(
-        "CHAIN_ANSWER",
-        `${this.#rpc.host}: an account nonce of the wrong shape`,
-      );
-    }
-    return Number(nonce);
+  accountNonce(account: string, signal: AbortSignal): Promise<number> {
+    return this.#transactionCount([account, "pending"], signal);
+  }
+
+  minedNonce(account: string, signal: AbortSignal): Promise<number> {
+    return this.#transactionCount([account, "latest"], signal);
   }
 
   probe(signal: AbortSignal): Promise<readonly Finding[]> {
@@ -245,6 +247,20 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
 
   close(): Promise<void> {
     return this.#rpc.close();
+  }
+
+  async #transactionCount(
+    params: readonly [account: string, block: "pending" | "latest"],
+    signal: AbortSignal,
+  ): Promise<number> {
+    const nonce = parseQuantity(await this.#rpc.call("eth_getTransactionCount", params, signal));
+    if (nonce === undefined || nonce > BigInt(Number.MAX_SAFE_INTEGER)) {
+      throw new ChainError(
+        "CHAIN_ANSWER",
+        `${this.#rpc.host}: an account nonce of the wrong shape`,
+      );
+    }
+    return Number(nonce);
   }
 
   #read(request: FacilitatorRequest, terms: Terms): Result<EvmCheckedAuthorization, Refusal> {

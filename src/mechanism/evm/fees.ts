@@ -24,6 +24,11 @@ interface Price {
   readonly readAt: number;
 }
 
+/** The most that one gas may cost under these fees, wei. */
+export function feeCap(fees: Fees): bigint {
+  return fees.kind === "legacy" ? fees.gasPrice : fees.maxFeePerGas;
+}
+
 export interface FeesOptions {
   readonly rpc: Rpc;
   readonly maxFeePerGasWei: bigint;

@@ -18,7 +18,10 @@ export interface Receipt {
   readonly logs: readonly Log[];
 }
 
-/** Null while the transaction is in no block: that does not mean that it is lost. */
+/**
+ * Null while the transaction is in no block: that does not mean that it is lost. Another transaction's
+ * receipt is an answer of the wrong shape.
+ */
 export async function readReceipt(
   rpc: Rpc,
   hash: string,
@@ -33,6 +36,10 @@ export async function readReceipt(
     // Some nodes show pending transactions without a block number.
     if (isRecord(answer) && answer["blockNumber"] === null) return null;
     throw new ChainError("CHAIN_ANSWER", `${rpc.host}: a receipt of the wrong shape`);
+  }
+  const named = isRecord(answer) ? parseHexData(answer["transactionHash"]) : undefined;
+  if (named !== hash.slice(2).toLowerCase()) {
+    throw new ChainError("CHAIN_ANSWER", `${rpc.host}: the receipt is another transaction's`);
   }
   return { succeeded: status === 1n, blockNumber, logs };
 }
@@ -70,11 +77,13 @@ export function usedTopics({ from, nonce }: EvmCheckedAuthorization): readonly [
  * exactly this transfer was made. Ours uses one authorization, so the two belong together.
  */
 export function paidByOurs(logs: readonly Log[], authorization: EvmCheckedAuthorization): boolean {
-  const own = logs.filter((log) => log.address === authorization.token.address);
-  return (
-    own.some((log) => isUse(log, authorization)) &&
-    own.some((log) => isTransfer(log, authorization))
-  );
+  const own = ownLogs(logs, authorization);
+  return isUsedIn(own, authorization) && own.some((log) => isTransfer(log, authorization));
+}
+
+/** Whether the token said that this authorization was used, for whatever transfer. */
+export function isUsedIn(logs: readonly Log[], authorization: EvmCheckedAuthorization): boolean {
+  return ownLogs(logs, authorization).some((log) => isUse(log, authorization));
 }
 
 /**
@@ -86,10 +95,14 @@ export function paidByAnother(
   logs: readonly Log[],
   authorization: EvmCheckedAuthorization,
 ): boolean {
-  const own = logs.filter((log) => log.address === authorization.token.address);
+  const own = ownLogs(logs, authorization);
   const use = own.findIndex((log) => isUse(log, authorization));
   const next = use < 0 ? undefined : own[use + 1];
   return next !== undefined && isTransfer(next, authorization);
+}
+
+function ownLogs(logs: readonly Log[], { token }: EvmCheckedAuthorization): readonly Log[] {
+  return logs.filter(({ address }) => address === token.address);
 }
 
 function isUse(log: Log, authorization: EvmCheckedAuthorization): boolean {

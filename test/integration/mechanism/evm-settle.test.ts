@@ -1,70 +1,29 @@
 import { encodeFunctionData, multicall3Abi, type Hex } from "viem";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { transferCall } from "../../../src/mechanism/evm/token.ts";
-import {
-  createEvmMechanism,
-  type EvmCheckedAuthorization,
-  type EvmMechanismOptions,
-} from "../../../src/mechanism/evm/evm.ts";
-import type { Checked, Mechanism, SignedTransaction } from "../../../src/mechanism/mechanism.ts";
 import { MULTICALL3_ADDRESS, startChain, type Chain } from "../../support/chain.ts";
 import {
   freshAccount,
-  requirementsFor,
   signPayment,
   type FreshAccount,
   type SignOptions,
 } from "../../support/payer.ts";
-
-type EvmMechanism = Mechanism<EvmCheckedAuthorization>;
-type Payment = Checked<EvmCheckedAuthorization>;
-
-const never = new AbortController().signal;
-const unixNow = () => Math.floor(Date.now() / 1000);
-/** Long enough for any answer here, short enough to fail a test that hangs. */
-const soon = () => AbortSignal.timeout(10_000);
-
-const open: EvmMechanism[] = [];
-
-function openMechanism(chain: Chain, key: Hex, members: Partial<EvmMechanismOptions> = {}) {
-  const evm = createEvmMechanism({
-    network: chain.network,
-    assets: [chain.network.asset],
-    rpcUrls: [chain.rpcUrl],
-    keys: [key],
-    clock: unixNow,
-    allowPayTo: "any",
-    ...members,
-  });
-  open.push(evm);
-  return evm;
-}
-
-function payFor(payee: FreshAccount, amount = "10000") {
-  return requirementsFor("base-sepolia", { payTo: payee.address, maxAmountRequired: amount });
-}
-
-async function accept(evm: EvmMechanism, options: SignOptions): Promise<Payment> {
-  const paymentPayload = await signPayment(options);
-  const request = { paymentPayload, paymentRequirements: options.requirements };
-  const checked = evm.check(request, unixNow());
-  if (!checked.ok) throw new Error(checked.error.detail);
-  return checked.value;
-}
-
-async function signDraft(evm: EvmMechanism, payment: Payment): Promise<SignedTransaction> {
-  const draft = await evm.prepare(payment, never);
-  return draft.sign(await evm.accountNonce(draft.account, never));
-}
+import {
+  accept,
+  never,
+  openMechanism,
+  payFor,
+  signDraft,
+  soon,
+  unixNow,
+  type EvmMechanism,
+  type Payment,
+} from "./settling.ts";
 
 /** The same authorization in somebody else's transaction. */
 function sameTransfer({ authorization }: Payment): Hex {
   return `0x${transferCall(authorization.words, authorization.signature, authorization.proven)}`;
 }
-
-afterAll(async () => {
-  for (const evm of open.splice(0)) await evm.close();
-});
 
 describe("on a chain that includes transactions at once", () => {
   let chain: Chain;
@@ -241,6 +200,7 @@ describe("on a chain that includes transactions when told to", () => {
     const signed = await signDraft(evm, payment);
     await evm.broadcast(signed, never);
     expect(await evm.accountNonce(signer.address, never)).toBe(1);
+    expect(await evm.minedNonce(signer.address, never)).toBe(0);
     expect(await evm.confirm(payment, signed, AbortSignal.timeout(200))).toEqual({
       kind: "unknown",
       detail: "the transaction is not in a block yet",
@@ -249,6 +209,7 @@ describe("on a chain that includes transactions when told to", () => {
     await evm.broadcast(signed, never);
     await chain.mine();
     expect(await evm.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
+    expect(await evm.minedNonce(signer.address, never)).toBe(1);
   });
 
   test("confirming waits for the block and answers when it comes", async () => {
@@ -341,36 +302,6 @@ describe("on a chain with a block each second", () => {
     );
     expect(outcomes.map(({ kind }) => kind)).toEqual(outcomes.map(() => "confirmed"));
     expect(await chain.balanceOf(payee.address)).toBe(120_000n);
-    await chain.stop();
-  });
-});
-
-describe("network fees", () => {
-  test("above the cap are refused before anything is signed", async () => {
-    const chain = await startChain();
-    const payer = freshAccount();
-    const evm = openMechanism(chain, freshAccount().privateKey, { maxFeePerGasWei: 1n });
-    const payment = await accept(evm, {
-      account: payer.account,
-      requirements: payFor(freshAccount()),
-    });
-    await expect(evm.prepare(payment, never)).rejects.toMatchObject({ code: "CHAIN_FEE" });
-    await chain.stop();
-  });
-
-  test("that our account cannot pay make the broadcast throw", async () => {
-    const chain = await startChain();
-    const payer = freshAccount();
-    await chain.fund(payer.address, 10_000n);
-    const evm = openMechanism(chain, freshAccount().privateKey);
-    const payment = await accept(evm, {
-      account: payer.account,
-      requirements: payFor(freshAccount()),
-    });
-    const signed = await signDraft(evm, payment);
-    await expect(evm.broadcast(signed, never)).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
-    const balance = await chain.balanceOf(payer.address);
-    expect(balance).toBe(10_000n);
     await chain.stop();
   });
 });

@@ -9,6 +9,7 @@ import {
   FAILURE,
   NETWORK,
   OBSERVED,
+  OTHER_TARGET,
   observe,
   perform,
   SETTLEMENT,
@@ -18,6 +19,7 @@ import {
   word,
   type LedgerStore,
 } from "./ledger-driver.ts";
+import { describeGuards } from "./ledger-guards.ts";
 import { describeSequences } from "./ledger-sequences.ts";
 import { TRANSITIONS } from "./ledger-transitions.ts";
 
@@ -72,13 +74,13 @@ export function describeLedger(name: string, createStore: () => Promise<LedgerSt
       }
     });
 
-    it("grants one of fifty concurrent claims and calls the others busy", async () => {
+    it("grants one of fifty concurrent claims, and to the others it is unresolved", async () => {
       const payment = examplePayment(1);
       const claims = Array.from({ length: 50 }, async () =>
         word(ledger.claim(payment.key, termsOf(payment))),
       );
       const words = (await Promise.all(claims)).sort();
-      expect(words).toEqual([...Array.from({ length: 49 }, () => "busy"), "granted"]);
+      expect(words).toEqual(["granted", ...Array.from({ length: 49 }, () => "unresolved")]);
     });
 
     it("grants one of fifty concurrent settlements that show no key", async () => {
@@ -91,7 +93,7 @@ export function describeLedger(name: string, createStore: () => Promise<LedgerSt
     });
 
     it("grants each payment to one of two processes that share the database", async () => {
-      const second = await store.open({ bootId: "second", clock });
+      const second = await store.open({ bootId: "second", clock, shared: true });
       const payments = Array.from({ length: 25 }, (_, index) => examplePayment(index));
       const claims = payments.flatMap((payment) =>
         [ledger, second].map(async (each) => word(each.claim(payment.key, termsOf(payment)))),
@@ -113,7 +115,7 @@ export function describeLedger(name: string, createStore: () => Promise<LedgerSt
     it("gives an unresolved claim the terms of its first use, word for word", async () => {
       const payment = examplePayment(1);
       await bring(ledger, payment, "handed");
-      const later = { ...termsOf(payment), idempotencyKey: "a later key" };
+      const later = termsOf(payment, { idempotencyKey: "a later key", target: OTHER_TARGET });
       const outcome = await ledger.claim(payment.key, later);
       expect(outcome).toEqual({ kind: "unresolved", terms: termsOf(payment) });
     });
@@ -153,11 +155,11 @@ export function describeLedger(name: string, createStore: () => Promise<LedgerSt
       expect(outcome).toEqual({ kind: "failed", failure: FAILURE });
     });
 
-    it("signs a failed payment anew for another caller, with a new account nonce", async () => {
+    it("signs a payment that failed without bytes for another caller", async () => {
       const payment = examplePayment(1);
-      await bring(ledger, payment, "failed");
+      await bring(ledger, payment, "begunfailed");
       await ledger.begin(payment.key, payment.request, undefined);
-      expect(await sign(ledger, payment)).toEqual(signWith(1));
+      expect(await sign(ledger, payment)).toEqual(signWith(0));
     });
 
     it("lists the signed payments with their bytes, the oldest signature first", async () => {
@@ -275,18 +277,18 @@ export function describeLedger(name: string, createStore: () => Promise<LedgerSt
         const payment = examplePayment(1);
         await bring(ledger, payment, "claimed");
         await restart("first");
-        expect(await word(ledger.claim(payment.key, termsOf(payment)))).toBe("busy");
+        expect(await word(ledger.claim(payment.key, termsOf(payment)))).toBe("unresolved");
       });
 
       it("keeps the claims and deliveries that its own life took over from an earlier one", async () => {
         const [failed, settled] = [examplePayment(1), examplePayment(2)];
-        await bring(ledger, failed, "failed");
+        await bring(ledger, failed, "claimfailed");
         await bring(ledger, settled, "settled");
         await restart("second");
         await ledger.begin(failed.key, failed.request, "another key");
         await ledger.delivering(settled.key);
         await restart("second");
-        expect(await word(ledger.claim(failed.key, termsOf(failed)))).toBe("foreign");
+        expect(await word(ledger.claim(failed.key, termsOf(failed)))).toBe("busy");
         expect(await word(ledger.claim(settled.key, termsOf(settled)))).toBe("busy");
       });
 
@@ -303,7 +305,8 @@ export function describeLedger(name: string, createStore: () => Promise<LedgerSt
       });
 
       it("finds every other state as it was", async () => {
-        const kept = ["signed", "handed", "settled", "retried", "exhausted", "delivered", "failed"];
+        const paid = ["settled", "retried", "served", "exhausted", "delivered"];
+        const kept = ["signed", "handed", ...paid, "failed", "claimfailed", "begunfailed"];
         for (const [number, state] of kept.entries()) {
           const start = TRANSITIONS.find((row) => row.start === state)?.start ?? "none";
           await bring(ledger, examplePayment(number), start);
@@ -339,5 +342,6 @@ export function describeLedger(name: string, createStore: () => Promise<LedgerSt
     });
   });
 
+  describeGuards(name, createStore);
   describeSequences(name, createStore);
 }

@@ -6,12 +6,20 @@ import {
   type Ledger,
   type StoredTransaction,
 } from "../../../src/ledger/ledger.ts";
+import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { PAYER, type ExamplePayment } from "./example-payment.ts";
 import type { Cell, StartState } from "./ledger-transitions.ts";
 
+/** One life of a process: `shared` allows it beside another's, which has the database open. */
+export interface Life {
+  readonly bootId: string;
+  readonly clock: () => number;
+  readonly shared?: boolean;
+}
+
 /** An empty database that can be opened again and again, as a process does that restarts. */
 export interface LedgerStore {
-  open(life: { readonly bootId: string; readonly clock: () => number }): Promise<Ledger>;
+  open(life: Life): Promise<Ledger>;
   remove(): Promise<void>;
 }
 
@@ -20,11 +28,35 @@ export const ACCOUNT = "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955";
 export const BINDING = "GET /premium-data";
 export const CALLER = "the idempotency key of the first use";
 export const OTHER_BINDING = "GET /something-else";
+export const TARGET = "/premium-data?day=1";
+export const OTHER_TARGET = "/premium-data?day=2";
 export const SETTLEMENT = { transaction: "0xaa", network: NETWORK, payer: PAYER };
 export const FAILURE = { code: "insufficient_funds", detail: "the payer has 0" } as const;
 
-export function termsOf({ request }: ExamplePayment, binding = BINDING): ClaimTerms {
-  return { binding, idempotencyKey: CALLER, request };
+/** Ways for a delivery to break: before the upstream saw it, before its answer, within its answer. */
+export const UNSENT = { sent: false, served: null } as const;
+export const UNANSWERED = { sent: true, served: null } as const;
+export const CUT_OFF = { sent: true, served: TARGET } as const;
+
+export function termsOf(
+  { request }: { readonly request: FacilitatorRequest },
+  changes: Partial<ClaimTerms> = {},
+): ClaimTerms {
+  return { binding: BINDING, target: TARGET, idempotencyKey: CALLER, request, ...changes };
+}
+
+/** What somebody sends who knows a payment's payer and nonce, but not its signature. */
+export function forged({ paymentPayload, ...rest }: FacilitatorRequest): FacilitatorRequest {
+  const payload = { ...paymentPayload.payload, signature: `0x${"cd".repeat(65)}` };
+  return { ...rest, paymentPayload: { ...paymentPayload, payload } };
+}
+
+/** The same payment for other requirements. */
+export function repriced(
+  request: FacilitatorRequest,
+  change: Partial<FacilitatorRequest["paymentRequirements"]> = { maxAmountRequired: "9" },
+): FacilitatorRequest {
+  return { ...request, paymentRequirements: { ...request.paymentRequirements, ...change } };
 }
 
 export function signWith(accountNonce: number, account = ACCOUNT): StoredTransaction {
@@ -65,16 +97,18 @@ export async function bring(
     handed: async () => [await path.claimed(), await ledger.handedOver(key)],
     settled: async () => [await path.signed(), await ledger.settled(key, SETTLEMENT)],
     delivering: async () => [await path.settled(), await ledger.delivering(key)],
-    retried: async () => [await path.delivering(), await ledger.undelivered(key)],
+    retried: async () => [await path.delivering(), await ledger.undelivered(key, UNANSWERED)],
+    served: async () => [await path.delivering(), await ledger.undelivered(key, CUT_OFF)],
     exhausted: async () => {
       await path.settled();
       for (let attempt = 0; attempt < MAX_DELIVERY_ATTEMPTS; attempt += 1) {
         await ledger.delivering(key);
-        await ledger.undelivered(key);
+        await ledger.undelivered(key, UNANSWERED);
       }
     },
     delivered: async () => [await path.delivering(), await ledger.delivered(key)],
     failed: async () => [await path.signed(), await ledger.failed(key, FAILURE)],
+    claimfailed: async () => [await path.claimed(), await ledger.failed(key, FAILURE)],
     begunfailed: async () => [await path.begun(), await ledger.failed(key, FAILURE)],
   };
   await path[state]();
@@ -89,10 +123,14 @@ export function perform(
   const { key, request } = payment;
   const calls: Record<Cell["operation"], () => Promise<unknown>> = {
     claim: async () => ledger.claim(key, termsOf(payment)),
-    claimOther: async () => ledger.claim(key, termsOf(payment, OTHER_BINDING)),
+    claimOther: async () => ledger.claim(key, termsOf(payment, { binding: OTHER_BINDING })),
+    claimForged: async () => ledger.claim(key, termsOf({ request: forged(request) })),
+    claimTarget: async () => ledger.claim(key, termsOf(payment, { target: OTHER_TARGET })),
     beginOwn: async () => ledger.begin(key, request, CALLER),
     beginOther: async () => ledger.begin(key, request, "another key"),
     beginBare: async () => ledger.begin(key, request, undefined),
+    beginForged: async () => ledger.begin(key, forged(request), CALLER),
+    beginRepriced: async () => ledger.begin(key, repriced(request), CALLER),
     handedOver: async () => ledger.handedOver(key),
     signed: async () => sign(ledger, payment),
     settled: async () => ledger.settled(key, SETTLEMENT),
@@ -102,7 +140,9 @@ export function perform(
     abandoned: async () => ledger.abandoned(key),
     delivering: async () => ledger.delivering(key),
     delivered: async () => ledger.delivered(key),
-    undelivered: async () => ledger.undelivered(key),
+    unsent: async () => ledger.undelivered(key, UNSENT),
+    unanswered: async () => ledger.undelivered(key, UNANSWERED),
+    cutOff: async () => ledger.undelivered(key, CUT_OFF),
   };
   return word(calls[operation]());
 }
@@ -113,28 +153,32 @@ export async function observe(ledger: Ledger, payment: ExamplePayment): Promise<
   const claim = await ledger.claim(key, termsOf(payment));
   const attempts = claim.kind === "settled" ? claim.attempts : "";
   if (claim.kind === "granted") return "none";
+  const elsewhere = await ledger.claim(key, termsOf(payment, { target: OTHER_TARGET }));
   const begin = await ledger.begin(key, request, CALLER);
   const sold = await word(ledger.delivered(key));
-  return `${claim.kind}${attempts} ${begin.kind} ${sold}`;
+  return `${claim.kind}${attempts} ${elsewhere.kind} ${begin.kind} ${sold}`;
 }
 
 /** What {@link observe} sees in each state of the transition table. */
 export const OBSERVED: Readonly<Record<string, string>> = {
   none: "none",
-  claimed: "busy granted conflict",
-  begun: "foreign granted conflict",
-  begunOther: "foreign taken conflict",
-  begunSigned: "foreign resume conflict",
-  begunHanded: "foreign granted conflict",
-  begunSettled: "foreign settled conflict",
-  begunfailed: "foreign failed conflict",
-  otherClaim: "foreign granted conflict",
-  signed: "unresolved resume conflict",
-  handed: "unresolved granted conflict",
-  settled: "settled0 settled conflict",
-  retried: "settled1 settled conflict",
-  delivering: "busy settled ok",
-  exhausted: "spent settled conflict",
-  delivered: "spent settled ok",
-  failed: "failed failed conflict",
+  claimed: "unresolved unresolved granted conflict",
+  begun: "busy busy granted conflict",
+  begunOther: "busy busy taken conflict",
+  begunSigned: "busy busy resume conflict",
+  begunHanded: "busy busy granted conflict",
+  begunSettled: "foreign foreign settled conflict",
+  begunfailed: "foreign foreign failed conflict",
+  otherClaim: "busy busy granted conflict",
+  forgedClaim: "forged forged taken conflict",
+  signed: "unresolved unresolved resume conflict",
+  handed: "unresolved unresolved granted conflict",
+  settled: "settled0 settled settled conflict",
+  retried: "settled1 settled settled conflict",
+  served: "settled1 spent settled conflict",
+  delivering: "busy busy settled ok",
+  exhausted: "spent spent settled conflict",
+  delivered: "spent spent settled ok",
+  failed: "failed failed failed conflict",
+  claimfailed: "failed failed failed conflict",
 };

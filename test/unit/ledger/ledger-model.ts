@@ -3,11 +3,35 @@ import type { PaymentState } from "../../../src/ledger/ledger.ts";
 import { CALLER } from "./ledger-driver.ts";
 
 export type Operation =
-  | { readonly name: "claim"; readonly payment: number; readonly binding: string }
-  | { readonly name: "begin"; readonly payment: number; readonly caller: string | undefined }
+  | ClaimOperation
+  | BeginOperation
+  | UndeliveredOperation
   | { readonly name: "settled"; readonly payment: number; readonly transaction: string }
   | { readonly name: PlainOperation; readonly payment: number }
   | { readonly name: "restart" };
+
+interface ClaimOperation {
+  readonly name: "claim";
+  readonly payment: number;
+  readonly genuine: boolean;
+  readonly binding: string;
+  readonly target: string;
+}
+
+interface BeginOperation {
+  readonly name: "begin";
+  readonly payment: number;
+  readonly genuine: boolean;
+  readonly price: string;
+  readonly caller: string | undefined;
+}
+
+interface UndeliveredOperation {
+  readonly name: "undelivered";
+  readonly payment: number;
+  readonly sent: boolean;
+  readonly served: string | null;
+}
 
 export const PLAIN_OPERATIONS = [
   "handedOver",
@@ -17,15 +41,23 @@ export const PLAIN_OPERATIONS = [
   "abandoned",
   "delivering",
   "delivered",
-  "undelivered",
 ] as const;
 
 type PlainOperation = (typeof PLAIN_OPERATIONS)[number];
 
-interface Row {
+/** The price of every claim. */
+export const PRICE = "10000";
+
+interface FirstUse {
+  readonly genuine: boolean;
+  readonly price: string;
+  readonly binding: string | null;
+  readonly caller: string | undefined;
+}
+
+interface Row extends FirstUse {
   state: PaymentState;
-  binding: string | null;
-  caller: string | undefined;
+  served: string | null;
   bytes: boolean;
   transaction: string | null;
   attempts: number;
@@ -46,9 +78,11 @@ export class LedgerModel {
       case "restart":
         return this.#restart();
       case "claim":
-        return this.#claim(operation.payment, operation.binding);
+        return this.#claim(operation);
       case "begin":
-        return this.#begin(operation.payment, operation.caller);
+        return this.#begin(operation);
+      case "undelivered":
+        return undelivered(this.#rows.get(operation.payment), operation);
       case "settled":
         return settled(this.#rows.get(operation.payment), operation.transaction);
       case "signed":
@@ -61,23 +95,28 @@ export class LedgerModel {
     }
   }
 
-  #claim(payment: number, binding: string): string {
+  #claim(claim: ClaimOperation): string {
+    const { payment, genuine, binding } = claim;
     const row = this.#rows.get(payment);
-    return row === undefined ? this.#take(payment, binding, CALLER) : claimed(row, binding);
+    if (row !== undefined) return claimed(row, claim);
+    return this.#take(payment, { genuine, binding, price: PRICE, caller: CALLER });
   }
 
-  #take(payment: number, binding: string | null, caller: string | undefined): string {
-    const row = { binding, caller, bytes: false, transaction: null, attempts: 0 };
-    this.#rows.set(payment, { state: "CLAIMED", ...row });
+  #take(payment: number, first: FirstUse): string {
+    const row = { bytes: false, served: null, transaction: null, attempts: 0 };
+    this.#rows.set(payment, { state: "CLAIMED", ...first, ...row });
     return "granted";
   }
 
-  #begin(payment: number, caller: string | undefined): string {
+  #begin({ payment, genuine, price, caller }: BeginOperation): string {
     const row = this.#rows.get(payment);
-    if (row === undefined) return this.#take(payment, null, caller);
+    const first = { genuine, price, caller, binding: null };
+    if (row === undefined) return this.#take(payment, first);
+    if (row.state === "FAILED" && row.bytes) return row.genuine === genuine ? "failed" : "taken";
     if (caller === undefined || row.caller !== caller) {
-      return row.state === "FAILED" ? this.#take(payment, null, caller) : "taken";
+      return row.state === "FAILED" ? this.#take(payment, first) : "taken";
     }
+    if (row.genuine !== genuine || row.price !== price) return "taken";
     if (row.state === "FAILED") return "failed";
     if (row.transaction !== null) return "settled";
     return row.bytes ? "resume" : "granted";
@@ -114,12 +153,15 @@ export class LedgerModel {
   }
 }
 
-function claimed(row: Row, binding: string): string {
-  if (row.binding !== binding) return "foreign";
+function claimed(row: Row, { genuine, binding, target }: ClaimOperation): string {
+  if (row.genuine !== genuine) return "forged";
+  const open = row.state === "CLAIMED" || row.state === "SIGNED";
+  if (row.binding !== binding) return open ? "busy" : "foreign";
+  if (open) return "unresolved";
   if (row.state === "FAILED") return "failed";
-  if (row.state === "SIGNED") return "unresolved";
-  if (row.state === "CLAIMED" || row.state === "DELIVERING") return "busy";
-  return row.state === "SETTLED" && row.attempts < 3 ? "settled" : "spent";
+  if (row.state === "DELIVERING") return "busy";
+  const otherServed = row.served !== null && row.served !== target;
+  return row.state === "DELIVERED" || row.attempts === 3 || otherServed ? "spent" : "settled";
 }
 
 function settled(row: Row | undefined, transaction: string): string {
@@ -140,12 +182,19 @@ function step(name: Step, row: Row | undefined): string {
       return move(row, ["CLAIMED", "SIGNED", "FAILED"], "FAILED");
     case "delivered":
       return move(row, ["DELIVERING", "DELIVERED"], "DELIVERED");
-    case "undelivered":
-      if (row?.state === "SETTLED" && row.attempts > 0) return "ok";
-      return move(row, ["DELIVERING"], "SETTLED");
     default:
       return deliver(row);
   }
+}
+
+function undelivered(row: Row | undefined, { sent, served }: UndeliveredOperation): string {
+  if (row?.state === "SETTLED" && (row.attempts > 0 || !sent)) return "ok";
+  const result = move(row, ["DELIVERING"], "SETTLED");
+  if (row !== undefined && result === "ok") {
+    row.attempts -= sent ? 0 : 1;
+    row.served ??= served;
+  }
+  return result;
 }
 
 function deliver(row: Row | undefined): string {

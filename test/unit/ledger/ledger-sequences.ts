@@ -7,25 +7,41 @@ import {
   BINDING,
   CALLER,
   FAILURE,
+  forged,
   NETWORK,
   OTHER_BINDING,
+  OTHER_TARGET,
+  repriced,
   SETTLEMENT,
+  TARGET,
   termsOf,
   word,
   type LedgerStore,
 } from "./ledger-driver.ts";
-import { LedgerModel, PLAIN_OPERATIONS, type Operation } from "./ledger-model.ts";
+import { LedgerModel, PLAIN_OPERATIONS, PRICE, type Operation } from "./ledger-model.ts";
 
 const payment = fc.integer({ min: 0, max: 2 });
 const plain = fc.record({ name: fc.constantFrom(...PLAIN_OPERATIONS), payment });
+const mostly = fc.constantFrom(true, true, true, false);
 const operations: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 8, arbitrary: plain },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      name: fc.constant("undelivered"),
+      payment,
+      sent: fc.boolean(),
+      served: fc.constantFrom(null, TARGET, OTHER_TARGET),
+    }),
+  },
   {
     weight: 3,
     arbitrary: fc.record({
       name: fc.constant("claim"),
       payment,
+      genuine: mostly,
       binding: fc.constantFrom(BINDING, OTHER_BINDING),
+      target: fc.constantFrom(TARGET, OTHER_TARGET),
     }),
   },
   {
@@ -33,6 +49,8 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
     arbitrary: fc.record({
       name: fc.constant("begin"),
       payment,
+      genuine: mostly,
+      price: fc.constantFrom(PRICE, PRICE, "9"),
       caller: fc.constantFrom(undefined, CALLER, "a stranger's key"),
     }),
   },
@@ -96,12 +114,20 @@ function operate(
   { offset, address }: { readonly offset: number; readonly address: string },
 ): Promise<string> {
   const chosen = examplePayment(offset + operation.payment);
-  const { key, request } = chosen;
+  const { key } = chosen;
   switch (operation.name) {
-    case "claim":
-      return word(ledger.claim(key, termsOf(chosen, operation.binding)));
-    case "begin":
-      return word(ledger.begin(key, request, operation.caller));
+    case "claim": {
+      const { genuine, binding, target } = operation;
+      const request = genuine ? chosen.request : forged(chosen.request);
+      return word(ledger.claim(key, termsOf({ request }, { binding, target })));
+    }
+    case "begin": {
+      const request = operation.genuine ? chosen.request : forged(chosen.request);
+      const priced = repriced(request, { maxAmountRequired: operation.price });
+      return word(ledger.begin(key, priced, operation.caller));
+    }
+    case "undelivered":
+      return word(ledger.undelivered(key, operation));
     case "settled":
       return word(ledger.settled(key, { ...SETTLEMENT, transaction: operation.transaction }));
     case "signed":

@@ -3,19 +3,21 @@
  * that is another one. `conflict` is a LedgerConflict, `ok` a call that returns nothing.
  */
 const TABLE = `
-  from         claim            claimOther          beginOwn       beginOther          beginBare           handedOver         signed              settled              settledOther         failed              released        abandoned    delivering        delivered       undelivered
-  none         granted>claimed  granted>otherClaim  granted>begun  granted>begunOther  granted>begunOther  conflict           conflict            conflict             conflict             conflict            ok              ok           false             conflict        conflict
-  claimed      busy             foreign             granted        taken               taken               ok>handed          ok>signed           ok>settled           ok>settled           ok>failed           ok>none         ok           false             conflict        conflict
-  begun        foreign          foreign             granted        taken               taken               ok>begunHanded     ok>begunSigned      ok>begunSettled      ok>begunSettled      ok>begunfailed      conflict        ok>none      false             conflict        conflict
-  signed       unresolved       foreign             resume         taken               taken               conflict           conflict            ok>settled           ok>settled           ok>failed           conflict        ok           false             conflict        conflict
-  handed       unresolved       foreign             granted        taken               taken               ok                 ok>signed           ok>settled           ok>settled           ok>failed           ok>none         ok           false             conflict        conflict
-  settled      settled          foreign             settled        taken               taken               conflict           conflict            ok                   conflict             conflict            conflict        ok           true>delivering   conflict        conflict
-  retried      settled          foreign             settled        taken               taken               conflict           conflict            ok                   conflict             conflict            conflict        ok           true>delivering   conflict        ok
-  delivering   busy             foreign             settled        taken               taken               conflict           conflict            ok                   conflict             conflict            conflict        ok           false             ok>delivered    ok>retried
-  exhausted    spent            foreign             settled        taken               taken               conflict           conflict            ok                   conflict             conflict            conflict        ok           false             conflict        ok
-  delivered    spent            foreign             settled        taken               taken               conflict           conflict            ok                   conflict             conflict            conflict        ok           false             ok              conflict
-  failed       failed           foreign             failed         granted>begunOther  granted>begunOther  conflict           conflict            conflict             conflict             ok                  conflict        ok           false             conflict        conflict
-  begunfailed  foreign          foreign             failed         granted>begunOther  granted>begunOther  conflict           conflict            conflict             conflict             ok                  conflict        conflict     false             conflict        conflict
+  from         claim            claimOther          claimForged          claimTarget      beginOwn       beginOther          beginBare           beginForged          beginRepriced       handedOver      signed          settled          settledOther     failed          released  abandoned  delivering       delivered     unsent      unanswered  cutOff
+  none         granted>claimed  granted>otherClaim  granted>forgedClaim  granted>claimed  granted>begun  granted>begunOther  granted>begunOther  granted>forgedClaim  granted>begunOther  conflict        conflict        conflict         conflict         conflict        ok        ok         false            conflict      conflict    conflict    conflict
+  claimed      unresolved       busy                forged               unresolved       granted        taken               taken               taken                taken               ok>handed       ok>signed       ok>settled       ok>settled       ok>failed       ok>none   ok         false            conflict      conflict    conflict    conflict
+  begun        busy             busy                forged               busy             granted        taken               taken               taken                taken               ok>begunHanded  ok>begunSigned  ok>begunSettled  ok>begunSettled  ok>begunfailed  conflict  ok>none    false            conflict      conflict    conflict    conflict
+  signed       unresolved       busy                forged               unresolved       resume         taken               taken               taken                taken               conflict        conflict        ok>settled       ok>settled       ok>failed       conflict  ok         false            conflict      conflict    conflict    conflict
+  handed       unresolved       busy                forged               unresolved       granted        taken               taken               taken                taken               ok              ok>signed       ok>settled       ok>settled       ok>failed       ok>none   ok         false            conflict      conflict    conflict    conflict
+  settled      settled          foreign             forged               settled          settled        taken               taken               taken                taken               conflict        conflict        ok               conflict         conflict        conflict  ok         true>delivering  conflict      ok          conflict    conflict
+  retried      settled          foreign             forged               settled          settled        taken               taken               taken                taken               conflict        conflict        ok               conflict         conflict        conflict  ok         true>delivering  conflict      ok          ok          ok
+  served       settled          foreign             forged               spent            settled        taken               taken               taken                taken               conflict        conflict        ok               conflict         conflict        conflict  ok         true>delivering  conflict      ok          ok          ok
+  delivering   busy             foreign             forged               busy             settled        taken               taken               taken                taken               conflict        conflict        ok               conflict         conflict        conflict  ok         false            ok>delivered  ok>settled  ok>retried  ok>served
+  exhausted    spent            foreign             forged               spent            settled        taken               taken               taken                taken               conflict        conflict        ok               conflict         conflict        conflict  ok         false            conflict      ok          ok          ok
+  delivered    spent            foreign             forged               spent            settled        taken               taken               taken                taken               conflict        conflict        ok               conflict         conflict        conflict  ok         false            ok            conflict    conflict    conflict
+  failed       failed           foreign             forged               failed           failed         failed              failed              taken                failed              conflict        conflict        conflict         conflict         ok              conflict  ok         false            conflict      conflict    conflict    conflict
+  claimfailed  failed           foreign             forged               failed           failed         granted>begunOther  granted>begunOther  taken                taken               conflict        conflict        conflict         conflict         ok              conflict  ok         false            conflict      conflict    conflict    conflict
+  begunfailed  foreign          foreign             forged               foreign          failed         granted>begunOther  granted>begunOther  taken                taken               conflict        conflict        conflict         conflict         ok              conflict  conflict   false            conflict      conflict    conflict    conflict
 `;
 
 const STATES = [
@@ -26,19 +28,25 @@ const STATES = [
   "handed",
   "settled",
   "retried",
+  "served",
   "delivering",
   "exhausted",
   "delivered",
   "failed",
+  "claimfailed",
   "begunfailed",
 ] as const;
 
 const OPERATIONS = [
   "claim",
   "claimOther",
+  "claimForged",
+  "claimTarget",
   "beginOwn",
   "beginOther",
   "beginBare",
+  "beginForged",
+  "beginRepriced",
   "handedOver",
   "signed",
   "settled",
@@ -48,10 +56,15 @@ const OPERATIONS = [
   "abandoned",
   "delivering",
   "delivered",
-  "undelivered",
+  "unsent",
+  "unanswered",
+  "cutOff",
 ] as const;
 
-/** `retried` is SETTLED after one attempt, `exhausted` after the last; `begun` has no binding. */
+/**
+ * `retried` is SETTLED after one attempt, `served` after one whose answer had begun, `exhausted` after
+ * the last; `begun` has no binding; `failed` has bytes, `claimfailed` and `begunfailed` have none.
+ */
 export type StartState = (typeof STATES)[number];
 
 export interface Cell {

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +12,17 @@ import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { examplePayment } from "./example-payment.ts";
 import { describeLedger } from "./ledger-contract.ts";
-import { ACCOUNT, bring, NETWORK, sign, termsOf, word } from "./ledger-driver.ts";
+import {
+  ACCOUNT,
+  bring,
+  CALLER,
+  FAILURE,
+  NETWORK,
+  sign,
+  signWith,
+  termsOf,
+  word,
+} from "./ledger-driver.ts";
 
 const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
 const clock = (): number => 1_700_000_000_000;
@@ -25,6 +36,7 @@ async function acknowledged(command: readonly string[], most: number): Promise<r
   const [program = "", ...parameters] = command;
   const child = spawn(program, parameters, { stdio: ["ignore", "pipe", "inherit"] });
   const lines: string[] = [];
+  const ended = once(child, "exit");
   try {
     for await (const line of createInterface({ input: child.stdout })) {
       lines.push(line);
@@ -32,6 +44,8 @@ async function acknowledged(command: readonly string[], most: number): Promise<r
     }
   } finally {
     child.kill("SIGKILL");
+    // Its output ends before its lock does.
+    await ended;
   }
   return lines;
 }
@@ -108,6 +122,53 @@ describe("the SQLite file", () => {
       expect(() => database.exec(`UPDATE payments SET ${change}`), change).toThrow();
     }
     database.close();
+  });
+
+  it("keeps its payments when an older version of the program wrote it", async () => {
+    const ledger = await open();
+    const [signed, begun] = [examplePayment(1), examplePayment(2)];
+    await bring(ledger, signed, "signed");
+    await bring(ledger, begun, "begun");
+    await sign(ledger, begun);
+    await ledger.close();
+    const database = new DatabaseSync(path);
+    database.exec(`ALTER TABLE payments DROP COLUMN target;
+                   ALTER TABLE payments DROP COLUMN served_target; PRAGMA user_version = 1`);
+    database.close();
+    const newer = await open("second");
+    expect(await newer.claim(signed.key, termsOf(signed))).toEqual({
+      kind: "unresolved",
+      terms: termsOf(signed, { target: "/premium-data" }),
+    });
+    expect(await word(newer.begin(begun.key, begun.request, CALLER))).toBe("resume");
+    await newer.close();
+  });
+
+  it("gives recovery every row that can be read, and tells about the others", async () => {
+    const unreadable: string[] = [];
+    const onUnreadable = (key: string, reason: string): void => {
+      unreadable.push(`${key}: ${reason}`);
+    };
+    const ledger = await openSqliteLedger({ path, clock, bootId: "first", onUnreadable });
+    const payments = [1, 2, 3, 4].map(examplePayment);
+    for (const payment of payments) await bring(ledger, payment, "signed");
+    for (const { key } of payments.slice(2)) await ledger.failed(key, FAILURE);
+    const [good, bad, failed, worse] = payments.map(({ key }) => key);
+    const database = new DatabaseSync(path);
+    const spoil = (change: string, key = ""): unknown =>
+      database.prepare(`UPDATE payments SET ${change} WHERE payment_key = ?`).run(key);
+    spoil("request = '{}'", bad);
+    spoil("transactions = '[]'", worse);
+    expect((await ledger.unfinished()).map(({ key }) => key)).toEqual([good]);
+    expect(unreadable).toEqual([expect.stringMatching(`^${bad}: stored request: `)]);
+    expect(await ledger.unusedNonces(NETWORK, ACCOUNT, 0)).toEqual([signWith(2)]);
+    expect(unreadable[1]).toBe(`${worse}: a stored payment has no readable transaction`);
+    spoil("transactions = '[]'", failed);
+    const silent = await openSqliteLedger({ path, clock, bootId: "first", shared: true });
+    expect(await silent.unusedNonces(NETWORK, ACCOUNT, 0)).toEqual([]);
+    await silent.close();
+    database.close();
+    await ledger.close();
   });
 
   it("is refused when a newer version of the program wrote it", async () => {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isEvmPayload, payerOf, paymentKey } from "../../../src/x402/payment-key.ts";
+import { isEvmPayload, payerOf, paymentKey, samePayment } from "../../../src/x402/payment-key.ts";
 import { parseFacilitatorRequest } from "../../../src/x402/schema.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { exampleRequest } from "./example-request.ts";
@@ -75,6 +75,66 @@ describe("a payment's key", () => {
         const { paymentRequirements } = exampleRequest();
         const paymentPayload = { x402Version: 1, scheme, network, payload: imitation };
         expect(keyOf({ paymentPayload, paymentRequirements })).toBe(code);
+      }),
+    );
+  });
+});
+
+describe("two payments", () => {
+  /** Whether the example and the example after a change are the same payment, asked both ways. */
+  function same(change: (payment: Example["paymentPayload"]) => void): boolean {
+    const [{ paymentPayload: left }, { paymentPayload: right }] = [
+      exampleRequest(),
+      exampleRequest(),
+    ];
+    change(right);
+    expect(samePayment(right, left)).toBe(samePayment(left, right));
+    return samePayment(left, right);
+  }
+
+  it("are the same whatever the letter case of addresses, nonce and signature", () => {
+    expect(same(() => undefined)).toBe(true);
+    const shout = (hex: string): string => `0x${hex.slice(2).toUpperCase()}`;
+    const loud = same(({ payload }) => {
+      const { from, to, nonce } = payload.authorization;
+      Object.assign(payload.authorization, {
+        from: shout(from),
+        to: shout(to),
+        nonce: shout(nonce),
+      });
+      payload.signature = shout(payload.signature);
+    });
+    expect(loud).toBe(true);
+  });
+
+  it.each<[string, (payment: Example["paymentPayload"]) => void]>([
+    ["network", (payment) => (payment.network = "base")],
+    ["signature", ({ payload }) => (payload.signature = `0x${"cd".repeat(65)}`)],
+    ["payer", ({ payload }) => (payload.authorization.from = `0x${"1".repeat(40)}`)],
+    ["payee", ({ payload }) => (payload.authorization.to = `0x${"1".repeat(40)}`)],
+    ["nonce", ({ payload }) => (payload.authorization.nonce = `0x${"1".repeat(64)}`)],
+    ["amount", ({ payload }) => (payload.authorization.value = "9")],
+    ["start", ({ payload }) => (payload.authorization.validAfter = "9")],
+    ["end", ({ payload }) => (payload.authorization.validBefore = "9")],
+  ])("are two with another %s", (_, change) => {
+    expect(same(change)).toBe(false);
+  });
+
+  it.each([
+    ["on Solana", "exact", "solana"],
+    ["on an unknown network", "exact", "nowhere"],
+    ["of an unknown scheme", "upto", "base-sepolia"],
+  ])("are never the same %s, whatever the payload imitates", (_, scheme, network) => {
+    const { payload } = exampleRequest().paymentPayload;
+    const payloads = fc.oneof(
+      fc.constant(payload),
+      fc.record({ signature: fc.jsonValue(), authorization: fc.jsonValue() }),
+      fc.record({ transaction: fc.string() }),
+    );
+    fc.assert(
+      fc.property(payloads, (each) => {
+        const payment = { x402Version: 1, scheme, network, payload: each };
+        expect(samePayment(payment, payment)).toBe(false);
       }),
     );
   });

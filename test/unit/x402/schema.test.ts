@@ -150,8 +150,13 @@ const FAULTS: readonly {
   },
   {
     code: "invalid_payment_requirements",
-    paths: ["resource", "description"].map((name) => `paymentRequirements.${name}`),
+    paths: ["paymentRequirements.description"],
     values: NOT_TEXTS,
+  },
+  {
+    code: "invalid_payment_requirements",
+    paths: ["paymentRequirements.resource"],
+    values: [...NOT_STRINGS, ["too long", "x".repeat(16_385)]],
   },
   {
     code: "invalid_payment_requirements",
@@ -252,6 +257,13 @@ describe("a facilitator request", () => {
       expect(result.ok && result.value.paymentRequirements).not.toHaveProperty(name);
       expect(result.ok).toBe(true);
     }
+  });
+
+  it("may hold a resource with the longest path and query, and the longest description", () => {
+    const resource = `https://api.example.com/${"p".repeat(4095)}?${"q".repeat(8191)}`;
+    expect(judged(spoilt("paymentRequirements.resource", resource))).toBe("ok");
+    expect(judged(spoilt("paymentRequirements.resource", resource.padEnd(16_384)))).toBe("ok");
+    expect(judged(spoilt("paymentRequirements.description", "x".repeat(8192)))).toBe("ok");
   });
 
   it("may hold empty texts, the largest uint256 and the longest timeout", () => {

@@ -80,8 +80,17 @@ describe("an account nonce", () => {
     expect(node.questions[0]?.params).toEqual(["0xabc", "pending"]);
   });
 
+  test("is asked for without them, to know which are used for good", async () => {
+    const { evm, node } = await connect({ result: "0x1e" });
+    expect(await evm.minedNonce("0xabc", never)).toBe(30);
+    expect(node.questions).toMatchObject([
+      { method: "eth_getTransactionCount", params: ["0xabc", "latest"] },
+    ]);
+  });
+
   test.each([null, "31", "0xffffffffffffffff"])("is never %j", async (result) => {
     const { evm } = await connect({ result });
+    await expect(evm.minedNonce("0xabc", never)).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
     await expect(evm.accountNonce("0xabc", never)).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
   });
 });

@@ -1,7 +1,6 @@
-import { afterEach, describe, expect, test } from "vitest";
-import { addressWord, uintWord } from "../../../../src/mechanism/evm/abi.ts";
+import { describe, expect, test } from "vitest";
+import { uintWord } from "../../../../src/mechanism/evm/abi.ts";
 import {
-  ConfirmationReader,
   EXPIRY_FINALITY_SECONDS,
   LOG_WINDOW_BLOCKS,
   MAX_LOG_WINDOWS,
@@ -9,78 +8,25 @@ import {
 import {
   AUTHORIZATION_CANCELED_EVENT,
   AUTHORIZATION_USED_EVENT,
-  createToken,
-  TRANSFER_EVENT,
 } from "../../../../src/mechanism/evm/token.ts";
-import type { EvmCheckedAuthorization } from "../../../../src/mechanism/evm/authorization.ts";
-import { openRpc, type Rpc } from "../../../../src/mechanism/rpc.ts";
-import { networkOf } from "../../../../src/x402/network.ts";
+import type { RpcReply } from "../../../support/scripted-node.ts";
 import {
-  startScriptedNode,
-  type RpcReply,
-  type ScriptedNode,
-} from "../../../support/scripted-node.ts";
-
-const OURS = `0x${"0a".repeat(32)}`;
-const THEIRS = `0x${"0b".repeat(32)}`;
-const NOW = 1_800_000_000;
-const never = new AbortController().signal;
-
-const asset = networkOf("base-sepolia").asset;
-if (!("eip712" in asset)) throw new Error("base-sepolia is an EVM network");
-const token = createToken(asset, 84_532);
-const authorization: EvmCheckedAuthorization = {
+  authorization,
+  cancelled,
+  chainWith,
+  confirm,
+  failure,
+  NOW,
+  OURS,
+  paid,
+  receipt,
+  THEIRS,
   token,
-  from: `0x${"11".repeat(20)}`,
-  to: `0x${"22".repeat(20)}`,
-  value: 10_000n,
-  validAfter: 0n,
-  validBefore: BigInt(NOW + 60),
-  nonce: `0x${"33".repeat(32)}`,
-  signature: "",
-  words: "",
-  proven: true,
-};
-
-const open: (Rpc | ScriptedNode)[] = [];
-afterEach(async () => {
-  for (const part of open.splice(0)) await part.close();
-});
-
-/** Asks a scripted chain what became of our transaction; the clock shows the chain's time. */
-async function confirm(
-  answer: (method: string, params: readonly unknown[], count: number) => RpcReply,
-  { confirmations = 1, now = NOW, signal = never } = {},
-) {
-  const node = await startScriptedNode(({ method, params }) =>
-    answer(method, params, node.questions.length),
-  );
-  const rpc = openRpc(node.url);
-  open.push(rpc, node);
-  const reader = new ConfirmationReader({ rpc, confirmations, clock: () => now });
-  const confirmation = await reader.wait(authorization, OURS, signal);
-  return { confirmation, methods: node.questions.map(({ method }) => method), node };
-}
-
-const used = { address: token.address, topics: usedTopics(AUTHORIZATION_USED_EVENT), data: "0x" };
-const cancelled = { ...used, topics: usedTopics(AUTHORIZATION_CANCELED_EVENT) };
-const paid = transfer(authorization.to, authorization.value);
-
-function usedTopics(event: string) {
-  return [event, `0x${addressWord(authorization.from)}`, authorization.nonce];
-}
-
-function transfer(to: string, value: bigint) {
-  return {
-    address: asset.address,
-    topics: [TRANSFER_EVENT, `0x${addressWord(authorization.from)}`, `0x${addressWord(to)}`],
-    data: `0x${uintWord(value)}`,
-  };
-}
-
-function receipt(status: string, logs: readonly object[] = []): RpcReply {
-  return { result: { status, blockNumber: "0x64", logs } };
-}
+  transfer,
+  used,
+  usedTopics,
+  WITHOUT_TRANSFER,
+} from "./scripted-chain.ts";
 
 describe("a receipt with success", () => {
   test("confirms when it holds the exact use and transfer", async () => {
@@ -104,12 +50,24 @@ describe("a receipt with success", () => {
     ["another contract's transfer", [used, { ...paid, address: elsewhere }]],
     ["another contract's use", [{ ...used, address: elsewhere }, paid]],
     ["a cancellation", [cancelled, paid]],
-  ])("is a failure with %s", async (_title, logs) => {
-    const { confirmation } = await confirm(() => receipt("0x1", logs));
-    expect(confirmation).toMatchObject({
-      kind: "failed",
-      refusal: { code: "invalid_transaction_state" },
+  ])("is a failure with %s, when the nonce is unused", async (_title, logs) => {
+    const { confirmation, methods } = await confirm(chainWith([receipt("0x1", logs)], 0n));
+    expect(confirmation).toEqual(failure(WITHOUT_TRANSFER));
+    const question = ["eth_getTransactionReceipt", "eth_blockNumber", "eth_call"];
+    expect(methods).toEqual([...question, ...question]);
+  });
+
+  test("without our logs is looked into when the nonce is used", async () => {
+    const found = { ...used, transactionHash: OURS };
+    let receipts = 0;
+    const { confirmation } = await confirm((method) => {
+      if (method === "eth_getLogs") return { result: [found] };
+      if (method !== "eth_getTransactionReceipt") return chainWith([], 1n)(method);
+      // The first receipt lacks its logs.
+      return receipt("0x1", (receipts += 1) === 1 ? [] : [used, paid]);
     });
+    expect(confirmation).toEqual({ kind: "confirmed", transaction: OURS });
+    expect(receipts).toBe(2);
   });
 });
 
@@ -207,8 +165,9 @@ describe("without a receipt", () => {
 function reverted(found: object | null, logs: readonly object[] = []) {
   return (method: string, params: readonly unknown[]): RpcReply => {
     if (method === "eth_call") return { result: `0x${uintWord(1)}` };
+    if (method === "eth_blockNumber") return { result: "0x64" };
     if (method === "eth_getLogs") return { result: found === null ? [] : [found] };
-    return params[0] === THEIRS ? receipt("0x1", logs) : receipt("0x0");
+    return params[0] === THEIRS ? receipt("0x1", logs, THEIRS) : receipt("0x0");
   };
 }
 
@@ -246,6 +205,47 @@ describe("a used nonce", () => {
     }
   });
 
+  test.each([
+    ["reverted", receipt("0x0", [], THEIRS)],
+    ["has no such log", receipt("0x1", [paid], THEIRS)],
+  ])("stays unknown when the transaction that the log names %s", async (_title, theirs) => {
+    const abort = new AbortController();
+    const chain = reverted({ ...used, transactionHash: THEIRS });
+    let receipts = 0;
+    const { confirmation } = await confirm(
+      (method, params) => {
+        if (method !== "eth_getTransactionReceipt" || params[0] !== THEIRS) {
+          return chain(method, params);
+        }
+        if ((receipts += 1) === 3) abort.abort();
+        return theirs;
+      },
+      { signal: abort.signal },
+    );
+    expect(confirmation).toMatchObject({
+      kind: "unknown",
+      detail: expect.stringContaining("the receipt of a logged transaction"),
+    });
+  });
+
+  test("by another submitter is confirmed only as deep as ours would be", async () => {
+    const theirs = { transactionHash: THEIRS, status: "0x1", blockNumber: "0x66" };
+    let head = 0x66;
+    const { confirmation, methods } = await confirm(
+      (method, params) => {
+        if (method === "eth_blockNumber") return { result: `0x${head.toString(16)}` };
+        if (params[0] === THEIRS) {
+          head += 1;
+          return { result: { ...theirs, logs: [used, paid] } };
+        }
+        return reverted({ ...used, transactionHash: THEIRS })(method, params);
+      },
+      { confirmations: 3 },
+    );
+    expect(confirmation).toEqual({ kind: "confirmed", transaction: THEIRS });
+    expect(methods.filter((method) => method === "eth_getLogs")).toHaveLength(2);
+  });
+
   test("by a cancellation is a failure", async () => {
     const { confirmation } = await confirm(reverted({ ...cancelled, transactionHash: THEIRS }));
     expect(confirmation).toMatchObject({
@@ -262,7 +262,9 @@ describe("a used nonce", () => {
         if (method === "eth_getTransactionReceipt" && ranges.length > 0) abort.abort();
         if (method === "eth_getLogs") ranges.push(params[0]);
         if (method === "eth_getTransactionReceipt") {
-          return { result: { status: "0x0", blockNumber: "0xf4240", logs: [] } };
+          return {
+            result: { transactionHash: OURS, status: "0x0", blockNumber: "0xf4240", logs: [] },
+          };
         }
         return reverted(null)(method, params);
       },

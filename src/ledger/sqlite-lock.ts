@@ -1,0 +1,29 @@
+/**
+ * Keeps a second process away from a ledger: its tidying up at the start would take the first one's
+ * live claims and deliveries for leftovers of a crash.
+ */
+import { LedgerUnavailable } from "./ledger.ts";
+import { isBusy, SqliteDatabase } from "./sqlite-database.ts";
+
+/**
+ * Locks `PATH-lock`, an empty database beside an opened one, until it is closed: the operating system
+ * frees the lock when the process dies. Not the ledger itself, which backups go on reading. Nothing is
+ * locked for `:memory:`. Throws {@link LedgerUnavailable} at once where the lock is held.
+ */
+export function lockLedger(database: SqliteDatabase): SqliteDatabase | undefined {
+  // Absolute and without symbolic links, so that one file has one lock; empty in memory.
+  const path = String(database.get("PRAGMA database_list", {})?.file ?? "");
+  if (path === "") return undefined;
+  const lock = new SqliteDatabase(`${path}-lock`, 0);
+  try {
+    lock.exec("BEGIN EXCLUSIVE");
+    return lock;
+  } catch (error) {
+    lock.close();
+    if (!isBusy(error)) throw error;
+    throw new LedgerUnavailable(
+      `another process is using the ledger ${path}: stop it, or give each its own file`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Whether our account can pay for one more transaction. Asked before anything is signed: a transaction
+ * that the node refuses leaves a gap in the account's nonces, behind which all later ones wait.
+ */
+import { ChainError } from "../mechanism.ts";
+import type { Rpc } from "../rpc.ts";
+import { parseQuantity } from "./abi.ts";
+import { FEE_CACHE_SECONDS } from "./fees.ts";
+
+/** How long a balance read is used again, seconds: as long as the fees that it must pay. */
+export const BALANCE_CACHE_SECONDS = FEE_CACHE_SECONDS;
+
+export interface GasBalanceOptions {
+  readonly rpc: Rpc;
+  /** Whose balance, and on which network; both are named in messages. */
+  readonly account: string;
+  readonly network: string;
+  /** Unix seconds. */
+  readonly clock: () => number;
+}
+
+interface Reading {
+  readonly wei: bigint;
+  readonly readAt: number;
+  /** Promised to transactions since the reading, wei. */
+  reserved: bigint;
+}
+
+export class GasBalance {
+  readonly #rpc: Rpc;
+  readonly #account: string;
+  readonly #network: string;
+  readonly #clock: () => number;
+  #reading: Reading | undefined;
+
+  constructor({ rpc, account, network, clock }: GasBalanceOptions) {
+    this.#rpc = rpc;
+    this.#account = account;
+    this.#network = network;
+    this.#clock = clock;
+  }
+
+  /**
+   * Sets aside what a transaction costs at most, wei; returns when there is that much.
+   * @throws {ChainError} `CHAIN_GAS` when there is not, or another code when the chain cannot be asked
+   */
+  async reserve(cost: bigint, signal: AbortSignal): Promise<void> {
+    const reading = await this.#current(signal);
+    const left = reading.wei - reading.reserved;
+    if (left < cost) {
+      const spare = left < 0n ? 0n : left;
+      throw new ChainError(
+        "CHAIN_GAS",
+        `${this.#network}: ${this.#account} has ${spare} wei left for network fees, ` +
+          `the next settlement may cost ${cost}`,
+      );
+    }
+    reading.reserved += cost;
+  }
+
+  async #current(signal: AbortSignal): Promise<Reading> {
+    const now = this.#clock();
+    const kept = this.#reading;
+    if (kept !== undefined && isWithin(BALANCE_CACHE_SECONDS, kept, now)) return kept;
+    const params = [this.#account, "pending"];
+    const wei = parseQuantity(await this.#rpc.call("eth_getBalance", params, signal));
+    if (wei === undefined) {
+      throw new ChainError("CHAIN_ANSWER", `${this.#rpc.host}: a balance of the wrong shape`);
+    }
+    // Of several readings at once the first counts: the others know nothing of what it has promised.
+    if (this.#reading !== undefined && this.#reading !== kept) return this.#reading;
+    // What was promised just before may not have reached the node yet.
+    const recent = kept !== undefined && isWithin(2 * BALANCE_CACHE_SECONDS, kept, now);
+    const fresh = { wei: recent ? wei - kept.reserved : wei, readAt: now, reserved: 0n };
+    this.#reading = fresh;
+    return fresh;
+  }
+}
+
+function isWithin(seconds: number, { readAt }: Reading, now: number): boolean {
+  return now >= readAt && now - readAt < seconds;
+}
