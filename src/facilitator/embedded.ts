@@ -26,6 +26,7 @@ import {
   type Facilitator,
   type SettleOptions,
 } from "./facilitator.ts";
+import { NonceGaps } from "./nonce-gaps.ts";
 import { SettlementWatch, type WatchOptions } from "./settlement-watch.ts";
 
 /** How long a verification may stand in for the one that a settlement makes, milliseconds. */
@@ -34,7 +35,7 @@ const VERIFIED_FOR_MS = 5_000;
 /** The ledger as this facilitator uses it. */
 type Settlements = Pick<
   Ledger,
-  "begin" | "signed" | "settled" | "failed" | "abandoned" | "unfinished"
+  "begin" | "signed" | "settled" | "failed" | "abandoned" | "unfinished" | "unusedNonces"
 >;
 
 export interface EmbeddedOptions extends Omit<WatchOptions, "mechanisms" | "ledger"> {
@@ -65,6 +66,7 @@ export class EmbeddedFacilitator implements Facilitator {
   /** Settlements being signed: one signing each, however many callers show its idempotency key. */
   readonly #signings = new Map<PaymentKey, Promise<Result<StoredTransaction, Refusal>>>();
   readonly #watch: SettlementWatch;
+  readonly #gaps: NonceGaps;
   /** The chain's account nonces, read once a process: from then on our store is ahead of any node. */
   readonly #seeds = new Map<string, number>();
 
@@ -75,6 +77,7 @@ export class EmbeddedFacilitator implements Facilitator {
     this.#telemetry = options.telemetry;
     this.#clock = options.clock;
     this.#watch = new SettlementWatch({ ...options, mechanisms: this.#mechanisms });
+    this.#gaps = new NonceGaps(options);
   }
 
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
@@ -135,6 +138,7 @@ export class EmbeddedFacilitator implements Facilitator {
    * again (the same hash, harmless) and watches the chain for it. Resolves with the number still unknown.
    */
   async recover(): Promise<number> {
+    await this.#gaps.fill();
     const unfinished = await this.#ledger.unfinished();
     const outcomes = await Promise.all(
       unfinished.map(({ key, request, signed }) => this.#watch.follow(key, request, signed)),
