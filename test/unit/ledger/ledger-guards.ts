@@ -43,6 +43,16 @@ export function describeGuards(name: string, createStore: () => Promise<LedgerSt
       await store.remove();
     });
 
+    /** Signs with the account's next nonce, and fails. */
+    async function fail(number: number, address = ACCOUNT): Promise<void> {
+      const each = examplePayment(number);
+      await bring(ledger, each, "begun");
+      await ledger.signed(each.key, { network: NETWORK, address, seed: 0 }, (nonce) =>
+        signWith(nonce, address),
+      );
+      await ledger.failed(each.key, FAILURE);
+    }
+
     it("gives a paid delivery to its payer in any spelling, and to nobody without the signature", async () => {
       await bring(ledger, payment, "settled");
       expect(await ledger.claim(key, termsOf({ request: forged(request) }))).toEqual({
@@ -132,10 +142,8 @@ export function describeGuards(name: string, createStore: () => Promise<LedgerSt
         { maxAmountRequired: "9" },
         { resource: "https://api.example.com/other" },
       ]) {
-        const begun = ledger.begin(key, repriced(request, change), CALLER);
-        expect(`${Object.keys(change)}: ${await word(begun)}`).toBe(
-          `${Object.keys(change)}: taken`,
-        );
+        const begun = await ledger.begin(key, repriced(request, change), CALLER);
+        expect({ change, begun }).toEqual({ change, begun: { kind: "taken" } });
       }
       const described = repriced(request, { description: "said in other words" });
       expect(await word(ledger.begin(key, described, CALLER))).toBe("settled");
@@ -155,23 +163,17 @@ export function describeGuards(name: string, createStore: () => Promise<LedgerSt
     });
 
     describe("lists the bytes of failed payments, which may leave a gap in an account's nonces", () => {
-      /** Signs with the account's next nonce, and fails. */
-      async function fail(number: number, address = ACCOUNT): Promise<void> {
-        const each = examplePayment(number);
-        await bring(ledger, each, "begun");
-        await ledger.signed(each.key, { network: NETWORK, address, seed: 0 }, (nonce) =>
-          signWith(nonce, address),
-        );
-        await ledger.failed(each.key, FAILURE);
-      }
-
       it("from a nonce on, ascending", async () => {
         for (const number of [9, 8, 7, 6]) await fail(number);
-        const from = async (nonce: number): Promise<unknown> =>
-          ledger.unusedNonces(NETWORK, ACCOUNT.toLowerCase(), nonce);
-        expect(await from(0)).toEqual([0, 1, 2, 3].map((nonce) => signWith(nonce)));
-        expect(await from(2)).toEqual([2, 3].map((nonce) => signWith(nonce)));
-        expect(await from(4)).toEqual([]);
+        const account = ACCOUNT.toLowerCase();
+        for (const [from, nonces] of [
+          [0, [0, 1, 2, 3]],
+          [2, [2, 3]],
+          [4, []],
+        ] as const) {
+          const unused = await ledger.unusedNonces(NETWORK, account, from);
+          expect(unused).toEqual(nonces.map((nonce) => signWith(nonce)));
+        }
       });
 
       it("of that account and network, and of no other state", async () => {

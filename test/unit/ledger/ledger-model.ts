@@ -116,10 +116,7 @@ export class LedgerModel {
     if (caller === undefined || row.caller !== caller) {
       return row.state === "FAILED" ? this.#take(payment, first) : "taken";
     }
-    if (row.genuine !== genuine || row.price !== price) return "taken";
-    if (row.state === "FAILED") return "failed";
-    if (row.transaction !== null) return "settled";
-    return row.bytes ? "resume" : "granted";
+    return row.genuine === genuine && row.price === price ? resumed(row) : "taken";
   }
 
   #signed(row: Row | undefined): string {
@@ -162,6 +159,12 @@ function claimed(row: Row, { genuine, binding, target }: ClaimOperation): string
   if (row.state === "DELIVERING") return "busy";
   const otherServed = row.served !== null && row.served !== target;
   return row.state === "DELIVERED" || row.attempts === 3 || otherServed ? "spent" : "settled";
+}
+
+function resumed(row: Row): string {
+  if (row.state === "FAILED") return "failed";
+  if (row.transaction !== null) return "settled";
+  return row.bytes ? "resume" : "granted";
 }
 
 function settled(row: Row | undefined, transaction: string): string {

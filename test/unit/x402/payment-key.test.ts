@@ -80,21 +80,22 @@ describe("a payment's key", () => {
   });
 });
 
-describe("two payments", () => {
-  /** Whether the example and the example after a change are the same payment, asked both ways. */
-  function same(change: (payment: Example["paymentPayload"]) => void): boolean {
-    const [{ paymentPayload: left }, { paymentPayload: right }] = [
-      exampleRequest(),
-      exampleRequest(),
-    ];
-    change(right);
-    expect(samePayment(right, left)).toBe(samePayment(left, right));
-    return samePayment(left, right);
-  }
+/** Whether the example and the example after a change are the same payment, asked both ways. */
+function same(change: (payment: Example["paymentPayload"]) => void): boolean {
+  const [{ paymentPayload: left }, { paymentPayload: right }] = [
+    exampleRequest(),
+    exampleRequest(),
+  ];
+  change(right);
+  expect(samePayment(right, left)).toBe(samePayment(left, right));
+  return samePayment(left, right);
+}
 
+const shout = (hex: string): string => `0x${hex.slice(2).toUpperCase()}`;
+
+describe("two payments", () => {
   it("are the same whatever the letter case of addresses, nonce and signature", () => {
     expect(same(() => undefined)).toBe(true);
-    const shout = (hex: string): string => `0x${hex.slice(2).toUpperCase()}`;
     const loud = same(({ payload }) => {
       const { from, to, nonce } = payload.authorization;
       Object.assign(payload.authorization, {
