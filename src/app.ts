@@ -39,6 +39,13 @@ export interface Running {
   close(): Promise<void>;
 }
 
+/** Of the listeners beside the gateway's, whose requests are small and come from our own side. */
+const TIMEOUTS = {
+  headersTimeout: 15_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 5_000,
+};
+
 /** What all parts of one start share. */
 interface Parts {
   readonly config: Config;
@@ -58,7 +65,14 @@ export async function start(config: Config, version: string): Promise<Running> {
     metrics: new Metrics(version),
   };
   const { path } = config.store;
-  const ledger = await openSqliteLedger({ path, clock: Date.now, bootId: randomUUID() });
+  const ledger = await openSqliteLedger({
+    path,
+    clock: Date.now,
+    bootId: randomUUID(),
+    onUnreadable: (key, reason) => {
+      telemetry.logger.error({ key, reason }, "a payment in the ledger cannot be read; look at it");
+    },
+  });
   closing.defer(() => ledger.close());
   const patience = new AbortController();
   const parts: Parts = { config, telemetry, ledger, closing, patience };
@@ -157,7 +171,7 @@ async function openServer(
   handler: RequestListener,
 ): Promise<AddressInfo | null> {
   if (address === null) return null;
-  const server = createServer({ maxHeaderSize: config.limits.headerBytes }, handler);
+  const server = createServer({ maxHeaderSize: config.limits.headerBytes, ...TIMEOUTS }, handler);
   const opened = await listen(server, address);
   closing.defer(() => drain(server, patience.signal));
   return opened;

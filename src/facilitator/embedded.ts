@@ -29,6 +29,8 @@ import {
 import { NonceGaps } from "./nonce-gaps.ts";
 import { SettlementWatch, type WatchOptions } from "./settlement-watch.ts";
 
+/** Settlements that one round of recovery takes up at most; the oldest come first. */
+const MAX_TAKEN_UP = 64;
 /** How long a verification may stand in for the one that a settlement makes, milliseconds. */
 const VERIFIED_FOR_MS = 5_000;
 
@@ -139,7 +141,7 @@ export class EmbeddedFacilitator implements Facilitator {
    */
   async recover(): Promise<number> {
     await this.#gaps.fill();
-    const unfinished = await this.#ledger.unfinished();
+    const unfinished = (await this.#ledger.unfinished()).slice(0, MAX_TAKEN_UP);
     const outcomes = await Promise.all(
       unfinished.map(({ key, request, signed }) => this.#watch.follow(key, request, signed)),
     );

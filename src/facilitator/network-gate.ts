@@ -1,13 +1,16 @@
 /**
- * Which networks may be used. A network opens when its start-up checks passed: until the RPC endpoint
- * has shown the right chain and the right token, nothing is signed and nothing is concluded from what
- * it says. One that cannot be reached is tried again; one that is wrong stays closed.
+ * Which networks may be used. A network opens when its checks passed: until the RPC endpoint has shown
+ * the right chain and the right token, nothing is signed and nothing is concluded from what it says. The
+ * checks go on while the process runs: an endpoint that turns to another chain, or an account without
+ * gas, closes its network; one that cannot be reached makes the process unready and is tried again.
  */
 import type { Finding, Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 
-/** Pause before an unreachable network is tried again, milliseconds. */
+/** Pause before networks are checked again while one of them is not open, milliseconds. */
 const RETRY_MS = 5_000;
+/** Pause before they are checked again while all is well, milliseconds. */
+const RECHECK_MS = 30_000;
 /** Longest that the checks of one network may take, milliseconds. */
 const PROBE_TIMEOUT_MS = 10_000;
 
@@ -21,54 +24,58 @@ export interface Probe {
 export class NetworkGate {
   readonly #mechanisms: readonly Mechanism[];
   readonly #telemetry: Telemetry;
+  /** Networks whose endpoint has proven itself, reachable now or not. */
   readonly #open = new Set<string>();
-  readonly #wrong = new Set<string>();
+  readonly #states = new Map<string, Probe["state"]>();
   readonly #closing = new AbortController();
-  #retry: NodeJS.Timeout | undefined;
+  #next: NodeJS.Timeout | undefined;
 
   constructor(mechanisms: readonly Mechanism[], telemetry: Telemetry) {
     this.#mechanisms = mechanisms;
     this.#telemetry = telemetry;
   }
 
+  /** Whether its chain may be believed and written to. */
   isOpen(network: string): boolean {
     return this.#open.has(network);
   }
 
-  /** Networks that are configured and cannot be used now. */
+  /** Networks that are configured and on which payments fail now. */
   closed(): readonly string[] {
-    return this.#mechanisms.map(({ network }) => network).filter((name) => !this.#open.has(name));
+    const names = this.#mechanisms.map(({ network }) => network);
+    return names.filter((name) => this.#states.get(name) !== "open");
   }
 
-  /** Checks every network once; unreachable ones are tried again in the background. */
+  /** Checks every network once, and again in the background until the gate is closed. */
   async probe(): Promise<readonly Probe[]> {
-    const decided = (network: string): boolean =>
-      this.#open.has(network) || this.#wrong.has(network);
-    const waiting = this.#mechanisms.filter(({ network }) => !decided(network));
     const { signal } = this.#closing;
-    const probes = await Promise.all(waiting.map((mechanism) => probe(mechanism, signal)));
+    const probes = await Promise.all(this.#mechanisms.map((each) => probe(each, signal)));
     for (const { network, state } of probes) {
+      this.#states.set(network, state);
       if (state === "open") this.#open.add(network);
-      if (state === "wrong") this.#wrong.add(network);
+      if (state === "wrong") this.#open.delete(network);
     }
-    if (!signal.aborted && probes.some(({ state }) => state === "unreachable")) {
-      clearTimeout(this.#retry);
-      this.#retry = setTimeout(() => void this.#again(), RETRY_MS).unref();
-    }
+    if (signal.aborted) return probes;
+    const pause = this.closed().length === 0 ? RECHECK_MS : RETRY_MS;
+    clearTimeout(this.#next);
+    this.#next = setTimeout(() => void this.#again(), pause).unref();
     return probes;
   }
 
-  /** Ends the checks that are running, and the trying again. */
+  /** Ends the checks that are running, and the checking again. */
   close(): void {
     this.#closing.abort();
-    clearTimeout(this.#retry);
+    clearTimeout(this.#next);
   }
 
   async #again(): Promise<void> {
     const { logger } = this.#telemetry;
+    const before = new Map(this.#states);
     const probes = await this.probe();
     if (this.#closing.signal.aborted) return;
     for (const { network, state, findings } of probes) {
+      const isNews = before.get(network) !== state;
+      if (state === "open" && !isNews) continue;
       for (const { level, message } of findings) {
         if (level === "error") logger.error({ network }, message);
         else logger.warn({ network }, message);

@@ -238,7 +238,7 @@ function readVerdict(
   facilitator: string,
 ): VerifyResponse | undefined {
   if (body === undefined || typeof body["isValid"] !== "boolean") return undefined;
-  const payer = textOf(body["payer"]) ?? payerOf(request.paymentPayload);
+  const payer = wordOf(body["payer"]) ?? payerOf(request.paymentPayload);
   if (body["isValid"]) return { isValid: true, payer };
   const reason = body["invalidReason"] ?? body["invalid_reason"] ?? body["error"];
   const { code, detail } = translate(reason, "invalid_payload", facilitator);
@@ -252,9 +252,9 @@ function readOutcome(
 ): SettleResponse | undefined {
   if (body === undefined || typeof body["success"] !== "boolean") return undefined;
   const { network } = request.paymentRequirements;
-  const payer = textOf(body["payer"]) ?? payerOf(request.paymentPayload);
+  const payer = wordOf(body["payer"]) ?? payerOf(request.paymentPayload);
   if (body["success"]) {
-    const transaction = textOf(body["transaction"]);
+    const transaction = wordOf(body["transaction"]);
     // Success without a transaction proves nothing either way.
     return transaction === undefined ? undefined : { success: true, transaction, network, payer };
   }
@@ -292,6 +292,11 @@ function isSupportedKind(value: unknown): value is SupportedKind {
     typeof value["scheme"] === "string" &&
     typeof value["network"] === "string"
   );
+}
+
+/** A hash, a signature or an address: it goes into header lines, so nothing else passes. */
+function wordOf(value: unknown): string | undefined {
+  return typeof value === "string" && /^[A-Za-z0-9]{1,128}$/.test(value) ? value : undefined;
 }
 
 function textOf(value: unknown): string | undefined {

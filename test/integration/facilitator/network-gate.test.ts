@@ -22,6 +22,7 @@ import { startRpcProxy, type RpcProxy } from "../../support/rpc-proxy.ts";
 import { newPayment, openStage, patience } from "./stage.ts";
 
 const RETRY_MS = 5_000;
+const RECHECK_MS = 30_000;
 
 let chain: Chain;
 let proxy: RpcProxy;
@@ -86,23 +87,42 @@ describe("a network", () => {
     expect([gate.isOpen("base"), gate.isOpen("")]).toEqual([false, false]);
   });
 
-  test("is not checked again once it is open", async () => {
-    const gate = openGate([await mechanism(proxy.url)]);
+  test("is checked again while it is open, and closed when it turns out another chain", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const heard = listening();
+    const gate = openGate([await mechanism(proxy.url)], heard);
     await gate.probe();
-    const asked = proxy.questions.length;
-    expect(await gate.probe()).toEqual([]);
-    expect(proxy.questions.length).toBe(asked);
+    const other = proxy.inject({ method: "eth_chainId", result: "0x1" });
+    const error = heard.said('"level":"error"');
+    vi.advanceTimersByTime(RECHECK_MS);
+    await error;
+    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([false, ["base-sepolia"]]);
+    other.lift();
+    const ready = heard.said("network is ready");
+    vi.advanceTimersByTime(RETRY_MS);
+    await ready;
+    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([true, []]);
   });
 
-  test("behind the URL of another chain is wrong, and stays closed", async () => {
-    const other = proxy.inject({ method: "eth_chainId", result: "0x1" });
+  test("that goes away stays proven, and makes the process unready until it is back", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const heard = listening();
+    const gate = openGate([await mechanism(proxy.url)], heard);
+    await gate.probe();
+    await proxy.down();
+    const away = heard.said("cannot be checked");
+    vi.advanceTimersByTime(RECHECK_MS);
+    await away;
+    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([true, ["base-sepolia"]]);
+  });
+
+  test("behind the URL of another chain is wrong", async () => {
+    proxy.inject({ method: "eth_chainId", result: "0x1" });
     const gate = openGate([await mechanism(proxy.url)]);
     const [probe] = await gate.probe();
     expect(probe).toMatchObject({ network: "base-sepolia", state: "wrong" });
     expect(probe?.findings.filter(({ level }) => level === "error").length).toBeGreaterThan(0);
-    other.lift();
-    expect(await gate.probe()).toEqual([]);
-    expect(gate.closed()).toEqual(["base-sepolia"]);
+    expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([false, ["base-sepolia"]]);
   });
 
   test("that cannot be reached opens by itself when it can", async () => {
