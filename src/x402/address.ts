@@ -10,8 +10,21 @@ export function isEvmAddress(text: string): boolean {
   return HEX_ADDRESS.test(text);
 }
 
+/** Spellings kept at most: those of the payers, payees and tokens that come again and again. */
+const MAX_SPELLINGS = 4_096;
+const spellings = new Map<string, string>();
+
 /** EIP-55 spelling of an address; the input's letter case is ignored. */
 export function checksumAddress(address: string): string {
+  const known = spellings.get(address);
+  if (known !== undefined) return known;
+  const spelled = spell(address);
+  if (spellings.size >= MAX_SPELLINGS) spellings.clear();
+  spellings.set(address, spelled);
+  return spelled;
+}
+
+function spell(address: string): string {
   const digits = address.slice(2).toLowerCase();
   const hash = keccak_256(new TextEncoder().encode(digits));
   let text = "0x";

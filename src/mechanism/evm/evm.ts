@@ -38,6 +38,7 @@ import { inspect, isSignedByContract } from "./inspection.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { hasCode, probe } from "./probe.ts";
 import { createToken, transferCall } from "./token.ts";
+import { SharedInspection } from "./shared-inspection.ts";
 import { signTransaction } from "./transaction.ts";
 
 export type { EvmCheckedAuthorization } from "./authorization.ts";
@@ -103,6 +104,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly #terms: Terms;
   readonly #costs: NetworkCosts;
   readonly #rpc: Rpc;
+  readonly #shared: SharedInspection;
   readonly #fees: FeeReader;
   readonly #balance: GasBalance;
   readonly #confirmation: ConfirmationReader;
@@ -135,6 +137,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
       ...(options.rpcTimeoutMs === undefined ? {} : { timeoutMs: options.rpcTimeoutMs }),
     });
     const rpc = this.#rpc;
+    this.#shared = new SharedInspection(rpc, this.#costs.gasLimit);
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
     this.#fees = new FeeReader({ rpc, maxFeePerGasWei, clock });
     const { address } = account;
@@ -173,9 +176,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     if (!proven && !(await hasCode(this.#rpc, from, signal, "pending"))) return NOT_THE_PAYERS;
     const gasLimit = this.#gasLimit(authorization);
     const judged: Result<void, Refusal> =
-      fault === null
-        ? await inspect(this.#rpc, authorization, gasLimit, signal)
-        : { ok: false, error: fault };
+      fault === null ? await this.#simulate(authorization, signal) : { ok: false, error: fault };
     if (proven || judged.ok || isJudgedFirst(judged.error)) return judged;
     // A contract's signature is judged last, by the token, but told before everything else.
     const signed = await isSignedByContract(this.#rpc, authorization, gasLimit, signal);
@@ -272,6 +273,15 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     }
     const token = readRequirements(paymentRequirements, terms);
     return token.ok ? readAuthorization(request, token.value) : token;
+  }
+
+  /** A wallet's own code runs in the simulation, so nobody shares a call with it. */
+  #simulate(
+    authorization: EvmCheckedAuthorization,
+    signal: AbortSignal,
+  ): Promise<Result<void, Refusal>> {
+    if (authorization.proven) return this.#shared.inspect(authorization, signal);
+    return inspect(this.#rpc, authorization, this.#gasLimit(authorization), signal);
   }
 
   #gasLimit({ proven }: EvmCheckedAuthorization): bigint {

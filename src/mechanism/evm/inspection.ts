@@ -71,10 +71,49 @@ export async function inspect(
   }
   const [balance, state, transfer] = decodeAggregate3(parseHexData(answer) ?? "") ?? [];
   if (balance === undefined || state === undefined || transfer === undefined) {
-    const detail = `${rpc.host}: Multicall3 at ${MULTICALL3_ADDRESS} did not answer`;
-    throw new ChainError("CHAIN_ANSWER", detail);
+    throw unanswered(rpc);
   }
   return judge(authorization, { balance, state, transfer });
+}
+
+/**
+ * Asks once about several payments of different payers: all reads, then all transfers. The verdicts are
+ * in the order of the payments.
+ * @throws {ChainError} when the chain cannot be asked, or refuses the call as a whole
+ */
+export async function inspectTogether(
+  rpc: Rpc,
+  authorizations: readonly EvmCheckedAuthorization[],
+  gasLimit: bigint,
+  signal: AbortSignal,
+): Promise<readonly Result<void, Refusal>[]> {
+  const reads = authorizations.flatMap(({ token: { address: target }, from, nonce }) => [
+    { target, callData: balanceOfCall(from) },
+    { target, callData: authorizationStateCall(from, nonce) },
+  ]);
+  const transfers = authorizations.map(({ token, words, signature, proven }) => {
+    return { target: token.address, callData: transferCall(words, signature, proven) };
+  });
+  const data = encodeAggregate3([...reads, ...transfers]);
+  const gas = toQuantity(gasLimit * BigInt(authorizations.length));
+  const call = { to: MULTICALL3_ADDRESS, data: `0x${data}`, gas };
+  const answer = await rpc.call("eth_call", [call, "pending"], signal);
+  const results = decodeAggregate3(parseHexData(answer) ?? "") ?? [];
+  return authorizations.map((authorization, index) => {
+    const [balance, state] = [results[2 * index], results[2 * index + 1]];
+    const transfer = results[reads.length + index];
+    if (balance === undefined || state === undefined || transfer === undefined) {
+      throw unanswered(rpc);
+    }
+    return judge(authorization, { balance, state, transfer });
+  });
+}
+
+function unanswered(rpc: Rpc): ChainError {
+  return new ChainError(
+    "CHAIN_ANSWER",
+    `${rpc.host}: Multicall3 at ${MULTICALL3_ADDRESS} did not answer`,
+  );
 }
 
 /**

@@ -1,0 +1,116 @@
+/**
+ * Verifications of concurrent buyers, shared in one `eth_call`. A payment that finds nothing in flight is
+ * asked about at once; those that arrive meanwhile are asked about together when the answer is there, or
+ * after a short wait. All reads stand before all transfers, and no payer is in one call twice: so nobody's
+ * simulated transfer makes another's look good.
+ */
+import type { Refusal, Result } from "../../x402/result.ts";
+import { ChainError } from "../mechanism.ts";
+import type { Rpc } from "../rpc.ts";
+import type { EvmCheckedAuthorization } from "./authorization.ts";
+import { inspect, inspectTogether } from "./inspection.ts";
+
+/** Payments in one call at most: 32 simulations stay far below the gas that nodes allow a call. */
+const MAX_TOGETHER = 32;
+/** Longest that a payment waits for the call before it, milliseconds. */
+const MAX_WAIT_MS = 20;
+/** Payments that wait at most; beyond them each is asked about alone. */
+const MAX_WAITING = 1_000;
+
+type Verdict = Result<void, Refusal>;
+
+interface Waiting {
+  readonly authorization: EvmCheckedAuthorization;
+  readonly verdict: PromiseWithResolvers<Verdict>;
+}
+
+export class SharedInspection {
+  readonly #rpc: Rpc;
+  readonly #gasLimit: bigint;
+  #waiting: Waiting[] = [];
+  #inFlight = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param gasLimit of one simulated transfer */
+  constructor(rpc: Rpc, gasLimit: bigint) {
+    this.#rpc = rpc;
+    this.#gasLimit = gasLimit;
+  }
+
+  /** For payers whose signature was proven. @throws {ChainError} when the chain cannot be asked */
+  async inspect(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Verdict> {
+    if (this.#waiting.length >= MAX_WAITING) {
+      return inspect(this.#rpc, authorization, this.#gasLimit, signal);
+    }
+    const waiting = { authorization, verdict: Promise.withResolvers<Verdict>() };
+    this.#waiting.push(waiting);
+    if (this.#inFlight === 0) this.#ask();
+    else this.#timer ??= setTimeout(() => this.#ask(), MAX_WAIT_MS);
+    const giveUp = (): void => {
+      waiting.verdict.reject(new ChainError("CHAIN_TIMEOUT", "the chain did not answer in time"));
+    };
+    signal.addEventListener("abort", giveUp, { once: true });
+    if (signal.aborted) giveUp();
+    try {
+      return await waiting.verdict.promise;
+    } finally {
+      signal.removeEventListener("abort", giveUp);
+    }
+  }
+
+  #ask(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const together = this.#board();
+    if (together.length === 0) return;
+    this.#inFlight += 1;
+    void this.#answer(together).finally(() => {
+      this.#inFlight -= 1;
+      this.#ask();
+    });
+    if (this.#waiting.length > 0) this.#timer = setTimeout(() => this.#ask(), MAX_WAIT_MS);
+  }
+
+  /** The oldest that may go together: each payer once. */
+  #board(): Waiting[] {
+    const payers = new Set<string>();
+    const together: Waiting[] = [];
+    const staying: Waiting[] = [];
+    for (const waiting of this.#waiting) {
+      const { from, token } = waiting.authorization;
+      const payer = `${token.address}/${from}`;
+      if (together.length === MAX_TOGETHER || payers.has(payer)) staying.push(waiting);
+      else together.push(waiting);
+      payers.add(payer);
+    }
+    this.#waiting = staying;
+    return together;
+  }
+
+  /** Never rejects: each waiting payment gets its own verdict or its own error. */
+  async #answer(together: readonly Waiting[]): Promise<void> {
+    // The client's own time limit bounds the call; whoever waits for it may give up sooner.
+    const { signal } = new AbortController();
+    const authorizations = together.map(({ authorization }) => authorization);
+    const alone = (authorization: EvmCheckedAuthorization): Promise<Verdict> =>
+      inspect(this.#rpc, authorization, this.#gasLimit, signal);
+    let verdicts: readonly Verdict[] | undefined;
+    if (together.length > 1) {
+      verdicts = await inspectTogether(this.#rpc, authorizations, this.#gasLimit, signal).catch(
+        () => undefined,
+      );
+    }
+    // Only a good verdict is taken from a shared call. What fails there is asked about alone, since a
+    // payer's own code (EIP-7702) may have burnt the gas of the others.
+    await Promise.all(
+      together.map(async ({ authorization, verdict }, index) => {
+        try {
+          const shared = verdicts?.[index];
+          verdict.resolve(shared?.ok ? shared : await alone(authorization));
+        } catch (cause) {
+          verdict.reject(cause);
+        }
+      }),
+    );
+  }
+}
