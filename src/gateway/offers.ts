@@ -2,7 +2,11 @@
  * What a priced route asks for, prepared once: the payment requirements of a concrete URL, and the
  * 402 body with nothing left to do but to put that URL in (protocol section 2.1).
  */
-import { X402_VERSION, type PaymentRequirements } from "../x402/x402.ts";
+import {
+  X402_VERSION,
+  type PaymentRequiredResponse,
+  type PaymentRequirements,
+} from "../x402/x402.ts";
 
 /** Payment requirements without the URL they are for. */
 export type Offer = Omit<PaymentRequirements, "resource">;
@@ -23,7 +27,7 @@ export class Offers {
   }
 
   /** The requirements for one URL. `resource` is absolute. */
-  requirements(resource: string): readonly PaymentRequirements[] {
+  requirements(resource: string): PaymentRequiredResponse["accepts"] {
     return this.#offers.map((offer) => withResource(offer, resource));
   }
 

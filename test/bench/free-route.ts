@@ -9,7 +9,7 @@ import { coinslotVersion, say, sayAim, sayHead, sayPace, sayTable, versionOf } f
 import { measure, type Contender, type Measured } from "./rounds.ts";
 
 const CONNECTIONS = 64;
-const PACE = { rounds: 5, roundMs: 1_300, warmUpMs: 1_300 };
+const PACE = { rounds: 5, roundMs: 1_200, warmUpMs: 2_000 };
 const NGINX = "nginx, proxy_pass";
 const EXPRESS = "x402-express, proxy";
 
@@ -21,11 +21,13 @@ const nginx = nginxVersion();
 const peers = ["x402-express", "express", "http-proxy-3"].map(versionOf);
 sayHead("Free route", [coinslotVersion(), nginx ?? "no nginx", ...peers]);
 if (nginx === null) say(`  ${NGINX_MISSING}`);
-say("  setting   100 routes, 2 of them free; coinslot with metrics and default log; a backend of its own");
+say(
+  "  setting   100 routes, 2 of them free; coinslot with metrics and default log; a backend of its own",
+);
 
-const load = await startProgram("./load.ts");
+const load = await startProgram(new URL("./load.ts", import.meta.url));
 closing.defer(() => load.stop());
-const backend = await startProgram("./contenders/backend.ts");
+const backend = await startProgram(new URL("./contenders/backend.ts", import.meta.url));
 closing.defer(() => backend.stop());
 const servers: [name: string, server: Running][] = [];
 servers.push([
@@ -41,7 +43,10 @@ if (nginx !== null) {
   }`;
   servers.push([NGINX, await startNginx(folder, { server, http })]);
 }
-servers.push([EXPRESS, await startProgram("./contenders/x402-express.ts", [backend.url])]);
+servers.push([
+  EXPRESS,
+  await startProgram(new URL("./contenders/x402-express.ts", import.meta.url), [backend.url]),
+]);
 for (const [, server] of servers) closing.defer(() => server.stop());
 
 sayPace(PACE, CONNECTIONS);

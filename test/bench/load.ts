@@ -105,7 +105,7 @@ class Load {
   }
 
   #check(answer: Buffer): void {
-    const status = Number(answer.latin1Slice(9, 12));
+    const status = Number(answer.toString("latin1", 9, 12));
     const isExpected = this.#expected === null || answer.includes(this.#expected);
     if (status !== this.#job.expect.status || !isExpected) {
       this.#fault ??= answer.toString().slice(0, 1_000);
@@ -130,7 +130,7 @@ class Load {
 function lengthOf(answer: Buffer): number {
   const headEnd = answer.indexOf(HEAD_END);
   if (headEnd < 0) return -1;
-  const head = answer.latin1Slice(0, headEnd);
+  const head = answer.toString("latin1", 0, headEnd);
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
   if (length !== undefined) return headEnd + HEAD_END.length + Number(length);
   const isComplete = answer.subarray(-LAST_CHUNK.length).equals(LAST_CHUNK);

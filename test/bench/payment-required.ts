@@ -21,17 +21,23 @@ const nginx = nginxVersion();
 const peers = [nginx ?? "no nginx", versionOf("x402-express"), versionOf("express")];
 sayHead("402 Payment Required", [coinslotVersion(), ...peers]);
 if (nginx === null) say(`  ${NGINX_MISSING}`);
-say("  setting   100 routes, 98 of them priced and asked in turn; coinslot with metrics and default log");
+say(
+  "  setting   100 routes, 98 of them priced and asked in turn; coinslot with metrics and default log",
+);
 
-const load = await startProgram("./load.ts");
+const load = await startProgram(new URL("./load.ts", import.meta.url));
 closing.defer(() => load.stop());
 const gateway = await startCoinslot(folder, gatewayConfig(folder, "http://127.0.0.1:9"), "gateway");
 closing.defer(() => gateway.stop());
-const express = await startProgram("./contenders/x402-express.ts", ["http://127.0.0.1:9"]);
+const express = await startProgram(new URL("./contenders/x402-express.ts", import.meta.url), [
+  "http://127.0.0.1:9",
+]);
 closing.defer(() => express.stop());
 
 const requests = PRICED_ROUTES.map((path) =>
-  Buffer.from(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nUser-Agent: bench\r\n\r\n`),
+  Buffer.from(
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nUser-Agent: bench\r\n\r\n`,
+  ),
 );
 const job = { connections: CONNECTIONS, requests, expect: { status: 402, text: '"accepts":[' } };
 const contenders: Contender[] = [{ name: "coinslot", server: gateway, job }];

@@ -5,6 +5,7 @@
 import { execFileSync, fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import type { Server } from "node:http";
 import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 
@@ -12,8 +13,9 @@ import { setTimeout as pause } from "node:timers/promises";
 const START_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 3_000;
 const POLL_MS = 20;
+const KEEP_ALIVE_MS = 300_000;
 
-const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
+export const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
 export interface Running {
   readonly url: string;
@@ -31,15 +33,14 @@ export interface Program extends Running {
 const environment = { ...process.env, NODE_ENV: "production" };
 
 /** Forks a program of this folder; it calls {@link ready} when it serves. */
-export async function startProgram(file: string, args: readonly string[] = []): Promise<Program> {
-  const path = new URL(file, import.meta.url);
-  const child = fork(path, [...args], { env: environment, serialization: "advanced" });
+export async function startProgram(file: URL, args: readonly string[] = []): Promise<Program> {
+  const child = fork(file, [...args], { env: environment, serialization: "advanced" });
   const answer = async (): Promise<unknown> => {
     const waiting = new AbortController();
     const { signal } = waiting;
     try {
       const ended = once(child, "exit", { signal }).then(([code]) => {
-        throw new Error(`${file} ended with ${String(code)}`);
+        throw new Error(`${file.href} ended with ${String(code)}`);
       });
       const [message] = await Promise.race([once(child, "message", { signal }), ended]);
       return message;
@@ -66,6 +67,15 @@ export function ready(url: string): void {
   process.send?.(url);
 }
 
+/** In a forked program: serves on a port of its own. Idle connections outlast the bench. */
+export function serve(server: Server): void {
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address();
+    if (typeof address === "object") ready(`http://127.0.0.1:${address?.port}`);
+  });
+}
+
 export interface Command {
   readonly command: string;
   readonly args: readonly string[];
@@ -88,9 +98,7 @@ export async function startCommand({ command, args, serves, env }: Command): Pro
   const deadline = Date.now() + START_TIMEOUT_MS;
   for (;;) {
     const url =
-      typeof serves === "string"
-        ? (await accepts(serves)) && serves
-        : serves.exec(output)?.[1];
+      typeof serves === "string" ? (await accepts(serves)) && serves : serves.exec(output)?.[1];
     if (url) return { url, pid: pidOf(child), stop: () => end(child) };
     if (child.exitCode !== null || Date.now() > deadline) {
       await end(child);

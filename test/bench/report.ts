@@ -14,14 +14,18 @@ export function sayHead(title: string, versions: readonly string[]): void {
   const [cpu] = cpus();
   const load = loadavg()[0]?.toFixed(1);
   say(title);
-  say(`  machine   ${cpus().length} cores (${cpu?.model}), Linux ${release()}, load ${load} at start`);
+  say(
+    `  machine   ${cpus().length} cores (${cpu?.model}), Linux ${release()}, load ${load} at start`,
+  );
   say(`  node      ${process.version}, also for all peers that run on it`);
   say(`  versions  ${versions.join(", ")}`);
 }
 
 export function sayPace({ rounds, roundMs }: Pace, connections: number): void {
   const each = (roundMs / 1000).toFixed(1);
-  say(`  load      ${connections} keep-alive connections, ${rounds} rounds of ${each} s in alternating`);
+  say(
+    `  load      ${connections} keep-alive connections, ${rounds} rounds of ${each} s in alternating`,
+  );
   say("            order; medians. CPU is that of the server's process tree, from /proc.");
 }
 
@@ -35,13 +39,6 @@ export function versionOf(name: string): string {
 
 /** The commit that is measured, and whether the tree differs from it. */
 export function coinslotVersion(): string {
-  const git = (...args: string[]): string => {
-    try {
-      return execFileSync("git", args, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();
-    } catch {
-      return "";
-    }
-  };
   const commit = git("rev-parse", "--short", "HEAD");
   const changed = git("status", "--porcelain", "--", "src") === "" ? "" : " with changes";
   return `${versionOf("coinslot")}${commit === "" ? "" : ` (${commit}${changed})`}`;
@@ -51,7 +48,15 @@ export function coinslotVersion(): string {
 export function sayTable(title: string, measured: readonly Measured[]): void {
   const [ours, ...peers] = measured;
   if (ours === undefined) return;
-  const head = ["", "CPU µs/answer", "(rounds)", "answers/s", "p50 ms", "p99 ms", "coinslot's CPU"];
+  const head = [
+    "",
+    "CPU µs/answer",
+    "(rounds)",
+    "answers/s",
+    "p50 ms",
+    "p99 ms",
+    "coinslot's CPU / its",
+  ];
   const rows = measured.map((each) => [
     each.name,
     each.cpuMicros.toFixed(1),
@@ -59,7 +64,7 @@ export function sayTable(title: string, measured: readonly Measured[]): void {
     each.perSecond.toFixed(0),
     each.p50Ms.toFixed(2),
     each.p99Ms.toFixed(2),
-    peers.includes(each) ? `${ratio(ours.cpuMicros, each.cpuMicros)} of it` : "",
+    peers.includes(each) ? (ours.cpuMicros / each.cpuMicros).toFixed(2) : "",
   ]);
   say(`\n${title}`);
   for (const line of columns([head, ...rows])) say(`  ${line}`);
@@ -67,17 +72,15 @@ export function sayTable(title: string, measured: readonly Measured[]): void {
 
 /** Cells under each other: text to the left, figures to the right. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
-  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
+  const widths = (rows[0] ?? []).map((_, at) =>
+    Math.max(...rows.map((row) => row[at]?.length ?? 0)),
+  );
   return rows.map((row) =>
     row
       .map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0)))
       .join("  ")
       .trimEnd(),
   );
-}
-
-export function ratio(value: number, of: number): string {
-  return `${(value / of).toFixed(2)} ×`;
 }
 
 export interface Aim {
@@ -91,4 +94,13 @@ export function sayAim({ text, value, atMost = Infinity, atLeast = -Infinity }: 
   const reached = value <= atMost && value >= atLeast;
   const bound = atMost === Infinity ? `≥ ${atLeast}` : `≤ ${atMost}`;
   say(`  ${reached ? "reached" : "MISSED "}  ${text}: ${value.toFixed(2)} (aim ${bound})`);
+}
+
+/** What git prints; "" where this is no checkout. */
+function git(...args: string[]): string {
+  try {
+    return execFileSync("git", args, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();
+  } catch {
+    return "";
+  }
 }

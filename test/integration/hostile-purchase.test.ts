@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { EvmPayload } from "../../src/x402/x402.ts";
 import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
@@ -38,21 +39,25 @@ beforeEach(() => {
 const weather = (query = "city=Oslo") => `${gateway.url}/weather?${query}`;
 
 /** The same header with some of its payload exchanged. */
-function alter(header: string, change: (payload: Record<string, any>) => void): string {
+function alter(header: string, change: (payload: EvmPayload) => EvmPayload): string {
   const payment = JSON.parse(Buffer.from(header, "base64").toString());
-  change(payment.payload);
-  return Buffer.from(JSON.stringify(payment)).toString("base64");
+  return Buffer.from(JSON.stringify({ ...payment, payload: change(payment.payload) })).toString(
+    "base64",
+  );
 }
 
+/** A payload that claims something else than what was signed. */
+const signing = (payload: EvmPayload, change: Partial<EvmPayload["authorization"]>) => ({
+  ...payload,
+  authorization: { ...payload.authorization, ...change },
+});
+
 describe("somebody else's paid and undelivered answer", () => {
-  it.each([
-    ["another signature", (payload: any) => (payload.signature = `0x${"11".repeat(65)}`)],
-    ["another value", (payload: any) => (payload.authorization.value = "1")],
-    [
-      "another recipient",
-      (payload: any) => (payload.authorization.to = payload.authorization.from),
-    ],
-    ["another window", (payload: any) => (payload.authorization.validBefore = "1")],
+  it.each<[string, (payload: EvmPayload) => EvmPayload]>([
+    ["another signature", (payload) => ({ ...payload, signature: `0x${"11".repeat(65)}` })],
+    ["another value", (payload) => signing(payload, { value: "1" })],
+    ["another recipient", (payload) => signing(payload, { to: payload.authorization.from })],
+    ["another window", (payload) => signing(payload, { validBefore: "1" })],
   ])("is not had by who knows its payer and nonce: %s", async (_name, change) => {
     const victim = await richBuyer(chain);
     const header = await sign(victim, weather());

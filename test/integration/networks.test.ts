@@ -32,8 +32,8 @@ describe.each(evmNetworks)("%s", (network) => {
 
 /** Networks that ask for several confirmations need blocks on top, which an idle node does not make. */
 async function mineUntil<Value>(chain: Chain, settling: Promise<Value>): Promise<Value> {
-  let open = true;
-  const settled = settling.finally(() => (open = false));
-  while (open) await Promise.race([settled, chain.mine()]);
+  const progress = { isOver: false };
+  const settled = settling.finally(() => (progress.isOver = true));
+  while (!progress.isOver) await Promise.race([settled, chain.mine()]);
   return settled;
 }

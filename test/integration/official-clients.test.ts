@@ -4,7 +4,7 @@ import {
   wrapFetchWithPayment as wrapFetchV2,
   x402Client,
 } from "@x402/fetch";
-import axios from "axios";
+import { create } from "axios";
 import { createServer } from "node:http";
 import express from "express";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -96,7 +96,7 @@ describe("x402-axios 0.7.2", () => {
   it("buys a GET with a query", async () => {
     const buyer = await richBuyer();
     await expectSold(buyer, 10_000n, async () => {
-      const client = withPaymentInterceptor(axios.create({ baseURL: gateway.url }), buyer.account);
+      const client = withPaymentInterceptor(create({ baseURL: gateway.url }), buyer.account);
       const response = await client.get("/weather?city=Oslo");
       expect(response.data).toMatchObject({ url: "/weather?city=Oslo" });
       const receipt = decodeAxiosResponse(String(response.headers["x-payment-response"]));
@@ -107,7 +107,7 @@ describe("x402-axios 0.7.2", () => {
   it("buys a POST with its body", async () => {
     const buyer = await richBuyer();
     await expectSold(buyer, 20_000n, async () => {
-      const client = withPaymentInterceptor(axios.create({ baseURL: gateway.url }), buyer.account);
+      const client = withPaymentInterceptor(create({ baseURL: gateway.url }), buyer.account);
       const response = await client.post("/summarize", { text: "a b c" });
       expect(response.data).toMatchObject({ body: '{"text":"a b c"}' });
       const receipt = decodeAxiosResponse(String(response.headers["x-payment-response"]));

@@ -52,8 +52,9 @@ describe("one payment", () => {
     const before = served();
     const answers = await Promise.all(Array.from({ length: 50 }, () => present(weather(), header)));
 
-    const codes = answers.map((answer) => answer.status).sort();
-    expect(codes).toEqual([200, ...Array.from({ length: 49 }, () => 402)]);
+    const codes = answers.map((answer) => answer.status);
+    expect(codes.filter((code) => code === 200)).toHaveLength(1);
+    expect(codes.filter((code) => code === 402)).toHaveLength(49);
     for (const { error } of answers.filter((answer) => answer.status === 402)) {
       expect(error).toMatch(/^invalid_transaction_state: /);
     }

@@ -20,7 +20,7 @@ beforeAll(async () => {
   const sockets = new WebSocketServer({ server: backend });
   sockets.on("connection", (socket, request) => {
     payers.push(request.headers["x-402-payer"]);
-    socket.on("message", (message) => socket.send(`echo ${String(message)}`));
+    socket.on("message", (message: Buffer) => socket.send(`echo ${message.toString()}`));
   });
   const { port } = await listen(backend, { host: "127.0.0.1", port: 0 });
   gateway = await startGateway({

@@ -111,7 +111,7 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
 }
 
 /** Puts the REST endpoints of any facilitator on a loopback port; resolves with their base URL. */
-export async function serveFacilitator(
+async function serveFacilitator(
   facilitator: Facilitator,
   setup: { readonly basePath?: string; readonly bearer?: string },
   closing: AsyncDisposableStack,

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { start, type Running } from "../../src/app.ts";
@@ -57,7 +58,7 @@ export interface RunningGateway {
 /** What resources are called: the port that the listener gets is not known before it opens. */
 export const PUBLIC_URL = "http://localhost:8402";
 
-export const DEFAULT_ROUTES = `
+const DEFAULT_ROUTES = `
   GET /weather: { price: $0.01, description: Current weather, mimeType: application/json }
   POST /summarize: { price: $0.02, description: A summary, mimeType: application/json }
   GET /reports/:id: { price: $0.25, description: A report, mimeType: application/json }
@@ -74,28 +75,7 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
   const upstream: RecordedRequest[] = [];
   const backendUrl =
     setup.upstreamUrl ?? (await startBackend(setup.backend ?? repeat, upstream, closing));
-  const store = setup.storePath ?? join(tmpdir(), `coinslot-test-${randomUUID()}`, "ledger.db");
-  const embedded = `
-  listen: 127.0.0.1:0
-  embedded:
-    networks:
-      ${chain.network.name}: { rpc: ["${setup.rpcUrl ?? chain.rpcUrl}"], signers: [env:SIGNER] }
-`;
-  const text = `
-listen: 127.0.0.1:0
-publicUrl: ${PUBLIC_URL}
-admin: 127.0.0.1:0
-upstream: ${backendUrl}
-payTo: "${payee}"
-accept: [${chain.network.name}]
-facilitator: ${setup.facilitator ?? embedded}
-unmatched: ${setup.unmatched ?? "deny"}
-store: sqlite:${store}
-logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "silent"} }
-${setup.more ?? ""}
-routes: ${setup.routes ?? DEFAULT_ROUTES}
-`;
-  const parsed = parseConfig(text, {
+  const parsed = parseConfig(writeConfig(setup, backendUrl, payee), {
     file: "test.yaml",
     env: { SIGNER: signer.privateKey },
     readFile: () => {
@@ -108,15 +88,45 @@ routes: ${setup.routes ?? DEFAULT_ROUTES}
   const owned = closing.move();
   const { gateway, facilitator, admin } = running.addresses;
   return {
-    url: `http://127.0.0.1:${gateway[0]?.port ?? 0}`,
-    facilitatorUrl: `http://127.0.0.1:${facilitator?.port ?? 0}`,
-    adminUrl: `http://127.0.0.1:${admin?.port ?? 0}`,
+    url: urlOf(gateway[0]),
+    facilitatorUrl: urlOf(facilitator),
+    adminUrl: urlOf(admin),
     payee,
     signer: signer.address,
     upstream,
     running,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+function urlOf(address: AddressInfo | null | undefined): string {
+  return `http://127.0.0.1:${address?.port ?? 0}`;
+}
+
+function writeConfig(setup: GatewaySetup, backendUrl: string, payee: string): string {
+  const { chain, more = "", routes = DEFAULT_ROUTES, unmatched = "deny" } = setup;
+  const store = setup.storePath ?? join(tmpdir(), `coinslot-test-${randomUUID()}`, "ledger.db");
+  const rpcUrl = setup.rpcUrl ?? chain.rpcUrl;
+  const embedded = `
+  listen: 127.0.0.1:0
+  embedded:
+    networks:
+      ${chain.network.name}: { rpc: ["${rpcUrl}"], signers: [env:SIGNER] }
+`;
+  return `
+listen: 127.0.0.1:0
+publicUrl: ${PUBLIC_URL}
+admin: 127.0.0.1:0
+upstream: ${backendUrl}
+payTo: "${payee}"
+accept: [${chain.network.name}]
+facilitator: ${setup.facilitator ?? embedded}
+unmatched: ${unmatched}
+store: sqlite:${store}
+logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "silent"} }
+${more}
+routes: ${routes}
+`;
 }
 
 async function startBackend(

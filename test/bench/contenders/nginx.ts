@@ -1,8 +1,7 @@
 /** nginx as a measure: one worker, no access log, connections kept for as long as the bench runs. */
-import { execFileSync, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { userInfo } from "node:os";
 import { join } from "node:path";
 import { startCommand, type Running } from "../process.ts";
 
@@ -21,16 +20,15 @@ export async function startNginx(
   { server, http = "" }: { readonly server: string; readonly http?: string },
 ): Promise<Running> {
   const port = await freePort();
-  const { username, gid } = userInfo();
-  const group = execFileSync("getent", ["group", String(gid)], { encoding: "utf8" }).split(":")[0];
+  // Its worker would otherwise be somebody who may not write into the folder.
+  const user = process.getuid?.() === 0 ? "user root;" : "";
   const file = join(folder, "nginx.conf");
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
     (name) => `${name}_temp_path ${folder}/${name};`,
   );
   writeFileSync(
     file,
-    `user ${username} ${group};
-    daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log stderr error;
+    `${user} daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log stderr error;
     events { worker_connections 1024; }
     http {
       access_log off; keepalive_requests 100000000; ${temporary.join(" ")}

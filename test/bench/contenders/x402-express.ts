@@ -2,11 +2,11 @@
  * What a user assembles today: x402-express before http-proxy-3 (whose `web()` is what
  * http-proxy-middleware calls too) with a keep-alive agent. The same priced routes as our gateway.
  */
-import { Agent } from "node:http";
+import { Agent, createServer } from "node:http";
 import express from "express";
 import { createProxyServer } from "http-proxy-3";
 import { paymentMiddleware } from "x402-express";
-import { ready } from "../process.ts";
+import { serve } from "../process.ts";
 import { PAY_TO, PRICED_ROUTES } from "./coinslot.ts";
 
 const [, , backend = ""] = process.argv;
@@ -21,10 +21,6 @@ proxy.on("error", (error) => process.stderr.write(`proxy: ${error.message}\n`));
 const app = express();
 app.use(paymentMiddleware(PAY_TO, Object.fromEntries(routes), { url: "http://127.0.0.1:9" }));
 app.use((request, response) => {
-  void proxy.web(request, response);
+  proxy.web(request, response);
 });
-const server = app.listen(0, "127.0.0.1", () => {
-  const address = server.address();
-  if (typeof address === "object") ready(`http://127.0.0.1:${address?.port}`);
-});
-server.keepAliveTimeout = 75_000;
+serve(createServer(app));
