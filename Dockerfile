@@ -2,7 +2,7 @@
 FROM node:24-bookworm-slim AS build
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --omit=optional
+RUN npm ci
 COPY tsconfig.json ./
 COPY src src
 RUN npm run build

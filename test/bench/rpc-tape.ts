@@ -5,13 +5,7 @@
  * payments are put together differently each time.
  */
 import { createServer, type ServerResponse } from "node:http";
-import {
-  decodeFunctionData,
-  decodeFunctionResult,
-  encodeFunctionResult,
-  multicall3Abi,
-  type Hex,
-} from "viem";
+import { answerOf, callsOf, resultsOf } from "./aggregate.ts";
 import { serve } from "./process.ts";
 
 export interface TapeState {
@@ -22,72 +16,45 @@ export interface TapeState {
 }
 
 const [, , nodeUrl = ""] = process.argv;
+/** Results by what was asked: a whole call, or one call of an aggregate. */
 const answers = new Map<string, string>();
-/** Results of single calls inside a Multicall3 `aggregate3`, by target and call data. */
-const inner = new Map<string, InnerResult>();
 let isReplaying = false;
 let calls: Record<string, number> = {};
 let misses = 0;
 
 async function send(response: ServerResponse, text: string): Promise<void> {
-  const body = await answer(text);
+  const { id, method, params } = JSON.parse(text);
+  calls[method] = (calls[method] ?? 0) + 1;
+  const parts = method === "eth_call" ? callsOf(params[0].data.slice(2)) : null;
+  // The chain's clock and the like are not replayed: a facilitator looks after them as it runs.
+  const isOnTape = isReplaying && method === "eth_call";
+  const result = isOnTape ? replay(method, params, parts) : await record(text, parts);
+  const body = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`;
   const length = String(Buffer.byteLength(body));
   response.writeHead(200, ["Content-Type", "application/json", "Content-Length", length]);
   response.end(body);
 }
 
-async function answer(text: string): Promise<string> {
-  const { id, method, params } = JSON.parse(text);
-  calls[method] = (calls[method] ?? 0) + 1;
-  const call = JSON.stringify([method, params]);
-  let result = answers.get(call);
-  if (isReplaying) {
-    result ??= recompose(method, params);
-    if (result === undefined) misses += 1;
-  } else {
-    const told = await ask(text);
-    result = JSON.stringify(told);
-    answers.set(call, result);
-    takeApart(method, params, told);
+function replay(method: string, params: unknown, parts: readonly string[] | null): string {
+  if (parts === null) return recorded(JSON.stringify([method, params]));
+  return `"0x${answerOf(parts.map(recorded))}"`;
+}
+
+function recorded(question: string): string {
+  const answer = answers.get(question);
+  if (answer === undefined) misses += 1;
+  return answer ?? "null";
+}
+
+async function record(text: string, parts: readonly string[] | null): Promise<string> {
+  const { method, params } = JSON.parse(text);
+  const result = await ask(text);
+  if (parts === null) answers.set(JSON.stringify([method, params]), JSON.stringify(result));
+  else {
+    const results = resultsOf(String(result).slice(2));
+    for (const [index, part] of parts.entries()) answers.set(part, results[index] ?? "");
   }
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result ?? "null"}}`;
-}
-
-interface InnerResult {
-  readonly success: boolean;
-  readonly returnData: Hex;
-}
-
-/** The single calls of an `aggregate3`; undefined for any other call. */
-function singleCalls(method: string, params: readonly unknown[]): string[] | undefined {
-  const { data } = Object(params[0]);
-  if (method !== "eth_call" || typeof data !== "string" || !data.startsWith("0x82ad56cb")) {
-    return undefined;
-  }
-  const { args } = decodeFunctionData({ abi: multicall3Abi, data: data as Hex });
-  const calls: readonly { target: string; callData: string }[] = Object(args)[0];
-  return calls.map(({ target, callData }) => target + callData);
-}
-
-function takeApart(method: string, params: readonly unknown[], told: unknown): void {
-  const singles = singleCalls(method, params);
-  if (singles === undefined || typeof told !== "string") return;
-  const functionName = "aggregate3";
-  const data = told as Hex;
-  const results = decodeFunctionResult({ abi: multicall3Abi, functionName, data });
-  for (const [index, single] of singles.entries()) {
-    const result = results[index];
-    if (result !== undefined) inner.set(single, result);
-  }
-}
-
-function recompose(method: string, params: readonly unknown[]): string | undefined {
-  const results = singleCalls(method, params)?.map((single) => inner.get(single));
-  if (results === undefined || !results.every((result) => result !== undefined)) return undefined;
-  const functionName = "aggregate3";
-  return JSON.stringify(
-    encodeFunctionResult({ abi: multicall3Abi, functionName, result: results }),
-  );
+  return JSON.stringify(result);
 }
 
 async function ask(text: string): Promise<unknown> {

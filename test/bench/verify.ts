@@ -67,7 +67,7 @@ const replayed = await measure(load, onTape, TAPE_PACE);
 const { misses } = await rewind(tape, true);
 if (misses > 0) throw new Error(`${misses} calls had no recorded answer`);
 sayTable(
-  "With the node's answers replayed from a tape (a stand-in that costs the node's time)",
+  "With a tape of the node's answers instead of the node, whose own work would count otherwise",
   replayed,
 );
 
