@@ -1,5 +1,5 @@
 /** What is allowed and most likely a mistake: warnings and notes about a file that was accepted. */
-import { networkOf, type NetworkName } from "../x402/network.ts";
+import { isFirstNetwork, networkOf } from "../x402/network.ts";
 import { dollarAsset } from "./accepted.ts";
 import type { Context } from "./context.ts";
 import type { AcceptEntry } from "./document.ts";
@@ -12,17 +12,6 @@ import type { Path } from "./tree.ts";
 const LONG_DESCRIPTION = 500;
 /** A facilitator that settles on test networks only. */
 const TESTNET_FACILITATOR_HOSTS: ReadonlySet<string> = new Set(["x402.org", "www.x402.org"]);
-/** The networks that protocol section 4.3 names: what the first clients were made for. */
-const FIRST_NETWORKS: ReadonlySet<NetworkName> = new Set<NetworkName>([
-  "base-sepolia",
-  "base",
-  "avalanche-fuji",
-  "avalanche",
-  "iotex",
-  "solana-devnet",
-  "solana",
-]);
-
 export function review(config: Config, context: Context): void {
   const { problems, document } = context;
   if (config.routes.length > 0 && !config.routes.some((each) => each.action.kind === "priced")) {
@@ -115,7 +104,7 @@ function reviewNetworks(
 ): void {
   for (const [index, entry] of (accept ?? []).entries()) {
     const network = typeof entry === "string" ? entry : entry.network;
-    if (FIRST_NETWORKS.has(network)) continue;
+    if (isFirstNetwork(network)) continue;
     const message = `some older clients do not know ${network} and then refuse the whole answer`;
     const severity = accept?.length === 1 ? "note" : "warning";
     problems.add(severity, [...path, index], fault("young-network", message));

@@ -139,8 +139,8 @@ export function explorerLink(network: Network, transaction: string): string {
   return network.explorer.tx.replace("{hash}", transaction);
 }
 
-/** The order of `GET /supported`: that of protocol section 4.3, then the networks it does not name. */
-const SUPPORTED_ORDER: readonly NetworkName[] = [
+/** The networks that protocol section 4.3 names, in its order: what the first clients were made for. */
+const FIRST_NETWORKS: readonly NetworkName[] = [
   "base-sepolia",
   "base",
   "avalanche-fuji",
@@ -150,12 +150,17 @@ const SUPPORTED_ORDER: readonly NetworkName[] = [
   "solana",
 ];
 
-/** Sorts by the order in which `GET /supported` lists networks (section 4.3). */
+/** False for networks that older clients may not know. */
+export function isFirstNetwork(name: NetworkName): boolean {
+  return FIRST_NETWORKS.includes(name);
+}
+
+/** Sorts by the order of `GET /supported`: that of section 4.3, then the networks it does not name. */
 export function compareSupported(left: NetworkName, right: NetworkName): number {
   return rank(left) - rank(right);
 }
 
 function rank(name: NetworkName): number {
-  const listed = SUPPORTED_ORDER.indexOf(name);
-  return listed >= 0 ? listed : SUPPORTED_ORDER.length + NETWORK_NAMES.indexOf(name);
+  const listed = FIRST_NETWORKS.indexOf(name);
+  return listed >= 0 ? listed : FIRST_NETWORKS.length + NETWORK_NAMES.indexOf(name);
 }

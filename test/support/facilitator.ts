@@ -16,7 +16,7 @@ import { createLogger } from "../../src/telemetry/logger.ts";
 import { Metrics } from "../../src/telemetry/metrics.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "./chain.ts";
-import { freshAccount } from "./payer.ts";
+import { freshAccount, requirementsFor as requirementsOn } from "./payer.ts";
 
 export interface FacilitatorSetup {
   readonly chain: Chain;
@@ -134,20 +134,7 @@ export function requirementsFor(
   chain: Chain,
   overrides: Partial<PaymentRequirements> = {},
 ): PaymentRequirements {
-  const { name, asset } = chain.network;
-  return {
-    scheme: "exact",
-    network: name,
-    maxAmountRequired: "10000",
-    asset: asset.address,
-    payTo: freshAccount().address,
-    resource: "http://localhost:8402/weather",
-    description: "weather",
-    mimeType: "application/json",
-    maxTimeoutSeconds: 60,
-    extra: { ...asset.eip712 },
-    ...overrides,
-  };
+  return requirementsOn(chain.network.name, { payTo: freshAccount().address, ...overrides });
 }
 
 async function readJson(sent: Promise<Response>): Promise<JsonAnswer> {
