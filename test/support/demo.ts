@@ -156,13 +156,13 @@ async function lookAround({ gatewayUrl, adminUrl }: Scene): Promise<void> {
 
 function suggest({ buyer, gatewayUrl, adminUrl, facilitatorUrl }: Scene): void {
   say("\nIt stays up. In another terminal, in this folder:\n");
-  show(`curl -i ${gatewayUrl}/weather?city=Oslo`);
+  show(`curl -i "${gatewayUrl}/weather?city=Oslo"`);
   show(`BUYER_KEY=${buyer.privateKey} npm run -s buy -- ${gatewayUrl}/reports/7`);
   show(
     `BUYER_KEY=${buyer.privateKey} npm run -s buy -- ${gatewayUrl}/summarize '{"text":"a b c"}'`,
   );
   show(`curl ${facilitatorUrl}/supported`);
-  show(`curl "${gatewayUrl}/discovery/resources?metadata[category]=weather"`);
+  show(`curl -g "${gatewayUrl}/discovery/resources?metadata[category]=weather"`);
   show(`curl ${adminUrl}/metrics`);
   say("\nCtrl-C ends it.");
 }
