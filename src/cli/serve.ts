@@ -1,5 +1,4 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
-import { once } from "node:events";
 import { start, type Running } from "../app.ts";
 import { formatProblems, loadConfig } from "../config/config.ts";
 import { startTable } from "./start-table.ts";
@@ -13,6 +12,8 @@ export async function serve(file: string, version: string): Promise<number> {
     process.stderr.write(`${file}: refused; nothing was started\n`);
     return 1;
   }
+  // Before anything is started: a signal during the start is obeyed once it is complete.
+  const stopped = firstSignal();
   let running: Running;
   try {
     running = await start(loaded.config, version);
@@ -25,17 +26,23 @@ export async function serve(file: string, version: string): Promise<number> {
   const { logger } = running.telemetry;
   logger.info({ file, version }, "coinslot is serving");
 
-  const stop = new AbortController();
-  const signals = ["SIGTERM", "SIGINT"] as const;
-  const first = signals.map((name) =>
-    once(process, name, { signal: stop.signal }).then(() => name),
-  );
-  for (const signal of first) signal.catch(() => undefined);
-  const name = await Promise.race(first);
-  stop.abort();
-  for (const again of signals) process.once(again, () => process.exit(1));
-  logger.info({ signal: name, withinMs: loaded.config.shutdownMs }, "draining");
+  const signal = await stopped;
+  logger.info({ signal, withinMs: loaded.config.shutdownMs }, "draining");
   await running.close();
   logger.info("stopped");
   return 0;
+}
+
+/** Resolves with the first signal to stop; the second one ends the process at once. */
+function firstSignal(): Promise<NodeJS.Signals> {
+  const first = Promise.withResolvers<NodeJS.Signals>();
+  let isStopping = false;
+  const obey = (signal: NodeJS.Signals): void => {
+    if (isStopping) process.exit(1);
+    isStopping = true;
+    first.resolve(signal);
+  };
+  process.on("SIGTERM", obey);
+  process.on("SIGINT", obey);
+  return first.promise;
 }
