@@ -8,6 +8,7 @@ import {
   termsHash,
   type CatalogueEntry,
 } from "../discovery/discovery.ts";
+import type { Listing } from "../facilitator/endpoints.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
 import { Offers, type Offer } from "../gateway/offers.ts";
 import { Router } from "../gateway/router.ts";
@@ -19,11 +20,6 @@ import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
 
 /** Path of the discovery listing on the public listener (protocol section 4.4). */
 const LISTING_PATH = "/discovery/resources";
-
-export interface Listing {
-  readonly status: 200 | 400;
-  readonly body: string;
-}
 
 export type List = (query: string) => Listing;
 

@@ -235,19 +235,12 @@ export class Paywall {
         const { invalidReason: code, detail = "the facilitator refused the payment" } = verdict;
         return { kind: "refused", refusal: { code, detail } };
       }
-      if (facilitator.isRemote(network)) await redemptions.handedOver(key);
-      const { idempotencyKey } = terms;
-      const response = await facilitator.settle(request, { signal, idempotencyKey });
-      if (!response.success) {
-        await (facilitator.isRemote(network)
-          ? redemptions.failed(key, failureOf(response))
-          : this.#release(key));
-        return refusedSettlement(response);
-      }
-      const { transaction, payer } = response;
-      const settlement = { transaction, network, payer };
-      await redemptions.settled(key, settlement);
-      return { kind: "settled", settlement };
+      const outcome = await this.#collect(key, terms, signal);
+      if (outcome.kind === "settled") return outcome;
+      await (facilitator.isRemote(network)
+        ? redemptions.failed(key, failureOf(outcome.response))
+        : this.#release(key));
+      return refusedSettlement(outcome.response);
     } catch (cause) {
       return this.#afterFault(key, network, cause);
     }
@@ -255,26 +248,36 @@ export class Paywall {
 
   /** Asks again about a settlement that was begun before, with the terms of its first use. */
   async #resolve(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
-    const { facilitator, redemptions, logger } = this.#options;
-    const { request, idempotencyKey } = terms;
-    const { network } = request.paymentRequirements;
+    const { facilitator, logger } = this.#options;
+    const { network } = terms.request.paymentRequirements;
     try {
-      if (facilitator.isRemote(network)) await redemptions.handedOver(key);
-      const response = await facilitator.settle(request, { signal, idempotencyKey });
-      if (response.success) {
-        const { transaction, payer } = response;
-        const settlement = { transaction, network, payer };
-        await redemptions.settled(key, settlement);
-        return { kind: "settled", settlement };
-      }
+      const outcome = await this.#collect(key, terms, signal);
+      if (outcome.kind === "settled") return outcome;
       // A remote facilitator that refuses the second request may be refusing its own first success.
       if (facilitator.isRemote(network)) return UNRESOLVED;
       await this.#release(key);
-      return refusedSettlement(response);
+      return refusedSettlement(outcome.response);
     } catch (cause) {
       logger.warn({ err: cause, network }, "a settlement is still unresolved");
       return UNRESOLVED;
     }
+  }
+
+  /** Asks for the settlement, handed over first where it leaves this process; stored when it succeeded. */
+  async #collect(
+    key: PaymentKey,
+    { request, idempotencyKey }: ClaimTerms,
+    signal: AbortSignal,
+  ): Promise<Collected> {
+    const { facilitator, redemptions } = this.#options;
+    const { network } = request.paymentRequirements;
+    if (facilitator.isRemote(network)) await redemptions.handedOver(key);
+    const response = await facilitator.settle(request, { signal, idempotencyKey });
+    if (!response.success) return { kind: "failed", response };
+    const { transaction, payer } = response;
+    const settlement = { transaction, network, payer };
+    await redemptions.settled(key, settlement);
+    return { kind: "settled", settlement };
   }
 
   /** Nothing was settled that we know of: is it certain? Only then is the claim dropped. */
@@ -324,6 +327,12 @@ function fits({ payload }: PaymentPayload, offer: PaymentRequirements): boolean 
 type Settled =
   | Exclude<Admission, { kind: "admitted" }>
   | { readonly kind: "settled"; readonly settlement: SettledPayment };
+
+type FailedSettlement = SettleResponse & { readonly success: false };
+
+type Collected =
+  | Extract<Settled, { kind: "settled" }>
+  | { readonly kind: "failed"; readonly response: FailedSettlement };
 
 const IN_FLIGHT = {
   kind: "unknown",
@@ -377,11 +386,11 @@ function refused(code: Refusal["code"], detail: string): Settled {
   return { kind: "refused", refusal: { code, detail } };
 }
 
-function refusedSettlement(response: SettleResponse & { readonly success: false }): Settled {
+function refusedSettlement(response: FailedSettlement): Settled {
   const { code, detail } = failureOf(response);
   return { kind: "refused", refusal: { code, detail }, settlement: response };
 }
 
-function failureOf(response: SettleResponse & { readonly success: false }): Refusal {
+function failureOf(response: FailedSettlement): Refusal {
   return { code: response.errorReason, detail: response.detail ?? "the settlement failed" };
 }

@@ -38,13 +38,18 @@ export interface Visitor {
 const PREFIX = randomBytes(5).toString("hex");
 let visits = 0;
 
-function nextId(): string {
+function nextVisit(): number {
   visits += 1;
-  return `${PREFIX}-${visits.toString(36)}`;
+  return visits;
+}
+
+/** Written out on demand: most requests are never named. */
+function idOf(visit: number): string {
+  return `${PREFIX}-${visit.toString(36)}`;
 }
 
 export class RequestVisitor implements Visitor {
-  readonly id = nextId();
+  readonly #visit = nextVisit();
   readonly request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #expectsContinue: boolean;
@@ -53,6 +58,10 @@ export class RequestVisitor implements Visitor {
     this.request = request;
     this.#response = response;
     this.#expectsContinue = expectsContinue;
+  }
+
+  get id(): string {
+    return idOf(this.#visit);
   }
 
   answer({ status, lines, body }: Answer): void {
@@ -87,7 +96,7 @@ export class RequestVisitor implements Visitor {
 }
 
 export class UpgradeVisitor implements Visitor {
-  readonly id = nextId();
+  readonly #visit = nextVisit();
   readonly request: IncomingMessage;
   readonly #socket: Socket;
 
@@ -97,6 +106,10 @@ export class UpgradeVisitor implements Visitor {
     // Node takes its own listeners off before it hands a socket over: without one, a client that resets
     // its connection while its payment settles would end the process.
     socket.on("error", () => socket.destroy());
+  }
+
+  get id(): string {
+    return idOf(this.#visit);
   }
 
   answer({ status, lines, body }: Answer): void {
