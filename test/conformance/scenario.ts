@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { encodeFunctionData, parseAbi, toHex, type Address, type Hex } from "viem";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { cancelAuthorization } from "../support/cancellation.ts";
 import { MULTICALL3_ADDRESS, type Chain } from "../support/chain.ts";
 import { walletCode } from "../support/erc1271-wallet.ts";
 import {
@@ -46,7 +47,6 @@ const STRANGER = freshAccount();
 
 const token = parseAbi([
   "function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)",
-  "function cancelAuthorization(address authorizer, bytes32 nonce, bytes signature)",
 ]);
 
 /** Plays everything up to the request; `undoing` gets what has to be undone for the next case. */
@@ -212,26 +212,8 @@ async function useNonce(cast: Cast, by: FreshAccount, from: Address): Promise<vo
 }
 
 async function cancelNonce({ stage, payment, owner }: Cast, authorizer: Address): Promise<void> {
-  const { chain } = stage;
   const nonce = payment.payload.authorization.nonce as Hex;
-  const signature = await owner.account.signTypedData({
-    domain: {
-      ...chain.network.asset.eip712,
-      chainId: chain.chainId,
-      verifyingContract: chain.asset,
-    },
-    types: {
-      CancelAuthorization: [
-        { name: "authorizer", type: "address" },
-        { name: "nonce", type: "bytes32" },
-      ],
-    },
-    primaryType: "CancelAuthorization",
-    message: { authorizer, nonce },
-  });
-  const args = [authorizer, nonce, signature] as const;
-  const data = encodeFunctionData({ abi: token, functionName: "cancelAuthorization", args });
-  await chain.submit(chain.asset, data);
+  await cancelAuthorization(stage.chain, { authorizer, signer: owner.account, nonce });
 }
 
 /** The request as text, after `set`, `remove`, `rewrite` and `body`. */

@@ -1,6 +1,7 @@
 import { parseAbi, encodeFunctionData, parseSignature, type Address, type Hex } from "viem";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createEvmMechanism, type EvmMechanismOptions } from "../../../src/mechanism/evm/evm.ts";
+import { cancelAuthorization } from "../../support/cancellation.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import {
   freshAccount,
@@ -115,28 +116,7 @@ describe("an EOA's payment", () => {
   test("is refused when its nonce was cancelled", async () => {
     const payment = await sign();
     const nonce = payment.payload.authorization.nonce as Hex;
-    const cancellation = await payer.account.signTypedData({
-      domain: {
-        ...chain.network.asset.eip712,
-        chainId: chain.chainId,
-        verifyingContract: chain.asset,
-      },
-      types: {
-        CancelAuthorization: [
-          { name: "authorizer", type: "address" },
-          { name: "nonce", type: "bytes32" },
-        ],
-      },
-      primaryType: "CancelAuthorization",
-      message: { authorizer: payer.address, nonce },
-    });
-    const abi = parseAbi([
-      "function cancelAuthorization(address authorizer, bytes32 nonce, bytes signature)",
-    ]);
-    await chain.submit(
-      chain.asset,
-      encodeFunctionData({ abi, args: [payer.address, nonce, cancellation] }),
-    );
+    await cancelAuthorization(chain, { authorizer: payer.address, signer: payer.account, nonce });
     expect(await verify(payment)).toBe(
       "invalid_transaction_state: the authorization's nonce is used or cancelled",
     );
