@@ -1,17 +1,22 @@
 /**
  * The ledger: which payments were claimed, signed, settled and delivered. One row a payment, keyed by
- * {@link PaymentKey}; every transition is durable when its promise resolves.
+ * {@link PaymentKey}; every transition is durable when its promise resolves, and `machine.ts` is the one
+ * place that says which transitions there are.
  *
  *     (none) -> CLAIMED -> SIGNED -> SETTLED -> DELIVERING(n) -> DELIVERED
  *                  |          |         ^            |
  *                  +- dropped +- FAILED +-- broken --+     (n is kept if anything was sent)
  *
- * Two views of the same rows: {@link Redemptions} is what a resource server needs (was this payment
- * already sold?), {@link Settlements} what a facilitator needs (what did we sign, is it on chain?).
+ * A transaction that we signed is a {@link StoredSubmission}: it carries one payment or several, and all
+ * the bytes that were ever signed for its account nonce.
+ *
+ * Several processes ("lives") may share one ledger. A row belongs to the life that claimed or delivers it;
+ * what a dead life leaves behind is freed by the others ({@link Ledger.reap}).
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import type { Books } from "./books.ts";
 
 export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DELIVERED" | "FAILED";
 
@@ -39,12 +44,23 @@ export interface FailedPayment {
   readonly detail: string;
 }
 
+/** A payment that fails now; `isUnsigned`: only if nobody has signed or offered it by now. */
+export interface Failing extends FailedPayment {
+  readonly isUnsigned?: boolean;
+}
+
 /** What an attempt to claim a payment met. */
 export type ClaimOutcome =
   /** No row was there: the caller owns the payment and must settle or release it. */
   | { readonly kind: "granted" }
   /** Paid and not yet delivered, attempts left: deliver it, charge nothing. */
-  | { readonly kind: "settled"; readonly settlement: SettledPayment; readonly attempts: number }
+  | {
+      readonly kind: "settled";
+      readonly settlement: SettledPayment;
+      readonly attempts: number;
+      /** Opaque, one for each payment: the upstream's `Idempotency-Key`. */
+      readonly idempotencyKey: string;
+    }
   /**
    * The key is taken, but by another payment than the one presented: payer and nonce are public once a
    * payment is on chain, its signature alone shows who it belongs to.
@@ -52,15 +68,21 @@ export type ClaimOutcome =
   | { readonly kind: "forged" }
   /**
    * Somebody is delivering it now, or it is being settled elsewhere: for another binding, by another
-   * process, by a facilitator's caller.
+   * process, by a facilitator's caller. `version` is for {@link Redemptions.changed}.
    */
-  | { readonly kind: "busy" }
+  | { readonly kind: "busy"; readonly version: number }
   /**
    * Claimed by this process, signed or handed over; the outcome is not known yet. `terms` are those of
    * the first use: the settlement is resumed with its stored requirements and idempotency key, never
-   * judged by a newer price. A caller that is settling the payment itself does not ask.
+   * judged by a newer price. `facilitator` is the remote one that it was handed to.
    */
-  | { readonly kind: "unresolved"; readonly terms: ClaimTerms }
+  | {
+      readonly kind: "unresolved";
+      readonly terms: ClaimTerms;
+      readonly facilitator: string | null;
+    }
+  /** Delivered for this target, and the answer is kept: {@link Redemptions.replay} may return it. */
+  | { readonly kind: "replayable"; readonly settlement: SettledPayment }
   /** Delivered; or else paid, with no attempts left or with another target's answer begun. */
   | { readonly kind: "spent"; readonly delivered: boolean; readonly transaction: string }
   /** Bound to another method or path by its first use, or settled without a resource. */
@@ -76,23 +98,51 @@ export interface BrokenDelivery {
   readonly served: string | null;
 }
 
+/** An answer that was sold, kept for the buyer who did not get all of it. */
+export interface StoredResponse {
+  readonly status: number;
+  /** Names and values as they were sent, in order. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Uint8Array;
+}
+
+/** What was asked when a stored answer was given: only the same is answered with it again. */
+export interface Fingerprint {
+  /** Canonical path and query. */
+  readonly target: string;
+  /** Hex SHA-256 of the request's body. */
+  readonly bodyHash: string;
+}
+
 /** The resource server's view. */
 export interface Redemptions {
   /** Atomic: of any number of concurrent claims of one key, one is granted. */
   claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome>;
-  /** Whether there is a row: reads only, so that a worthless payment costs no write. */
-  isRecorded(key: PaymentKey): Promise<boolean>;
-  /** From here a remote facilitator may move the money: CLAIMED -> SIGNED without bytes of ours. */
-  handedOver(key: PaymentKey): Promise<void>;
-  /** The payment is on chain: CLAIMED or SIGNED -> SETTLED. Idempotent for the same transaction. */
+  /**
+   * The request of the first use of this payment, whatever asset and price it named; undefined for a
+   * payment that was never claimed. Reads only, so that a worthless payment costs no write.
+   */
+  recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined>;
+  /**
+   * Resolves when the row may no longer be of that version, or when the signal ends. Used to wait for
+   * another process or another caller; spurious wake-ups are allowed. Never rejects.
+   */
+  changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void>;
+  /**
+   * From here a remote facilitator may move the money: CLAIMED -> SIGNED without bytes of ours. Repeated
+   * with another name where the one before it certainly saw nothing, and with the same name before that one
+   * is asked again: from then on no other process may drop the claim as unseen.
+   */
+  handedOver(key: PaymentKey, facilitator: string): Promise<void>;
+  /** The payment is on chain: CLAIMED, SIGNED or FAILED -> SETTLED. Idempotent for the same transaction. */
   settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
   /** The payment failed for certain: CLAIMED or SIGNED -> FAILED. A repeat keeps the first reason. */
-  failed(key: PaymentKey, failure: FailedPayment): Promise<void>;
+  failed(key: PaymentKey, failure: Failing): Promise<void>;
   /**
    * Nothing was signed or sent: the resource server's own claim is dropped, CLAIMED -> (none), and the
    * payer may use the authorization again. So is one that was handed over, where the caller is certain
-   * that the facilitator saw nothing. A repeat finds no row and is fine; a row with bytes of ours is a
-   * {@link LedgerConflict}.
+   * that the facilitator saw nothing. A repeat finds no row and is fine; a row with bytes of ours, or one
+   * that waits for another process to sign it, is a {@link LedgerConflict}.
    */
   released(key: PaymentKey): Promise<void>;
   /**
@@ -100,20 +150,29 @@ export interface Redemptions {
    * SETTLED (another delivery won) or no attempt is left.
    */
   delivering(key: PaymentKey): Promise<boolean>;
-  /** DELIVERING -> DELIVERED: sold. A repeat is fine. */
-  delivered(key: PaymentKey): Promise<void>;
+  /**
+   * DELIVERING -> DELIVERED: sold, with the answer where it is small enough to be kept. A repeat is fine.
+   */
+  delivered(key: PaymentKey, sold?: Fingerprint & { response: StoredResponse }): Promise<void>;
   /**
    * DELIVERING -> SETTLED: the upstream failed or the client left. A repeat is fine, and changes
    * nothing.
    */
   undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void>;
+  /** The kept answer to an identical request, at most {@link MAX_REPLAYS} times; undefined otherwise. */
+  replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined>;
+  /** SIGNED rows that were handed to a remote facilitator and wait for their outcome, oldest first. */
+  handedOvers(limit: number): Promise<readonly HandedOver[]>;
 }
 
-/** A settlement that was signed and whose outcome is not known. */
-export interface UnfinishedSettlement {
+/** A payment whose outcome a remote facilitator, or the chain, knows. */
+export interface HandedOver {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
-  readonly signed: StoredTransaction;
+  readonly idempotencyKey: string;
+  readonly facilitator: string;
+  /** Milliseconds since the epoch of the last change of the row. */
+  readonly sinceMs: number;
 }
 
 /** Signed bytes as stored before broadcast. */
@@ -124,18 +183,73 @@ export interface StoredTransaction {
   readonly accountNonce: number;
 }
 
+/**
+ * - `OPEN`: none of its variants is known to be in a block.
+ * - `INCLUDED`: all its payments are decided; watched until no reorganization can undo it.
+ * - `CLOSED`: final, nothing is left to do.
+ */
+export type SubmissionState = "OPEN" | "INCLUDED" | "CLOSED";
+
+/** One account nonce of ours, and everything that was signed for it. */
+export interface StoredSubmission {
+  /** The first transaction that was signed for it. */
+  readonly id: string;
+  readonly network: string;
+  readonly state: SubmissionState;
+  /** Oldest first, at least one; all of one account and nonce. */
+  readonly variants: readonly StoredTransaction[];
+  /** Milliseconds since the epoch: when the newest variant was signed. */
+  readonly signedMs: number;
+  readonly payments: readonly SubmittedPayment[];
+}
+
+export interface SubmittedPayment {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
+  readonly state: PaymentState;
+  /** Null until it is settled. */
+  readonly settledTransaction: string | null;
+}
+
+/** The right of one life to sign with one account. */
+export interface Lease {
+  readonly network: string;
+  readonly address: string;
+  /** Fencing token: greater with each new holder. Signing with an older one is a {@link LedgerConflict}. */
+  readonly epoch: number;
+}
+
+/**
+ * A caller that has claimed the payment itself, under that idempotency key. Its claim may be gone, when its
+ * life was taken for dead: a row made in its place would be bound to no resource.
+ */
+export interface ClaimHolder {
+  readonly claimedUnder: string;
+}
+
 /** What a facilitator met when it began a settlement. */
 export type BeginOutcome =
-  /** Ours to settle: a fresh row, or the claim that carries the same idempotency key. */
-  | { readonly kind: "granted" }
-  /** Signed before: the same bytes are to be sent and watched, nothing is signed anew. */
-  | { readonly kind: "resume"; readonly signed: StoredTransaction }
+  /**
+   * Ours to settle: a fresh row, or the claim that carries the same idempotency key. `facilitator`: the
+   * remote one that it was handed to before.
+   */
+  | { readonly kind: "granted"; readonly facilitator?: string }
+  /** Signed, or waiting for a signature, under the same idempotency key: see `outcome` and `changed`. */
+  | { readonly kind: "pending" }
   /** Settled under the same idempotency key: the same answer again. */
   | { readonly kind: "settled"; readonly settlement: SettledPayment }
   /** Failed for certain under the same idempotency key, or with bytes that may not be replaced. */
   | { readonly kind: "failed"; readonly failure: FailedPayment }
   /** Another caller owns or owned this payment: one payment never buys two grants. */
   | { readonly kind: "taken" };
+
+/** What is known about a settlement that was begun. */
+export type SettlementOutcome =
+  | { readonly kind: "pending"; readonly version: number }
+  | { readonly kind: "settled"; readonly settlement: SettledPayment }
+  | { readonly kind: "failed"; readonly failure: FailedPayment }
+  /** The claim was dropped: nothing was signed. */
+  | { readonly kind: "gone" };
 
 /** The facilitator's view. */
 export interface Settlements {
@@ -145,56 +259,99 @@ export interface Settlements {
    * gets the row as it stands; a claim handed over by it but not signed by us is granted too. Any
    * other caller, or one without a key, is granted only a row that does not exist, or a FAILED one
    * without bytes anew: nothing was charged. A FAILED one with bytes is never signed again, since
-   * those may still be sent: each caller with the same payment gets `failed`.
+   * those may still be sent: each caller with the same payment gets `failed`. A {@link ClaimHolder} is
+   * never granted a row anew: where its claim is gone it gets `taken`.
    */
   begin(
     key: PaymentKey,
     request: FacilitatorRequest,
-    idempotencyKey: string | undefined,
+    idempotencyKey: string | ClaimHolder | undefined,
   ): Promise<BeginOutcome>;
+  outcome(key: PaymentKey): Promise<SettlementOutcome>;
+  /** See {@link Redemptions.changed}. */
+  changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void>;
+
   /**
-   * CLAIMED -> SIGNED in one database transaction: allocates the account's next nonce, calls `sign`
-   * with it and stores the bytes. `seed` is the chain's next nonce, used when we have none stored or
-   * when the chain is ahead of us. Throws, allocating nothing, when `sign` throws. A row handed over
-   * without bytes takes them too; one that has bytes already is a {@link LedgerConflict}, so that of
-   * two callers only one goes on. After {@link LedgerUnavailable} the bytes may nevertheless be stored,
-   * and recovery would send them: the outcome is unknown, not failed.
+   * The right to sign with an account: granted when nobody holds it, its holder is dead, or it is ours
+   * already (same epoch). Lasts as long as this life, or until it is given back.
+   */
+  lease(network: string, address: string): Promise<Lease | undefined>;
+  /** Gives the account back. Fine when it is no longer ours. */
+  unlease(lease: Lease): Promise<void>;
+  /**
+   * CLAIMED -> SIGNED for every key at once, in one database transaction that allocates the account's next
+   * nonce, calls `sign` with it and stores the bytes. `seed` is the chain's next nonce, used when we have
+   * none stored or when the chain is ahead of us. Throws, allocating nothing, when `sign` throws. All or
+   * nothing: one key that is not CLAIMED by this life (or handed over without bytes), or a lease that is
+   * no longer ours, is a {@link LedgerConflict}. After {@link LedgerUnavailable} the bytes may nevertheless
+   * be stored, and recovery would send them: the outcome is unknown, not failed.
    */
   signed(
-    key: PaymentKey,
-    account: { readonly network: string; readonly address: string; readonly seed: number },
+    keys: readonly PaymentKey[],
+    account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
-  ): Promise<StoredTransaction>;
-  /** CLAIMED or SIGNED -> SETTLED; see {@link Redemptions.settled}. */
+  ): Promise<StoredSubmission>;
+  /**
+   * One more variant for a submission's account nonce, stored before it is sent. {@link LedgerConflict}
+   * when the lease is no longer ours, or the submission is CLOSED or has another nonce.
+   */
+  replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void>;
+  /** Where the submission stands. A repeat is fine; INCLUDED -> OPEN is a reorganization. */
+  concluded(submission: string, state: SubmissionState): Promise<void>;
+  /** CLAIMED, SIGNED or FAILED -> SETTLED; see {@link Redemptions.settled}. */
   settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
-  /** CLAIMED or SIGNED -> FAILED. */
-  failed(key: PaymentKey, failure: FailedPayment): Promise<void>;
+  /**
+   * CLAIMED or SIGNED -> FAILED. `isUnsigned`: only what nobody has signed or offered by now, else a
+   * {@link LedgerConflict}.
+   */
+  failed(key: PaymentKey, failure: Failing): Promise<void>;
+  /**
+   * SIGNED -> CLAIMED by this life: its transaction is in a block and did not move this payment's money,
+   * though the authorization is unused; it may be signed again in another transaction.
+   */
+  withdrawn(key: PaymentKey): Promise<void>;
   /**
    * CLAIMED -> (none), for claims that `begin` itself made. A resource server's claim is left to it
-   * (`released`): were it dropped here, its own release could drop the next caller's claim.
+   * (`released`): were it dropped here, its own release could drop the next caller's claim. One that was
+   * offered is left to whoever takes it. One that was handed over is dropped too, where the caller is
+   * certain that the facilitator saw nothing.
    */
   abandoned(key: PaymentKey): Promise<void>;
+
   /**
-   * Every SIGNED row that holds bytes of ours, oldest signature first. A row that cannot be read is
-   * left out and reported, so that it does not hold up the others.
+   * A claim of ours that no account of ours can sign: some other life may take it. False when the row is
+   * no longer CLAIMED by this life.
    */
-  unfinished(): Promise<readonly UnfinishedSettlement[]>;
+  offer(key: PaymentKey): Promise<boolean>;
+  /** Takes offered claims of one network, oldest first: from here they are CLAIMED by this life. */
+  takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]>;
+  /** Resolves when a claim may have been offered on any network, or when the signal ends. Never rejects. */
+  offered(signal: AbortSignal): Promise<void>;
+
   /**
-   * What was signed for FAILED payments with this account nonce or a later one, ascending. A nonce that
-   * the chain has not seen blocks all later ones of the account, so recovery sends these bytes too.
+   * Submissions of one account that are not CLOSED, in the order of their nonces. A row that cannot be
+   * read is left out and reported, so that it does not hold up the others.
    */
-  unusedNonces(
-    network: string,
-    address: string,
-    from: number,
-  ): Promise<readonly StoredTransaction[]>;
+  unfinished(network: string, address: string): Promise<readonly StoredSubmission[]>;
   /** The next nonce we would allocate, or undefined when the account was never used. */
   nextAccountNonce(network: string, address: string): Promise<number | undefined>;
 }
 
+export interface OfferedPayment {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
+}
+
 export interface Ledger extends Redemptions, Settlements {
+  /** What an operator asks: lists, histories, counts. */
+  readonly books: Books;
   /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
   termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
+  /**
+   * Frees what dead lives left: claims without a signature are dropped, broken deliveries may be tried
+   * again. Also forgets kept answers whose time is over. Resolves with the number of payments freed.
+   */
+  reap(): Promise<number>;
   /** Resolves when a trivial write succeeds; throws otherwise (readiness). */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -202,10 +359,16 @@ export interface Ledger extends Redemptions, Settlements {
 
 /** Deliveries per payment, upstream executions at most (limits of the delivery guarantee). */
 export const MAX_DELIVERY_ATTEMPTS = 3;
+/** How often a kept answer is given again. */
+export const MAX_REPLAYS = 3;
+/** How long an answer is kept, milliseconds. */
+export const REPLAY_MS = 600_000;
+/** Largest body of an answer that is kept, bytes. */
+export const MAX_STORED_BODY_BYTES = 64 * 1024;
 
 /**
- * A transition that the row's state does not allow: a bug, another process working on our file, or a
- * concurrent caller with the same idempotency key that was first.
+ * A transition that the row's state does not allow: a bug, another process working on our file, a life
+ * that was taken for dead, or a concurrent caller with the same idempotency key that was first.
  */
 export class LedgerConflict extends Error {
   override readonly name = "LedgerConflict";

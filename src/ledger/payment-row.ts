@@ -1,21 +1,17 @@
 /**
- * A stored payment and what may be answered about it. Independent of the database, so that every
- * implementation of the ledger judges a row in the same way.
+ * A stored payment as a value, and how it is read from a database's columns. What may become of it is in
+ * `machine.ts`.
  */
 import { isErrorCode } from "../x402/error-code.ts";
-import { isEvmPayload, samePayment } from "../x402/payment-key.ts";
+import { isEvmPayload } from "../x402/payment-key.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import {
   LedgerUnavailable,
-  MAX_DELIVERY_ATTEMPTS,
-  type BeginOutcome,
-  type ClaimOutcome,
   type ClaimTerms,
   type FailedPayment,
   type PaymentState,
   type SettledPayment,
-  type StoredTransaction,
 } from "./ledger.ts";
 
 export const PAYMENT_STATES = [
@@ -30,6 +26,8 @@ export const PAYMENT_STATES = [
 /** One row of `payments`; null where a state has not the facet. */
 export interface PaymentRow {
   readonly state: PaymentState;
+  /** Counts the transitions, from 1: a row that was read is written only if nobody wrote it meanwhile. */
+  readonly version: number;
   /** Null when a facilitator began the payment without a resource server. */
   readonly binding: string | null;
   readonly target: string | null;
@@ -38,15 +36,21 @@ export interface PaymentRow {
   readonly request: string;
   readonly network: string;
   readonly payer: string;
-  readonly account: string | null;
-  readonly accountNonce: number | null;
-  readonly raw: string | null;
-  /** The transaction that `raw` is: the last of those signed for the payment. */
-  readonly transaction: string | null;
+  /** The remote facilitator that it was handed to. */
+  readonly facilitator: string | null;
+  /** True while the claim waits for a life that can sign it. */
+  readonly offered: boolean;
+  /** The submission of ours that carries it. */
+  readonly submission: string | null;
   readonly settledTransaction: string | null;
   readonly attempts: number;
-  /** The target whose answer had begun when its delivery broke. */
+  /** The target whose answer was delivered, or had begun when its delivery broke. */
   readonly servedTarget: string | null;
+  /** Of the request whose answer is kept: hex SHA-256 of its body. */
+  readonly bodyHash: string | null;
+  /** How often the kept answer was given again, and until when it may be, milliseconds. */
+  readonly replays: number;
+  readonly replayUntilMs: number | null;
   readonly failureCode: string | null;
   readonly failureDetail: string | null;
   /** The life of the process that claimed the payment, or delivers it. */
@@ -57,122 +61,25 @@ export interface PaymentRow {
 export function readPaymentRow(columns: Readonly<Record<string, unknown>>): PaymentRow {
   return {
     state: stateOf(columns.state),
+    version: integer(columns, "version"),
     binding: textOrNull(columns, "binding"),
     target: textOrNull(columns, "target"),
     idempotencyKey: textOrNull(columns, "idempotencyKey"),
-    request: present(textOrNull(columns, "request"), "request"),
-    network: present(textOrNull(columns, "network"), "network"),
-    payer: present(textOrNull(columns, "payer"), "payer"),
-    account: textOrNull(columns, "account"),
-    accountNonce: integerOrNull(columns, "accountNonce"),
-    raw: textOrNull(columns, "raw"),
-    transaction: textOrNull(columns, "transaction"),
+    request: text(columns, "request"),
+    network: text(columns, "network"),
+    payer: text(columns, "payer"),
+    facilitator: textOrNull(columns, "facilitator"),
+    offered: integer(columns, "offered") !== 0,
+    submission: textOrNull(columns, "submission"),
     settledTransaction: textOrNull(columns, "settledTransaction"),
-    attempts: present(integerOrNull(columns, "attempts"), "attempts"),
+    attempts: integer(columns, "attempts"),
     servedTarget: textOrNull(columns, "servedTarget"),
+    bodyHash: textOrNull(columns, "bodyHash"),
+    replays: integer(columns, "replays"),
+    replayUntilMs: integerOrNull(columns, "replayUntilMs"),
     failureCode: textOrNull(columns, "failureCode"),
     failureDetail: textOrNull(columns, "failureDetail"),
-    claimedBy: present(textOrNull(columns, "claimedBy"), "claimedBy"),
-  };
-}
-
-/** What a resource server's claim meets in a row that exists, in this life (`bootId`) of its process. */
-export function claimOutcome(row: PaymentRow, terms: ClaimTerms, bootId: string): ClaimOutcome {
-  // First of all, since every other answer gives something away.
-  if (!samePayment(requestOf(row).paymentPayload, terms.request.paymentPayload)) {
-    return { kind: "forged" };
-  }
-  if (row.binding !== terms.binding) {
-    // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
-    const open = row.state === "CLAIMED" || row.state === "SIGNED";
-    return { kind: open ? "busy" : "foreign" };
-  }
-  if (row.state === "CLAIMED" && row.claimedBy !== bootId) return { kind: "busy" };
-  return repeatedClaim(row, terms.target);
-}
-
-/** The payer's own payment again, on the binding that it was used for. */
-function repeatedClaim(row: PaymentRow, target: string): ClaimOutcome {
-  switch (row.state) {
-    case "CLAIMED":
-    case "SIGNED":
-      return { kind: "unresolved", terms: termsOf(row) };
-    case "SETTLED":
-      return isDeliverable(row, target)
-        ? { kind: "settled", settlement: settlementOf(row), attempts: row.attempts }
-        : spent(row);
-    case "DELIVERING":
-      return { kind: "busy" };
-    case "DELIVERED":
-      return spent(row);
-    case "FAILED":
-      break;
-  }
-  return { kind: "failed", failure: failureOf(row) };
-}
-
-/** Once a part of one target's answer is out, a repeat may fetch the rest, but nothing else. */
-function isDeliverable({ attempts, servedTarget }: PaymentRow, target: string): boolean {
-  const sameTarget = servedTarget === null || servedTarget === target;
-  return sameTarget && attempts < MAX_DELIVERY_ATTEMPTS;
-}
-
-function spent(row: PaymentRow): ClaimOutcome {
-  const { transaction } = settlementOf(row);
-  return { kind: "spent", delivered: row.state === "DELIVERED", transaction };
-}
-
-/** `anew`: the row is FAILED without bytes and another caller's, and may be taken over. */
-export type FoundByBegin = BeginOutcome | { readonly kind: "anew" };
-
-/** What a facilitator's settlement meets in a row that exists. */
-export function beginOutcome(
-  row: PaymentRow,
-  request: FacilitatorRequest,
-  idempotencyKey: string | undefined,
-): FoundByBegin {
-  const stored = requestOf(row);
-  const same = samePayment(stored.paymentPayload, request.paymentPayload);
-  if (row.state === "FAILED" && row.raw !== null) {
-    return same ? { kind: "failed", failure: failureOf(row) } : { kind: "taken" };
-  }
-  const sameCaller = idempotencyKey !== undefined && row.idempotencyKey === idempotencyKey;
-  if (!sameCaller) return row.state === "FAILED" ? { kind: "anew" } : { kind: "taken" };
-  if (!same || !asksTheSame(stored, request)) return { kind: "taken" };
-  return repeatedBegin(row);
-}
-
-/** The same caller's same settlement again. */
-function repeatedBegin(row: PaymentRow): BeginOutcome {
-  switch (row.state) {
-    case "CLAIMED":
-      return { kind: "granted" };
-    case "SIGNED":
-      return row.raw === null ? { kind: "granted" } : { kind: "resume", signed: signedOf(row) };
-    case "SETTLED":
-    case "DELIVERING":
-    case "DELIVERED":
-      return { kind: "settled", settlement: settlementOf(row) };
-    case "FAILED":
-      break;
-  }
-  return { kind: "failed", failure: failureOf(row) };
-}
-
-/** What the settlement of a payment is judged by; texts for people may change in between. */
-const ASKED = ["network", "asset", "payTo", "maxAmountRequired", "resource"] as const;
-
-function asksTheSame(left: FacilitatorRequest, right: FacilitatorRequest): boolean {
-  const [one, other] = [left.paymentRequirements, right.paymentRequirements];
-  return ASKED.every((name) => one[name] === other[name]);
-}
-
-export function signedOf(row: PaymentRow): StoredTransaction {
-  return {
-    transaction: present(row.transaction, "transaction"),
-    raw: present(row.raw, "raw"),
-    account: present(row.account, "account"),
-    accountNonce: present(row.accountNonce, "accountNonce"),
+    claimedBy: text(columns, "claimedBy"),
   };
 }
 
@@ -190,7 +97,17 @@ export function amountOf({ paymentPayload, paymentRequirements }: FacilitatorReq
     : paymentRequirements.maxAmountRequired;
 }
 
-function termsOf(row: PaymentRow): ClaimTerms {
+/**
+ * `nonce/payer/network` of an authorization, lower case: what a payment can be found by without knowing its
+ * asset. Null for payload kinds without one.
+ */
+export function identityOf({ network, payload }: PaymentPayload): string | null {
+  if (!isEvmPayload(payload)) return null;
+  const { nonce, from } = payload.authorization;
+  return [nonce, from, network].join("/").toLowerCase();
+}
+
+export function termsOf(row: PaymentRow): ClaimTerms {
   return {
     binding: present(row.binding, "binding"),
     target: present(row.target, "target"),
@@ -199,12 +116,12 @@ function termsOf(row: PaymentRow): ClaimTerms {
   };
 }
 
-function settlementOf(row: PaymentRow): SettledPayment {
+export function settlementOf(row: PaymentRow): SettledPayment {
   const transaction = present(row.settledTransaction, "settledTransaction");
   return { transaction, network: row.network, payer: row.payer };
 }
 
-function failureOf(row: PaymentRow): FailedPayment {
+export function failureOf(row: PaymentRow): FailedPayment {
   if (!isErrorCode(row.failureCode)) throw unreadable("failureCode");
   return { code: row.failureCode, detail: row.failureDetail ?? "" };
 }
@@ -215,13 +132,13 @@ function failureOf(row: PaymentRow): FailedPayment {
  */
 export function readEach<Value>(
   rows: readonly Readonly<Record<string, unknown>>[],
-  read: (row: PaymentRow, key: string) => Value,
+  read: (row: PaymentRow, key: string, columns: Readonly<Record<string, unknown>>) => Value,
   onUnreadable: (key: string, reason: string) => void,
 ): readonly Value[] {
   return rows.flatMap((columns) => {
     const key = String(columns.key);
     try {
-      return [read(readPaymentRow(columns), key)];
+      return [read(readPaymentRow(columns), key, columns)];
     } catch (error) {
       onUnreadable(key, error instanceof Error ? error.message : String(error));
       return [];
@@ -229,9 +146,14 @@ export function readEach<Value>(
   });
 }
 
-function stateOf(value: unknown): PaymentState {
+/** A state as it is stored. Throws {@link LedgerUnavailable} for another text. */
+export function stateOf(value: unknown): PaymentState {
   const state = PAYMENT_STATES.find((known) => known === value);
   return present(state ?? null, "state");
+}
+
+function text(columns: Readonly<Record<string, unknown>>, name: string): string {
+  return present(textOrNull(columns, name), name);
 }
 
 function textOrNull(columns: Readonly<Record<string, unknown>>, name: string): string | null {
@@ -240,13 +162,17 @@ function textOrNull(columns: Readonly<Record<string, unknown>>, name: string): s
   return value;
 }
 
+function integer(columns: Readonly<Record<string, unknown>>, name: string): number {
+  return present(integerOrNull(columns, name), name);
+}
+
 function integerOrNull(columns: Readonly<Record<string, unknown>>, name: string): number | null {
   const value = columns[name];
   if (value !== null && typeof value !== "number") throw unreadable(name);
   return value;
 }
 
-function present<Value>(value: Value | null, name: string): Value {
+export function present<Value>(value: Value | null, name: string): Value {
   if (value === null) throw unreadable(name);
   return value;
 }

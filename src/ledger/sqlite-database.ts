@@ -45,12 +45,17 @@ export class SqliteDatabase {
   readonly #statements = new Map<string, StatementSync>();
 
   /**
-   * Opens a file, made with its folder where missing, or `:memory:`. Statements wait for another
-   * process's lock for `timeout` milliseconds.
+   * Opens a file, made with its folder where missing and not only read, or `:memory:`. Statements wait
+   * for another process's lock for `timeout` milliseconds.
    */
-  constructor(path: string, timeout = BUSY_TIMEOUT_MS) {
-    if (path !== ":memory:") makeFolder(dirname(path));
-    this.#connection = unlessFaulty(() => new DatabaseSync(path, { timeout }));
+  constructor(path: string, { timeout = BUSY_TIMEOUT_MS, readOnly = false } = {}) {
+    if (path !== ":memory:" && !readOnly) makeFolder(dirname(path));
+    this.#connection = unlessFaulty(() => new DatabaseSync(path, { timeout, readOnly }));
+  }
+
+  /** False once a fault made SQLite roll back by itself, as a full disk does. */
+  get isInTransaction(): boolean {
+    return this.#connection.isOpen && this.#connection.isTransaction;
   }
 
   /** Runs statements that take no values. */
@@ -73,14 +78,23 @@ export class SqliteDatabase {
 
   /** Runs a step in one write transaction: all of it is stored, or, when it throws, nothing. */
   transaction<Value>(step: () => Value): Value {
-    this.exec("BEGIN IMMEDIATE");
+    return this.#between("BEGIN IMMEDIATE", step);
+  }
+
+  /** Runs reads that have to fit together: another process's writes show in all of them or in none. */
+  snapshot<Value>(step: () => Value): Value {
+    return this.#between("BEGIN", step);
+  }
+
+  #between<Value>(begin: string, step: () => Value): Value {
+    this.run(begin, {});
     try {
       const value = step();
-      this.exec("COMMIT");
+      this.run("COMMIT", {});
       return value;
     } catch (error) {
       // A full disk makes SQLite roll back by itself; a second ROLLBACK would hide the first error.
-      if (this.#connection.isTransaction) this.exec("ROLLBACK");
+      if (this.isInTransaction) this.run("ROLLBACK", {});
       throw error;
     }
   }

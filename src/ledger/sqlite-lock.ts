@@ -14,7 +14,7 @@ export function lockLedger(database: SqliteDatabase): SqliteDatabase | undefined
   // Absolute and without symbolic links, so that one file has one lock; empty in memory.
   const path = String(database.get("PRAGMA database_list", {})?.file ?? "");
   if (path === "") return undefined;
-  const lock = new SqliteDatabase(`${path}-lock`, 0);
+  const lock = new SqliteDatabase(`${path}-lock`, { timeout: 0 });
   try {
     lock.exec("BEGIN EXCLUSIVE");
     return lock;

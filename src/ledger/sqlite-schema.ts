@@ -2,84 +2,196 @@
  * The tables of the SQLite ledger and how a file gets them. The CHECKs repeat what the transitions
  * promise, so that a wrong statement fails instead of storing money in a state that cannot be.
  */
-import { LedgerUnavailable } from "./ledger.ts";
+import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_REPLAYS } from "./ledger.ts";
 import { PAYMENT_STATES } from "./payment-row.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
+import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
+import { SUBMISSION_STATES } from "./submission-row.ts";
 
-const states = PAYMENT_STATES.map((state) => `'${state}'`).join(", ");
+const listed = (states: readonly string[]): string =>
+  states.map((state) => `'${state}'`).join(", ");
 
-/** `PRAGMA user_version` counts how many of these a file has had. Append only. */
-const MIGRATIONS: readonly string[] = [
-  `
+/** Submissions that an older program settled this long before its last step, ms, are looked at no more. */
+const SETTLED_LONG_AGO_MS = 86_400_000;
+
+const SUBMISSIONS = `
+  CREATE TABLE submissions (
+    id            TEXT    NOT NULL PRIMARY KEY,
+    network       TEXT    NOT NULL,
+    account       TEXT    NOT NULL,
+    account_nonce INTEGER NOT NULL CHECK (account_nonce >= 0),
+    variants      TEXT    NOT NULL CHECK (json_array_length(variants) > 0),
+    state         TEXT    NOT NULL CHECK (state IN (${listed(SUBMISSION_STATES)})),
+    signed_ms     INTEGER NOT NULL,
+    UNIQUE (network, account, account_nonce)
+  ) STRICT;
+  CREATE INDEX unfinished_submissions ON submissions (network, account, account_nonce)
+    WHERE state <> 'CLOSED';
+
+  CREATE TABLE submission_transactions (
+    transaction_id TEXT NOT NULL PRIMARY KEY CHECK (transaction_id = lower(transaction_id)),
+    submission     TEXT NOT NULL REFERENCES submissions (id)
+  ) STRICT, WITHOUT ROWID;`;
+
+const PAYMENTS = `
   CREATE TABLE payments (
     payment_key         TEXT    NOT NULL PRIMARY KEY,
-    state               TEXT    NOT NULL CHECK (state IN (${states})),
+    state               TEXT    NOT NULL CHECK (state IN (${listed(PAYMENT_STATES)})),
+    version             INTEGER NOT NULL CHECK (version > 0),
     binding             TEXT,
+    target              TEXT,
     idempotency_key     TEXT,
     request             TEXT    NOT NULL CHECK (json_valid(request)),
     network             TEXT    NOT NULL,
-    payer               TEXT    NOT NULL,
+    asset               TEXT    NOT NULL,
     amount_atomic       TEXT    NOT NULL
                         CHECK (amount_atomic <> '' AND amount_atomic NOT GLOB '*[^0-9]*'),
-    account             TEXT,
-    account_nonce       INTEGER CHECK (account_nonce >= 0),
-    raw                 TEXT,
-    transactions        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(transactions)),
+    pay_to              TEXT    NOT NULL,
+    payer               TEXT    NOT NULL,
+    identity            TEXT    CHECK (identity = lower(identity)),
+    facilitator         TEXT,
+    offered             INTEGER NOT NULL CHECK (offered IN (0, 1)),
+    submission          TEXT    REFERENCES submissions (id),
     settled_transaction TEXT,
-    attempts            INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    attempts            INTEGER NOT NULL
+                        CHECK (attempts BETWEEN 0 AND ${MAX_DELIVERY_ATTEMPTS}),
+    served_target       TEXT,
+    body_hash           TEXT,
+    replays             INTEGER NOT NULL CHECK (replays BETWEEN 0 AND ${MAX_REPLAYS}),
+    replay_until_ms     INTEGER,
     failure_code        TEXT,
     failure_detail      TEXT,
     claimed_by          TEXT    NOT NULL,
     created_ms          INTEGER NOT NULL,
     updated_ms          INTEGER NOT NULL,
-    CHECK ((raw IS NULL) = (account IS NULL) AND (raw IS NULL) = (account_nonce IS NULL)),
-    CHECK (state <> 'CLAIMED' OR raw IS NULL),
+    CHECK (state <> 'CLAIMED' OR submission IS NULL),
+    CHECK (offered = 0 OR state = 'CLAIMED'),
     CHECK ((state IN ('SETTLED', 'DELIVERING', 'DELIVERED')) = (settled_transaction IS NOT NULL)),
     CHECK ((state = 'FAILED') = (failure_code IS NOT NULL)),
-    CHECK (state <> 'DELIVERING' OR attempts > 0)
-  ) STRICT;
-  CREATE INDEX payments_by_state ON payments (state, updated_ms);
-  CREATE UNIQUE INDEX account_nonces ON payments (network, account, account_nonce)
-    WHERE raw IS NOT NULL;
+    CHECK (state <> 'DELIVERING' OR attempts > 0),
+    CHECK ((body_hash IS NULL) = (replay_until_ms IS NULL)),
+    CHECK (replay_until_ms IS NULL OR (state = 'DELIVERED' AND served_target IS NOT NULL)),
+    CHECK (replays = 0 OR replay_until_ms IS NOT NULL)
+  ) STRICT;`;
 
+const INDEXES = `
+  CREATE INDEX payments_by_identity ON payments (identity);
+  CREATE INDEX payments_by_time ON payments (created_ms);
+  CREATE INDEX payments_by_submission ON payments (submission) WHERE submission IS NOT NULL;
+  CREATE INDEX payments_by_settlement ON payments (lower(settled_transaction))
+    WHERE settled_transaction IS NOT NULL;
+  CREATE INDEX claimed_payments ON payments (claimed_by) WHERE state = 'CLAIMED';
+  CREATE INDEX signed_payments ON payments (updated_ms) WHERE state = 'SIGNED';
+  CREATE INDEX delivering_payments ON payments (claimed_by) WHERE state = 'DELIVERING';
+  CREATE INDEX undelivered_payments ON payments (created_ms)
+    WHERE state = 'SETTLED' AND binding IS NOT NULL;
+  CREATE INDEX offered_payments ON payments (network, updated_ms) WHERE offered = 1;`;
+
+const HISTORY_AND_ANSWERS = `
+  CREATE TABLE payment_events (
+    payment_key TEXT    NOT NULL REFERENCES payments (payment_key) ON DELETE CASCADE,
+    version     INTEGER NOT NULL,
+    at_ms       INTEGER NOT NULL,
+    state       TEXT    NOT NULL CHECK (state IN (${listed(PAYMENT_STATES)})),
+    note        TEXT    NOT NULL,
+    life        TEXT    NOT NULL,
+    PRIMARY KEY (payment_key, version)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE responses (
+    payment_key TEXT    NOT NULL PRIMARY KEY REFERENCES payments (payment_key) ON DELETE CASCADE,
+    status      INTEGER NOT NULL,
+    headers     TEXT    NOT NULL CHECK (json_valid(headers)),
+    body        BLOB    NOT NULL,
+    until_ms    INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX responses_by_time ON responses (until_ms);`;
+
+/** The nonce is null, and the account nobody's, until the first signature and the first lease. */
+const ACCOUNTS = `
   CREATE TABLE accounts (
     network    TEXT    NOT NULL,
     address    TEXT    NOT NULL,
-    next_nonce INTEGER NOT NULL CHECK (next_nonce >= 0),
+    next_nonce INTEGER CHECK (next_nonce >= 0),
+    holder     TEXT,
+    epoch      INTEGER NOT NULL DEFAULT 0 CHECK (epoch >= 0),
     PRIMARY KEY (network, address)
-  ) STRICT, WITHOUT ROWID;
+  ) STRICT, WITHOUT ROWID;`;
 
-  CREATE TABLE route_terms (
-    route      TEXT    NOT NULL PRIMARY KEY,
-    hash       TEXT    NOT NULL,
-    changed_at INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
+/**
+ * Each payment of version 2 that was signed had a transaction of its own. Those that failed may have an
+ * account nonce that no block has used, so they are still open.
+ */
+const FROM_VERSION_2 = `
+  INSERT INTO submissions (id, network, account, account_nonce, variants, state, signed_ms)
+  SELECT signed_in, network,
+    CASE WHEN account GLOB '0x*' THEN lower(account) ELSE account END, account_nonce,
+    json_array(json_object('transaction', signed_in, 'raw', raw, 'account', account,
+      'accountNonce', account_nonce)),
+    CASE WHEN state IN ('SIGNED', 'FAILED') THEN 'OPEN'
+         WHEN updated_ms < newest_ms - ${SETTLED_LONG_AGO_MS} THEN 'CLOSED'
+         ELSE 'INCLUDED' END,
+    updated_ms
+  FROM (SELECT *, coalesce(transactions ->> '$[#-1]', payment_key) AS signed_in,
+          max(updated_ms) OVER () AS newest_ms FROM older_payments)
+  WHERE raw IS NOT NULL;
+  INSERT INTO submission_transactions (transaction_id, submission)
+  SELECT lower(id), id FROM submissions;
 
-  CREATE TABLE heartbeat (
-    id    INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
-    at_ms INTEGER NOT NULL
-  ) STRICT;
-  `,
-  // Claims of the first schema kept no query: the path that their binding ends with is what is left.
+  INSERT INTO payments (payment_key, state, version, binding, target, idempotency_key, request,
+    network, asset, amount_atomic, pay_to, payer, identity, offered, submission,
+    settled_transaction, attempts, served_target, replays, failure_code, failure_detail,
+    claimed_by, created_ms, updated_ms)
+  SELECT payment_key, state, 1, binding, target, idempotency_key, request, network,
+    coalesce(request ->> '$.paymentRequirements.asset', ''), amount_atomic,
+    coalesce(request ->> '$.paymentRequirements.payTo', ''), payer,
+    lower((request ->> '$.paymentPayload.payload.authorization.nonce') || '/' ||
+      (request ->> '$.paymentPayload.payload.authorization.from') || '/' || network),
+    0, CASE WHEN raw IS NULL THEN NULL ELSE coalesce(transactions ->> '$[#-1]', payment_key) END,
+    settled_transaction, attempts, served_target, 0, failure_code, failure_detail,
+    claimed_by, created_ms, updated_ms
+  FROM older_payments ORDER BY rowid;
+  INSERT INTO payment_events (payment_key, version, at_ms, state, note, life)
+  SELECT payment_key, 1, updated_ms, state, 'its history before this is not known', claimed_by
+  FROM payments;
+  DROP TABLE older_payments;
+
+  INSERT INTO accounts (network, address, next_nonce)
+  SELECT network, address, next_nonce FROM older_accounts;
+  DROP TABLE older_accounts;`;
+
+/** `PRAGMA user_version` counts how many of these a file has had. Append only. */
+const MIGRATIONS: readonly string[] = [
+  ...OLDER_SCHEMAS,
   `
-  ALTER TABLE payments ADD COLUMN target TEXT;
-  ALTER TABLE payments ADD COLUMN served_target TEXT;
-  UPDATE payments SET target = substr(binding, instr(binding, ' ') + 1);
+  ALTER TABLE payments RENAME TO older_payments;
+  DROP INDEX payments_by_state;
+  DROP INDEX account_nonces;
+  ALTER TABLE accounts RENAME TO older_accounts;
+  ${SUBMISSIONS} ${PAYMENTS} ${HISTORY_AND_ANSWERS} ${ACCOUNTS} ${FROM_VERSION_2} ${INDEXES}
   `,
 ];
+
+/** What this program reads and writes. */
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
+/** How many migrations an opened database has had. */
+export function schemaVersion(database: SqliteDatabase): number {
+  return Number(database.get("PRAGMA user_version", {})?.user_version);
+}
 
 /** Brings an opened database to the newest schema. Throws when it already has a newer one. */
 export function migrate(database: SqliteDatabase): void {
   database.transaction(() => {
-    const version = Number(database.get("PRAGMA user_version", {})?.user_version);
-    if (version > MIGRATIONS.length) {
+    const version = schemaVersion(database);
+    if (version > SCHEMA_VERSION) {
       throw new LedgerUnavailable(
-        `the ledger has schema version ${version}, newer than ${MIGRATIONS.length}, the newest ` +
+        `the ledger has schema version ${version}, newer than ${SCHEMA_VERSION}, the newest ` +
           "that this program knows: run the version that wrote it, or a newer one",
       );
     }
-    if (version === MIGRATIONS.length) return;
+    if (version === SCHEMA_VERSION) return;
     for (const sql of MIGRATIONS.slice(version)) database.exec(sql);
-    database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+    database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
   });
 }

@@ -1,68 +1,76 @@
 /**
- * The ledger in one SQLite file, for one process at a time. Each transition is one statement that
- * names the state it leaves; the file is in WAL mode with `synchronous=FULL`, so that what a promise
- * has acknowledged survives a power cut, not only a crash.
+ * The ledger in one SQLite file, for one process at a time. Each transition is read, judged by the state
+ * machine and written in one transaction, which concurrent operations share (`sqlite-batch.ts`); the file
+ * is in WAL mode with `synchronous=FULL`, so that what a promise has acknowledged survives a power cut,
+ * not only a crash.
  */
-import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { Time } from "../time/time.ts";
+import { samePayment, type PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import type { Books } from "./books.ts";
 import {
   LedgerConflict,
-  MAX_DELIVERY_ATTEMPTS,
+  MAX_STORED_BODY_BYTES,
   type BeginOutcome,
   type BrokenDelivery,
+  type ClaimHolder,
   type ClaimOutcome,
   type ClaimTerms,
-  type FailedPayment,
+  type Failing,
+  type Fingerprint,
+  type HandedOver,
+  type Lease,
   type Ledger,
+  type OfferedPayment,
   type SettledPayment,
+  type SettlementOutcome,
+  type StoredResponse,
+  type StoredSubmission,
   type StoredTransaction,
-  type UnfinishedSettlement,
+  type SubmissionState,
 } from "./ledger.ts";
-import {
-  amountOf,
-  beginOutcome,
-  claimOutcome,
-  readEach,
-  readPaymentRow,
-  requestOf,
-  signedOf,
-  type PaymentRow,
-} from "./payment-row.ts";
-import {
-  accountName,
-  allocateNonce,
-  nextNonce,
-  requireSignedFor,
-  type SigningAccount,
-} from "./sqlite-accounts.ts";
-import { SqliteDatabase, type Values } from "./sqlite-database.ts";
+import * as machine from "./machine.ts";
+import type { Moment, Step } from "./machine.ts";
+import { present, readEach, requestOf, type PaymentRow } from "./payment-row.ts";
+import { SqliteBatch } from "./sqlite-batch.ts";
+import { SqliteBooks } from "./sqlite-books.ts";
+import { SqliteDatabase } from "./sqlite-database.ts";
 import { lockLedger } from "./sqlite-lock.ts";
+import { findTerms, storeTerms } from "./sqlite-route-terms.ts";
+import { SqliteRows } from "./sqlite-rows.ts";
 import { migrate } from "./sqlite-schema.ts";
+import { SqliteSubmissions } from "./sqlite-submissions.ts";
+import { firstSubmission, requireSignedFor } from "./submission-row.ts";
+import { Waiters } from "./waiters.ts";
 
 export interface SqliteLedgerOptions {
   /** A file, made with its folder where missing, or `:memory:` for a ledger that dies with us. */
   readonly path: string;
-  /** Milliseconds since the epoch. */
-  readonly clock: () => number;
+  readonly time: Time;
   /** Unique to this life of the process: rows of another were left behind by a crash. */
-  readonly bootId: string;
-  /** Opens the file without locking others out; whoever asks for it sees to what they do there. */
+  readonly life: string;
+  /**
+   * Opens the file without locking others out, and so without knowing which lives are over: nothing is
+   * reaped, an account's lease goes to whoever asked last, and nobody hears of another's transitions.
+   */
   readonly shared?: boolean;
-  /** Hears of each row that recovery had to leave out. */
-  readonly onUnreadable?: (key: string, reason: string) => void;
+  /** Hears of each row that had to be left out, by payment key or submission. */
+  readonly onUnreadable?: (name: string, reason: string) => void;
 }
 
-const COLUMNS = `state, binding, target, idempotency_key AS "idempotencyKey", request, network, payer,
-  account, account_nonce AS "accountNonce", raw, transactions ->> '$[#-1]' AS "transaction",
-  settled_transaction AS "settledTransaction", attempts,
-  served_target AS "servedTarget", failure_code AS "failureCode",
-  failure_detail AS "failureDetail", claimed_by AS "claimedBy"`;
+/** Waits for a row or an offer that this process holds at most; further ones are pauses. */
+const MAX_WAITERS = 10_000;
+const PAUSE_MS = 250;
+/** Left-over rows that one transaction frees at most. */
+const REAPED_TOGETHER = 200;
+
+/** The name that waits for offers have among those for keys. */
+const OFFERS = "offers";
 
 /**
- * Opens the ledger, locks it for as long as it is open, brings its schema up to date, and tidies up
- * after an earlier life of this process: its claims that were never signed are dropped, its unfinished
- * deliveries may be tried again. Rejects with {@link LedgerUnavailable}, also where another process has
- * the file open.
+ * Opens the ledger, locks it for as long as it is open, brings its schema up to date, and frees what an
+ * earlier life left behind. Rejects with {@link LedgerUnavailable}, also where another process has the
+ * file open.
  */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Ledger> {
   const database = new SqliteDatabase(options.path);
@@ -71,8 +79,9 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
     if (options.shared !== true) lock = lockLedger(database);
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     migrate(database);
-    recover(database, options.bootId);
-    return new SqliteLedger(database, lock, options);
+    const ledger = new SqliteLedger(database, lock, options);
+    await ledger.reap();
+    return ledger;
   } catch (error) {
     database.close();
     lock?.close();
@@ -81,309 +90,305 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
 }
 
 class SqliteLedger implements Ledger {
+  readonly books: Books;
+  readonly #options: SqliteLedgerOptions;
   readonly #database: SqliteDatabase;
   readonly #lock: SqliteDatabase | undefined;
-  readonly #clock: () => number;
-  readonly #bootId: string;
-  readonly #onUnreadable: (key: string, reason: string) => void;
+  readonly #rows: SqliteRows;
+  readonly #submissions: SqliteSubmissions;
+  readonly #batch: SqliteBatch;
+  readonly #waiters = new Waiters(MAX_WAITERS);
+  /** What the transaction that runs now has changed. */
+  readonly #touched = new Set<string>();
+  /** Whether something was offered since the last wait for that ended. */
+  #isOffered = false;
 
   constructor(
     database: SqliteDatabase,
     lock: SqliteDatabase | undefined,
-    { clock, bootId, onUnreadable }: SqliteLedgerOptions,
+    options: SqliteLedgerOptions,
   ) {
+    this.#options = options;
     this.#database = database;
     this.#lock = lock;
-    this.#clock = clock;
-    this.#bootId = bootId;
-    this.#onUnreadable = onUnreadable ?? (() => undefined);
+    this.books = new SqliteBooks(database);
+    this.#rows = new SqliteRows(database);
+    this.#submissions = new SqliteSubmissions(database, this.#rows, options.life);
+    this.#batch = new SqliteBatch(database, () => this.#wake());
   }
 
   async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
-    if (this.#insert(key, terms)) return { kind: "granted" };
-    const row = this.#row(key);
-    // Gone between the two statements: another process had it, and may have it again.
-    return row === undefined ? { kind: "busy" } : claimOutcome(row, terms, this.#bootId);
+    return this.#step(key, (row, moment) => machine.claim(row, terms, moment));
   }
 
-  async isRecorded(key: PaymentKey): Promise<boolean> {
-    return this.#row(key) !== undefined;
+  async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
+    const used = this.#rows.recall(payment);
+    return used.find(({ paymentPayload }) => samePayment(paymentPayload, payment));
+  }
+
+  async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
+    try {
+      if (this.#rows.version(key) !== version) return;
+    } catch {
+      return;
+    }
+    await this.#wait(key, signal);
+  }
+
+  async handedOver(key: PaymentKey, facilitator: string): Promise<void> {
+    return this.#step(key, (row, moment) => machine.handOver(row, facilitator, moment));
+  }
+
+  async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
+    return this.#step(key, (row) => machine.settle(row, settlement));
+  }
+
+  async failed(key: PaymentKey, failure: Failing): Promise<void> {
+    return this.#step(key, (row) => machine.fail(row, failure));
+  }
+
+  async released(key: PaymentKey): Promise<void> {
+    return this.#step(key, machine.release);
+  }
+
+  async delivering(key: PaymentKey): Promise<boolean> {
+    return this.#step(key, machine.deliver);
+  }
+
+  async delivered(
+    key: PaymentKey,
+    sold?: Fingerprint & { readonly response: StoredResponse },
+  ): Promise<void> {
+    const kept = sold && sold.response.body.byteLength <= MAX_STORED_BODY_BYTES ? sold : null;
+    return this.#batch.write(() => {
+      const { next } = this.#take(key, (row, moment) => machine.delivered(row, kept, moment));
+      if (kept === null || !next) return;
+      this.#rows.keep(key, kept.response, present(next.replayUntilMs, "replayUntilMs"));
+    });
+  }
+
+  async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
+    return this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
+  }
+
+  async replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined> {
+    return this.#batch.write(() => {
+      const response = this.#rows.kept(key);
+      if (response === undefined) return undefined;
+      const { outcome } = this.#take(key, (row, moment) => machine.replay(row, asked, moment));
+      return outcome ? response : undefined;
+    });
+  }
+
+  async handedOvers(limit: number): Promise<readonly HandedOver[]> {
+    const where = "WHERE state = 'SIGNED' AND submission IS NULL AND facilitator IS NOT NULL";
+    return this.#readable(`${where} ORDER BY updated_ms, rowid`, { limit }, handedOverOf);
   }
 
   async begin(
     key: PaymentKey,
     request: FacilitatorRequest,
-    idempotencyKey: string | undefined,
+    caller: string | ClaimHolder | undefined,
   ): Promise<BeginOutcome> {
-    const caller = idempotencyKey ?? null;
-    const first = { binding: null, target: null, idempotencyKey: caller, request };
-    if (this.#insert(key, first)) return { kind: "granted" };
-    const row = this.#row(key);
-    if (row === undefined) return { kind: "taken" };
-    const outcome = beginOutcome(row, request, idempotencyKey);
-    if (outcome.kind !== "anew") return outcome;
-    return this.#takeOver(key, first) ? { kind: "granted" } : { kind: "taken" };
+    return this.#step(key, (row, moment) => machine.begin(row, request, caller, moment));
+  }
+
+  async outcome(key: PaymentKey): Promise<SettlementOutcome> {
+    return machine.outcome(this.#rows.read(key));
+  }
+
+  async lease(network: string, address: string): Promise<Lease | undefined> {
+    return this.#batch.write(() => this.#submissions.lease(network, address));
+  }
+
+  async unlease(lease: Lease): Promise<void> {
+    return this.#batch.write(() => this.#submissions.unlease(lease));
   }
 
   async signed(
-    key: PaymentKey,
-    account: SigningAccount,
+    keys: readonly PaymentKey[],
+    account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
-  ): Promise<StoredTransaction> {
-    const store = (): StoredTransaction => {
-      const row = this.#row(key);
-      const open = row?.state === "CLAIMED" || (row?.state === "SIGNED" && row.raw === null);
-      if (!open) throw conflict(key, "SIGNED", row);
-      const nonce = allocateNonce(this.#database, account);
-      const transaction = sign(nonce);
-      requireSignedFor(transaction, account.address, nonce);
-      this.#database.run(
-        `UPDATE payments SET state = 'SIGNED', raw = :raw, account = :account,
-           account_nonce = :accountNonce, updated_ms = :now,
-           transactions = json_insert(transactions, '$[#]', :transaction)
-         WHERE payment_key = :key AND (state = 'CLAIMED' OR (state = 'SIGNED' AND raw IS NULL))`,
-        {
-          key,
-          raw: transaction.raw,
-          account: transaction.account,
-          accountNonce: transaction.accountNonce,
-          transaction: transaction.transaction,
-          now: this.#clock(),
-        },
-      );
-      return transaction;
-    };
-    return this.#database.transaction(store);
-  }
-
-  async handedOver(key: PaymentKey): Promise<void> {
-    return this.#move(key, {
-      to: "SIGNED",
-      sql: `UPDATE payments SET state = 'SIGNED', updated_ms = :now
-            WHERE payment_key = :key AND state = 'CLAIMED'`,
-      values: { now: this.#clock() },
-      repeated: (row) => row?.state === "SIGNED" && row.raw === null,
+  ): Promise<StoredSubmission> {
+    return this.#batch.write(() => {
+      this.#submissions.requireLease(account);
+      // Judged before anything is signed, and once more with the submission that they are in.
+      for (const key of keys) this.#requireSignable(key, account.network);
+      const nonce = this.#submissions.allocate(account);
+      const variant = sign(nonce);
+      requireSignedFor(variant, account.address, nonce);
+      const submission = firstSubmission(account.network, variant, this.#options.time.now());
+      this.#submissions.insert(submission);
+      const payments = keys.map((key) => {
+        const { next } = this.#take(key, (row, moment) => machine.sign(row, submission.id, moment));
+        if (!next) throw new TypeError("a signed payment has a row");
+        const { state, settledTransaction } = next;
+        return { key, request: requestOf(next), state, settledTransaction };
+      });
+      return { ...submission, payments };
     });
   }
 
-  async settled(key: PaymentKey, { transaction, payer }: SettledPayment): Promise<void> {
-    return this.#move(key, {
-      to: "SETTLED",
-      sql: `UPDATE payments SET state = 'SETTLED', settled_transaction = :transaction,
-              payer = :payer, updated_ms = :now
-            WHERE payment_key = :key AND state IN ('CLAIMED', 'SIGNED')`,
-      values: { transaction, payer, now: this.#clock() },
-      repeated: (row) => row?.settledTransaction === transaction,
+  async replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void> {
+    return this.#batch.write(() => {
+      this.#submissions.requireLease(lease);
+      this.#submissions.replace(lease, submission, variant, this.#options.time.now());
     });
   }
 
-  async failed(key: PaymentKey, { code, detail }: FailedPayment): Promise<void> {
-    return this.#move(key, {
-      to: "FAILED",
-      sql: `UPDATE payments SET state = 'FAILED', failure_code = :code, failure_detail = :detail,
-              updated_ms = :now
-            WHERE payment_key = :key AND state IN ('CLAIMED', 'SIGNED')`,
-      values: { code, detail, now: this.#clock() },
-      repeated: (row) => row?.state === "FAILED",
-    });
+  async concluded(submission: string, state: SubmissionState): Promise<void> {
+    return this.#batch.write(() => this.#submissions.conclude(submission, state));
   }
 
-  async released(key: PaymentKey): Promise<void> {
-    return this.#move(key, {
-      to: "(none)",
-      sql: `DELETE FROM payments
-            WHERE payment_key = :key AND binding IS NOT NULL
-              AND (state = 'CLAIMED' OR (state = 'SIGNED' AND raw IS NULL))`,
-      values: {},
-      repeated: (row) => row === undefined,
-    });
+  async withdrawn(key: PaymentKey): Promise<void> {
+    return this.#step(key, machine.withdraw);
   }
 
   async abandoned(key: PaymentKey): Promise<void> {
-    return this.#move(key, {
-      to: "(none)",
-      sql: `DELETE FROM payments
-            WHERE payment_key = :key AND state = 'CLAIMED' AND binding IS NULL`,
-      values: {},
-      repeated: (row) => row === undefined || row.binding !== null,
+    return this.#step(key, machine.abandon);
+  }
+
+  async offer(key: PaymentKey): Promise<boolean> {
+    return this.#batch.write(() => {
+      const { outcome } = this.#take(key, machine.offer);
+      if (outcome) this.#touched.add(OFFERS);
+      return outcome;
     });
   }
 
-  async delivering(key: PaymentKey): Promise<boolean> {
-    const changes = this.#database.run(
-      `UPDATE payments SET state = 'DELIVERING', attempts = attempts + 1, claimed_by = :bootId,
-         updated_ms = :now
-       WHERE payment_key = :key AND state = 'SETTLED' AND attempts < :most`,
-      { key, bootId: this.#bootId, most: MAX_DELIVERY_ATTEMPTS, now: this.#clock() },
-    );
-    return changes === 1;
-  }
-
-  async delivered(key: PaymentKey): Promise<void> {
-    return this.#move(key, {
-      to: "DELIVERED",
-      sql: `UPDATE payments SET state = 'DELIVERED', updated_ms = :now
-            WHERE payment_key = :key AND state = 'DELIVERING'`,
-      values: { now: this.#clock() },
-      repeated: (row) => row?.state === "DELIVERED",
+  async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
+    return this.#batch.write(() => {
+      const where = "WHERE offered = 1 AND network = :network ORDER BY updated_ms, rowid";
+      const offered = this.#readable(where, { network, limit }, offeredOf);
+      return offered.filter(({ key }) => this.#take(key, machine.takeOffered).outcome);
     });
   }
 
-  async undelivered(key: PaymentKey, { sent, served }: BrokenDelivery): Promise<void> {
-    return this.#move(key, {
-      to: "SETTLED",
-      sql: `UPDATE payments SET state = 'SETTLED', attempts = max(attempts - :givenBack, 0),
-              served_target = coalesce(served_target, :served), updated_ms = :now
-            WHERE payment_key = :key AND state = 'DELIVERING'`,
-      values: { givenBack: sent ? 0 : 1, served, now: this.#clock() },
-      repeated: (row) => row?.state === "SETTLED" && (row.attempts > 0 || !sent),
-    });
+  async offered(signal: AbortSignal): Promise<void> {
+    if (!this.#isOffered) await this.#wait(OFFERS, signal);
+    if (!signal.aborted) this.#isOffered = false;
   }
 
-  async unfinished(): Promise<readonly UnfinishedSettlement[]> {
-    const rows = this.#database.all(
-      `SELECT payment_key AS "key", ${COLUMNS} FROM payments
-       WHERE state = 'SIGNED' AND raw IS NOT NULL ORDER BY updated_ms, account_nonce`,
-      {},
-    );
-    return readEach(rows, unfinishedOf, this.#onUnreadable);
-  }
-
-  async unusedNonces(
-    network: string,
-    address: string,
-    from: number,
-  ): Promise<readonly StoredTransaction[]> {
-    const rows = this.#database.all(
-      `SELECT payment_key AS "key", ${COLUMNS} FROM payments
-       WHERE network = :network AND raw IS NOT NULL AND account_nonce >= :from
-         AND state = 'FAILED' ORDER BY account_nonce`,
-      { network, from },
-    );
-    const signed = readEach(rows, signedOf, this.#onUnreadable);
-    return signed.filter(({ account }) => accountName(account) === accountName(address));
+  async unfinished(network: string, address: string): Promise<readonly StoredSubmission[]> {
+    return this.#submissions.unfinished(network, address, this.#onUnreadable);
   }
 
   async nextAccountNonce(network: string, address: string): Promise<number | undefined> {
-    return nextNonce(this.#database, network, address);
+    return this.#submissions.nextNonce(network, address);
   }
 
-  async termsChangedAt(route: string, termsHash: string, now: number): Promise<number> {
-    const found = this.#database.get(
-      `SELECT changed_at AS "changedAt" FROM route_terms WHERE route = :route AND hash = :hash`,
-      { route, hash: termsHash },
+  async termsChangedAt(route: string, hash: string, now: number): Promise<number> {
+    const known = findTerms(this.#database, route, hash);
+    return known ?? this.#batch.write(() => storeTerms(this.#database, { route, hash, now }));
+  }
+
+  async reap(): Promise<number> {
+    const { life, shared, time } = this.#options;
+    await this.#batch.write(() => this.#rows.forgetAnswers(time.now()));
+    if (shared === true) return 0;
+    const left = this.#database.all(
+      `SELECT payment_key AS "key" FROM payments WHERE state = 'CLAIMED' AND claimed_by <> :life
+       UNION ALL
+       SELECT payment_key FROM payments WHERE state = 'DELIVERING' AND claimed_by <> :life`,
+      { life },
     );
-    if (found !== undefined) return Number(found.changedAt);
-    this.#database.run(
-      `INSERT INTO route_terms (route, hash, changed_at) VALUES (:route, :hash, :now)
-       ON CONFLICT (route) DO UPDATE SET hash = :hash, changed_at = :now`,
-      { route, hash: termsHash, now },
-    );
-    return now;
+    let freed = 0;
+    for (let first = 0; first < left.length; first += REAPED_TOGETHER) {
+      const keys = left.slice(first, first + REAPED_TOGETHER).map(({ key }) => String(key));
+      freed += await this.#batch.write(() => keys.filter((key) => this.#reap(key)).length);
+    }
+    return freed;
   }
 
   async ping(): Promise<void> {
-    this.#database.run(
-      `INSERT INTO heartbeat (id, at_ms) VALUES (1, :now)
-       ON CONFLICT (id) DO UPDATE SET at_ms = :now`,
-      { now: this.#clock() },
-    );
+    return this.#batch.write(() => {
+      this.#database.run(
+        `INSERT INTO heartbeat (id, at_ms) VALUES (1, :now)
+         ON CONFLICT (id) DO UPDATE SET at_ms = :now`,
+        { now: this.#options.time.now() },
+      );
+    });
   }
 
   async close(): Promise<void> {
+    this.#batch.flush();
     this.#database.close();
     this.#lock?.close();
+    this.#waiters.wakeAll();
   }
 
-  /** The claim itself: of any number of concurrent inserts one makes the row. */
-  #insert(key: PaymentKey, first: FirstUse): boolean {
-    const changes = this.#database.run(
-      `INSERT INTO payments (payment_key, state, binding, target, idempotency_key, request,
-         network, payer, amount_atomic, claimed_by, created_ms, updated_ms)
-       VALUES (:key, 'CLAIMED', :binding, :target, :idempotencyKey, :request,
-         :network, :payer, :amount, :bootId, :now, :now)
-       ON CONFLICT (payment_key) DO NOTHING`,
-      this.#columnsOf(key, first),
-    );
-    return changes === 1;
+  /** One transition of one payment. */
+  async #step<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
+    return this.#batch.write(() => this.#take(key, judge).outcome);
   }
 
-  /** FAILED -> CLAIMED for another caller; never where bytes could be sent beside the new ones. */
-  #takeOver(key: PaymentKey, first: FirstUse): boolean {
-    const changes = this.#database.run(
-      `UPDATE payments SET state = 'CLAIMED', binding = :binding, target = :target,
-         idempotency_key = :idempotencyKey, request = :request, network = :network,
-         payer = :payer, amount_atomic = :amount, failure_code = NULL, failure_detail = NULL,
-         claimed_by = :bootId, created_ms = :now, updated_ms = :now
-       WHERE payment_key = :key AND state = 'FAILED' AND raw IS NULL`,
-      this.#columnsOf(key, first),
-    );
-    return changes === 1;
+  /** The same within a transaction that does more. */
+  #take<Outcome>(key: string, judge: Judge<Outcome>): Step<Outcome> {
+    const moment = { life: this.#options.life, nowMs: this.#options.time.now() };
+    const before = this.#rows.read(key);
+    const step = judge(before, moment);
+    this.#rows.write({ key, before, step, moment });
+    if (step.next !== undefined) this.#touched.add(key);
+    return step;
   }
 
-  #columnsOf(key: PaymentKey, { binding, target, idempotencyKey, request }: FirstUse): Values {
-    return {
-      key,
-      binding,
-      target,
-      idempotencyKey,
-      request: JSON.stringify(request),
-      network: request.paymentPayload.network,
-      payer: payerOf(request.paymentPayload),
-      amount: amountOf(request),
-      bootId: this.#bootId,
-      now: this.#clock(),
-    };
+  #requireSignable(key: PaymentKey, network: string): void {
+    const row = this.#rows.read(key);
+    machine.sign(row, "", { life: this.#options.life, nowMs: this.#options.time.now() });
+    if (row?.network === network) return;
+    throw new LedgerConflict(`a payment on ${row?.network} cannot be signed for ${network}`);
   }
 
-  #row(key: PaymentKey): PaymentRow | undefined {
-    const sql = `SELECT ${COLUMNS} FROM payments WHERE payment_key = :key`;
-    const columns = this.#database.get(sql, { key });
-    return columns === undefined ? undefined : readPaymentRow(columns);
+  /** False also where another call was first. */
+  #reap(key: string): boolean {
+    return this.#take(key, (row) =>
+      row?.claimedBy === this.#options.life ? { outcome: false } : machine.reap(row),
+    ).outcome;
   }
 
-  /** One guarded statement; where it changes nothing, either a repeat or a conflict. */
-  async #move(key: PaymentKey, { to, sql, values, repeated }: Transition): Promise<void> {
-    if (this.#database.run(sql, { key, ...values }) === 1) return;
-    const row = this.#row(key);
-    if (!repeated(row)) throw conflict(key, to, row);
+  /** At most so many rows that can be read; the others are told about and do not count. */
+  #readable<Value>(
+    rest: string,
+    values: { readonly limit: number; readonly network?: string },
+    read: (row: PaymentRow, key: string, columns: AnyColumns) => Value,
+  ): readonly Value[] {
+    const found: Value[] = [];
+    for (let offset = 0; found.length < values.limit; offset += values.limit) {
+      const rows = this.#rows.select(`${rest} LIMIT :limit OFFSET :offset`, { ...values, offset });
+      found.push(...readEach(rows, read, this.#onUnreadable));
+      if (rows.length < values.limit) break;
+    }
+    return found.slice(0, values.limit);
   }
+
+  async #wait(name: string, signal: AbortSignal): Promise<void> {
+    if (!this.#waiters.isFull) return this.#waiters.wait(name, signal);
+    return this.#options.time.sleep(PAUSE_MS, signal);
+  }
+
+  #wake(): void {
+    if (this.#touched.has(OFFERS)) this.#isOffered = true;
+    for (const name of this.#touched) this.#waiters.wake(name);
+    this.#touched.clear();
+  }
+
+  readonly #onUnreadable = (name: string, reason: string): void => {
+    this.#options.onUnreadable?.(name, reason);
+  };
 }
 
-/** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
-interface FirstUse {
-  readonly binding: string | null;
-  readonly target: string | null;
-  readonly idempotencyKey: string | null;
-  readonly request: FacilitatorRequest;
+type AnyColumns = Readonly<Record<string, unknown>>;
+
+type Judge<Outcome> = (row: PaymentRow | undefined, moment: Moment) => Step<Outcome>;
+
+function handedOverOf(row: PaymentRow, key: string, { updatedMs }: AnyColumns): HandedOver {
+  const request = requestOf(row);
+  const idempotencyKey = present(row.idempotencyKey, "idempotencyKey");
+  const facilitator = present(row.facilitator, "facilitator");
+  const sinceMs = Number(updatedMs);
+  return { key: key as PaymentKey, request, idempotencyKey, facilitator, sinceMs };
 }
 
-interface Transition {
-  readonly to: string;
-  /** Changes one row when it is in the right state, none otherwise; takes `:key`. */
-  readonly sql: string;
-  readonly values: Values;
-  /** Whether the row shows that this same transition has happened before. */
-  readonly repeated: (row: PaymentRow | undefined) => boolean;
-}
-
-/** Nothing was sent for an unsigned claim; an upstream cut off by the crash may be asked again. */
-function recover(database: SqliteDatabase, bootId: string): void {
-  database.transaction(() => {
-    database.run("DELETE FROM payments WHERE state = 'CLAIMED' AND claimed_by <> :bootId", {
-      bootId,
-    });
-    database.run(
-      `UPDATE payments SET state = 'SETTLED' WHERE state = 'DELIVERING' AND claimed_by <> :bootId`,
-      { bootId },
-    );
-  });
-}
-
-function unfinishedOf(row: PaymentRow, key: string): UnfinishedSettlement {
-  return { key: key as PaymentKey, request: requestOf(row), signed: signedOf(row) };
-}
-
-function conflict(key: PaymentKey, to: string, row: PaymentRow | undefined): LedgerConflict {
-  return new LedgerConflict(`payment ${key} cannot go from ${row?.state ?? "(none)"} to ${to}`);
+function offeredOf(row: PaymentRow, key: string): OfferedPayment {
+  return { key: key as PaymentKey, request: requestOf(row) };
 }

@@ -1,31 +1,41 @@
 /**
- * A process to be killed: takes payments from `first` on through the ledger at `path`, for ever, and
- * prints each step once the ledger has acknowledged it. Ends by itself where the ledger fails.
+ * A process to be killed: takes payments from `first` on through the ledger at `path`, several at a time and
+ * for ever, and prints each step once the ledger has acknowledged it. Ends by itself where the ledger fails.
  */
 import { writeSync } from "node:fs";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { examplePayment } from "./example-payment.ts";
-import { SETTLEMENT, sign, termsOf } from "./ledger-driver.ts";
+import { keep, SETTLEMENT, sign, termsOf } from "./ledger-driver.ts";
 
-const [path = "", bootId = "", first = "0"] = process.argv.slice(2);
+const LANES = 4;
+
+const [path = "", life = "", first = "0"] = process.argv.slice(2);
 const print = (line: string): void => void writeSync(1, `${line}\n`);
 
 try {
-  const ledger = await openSqliteLedger({ path, bootId, clock: Date.now });
-  for (let number = Number(first); ; number += 1) {
-    const payment = examplePayment(number);
-    await ledger.claim(payment.key, termsOf(payment));
-    print(`claimed ${number}`);
-    const { accountNonce } = await sign(ledger, payment);
-    print(`signed ${number} ${accountNonce}`);
-    if (number % 3 === 0) continue;
-    await ledger.settled(payment.key, SETTLEMENT);
-    print(`settled ${number}`);
-    await ledger.delivering(payment.key);
-    print(`delivering ${number}`);
-  }
+  const ledger = await openSqliteLedger({ path, life, time: systemTime });
+  const walk = async (lane: number): Promise<never> => {
+    for (let number = Number(first) + lane; ; number += LANES) {
+      const payment = examplePayment(number);
+      await ledger.claim(payment.key, termsOf(payment));
+      print(`claimed ${number}`);
+      const { variants } = await sign(ledger, [payment]);
+      print(`signed ${number} ${variants[0]?.accountNonce}`);
+      if (number % 3 === 0) continue;
+      await ledger.settled(payment.key, SETTLEMENT);
+      print(`settled ${number}`);
+      await ledger.delivering(payment.key);
+      print(`delivering ${number}`);
+      if (number % 3 === 1) continue;
+      await keep(ledger, payment);
+      print(`delivered ${number}`);
+    }
+  };
+  await Promise.all(Array.from({ length: LANES }, (_, lane) => walk(lane)));
 } catch (error) {
   if (!(error instanceof LedgerUnavailable)) throw error;
   print(`failed ${error.code} ${error.message}`);
+  process.exit(0);
 }

@@ -3,35 +3,37 @@ import {
   LedgerConflict,
   MAX_DELIVERY_ATTEMPTS,
   type ClaimTerms,
+  type Lease,
   type Ledger,
+  type StoredSubmission,
   type StoredTransaction,
 } from "../../../src/ledger/ledger.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { PAYER, type ExamplePayment } from "./example-payment.ts";
 import type { Cell, StartState } from "./ledger-transitions.ts";
 
-/** One life of a process: `shared` allows it beside another's, which has the database open. */
-export interface Life {
-  readonly bootId: string;
-  readonly clock: () => number;
-  readonly shared?: boolean;
-}
-
-/** An empty database that can be opened again and again, as a process does that restarts. */
-export interface LedgerStore {
-  open(life: Life): Promise<Ledger>;
-  remove(): Promise<void>;
-}
-
 export const NETWORK = "base-sepolia";
 export const ACCOUNT = "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955";
 export const BINDING = "GET /premium-data";
 export const CALLER = "the idempotency key of the first use";
+export const FACILITATOR = "https://facilitator.example.com";
 export const OTHER_BINDING = "GET /something-else";
 export const TARGET = "/premium-data?day=1";
 export const OTHER_TARGET = "/premium-data?day=2";
 export const SETTLEMENT = { transaction: "0xaa", network: NETWORK, payer: PAYER };
 export const FAILURE = { code: "insufficient_funds", detail: "the payer has 0" } as const;
+
+/** An answer that is kept, and what has to be asked to get it again. */
+export const ANSWER = {
+  status: 200,
+  headers: [
+    ["Content-Type", "application/octet-stream"],
+    ["set-cookie", "a=1"],
+    ["set-cookie", "b=2"],
+  ] as const,
+  body: new Uint8Array([0, 1, 2, 254, 255]),
+};
+export const ASKED = { target: TARGET, bodyHash: "ab".repeat(32) };
 
 /** Ways for a delivery to break: before the upstream saw it, before its answer, within its answer. */
 export const UNSENT = { sent: false, served: null } as const;
@@ -59,14 +61,28 @@ export function repriced(
   return { ...request, paymentRequirements: { ...request.paymentRequirements, ...change } };
 }
 
-export function signWith(accountNonce: number, account = ACCOUNT): StoredTransaction {
-  const raw = `0x02f8${accountNonce}`;
-  return { transaction: `hash of ${raw}`, raw, account, accountNonce };
+/** Bytes for an account nonce; `fee` tells the variants of one nonce apart. */
+export function signWith(accountNonce: number, account = ACCOUNT, fee = 0): StoredTransaction {
+  const raw = `0x02f8${account.slice(2, 10)}${accountNonce}f${fee}`;
+  return { transaction: `${raw}HASH`, raw, account, accountNonce };
 }
 
-export async function sign(ledger: Ledger, { key }: ExamplePayment): Promise<StoredTransaction> {
-  const account = { network: NETWORK, address: ACCOUNT, seed: 0 };
-  return ledger.signed(key, account, (nonce) => signWith(nonce));
+/** The lease of an account, which has to be free or ours. */
+export async function leaseOf(ledger: Ledger, address = ACCOUNT): Promise<Lease> {
+  const lease = await ledger.lease(NETWORK, address);
+  if (lease === undefined) throw new Error(`${address} is leased to another life`);
+  return lease;
+}
+
+/** Signs payments together in one transaction of an account. */
+export async function sign(
+  ledger: Ledger,
+  payments: readonly ExamplePayment[],
+  { address = ACCOUNT, seed = 0 } = {},
+): Promise<StoredSubmission> {
+  const keys = payments.map(({ key }) => key);
+  const account = { ...(await leaseOf(ledger, address)), seed };
+  return ledger.signed(keys, account, (nonce) => signWith(nonce, address));
 }
 
 /** How a call ended, in one word: an outcome's kind, what it returned, or `conflict`. */
@@ -93,8 +109,12 @@ export async function bring(
     none: async () => undefined,
     claimed: async () => ledger.claim(key, termsOf(payment)),
     begun: async () => ledger.begin(key, request, CALLER),
-    signed: async () => [await path.claimed(), await sign(ledger, payment)],
-    handed: async () => [await path.claimed(), await ledger.handedOver(key)],
+    offered: async () => [await path.claimed(), await ledger.offer(key)],
+    begunoffered: async () => [await path.begun(), await ledger.offer(key)],
+    begunHanded: async () => [await path.begun(), await ledger.handedOver(key, FACILITATOR)],
+    signed: async () => [await path.claimed(), await sign(ledger, [payment])],
+    handed: async () => [await path.claimed(), await ledger.handedOver(key, FACILITATOR)],
+    handedsigned: async () => [await path.handed(), await sign(ledger, [payment])],
     settled: async () => [await path.signed(), await ledger.settled(key, SETTLEMENT)],
     delivering: async () => [await path.settled(), await ledger.delivering(key)],
     retried: async () => [await path.delivering(), await ledger.undelivered(key, UNANSWERED)],
@@ -107,11 +127,17 @@ export async function bring(
       }
     },
     delivered: async () => [await path.delivering(), await ledger.delivered(key)],
+    kept: async () => [await path.delivering(), await keep(ledger, payment)],
     failed: async () => [await path.signed(), await ledger.failed(key, FAILURE)],
     claimfailed: async () => [await path.claimed(), await ledger.failed(key, FAILURE)],
     begunfailed: async () => [await path.begun(), await ledger.failed(key, FAILURE)],
   };
   await path[state]();
+}
+
+/** Ends a delivery with an answer that is kept. */
+export async function keep(ledger: Ledger, { key }: ExamplePayment): Promise<void> {
+  await ledger.delivered(key, { ...ASKED, response: ANSWER });
 }
 
 /** Makes one call of the transition table. */
@@ -131,11 +157,14 @@ export function perform(
     beginBare: async () => ledger.begin(key, request, undefined),
     beginForged: async () => ledger.begin(key, forged(request), CALLER),
     beginRepriced: async () => ledger.begin(key, repriced(request), CALLER),
-    handedOver: async () => ledger.handedOver(key),
-    signed: async () => sign(ledger, payment),
+    outcome: async () => ledger.outcome(key),
+    handedOver: async () => ledger.handedOver(key, FACILITATOR),
+    signed: async () => sign(ledger, [payment]),
     settled: async () => ledger.settled(key, SETTLEMENT),
     settledOther: async () => ledger.settled(key, { ...SETTLEMENT, transaction: "0xbb" }),
     failed: async () => ledger.failed(key, FAILURE),
+    withdrawn: async () => ledger.withdrawn(key),
+    offer: async () => ledger.offer(key),
     released: async () => ledger.released(key),
     abandoned: async () => ledger.abandoned(key),
     delivering: async () => ledger.delivering(key),
@@ -143,6 +172,7 @@ export function perform(
     unsent: async () => ledger.undelivered(key, UNSENT),
     unanswered: async () => ledger.undelivered(key, UNANSWERED),
     cutOff: async () => ledger.undelivered(key, CUT_OFF),
+    replay: async () => (await ledger.replay(key, ASKED)) !== undefined,
   };
   return word(calls[operation]());
 }
@@ -151,34 +181,42 @@ export function perform(
 export async function observe(ledger: Ledger, payment: ExamplePayment): Promise<string> {
   const { key, request } = payment;
   const claim = await ledger.claim(key, termsOf(payment));
-  const attempts = claim.kind === "settled" ? claim.attempts : "";
   if (claim.kind === "granted") return "none";
+  const attempts = claim.kind === "settled" ? claim.attempts : "";
   const elsewhere = await ledger.claim(key, termsOf(payment, { target: OTHER_TARGET }));
+  const outcome = await ledger.outcome(key);
   const begin = await ledger.begin(key, request, CALLER);
+  const offered = (await ledger.takeOffered(NETWORK, 100)).some((each) => each.key === key);
   const sold = await word(ledger.delivered(key));
-  return `${claim.kind}${attempts} ${elsewhere.kind} ${begin.kind} ${sold}`;
+  const withdrawn = await word(ledger.withdrawn(key));
+  const words = [claim.kind + attempts, elsewhere.kind, outcome.kind, begin.kind];
+  return [...words, offered ? "offered" : "", sold, withdrawn].join(" ");
 }
 
 /** What {@link observe} sees in each state of the transition table. */
 export const OBSERVED: Readonly<Record<string, string>> = {
   none: "none",
-  claimed: "unresolved unresolved granted conflict",
-  begun: "busy busy granted conflict",
-  begunOther: "busy busy taken conflict",
-  begunSigned: "busy busy resume conflict",
-  begunHanded: "busy busy granted conflict",
-  begunSettled: "foreign foreign settled conflict",
-  begunfailed: "foreign foreign failed conflict",
-  otherClaim: "busy busy granted conflict",
-  forgedClaim: "forged forged taken conflict",
-  signed: "unresolved unresolved resume conflict",
-  handed: "unresolved unresolved granted conflict",
-  settled: "settled0 settled settled conflict",
-  retried: "settled1 settled settled conflict",
-  served: "settled1 spent settled conflict",
-  delivering: "busy busy settled ok",
-  exhausted: "spent spent settled conflict",
-  delivered: "spent spent settled ok",
-  failed: "failed failed failed conflict",
-  claimfailed: "failed failed failed conflict",
+  claimed: "unresolved unresolved pending granted  conflict conflict",
+  offered: "unresolved unresolved pending pending offered conflict conflict",
+  begun: "busy busy pending granted  conflict conflict",
+  begunoffered: "busy busy pending pending offered conflict conflict",
+  begunHanded: "busy busy pending granted  conflict conflict",
+  begunOther: "busy busy pending taken  conflict conflict",
+  begunSigned: "busy busy pending pending  conflict ok",
+  begunSettled: "foreign foreign settled settled  conflict conflict",
+  begunfailed: "foreign foreign failed failed  conflict conflict",
+  otherClaim: "busy busy pending granted  conflict conflict",
+  forgedClaim: "forged forged pending taken  conflict conflict",
+  signed: "unresolved unresolved pending pending  conflict ok",
+  handed: "unresolved unresolved pending granted  conflict conflict",
+  handedsigned: "unresolved unresolved pending pending  conflict ok",
+  settled: "settled0 settled settled settled  conflict conflict",
+  retried: "settled1 settled settled settled  conflict conflict",
+  served: "settled1 spent settled settled  conflict conflict",
+  delivering: "busy busy settled settled  ok conflict",
+  exhausted: "spent spent settled settled  conflict conflict",
+  delivered: "spent spent settled settled  ok conflict",
+  kept: "replayable spent settled settled  ok conflict",
+  failed: "failed failed failed failed  conflict conflict",
+  claimfailed: "failed failed failed failed  conflict conflict",
 };

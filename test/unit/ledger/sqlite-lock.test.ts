@@ -8,12 +8,13 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
+import { SCHEMA_VERSION } from "../../../src/ledger/sqlite-schema.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { examplePayment } from "./example-payment.ts";
 import { bring, termsOf, word } from "./ledger-driver.ts";
 
 const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
-const clock = (): number => 1_700_000_000_000;
 
 describe("the lock of an SQLite ledger", () => {
   let folder: string;
@@ -26,8 +27,8 @@ describe("the lock of an SQLite ledger", () => {
 
   afterEach(async () => rm(folder, { recursive: true, force: true }));
 
-  const open = (bootId: string, file = path): Promise<Ledger> =>
-    openSqliteLedger({ path: file, clock, bootId });
+  const open = (life: string, file = path): Promise<Ledger> =>
+    openSqliteLedger({ path: file, time: systemTime, life });
 
   const refusal = { code: "LEDGER_UNAVAILABLE" };
 
@@ -69,7 +70,7 @@ describe("the lock of an SQLite ledger", () => {
     const spoilt = new DatabaseSync(path);
     spoilt.exec("PRAGMA user_version = 99");
     await expect(open("second")).rejects.toThrow("schema version 99");
-    spoilt.exec("PRAGMA user_version = 2");
+    spoilt.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
     spoilt.close();
     await (await open("third")).close();
   });
@@ -84,7 +85,7 @@ describe("the lock of an SQLite ledger", () => {
   });
 
   it("is not asked for by whoever shares the file, nor kept from the one that does not", async () => {
-    const shared = { path, clock, bootId: "first", shared: true };
+    const shared = { path, time: systemTime, life: "first", shared: true };
     const ledgers = [await openSqliteLedger(shared), await openSqliteLedger(shared)];
     const alone = await open("first");
     ledgers.push(await openSqliteLedger(shared), alone);

@@ -1,82 +1,40 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
+/** What is particular to the ledger in a file. */
 import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
-import { fileURLToPath } from "node:url";
-import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { LedgerConflict, LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
+import { openSqliteBooks } from "../../../src/ledger/sqlite-books.ts";
+import { openSqliteLedger, type SqliteLedgerOptions } from "../../../src/ledger/sqlite.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { examplePayment } from "./example-payment.ts";
-import { describeLedger } from "./ledger-contract.ts";
 import {
   ACCOUNT,
   bring,
-  CALLER,
-  FAILURE,
-  NETWORK,
+  leaseOf,
+  SETTLEMENT,
   sign,
   signWith,
   termsOf,
   word,
 } from "./ledger-driver.ts";
 
-const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
-const clock = (): number => 1_700_000_000_000;
-
-const newFolder = (): Promise<string> => mkdtemp(join(tmpdir(), "coinslot-ledger-"));
-const removeFolder = (folder: string): Promise<void> =>
-  rm(folder, { recursive: true, force: true });
-
-/** Runs the child until a number of lines came or it ended; the lines that it acknowledged. */
-async function acknowledged(command: readonly string[], most: number): Promise<readonly string[]> {
-  const [program = "", ...parameters] = command;
-  const child = spawn(program, parameters, { stdio: ["ignore", "pipe", "inherit"] });
-  const lines: string[] = [];
-  const ended = once(child, "exit");
-  try {
-    for await (const line of createInterface({ input: child.stdout })) {
-      lines.push(line);
-      if (lines.length === most) child.kill("SIGKILL");
-    }
-  } finally {
-    child.kill("SIGKILL");
-    // Its output ends before its lock does.
-    await ended;
-  }
-  return lines;
-}
-
-/** The payments that the child acknowledged a step for. */
-function numbers(lines: readonly string[], step: string): readonly number[] {
-  const words = lines.map((line) => line.split(" "));
-  return words.filter(([each]) => each === step).map(([, number]) => Number(number));
-}
-
-describeLedger("SQLite", async () => {
-  const folder = await newFolder();
-  const path = join(folder, "ledger.db");
-  return {
-    open: async (life) => openSqliteLedger({ path, ...life }),
-    remove: async () => removeFolder(folder),
-  };
-});
-
 describe("the SQLite file", () => {
   let folder: string;
   let path: string;
+  const payment = examplePayment(1);
+  const { key } = payment;
 
   beforeEach(async () => {
-    folder = await newFolder();
+    folder = await mkdtemp(join(tmpdir(), "coinslot-ledger-"));
     path = join(folder, "ledger.db");
   });
 
-  afterEach(async () => removeFolder(folder));
+  afterEach(async () => rm(folder, { recursive: true, force: true }));
 
-  const open = (bootId = "first"): Promise<Ledger> => openSqliteLedger({ path, clock, bootId });
+  const open = (life = "first", options: Partial<SqliteLedgerOptions> = {}): Promise<Ledger> =>
+    openSqliteLedger({ path, time: systemTime, life, ...options });
 
   it("is made together with the folders above it", async () => {
     path = join(folder, "a", "b", "ledger.db");
@@ -85,10 +43,9 @@ describe("the SQLite file", () => {
   });
 
   it("can be kept in memory, gone when it is closed", async () => {
-    const payment = examplePayment(1);
-    for (const bootId of ["first", "first"]) {
-      const ledger = await openSqliteLedger({ path: ":memory:", clock, bootId });
-      expect(await word(ledger.claim(payment.key, termsOf(payment)))).toBe("granted");
+    for (const life of ["first", "first"]) {
+      const ledger = await open(life, { path: ":memory:" });
+      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("granted");
       await ledger.close();
     }
   });
@@ -101,9 +58,18 @@ describe("the SQLite file", () => {
     await ledger.close();
   });
 
+  it("is freed of what an earlier life left as soon as it is opened", async () => {
+    const ledger = await open();
+    await bring(ledger, payment, "claimed");
+    await ledger.close();
+    const next = await open("second");
+    expect(await word(next.claim(key, termsOf(payment)))).toBe("granted");
+    await next.close();
+  });
+
   it("refuses, by its own constraints, money in a state that cannot be", async () => {
     const ledger = await open();
-    await bring(ledger, examplePayment(1), "claimed");
+    await bring(ledger, payment, "claimed");
     await ledger.close();
     const database = new DatabaseSync(path);
     for (const change of [
@@ -112,62 +78,48 @@ describe("the SQLite file", () => {
       "state = 'FAILED'",
       "state = 'DELIVERING', settled_transaction = '0xaa'",
       "settled_transaction = '0xaa'",
-      "raw = '0x00'",
+      "failure_code = 'insufficient_funds'",
+      "submission = '0x00'",
+      "state = 'SIGNED', submission = '0x00'",
+      "state = 'SIGNED', offered = 1",
+      "offered = 2",
+      "version = 0",
       "amount_atomic = '1e4'",
       "amount_atomic = '-1'",
       "attempts = -1",
-      "attempts = 'none'",
+      "attempts = 4",
+      "replays = 1",
+      "replay_until_ms = 1",
+      "body_hash = 'ab', replay_until_ms = 1, served_target = '/'",
       "request = 'not JSON'",
     ]) {
-      expect(() => database.exec(`UPDATE payments SET ${change}`), change).toThrow();
+      expect(() => database.exec(`UPDATE payments SET ${change}`), change).toThrow("constraint");
     }
+    expect(() => database.exec("UPDATE payments SET attempts = 'none'")).toThrow("cannot store");
     database.close();
   });
 
-  it("keeps its payments when an older version of the program wrote it", async () => {
+  it("never gives one account nonce to two transactions", async () => {
     const ledger = await open();
-    const [signed, begun] = [examplePayment(1), examplePayment(2)];
-    await bring(ledger, signed, "signed");
-    await bring(ledger, begun, "begun");
-    await sign(ledger, begun);
+    await bring(ledger, payment, "signed");
     await ledger.close();
     const database = new DatabaseSync(path);
-    database.exec(`ALTER TABLE payments DROP COLUMN target;
-                   ALTER TABLE payments DROP COLUMN served_target; PRAGMA user_version = 1`);
+    database.exec("UPDATE accounts SET next_nonce = 0");
     database.close();
-    const newer = await open("second");
-    expect(await newer.claim(signed.key, termsOf(signed))).toEqual({
-      kind: "unresolved",
-      terms: termsOf(signed, { target: "/premium-data" }),
-    });
-    expect(await word(newer.begin(begun.key, begun.request, CALLER))).toBe("resume");
-    await newer.close();
+    const next = await open("first");
+    await bring(next, examplePayment(2), "claimed");
+    await expect(sign(next, [examplePayment(2)])).rejects.toThrow("UNIQUE constraint failed");
+    await next.close();
   });
 
-  it("gives recovery every row that can be read, and tells about the others", async () => {
-    const unreadable: string[] = [];
-    const onUnreadable = (key: string, reason: string): void => {
-      unreadable.push(`${key}: ${reason}`);
-    };
-    const ledger = await openSqliteLedger({ path, clock, bootId: "first", onUnreadable });
-    const payments = [1, 2, 3, 4].map(examplePayment);
-    for (const payment of payments) await bring(ledger, payment, "signed");
-    for (const { key } of payments.slice(2)) await ledger.failed(key, FAILURE);
-    const [good, bad, failed, worse] = payments.map(({ key }) => key);
-    const database = new DatabaseSync(path);
-    const spoil = (change: string, key = ""): unknown =>
-      database.prepare(`UPDATE payments SET ${change} WHERE payment_key = ?`).run(key);
-    spoil("request = '{}'", bad);
-    spoil("transactions = '[]'", worse);
-    expect((await ledger.unfinished()).map(({ key }) => key)).toEqual([good]);
-    expect(unreadable).toEqual([expect.stringMatching(`^${bad}: stored request: `)]);
-    expect(await ledger.unusedNonces(NETWORK, ACCOUNT, 0)).toEqual([signWith(2)]);
-    expect(unreadable[1]).toBe(`${worse}: a stored payment has no readable transaction`);
-    spoil("transactions = '[]'", failed);
-    const silent = await openSqliteLedger({ path, clock, bootId: "first", shared: true });
-    expect(await silent.unusedNonces(NETWORK, ACCOUNT, 0)).toEqual([]);
-    await silent.close();
-    database.close();
+  it("never signs a payment with an account of another network", async () => {
+    const ledger = await open();
+    await bring(ledger, payment, "claimed");
+    const lease = await ledger.lease("base", ACCOUNT);
+    if (lease === undefined) throw new Error("a free account");
+    const signed = ledger.signed([key], { ...lease, seed: 0 }, (nonce) => signWith(nonce));
+    await expect(signed).rejects.toThrow(LedgerConflict);
+    expect(await ledger.nextAccountNonce("base", ACCOUNT)).toBeUndefined();
     await ledger.close();
   });
 
@@ -196,70 +148,116 @@ describe("the SQLite file", () => {
 
   it("takes no claim while another process holds the lock, and takes it afterwards", async () => {
     const ledger = await open();
-    const payment = examplePayment(1);
     const other = new DatabaseSync(path);
     other.exec("BEGIN IMMEDIATE");
-    const refused = ledger.claim(payment.key, termsOf(payment));
+    const refused = ledger.claim(key, termsOf(payment));
     await expect(refused).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
     other.exec("ROLLBACK");
     other.close();
-    expect(await word(ledger.claim(payment.key, termsOf(payment)))).toBe("granted");
+    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("granted");
     await ledger.close();
   });
 
-  it(
-    "holds every acknowledged step of a process that was killed at any moment",
-    { timeout: 60_000 },
-    async () => {
-      const moments = fc.sample(fc.integer({ min: 1, max: 400 }), 8);
-      const nonces: number[] = [];
-      for (const [round, most] of moments.entries()) {
-        const [bootId, first] = [`round ${round}`, 1 + round * 10_000];
-        const command = [process.execPath, CHILD, path, bootId, String(first)];
-        const lines = await acknowledged(command, most);
-        expect(lines.length).toBeGreaterThanOrEqual(most);
-
-        const ledger = await open(bootId);
-        for (const number of numbers(lines, "claimed")) {
-          expect(await ledger.isRecorded(examplePayment(number).key)).toBe(true);
-        }
-        await ledger.close();
-        const next = await open("after");
-        const settled = new Set(numbers(lines, "settled"));
-        for (const number of numbers(lines, "signed")) {
-          const payment = examplePayment(number);
-          const kind = await word(next.claim(payment.key, termsOf(payment)));
-          expect(settled.has(number) ? ["settled"] : ["unresolved", "settled"]).toContain(kind);
-        }
-        for (const line of lines.filter((each) => each.startsWith("signed "))) {
-          nonces.push(Number(line.split(" ")[2]));
-        }
-        const stored = await next.nextAccountNonce(NETWORK, ACCOUNT);
-        expect(stored ?? 0).toBeGreaterThan(nonces.at(-1) ?? -1);
-        await next.close();
-      }
-      expect(new Set(nonces).size).toBe(nonces.length);
-      const database = new DatabaseSync(path);
-      const count = database.prepare(
-        "SELECT count(*) AS n, max(account_nonce) AS last FROM payments",
-      );
-      expect(count.get()).toMatchObject({ n: Number(count.get()?.last) + 1 });
-      database.close();
-    },
-  );
-
-  it("keeps what it acknowledged when the disk is full, and says that it is unavailable", async () => {
-    const limited = 'ulimit -f 400 && exec "$0" "$@"';
-    const command = ["bash", "-c", limited, process.execPath, CHILD, path, "first", "0"];
-    const lines = await acknowledged(command, Number.POSITIVE_INFINITY);
-    expect(lines.at(-1)).toMatch(/^failed LEDGER_UNAVAILABLE /);
-    expect(lines.length).toBeGreaterThan(10);
+  it("stores what was asked for before it was closed", async () => {
     const ledger = await open();
-    for (const number of numbers(lines, "claimed")) {
-      expect(await ledger.isRecorded(examplePayment(number).key)).toBe(true);
-    }
-    await bring(ledger, examplePayment(10_000), "claimed");
-    await sign(ledger, examplePayment(10_000));
+    const claim = ledger.claim(key, termsOf(payment));
     await ledger.close();
+    expect(await word(claim)).toBe("granted");
+    const next = await open();
+    expect(await word(next.claim(key, termsOf(payment)))).toBe("unresolved");
+    await next.close();
+  });
+
+  it("ends every wait when it is closed", async () => {
+    const ledger = await open();
+    await bring(ledger, payment, "claimed");
+    const { signal } = new AbortController();
+    const waits = [ledger.changed(key, 1, signal), ledger.offered(signal)];
+    await ledger.close();
+    await Promise.all(waits);
+    await ledger.changed(key, 1, signal);
+  });
+
+  it("tells of an offer that came between two waits, once", async () => {
+    const ledger = await open();
+    await bring(ledger, payment, "offered");
+    await ledger.offered(new AbortController().signal);
+    const controller = new AbortController();
+    const steps: string[] = [];
+    const wait = ledger.offered(controller.signal).then(() => steps.push("offered"));
+    await ledger.ping();
+    steps.push("a transaction later");
+    controller.abort();
+    await wait;
+    expect(steps).toEqual(["a transaction later", "offered"]);
+    await ledger.close();
+  });
+
+  describe("when it is shared", () => {
+    it("grants each payment to one of two that have it open, and reaps nothing", async () => {
+      const [first, second] = [await open(), await open("second", { shared: true })];
+      const claims = [first, second].map(async (each) => word(each.claim(key, termsOf(payment))));
+      expect((await Promise.all(claims)).toSorted()).toEqual(["busy", "granted"]);
+      expect(await second.reap()).toBe(0);
+      expect((await second.books.show(key))?.state).toBe("CLAIMED");
+      await first.close();
+      await second.close();
+    });
+
+    it("lets only the last holder of a lease sign", async () => {
+      const [first, second] = [await open(), await open("second", { shared: true })];
+      await bring(first, payment, "claimed");
+      await bring(second, examplePayment(2), "claimed");
+      const old = await leaseOf(first);
+      const next = await leaseOf(second);
+      expect(next.epoch).toBe(old.epoch + 1);
+      const fenced = first.signed([key], { ...old, seed: 0 }, (nonce) => signWith(nonce));
+      await expect(fenced).rejects.toThrow(LedgerConflict);
+      await sign(second, [examplePayment(2)]);
+      await first.close();
+      await second.close();
+    });
+  });
+
+  describe("shows its books", () => {
+    it("beside the process that writes it, as far as that has stored", async () => {
+      const ledger = await open();
+      await bring(ledger, payment, "delivered");
+      const books = await openSqliteBooks({ path });
+      expect(await books.show(key)).toEqual(await ledger.books.show(key));
+      await bring(ledger, examplePayment(2), "settled");
+      expect(await books.list({ limit: 10 })).toEqual(await ledger.books.list({ limit: 10 }));
+      expect(await books.counts()).toEqual({ unresolved: 0, undelivered: 1, offered: 0 });
+      await ledger.settled(examplePayment(2).key, SETTLEMENT);
+      await books.close();
+      await expect(books.counts()).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
+      await ledger.close();
+    });
+
+    it("when no process has it open, and changes nothing", async () => {
+      const ledger = await open();
+      await bring(ledger, payment, "claimed");
+      await ledger.close();
+      const books = await openSqliteBooks({ path });
+      expect(await books.show(key)).toMatchObject({ state: "CLAIMED" });
+      await books.close();
+      const next = await open();
+      expect(await word(next.claim(key, termsOf(payment)))).toBe("unresolved");
+      await next.close();
+    });
+
+    it("and says so where there is no ledger, or one of another version", async () => {
+      await expect(openSqliteBooks({ path })).rejects.toThrow(`there is no ledger at ${path}`);
+      await expect(stat(path)).rejects.toMatchObject({ code: "ENOENT" });
+      await (await open()).close();
+      const database = new DatabaseSync(path);
+      database.exec("PRAGMA user_version = 2");
+      await expect(openSqliteBooks({ path })).rejects.toThrow("has schema version 2");
+      await expect(openSqliteBooks({ path })).rejects.toThrow(LedgerUnavailable);
+      database.close();
+      await writeFile(join(folder, "text"), "not a database ".repeat(1000));
+      const text = openSqliteBooks({ path: join(folder, "text") });
+      await expect(text).rejects.toThrow(LedgerUnavailable);
+    });
   });
 });

@@ -1,0 +1,85 @@
+/** What the ledger tells an operator. Reads only, and never in the way of a payment. */
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { PaymentState, SubmissionState } from "./ledger.ts";
+
+export interface PaymentFilter {
+  readonly states?: readonly PaymentState[];
+  /** Paid for a resource, and neither delivered nor being delivered now. */
+  readonly undelivered?: boolean;
+  readonly network?: string;
+  /** Any letter case. */
+  readonly payer?: string;
+  /** Claimed at this time or later, milliseconds since the epoch. */
+  readonly sinceMs?: number;
+  /** Newest first; at most this many. */
+  readonly limit: number;
+  /** Continues a list behind this payment. */
+  readonly after?: PaymentKey;
+}
+
+export interface PaymentSummary {
+  readonly key: PaymentKey;
+  readonly state: PaymentState;
+  readonly network: string;
+  readonly asset: string;
+  /** Decimal digits, atomic units: what the payer signed. */
+  readonly amount: string;
+  readonly payer: string;
+  readonly payTo: string;
+  /** Method and path that were bought; null for a settlement that another resource server asked for. */
+  readonly binding: string | null;
+  readonly target: string | null;
+  /** The remote facilitator that it was handed to. */
+  readonly facilitator: string | null;
+  /** Null until it is settled. */
+  readonly transaction: string | null;
+  readonly attempts: number;
+  readonly failureCode: string | null;
+  readonly failureDetail: string | null;
+  readonly claimedMs: number;
+  readonly updatedMs: number;
+}
+
+/** One line of a payment's history; written together with the transition that it tells of. */
+export interface PaymentEvent {
+  readonly atMs: number;
+  /** The state after it. A claim that is dropped takes its history with it. */
+  readonly state: PaymentState;
+  /** For people: `attempt 2 of 3`, `handed to https://…`, `in 0x…`. */
+  readonly note: string;
+  /** The life of the process that did it. */
+  readonly by: string;
+}
+
+export interface PaymentDetail extends PaymentSummary {
+  readonly resource: string;
+  readonly events: readonly PaymentEvent[];
+  /** Every submission that carries it now, with all hashes that were signed for its account nonce. */
+  readonly submission: {
+    readonly id: string;
+    readonly state: SubmissionState;
+    readonly account: string;
+    readonly accountNonce: number;
+    readonly transactions: readonly string[];
+  } | null;
+}
+
+/** For gauges. */
+export interface PaymentCounts {
+  /** Signed or handed over, outcome not known. */
+  readonly unresolved: number;
+  /** Paid for a resource and not delivered. */
+  readonly undelivered: number;
+  /** Claimed and offered, waiting for a life that can sign. */
+  readonly offered: number;
+}
+
+export interface Books {
+  list(filter: PaymentFilter): Promise<readonly PaymentSummary[]>;
+  /**
+   * By key, by transaction (settled or signed) or by the payer's authorization nonce; any letter case.
+   * Undefined when there is none.
+   */
+  show(name: string): Promise<PaymentDetail | undefined>;
+  counts(): Promise<PaymentCounts>;
+}

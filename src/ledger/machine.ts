@@ -1,0 +1,373 @@
+/**
+ * The state machine of a payment: which transitions there are, for every implementation of the ledger.
+ * Pure: a row (or none) and a question become an answer and the row to write. Whoever stores it writes
+ * `next` in the same database transaction in which it read the row, and only if it is still that version.
+ */
+import { payerOf, samePayment } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import {
+  LedgerConflict,
+  MAX_DELIVERY_ATTEMPTS,
+  MAX_REPLAYS,
+  REPLAY_MS,
+  type BeginOutcome,
+  type BrokenDelivery,
+  type ClaimHolder,
+  type ClaimOutcome,
+  type ClaimTerms,
+  type Failing,
+  type Fingerprint,
+  type SettledPayment,
+  type SettlementOutcome,
+} from "./ledger.ts";
+import { failureOf, requestOf, settlementOf, termsOf, type PaymentRow } from "./payment-row.ts";
+
+/** Who acts, and when. */
+export interface Moment {
+  /** Unique to one life of a process. */
+  readonly life: string;
+  readonly nowMs: number;
+}
+
+/** `next`: the row to write, null to delete it, absent where nothing changes. */
+export interface Step<Outcome> {
+  readonly outcome: Outcome;
+  readonly next?: PaymentRow | null;
+  /** For the payment's history, where something changes. */
+  readonly note?: string;
+}
+
+type Row = PaymentRow | undefined;
+
+/** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
+export interface FirstUse {
+  readonly binding: string | null;
+  readonly target: string | null;
+  readonly idempotencyKey: string | null;
+  readonly request: FacilitatorRequest;
+}
+
+/** The row that a first use makes. */
+function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
+  const { binding, target, idempotencyKey, request } = first;
+  return {
+    state: "CLAIMED",
+    version: 1,
+    binding,
+    target,
+    idempotencyKey,
+    request: JSON.stringify(request),
+    network: request.paymentPayload.network,
+    payer: payerOf(request.paymentPayload),
+    facilitator: null,
+    offered: false,
+    submission: null,
+    settledTransaction: null,
+    attempts: 0,
+    servedTarget: null,
+    bodyHash: null,
+    replays: 0,
+    replayUntilMs: null,
+    failureCode: null,
+    failureDetail: null,
+    claimedBy: life,
+  };
+}
+
+/** A resource server's claim. */
+export function claim(row: Row, terms: ClaimTerms, moment: Moment): Step<ClaimOutcome> {
+  if (row === undefined) {
+    return { outcome: { kind: "granted" }, next: firstRow(terms, moment), note: terms.binding };
+  }
+  return { outcome: repeatedClaim(row, terms, moment) };
+}
+
+function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): ClaimOutcome {
+  // First of all, since every other answer gives something away.
+  if (!samePayment(requestOf(row).paymentPayload, terms.request.paymentPayload)) {
+    return { kind: "forged" };
+  }
+  if (row.binding !== terms.binding) {
+    // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
+    return isOpen(row) ? { kind: "busy", version: row.version } : { kind: "foreign" };
+  }
+  switch (row.state) {
+    case "CLAIMED":
+      if (row.claimedBy !== moment.life) return { kind: "busy", version: row.version };
+      return { kind: "unresolved", terms: termsOf(row), facilitator: null };
+    case "SIGNED":
+      return { kind: "unresolved", terms: termsOf(row), facilitator: row.facilitator };
+    case "SETTLED":
+      return deliverable(row, terms.target);
+    case "DELIVERING":
+      return { kind: "busy", version: row.version };
+    case "DELIVERED":
+      return sold(row, terms.target, moment);
+    case "FAILED":
+      return { kind: "failed", failure: failureOf(row) };
+  }
+}
+
+function sold(row: PaymentRow, target: string, moment: Moment): ClaimOutcome {
+  const isKept = isReplayable(row, moment) && row.servedTarget === target;
+  return isKept ? { kind: "replayable", settlement: settlementOf(row) } : spent(row);
+}
+
+/** Once a part of one target's answer is out, a repeat may fetch the rest, but nothing else. */
+function deliverable(row: PaymentRow, target: string): ClaimOutcome {
+  const { attempts, servedTarget } = row;
+  const sameTarget = servedTarget === null || servedTarget === target;
+  if (!sameTarget || attempts >= MAX_DELIVERY_ATTEMPTS) return spent(row);
+  const { idempotencyKey } = termsOf(row);
+  return { kind: "settled", settlement: settlementOf(row), attempts, idempotencyKey };
+}
+
+function spent(row: PaymentRow): ClaimOutcome {
+  const { transaction } = settlementOf(row);
+  return { kind: "spent", delivered: row.state === "DELIVERED", transaction };
+}
+
+/** A facilitator's settlement. */
+export function begin(
+  row: Row,
+  request: FacilitatorRequest,
+  caller: string | ClaimHolder | undefined,
+  moment: Moment,
+): Step<BeginOutcome> {
+  if (typeof caller !== "object") return beginUnder(row, request, caller, moment);
+  const { claimedUnder } = caller;
+  if (row?.idempotencyKey !== claimedUnder) return { outcome: { kind: "taken" } };
+  return beginUnder(row, request, claimedUnder, moment);
+}
+
+function beginUnder(
+  row: Row,
+  request: FacilitatorRequest,
+  idempotencyKey: string | undefined,
+  moment: Moment,
+): Step<BeginOutcome> {
+  const first = { binding: null, target: null, idempotencyKey: idempotencyKey ?? null, request };
+  const granted = { outcome: { kind: "granted" }, note: "asked to settle" } as const;
+  if (row === undefined) return { ...granted, next: firstRow(first, moment) };
+  const stored = requestOf(row);
+  const same = samePayment(stored.paymentPayload, request.paymentPayload);
+  if (row.state === "FAILED" && row.submission !== null) {
+    // Its bytes may still be sent: nothing is ever signed beside them.
+    const failed = { kind: "failed", failure: failureOf(row) } as const;
+    return { outcome: same ? failed : { kind: "taken" } };
+  }
+  const sameCaller = idempotencyKey !== undefined && row.idempotencyKey === idempotencyKey;
+  if (!sameCaller && row.state === "FAILED") {
+    return { ...granted, next: { ...firstRow(first, moment), version: row.version + 1 } };
+  }
+  if (!sameCaller || !same || !asksTheSame(stored, request)) return { outcome: { kind: "taken" } };
+  return { outcome: repeatedBegin(row, moment) };
+}
+
+/** The same caller's same settlement again. */
+function repeatedBegin(row: PaymentRow, { life }: Moment): BeginOutcome {
+  switch (row.state) {
+    case "CLAIMED":
+      return { kind: row.claimedBy === life && !row.offered ? "granted" : "pending" };
+    case "SIGNED":
+      // Handed over by the caller, to us: what it handed over is what it asks for.
+      if (row.submission !== null || row.facilitator === null) return { kind: "pending" };
+      return { kind: "granted", facilitator: row.facilitator };
+    case "SETTLED":
+    case "DELIVERING":
+    case "DELIVERED":
+      return { kind: "settled", settlement: settlementOf(row) };
+    case "FAILED":
+      return { kind: "failed", failure: failureOf(row) };
+  }
+}
+
+export function outcome(row: Row): SettlementOutcome {
+  if (row === undefined) return { kind: "gone" };
+  switch (row.state) {
+    case "CLAIMED":
+    case "SIGNED":
+      return { kind: "pending", version: row.version };
+    case "FAILED":
+      return { kind: "failed", failure: failureOf(row) };
+    default:
+      return { kind: "settled", settlement: settlementOf(row) };
+  }
+}
+
+/**
+ * A resource server's claim, or that of a facilitator which passes on what it was asked to settle. Recovery
+ * asks again with the idempotency key, so there must be one.
+ */
+export function handOver(row: Row, facilitator: string, { life }: Moment): Step<void> {
+  if (row === undefined || row.idempotencyKey === null || !isSignable(row, life)) {
+    throw conflict(row, "SIGNED");
+  }
+  const isRepeated = row.state === "SIGNED" && row.facilitator === facilitator;
+  if (isRepeated && row.claimedBy === life) return DONE;
+  const handed = { facilitator, offered: false, claimedBy: life };
+  const next = { ...after(row), ...handed, state: "SIGNED" } as const;
+  const note = isRepeated ? `asked for again at ${facilitator}` : `handed to ${facilitator}`;
+  return { outcome: undefined, next, note };
+}
+
+/** One of the payments that a new submission carries. */
+export function sign(row: Row, submission: string, { life }: Moment): Step<void> {
+  if (row === undefined || !isSignable(row, life)) throw conflict(row, "SIGNED");
+  const next = { ...after(row), state: "SIGNED", submission, offered: false } as const;
+  return { outcome: undefined, next, note: `signed in ${submission}` };
+}
+
+/** Also out of FAILED: where the chain says later that the money moved, the buyer gets what was paid. */
+export function settle(row: Row, { transaction, payer }: SettledPayment): Step<void> {
+  if (row !== undefined && row.settledTransaction === transaction) return DONE;
+  if (row === undefined || (!isOpen(row) && row.state !== "FAILED")) throw conflict(row, "SETTLED");
+  const next: PaymentRow = {
+    ...after(row),
+    state: "SETTLED",
+    settledTransaction: transaction,
+    payer,
+    offered: false,
+    failureCode: null,
+    failureDetail: null,
+  };
+  return { outcome: undefined, next, note: `in ${transaction}` };
+}
+
+/** `isUnsigned`: only what nobody has signed or offered by now. */
+export function fail(row: Row, { code, detail, isUnsigned }: Failing): Step<void> {
+  if (row?.state === "FAILED") return DONE;
+  if (row === undefined || !isOpen(row)) throw conflict(row, "FAILED");
+  const isAtWork = row.state !== "CLAIMED" || row.offered;
+  if (isUnsigned === true && isAtWork) throw conflict(row, "FAILED");
+  const failure = { failureCode: code, failureDetail: detail, offered: false };
+  const next = { ...after(row), ...failure, state: "FAILED" } as const;
+  return { outcome: undefined, next, note: `${code}: ${detail}` };
+}
+
+export function withdraw(row: Row, { life }: Moment): Step<void> {
+  if (row?.state !== "SIGNED" || row.submission === null) throw conflict(row, "CLAIMED");
+  const next = { ...after(row), state: "CLAIMED", submission: null, claimedBy: life } as const;
+  return { outcome: undefined, next, note: `not moved by ${row.submission}; signed again` };
+}
+
+/**
+ * The resource server drops its own claim. One that another life took is not its own any more: to sign it,
+ * or to ask again for it where it was handed over, which may have been seen by now.
+ */
+export function release(row: Row, { life }: Moment): Step<void> {
+  if (row === undefined) return DONE;
+  const isClaimant = row.binding !== null && row.claimedBy === life;
+  const ours = isClaimant && isSignable(row, life) && !row.offered;
+  if (!ours) throw conflict(row, "(none)");
+  return { outcome: undefined, next: null };
+}
+
+/** The facilitator drops a claim that it made itself; a resource server's is left to it. */
+export function abandon(row: Row, { life }: Moment): Step<void> {
+  if (row === undefined || row.binding !== null || row.offered) return DONE;
+  const isHandedOver = row.state === "SIGNED" && row.submission === null;
+  if (row.state !== "CLAIMED" && !isHandedOver) throw conflict(row, "(none)");
+  // Offered, and taken by another life: left to it.
+  if (row.claimedBy !== life) return DONE;
+  return { outcome: undefined, next: null };
+}
+
+export function offer(row: Row, { life }: Moment): Step<boolean> {
+  if (row?.state !== "CLAIMED" || row.claimedBy !== life) return { outcome: false };
+  if (row.offered) return { outcome: true };
+  return { outcome: true, next: { ...after(row), offered: true }, note: "waits for a signer" };
+}
+
+/** `outcome`: whether it is ours now. */
+export function takeOffered(row: Row, { life }: Moment): Step<boolean> {
+  if (row?.state !== "CLAIMED" || !row.offered) return { outcome: false };
+  const next = { ...after(row), offered: false, claimedBy: life };
+  return { outcome: true, next, note: "taken to be signed" };
+}
+
+export function deliver(row: Row, { life }: Moment): Step<boolean> {
+  if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };
+  const attempts = row.attempts + 1;
+  const next = { ...after(row), state: "DELIVERING", attempts, claimedBy: life } as const;
+  return { outcome: true, next, note: `attempt ${attempts} of ${MAX_DELIVERY_ATTEMPTS}` };
+}
+
+/** `kept`: the request whose answer is stored beside the row; null where it is not kept. */
+export function delivered(row: Row, kept: Fingerprint | null, moment: Moment): Step<void> {
+  if (row?.state === "DELIVERED") return DONE;
+  if (row?.state !== "DELIVERING" || row.claimedBy !== moment.life) {
+    throw conflict(row, "DELIVERED");
+  }
+  const next: PaymentRow = {
+    ...after(row),
+    state: "DELIVERED",
+    servedTarget: kept?.target ?? row.servedTarget,
+    bodyHash: kept?.bodyHash ?? null,
+    replayUntilMs: kept === null ? null : moment.nowMs + REPLAY_MS,
+  };
+  return { outcome: undefined, next, note: kept === null ? "" : "the answer is kept" };
+}
+
+export function undelivered(row: Row, broken: BrokenDelivery, { life }: Moment): Step<void> {
+  if (row?.state === "SETTLED" && (row.attempts > 0 || !broken.sent)) return DONE;
+  if (row?.state !== "DELIVERING" || row.claimedBy !== life) throw conflict(row, "SETTLED");
+  const attempts = broken.sent ? row.attempts : row.attempts - 1;
+  const servedTarget = row.servedTarget ?? broken.served;
+  const next = { ...after(row), state: "SETTLED", attempts, servedTarget } as const;
+  return { outcome: undefined, next, note: broken.sent ? "delivery broke" : "nothing was sent" };
+}
+
+/** `outcome`: whether the kept answer may be given. */
+export function replay(row: Row, asked: Fingerprint, moment: Moment): Step<boolean> {
+  const same =
+    row !== undefined &&
+    isReplayable(row, moment) &&
+    row.servedTarget === asked.target &&
+    row.bodyHash === asked.bodyHash;
+  if (!same) return { outcome: false };
+  const replays = row.replays + 1;
+  const note = `answered again, ${replays} of ${MAX_REPLAYS}`;
+  return { outcome: true, next: { ...after(row), replays }, note };
+}
+
+/** What the death of the life that it belongs to makes of a row; `outcome`: whether anything. */
+export function reap(row: Row): Step<boolean> {
+  if (row?.state === "CLAIMED") return { outcome: true, next: null };
+  if (row?.state !== "DELIVERING") return { outcome: false };
+  const next = { ...after(row), state: "SETTLED" } as const;
+  return { outcome: true, next, note: "its delivery died with the process" };
+}
+
+const DONE: Step<void> = { outcome: undefined };
+
+function isReplayable({ replays, replayUntilMs }: PaymentRow, { nowMs }: Moment): boolean {
+  return replayUntilMs !== null && nowMs < replayUntilMs && replays < MAX_REPLAYS;
+}
+
+/** The outcome is not known yet. */
+function isOpen({ state }: PaymentRow): boolean {
+  return state === "CLAIMED" || state === "SIGNED";
+}
+
+/** Claimed by this life, or handed over without bytes of ours, by whichever life. */
+function isSignable({ state, claimedBy, submission }: PaymentRow, life: string): boolean {
+  if (state === "CLAIMED") return claimedBy === life;
+  return state === "SIGNED" && submission === null;
+}
+
+function after(row: PaymentRow): PaymentRow {
+  return { ...row, version: row.version + 1 };
+}
+
+/** What the settlement of a payment is judged by; texts for people may change in between. */
+const ASKED = ["network", "asset", "payTo", "maxAmountRequired", "resource"] as const;
+
+function asksTheSame(left: FacilitatorRequest, right: FacilitatorRequest): boolean {
+  const [one, other] = [left.paymentRequirements, right.paymentRequirements];
+  return ASKED.every((name) => one[name] === other[name]);
+}
+
+function conflict(row: Row, to: string): LedgerConflict {
+  return new LedgerConflict(`a payment cannot go from ${row?.state ?? "(none)"} to ${to}`);
+}

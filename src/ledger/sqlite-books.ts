@@ -1,0 +1,177 @@
+/** What an operator asks of the SQLite ledger: in the process that writes it, and beside it. */
+import { existsSync } from "node:fs";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type {
+  Books,
+  PaymentCounts,
+  PaymentDetail,
+  PaymentEvent,
+  PaymentFilter,
+  PaymentSummary,
+} from "./books.ts";
+import { LedgerUnavailable } from "./ledger.ts";
+import { readPaymentRow, stateOf } from "./payment-row.ts";
+import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
+import { ROW_COLUMNS } from "./sqlite-rows.ts";
+import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
+import { readSubmissionRow } from "./submission-row.ts";
+
+const SUMMARY_COLUMNS = `${ROW_COLUMNS}, asset, amount_atomic AS "amount", pay_to AS "payTo",
+  created_ms AS "claimedMs"`;
+
+/**
+ * Opens the books of a ledger that another process may be writing: takes no lock, writes nothing.
+ * Rejects with {@link LedgerUnavailable} where there is no such file, or one of another schema.
+ */
+export async function openSqliteBooks({
+  path,
+}: {
+  readonly path: string;
+}): Promise<Books & { close(): Promise<void> }> {
+  if (!existsSync(path)) throw new LedgerUnavailable(`there is no ledger at ${path}`);
+  const database = new SqliteDatabase(path, { readOnly: true });
+  try {
+    const version = schemaVersion(database);
+    if (version !== SCHEMA_VERSION) {
+      throw new LedgerUnavailable(
+        `the ledger ${path} has schema version ${version}, and this program reads ` +
+          `${SCHEMA_VERSION}: an older one is brought up to date when the gateway opens it`,
+      );
+    }
+    return new SqliteBooks(database);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+export class SqliteBooks implements Books {
+  readonly #database: SqliteDatabase;
+
+  constructor(database: SqliteDatabase) {
+    this.#database = database;
+  }
+
+  async list(filter: PaymentFilter): Promise<readonly PaymentSummary[]> {
+    const { states, undelivered, network, payer, sinceMs, after, limit } = filter;
+    const conditions = [
+      states && "state IN (SELECT value FROM json_each(:states))",
+      undelivered === true && "state = 'SETTLED' AND binding IS NOT NULL",
+      network !== undefined && "network = :network",
+      payer !== undefined && "lower(payer) = lower(:payer)",
+      sinceMs !== undefined && "created_ms >= :sinceMs",
+      after !== undefined &&
+        `(created_ms, rowid) < (SELECT created_ms, rowid FROM payments WHERE payment_key = :after)`,
+    ].filter((condition) => typeof condition === "string");
+    const given = Object.entries({ network, payer, sinceMs, after });
+    const values = Object.fromEntries(
+      given.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+    );
+    const rows = this.#database.all(
+      `SELECT ${SUMMARY_COLUMNS} FROM payments WHERE ${["true", ...conditions].join(" AND ")}
+       ORDER BY created_ms DESC, rowid DESC LIMIT :limit`,
+      { ...values, ...(states && { states: JSON.stringify(states) }), limit },
+    );
+    return rows.map(readSummary);
+  }
+
+  async show(name: string): Promise<PaymentDetail | undefined> {
+    return this.#database.snapshot(() => this.#find(name.toLowerCase()));
+  }
+
+  async counts(): Promise<PaymentCounts> {
+    const found = this.#database.get(
+      `SELECT (SELECT count(*) FROM payments WHERE state = 'SIGNED') AS "unresolved",
+         (SELECT count(*) FROM payments WHERE state = 'SETTLED' AND binding IS NOT NULL)
+           AS "undelivered",
+         (SELECT count(*) FROM payments WHERE offered = 1) AS "offered"`,
+      {},
+    );
+    const { unresolved, undelivered, offered } = found ?? {};
+    return {
+      unresolved: Number(unresolved),
+      undelivered: Number(undelivered),
+      offered: Number(offered),
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#database.close();
+  }
+
+  #find(name: string): PaymentDetail | undefined {
+    const columns = this.#database.get(
+      `SELECT ${SUMMARY_COLUMNS}, request ->> '$.paymentRequirements.resource' AS "resource"
+       FROM payments
+       WHERE payment_key = :name OR (settled_transaction IS NOT NULL AND lower(settled_transaction) = :name)
+         OR submission = (SELECT submission FROM submission_transactions
+                          WHERE transaction_id = :name)
+         OR (identity >= :name || '/' AND identity < :name || '0')
+       ORDER BY created_ms DESC, rowid DESC LIMIT 1`,
+      { name },
+    );
+    if (columns === undefined) return undefined;
+    const summary = readSummary(columns);
+    return {
+      ...summary,
+      resource: String(columns.resource ?? ""),
+      events: this.#events(summary.key),
+      submission: this.#submission(columns.submission),
+    };
+  }
+
+  #events(key: string): readonly PaymentEvent[] {
+    const rows = this.#database.all(
+      `SELECT at_ms AS "atMs", state, note, life AS "by" FROM payment_events
+       WHERE payment_key = :key ORDER BY version`,
+      { key },
+    );
+    return rows.map(({ atMs, state, note, by }) => ({
+      atMs: Number(atMs),
+      state: stateOf(state),
+      note: String(note),
+      by: String(by),
+    }));
+  }
+
+  #submission(submission: Columns[string] | undefined): PaymentDetail["submission"] {
+    if (typeof submission !== "string") return null;
+    const columns = this.#database.get(
+      `SELECT id, network, state, variants, signed_ms AS "signedMs",
+         account_nonce AS "accountNonce" FROM submissions WHERE id = :submission`,
+      { submission },
+    );
+    if (columns === undefined) return null;
+    const { id, state, variants } = readSubmissionRow(columns);
+    return {
+      id,
+      state,
+      account: variants[0]?.account ?? "",
+      accountNonce: Number(columns.accountNonce),
+      transactions: variants.map(({ transaction }) => transaction),
+    };
+  }
+}
+
+/** Needs no readable request, so that an operator sees the payments that have none. */
+function readSummary(columns: Columns): PaymentSummary {
+  const row = readPaymentRow(columns);
+  return {
+    key: String(columns.key) as PaymentKey,
+    state: row.state,
+    network: row.network,
+    asset: String(columns.asset),
+    amount: String(columns.amount),
+    payer: row.payer,
+    payTo: String(columns.payTo),
+    binding: row.binding,
+    target: row.target,
+    facilitator: row.facilitator,
+    transaction: row.settledTransaction,
+    attempts: row.attempts,
+    failureCode: row.failureCode,
+    failureDetail: row.failureDetail,
+    claimedMs: Number(columns.claimedMs),
+    updatedMs: Number(columns.updatedMs),
+  };
+}

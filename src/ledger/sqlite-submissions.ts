@@ -1,0 +1,173 @@
+/** Our accounts and what was signed with them, as rows of SQLite. */
+import {
+  LedgerConflict,
+  type Lease,
+  type StoredSubmission,
+  type StoredTransaction,
+  type SubmissionState,
+  type SubmittedPayment,
+} from "./ledger.ts";
+import { readEach, requestOf, type PaymentRow } from "./payment-row.ts";
+import type { SqliteDatabase } from "./sqlite-database.ts";
+import type { SqliteRows } from "./sqlite-rows.ts";
+import {
+  accountName,
+  concluded,
+  readSubmissionRow,
+  withVariant,
+  type SubmissionRow,
+} from "./submission-row.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+
+const COLUMNS = `id, network, state, variants, signed_ms AS "signedMs"`;
+
+type OnUnreadable = (name: string, reason: string) => void;
+
+/** Every method that writes is part of its caller's transaction. */
+export class SqliteSubmissions {
+  readonly #database: SqliteDatabase;
+  readonly #rows: SqliteRows;
+  readonly #life: string;
+
+  constructor(database: SqliteDatabase, rows: SqliteRows, life: string) {
+    this.#database = database;
+    this.#rows = rows;
+    this.#life = life;
+  }
+
+  /** Always granted: no other life has the file open, but where it is shared on purpose. */
+  lease(network: string, address: string): Lease {
+    const account = { network, address: accountName(address), life: this.#life };
+    const granted = this.#database.get(
+      `INSERT INTO accounts (network, address, holder, epoch) VALUES (:network, :address, :life, 1)
+       ON CONFLICT (network, address) DO UPDATE SET
+         epoch = epoch + (holder IS NOT :life), holder = :life
+       RETURNING epoch`,
+      account,
+    );
+    return { network, address, epoch: Number(granted?.epoch) };
+  }
+
+  unlease({ network, address, epoch }: Lease): void {
+    this.#database.run(
+      `UPDATE accounts SET holder = NULL
+       WHERE network = :network AND address = :address AND holder = :life AND epoch = :epoch`,
+      { network, address: accountName(address), life: this.#life, epoch },
+    );
+  }
+
+  /** Throws {@link LedgerConflict} unless the lease is this life's. */
+  requireLease({ network, address, epoch }: Lease): void {
+    const held = this.#database.get(
+      `SELECT 1 FROM accounts
+       WHERE network = :network AND address = :address AND holder = :life AND epoch = :epoch`,
+      { network, address: accountName(address), life: this.#life, epoch },
+    );
+    if (held === undefined) {
+      throw new LedgerConflict(`the account ${address} on ${network} is not leased to this life`);
+    }
+  }
+
+  /** The leased account's next nonce, never one given out before. */
+  allocate({ network, address, seed }: Lease & { readonly seed: number }): number {
+    const allocated = this.#database.get(
+      `UPDATE accounts SET next_nonce = max(coalesce(next_nonce, 0), :seed) + 1
+       WHERE network = :network AND address = :address RETURNING next_nonce - 1 AS "nonce"`,
+      { network, address: accountName(address), seed },
+    );
+    return Number(allocated?.nonce);
+  }
+
+  /** The nonce that {@link allocate} would give, as far as it is stored. */
+  nextNonce(network: string, address: string): number | undefined {
+    const found = this.#database.get(
+      `SELECT next_nonce AS "next" FROM accounts WHERE network = :network AND address = :address`,
+      { network, address: accountName(address) },
+    );
+    return typeof found?.next === "number" ? found.next : undefined;
+  }
+
+  insert({ id, network, state, variants, signedMs }: SubmissionRow): void {
+    const [first] = variants;
+    if (first === undefined) throw new TypeError("a submission has a variant at least");
+    this.#database.run(
+      `INSERT INTO submissions (id, network, account, account_nonce, variants, state, signed_ms)
+       VALUES (:id, :network, :account, :nonce, :variants, :state, :signedMs)`,
+      {
+        id,
+        network,
+        account: accountName(first.account),
+        nonce: first.accountNonce,
+        variants: JSON.stringify(variants),
+        state,
+        signedMs,
+      },
+    );
+    this.#name(id, first);
+  }
+
+  replace(lease: Lease, id: string, variant: StoredTransaction, nowMs: number): void {
+    const next = withVariant(this.#read(id), lease, variant, nowMs);
+    if (next === undefined) return;
+    this.#database.run(
+      `UPDATE submissions SET variants = :variants, signed_ms = :signedMs WHERE id = :id`,
+      { id, variants: JSON.stringify(next.variants), signedMs: next.signedMs },
+    );
+    this.#name(id, variant);
+  }
+
+  conclude(id: string, to: SubmissionState): void {
+    const next = concluded(this.#read(id), to);
+    if (next === undefined) return;
+    const { state } = next;
+    this.#database.run("UPDATE submissions SET state = :state WHERE id = :id", { id, state });
+  }
+
+  /** Those of one account that are not CLOSED; what cannot be read is left out and told about. */
+  unfinished(
+    network: string,
+    address: string,
+    onUnreadable: OnUnreadable,
+  ): readonly StoredSubmission[] {
+    const rows = this.#database.all(
+      `SELECT ${COLUMNS} FROM submissions
+       WHERE network = :network AND account = :account AND state <> 'CLOSED'
+       ORDER BY account_nonce`,
+      { network, account: accountName(address) },
+    );
+    return rows.flatMap((columns) => {
+      try {
+        const row = readSubmissionRow(columns);
+        return [{ ...row, payments: this.#payments(row.id, onUnreadable) }];
+      } catch (error) {
+        onUnreadable(String(columns.id), error instanceof Error ? error.message : String(error));
+        return [];
+      }
+    });
+  }
+
+  #payments(submission: string, onUnreadable: OnUnreadable): readonly SubmittedPayment[] {
+    const rows = this.#rows.select("WHERE submission = :submission ORDER BY rowid", { submission });
+    return readEach(rows, submittedOf, onUnreadable);
+  }
+
+  #read(id: string): SubmissionRow | undefined {
+    const sql = `SELECT ${COLUMNS} FROM submissions WHERE id = :id`;
+    const columns = this.#database.get(sql, { id });
+    return columns && readSubmissionRow(columns);
+  }
+
+  /** For operators, who look for a payment by any transaction that was signed for it. */
+  #name(submission: string, { transaction }: StoredTransaction): void {
+    this.#database.run(
+      `INSERT INTO submission_transactions (transaction_id, submission)
+       VALUES (lower(:transaction), :submission)`,
+      { transaction, submission },
+    );
+  }
+}
+
+function submittedOf(row: PaymentRow, key: string): SubmittedPayment {
+  const { state, settledTransaction } = row;
+  return { key: key as PaymentKey, request: requestOf(row), state, settledTransaction };
+}

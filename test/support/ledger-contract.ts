@@ -1,0 +1,60 @@
+/**
+ * What every implementation of the ledger has to do; each runs this suite against itself:
+ *
+ *     ledgerContract("SQLite", (options) => openSqliteLedger({ ...options, path: pathOf(options.store) }));
+ */
+import { describe } from "vitest";
+import type { Ledger } from "../../src/ledger/ledger.ts";
+import type { Time } from "../../src/time/time.ts";
+import { describeBooks } from "../unit/ledger/contract-books.ts";
+import { describeClaims } from "../unit/ledger/contract-claims.ts";
+import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
+import { describeGuards } from "../unit/ledger/contract-guards.ts";
+import { describeLives } from "../unit/ledger/contract-lives.ts";
+import { describeOffers } from "../unit/ledger/contract-offers.ts";
+import { describeSequences } from "../unit/ledger/contract-sequences.ts";
+import { describeSubmissions } from "../unit/ledger/contract-submissions.ts";
+import { describeWaiting } from "../unit/ledger/contract-waiting.ts";
+
+export interface LedgerOptions {
+  /**
+   * Which database: one that was never named before is new and empty, the same name again is the same
+   * payments. Lower-case letters, digits and underscores, at most 40.
+   */
+  readonly store: string;
+  /** Unique to one life of a process; the life is over once its ledger is closed. */
+  readonly life: string;
+  /** Its `now` stands still unless a test moves it; it sleeps and times out like the system's. */
+  readonly time: Time;
+  readonly onUnreadable?: (key: string, reason: string) => void;
+}
+
+/** What an implementation can be asked beyond the contract. */
+export interface LedgerCapabilities {
+  /** Whether several lives may have one store open at the same time. */
+  readonly severalLives: boolean;
+  /** Overwrites the `request` of a stored payment with another text, behind the ledger's back. */
+  readonly spoil?: (store: string, key: string, request: string) => Promise<void>;
+}
+
+export type OpenLedger = (options: LedgerOptions) => Promise<Ledger>;
+
+/** Defines the tests of the suite. A store is asked for in each test; removing them is the caller's. */
+export function ledgerContract(
+  name: string,
+  open: OpenLedger,
+  capabilities: LedgerCapabilities,
+): void {
+  describe(`the ${name} ledger`, () => {
+    // Each part apart, so that a test opens the stores of its own part only.
+    describe("claims", () => describeClaims(open));
+    describe("guards", () => describeGuards(open));
+    describe("deliveries", () => describeDeliveries(open));
+    describe("submissions", () => describeSubmissions(open));
+    describe("offers", () => describeOffers(open));
+    describe("waiting", () => describeWaiting(open));
+    describe("books", () => describeBooks(open));
+    describe("lives", () => describeLives(open, capabilities));
+    describe("sequences", () => describeSequences(open));
+  });
+}

@@ -1,0 +1,108 @@
+/** The books of a memory ledger. */
+import type {
+  Books,
+  PaymentCounts,
+  PaymentDetail,
+  PaymentFilter,
+  PaymentSummary,
+} from "../../src/ledger/books.ts";
+import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import type { PaymentKey } from "../../src/x402/payment-key.ts";
+import type { KeptPayment, MemoryStore } from "./memory-store.ts";
+
+type Entry = readonly [PaymentKey, KeptPayment];
+
+export class MemoryBooks implements Books {
+  readonly #store: MemoryStore;
+
+  constructor(store: MemoryStore) {
+    this.#store = store;
+  }
+
+  async list(filter: PaymentFilter): Promise<readonly PaymentSummary[]> {
+    const newestFirst = [...this.#store.payments].toReversed().toSorted(byClaim);
+    const start =
+      filter.after === undefined ? 0 : newestFirst.findIndex(([key]) => key === filter.after) + 1;
+    return newestFirst
+      .slice(start)
+      .filter((entry) => matches(entry, filter))
+      .slice(0, filter.limit)
+      .map(summarize);
+  }
+
+  async show(name: string): Promise<PaymentDetail | undefined> {
+    const wanted = name.toLowerCase();
+    const found = [...this.#store.payments].find((entry) => this.#isNamed(entry, wanted));
+    if (found === undefined) return undefined;
+    const { row, events } = found[1];
+    const { resource } = requestOf(row).paymentRequirements;
+    const submission = this.#submission(row);
+    return { ...summarize(found), resource, events, submission };
+  }
+
+  async counts(): Promise<PaymentCounts> {
+    const rows = [...this.#store.payments.values()].map(({ row }) => row);
+    return {
+      unresolved: rows.filter(({ state }) => state === "SIGNED").length,
+      undelivered: rows.filter(isUndelivered).length,
+      offered: rows.filter(({ state, offered }) => state === "CLAIMED" && offered).length,
+    };
+  }
+
+  #isNamed([key, { row }]: Entry, wanted: string): boolean {
+    if (key === wanted || key.endsWith(`/${wanted}`)) return true;
+    if (row.settledTransaction?.toLowerCase() === wanted) return true;
+    const transactions = this.#submission(row)?.transactions ?? [];
+    return transactions.some((transaction) => transaction.toLowerCase() === wanted);
+  }
+
+  #submission(row: PaymentRow): PaymentDetail["submission"] {
+    const kept = row.submission === null ? undefined : this.#store.submissions.get(row.submission);
+    const first = kept?.variants[0];
+    if (kept === undefined || first === undefined) return null;
+    const { account, accountNonce } = first;
+    const transactions = kept.variants.map(({ transaction }) => transaction);
+    return { id: kept.id, state: kept.state, account, accountNonce, transactions };
+  }
+}
+
+function isUndelivered({ state, binding }: PaymentRow): boolean {
+  return state === "SETTLED" && binding !== null;
+}
+
+function matches([, { row, claimedMs }]: Entry, filter: PaymentFilter): boolean {
+  return (
+    (filter.states === undefined || filter.states.includes(row.state)) &&
+    (filter.undelivered !== true || isUndelivered(row)) &&
+    (filter.network === undefined || filter.network === row.network) &&
+    (filter.payer === undefined || filter.payer.toLowerCase() === row.payer.toLowerCase()) &&
+    (filter.sinceMs === undefined || claimedMs >= filter.sinceMs)
+  );
+}
+
+function summarize([key, { row, claimedMs, updatedMs }]: Entry): PaymentSummary {
+  const request = requestOf(row);
+  const { asset, payTo } = request.paymentRequirements;
+  return {
+    key,
+    state: row.state,
+    network: row.network,
+    asset,
+    amount: amountOf(request),
+    payer: row.payer,
+    payTo,
+    binding: row.binding,
+    target: row.target,
+    facilitator: row.facilitator,
+    transaction: row.settledTransaction,
+    attempts: row.attempts,
+    failureCode: row.failureCode,
+    failureDetail: row.failureDetail,
+    claimedMs,
+    updatedMs,
+  };
+}
+
+function byClaim([, left]: Entry, [, right]: Entry): number {
+  return right.claimedMs - left.claimedMs;
+}

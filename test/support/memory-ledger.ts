@@ -1,0 +1,353 @@
+/**
+ * The ledger in memory, on the same state machine as the real ones: for simulations and for tests of what
+ * stands on a ledger. Several lives may be open on one store; a life that is declared dead keeps nothing,
+ * what it stored stays. Every call takes its whole effect at once, before its promise is returned.
+ */
+import {
+  LedgerConflict,
+  LedgerUnavailable,
+  MAX_STORED_BODY_BYTES,
+  type BeginOutcome,
+  type BrokenDelivery,
+  type ClaimHolder,
+  type ClaimOutcome,
+  type ClaimTerms,
+  type Failing,
+  type Fingerprint,
+  type HandedOver,
+  type Lease,
+  type Ledger,
+  type OfferedPayment,
+  type SettledPayment,
+  type SettlementOutcome,
+  type StoredResponse,
+  type StoredSubmission,
+  type StoredTransaction,
+  type SubmissionState,
+} from "../../src/ledger/ledger.ts";
+import * as machine from "../../src/ledger/machine.ts";
+import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import type { Time } from "../../src/time/time.ts";
+import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
+import { MemoryBooks } from "./memory-books.ts";
+import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
+
+export { MemoryStore } from "./memory-store.ts";
+
+export interface MemoryLedgerOptions {
+  readonly store: MemoryStore;
+  readonly time: Pick<Time, "now">;
+  /** Unique to this life of a process. */
+  readonly life: string;
+}
+
+export class MemoryLedger implements Ledger {
+  readonly books: MemoryBooks;
+  readonly #store: MemoryStore;
+  readonly #time: Pick<Time, "now">;
+  readonly #life: string;
+  #isClosed = false;
+
+  constructor({ store, time, life }: MemoryLedgerOptions) {
+    this.#store = store;
+    this.#time = time;
+    this.#life = life;
+    this.books = new MemoryBooks(store);
+  }
+
+  async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
+    return this.#step(key, (row, moment) => machine.claim(row, terms, moment));
+  }
+
+  async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
+    this.#requireOpen();
+    if (!isEvmPayload(payment.payload)) return undefined;
+    const { from, nonce } = payment.payload.authorization;
+    const end = `/${from}/${nonce}`.toLowerCase();
+    for (const [key, { row }] of this.#store.payments) {
+      if (!key.endsWith(end)) continue;
+      const request = requestOf(row);
+      if (samePayment(request.paymentPayload, payment)) return request;
+    }
+    return undefined;
+  }
+
+  async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
+    if (this.#store.payments.get(key)?.row.version !== version) return;
+    await this.#store.rowChanges.wait(key, signal);
+  }
+
+  async handedOver(key: PaymentKey, facilitator: string): Promise<void> {
+    this.#step(key, (row, moment) => machine.handOver(row, facilitator, moment));
+  }
+
+  async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
+    this.#step(key, (row) => machine.settle(row, settlement));
+  }
+
+  async failed(key: PaymentKey, failure: Failing): Promise<void> {
+    this.#step(key, (row) => machine.fail(row, failure));
+  }
+
+  async released(key: PaymentKey): Promise<void> {
+    this.#step(key, (row, moment) => machine.release(row, moment));
+  }
+
+  async delivering(key: PaymentKey): Promise<boolean> {
+    return this.#step(key, (row, moment) => machine.deliver(row, moment));
+  }
+
+  async delivered(
+    key: PaymentKey,
+    sold?: Fingerprint & { response: StoredResponse },
+  ): Promise<void> {
+    const kept = sold && sold.response.body.length <= MAX_STORED_BODY_BYTES ? sold : null;
+    const before = this.#store.payments.get(key)?.row.state;
+    this.#step(key, (row, moment) => machine.delivered(row, kept, moment));
+    if (kept !== null && before !== "DELIVERED") this.#store.responses.set(key, kept.response);
+  }
+
+  async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
+    this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
+  }
+
+  async replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined> {
+    const may = this.#step(key, (row, moment) => machine.replay(row, asked, moment));
+    return may ? this.#store.responses.get(key) : undefined;
+  }
+
+  async handedOvers(limit: number): Promise<readonly HandedOver[]> {
+    this.#requireOpen();
+    const found: HandedOver[] = [];
+    for (const [key, { row, updatedMs }] of this.#store.payments) {
+      if (row.state !== "SIGNED" || row.submission !== null || row.facilitator === null) continue;
+      found.push({
+        key,
+        request: requestOf(row),
+        idempotencyKey: present(row.idempotencyKey, "idempotencyKey"),
+        facilitator: row.facilitator,
+        sinceMs: updatedMs,
+      });
+    }
+    return found.sort((left, right) => left.sinceMs - right.sinceMs).slice(0, limit);
+  }
+
+  async begin(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    caller: string | ClaimHolder | undefined,
+  ): Promise<BeginOutcome> {
+    return this.#step(key, (row, moment) => machine.begin(row, request, caller, moment));
+  }
+
+  async outcome(key: PaymentKey): Promise<SettlementOutcome> {
+    this.#requireOpen();
+    return machine.outcome(this.#store.payments.get(key)?.row);
+  }
+
+  async lease(network: string, address: string): Promise<Lease | undefined> {
+    this.#requireOpen();
+    const name = accountOf(network, address);
+    const held = this.#store.leases.get(name);
+    const isTaken =
+      held !== undefined && held.holder !== null && !this.#store.dead.has(held.holder);
+    if (isTaken && held.holder !== this.#life) return undefined;
+    const epoch = isTaken ? held.epoch : (held?.epoch ?? 0) + 1;
+    this.#store.leases.set(name, { holder: this.#life, epoch });
+    return { network, address, epoch };
+  }
+
+  async unlease(lease: Lease): Promise<void> {
+    this.#requireOpen();
+    if (!this.#holds(lease)) return;
+    const name = accountOf(lease.network, lease.address);
+    this.#store.leases.set(name, { holder: null, epoch: lease.epoch });
+  }
+
+  async signed(
+    keys: readonly PaymentKey[],
+    account: Lease & { readonly seed: number },
+    sign: (accountNonce: number) => StoredTransaction,
+  ): Promise<StoredSubmission> {
+    this.#requireOpen();
+    this.#requireLease(account);
+    if (new Set(keys).size < keys.length)
+      throw new LedgerConflict("a payment cannot be signed twice");
+    const { network, address, seed } = account;
+    const name = accountOf(network, address);
+    const nonce = Math.max(this.#store.nextNonces.get(name) ?? seed, seed);
+    const variant = sign(nonce);
+    requireSignedFor(variant, address, nonce);
+    const moment = this.#moment();
+    const steps = keys.map((key) => {
+      const row = this.#store.payments.get(key)?.row;
+      return { key, step: machine.sign(row, variant.transaction, moment) };
+    });
+    this.#store.nextNonces.set(name, nonce + 1);
+    const submission: KeptSubmission = {
+      id: variant.transaction,
+      network,
+      state: "OPEN",
+      variants: [variant],
+      signedMs: moment.nowMs,
+    };
+    this.#store.submissions.set(submission.id, submission);
+    for (const { key, step } of steps) this.#store.apply(key, step, moment);
+    return this.#store.withPayments(submission);
+  }
+
+  async replaced(lease: Lease, id: string, variant: StoredTransaction): Promise<void> {
+    this.#requireOpen();
+    this.#requireLease(lease);
+    const submission = this.#store.submissions.get(id);
+    const first = submission?.variants[0];
+    if (submission === undefined || first === undefined || submission.state === "CLOSED") {
+      throw new LedgerConflict("that submission takes no other variant");
+    }
+    const isSame =
+      first.accountNonce === variant.accountNonce &&
+      accountOf(lease.network, first.account) === accountOf(lease.network, variant.account) &&
+      accountOf(lease.network, first.account) === accountOf(lease.network, lease.address);
+    if (!isSame) throw new LedgerConflict("a variant must have its submission's account nonce");
+    if (submission.variants.some(({ transaction }) => transaction === variant.transaction)) return;
+    const variants = [...submission.variants, variant];
+    this.#store.submissions.set(id, { ...submission, variants, signedMs: this.#time.now() });
+  }
+
+  async concluded(id: string, state: SubmissionState): Promise<void> {
+    this.#requireOpen();
+    const submission = this.#store.submissions.get(id);
+    if (submission === undefined) throw new LedgerConflict("there is no such submission");
+    if (submission.state === state) return;
+    if (submission.state === "CLOSED") throw new LedgerConflict("that submission is closed");
+    this.#store.submissions.set(id, { ...submission, state });
+  }
+
+  async withdrawn(key: PaymentKey): Promise<void> {
+    this.#step(key, (row, moment) => machine.withdraw(row, moment));
+  }
+
+  async abandoned(key: PaymentKey): Promise<void> {
+    this.#step(key, (row, moment) => machine.abandon(row, moment));
+  }
+
+  async offer(key: PaymentKey): Promise<boolean> {
+    const isOffered = this.#step(key, (row, moment) => machine.offer(row, moment));
+    if (isOffered) this.#store.offers.notify("");
+    return isOffered;
+  }
+
+  async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
+    this.#requireOpen();
+    const taken: OfferedPayment[] = [];
+    for (const [key, { row }] of [...this.#store.payments].toSorted(byChange)) {
+      if (taken.length >= limit) break;
+      if (row.network !== network || !row.offered) continue;
+      const isTaken = this.#step(key, (found, moment) => machine.takeOffered(found, moment));
+      if (isTaken) taken.push({ key, request: requestOf(row) });
+    }
+    return taken;
+  }
+
+  async offered(signal: AbortSignal): Promise<void> {
+    await this.#store.offers.wait("", signal);
+  }
+
+  async unfinished(network: string, address: string): Promise<readonly StoredSubmission[]> {
+    this.#requireOpen();
+    const name = accountOf(network, address);
+    const found = [...this.#store.submissions.values()].filter(
+      (each) => each.state !== "CLOSED" && accountOf(each.network, accountNamed(each)) === name,
+    );
+    return found.sort(byNonce).map((each) => this.#store.withPayments(each));
+  }
+
+  async nextAccountNonce(network: string, address: string): Promise<number | undefined> {
+    this.#requireOpen();
+    return this.#store.nextNonces.get(accountOf(network, address));
+  }
+
+  async termsChangedAt(route: string, termsHash: string, now: number): Promise<number> {
+    this.#requireOpen();
+    const known = this.#store.terms.get(route);
+    if (known?.hash === termsHash) return known.changedAt;
+    this.#store.terms.set(route, { hash: termsHash, changedAt: now });
+    return now;
+  }
+
+  async reap(): Promise<number> {
+    this.#requireOpen();
+    let freed = 0;
+    for (const [key, { row }] of this.#store.payments) {
+      if (!this.#store.dead.has(row.claimedBy)) continue;
+      if (this.#step(key, (found) => machine.reap(found))) freed += 1;
+    }
+    for (const key of this.#store.responses.keys()) {
+      const until = this.#store.payments.get(key)?.row.replayUntilMs ?? 0;
+      if (until <= this.#time.now()) this.#store.responses.delete(key);
+    }
+    return freed;
+  }
+
+  async ping(): Promise<void> {
+    this.#requireOpen();
+  }
+
+  /** The life ends in order: its account leases are given back, as when its process had died. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#store.kill(this.#life);
+  }
+
+  #step<Outcome>(
+    key: PaymentKey,
+    transition: (row: PaymentRow | undefined, moment: machine.Moment) => machine.Step<Outcome>,
+  ): Outcome {
+    this.#requireOpen();
+    const moment = this.#moment();
+    const step = transition(this.#store.payments.get(key)?.row, moment);
+    this.#store.apply(key, step, moment);
+    return step.outcome;
+  }
+
+  #moment(): machine.Moment {
+    return { life: this.#life, nowMs: this.#time.now() };
+  }
+
+  #requireOpen(): void {
+    if (this.#isClosed) throw new LedgerUnavailable("the ledger is closed");
+    if (this.#store.dead.has(this.#life) && !this.#store.undead.has(this.#life))
+      throw new LedgerUnavailable("this life is over");
+  }
+
+  #requireLease(lease: Lease): void {
+    if (!this.#holds(lease)) throw new LedgerConflict("the account is leased to another life");
+  }
+
+  #holds({ network, address, epoch }: Lease): boolean {
+    const held = this.#store.leases.get(accountOf(network, address));
+    return held?.holder === this.#life && held.epoch === epoch;
+  }
+}
+
+function requireSignedFor(variant: StoredTransaction, address: string, nonce: number): void {
+  const isRight =
+    accountOf("", variant.account) === accountOf("", address) && variant.accountNonce === nonce;
+  if (!isRight) throw new Error(`signed for another account or nonce than ${address} ${nonce}`);
+}
+
+function accountNamed({ variants: [first] }: KeptSubmission): string {
+  return first?.account ?? "";
+}
+
+function byNonce(left: KeptSubmission, right: KeptSubmission): number {
+  return (left.variants[0]?.accountNonce ?? 0) - (right.variants[0]?.accountNonce ?? 0);
+}
+
+function byChange(
+  [, left]: [PaymentKey, { readonly updatedMs: number }],
+  [, right]: [PaymentKey, { readonly updatedMs: number }],
+): number {
+  return left.updatedMs - right.updatedMs;
+}

@@ -1,0 +1,117 @@
+/** What the lives of a memory ledger share: everything that survives each of them. */
+import type {
+  StoredResponse,
+  StoredSubmission,
+  StoredTransaction,
+  SubmissionState,
+} from "../../src/ledger/ledger.ts";
+import type { PaymentEvent } from "../../src/ledger/books.ts";
+import type { Moment, Step } from "../../src/ledger/machine.ts";
+import { requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import { isEvmAddress } from "../../src/x402/address.ts";
+import type { PaymentKey } from "../../src/x402/payment-key.ts";
+
+export interface KeptPayment {
+  readonly row: PaymentRow;
+  readonly claimedMs: number;
+  readonly updatedMs: number;
+  readonly events: readonly PaymentEvent[];
+}
+
+export interface KeptSubmission {
+  readonly id: string;
+  readonly network: string;
+  readonly state: SubmissionState;
+  readonly variants: readonly StoredTransaction[];
+  readonly signedMs: number;
+}
+
+export class MemoryStore {
+  readonly payments = new Map<PaymentKey, KeptPayment>();
+  readonly submissions = new Map<string, KeptSubmission>();
+  readonly responses = new Map<PaymentKey, StoredResponse>();
+  readonly leases = new Map<string, { readonly holder: string | null; readonly epoch: number }>();
+  readonly nextNonces = new Map<string, number>();
+  readonly terms = new Map<string, { readonly hash: string; readonly changedAt: number }>();
+  /** Lives that are over, as far as the others can tell. */
+  readonly dead = new Set<string>();
+  /** Those of them that go on nevertheless: taken for dead, and not stopped yet. */
+  readonly undead = new Set<string>();
+  readonly rowChanges = new Waiters();
+  readonly offers = new Waiters();
+
+  /** Declares a life dead: others may take its leases, and reap what it left. */
+  kill(life: string): void {
+    this.dead.add(life);
+    this.undead.delete(life);
+  }
+
+  /** Taken for dead, and heard of again. */
+  revive(life: string): void {
+    if (this.undead.delete(life)) this.dead.delete(life);
+  }
+
+  /** Others may take what it has, as when its process was cut off from the database for a while. */
+  takeForDead(life: string): void {
+    this.dead.add(life);
+    this.undead.add(life);
+  }
+
+  apply(key: PaymentKey, { next, note }: Step<unknown>, { life, nowMs }: Moment): void {
+    if (next === undefined) return;
+    if (next === null) {
+      this.payments.delete(key);
+      this.responses.delete(key);
+    } else {
+      const kept = this.payments.get(key);
+      const event = { atMs: nowMs, state: next.state, note: note ?? "", by: life };
+      this.payments.set(key, {
+        row: next,
+        claimedMs: kept?.claimedMs ?? nowMs,
+        updatedMs: nowMs,
+        events: [...(kept?.events ?? []), event],
+      });
+    }
+    this.rowChanges.notify(key);
+  }
+
+  withPayments(submission: KeptSubmission): StoredSubmission {
+    const payments: StoredSubmission["payments"][number][] = [];
+    for (const [key, { row }] of this.payments) {
+      if (row.submission !== submission.id) continue;
+      const { state, settledTransaction } = row;
+      payments.push({ key, request: requestOf(row), state, settledTransaction });
+    }
+    return { ...submission, payments };
+  }
+}
+
+/** Those who wait for something that has a name. */
+class Waiters {
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  /** Resolves at the next notice of that name, or when the signal ends. */
+  wait(name: string, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(name) ?? new Set();
+      this.#waiting.set(name, waiting);
+      const wake = (): void => {
+        waiting.delete(wake);
+        signal.removeEventListener("abort", wake);
+        resolve();
+      };
+      waiting.add(wake);
+      signal.addEventListener("abort", wake, { once: true });
+    });
+  }
+
+  notify(name: string): void {
+    for (const wake of this.#waiting.get(name) ?? []) wake();
+  }
+}
+
+/** EVM addresses are one account whatever their letter case; other networks' are case-sensitive. */
+export function accountOf(network: string, address: string): string {
+  return `${network}/${isEvmAddress(address) ? address.toLowerCase() : address}`;
+}

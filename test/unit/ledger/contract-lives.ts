@@ -1,0 +1,298 @@
+/** One life of a process after another, and where it can be, beside another. */
+import { describe, expect, it } from "vitest";
+import { LedgerConflict } from "../../../src/ledger/ledger.ts";
+import type { LedgerCapabilities, OpenLedger } from "../../support/ledger-contract.ts";
+import { eachTestIn } from "./contract-place.ts";
+import { examplePayment, PAYER } from "./example-payment.ts";
+import {
+  ACCOUNT,
+  bring,
+  FACILITATOR,
+  leaseOf,
+  NETWORK,
+  OBSERVED,
+  observe,
+  OTHER_BINDING,
+  SETTLEMENT,
+  sign,
+  signWith,
+  termsOf,
+  UNANSWERED,
+  word,
+} from "./ledger-driver.ts";
+import { TRANSITIONS } from "./ledger-transitions.ts";
+
+export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
+  const place = eachTestIn(open);
+
+  it("answers ping while it is open and refuses every call once closed", async () => {
+    const { ledger } = place();
+    await ledger.ping();
+    await ledger.ping();
+    await ledger.close();
+    await ledger.close();
+    const gone = { code: "LEDGER_UNAVAILABLE" };
+    const { key, request } = examplePayment(1);
+    await expect(ledger.ping()).rejects.toMatchObject(gone);
+    await expect(ledger.claim(key, termsOf({ request }))).rejects.toMatchObject(gone);
+    await expect(ledger.recall(request.paymentPayload)).rejects.toMatchObject(gone);
+    await expect(ledger.outcome(key)).rejects.toMatchObject(gone);
+    await expect(ledger.lease(NETWORK, ACCOUNT)).rejects.toMatchObject(gone);
+    await expect(ledger.reap()).rejects.toMatchObject(gone);
+  });
+
+  describe("after a restart", () => {
+    it("drops claims that were never signed, so that the payer may use them again", async () => {
+      const { ledger } = place();
+      const states = ["claimed", "begun", "offered"] as const;
+      for (const [number, state] of states.entries()) {
+        await bring(ledger, examplePayment(number), state);
+      }
+      const next = await place().restart("second");
+      await next.reap();
+      for (const number of states.keys()) {
+        const payment = examplePayment(number);
+        expect(await next.books.show(payment.key)).toBeUndefined();
+        expect(await word(next.claim(payment.key, termsOf(payment)))).toBe("granted");
+      }
+      expect(await next.reap()).toBe(0);
+    });
+
+    it("allows a delivery that was cut off again, with its attempts counted", async () => {
+      const payment = examplePayment(1);
+      await bring(place().ledger, payment, "delivering");
+      for (const [attempts, life] of ["second", "third"].entries()) {
+        const next = await place().restart(life);
+        await next.reap();
+        expect(await next.claim(payment.key, termsOf(payment))).toMatchObject({
+          kind: "settled",
+          attempts: attempts + 1,
+        });
+        await next.delivering(payment.key);
+      }
+      const last = await place().restart("fourth");
+      await last.reap();
+      expect(await word(last.claim(payment.key, termsOf(payment)))).toBe("spent");
+      expect(await last.delivering(payment.key)).toBe(false);
+      const events = (await last.books.show(payment.key))?.events ?? [];
+      expect(events.at(-1)).toMatchObject({ state: "SETTLED", by: "fourth" });
+    });
+
+    it("finds every other state as it was", async () => {
+      const paid = ["settled", "retried", "served", "exhausted", "delivered", "kept"];
+      const signed = ["signed", "handed", "handedsigned"];
+      const kept = [...signed, ...paid, "failed", "claimfailed", "begunfailed"];
+      for (const [number, state] of kept.entries()) {
+        const start = TRANSITIONS.find((row) => row.start === state)?.start ?? "none";
+        await bring(place().ledger, examplePayment(number), start);
+      }
+      const next = await place().restart("second");
+      await next.reap();
+      for (const [number, state] of kept.entries()) {
+        expect(`${state}: ${await observe(next, examplePayment(number))}`).toBe(
+          `${state}: ${OBSERVED[state]}`,
+        );
+      }
+    });
+
+    it("goes on with the account nonce where it was, and with what was signed", async () => {
+      const [first, second] = [examplePayment(1), examplePayment(2)];
+      await bring(place().ledger, first, "signed");
+      const before = await place().ledger.unfinished(NETWORK, ACCOUNT);
+      const next = await place().restart("second");
+      expect(await next.unfinished(NETWORK, ACCOUNT)).toEqual(before);
+      await bring(next, second, "begun");
+      expect((await sign(next, [second])).variants).toEqual([signWith(1)]);
+    });
+
+    it("signs what it finds signed in a transaction that did not move it", async () => {
+      const payment = examplePayment(1);
+      await bring(place().ledger, payment, "signed");
+      const next = await place().restart("second");
+      await next.reap();
+      await next.withdrawn(payment.key);
+      expect(await word(next.claim(payment.key, termsOf(payment)))).toBe("unresolved");
+      await sign(next, [payment]);
+    });
+  });
+
+  describe("remembers when a route's terms changed", () => {
+    it("as the time of first sight, and then of each change", async () => {
+      const { ledger } = place();
+      expect(await ledger.termsChangedAt("GET /a", "one", 100)).toBe(100);
+      expect(await ledger.termsChangedAt("GET /a", "one", 200)).toBe(100);
+      expect(await ledger.termsChangedAt("GET /b", "one", 300)).toBe(300);
+      expect(await ledger.termsChangedAt("GET /a", "two", 400)).toBe(400);
+      expect(await ledger.termsChangedAt("GET /a", "one", 500)).toBe(500);
+    });
+
+    it("across restarts", async () => {
+      await place().ledger.termsChangedAt("GET /a", "one", 100);
+      const next = await place().restart("second");
+      expect(await next.termsChangedAt("GET /a", "one", 200)).toBe(100);
+    });
+  });
+
+  if (can.spoil !== undefined) {
+    const { spoil } = can;
+    it("gives recovery every row that can be read, and tells about the others", async () => {
+      await place().ledger.close();
+      const unreadable: string[] = [];
+      const ledger = await place().live("second", {
+        onUnreadable: (name, reason) => unreadable.push(`${name}: ${reason}`),
+      });
+      const [good, bad, handed, offered] = [1, 2, 3, 4].map(examplePayment);
+      if (!good || !bad || !handed || !offered) throw new Error("four payments");
+      await bring(ledger, good, "claimed");
+      await bring(ledger, bad, "claimed");
+      await sign(ledger, [good, bad]);
+      await bring(ledger, handed, "handed");
+      await bring(ledger, examplePayment(5), "handed");
+      await bring(ledger, offered, "offered");
+      await bring(ledger, examplePayment(6), "offered");
+      for (const each of [bad, handed, offered]) await spoil(place().store, each.key, "{}");
+
+      const [submission] = await ledger.unfinished(NETWORK, ACCOUNT);
+      expect(submission?.payments.map(({ key }) => key)).toEqual([good.key]);
+      expect((await ledger.handedOvers(1)).map(({ key }) => key)).toEqual([examplePayment(5).key]);
+      const taken = await ledger.takeOffered(NETWORK, 1);
+      expect(taken.map(({ key }) => key)).toEqual([examplePayment(6).key]);
+      for (const { key } of [bad, handed, offered]) {
+        expect(unreadable).toContainEqual(expect.stringContaining(key));
+      }
+      expect(await ledger.books.show(bad.key)).toMatchObject({ key: bad.key, state: "SIGNED" });
+      expect(await ledger.books.list({ limit: 10 })).toHaveLength(6);
+      const claim = ledger.claim(bad.key, termsOf(bad));
+      await expect(claim).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
+    });
+  }
+
+  if (can.severalLives) describeSeveral(open);
+}
+
+function describeSeveral(open: OpenLedger): void {
+  const place = eachTestIn(open);
+  const payment = examplePayment(1);
+  const { key } = payment;
+
+  describe("for several lives at the same time", () => {
+    it("grants each payment to one of them", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      const payments = Array.from({ length: 25 }, (_, index) => examplePayment(index));
+      const claims = payments.flatMap((each) =>
+        [ledger, second].map(async (life) => word(life.claim(each.key, termsOf(each)))),
+      );
+      const words = await Promise.all(claims);
+      expect(words.filter((each) => each === "granted")).toHaveLength(payments.length);
+      expect(words.filter((each) => each === "busy")).toHaveLength(payments.length);
+    });
+
+    it("leaves a claim to the life that made it", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      await bring(ledger, payment, "claimed");
+      expect(await word(second.claim(key, termsOf(payment)))).toBe("busy");
+      expect(await word(second.claim(key, termsOf(payment, { binding: OTHER_BINDING })))).toBe(
+        "busy",
+      );
+      expect(await word(second.released(key))).toBe("conflict");
+      expect(await word(second.handedOver(key, FACILITATOR))).toBe("conflict");
+      expect(await second.offer(key)).toBe(false);
+      expect(await word(sign(second, [payment]))).toBe("conflict");
+      await ledger.released(key);
+    });
+
+    it("leaves a claim that was taken to its taker", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      const begun = examplePayment(2);
+      await bring(ledger, payment, "offered");
+      await bring(ledger, begun, "begunoffered");
+      expect(await second.takeOffered(NETWORK, 10)).toHaveLength(2);
+      expect(await word(ledger.released(key))).toBe("conflict");
+      await ledger.abandoned(begun.key);
+      expect(await word(sign(ledger, [payment]))).toBe("conflict");
+      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("busy");
+      await sign(second, [payment, begun], { address: PAYER });
+      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("unresolved");
+    });
+
+    it("leases an account to one of them, until its life is over or it gives it back", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      const lease = await leaseOf(ledger);
+      expect(await second.lease(NETWORK, ACCOUNT)).toBeUndefined();
+      await ledger.unlease(lease);
+      const next = await leaseOf(second);
+      expect(next.epoch).toBeGreaterThan(lease.epoch);
+      expect(await ledger.lease(NETWORK, ACCOUNT)).toBeUndefined();
+      await second.close();
+      expect((await leaseOf(ledger)).epoch).toBeGreaterThan(next.epoch);
+    });
+
+    it("lets nobody sign with a lease that has gone to another", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      const [mine, theirs] = [examplePayment(1), examplePayment(2)];
+      await bring(ledger, mine, "claimed");
+      await bring(second, theirs, "claimed");
+      const old = await leaseOf(ledger);
+      const first = await sign(ledger, [mine]);
+      await ledger.unlease(old);
+      await sign(second, [theirs]);
+      const late = examplePayment(3);
+      await bring(ledger, late, "claimed");
+      const signed = ledger.signed([late.key], { ...old, seed: 0 }, (nonce) => signWith(nonce));
+      await expect(signed).rejects.toThrow(LedgerConflict);
+      const raised = ledger.replaced(old, first.id, signWith(0, ACCOUNT, 1));
+      await expect(raised).rejects.toThrow(LedgerConflict);
+      expect(await ledger.nextAccountNonce(NETWORK, ACCOUNT)).toBe(2);
+      expect(await ledger.unfinished(NETWORK, ACCOUNT)).toHaveLength(2);
+    });
+
+    it("starts one delivery of each payment, and lets only that life end it", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      await bring(ledger, payment, "settled");
+      const started = await Promise.all([ledger.delivering(key), second.delivering(key)]);
+      expect(started.toSorted()).toEqual([false, true]);
+      const [winner, loser] = started[0] ? [ledger, second] : [second, ledger];
+      expect(await word(loser.delivered(key))).toBe("conflict");
+      expect(await word(loser.undelivered(key, UNANSWERED))).toBe("conflict");
+      await winner.delivered(key);
+    });
+
+    it("frees what a life left that is over, and nothing of one that is not", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      const [claimed, delivering, alive] = [1, 2, 3].map(examplePayment);
+      if (!claimed || !delivering || !alive) throw new Error("three payments");
+      await bring(ledger, claimed, "claimed");
+      await bring(ledger, delivering, "delivering");
+      await bring(second, alive, "claimed");
+      expect(await second.reap()).toBe(0);
+      expect(await word(second.claim(claimed.key, termsOf(claimed)))).toBe("busy");
+      await ledger.close();
+      expect(await second.reap()).toBe(2);
+      expect(await word(second.claim(claimed.key, termsOf(claimed)))).toBe("granted");
+      expect(await word(second.claim(delivering.key, termsOf(delivering)))).toBe("settled");
+      expect(await word(second.claim(alive.key, termsOf(alive)))).toBe("unresolved");
+    });
+
+    it("wakes the others when a row changes, and when a claim is offered", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      await bring(ledger, payment, "claimed");
+      const outcome = await second.outcome(key);
+      if (outcome.kind !== "pending") throw new Error(`the outcome is ${outcome.kind}`);
+      const signal = AbortSignal.timeout(15_000);
+      const waits = [second.changed(key, outcome.version, signal), second.offered(signal)];
+      await ledger.offer(key);
+      await Promise.all(waits);
+      expect(signal.aborted).toBe(false);
+      expect(await second.takeOffered(NETWORK, 1)).toHaveLength(1);
+      await second.settled(key, SETTLEMENT);
+    });
+  });
+}

@@ -1,0 +1,83 @@
+/** Claims that no account of the claiming life can sign, and who takes them. */
+import { describe, expect, it } from "vitest";
+import type { OpenLedger } from "../../support/ledger-contract.ts";
+import { eachTestIn } from "./contract-place.ts";
+import { examplePayment } from "./example-payment.ts";
+import { bring, NETWORK, sign, termsOf, word } from "./ledger-driver.ts";
+
+export function describeOffers(open: OpenLedger): void {
+  const place = eachTestIn(open);
+
+  describe("offers claims to be signed by others", () => {
+    it("of that network, the oldest first, each to one taker", async () => {
+      const { ledger, time } = place();
+      const payments = [3, 1, 2].map(examplePayment);
+      for (const payment of payments) {
+        time.nowMs += 1000;
+        await bring(ledger, payment, "begunoffered");
+      }
+      expect(await ledger.takeOffered("base", 10)).toEqual([]);
+      const taken = [
+        ...(await ledger.takeOffered(NETWORK, 2)),
+        ...(await ledger.takeOffered(NETWORK, 2)),
+      ];
+      expect(taken).toEqual(payments.map(({ key, request }) => ({ key, request })));
+      expect(await ledger.takeOffered(NETWORK, 2)).toEqual([]);
+      const { payments: signed } = await sign(ledger, payments);
+      expect(signed).toHaveLength(3);
+    });
+
+    it("once each, however many ask at the same time", async () => {
+      const { ledger } = place();
+      for (let number = 1; number <= 20; number += 1) {
+        await bring(ledger, examplePayment(number), "offered");
+      }
+      const asked = Array.from({ length: 10 }, () => ledger.takeOffered(NETWORK, 5));
+      const keys = (await Promise.all(asked)).flat().map(({ key }) => key);
+      expect(keys).toHaveLength(20);
+      expect(new Set(keys).size).toBe(20);
+    });
+
+    it("and takes none that was signed, settled or failed in the meantime", async () => {
+      const { ledger } = place();
+      const [signed, handed] = [examplePayment(1), examplePayment(2)];
+      await bring(ledger, signed, "offered");
+      await bring(ledger, handed, "offered");
+      await sign(ledger, [signed]);
+      await ledger.handedOver(handed.key, "https://elsewhere.example.com");
+      expect(await ledger.takeOffered(NETWORK, 10)).toEqual([]);
+    });
+
+    it("and may be offered again by who took one", async () => {
+      const { ledger } = place();
+      const payment = examplePayment(1);
+      await bring(ledger, payment, "offered");
+      await ledger.takeOffered(NETWORK, 1);
+      expect(await word(ledger.begin(payment.key, payment.request, undefined))).toBe("taken");
+      expect(await ledger.offer(payment.key)).toBe(true);
+      expect(await ledger.takeOffered(NETWORK, 1)).toHaveLength(1);
+      await ledger.released(payment.key);
+      expect(await word(ledger.claim(payment.key, termsOf(payment)))).toBe("granted");
+    });
+
+    it("and wakes those who wait for one", async () => {
+      const { ledger } = place();
+      const payment = examplePayment(1);
+      await bring(ledger, payment, "claimed");
+      const waits = [1, 2].map(() => ledger.offered(AbortSignal.timeout(15_000)));
+      await ledger.offer(payment.key);
+      const before = performance.now();
+      await Promise.all(waits);
+      expect(performance.now() - before).toBeLessThan(10_000);
+    });
+
+    it("and lets nobody wait longer than its signal", async () => {
+      const { ledger } = place();
+      await ledger.offered(AbortSignal.abort());
+      const controller = new AbortController();
+      const wait = ledger.offered(controller.signal);
+      controller.abort();
+      await wait;
+    });
+  });
+}

@@ -1,0 +1,257 @@
+/** What holds for a payment whatever is done with it, in any order, by several lives. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  LedgerConflict,
+  MAX_DELIVERY_ATTEMPTS,
+  MAX_REPLAYS,
+  REPLAY_MS,
+  type PaymentState,
+} from "../../../src/ledger/ledger.ts";
+import * as machine from "../../../src/ledger/machine.ts";
+import type { Moment, Step } from "../../../src/ledger/machine.ts";
+import type { PaymentRow } from "../../../src/ledger/payment-row.ts";
+import { examplePayment } from "./example-payment.ts";
+import {
+  ASKED,
+  BINDING,
+  CALLER,
+  FACILITATOR,
+  FAILURE,
+  forged,
+  OTHER_BINDING,
+  OTHER_TARGET,
+  repriced,
+  SETTLEMENT,
+  TARGET,
+  termsOf,
+} from "./ledger-driver.ts";
+
+type Row = PaymentRow | undefined;
+
+interface Command {
+  readonly name: string;
+  readonly life: string;
+  readonly run: (row: Row, moment: Moment) => Step<unknown>;
+}
+
+const { request } = examplePayment(1);
+const OTHER_SETTLEMENT = { ...SETTLEMENT, transaction: "0xbb" };
+const life = fc.constantFrom("one", "one", "one", "one", "two");
+
+const COMMANDS: Readonly<Record<string, Command["run"]>> = {
+  claim: (row, moment) => machine.claim(row, termsOf({ request }), moment),
+  claimElsewhere: (row, moment) =>
+    machine.claim(row, termsOf({ request }, { binding: OTHER_BINDING }), moment),
+  claimTarget: (row, moment) =>
+    machine.claim(row, termsOf({ request }, { target: OTHER_TARGET }), moment),
+  claimForged: (row, moment) => machine.claim(row, termsOf({ request: forged(request) }), moment),
+  begin: (row, moment) => machine.begin(row, request, CALLER, moment),
+  beginOther: (row, moment) => machine.begin(row, request, "another key", moment),
+  beginBare: (row, moment) => machine.begin(row, repriced(request), undefined, moment),
+  beginForged: (row, moment) => machine.begin(row, forged(request), undefined, moment),
+  outcome: (row) => ({ outcome: machine.outcome(row) }),
+  handOver: (row, moment) => machine.handOver(row, FACILITATOR, moment),
+  handOverAgain: (row, moment) => machine.handOver(row, "https://other.example.com", moment),
+  sign: (row, moment) => machine.sign(row, "0x01", moment),
+  settle: (row) => machine.settle(row, SETTLEMENT),
+  settleOther: (row) => machine.settle(row, OTHER_SETTLEMENT),
+  fail: (row) => machine.fail(row, FAILURE),
+  withdraw: machine.withdraw,
+  release: machine.release,
+  abandon: machine.abandon,
+  offer: machine.offer,
+  takeOffered: machine.takeOffered,
+  deliver: machine.deliver,
+  delivered: (row, moment) => machine.delivered(row, null, moment),
+  deliveredKept: (row, moment) => machine.delivered(row, ASKED, moment),
+  unsent: (row, moment) => machine.undelivered(row, { sent: false, served: null }, moment),
+  broken: (row, moment) => machine.undelivered(row, { sent: true, served: null }, moment),
+  cutOff: (row, moment) => machine.undelivered(row, { sent: true, served: TARGET }, moment),
+  replay: (row, moment) => machine.replay(row, ASKED, moment),
+  reap: (row, moment) =>
+    row === undefined || row.claimedBy === moment.life ? { outcome: false } : machine.reap(row),
+};
+
+/** Most of it is the way of a payment that goes well, or no random walk would come far. */
+const names = fc.oneof(
+  { weight: 2, arbitrary: fc.constantFrom(...Object.keys(COMMANDS)) },
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom("claim", "sign", "settle", "deliver", "deliver", "broken", "replay"),
+  },
+  { weight: 1, arbitrary: fc.constantFrom("delivered", "deliveredKept", "deliveredKept") },
+);
+const commands: fc.Arbitrary<Command> = fc
+  .record({ name: names, life })
+  .map(({ name, life: by }) => ({ name, life: by, run: COMMANDS[name] ?? machine.reap }));
+
+const sequences = fc.array(commands, { minLength: 1, maxLength: 60, size: "max" });
+
+interface Move {
+  readonly name: string;
+  readonly before: Row;
+  readonly outcome: unknown;
+  /** The row as it is then. */
+  readonly after: Row;
+  readonly moment: Moment;
+}
+
+/** Runs commands one after the other, some time apart, and tells each that was not refused. */
+function walk(sequence: readonly Command[]): readonly Move[] {
+  const moves: Move[] = [];
+  let row: Row;
+  for (const [index, { name, life: by, run }] of sequence.entries()) {
+    const moment = { life: by, nowMs: 1_700_000_000_000 + index * 60_000 };
+    const before = row;
+    try {
+      const { next, outcome } = run(before, moment);
+      if (next !== undefined) row = next ?? undefined;
+      moves.push({ name, before, outcome, after: row, moment });
+    } catch (error) {
+      if (!(error instanceof LedgerConflict)) throw error;
+    }
+  }
+  return moves;
+}
+
+const PAID: ReadonlySet<PaymentState | undefined> = new Set(["SETTLED", "DELIVERING", "DELIVERED"]);
+
+function kindOf(outcome: unknown): unknown {
+  return typeof outcome === "object" && outcome !== null && "kind" in outcome ? outcome.kind : null;
+}
+
+/** Checks every move of random sequences of commands. */
+function always(check: (move: Move, moves: readonly Move[]) => void): void {
+  const property = fc.property(sequences, (sequence) => {
+    const moves = walk(sequence);
+    for (const move of moves) check(move, moves);
+  });
+  fc.assert(property, { numRuns: 1000 });
+}
+
+describe("a payment, whatever is done with it", () => {
+  it("is never unpaid again once it is paid, nor paid by another transaction", () => {
+    always(({ before, after }) => {
+      if (!PAID.has(before?.state)) return;
+      expect(PAID.has(after?.state)).toBe(true);
+      expect(after?.settledTransaction).toBe(before?.settledTransaction);
+    });
+  });
+
+  it("is never forgotten once bytes of ours or a facilitator may have moved its money", () => {
+    always(({ name, before, after }) => {
+      if (before?.state !== "SIGNED") return;
+      const isDrop = name === "release" || name === "abandon";
+      const isCertain = isDrop && before.submission === null;
+      if (!isCertain) expect(after).toBeDefined();
+    });
+  });
+
+  it("is delivered at most so many times, each attempt from SETTLED and counted", () => {
+    always(({ before, after, moment }) => {
+      expect(after?.attempts ?? 0).toBeLessThanOrEqual(MAX_DELIVERY_ATTEMPTS);
+      if (after?.state !== "DELIVERING" || before?.state === "DELIVERING") return;
+      expect(before?.state).toBe("SETTLED");
+      expect(after.attempts).toBe((before?.attempts ?? 0) + 1);
+      expect(after.claimedBy).toBe(moment.life);
+    });
+  });
+
+  it("is sold by the life that delivers it", () => {
+    always(({ before, after, moment }) => {
+      if (after?.state !== "DELIVERED" || before?.state === "DELIVERED") return;
+      expect(before).toMatchObject({ state: "DELIVERING", claimedBy: moment.life });
+    });
+  });
+
+  it("stays delivered", () => {
+    always(({ before, after }) => {
+      if (before?.state === "DELIVERED") expect(after?.state).toBe("DELIVERED");
+    });
+  });
+
+  it("has a version that grows by one with each change, and no change without it", () => {
+    always(({ before, after }) => {
+      if (before === undefined || after === undefined || after === before) return;
+      expect(after.version).toBe(before.version + 1);
+    });
+  });
+
+  it("is granted as a new claim to one caller, until it is dropped or has failed", () => {
+    always(({ name, before, outcome }) => {
+      if (kindOf(outcome) !== "granted" || name.startsWith("claim")) return;
+      const fresh = before === undefined || before.state === "FAILED";
+      const own = before?.idempotencyKey === CALLER && name === "begin";
+      const other = before?.idempotencyKey === "another key" && name === "beginOther";
+      expect(fresh || own || other).toBe(true);
+    });
+    always(({ name, before, outcome }) => {
+      if (name.startsWith("claim") && kindOf(outcome) === "granted") expect(before).toBeUndefined();
+    });
+  });
+
+  it("is signed by the life that claimed it, and never again beside bytes that may be sent", () => {
+    always(({ name, before, after, moment }) => {
+      if (name !== "sign") return;
+      expect(before?.submission).toBeNull();
+      if (before?.state === "CLAIMED") expect(before.claimedBy).toBe(moment.life);
+      else expect(before?.facilitator).not.toBeNull();
+      expect(after).toMatchObject({ state: "SIGNED", submission: "0x01", offered: false });
+    });
+    always(({ before, after }) => {
+      if (before?.state !== "FAILED" || before.submission === null) return;
+      expect(["FAILED", "SETTLED"]).toContain(after?.state);
+      expect(after?.submission).toBe(before.submission);
+    });
+  });
+
+  it("gives nothing away to who does not have its signature", () => {
+    always(({ name, before, outcome, after }) => {
+      if (name !== "claimForged" || before === undefined) return;
+      if (JSON.parse(before.request).paymentPayload.payload.signature.startsWith("0xcd")) return;
+      expect(outcome).toEqual({ kind: "forged" });
+      expect(after).toBe(before);
+    });
+  });
+
+  it("is sold for one binding, and to one target once its answer had begun", () => {
+    always(({ name, before, outcome }) => {
+      const kind = kindOf(outcome);
+      if (!name.startsWith("claim") || (kind !== "settled" && kind !== "replayable")) return;
+      expect(before?.binding).toBe(name === "claimElsewhere" ? OTHER_BINDING : BINDING);
+      const asked = name === "claimTarget" ? OTHER_TARGET : TARGET;
+      expect([null, asked]).toContain(before?.servedTarget);
+    });
+  });
+
+  it("has its kept answer given at most so many times, within its time", () => {
+    always(({ name, outcome, before, after, moment }, moves) => {
+      expect(after?.replays ?? 0).toBeLessThanOrEqual(MAX_REPLAYS);
+      if (name !== "replay" || outcome !== true) return;
+      expect(before?.state).toBe("DELIVERED");
+      const sold = moves.find((each) => each.after?.state === "DELIVERED");
+      expect(moment.nowMs - (sold?.moment.nowMs ?? 0)).toBeLessThan(REPLAY_MS);
+    });
+  });
+
+  it("waits to be signed only as a claim, and is handed over only by who claimed it", () => {
+    always(({ name, before, after, moment }) => {
+      if (after?.offered === true) expect(after.state).toBe("CLAIMED");
+      if (!name.startsWith("handOver") || after === before) return;
+      expect(before?.idempotencyKey).not.toBeNull();
+      if (before?.state === "CLAIMED") expect(before.claimedBy).toBe(moment.life);
+    });
+  });
+
+  it("is found in every state by these sequences", () => {
+    const seen = new Set<string>();
+    const property = fc.property(sequences, (sequence) => {
+      for (const { after } of walk(sequence)) seen.add(after?.state ?? "none");
+    });
+    fc.assert(property, { numRuns: 500 });
+    expect([...seen].toSorted()).toEqual(
+      ["CLAIMED", "DELIVERED", "DELIVERING", "FAILED", "SETTLED", "SIGNED", "none"].toSorted(),
+    );
+  });
+});
