@@ -1,0 +1,102 @@
+/** Payments in PostgreSQL that wait for somebody: for a facilitator's answer, or for a life that can sign. */
+import { LedgerConflict, type HandedOver, type OfferedPayment } from "./ledger.ts";
+import * as machine from "./machine.ts";
+import { present, requestOf } from "./payment-row.ts";
+import type { Columns, PostgresDatabase, Session, Statement } from "./postgres-database.ts";
+import { COLUMNS, storedOf, writeMoves, type Move, type Stored } from "./postgres-payments.ts";
+
+/** Hears of a row that had to be left out. */
+export type OnUnreadable = (key: string, reason: string) => void;
+
+const HANDED_OVERS: Statement = {
+  name: "handed_overs",
+  text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
+         WHERE p.state = 'SIGNED' AND p.submission IS NULL AND p.facilitator IS NOT NULL
+           AND (p.updated_ms, p.id) > ($1, $2)
+         ORDER BY p.updated_ms, p.id LIMIT $3`,
+};
+
+const OFFERS: Statement = {
+  name: "lock_offers",
+  text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
+         WHERE p.offered AND p.network = $4 AND (p.updated_ms, p.id) > ($1, $2)
+         ORDER BY p.updated_ms, p.id LIMIT $3 FOR UPDATE SKIP LOCKED`,
+};
+
+/** See {@link Redemptions.handedOvers}. */
+export async function readHandedOvers(
+  session: Session,
+  limit: number,
+  onUnreadable: OnUnreadable,
+): Promise<readonly HandedOver[]> {
+  return readQueue(
+    (behind) => session.query(HANDED_OVERS, [...behind, limit]),
+    { limit, onUnreadable },
+    ({ key, row }, { sinceMs }) => {
+      const idempotencyKey = present(row.idempotencyKey, "idempotencyKey");
+      const facilitator = present(row.facilitator, "facilitator");
+      const request = requestOf(row);
+      return { key, request, idempotencyKey, facilitator, sinceMs: Number(sinceMs) };
+    },
+  );
+}
+
+/** See {@link Settlements.takeOffered}. What another replica is taking now is passed over. */
+export async function takeOffers(
+  database: PostgresDatabase,
+  asked: { readonly network: string; readonly limit: number; readonly moment: machine.Moment },
+  onUnreadable: OnUnreadable,
+): Promise<readonly OfferedPayment[]> {
+  const { network, limit, moment } = asked;
+  return database.transaction(async (session) => {
+    const taken = await readQueue(
+      (behind) => session.query(OFFERS, [...behind, limit, network]),
+      { limit, onUnreadable },
+      (stored) => ({ move: taking(stored, moment), request: requestOf(stored.row) }),
+    );
+    const moves = taken.map(({ move }) => move);
+    if (moves.length > 0 && (await writeMoves(session, moves, moment)) !== moves.length) {
+      throw new LedgerConflict("an offer changed while it was locked");
+    }
+    return taken.map(({ move, request }) => ({ key: move.stored.key, request }));
+  });
+}
+
+function taking(stored: Stored, moment: machine.Moment): Move {
+  const { next, note } = machine.takeOffered(stored.row, moment);
+  if (!next) throw new LedgerConflict("a claim that is not offered cannot be taken");
+  return { stored, next, note: note ?? "" };
+}
+
+/** Reads up to a limit of rows page by page: those that cannot be read take nobody's place. */
+async function readQueue<Value>(
+  page: (behind: readonly [sinceMs: number, id: number]) => Promise<readonly Columns[]>,
+  { limit, onUnreadable }: { readonly limit: number; readonly onUnreadable: OnUnreadable },
+  read: (stored: Stored, columns: Columns) => Value,
+): Promise<readonly Value[]> {
+  const found: Value[] = [];
+  for (let behind: readonly [number, number] = [0, 0]; ;) {
+    const rows = await page(behind);
+    for (const columns of rows) {
+      const value = readOrTell(columns, onUnreadable, (stored) => read(stored, columns));
+      if (value !== undefined && found.length < limit) found.push(value);
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < limit || found.length === limit) return found;
+    behind = [Number(last.sinceMs), Number(last.id)];
+  }
+}
+
+/** Undefined for a row that cannot be read, which is told. */
+export function readOrTell<Value>(
+  columns: Columns,
+  onUnreadable: OnUnreadable,
+  read: (stored: Stored) => Value,
+): Value | undefined {
+  try {
+    return read(storedOf(columns));
+  } catch (error) {
+    onUnreadable(String(columns.key), error instanceof Error ? error.message : String(error));
+    return undefined;
+  }
+}

@@ -1,0 +1,191 @@
+/** How a PostgreSQL database becomes a ledger, which ones are refused, and what is never told. */
+import { Writable } from "node:stream";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
+import { openPostgresBooks } from "../../../src/ledger/postgres.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
+import { examplePayment } from "../../unit/ledger/example-payment.ts";
+import { bring, termsOf, word } from "../../unit/ledger/ledger-driver.ts";
+import { Replicas, sql, until } from "./stage.ts";
+
+const payment = examplePayment(1);
+let server: PostgresServer;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+
+afterAll(async () => server.stop());
+
+/** What a failing call says, with everything that hangs on its error. */
+async function complaint(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+  } catch (error) {
+    expect(error).toBeInstanceOf(LedgerUnavailable);
+    if (!(error instanceof Error)) throw error;
+    return `${error.message} ${JSON.stringify(error.cause)} ${JSON.stringify(error)}`;
+  }
+  throw new Error("did not fail");
+}
+
+describe("the tables", () => {
+  it("are made once by five replicas that start together", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    const lives = ["one", "two", "three", "four", "five"];
+    const ledgers = await Promise.all(lives.map((life) => replicas.open(life)));
+    const words = await Promise.all(
+      ledgers.map((ledger) => word(ledger.claim(payment.key, termsOf(payment)))),
+    );
+    expect(words.toSorted()).toEqual(["busy", "busy", "busy", "busy", "granted"]);
+    expect(await sql(url, "SELECT version FROM coinslot.migrations")).toEqual([{ version: 1 }]);
+  });
+
+  it("survive being opened again, with what they hold", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    const one = await replicas.open("one");
+    await bring(one, payment, "settled");
+    await one.close();
+    const two = await replicas.open("two");
+    expect(await two.outcome(payment.key)).toMatchObject({ kind: "settled" });
+  });
+
+  it("are left alone where a newer program made them", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    await (await replicas.open("one")).close();
+    await sql(url, "INSERT INTO coinslot.migrations (version) VALUES (99)");
+    expect(await complaint(replicas.open("two"))).toContain("schema version 99, newer than");
+    expect(await complaint(openPostgresBooks({ url }))).toContain("schema version 99, newer than");
+  });
+
+  it("are found whatever the search path is, by a role that may not make schemas", async () => {
+    const url = await server.database();
+    await sql(url, "DROP ROLE IF EXISTS tenant");
+    await sql(url, "CREATE ROLE tenant LOGIN PASSWORD 'tenants-secret'");
+    await sql(url, "ALTER ROLE tenant SET search_path = nowhere");
+    await sql(url, "CREATE SCHEMA coinslot AUTHORIZATION tenant");
+    const own = new URL(url);
+    own.username = "tenant";
+    own.password = "tenants-secret";
+    await using replicas = new Replicas(own.href);
+    const one = await replicas.open("one");
+    await bring(one, payment, "kept");
+    expect(await one.books.list({ limit: 5 })).toHaveLength(1);
+  });
+
+  it("keep numbers that are larger than 32 bits, exactly", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    const one = await replicas.open("one");
+    await bring(one, payment, "claimed");
+    const large = 2 ** 53 - 1;
+    await sql(url, "UPDATE coinslot.payments SET version = $1", [large]);
+    expect(await one.outcome(payment.key)).toEqual({ kind: "pending", version: large });
+    await sql(url, "UPDATE coinslot.payments SET version = version + 1");
+    expect(await complaint(one.outcome(payment.key))).toContain("too large");
+  });
+
+  it("refuse what the machine does not allow", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    const one = await replicas.open("one");
+    await bring(one, payment, "signed");
+    for (const wrong of [
+      "state = 'SETTLED'",
+      "state = 'CLAIMED'",
+      "state = 'FAILED'",
+      "offered = true",
+      "attempts = 4",
+      "version = 0",
+      "replays = 1",
+    ]) {
+      const change = sql(url, `UPDATE coinslot.payments SET ${wrong}`);
+      await expect(change, wrong).rejects.toThrow("violates check constraint");
+    }
+  });
+});
+
+describe("a session", () => {
+  it("commits durably, reads what is committed, and waits for nothing for ever", async () => {
+    const url = await server.database();
+    const database = new URL(url).pathname.slice(1);
+    await sql(url, `ALTER DATABASE ${database} SET synchronous_commit = off`);
+    await sql(url, `ALTER DATABASE ${database} SET default_transaction_isolation = serializable`);
+    await sql(url, `ALTER DATABASE ${database} SET statement_timeout = 0`);
+    await using replicas = new Replicas(url);
+    const one = await replicas.open("one");
+    await bring(one, payment, "claimed");
+    // What the ledger's own sessions have, told by the transaction of one that writes.
+    await sql(
+      url,
+      `CREATE TABLE public.seen (name text, value text);
+       CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+         INSERT INTO public.seen SELECT name, setting FROM pg_settings WHERE name IN
+           ('synchronous_commit', 'transaction_isolation', 'statement_timeout');
+         RETURN NULL; END $$;
+       CREATE TRIGGER seeing AFTER UPDATE ON coinslot.payments EXECUTE FUNCTION see()`,
+    );
+    await one.handedOver(payment.key, "https://facilitator.example.com");
+    expect(await sql(url, "SELECT name, value FROM seen ORDER BY name")).toEqual([
+      { name: "statement_timeout", value: "5000" },
+      { name: "synchronous_commit", value: "on" },
+      { name: "transaction_isolation", value: "read committed" },
+    ]);
+  });
+});
+
+describe("the books alone", () => {
+  it("are read beside a ledger, without a life of their own", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    const one = await replicas.open("one");
+    await bring(one, payment, "settled");
+    const books = await openPostgresBooks({ url });
+    expect(await books.list({ limit: 5 })).toEqual(await one.books.list({ limit: 5 }));
+    expect(await books.show(payment.key)).toEqual(await one.books.show(payment.key));
+    expect(await books.counts()).toEqual({ unresolved: 0, undelivered: 1, offered: 0 });
+    expect(await sql(url, "SELECT life FROM coinslot.lives")).toEqual([{ life: "one" }]);
+    await books.close();
+    await expect(books.counts()).rejects.toThrow(LedgerUnavailable);
+  });
+
+  it("are refused where there is no ledger, which they do not make", async () => {
+    const url = await server.database();
+    expect(await complaint(openPostgresBooks({ url }))).toContain("holds no ledger yet");
+    expect(await sql(url, "SELECT to_regnamespace('coinslot') AS made")).toEqual([{ made: null }]);
+  });
+});
+
+describe("the password", () => {
+  it("is in no complaint and in no log", async () => {
+    const url = await server.database();
+    const lines: string[] = [];
+    const destination = new Writable({
+      write(line, _encoding, done) {
+        lines.push(String(line));
+        done();
+      },
+    });
+    const logger = createLogger({ level: "trace", format: "json", destination });
+    await using replicas = new Replicas(url);
+    const wrong = url.replace("correct-horse", "wrong-secret");
+    const complaints = [
+      await complaint(replicas.open("one", { url: wrong, logger })),
+      await complaint(replicas.open("one", { url: url.replace("postgres:", "http:"), logger })),
+      await complaint(replicas.open("one", { url: "postgres://u:wrong-secret@[::bad/x", logger })),
+      await complaint(replicas.open("one", { url: `${wrong}_none`, logger })),
+      await complaint(openPostgresBooks({ url: wrong.replace(/:\d+\//, ":1/") })),
+    ];
+    await replicas.open("two", { logger });
+    await server.restart();
+    await until(async () => lines.some((line) => line.includes("was lost")));
+    for (const text of [...complaints, ...lines]) {
+      expect(text).not.toContain("wrong-secret");
+      expect(text).not.toContain("correct-horse");
+    }
+  });
+});
