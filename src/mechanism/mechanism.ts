@@ -23,12 +23,23 @@ export interface Checked<Authorization> {
   readonly fault: Refusal | null;
 }
 
-/** A settlement that needs nothing more than an account nonce and our signature. */
+/** A settlement of one payment, or of several, that needs nothing more than an account nonce and our signature. */
 export interface Draft {
   /** Our account that pays the network fee. */
   readonly account: string;
   /** Signs for that account nonce. Synchronous, so that it can happen inside a database transaction. */
   sign(accountNonce: number): SignedTransaction;
+}
+
+/** What came of preparing payments together. */
+export interface Preparation {
+  /** Undefined when every payment was left out. */
+  readonly draft: Draft | undefined;
+  /**
+   * Indices of payments that are not in the draft, since together with the others they would fail: each has
+   * to be judged again, alone. Always empty for a lone payment.
+   */
+  readonly leftOut: readonly number[];
 }
 
 /** Everything needed to send a settlement again after a crash, byte for byte. */
@@ -40,16 +51,50 @@ export interface SignedTransaction {
   readonly accountNonce: number;
 }
 
+/** All that was signed for one account nonce, and the payments that it carries. */
+export interface Submission<Authorization> {
+  /** Oldest first, at least one. */
+  readonly variants: readonly SignedTransaction[];
+  readonly authorizations: readonly Authorization[];
+}
+
 /**
- * What the chain says of a settlement. `confirmed` has been matched against the asset's own logs, a
- * receipt alone is not payment; its transaction is not always ours, anyone may submit an authorization.
- * `failed` is definite: reverted, or expired unused. `unknown` is not failure: the transaction may still
- * be included.
+ * What the chain says of one payment. `confirmed` has been matched against the asset's own logs, a receipt
+ * alone is not payment; its transaction is not always ours, anyone may submit an authorization. `failed` is
+ * definite as far as this one look goes: reverted, or expired unused; `retriable` where the authorization is
+ * still unused and in its window, so that another transaction may carry it. `unknown` is not failure: the
+ * transaction may still be included.
  */
 export type Confirmation =
   | { readonly kind: "confirmed"; readonly transaction: TransactionId }
-  | { readonly kind: "failed"; readonly refusal: Refusal }
+  | { readonly kind: "failed"; readonly refusal: Refusal; readonly retriable: boolean }
   | { readonly kind: "unknown"; readonly detail: string };
+
+/** One look at the chain for a submission. */
+export interface Look {
+  /** The chain's word on each payment, in the order of the submission. */
+  readonly payments: readonly Confirmation[];
+  /** The variant that is in a block, with the depth that the network's configuration asks for or not. */
+  readonly included: {
+    readonly transaction: TransactionId;
+    /** Blocks that hold it, its own included; a first look may count too few, never too many. */
+    readonly confirmations: number;
+    /** No reorganization can be expected to undo it any more. */
+    readonly isFinal: boolean;
+  } | null;
+  /** The account's nonce is used by a transaction in a block, whichever it is. */
+  readonly isNonceUsed: boolean;
+}
+
+/** An account of ours, for the operator. */
+export interface WalletBalance {
+  readonly address: string;
+  /** The network's own currency, in its smallest unit. */
+  readonly balanceAtomic: bigint;
+  readonly decimals: number;
+  /** What one settlement costs at the present price, in that unit. */
+  readonly settlementAtomic: bigint;
+}
 
 /** A start-up finding about a network; an `error` keeps the network from being used. */
 export interface Finding {
@@ -57,13 +102,35 @@ export interface Finding {
   readonly message: string;
 }
 
-export interface Mechanism<Authorization = unknown> {
-  readonly scheme: "exact";
+/** What can be said about payments that others settle: reads the chain, signs nothing. */
+export interface Observer<Authorization = unknown> {
   readonly network: NetworkName;
+  /**
+   * Reads the payment of a stored request without judging it: what {@link reconcile} needs after a
+   * restart, when `check` would find an old authorization expired.
+   */
+  parse(request: FacilitatorRequest): Result<Authorization, Refusal>;
+  /**
+   * One look at what became of an authorization, whoever submitted it; `claimed` is the transaction that
+   * somebody says it was. Throws {@link ChainError} when the chain cannot be asked.
+   */
+  reconcile(
+    authorization: Authorization,
+    claimed: TransactionId | undefined,
+    signal: AbortSignal,
+  ): Promise<Confirmation>;
+  /** Closes the connections to the chain. */
+  close(): Promise<void>;
+}
+
+export interface Mechanism<Authorization = unknown> extends Observer<Authorization> {
+  readonly scheme: "exact";
   /** The entry for `GET /supported` (protocol section 2.5). */
   readonly kind: SupportedKind;
   /** Our paying accounts on this network. */
   readonly accounts: readonly string[];
+  /** Payments that one transaction carries at most; 1 where the network has no such thing. */
+  readonly maxTogether: number;
 
   /**
    * Everything that can be judged without asking anyone: shape, requirements, signature, recipient,
@@ -73,54 +140,50 @@ export interface Mechanism<Authorization = unknown> {
   check(request: FacilitatorRequest, now: number): Result<Checked<Authorization>, Refusal>;
 
   /**
-   * Reads the payment of a stored request without judging it: what {@link confirm} needs after a
-   * restart, when `check` would find an old authorization expired.
-   */
-  parse(request: FacilitatorRequest): Result<Authorization, Refusal>;
-
-  /**
    * What only the chain knows, in one round trip for a proven payer: balance, nonce state and the
    * simulated transfer (steps 2 and 6). Throws when the chain cannot be asked.
    */
   inspect(checked: Checked<Authorization>, signal: AbortSignal): Promise<Result<void, Refusal>>;
 
   /**
-   * Prepares the settlement: fees and our own balance are read, nothing is signed.
+   * Prepares a settlement by one account of ours: fees and our own balance are read, several payments are
+   * simulated together, nothing is signed. A payment that is not `proven` goes alone.
    * @throws {ChainError} `CHAIN_FEE` when the network asks too much, `CHAIN_GAS` when our account cannot
    * pay it, another code when the chain cannot be asked
    */
-  prepare(checked: Checked<Authorization>, signal: AbortSignal): Promise<Draft>;
-
-  /**
-   * Sends signed bytes. Returns normally when the node took them or already had them; throws otherwise,
-   * and after any throw the bytes may still have been sent.
-   */
-  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<void>;
-
-  /**
-   * Waits, up to the signal, for the chain's word on a broadcast settlement. Never throws: a chain that
-   * cannot be asked is `unknown`.
-   */
-  confirm(
-    payment: Pick<Checked<Authorization>, "authorization">,
-    signed: SignedTransaction,
+  prepare(
+    payments: readonly Checked<Authorization>[],
+    account: string,
     signal: AbortSignal,
-  ): Promise<Confirmation>;
+  ): Promise<Preparation>;
+
+  /**
+   * The same call again for the same account nonce with fees high enough to replace all variants so far,
+   * or undefined when our cap does not allow that. Throws {@link ChainError} like `prepare`.
+   */
+  raise(
+    submission: Submission<Authorization>,
+    signal: AbortSignal,
+  ): Promise<SignedTransaction | undefined>;
+
+  /**
+   * Sends signed bytes to every endpoint. Returns when one took them or already had them, throws when none
+   * did; after any throw the bytes may still have been sent. `included` where the node answered only when
+   * they were in a block (EIP-7966): a hint to look at once, never proof.
+   */
+  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included">;
+
+  /** One look, by one endpoint. Never waits for a block. Throws {@link ChainError}. */
+  look(submission: Submission<Authorization>, signal: AbortSignal): Promise<Look>;
 
   /** The next account nonce as the chain sees it, pending ones included; only used to seed our store. */
   accountNonce(account: string, signal: AbortSignal): Promise<number>;
 
-  /**
-   * The next account nonce by the newest block alone: account nonces below it are used for good, by
-   * whichever transaction. Throws when the chain cannot be asked.
-   */
-  minedNonce(account: string, signal: AbortSignal): Promise<number>;
+  /** Throws {@link ChainError}. */
+  balance(account: string, signal: AbortSignal): Promise<WalletBalance>;
 
   /** Start-up checks: chain id, token domain and decimals, fee balance. Throws when unreachable. */
   probe(signal: AbortSignal): Promise<readonly Finding[]>;
-
-  /** Closes the connections to the chain. */
-  close(): Promise<void>;
 }
 
 /** The chain could not be asked, or answered nonsense. Carries no secret and no URL with a key. */

@@ -8,6 +8,9 @@
  *     …settle through proxy.url…
  *     expect(lost.hits).toBe(2);
  *
+ * It answers `eth_sendRawTransactionSync` as a node that does not have it, which most have not: so bytes are
+ * sent the one way that faults are made for. `{ sync: true }` passes it on.
+ *
  * The product's client repeats a call once when its connection breaks: a `drop` with `times: 1` is
  * therefore a hiccup that nobody notices, and one that shall be noticed needs two.
  */
@@ -86,7 +89,10 @@ export interface RpcProxy {
 }
 
 /** Opens a proxy before the node at `nodeUrl`. */
-export async function startRpcProxy(nodeUrl: string): Promise<RpcProxy> {
+export async function startRpcProxy(
+  nodeUrl: string,
+  { sync = false }: { readonly sync?: boolean } = {},
+): Promise<RpcProxy> {
   const questions: Question[] = [];
   const injections: ActiveInjection[] = [];
   const asked = new Milestones();
@@ -99,6 +105,10 @@ export async function startRpcProxy(nodeUrl: string): Promise<RpcProxy> {
     if (questions.length >= MAX_QUESTIONS) throw new Error("too many questions for one test");
     questions.push(question);
     asked.reached(question.method, count(question.method));
+    if (!sync && question.method === "eth_sendRawTransactionSync") {
+      const error = { code: -32_601, message: "Method not found" };
+      return sendJson(response, { jsonrpc: "2.0", id, error });
+    }
     const injection = injections.find((each) => each.takes(question));
     if (injection === undefined) return send(response, await forward(nodeUrl, body));
     await injection.meet(response, { id, forward: () => forward(nodeUrl, body) });

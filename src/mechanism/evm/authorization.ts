@@ -5,10 +5,16 @@
 import { isEvmAddress, sameAddress } from "../../x402/address.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import { isEvmPayload } from "../../x402/payment-key.ts";
+import type { EvmAsset, EvmNetwork, NetworkName } from "../../x402/network.ts";
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
-import type { EvmPayload, FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts";
+import {
+  EXACT_SCHEME,
+  type EvmPayload,
+  type FacilitatorRequest,
+  type PaymentRequirements,
+} from "../../x402/x402.ts";
 import { addressWord, uintWord } from "./abi.ts";
-import { authorizationDigest, type Token } from "./token.ts";
+import { authorizationDigest, createToken, type Token } from "./token.ts";
 import { secp256k1 } from "./signature.ts";
 
 /** A parsed payment, and the token that it is in. Addresses and nonce in lower case, with `0x`. */
@@ -41,14 +47,38 @@ export interface Terms {
   readonly validBeforeMarginSeconds: number;
 }
 
+/** Seconds of validity that must be left by default: about two blocks of the slowest network. */
+export const VALID_BEFORE_MARGIN_SECONDS = 6;
+
+export function createTokens(
+  { chainId }: EvmNetwork,
+  assets: readonly EvmAsset[],
+): ReadonlyMap<string, Token> {
+  return new Map(assets.map((asset) => [asset.address.toLowerCase(), createToken(asset, chainId)]));
+}
+
 const NONCE = /^0x[0-9a-fA-F]{64}$/;
 const SIGNATURE = /^0x(?:[0-9a-fA-F]{2})*$/;
 
-/** The token that the requirements ask for, or `invalid_payment_requirements` with the first fault. */
-export function readRequirements(
-  requirements: PaymentRequirements,
+/** Reads a whole request for a network, without judging the payment. */
+export function readRequest(
+  request: FacilitatorRequest,
+  network: NetworkName,
   terms: Terms,
-): Result<Token, Refusal> {
+): Result<EvmCheckedAuthorization, Refusal> {
+  const { paymentPayload, paymentRequirements } = request;
+  for (const part of [paymentPayload, paymentRequirements]) {
+    if (part.scheme !== EXACT_SCHEME) {
+      return refuse("invalid_scheme", `only ${EXACT_SCHEME} is served`);
+    }
+    if (part.network !== network) return refuse("invalid_network", `this is ${network}`);
+  }
+  const token = readRequirements(paymentRequirements, terms);
+  return token.ok ? readAuthorization(request, token.value) : token;
+}
+
+/** The token that the requirements ask for, or `invalid_payment_requirements` with the first fault. */
+function readRequirements(requirements: PaymentRequirements, terms: Terms): Result<Token, Refusal> {
   const token = terms.tokens.get(requirements.asset.toLowerCase());
   if (token === undefined) return unfit("asset is not one that is served on this network");
   if (!isEvmAddress(requirements.payTo)) return unfit("payTo is not an EVM address");
@@ -72,7 +102,7 @@ export function readRequirements(
 }
 
 /** Reads the payload for that token and recovers its signer. Refusal: `invalid_payload`. */
-export function readAuthorization(
+function readAuthorization(
   request: FacilitatorRequest,
   token: Token,
 ): Result<EvmCheckedAuthorization, Refusal> {

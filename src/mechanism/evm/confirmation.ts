@@ -1,219 +1,298 @@
 /**
- * What became of a settlement. The chain's own records decide, never the clock alone and never one
- * missing receipt: a transaction that is not in a block may still get there.
+ * What became of settlements, as far as one look at one node shows. The chain's own records decide, never
+ * the clock alone and never one missing receipt: a transaction that is not in a block may still get there.
  *
- *     receipt ── success, exact logs ─────────────────────────────── confirmed (ours)
- *        │   └── reverted, or other logs
- *        │               └── nonce unused ────────────────────────── failed
- *        │               └── nonce used ── by the same transfer ──── confirmed (theirs)
- *        │                             └── otherwise ─────────────── failed
- *        └── none ── validBefore not past ────────────────────────── ask again
- *                └── past on chain ── nonce unused ───────────────── failed (expired)
- *                                 └── nonce used ── as above
+ *     receipt of a variant ── not deep enough ───────────────────────────────────── unknown
+ *        │   └── the payment's exact logs ───────────────────────────────────────── confirmed (ours)
+ *        │   └── reverted, or without them
+ *        │               └── authorization unused ───────────────────────────────── failed (retriable)
+ *        │               └── used ── by the same transfer ───────────────────────── confirmed (theirs)
+ *        │                       └── otherwise ──────────────────────────────────── failed
+ *        └── none ── validBefore not past, account nonce not used ───────────────── unknown
+ *                └── past on chain ── unused ────────────────────────────────────── failed (expired)
+ *                │                └── used, as above
+ *                └── account nonce used by another transaction ── unused ────────── failed (retriable)
+ *                                                             └── used, as above
  *
- * One node that is behind, or wrong, must not end a payment: a failure counts when two questions in a
- * row have found the same one.
+ * One node that is behind, or wrong, must not end a payment: whoever asks counts a failure when two looks in
+ * a row have found the same one. All that one look reads is read at one block; a node that does not have
+ * that block answers with an error, and the look says nothing.
  */
-import { setTimeout as sleep } from "node:timers/promises";
-import { ChainError, type Confirmation } from "../mechanism.ts";
-import { isRecord, type Rpc } from "../rpc.ts";
-import { parseHexData, parseQuantity, quantityOf, readWord, toQuantity, WORD } from "./abi.ts";
+import type { Confirmation, Look, Submission } from "../mechanism.ts";
+import { ChainError } from "../mechanism.ts";
+import type { Rpc } from "../rpc.ts";
+import { parseQuantity, toQuantity } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
-import {
-  isUsedIn,
-  paidByAnother,
-  paidByOurs,
-  parseLog,
-  readReceipt,
-  usedTopics,
-} from "./receipt.ts";
-import {
-  AUTHORIZATION_CANCELED_EVENT,
-  AUTHORIZATION_USED_EVENT,
-  authorizationStateCall,
-} from "./token.ts";
+import { paidByAnother, paidByOurs, readReceipt, type Receipt } from "./receipt.ts";
+import { areUsed, findUse, readBlock, readHead, type Block } from "./usage.ts";
 
-/** The first pause between two questions, milliseconds; each next one is half as long again. */
-const FIRST_POLL_MS = 50;
-/** The longest pause between two questions, milliseconds. */
-const MAX_POLL_MS = 500;
 /** How far the chain must be past `validBefore` before an unused authorization counts as expired, seconds. */
 export const EXPIRY_FINALITY_SECONDS = 30;
-/** Blocks in one log query: what the strictest public nodes still answer. */
-export const LOG_WINDOW_BLOCKS = 1_000n;
-/** Log queries at most, going back from where the authorization was found used. */
-export const MAX_LOG_WINDOWS = 10;
 
-/** What one question found. */
-type Verdict = Exclude<Confirmation, { readonly kind: "unknown" }>;
+export type EvmSubmission = Submission<EvmCheckedAuthorization>;
 
 export interface ConfirmationOptions {
-  readonly rpc: Rpc;
   /** Blocks that must hold the transaction, its own included; at least 1. */
   readonly confirmations: number;
+  /** Blocks after which no reorganization is expected. */
+  readonly finalAfter: bigint;
+  /** Seconds of validity that an authorization needs to be carried by another transaction. */
+  readonly validBeforeMarginSeconds: number;
   /** Unix seconds. */
   readonly clock: () => number;
 }
 
+/** What a look asks beyond the receipt. */
+export interface LookDepth {
+  /** Whether our account's nonce is used, where no variant is in a block. */
+  readonly nonce: boolean;
+  /** How deep an included variant is, also where one block is enough. */
+  readonly head: boolean;
+}
+
+interface Found {
+  readonly transaction: string;
+  readonly receipt: Receipt;
+}
+
 export class ConfirmationReader {
-  readonly #rpc: Rpc;
   readonly #confirmations: bigint;
+  readonly #finalAfter: bigint;
+  readonly #marginSeconds: number;
   readonly #clock: () => number;
 
-  constructor({ rpc, confirmations, clock }: ConfirmationOptions) {
-    this.#rpc = rpc;
-    this.#confirmations = BigInt(confirmations);
-    this.#clock = clock;
+  constructor(options: ConfirmationOptions) {
+    this.#confirmations = BigInt(options.confirmations);
+    const { finalAfter } = options;
+    this.#finalAfter = finalAfter > this.#confirmations ? finalAfter : this.#confirmations;
+    this.#marginSeconds = options.validBeforeMarginSeconds;
+    this.#clock = options.clock;
   }
 
-  /** Asks until the answer is definite or the signal ends the wait (`unknown`). Never throws. */
-  async wait(
+  /** See `Mechanism.look`. @throws {ChainError} when the node cannot be asked or contradicts itself */
+  async look(
+    rpc: Rpc,
+    submission: EvmSubmission,
+    depth: LookDepth,
+    signal: AbortSignal,
+  ): Promise<Look> {
+    const found = await findIncluded(rpc, submission, signal);
+    return found === undefined
+      ? this.#judgeMissing(rpc, submission, depth, signal)
+      : this.#judgeIncluded(rpc, { ...found, submission, depth }, signal);
+  }
+
+  /** See `Observer.reconcile`. @throws {ChainError} as {@link look} */
+  async reconcile(
+    rpc: Rpc,
     authorization: EvmCheckedAuthorization,
-    hash: string,
+    claimed: string | undefined,
     signal: AbortSignal,
   ): Promise<Confirmation> {
-    let detail = "the transaction is not in a block yet";
-    let suspected: string | undefined;
-    let pauseMs = FIRST_POLL_MS;
-    while (!signal.aborted) {
-      try {
-        const answer = await this.#ask(authorization, hash, signal);
-        if (answer?.kind === "confirmed") return answer;
-        if (answer !== undefined && answer.refusal.detail === suspected) return answer;
-        suspected = answer?.refusal.detail;
-        if (suspected !== undefined) detail = `read only once: ${suspected}`;
-      } catch (error) {
-        if (!(error instanceof ChainError)) throw error;
-        suspected = undefined;
-        if (!signal.aborted) detail = error.message;
+    const receipt = claimed === undefined ? null : await readReceipt(rpc, claimed, signal);
+    const head = await readBlock(rpc, "latest", signal);
+    if (claimed !== undefined && receipt?.succeeded) {
+      const { logs, blockNumber } = receipt;
+      if (paidByAnother(logs, authorization)) {
+        return this.#confirm(claimed, head.number - blockNumber + 1n);
       }
-      // An abort ends the pause early, and then the loop.
-      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
-      pauseMs = Math.min(pauseMs * 1.5, MAX_POLL_MS);
     }
+    const isLate = receipt !== null && receipt.blockNumber > head.number;
+    const at = { ...head, number: isLate ? receipt.blockNumber : head.number };
+    const [isUsed] = await areUsed(rpc, [authorization], at.number, signal);
+    if (isUsed === true) return this.#judgeUse(rpc, authorization, at, signal);
+    if (isPast(authorization, head.timestamp)) return EXPIRED;
+    return { kind: "unknown", detail: "the authorization is not used yet" };
+  }
+
+  async #judgeIncluded(
+    rpc: Rpc,
+    {
+      transaction,
+      receipt,
+      submission,
+      depth,
+    }: Found & { submission: EvmSubmission; depth: LookDepth },
+    signal: AbortSignal,
+  ): Promise<Look> {
+    const { authorizations } = submission;
+    const { logs, blockNumber, succeeded } = receipt;
+    const paid = succeeded ? paidByOurs(logs, authorizations) : authorizations.map(() => false);
+    const isComplete = paid.every(Boolean);
+    const asksHead = this.#confirmations > 1n || depth.head || !isComplete;
+    const known = asksHead ? await readHead(rpc, signal) : blockNumber;
+    const newest = known > blockNumber ? known : blockNumber;
+    const confirmations = known - blockNumber + 1n;
+    const look = {
+      included: {
+        transaction,
+        confirmations: Number(confirmations > 1n ? confirmations : 1n),
+        isFinal: confirmations >= this.#finalAfter,
+      },
+      isNonceUsed: true,
+    };
+    if (!this.#isDeep(confirmations)) {
+      const waiting = this.#notDeep(confirmations);
+      return { ...look, payments: authorizations.map(() => waiting) };
+    }
+    if (isComplete) {
+      return { ...look, payments: authorizations.map(() => ({ kind: "confirmed", transaction })) };
+    }
+    const reason = reasonOf(succeeded, authorizations.length);
+    const unpaid = authorizations.filter((_, index) => paid[index] !== true);
+    const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason }, signal);
+    const verdicts = judged.values();
+    const payments = paid.map((isPaid): Confirmation => {
+      return isPaid ? { kind: "confirmed", transaction } : (verdicts.next().value ?? UNDECIDED);
+    });
+    return { ...look, payments };
+  }
+
+  async #judgeUnpaid(
+    rpc: Rpc,
+    unpaid: readonly EvmCheckedAuthorization[],
+    { newest, reason }: { readonly newest: bigint; readonly reason: string },
+    signal: AbortSignal,
+  ): Promise<readonly Confirmation[]> {
+    const used = await areUsed(rpc, unpaid, newest, signal);
+    const isElsewhere = used.some(Boolean);
+    const at = isElsewhere
+      ? await readBlock(rpc, newest, signal)
+      : { number: newest, timestamp: 0n };
+    const verdicts: Confirmation[] = [];
+    for (const [index, authorization] of unpaid.entries()) {
+      if (used[index] === true) {
+        verdicts.push(await this.#judgeUse(rpc, authorization, at, signal));
+      } else {
+        verdicts.push(failed(reason, this.#isOpen(authorization)));
+      }
+    }
+    return verdicts;
+  }
+
+  async #judgeMissing(
+    rpc: Rpc,
+    { variants, authorizations }: EvmSubmission,
+    depth: LookDepth,
+    signal: AbortSignal,
+  ): Promise<Look> {
+    const now = BigInt(Math.floor(this.#clock()));
+    const mayBePast = authorizations.some((authorization) => isPast(authorization, now));
+    const waiting = { included: null, isNonceUsed: false };
+    const [variant] = variants;
+    if (variant === undefined || (!mayBePast && !depth.nonce)) {
+      return { ...waiting, payments: authorizations.map(() => NOT_YET) };
+    }
+    const head = await readBlock(rpc, "latest", signal);
+    const { account, accountNonce } = variant;
+    const nextNonce = await readAccountNonce(rpc, account, toQuantity(head.number), signal);
+    const isNonceUsed = nextNonce > accountNonce;
+    const isDue = (authorization: EvmCheckedAuthorization): boolean =>
+      isNonceUsed || isPast(authorization, head.timestamp);
+    const due = authorizations.filter(isDue);
+    const used = await areUsed(rpc, due, head.number, signal);
+    const states = used.values();
+    const payments: Confirmation[] = [];
+    for (const authorization of authorizations) {
+      if (!isDue(authorization)) payments.push(NOT_YET);
+      else if (states.next().value === true) {
+        payments.push(await this.#judgeUse(rpc, authorization, head, signal));
+      } else if (isPast(authorization, head.timestamp)) payments.push(EXPIRED);
+      else payments.push(failed(NONCE_TAKEN, this.#isOpen(authorization)));
+    }
+    return { payments, included: null, isNonceUsed };
+  }
+
+  /** An authorization that is used, but not in the transaction that was looked at. */
+  async #judgeUse(
+    rpc: Rpc,
+    authorization: EvmCheckedAuthorization,
+    at: Block,
+    signal: AbortSignal,
+  ): Promise<Confirmation> {
+    const use = await findUse(rpc, authorization, at, signal);
+    if (use === "cancelled") return failed("the payer cancelled the authorization", false);
+    const { transaction, receipt } = use;
+    const confirmations = at.number - receipt.blockNumber + 1n;
+    if (paidByAnother(receipt.logs, authorization))
+      return this.#confirm(transaction, confirmations);
+    if (!this.#isDeep(confirmations)) return this.#notDeep(confirmations);
+    return failed("the authorization's nonce was used for another transfer", false);
+  }
+
+  #confirm(transaction: string, confirmations: bigint): Confirmation {
+    return this.#isDeep(confirmations)
+      ? { kind: "confirmed", transaction }
+      : this.#notDeep(confirmations);
+  }
+
+  /** Where one block is asked for, the receipt is that block, wherever the node's head was read. */
+  #isDeep(confirmations: bigint): boolean {
+    return this.#confirmations <= 1n || confirmations >= this.#confirmations;
+  }
+
+  #notDeep(confirmations: bigint): Confirmation {
+    const detail = `in a block, with ${confirmations} of ${this.#confirmations} confirmations`;
     return { kind: "unknown", detail };
   }
 
-  /** Undefined as long as nothing is definite. */
-  async #ask(
-    authorization: EvmCheckedAuthorization,
-    hash: string,
-    signal: AbortSignal,
-  ): Promise<Verdict | undefined> {
-    const receipt = await readReceipt(this.#rpc, hash, signal);
-    if (receipt === null) return this.#afterExpiry(authorization, signal);
-    const { blockNumber, succeeded, logs } = receipt;
-    if (!(await this.#isDeep(blockNumber, signal))) return undefined;
-    if (succeeded && paidByOurs(logs, authorization)) {
-      return { kind: "confirmed", transaction: hash };
-    }
-    const head = await this.#head(signal);
-    const newest = head > blockNumber ? head : blockNumber;
-    if (await this.#isUsed(authorization, newest, signal)) {
-      return this.#foreignUse(authorization, newest, signal);
-    }
-    return failed(
-      succeeded
-        ? "the transaction succeeded without the transfer that was authorized"
-        : "the transaction was reverted",
-    );
-  }
-
-  async #afterExpiry(
-    authorization: EvmCheckedAuthorization,
-    signal: AbortSignal,
-  ): Promise<Verdict | undefined> {
-    const settledBy = authorization.validBefore + BigInt(EXPIRY_FINALITY_SECONDS);
-    if (BigInt(Math.floor(this.#clock())) <= settledBy) return undefined;
-    const head = await this.#rpc.call("eth_getBlockByNumber", ["latest", false], signal);
-    const timestamp = quantityOf(head, "timestamp");
-    const number = quantityOf(head, "number");
-    if (timestamp === undefined || number === undefined) throw this.#oddAnswer("a block");
-    if (timestamp <= settledBy) return undefined;
-    if (await this.#isUsed(authorization, number, signal)) {
-      return this.#foreignUse(authorization, number, signal);
-    }
-    return failed("the authorization expired unused");
-  }
-
-  /** The transaction that used the nonce when it was not the one we asked about, or the cancellation. */
-  async #foreignUse(
-    authorization: EvmCheckedAuthorization,
-    lastBlock: bigint,
-    signal: AbortSignal,
-  ): Promise<Verdict | undefined> {
-    const events = [AUTHORIZATION_USED_EVENT, AUTHORIZATION_CANCELED_EVENT];
-    const topics = [events, ...usedTopics(authorization)];
-    let toBlock = lastBlock;
-    for (let query = 0; query < MAX_LOG_WINDOWS && toBlock >= 0n; query += 1) {
-      const first = toBlock - LOG_WINDOW_BLOCKS + 1n;
-      const fromBlock = first < 0n ? 0n : first;
-      const range = { fromBlock: toQuantity(fromBlock), toBlock: toQuantity(toBlock) };
-      const filter = { address: authorization.token.address, topics, ...range };
-      const found = await this.#rpc.call("eth_getLogs", [filter], signal);
-      if (!Array.isArray(found)) throw this.#oddAnswer("a list of logs");
-      if (found.length > 0) return this.#judgeUse(authorization, found[0], signal);
-      toBlock = fromBlock - 1n;
-    }
-    throw new ChainError(
-      "CHAIN_ANSWER",
-      `${this.#rpc.host}: the authorization is used, but no log of the last ` +
-        `${LOG_WINDOW_BLOCKS * BigInt(MAX_LOG_WINDOWS)} blocks says by which transaction`,
-    );
-  }
-
-  async #judgeUse(
-    authorization: EvmCheckedAuthorization,
-    item: unknown,
-    signal: AbortSignal,
-  ): Promise<Verdict | undefined> {
-    const log = parseLog(item);
-    const hash = isRecord(item) ? parseHexData(item["transactionHash"]) : undefined;
-    if (log === undefined || hash?.length !== WORD) throw this.#oddAnswer("a log");
-    if (log.topics[0] === AUTHORIZATION_CANCELED_EVENT) {
-      return failed("the payer cancelled the authorization");
-    }
-    const transaction = `0x${hash}`;
-    const receipt = await readReceipt(this.#rpc, transaction, signal);
-    // It has the log that led here, or the node contradicts itself.
-    if (!receipt?.succeeded || !isUsedIn(receipt.logs, authorization)) {
-      throw this.#oddAnswer("the receipt of a logged transaction");
-    }
-    if (!(await this.#isDeep(receipt.blockNumber, signal))) return undefined;
-    if (paidByAnother(receipt.logs, authorization)) return { kind: "confirmed", transaction };
-    return failed("the authorization's nonce was used for another transfer");
-  }
-
-  async #isDeep(blockNumber: bigint, signal: AbortSignal): Promise<boolean> {
-    if (this.#confirmations <= 1n) return true;
-    const head = await this.#head(signal);
-    return head - blockNumber + 1n >= this.#confirmations;
-  }
-
-  async #head(signal: AbortSignal): Promise<bigint> {
-    const head = parseQuantity(await this.#rpc.call("eth_blockNumber", [], signal));
-    if (head === undefined) throw this.#oddAnswer("a block number");
-    return head;
-  }
-
-  /** At that very block, so that a node that lags behind answers with an error and not with the past. */
-  async #isUsed(
-    { token, from, nonce }: EvmCheckedAuthorization,
-    blockNumber: bigint,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const call = { to: token.address, data: `0x${authorizationStateCall(from, nonce)}` };
-    const answer = await this.#rpc.call("eth_call", [call, toQuantity(blockNumber)], signal);
-    const state = readWord(parseHexData(answer) ?? "", 0);
-    if (state === undefined) throw this.#oddAnswer("authorizationState()");
-    return state !== 0n;
-  }
-
-  #oddAnswer(what: string): ChainError {
-    return new ChainError("CHAIN_ANSWER", `${this.#rpc.host}: ${what} of the wrong shape`);
+  /** Whether another transaction may still carry it. */
+  #isOpen({ validBefore }: EvmCheckedAuthorization): boolean {
+    return validBefore >= BigInt(Math.floor(this.#clock()) + this.#marginSeconds);
   }
 }
 
-function failed(detail: string): Verdict {
-  return { kind: "failed", refusal: { code: "invalid_transaction_state", detail } };
+const NONCE_TAKEN = "another transaction has used our account's nonce";
+const NOT_YET: Confirmation = {
+  kind: "unknown",
+  detail: "the transaction is not in a block yet",
+};
+const UNDECIDED: Confirmation = { kind: "unknown", detail: "not judged" };
+const EXPIRED = failed("the authorization expired unused", false);
+
+/** The newest variant first: it is the likeliest to be in a block, and usually the only one. */
+async function findIncluded(
+  rpc: Rpc,
+  { variants }: EvmSubmission,
+  signal: AbortSignal,
+): Promise<Found | undefined> {
+  const receipts = await Promise.all(
+    variants.map(({ transaction }) => readReceipt(rpc, transaction, signal)),
+  );
+  for (const [index, receipt] of receipts.entries()) {
+    const transaction = variants[index]?.transaction;
+    if (receipt !== null && transaction !== undefined) return { transaction, receipt };
+  }
+  return undefined;
+}
+
+/**
+ * The next nonce of an account at a block, a number in hex or `latest` or `pending`.
+ * @throws {ChainError} when the chain cannot be asked
+ */
+export async function readAccountNonce(
+  rpc: Rpc,
+  account: string,
+  block: string,
+  signal: AbortSignal,
+): Promise<number> {
+  const answer = await rpc.call("eth_getTransactionCount", [account, block], signal);
+  const nonce = parseQuantity(answer);
+  if (nonce !== undefined && nonce <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(nonce);
+  throw new ChainError("CHAIN_ANSWER", `${rpc.host}: an account nonce of the wrong shape`);
+}
+
+function reasonOf(succeeded: boolean, count: number): string {
+  if (!succeeded) return "the transaction was reverted";
+  return count === 1
+    ? "the transaction succeeded without the transfer that was authorized"
+    : "the token refused the transfer, one of several in its transaction";
+}
+
+function isPast({ validBefore }: EvmCheckedAuthorization, time: bigint): boolean {
+  return time > validBefore + BigInt(EXPIRY_FINALITY_SECONDS);
+}
+
+function failed(detail: string, retriable: boolean): Confirmation {
+  return { kind: "failed", refusal: { code: "invalid_transaction_state", detail }, retriable };
 }

@@ -1,7 +1,7 @@
 /**
  * The `exact` scheme on an EVM network: the payer signs an EIP-3009 authorization, and we submit it to
  * the token and pay the network fee (protocol sections 1, 2.2, 4.1, 4.2). Every transaction we sign calls
- * one of the configured tokens and carries no value.
+ * one of the configured tokens, or Multicall3 over several payments, and carries no value.
  */
 import { checksumAddress } from "../../x402/address.ts";
 import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
@@ -16,56 +16,51 @@ import {
   ChainError,
   type Checked,
   type Confirmation,
-  type Draft,
   type Finding,
+  type Look,
   type Mechanism,
+  type Preparation,
   type SignedTransaction,
+  type WalletBalance,
 } from "../mechanism.ts";
-import { openRpc, RpcRefusal, type Rpc, type RpcObserver } from "../rpc.ts";
-import { parseQuantity } from "./abi.ts";
+import type { Identification, RpcEndpoints } from "../rpc-endpoints.ts";
+import type { Rpc } from "../rpc.ts";
 import { Account } from "./account.ts";
 import {
+  createTokens,
   firstFault,
-  readAuthorization,
-  readRequirements,
+  readRequest,
+  VALID_BEFORE_MARGIN_SECONDS,
   type EvmCheckedAuthorization,
   type Terms,
 } from "./authorization.ts";
-import { ConfirmationReader } from "./confirmation.ts";
-import { feeCap, FeeReader } from "./fees.ts";
-import { GasBalance } from "./gas-balance.ts";
-import { inspect, isSignedByContract } from "./inspection.ts";
+import { Broadcast } from "./broadcast.ts";
+import { readAccountNonce, type ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
+import { Drafting } from "./drafting.ts";
+import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
+import { FeeReader } from "./fees.ts";
+import { inspect, isSignedByContract, MULTICALL3_ADDRESS } from "./inspection.ts";
+import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
-import { hasCode, probe } from "./probe.ts";
-import { createToken, transferCall } from "./token.ts";
+import { createConfirmationReader } from "./observer.ts";
+import { error, hasCode, probe } from "./probe.ts";
 import { SharedInspection } from "./shared-inspection.ts";
-import { signTransaction } from "./transaction.ts";
 
-export type { EvmCheckedAuthorization } from "./authorization.ts";
+export { VALID_BEFORE_MARGIN_SECONDS, type EvmCheckedAuthorization } from "./authorization.ts";
+export { createEvmObserver, type EvmObserverOptions } from "./observer.ts";
 
-/** Seconds of validity that must be left by default: about two blocks of the slowest network. */
-export const VALID_BEFORE_MARGIN_SECONDS = 6;
-
-export interface EvmMechanismOptions {
-  readonly network: EvmNetwork;
+export interface EvmMechanismOptions extends EndpointsOptions {
   /** EIP-3009 tokens that are accepted. */
   readonly assets: readonly EvmAsset[];
-  /** JSON-RPC endpoints; the first one is used. */
-  readonly rpcUrls: readonly string[];
-  /** Private keys of our paying accounts, `0x` and 64 hex digits; the first one is used. */
+  /** Private keys of our paying accounts, `0x` and 64 hex digits. */
   readonly keys: readonly string[];
   /** Blocks that must hold a settlement, its own included. Default: the network's recommendation. */
-  readonly confirmations?: number;
-  /** Unix seconds. */
-  readonly clock: () => number;
+  readonly confirmations?: number | undefined;
   readonly validBeforeMarginSeconds?: number;
   /** Recipients that may be paid: addresses in any letter case, or "any". */
   readonly allowPayTo: readonly string[] | "any";
   /** The most that we pay for one gas, wei. Default: by network. */
   readonly maxFeePerGasWei?: bigint;
-  /** The longest wait for one call to the chain, milliseconds. */
-  readonly rpcTimeoutMs?: number;
-  readonly observer?: RpcObserver;
 }
 
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
@@ -74,14 +69,6 @@ export function createEvmMechanism(
 ): Mechanism<EvmCheckedAuthorization> {
   return new EvmMechanism(options);
 }
-
-/**
- * Answers to `eth_sendRawTransaction` after which the transaction may well be on its way: the node has it
- * already, or has seen its account nonce used, by us before a crash or by the very same bytes. The texts
- * are those of geth, Erigon, Nethermind, Besu, reth and anvil.
- */
-const POSSIBLY_SENT =
-  /already (?:known|imported|exists)|alreadyknown|known transaction|already in (?:the )?(?:mem)?pool|nonce.{0,12}too low|nonce.{0,20}(?:used|expired)|oldnonce|could not replace|replacement (?:transaction|fee)/i;
 
 const NOT_THE_PAYERS = refuse(
   "invalid_exact_evm_payload_signature",
@@ -100,57 +87,56 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly accounts: readonly string[];
 
   readonly #facts: EvmNetwork;
-  readonly #account: Account;
   readonly #terms: Terms;
   readonly #costs: NetworkCosts;
-  readonly #rpc: Rpc;
+  readonly #endpoints: RpcEndpoints;
   readonly #shared: SharedInspection;
   readonly #fees: FeeReader;
-  readonly #balance: GasBalance;
+  readonly #drafting: Drafting;
+  readonly #broadcast: Broadcast;
   readonly #confirmation: ConfirmationReader;
+  readonly #memory: LookMemory;
   readonly #clock: () => number;
+  /** Until a start-up check has missed it: verification needs it anyhow. */
+  #hasMulticall = true;
 
   constructor(options: EvmMechanismOptions) {
     const { network, clock, assets, allowPayTo } = options;
-    const [rpcUrl] = options.rpcUrls;
     const accounts = options.keys.map((key) => new Account(key));
-    const [account] = accounts;
-    if (rpcUrl === undefined) throw new TypeError(`${network.name} needs an RPC endpoint`);
-    if (account === undefined) throw new TypeError(`${network.name} needs a private key`);
+    if (accounts.length === 0) throw new TypeError(`${network.name} needs a private key`);
     this.network = network.name;
     this.kind = { x402Version: X402_VERSION, scheme: EXACT_SCHEME, network: network.name };
     this.accounts = accounts.map(({ address }) => address);
     this.#facts = network;
-    this.#account = account;
     this.#clock = clock;
     this.#costs = costsOf(network.name);
     this.#terms = {
-      tokens: new Map(
-        assets.map((asset) => [asset.address.toLowerCase(), createToken(asset, network.chainId)]),
-      ),
+      tokens: createTokens(network, assets),
       payTo:
         allowPayTo === "any" ? null : new Set(allowPayTo.map((address) => address.toLowerCase())),
       validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
     };
-    this.#rpc = openRpc(rpcUrl, {
-      observer: options.observer,
-      ...(options.rpcTimeoutMs === undefined ? {} : { timeoutMs: options.rpcTimeoutMs }),
-    });
-    const rpc = this.#rpc;
-    this.#shared = new SharedInspection(rpc, this.#costs.gasLimit);
+    const { endpoints, openWaiting } = openEndpoints(options);
+    this.#endpoints = endpoints;
+    this.#broadcast = new Broadcast({ endpoints, openWaiting });
+    this.#shared = new SharedInspection(endpoints, this.#costs.gasLimit);
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
-    this.#fees = new FeeReader({ rpc, maxFeePerGasWei, clock });
-    const { address } = account;
-    this.#balance = new GasBalance({ rpc, account: address, network: network.name, clock });
-    const confirmations = options.confirmations ?? network.recommendedConfirmations;
-    this.#confirmation = new ConfirmationReader({ rpc, confirmations, clock });
+    this.#fees = new FeeReader({ maxFeePerGasWei, clock });
+    const [fees, costs] = [this.#fees, this.#costs];
+    this.#drafting = new Drafting({ network, accounts, costs, fees, clock });
+    this.#confirmation = createConfirmationReader(network, options);
+    this.#memory = new LookMemory(clock);
+  }
+
+  get maxTogether(): number {
+    return this.#hasMulticall ? this.#costs.maxTogether : 1;
   }
 
   check(
     request: FacilitatorRequest,
     now: number,
   ): Result<Checked<EvmCheckedAuthorization>, Refusal> {
-    const parsed = this.#read(request, this.#terms);
+    const parsed = readRequest(request, this.network, this.#terms);
     if (!parsed.ok) return parsed;
     const authorization = parsed.value;
     const margin = this.#terms.validBeforeMarginSeconds;
@@ -164,127 +150,151 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
 
   parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
     // Whoever was paid then is paid, whatever the configuration allows now.
-    return this.#read(request, { ...this.#terms, payTo: null });
+    return readRequest(request, this.network, { ...this.#terms, payTo: null });
   }
 
-  async inspect(
-    { authorization, fault }: Checked<EvmCheckedAuthorization>,
+  inspect(
+    checked: Checked<EvmCheckedAuthorization>,
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
-    const { proven, from } = authorization;
-    // Not a contract: nobody but the token's own recovery could accept it, and that will not.
-    if (!proven && !(await hasCode(this.#rpc, from, signal, "pending"))) return NOT_THE_PAYERS;
-    const gasLimit = this.#gasLimit(authorization);
-    const judged: Result<void, Refusal> =
-      fault === null ? await this.#simulate(authorization, signal) : { ok: false, error: fault };
-    if (proven || judged.ok || isJudgedFirst(judged.error)) return judged;
-    // A contract's signature is judged last, by the token, but told before everything else.
-    const signed = await isSignedByContract(this.#rpc, authorization, gasLimit, signal);
-    return signed ? judged : NOT_THE_PAYERS;
+    const { authorization, fault } = checked;
+    if (!authorization.proven) {
+      return this.#endpoints.run((rpc) => this.#inspectContract(rpc, checked, signal), signal);
+    }
+    if (fault !== null) return Promise.resolve({ ok: false, error: fault });
+    return this.#shared.inspect(authorization, signal);
   }
 
   async prepare(
-    { authorization }: Checked<EvmCheckedAuthorization>,
+    payments: readonly Checked<EvmCheckedAuthorization>[],
+    account: string,
     signal: AbortSignal,
-  ): Promise<Draft> {
-    const fees = await this.#fees.read(signal);
-    const gasLimit = this.#gasLimit(authorization);
-    await this.#balance.reserve(gasLimit * feeCap(fees), signal);
-    const { words, signature, proven, token } = authorization;
-    const account = this.#account;
-    const call = {
-      chainId: this.#facts.chainId,
-      fees,
-      gasLimit,
-      to: token.address,
-      data: transferCall(words, signature, proven),
-    };
-    return {
-      account: account.address,
-      sign(accountNonce) {
-        const { hash, raw } = signTransaction({ ...call, nonce: accountNonce }, account);
-        return { transaction: hash, raw, account: account.address, accountNonce };
-      },
-    };
-  }
-
-  async broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<void> {
-    try {
-      await this.#rpc.call("eth_sendRawTransaction", [signed.raw], signal);
-    } catch (error) {
-      if (error instanceof RpcRefusal && POSSIBLY_SENT.test(error.rpcMessage)) return;
-      throw error;
+  ): Promise<Preparation> {
+    if (payments.length > this.maxTogether) {
+      throw new TypeError(`${this.network}: at most ${this.maxTogether} payments go together`);
     }
+    const authorizations = payments.map(({ authorization }) => authorization);
+    return this.#endpoints.run(
+      (rpc) => this.#drafting.prepare(rpc, authorizations, account, signal),
+      signal,
+    );
   }
 
-  confirm(
-    { authorization }: Pick<Checked<EvmCheckedAuthorization>, "authorization">,
-    signed: SignedTransaction,
+  raise({ variants }: EvmSubmission, signal: AbortSignal): Promise<SignedTransaction | undefined> {
+    return this.#endpoints.run((rpc) => this.#drafting.raise(rpc, variants, signal), signal);
+  }
+
+  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
+    return this.#broadcast.send(signed, signal);
+  }
+
+  look(submission: EvmSubmission, signal: AbortSignal): Promise<Look> {
+    const { avoid, ...depth } = this.#memory.next(submission);
+    return this.#endpoints.run(
+      async (rpc) => {
+        const look = await this.#confirmation.look(rpc, submission, depth, signal);
+        this.#memory.found(submission, look, rpc.host);
+        return look;
+      },
+      signal,
+      avoid,
+    );
+  }
+
+  reconcile(
+    authorization: EvmCheckedAuthorization,
+    claimed: string | undefined,
     signal: AbortSignal,
   ): Promise<Confirmation> {
-    return this.#confirmation.wait(authorization, signed.transaction, signal);
+    const read = this.#confirmation;
+    return this.#endpoints.run(
+      (rpc) => read.reconcile(rpc, authorization, claimed, signal),
+      signal,
+    );
   }
 
   accountNonce(account: string, signal: AbortSignal): Promise<number> {
-    return this.#transactionCount([account, "pending"], signal);
+    return this.#endpoints.run((rpc) => readAccountNonce(rpc, account, "pending", signal), signal);
   }
 
-  minedNonce(account: string, signal: AbortSignal): Promise<number> {
-    return this.#transactionCount([account, "latest"], signal);
+  balance(account: string, signal: AbortSignal): Promise<WalletBalance> {
+    return this.#endpoints.run((rpc) => this.#drafting.balance(rpc, account, signal), signal);
   }
 
-  probe(signal: AbortSignal): Promise<readonly Finding[]> {
+  async probe(signal: AbortSignal): Promise<readonly Finding[]> {
+    const identified = await this.#endpoints.identifyAll(signal);
+    const right = identified.filter(({ kind }) => kind === "right");
+    if (right.length === 0) return wrongChain(identified);
+    const [found] = await Promise.all([
+      this.#endpoints.run((rpc) => this.#probe(rpc, signal), signal),
+      ...right.map(({ rpc }) => this.#broadcast.discover(rpc, signal).catch(ignoreChain)),
+    ]);
+    return [...identified.flatMap(describeUnused), ...found];
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#endpoints.close(), this.#broadcast.close()]);
+  }
+
+  async #probe(rpc: Rpc, signal: AbortSignal): Promise<readonly Finding[]> {
     const subject = {
       network: this.#facts,
-      rpc: this.#rpc,
+      rpc,
       fees: this.#fees,
       tokens: this.#terms.tokens.values(),
       accounts: this.accounts,
       gasLimit: this.#costs.gasLimit,
       clock: this.#clock,
     };
-    return probe(subject, signal);
-  }
-
-  close(): Promise<void> {
-    return this.#rpc.close();
-  }
-
-  async #transactionCount(
-    params: readonly [account: string, block: "pending" | "latest"],
-    signal: AbortSignal,
-  ): Promise<number> {
-    const nonce = parseQuantity(await this.#rpc.call("eth_getTransactionCount", params, signal));
-    if (nonce === undefined || nonce > BigInt(Number.MAX_SAFE_INTEGER)) {
-      throw new ChainError(
-        "CHAIN_ANSWER",
-        `${this.#rpc.host}: an account nonce of the wrong shape`,
-      );
-    }
-    return Number(nonce);
-  }
-
-  #read(request: FacilitatorRequest, terms: Terms): Result<EvmCheckedAuthorization, Refusal> {
-    const { paymentPayload, paymentRequirements } = request;
-    for (const { scheme, network } of [paymentPayload, paymentRequirements]) {
-      if (scheme !== EXACT_SCHEME)
-        return refuse("invalid_scheme", `only ${EXACT_SCHEME} is served`);
-      if (network !== this.network) return refuse("invalid_network", `this is ${this.network}`);
-    }
-    const token = readRequirements(paymentRequirements, terms);
-    return token.ok ? readAuthorization(request, token.value) : token;
+    const [hasMulticall, findings] = await Promise.all([
+      hasCode(rpc, MULTICALL3_ADDRESS, signal),
+      probe(subject, signal),
+    ]);
+    this.#hasMulticall = hasMulticall;
+    if (hasMulticall) return findings;
+    const missing = `${this.network}: there is no Multicall3 at ${MULTICALL3_ADDRESS}`;
+    return [error(`${missing}; payments cannot be verified`), ...findings];
   }
 
   /** A wallet's own code runs in the simulation, so nobody shares a call with it. */
-  #simulate(
-    authorization: EvmCheckedAuthorization,
+  async #inspectContract(
+    rpc: Rpc,
+    { authorization, fault }: Checked<EvmCheckedAuthorization>,
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
-    if (authorization.proven) return this.#shared.inspect(authorization, signal);
-    return inspect(this.#rpc, authorization, this.#gasLimit(authorization), signal);
+    // Not a contract: nobody but the token's own recovery could accept it, and that will not.
+    if (!(await hasCode(rpc, authorization.from, signal, "pending"))) return NOT_THE_PAYERS;
+    const gasLimit = this.#drafting.gasLimit(authorization);
+    const judged: Result<void, Refusal> =
+      fault === null
+        ? await inspect(rpc, authorization, gasLimit, signal)
+        : { ok: false, error: fault };
+    if (judged.ok || isJudgedFirst(judged.error)) return judged;
+    // A contract's signature is judged last, by the token, but told before everything else.
+    const signed = await isSignedByContract(rpc, authorization, gasLimit, signal);
+    return signed ? judged : NOT_THE_PAYERS;
   }
+}
 
-  #gasLimit({ proven }: EvmCheckedAuthorization): bigint {
-    return proven ? this.#costs.gasLimit : this.#costs.walletGasLimit;
-  }
+/** Where no endpoint serves the network: whatever else is asked would be about another chain. */
+function wrongChain(identified: readonly Identification[]): readonly Finding[] {
+  const wrong = identified.flatMap((each) => (each.kind === "wrong" ? [error(each.detail)] : []));
+  if (wrong.length > 0) return wrong;
+  for (const each of identified) if (each.kind === "unreachable") throw each.error;
+  throw new ChainError("CHAIN_UNREACHABLE", "no RPC endpoint answered");
+}
+
+/** The network stays open: another endpoint serves it. */
+function describeUnused(each: Identification): Finding[] {
+  if (each.kind === "right") return [];
+  const message =
+    each.kind === "wrong"
+      ? `${each.detail}; that endpoint is not used`
+      : `${each.error.message}; that endpoint is not used until it answers`;
+  return [{ level: "warning", message }];
+}
+
+/** What an endpoint offers beyond the usual is asked again next time. */
+function ignoreChain(cause: unknown): void {
+  if (!(cause instanceof ChainError)) throw cause;
 }

@@ -11,7 +11,6 @@ import { FEE_CACHE_SECONDS } from "./fees.ts";
 export const BALANCE_CACHE_SECONDS = FEE_CACHE_SECONDS;
 
 export interface GasBalanceOptions {
-  readonly rpc: Rpc;
   /** Whose balance, and on which network; both are named in messages. */
   readonly account: string;
   readonly network: string;
@@ -27,14 +26,12 @@ interface Reading {
 }
 
 export class GasBalance {
-  readonly #rpc: Rpc;
   readonly #account: string;
   readonly #network: string;
   readonly #clock: () => number;
   #reading: Reading | undefined;
 
-  constructor({ rpc, account, network, clock }: GasBalanceOptions) {
-    this.#rpc = rpc;
+  constructor({ account, network, clock }: GasBalanceOptions) {
     this.#account = account;
     this.#network = network;
     this.#clock = clock;
@@ -44,8 +41,8 @@ export class GasBalance {
    * Sets aside what a transaction costs at most, wei; returns when there is that much.
    * @throws {ChainError} `CHAIN_GAS` when there is not, or another code when the chain cannot be asked
    */
-  async reserve(cost: bigint, signal: AbortSignal): Promise<void> {
-    const reading = await this.#current(signal);
+  async reserve(rpc: Rpc, cost: bigint, signal: AbortSignal): Promise<void> {
+    const reading = await this.#current(rpc, signal);
     const left = reading.wei - reading.reserved;
     if (left < cost) {
       const spare = left < 0n ? 0n : left;
@@ -58,15 +55,11 @@ export class GasBalance {
     reading.reserved += cost;
   }
 
-  async #current(signal: AbortSignal): Promise<Reading> {
+  async #current(rpc: Rpc, signal: AbortSignal): Promise<Reading> {
     const now = this.#clock();
     const kept = this.#reading;
     if (kept !== undefined && isWithin(BALANCE_CACHE_SECONDS, kept, now)) return kept;
-    const params = [this.#account, "pending"];
-    const wei = parseQuantity(await this.#rpc.call("eth_getBalance", params, signal));
-    if (wei === undefined) {
-      throw new ChainError("CHAIN_ANSWER", `${this.#rpc.host}: a balance of the wrong shape`);
-    }
+    const wei = await readBalance(rpc, this.#account, signal);
     // Of several readings at once the first counts: the others know nothing of what it has promised.
     if (this.#reading !== undefined && this.#reading !== kept) return this.#reading;
     // What was promised just before may not have reached the node yet.
@@ -75,6 +68,13 @@ export class GasBalance {
     this.#reading = fresh;
     return fresh;
   }
+}
+
+/** Wei, transactions on their way included. @throws {ChainError} when the chain cannot be asked */
+export async function readBalance(rpc: Rpc, account: string, signal: AbortSignal): Promise<bigint> {
+  const wei = parseQuantity(await rpc.call("eth_getBalance", [account, "pending"], signal));
+  if (wei !== undefined) return wei;
+  throw new ChainError("CHAIN_ANSWER", `${rpc.host}: a balance of the wrong shape`);
 }
 
 function isWithin(seconds: number, { readAt }: Reading, now: number): boolean {

@@ -5,7 +5,6 @@ import type { EvmNetwork } from "../../x402/network.ts";
 import { formatAmount } from "../../x402/amount.ts";
 import { parseHexData, parseQuantity, quantityOf, readWord, WORD } from "./abi.ts";
 import type { FeeReader } from "./fees.ts";
-import { MULTICALL3_ADDRESS } from "./inspection.ts";
 import { DECIMALS_CALL, DOMAIN_SEPARATOR_CALL, type Token } from "./token.ts";
 
 /** How far chain time and ours may be apart, seconds. */
@@ -15,6 +14,7 @@ const LOW_BALANCE_SETTLEMENTS = 20n;
 
 export interface ProbeSubject {
   readonly network: EvmNetwork;
+  /** An endpoint that serves the network. */
   readonly rpc: Rpc;
   readonly fees: FeeReader;
   readonly tokens: Iterable<Token>;
@@ -25,33 +25,28 @@ export interface ProbeSubject {
   readonly clock: () => number;
 }
 
+/** What the endpoint serves instead of the network, in words. @throws {ChainError} when it cannot be asked */
+export async function identify(
+  rpc: Rpc,
+  network: EvmNetwork,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const chainId = await read(rpc, "eth_chainId", [], signal);
+  if (chainId === BigInt(network.chainId)) return undefined;
+  return `${rpc.host} serves chain ${chainId}, but ${network.name} is chain ${network.chainId}`;
+}
+
 /** Everything found, errors and warnings. @throws {ChainError} when the endpoint cannot be asked */
 export async function probe(
   subject: ProbeSubject,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
-  const { network, rpc } = subject;
-  const chainId = await read(rpc, "eth_chainId", [], signal);
-  if (chainId !== BigInt(network.chainId)) {
-    const text = `${rpc.host} serves chain ${chainId}, but ${network.name} is chain ${network.chainId}`;
-    // Whatever else is asked would be about another chain.
-    return [error(text)];
-  }
   const findings = await Promise.all([
-    probeMulticall(subject, signal),
     probeClock(subject, signal),
     ...Array.from(subject.tokens, (token) => probeToken(subject, token, signal)),
     ...subject.accounts.map((account) => probeAccount(subject, account, signal)),
   ]);
   return findings.flat();
-}
-
-async function probeMulticall(subject: ProbeSubject, signal: AbortSignal): Promise<Finding[]> {
-  if (await hasCode(subject.rpc, MULTICALL3_ADDRESS, signal)) return [];
-  const { name } = subject.network;
-  return [
-    error(`${name}: there is no Multicall3 at ${MULTICALL3_ADDRESS}; payments cannot be verified`),
-  ];
 }
 
 async function probeToken(
@@ -93,7 +88,7 @@ async function probeAccount(
   const { symbol, decimals } = network.nativeCurrency;
   const title = `${network.name}: ${account} holds ${formatAmount(balance, decimals)} ${symbol}`;
   if (balance === 0n) return [error(`${title} and cannot pay network fees`)];
-  const perSettlement = gasLimit * (await fees.price(signal));
+  const perSettlement = gasLimit * (await fees.price(rpc, signal));
   if (balance >= perSettlement * LOW_BALANCE_SETTLEMENTS) return [];
   const left = balance / perSettlement;
   return [{ level: "warning", message: `${title}, enough for about ${left} settlements` }];
@@ -172,7 +167,7 @@ async function read(
   throw new ChainError("CHAIN_ANSWER", `${method} at ${rpc.host}: not a quantity`);
 }
 
-function error(message: string): Finding {
+export function error(message: string): Finding {
   return { level: "error", message };
 }
 

@@ -73,12 +73,31 @@ export function usedTopics({ from, nonce }: EvmCheckedAuthorization): readonly [
 }
 
 /**
- * Whether a transaction of ours paid: the token said both that this authorization was used and that
- * exactly this transfer was made. Ours uses one authorization, so the two belong together.
+ * Which authorizations a transaction of ours has paid. It makes these transfers and nothing else, so every
+ * use in it is one of them, and each has its own transfer: the token's next log, where FiatToken writes it,
+ * or else any that no other use has.
  */
-export function paidByOurs(logs: readonly Log[], authorization: EvmCheckedAuthorization): boolean {
-  const own = ownLogs(logs, authorization);
-  return isUsedIn(own, authorization) && own.some((log) => isTransfer(log, authorization));
+export function paidByOurs(
+  logs: readonly Log[],
+  authorizations: readonly EvmCheckedAuthorization[],
+): readonly boolean[] {
+  const spoken = new Set<Log>();
+  const take = (transfer: Log | undefined): boolean => {
+    if (transfer === undefined) return false;
+    spoken.add(transfer);
+    return true;
+  };
+  const isPaid = authorizations.map((authorization) => {
+    const next = logAfterUse(logs, authorization);
+    const isFree = next !== undefined && !spoken.has(next) && isTransfer(next, authorization);
+    return isFree && take(next);
+  });
+  return authorizations.map((authorization, index) => {
+    if (isPaid[index] === true) return true;
+    if (!isUsedIn(logs, authorization)) return false;
+    const own = ownLogs(logs, authorization);
+    return take(own.find((log) => !spoken.has(log) && isTransfer(log, authorization)));
+  });
 }
 
 /** Whether the token said that this authorization was used, for whatever transfer. */
@@ -95,10 +114,18 @@ export function paidByAnother(
   logs: readonly Log[],
   authorization: EvmCheckedAuthorization,
 ): boolean {
+  const next = logAfterUse(logs, authorization);
+  return next !== undefined && isTransfer(next, authorization);
+}
+
+/** The token's next log after the one that says that the authorization was used. */
+function logAfterUse(
+  logs: readonly Log[],
+  authorization: EvmCheckedAuthorization,
+): Log | undefined {
   const own = ownLogs(logs, authorization);
   const use = own.findIndex((log) => isUse(log, authorization));
-  const next = use < 0 ? undefined : own[use + 1];
-  return next !== undefined && isTransfer(next, authorization);
+  return use < 0 ? undefined : own[use + 1];
 }
 
 function ownLogs(logs: readonly Log[], { token }: EvmCheckedAuthorization): readonly Log[] {

@@ -6,7 +6,7 @@
  */
 import type { Refusal, Result } from "../../x402/result.ts";
 import { ChainError } from "../mechanism.ts";
-import type { Rpc } from "../rpc.ts";
+import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { inspect, inspectTogether } from "./inspection.ts";
 
@@ -25,22 +25,22 @@ interface Waiting {
 }
 
 export class SharedInspection {
-  readonly #rpc: Rpc;
+  readonly #endpoints: RpcEndpoints;
   readonly #gasLimit: bigint;
   #waiting: Waiting[] = [];
   #inFlight = 0;
   #timer: NodeJS.Timeout | undefined;
 
   /** @param gasLimit of one simulated transfer */
-  constructor(rpc: Rpc, gasLimit: bigint) {
-    this.#rpc = rpc;
+  constructor(endpoints: RpcEndpoints, gasLimit: bigint) {
+    this.#endpoints = endpoints;
     this.#gasLimit = gasLimit;
   }
 
   /** For payers whose signature was proven. @throws {ChainError} when the chain cannot be asked */
   async inspect(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Verdict> {
     if (this.#waiting.length >= MAX_WAITING) {
-      return inspect(this.#rpc, authorization, this.#gasLimit, signal);
+      return this.#inspectAlone(authorization, signal);
     }
     const waiting = { authorization, verdict: Promise.withResolvers<Verdict>() };
     this.#waiting.push(waiting);
@@ -92,13 +92,11 @@ export class SharedInspection {
     // The client's own time limit bounds the call; whoever waits for it may give up sooner.
     const { signal } = new AbortController();
     const authorizations = together.map(({ authorization }) => authorization);
-    const alone = (authorization: EvmCheckedAuthorization): Promise<Verdict> =>
-      inspect(this.#rpc, authorization, this.#gasLimit, signal);
     let verdicts: readonly Verdict[] | undefined;
     if (together.length > 1) {
-      verdicts = await inspectTogether(this.#rpc, authorizations, this.#gasLimit, signal).catch(
-        () => undefined,
-      );
+      verdicts = await this.#endpoints
+        .run((rpc) => inspectTogether(rpc, authorizations, this.#gasLimit, signal), signal)
+        .catch(() => undefined);
     }
     // Only a good verdict is taken from a shared call. What fails there is asked about alone, since a
     // payer's own code (EIP-7702) may have burnt the gas of the others.
@@ -106,11 +104,18 @@ export class SharedInspection {
       together.map(async ({ authorization, verdict }, index) => {
         try {
           const shared = verdicts?.[index];
-          verdict.resolve(shared?.ok ? shared : await alone(authorization));
+          verdict.resolve(shared?.ok ? shared : await this.#inspectAlone(authorization, signal));
         } catch (cause) {
           verdict.reject(cause);
         }
       }),
+    );
+  }
+
+  #inspectAlone(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Verdict> {
+    return this.#endpoints.run(
+      (rpc) => inspect(rpc, authorization, this.#gasLimit, signal),
+      signal,
     );
   }
 }

@@ -3,7 +3,17 @@ import { describe, expect, test } from "vitest";
 import { BALANCE_CACHE_SECONDS } from "../../../src/mechanism/evm/gas-balance.ts";
 import { startChain } from "../../support/chain.ts";
 import { freshAccount } from "../../support/payer.ts";
-import { accept, never, openMechanism, payFor, signDraft, soon, unixNow } from "./settling.ts";
+import {
+  accept,
+  confirm,
+  draftOf,
+  never,
+  openMechanism,
+  payFor,
+  signDraft,
+  soon,
+  unixNow,
+} from "./settling.ts";
 
 describe("network fees", () => {
   test("above the cap are refused before anything is signed", async () => {
@@ -14,7 +24,7 @@ describe("network fees", () => {
       account: payer.account,
       requirements: payFor(freshAccount()),
     });
-    await expect(evm.prepare(payment, never)).rejects.toMatchObject({ code: "CHAIN_FEE" });
+    await expect(draftOf(evm, [payment])).rejects.toMatchObject({ code: "CHAIN_FEE" });
     await chain.stop();
   });
 
@@ -29,14 +39,14 @@ describe("network fees", () => {
       observer: (method) => asked.push(method),
     });
     const payment = await accept(evm, { account: payer.account, requirements: payFor(payee) });
-    const refusal = await evm.prepare(payment, never).catch((error: unknown) => error);
+    const refusal = await draftOf(evm, [payment]).catch((error: unknown) => error);
     expect(refusal).toMatchObject({
       code: "CHAIN_GAS",
       message: expect.stringContaining(`base-sepolia: ${signer.address} has 0 wei left`),
     });
     expect(String(refusal)).not.toContain(signer.privateKey.slice(2));
     // Asked once for a while, however many payments come.
-    await expect(evm.prepare(payment, never)).rejects.toMatchObject({ code: "CHAIN_GAS" });
+    await expect(draftOf(evm, [payment])).rejects.toMatchObject({ code: "CHAIN_GAS" });
     expect(asked.filter((method) => method === "eth_getBalance")).toHaveLength(1);
     expect(asked).not.toContain("eth_sendRawTransaction");
 
@@ -45,7 +55,7 @@ describe("network fees", () => {
     const signed = await signDraft(evm, payment);
     expect(signed.accountNonce).toBe(0);
     await evm.broadcast(signed, never);
-    expect(await evm.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
+    expect(await confirm(evm, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
     expect(await chain.balanceOf(payee.address)).toBe(10_000n);
     await chain.stop();
   });
@@ -64,7 +74,7 @@ describe("network fees", () => {
     await chain.fund(signer.address, 0n, 3n * gas * maxFeePerGas);
     const poor = openMechanism(chain, signer.privateKey);
     const drafts = await Promise.allSettled(
-      Array.from({ length: 8 }, () => poor.prepare(payment, never)),
+      Array.from({ length: 8 }, () => draftOf(poor, [payment])),
     );
     expect(drafts.filter(({ status }) => status === "fulfilled")).toHaveLength(3);
     await chain.stop();

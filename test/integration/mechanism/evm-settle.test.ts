@@ -10,6 +10,9 @@ import {
 } from "../../support/payer.ts";
 import {
   accept,
+  confirm,
+  draftOf,
+  lookAt,
   never,
   openMechanism,
   payFor,
@@ -52,14 +55,14 @@ describe("on a chain that includes transactions at once", () => {
     const signed = await signDraft(evm, payment);
     expect(signed).toMatchObject({ account: signer.address, accountNonce: 0 });
     await evm.broadcast(signed, never);
-    expect(await evm.confirm(payment, signed, soon())).toEqual({
+    expect(await confirm(evm, payment, signed, soon())).toEqual({
       kind: "confirmed",
       transaction: signed.transaction,
     });
     expect(await chain.balanceOf(payee.address)).toBe(10_000n);
     // The same bytes again are harmless, before and after a restart.
     await evm.broadcast(signed, never);
-    expect(await evm.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
+    expect(await confirm(evm, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
     expect(await chain.balanceOf(payee.address)).toBe(10_000n);
     expect(await evm.accountNonce(signer.address, never)).toBe(1);
   });
@@ -71,7 +74,7 @@ describe("on a chain that includes transactions at once", () => {
     expect(payment.proven).toBe(false);
     const signed = await signDraft(evm, payment);
     await evm.broadcast(signed, never);
-    expect(await evm.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
+    expect(await confirm(evm, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
     expect(await chain.balanceOf(wallet)).toBe(0n);
     expect(await chain.balanceOf(payee.address)).toBe(10_000n);
   });
@@ -80,7 +83,7 @@ describe("on a chain that includes transactions at once", () => {
     const payment = await accepted({ value: "20001" });
     const signed = await signDraft(evm, payment);
     await evm.broadcast(signed, never);
-    expect(await evm.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
+    expect(await confirm(evm, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
     expect(await chain.balanceOf(payee.address)).toBe(20_001n);
   });
 
@@ -95,7 +98,9 @@ describe("on a chain that includes transactions at once", () => {
     const reborn = openMechanism(chain, signer.privateKey);
     const parsed = reborn.parse(request);
     if (!parsed.ok) throw new Error(parsed.error.detail);
-    expect(await reborn.confirm({ authorization: parsed.value }, signed, soon())).toMatchObject({
+    expect(
+      await confirm(reborn, { ...checked.value, authorization: parsed.value }, signed, soon()),
+    ).toMatchObject({
       kind: "confirmed",
     });
   });
@@ -108,7 +113,7 @@ describe("on a chain that includes transactions at once", () => {
       expect(await evm.inspect(payment, never)).toMatchObject({ ok: true });
       const signed = await signDraft(evm, payment);
       await evm.broadcast(signed, never);
-      expect(await evm.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
+      expect(await confirm(evm, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
       const receipt = await chain.rpc("eth_getTransactionReceipt", [signed.transaction]);
       gasUsed.push(BigInt((receipt as { gasUsed: string }).gasUsed));
     }
@@ -121,12 +126,13 @@ describe("on a chain that includes transactions at once", () => {
     const signed = await signDraft(evm, payment);
     await chain.setBlacklisted(payer.address, true);
     await evm.broadcast(signed, never);
-    expect(await evm.confirm(payment, signed, soon())).toEqual({
+    expect(await confirm(evm, payment, signed, soon())).toEqual({
       kind: "failed",
       refusal: {
         code: "invalid_transaction_state",
         detail: "the transaction was reverted",
       },
+      retriable: true,
     });
     expect(await chain.balanceOf(payer.address)).toBe(25_000n);
   });
@@ -136,7 +142,7 @@ describe("on a chain that includes transactions at once", () => {
     const signed = await signDraft(evm, payment);
     const theirs = await chain.submit(chain.asset, sameTransfer(payment));
     await evm.broadcast(signed, never);
-    expect(await evm.confirm(payment, signed, soon())).toEqual({
+    expect(await confirm(evm, payment, signed, soon())).toEqual({
       kind: "confirmed",
       transaction: theirs,
     });
@@ -164,12 +170,13 @@ describe("on a chain that includes transactions at once", () => {
     const data = encodeFunctionData({ abi: multicall3Abi, functionName: "aggregate3", args });
     await chain.submit(MULTICALL3_ADDRESS, data);
     await evm.broadcast(signed, never);
-    expect(await evm.confirm(payment, signed, soon())).toEqual({
+    expect(await confirm(evm, payment, signed, soon())).toEqual({
       kind: "failed",
       refusal: {
         code: "invalid_transaction_state",
         detail: "the authorization's nonce was used for another transfer",
       },
+      retriable: false,
     });
     // The other one did pay, once.
     expect(await chain.balanceOf(payee.address)).toBe(10_000n);
@@ -200,16 +207,14 @@ describe("on a chain that includes transactions when told to", () => {
     const signed = await signDraft(evm, payment);
     await evm.broadcast(signed, never);
     expect(await evm.accountNonce(signer.address, never)).toBe(1);
-    expect(await evm.minedNonce(signer.address, never)).toBe(0);
-    expect(await evm.confirm(payment, signed, AbortSignal.timeout(200))).toEqual({
+    expect(await lookAt(evm, payment, signed)).toEqual({
       kind: "unknown",
       detail: "the transaction is not in a block yet",
     });
     // Sent again while it is pending: the node has it already.
     await evm.broadcast(signed, never);
     await chain.mine();
-    expect(await evm.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
-    expect(await evm.minedNonce(signer.address, never)).toBe(1);
+    expect(await confirm(evm, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
   });
 
   test("confirming waits for the block and answers when it comes", async () => {
@@ -222,7 +227,7 @@ describe("on a chain that includes transactions when told to", () => {
       },
     });
     await evm.broadcast(signed, never);
-    expect(await watching.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
+    expect(await confirm(watching, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
     expect(polls).toBeGreaterThan(3);
   });
 
@@ -232,25 +237,27 @@ describe("on a chain that includes transactions when told to", () => {
     const signed = await signDraft(careful, payment);
     await careful.broadcast(signed, never);
     await chain.mine(2);
-    expect(await careful.confirm(payment, signed, AbortSignal.timeout(200))).toMatchObject({
+    expect(await lookAt(careful, payment, signed)).toEqual({
       kind: "unknown",
+      detail: "in a block, with 2 of 3 confirmations",
     });
     await chain.mine();
-    expect(await careful.confirm(payment, signed, soon())).toMatchObject({ kind: "confirmed" });
+    expect(await confirm(careful, payment, signed, soon())).toMatchObject({ kind: "confirmed" });
   });
 
   test("an authorization that was never used has failed once the chain is past it", async () => {
     const payment = await accepted();
     const signed = await signDraft(evm, payment);
     const late = openMechanism(chain, signer.privateKey, { clock: () => unixNow() + 120 });
-    expect(await late.confirm(payment, signed, AbortSignal.timeout(200))).toMatchObject({
+    expect(await lookAt(late, payment, signed)).toMatchObject({
       kind: "unknown",
     });
     await chain.setNextBlockTimestamp(unixNow() + 120);
     await chain.mine();
-    expect(await late.confirm(payment, signed, soon())).toEqual({
+    expect(await confirm(late, payment, signed, soon())).toEqual({
       kind: "failed",
       refusal: { code: "invalid_transaction_state", detail: "the authorization expired unused" },
+      retriable: false,
     });
   });
 
@@ -261,19 +268,21 @@ describe("on a chain that includes transactions when told to", () => {
     const late = openMechanism(chain, signer.privateKey, { clock: () => unixNow() + 120 });
     await chain.setNextBlockTimestamp(unixNow() + 120);
     await chain.mine();
-    expect(await late.confirm(payment, signed, soon())).toEqual({
+    expect(await confirm(late, payment, signed, soon())).toEqual({
       kind: "confirmed",
       transaction: theirs,
     });
   });
 
-  test("a chain that goes away leaves the outcome unknown", async () => {
+  test("a chain that goes away is an operational fault, not an outcome", async () => {
     const payment = await accepted();
     const signed = await signDraft(evm, payment);
     await evm.broadcast(signed, never);
     await chain.stop();
-    const outcome = await evm.confirm(payment, signed, AbortSignal.timeout(200));
-    expect(outcome).toMatchObject({ kind: "unknown", detail: expect.stringContaining("ECONN") });
+    await expect(lookAt(evm, payment, signed)).rejects.toMatchObject({
+      code: "CHAIN_UNREACHABLE",
+      message: expect.stringContaining("ECONN"),
+    });
     await expect(evm.broadcast(signed, never)).rejects.toMatchObject({
       code: "CHAIN_UNREACHABLE",
     });
@@ -294,10 +303,10 @@ describe("on a chain with a block each second", () => {
       payers.map(async ({ account }, index) => {
         const payment = await accept(evm, { account, requirements: payFor(payee) });
         expect(await evm.inspect(payment, never)).toMatchObject({ ok: true });
-        const draft = await evm.prepare(payment, never);
+        const draft = await draftOf(evm, [payment]);
         const signed = draft.sign(first + index);
         await evm.broadcast(signed, never);
-        return evm.confirm(payment, signed, soon());
+        return confirm(evm, payment, signed, soon());
       }),
     );
     expect(outcomes.map(({ kind }) => kind)).toEqual(outcomes.map(() => "confirmed"));

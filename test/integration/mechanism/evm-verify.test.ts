@@ -16,7 +16,7 @@ const never = new AbortController().signal;
 const unixNow = () => Math.floor(Date.now() / 1000);
 
 let chain: Chain;
-let calls: string[];
+let calls: string[] = [];
 let evm: ReturnType<typeof mechanism>;
 let payer: FreshAccount;
 const payee = freshAccount();
@@ -39,6 +39,8 @@ function mechanism(members: Partial<EvmMechanismOptions> = {}) {
 beforeAll(async () => {
   chain = await startChain();
   evm = mechanism();
+  // As at the start of a process: the endpoint shows its chain once.
+  await evm.probe(never);
 });
 
 afterAll(async () => {

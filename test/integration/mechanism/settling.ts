@@ -1,4 +1,6 @@
 /** The steps of a settlement, as the integration tests of the EVM mechanism take them. */
+import { setTimeout as pause } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import type { Hex } from "viem";
 import { afterAll } from "vitest";
 import {
@@ -6,7 +8,14 @@ import {
   type EvmCheckedAuthorization,
   type EvmMechanismOptions,
 } from "../../../src/mechanism/evm/evm.ts";
-import type { Checked, Mechanism, SignedTransaction } from "../../../src/mechanism/mechanism.ts";
+import type {
+  Checked,
+  Confirmation,
+  Draft,
+  Mechanism,
+  SignedTransaction,
+  Submission,
+} from "../../../src/mechanism/mechanism.ts";
 import type { Chain } from "../../support/chain.ts";
 import {
   requirementsFor,
@@ -22,6 +31,9 @@ export const never = new AbortController().signal;
 export const unixNow = () => Math.floor(Date.now() / 1000);
 /** Long enough for any answer here, short enough to fail a test that hangs. */
 export const soon = () => AbortSignal.timeout(10_000);
+
+/** Between two looks, milliseconds. */
+const POLL_MS = 20;
 
 const open: EvmMechanism[] = [];
 afterAll(async () => {
@@ -54,7 +66,73 @@ export async function accept(evm: EvmMechanism, options: SignOptions): Promise<P
   return checked.value;
 }
 
-export async function signDraft(evm: EvmMechanism, payment: Payment): Promise<SignedTransaction> {
-  const draft = await evm.prepare(payment, never);
+/** The draft of payments that all go together. */
+export async function draftOf(
+  evm: EvmMechanism,
+  payments: readonly Payment[],
+  account = evm.accounts[0] ?? "",
+): Promise<Draft> {
+  const { draft, leftOut } = await evm.prepare(payments, account, never);
+  if (draft === undefined || leftOut.length > 0) throw new Error(`left out: ${leftOut.join(", ")}`);
+  return draft;
+}
+
+export async function signDraft(
+  evm: EvmMechanism,
+  ...payments: readonly Payment[]
+): Promise<SignedTransaction> {
+  const draft = await draftOf(evm, payments);
   return draft.sign(await evm.accountNonce(draft.account, never));
+}
+
+export function submissionOf(
+  payments: Payment | readonly Payment[],
+  ...variants: readonly SignedTransaction[]
+): Submission<EvmCheckedAuthorization> {
+  const list = "authorization" in payments ? [payments] : payments;
+  return { variants, authorizations: list.map(({ authorization }) => authorization) };
+}
+
+/** Looks until every payment is decided, as a facilitator does: a failure counts when it is found twice. */
+export async function settle(
+  evm: EvmMechanism,
+  submission: Submission<EvmCheckedAuthorization>,
+  signal: AbortSignal,
+): Promise<readonly Confirmation[]> {
+  let before: readonly Confirmation[] = [];
+  for (;;) {
+    const { payments } = await evm.look(submission, signal);
+    const isDecided = payments.every((payment, index) => {
+      if (payment.kind === "failed") return isDeepStrictEqual(payment, before[index]);
+      return payment.kind === "confirmed";
+    });
+    if (isDecided) return payments;
+    before = payments;
+    await pause(POLL_MS, undefined, { signal });
+  }
+}
+
+/** What became of a lone payment; `unknown` when the signal ends first. */
+export async function confirm(
+  evm: EvmMechanism,
+  payment: Payment,
+  signed: SignedTransaction,
+  signal: AbortSignal,
+): Promise<Confirmation> {
+  const submission = submissionOf(payment, signed);
+  const [outcome] = await settle(evm, submission, signal);
+  if (outcome === undefined) throw new Error("a look has an answer for each payment");
+  return outcome;
+}
+
+/** What one look says of a lone payment. */
+export async function lookAt(
+  evm: EvmMechanism,
+  payment: Payment,
+  ...variants: readonly SignedTransaction[]
+): Promise<Confirmation> {
+  const { payments } = await evm.look(submissionOf(payment, ...variants), soon());
+  const [outcome] = payments;
+  if (outcome === undefined) throw new Error("a look has an answer for each payment");
+  return outcome;
 }

@@ -1,46 +1,52 @@
 import { describe, expect, test } from "vitest";
 import { uintWord } from "../../../../src/mechanism/evm/abi.ts";
-import {
-  EXPIRY_FINALITY_SECONDS,
-  LOG_WINDOW_BLOCKS,
-  MAX_LOG_WINDOWS,
-} from "../../../../src/mechanism/evm/confirmation.ts";
-import {
-  AUTHORIZATION_CANCELED_EVENT,
-  AUTHORIZATION_USED_EVENT,
-} from "../../../../src/mechanism/evm/token.ts";
+import { EXPIRY_FINALITY_SECONDS } from "../../../../src/mechanism/evm/confirmation.ts";
 import type { RpcReply } from "../../../support/scripted-node.ts";
 import {
   authorization,
+  block,
   cancelled,
   chainWith,
-  confirm,
   failure,
+  FINAL_AFTER,
+  hex,
+  look,
+  MARGIN_SECONDS,
   NOW,
+  OUR_ACCOUNT,
+  OUR_NONCE,
   OURS,
   paid,
   receipt,
+  REVERTED,
   THEIRS,
-  token,
   transfer,
+  use,
   used,
-  usedTopics,
   WITHOUT_TRANSFER,
 } from "./scripted-chain.ts";
 
+const NOT_YET = { kind: "unknown", detail: "the transaction is not in a block yet" };
+const confirmed = { kind: "confirmed", transaction: OURS };
+const elsewhere = `0x${"44".repeat(20)}`;
+const past = NOW + 60 + EXPIRY_FINALITY_SECONDS + 1;
+
 describe("a receipt with success", () => {
-  test("confirms when it holds the exact use and transfer", async () => {
-    const { confirmation, methods } = await confirm(() => receipt("0x1", [used, paid]));
-    expect(confirmation).toEqual({ kind: "confirmed", transaction: OURS });
+  test("confirms when it holds the exact use and transfer, in one call", async () => {
+    const { payment, included, isNonceUsed, methods } = await look(() =>
+      receipt("0x1", [used, paid]),
+    );
+    expect(payment).toEqual(confirmed);
+    expect(included).toEqual({ transaction: OURS, confirmations: 1, isFinal: false });
+    expect(isNonceUsed).toBe(true);
     expect(methods).toEqual(["eth_getTransactionReceipt"]);
   });
 
   test("confirms whatever the order of a token's two logs in our own transaction", async () => {
-    const { confirmation } = await confirm(() => receipt("0x1", [paid, used]));
-    expect(confirmation.kind).toBe("confirmed");
+    const { payment } = await look(() => receipt("0x1", [paid, used]));
+    expect(payment).toEqual(confirmed);
   });
 
-  const elsewhere = `0x${"44".repeat(20)}`;
   test.each([
     ["no logs", []],
     ["only the use", [used]],
@@ -51,231 +57,250 @@ describe("a receipt with success", () => {
     ["another contract's use", [{ ...used, address: elsewhere }, paid]],
     ["a cancellation", [cancelled, paid]],
   ])("is a failure with %s, when the nonce is unused", async (_title, logs) => {
-    const { confirmation, methods } = await confirm(chainWith([receipt("0x1", logs)], 0n));
-    expect(confirmation).toEqual(failure(WITHOUT_TRANSFER));
-    const question = ["eth_getTransactionReceipt", "eth_blockNumber", "eth_call"];
-    expect(methods).toEqual([...question, ...question]);
+    const { payment, methods } = await look(chainWith(receipt("0x1", logs), 0n));
+    expect(payment).toEqual(failure(WITHOUT_TRANSFER, true));
+    expect(methods).toEqual(["eth_getTransactionReceipt", "eth_blockNumber", "eth_call"]);
   });
 
   test("without our logs is looked into when the nonce is used", async () => {
     const found = { ...used, transactionHash: OURS };
     let receipts = 0;
-    const { confirmation } = await confirm((method) => {
+    const { payment } = await look((method) => {
       if (method === "eth_getLogs") return { result: [found] };
-      if (method !== "eth_getTransactionReceipt") return chainWith([], 1n)(method);
+      if (method !== "eth_getTransactionReceipt") return chainWith({ result: null }, 1n)(method);
       // The first receipt lacks its logs.
       return receipt("0x1", (receipts += 1) === 1 ? [] : [used, paid]);
     });
-    expect(confirmation).toEqual({ kind: "confirmed", transaction: OURS });
+    expect(payment).toEqual(confirmed);
     expect(receipts).toBe(2);
   });
 });
 
-describe("waiting", () => {
-  test("goes on over errors, odd answers and missing receipts", async () => {
-    const replies: RpcReply[] = [
-      { result: null },
-      { error: { code: -32_000, message: "try again" } },
-      { result: "what" },
-      { result: { status: null, blockNumber: null } },
-      { result: { status: "0x1", blockNumber: "0x64", logs: [{ address: 5 }] } },
-      { raw: (response) => response.writeHead(502).end() },
-      receipt("0x1", [used, paid]),
-    ];
-    const { confirmation, methods } = await confirm(
-      (_method, _params, count) => replies[count - 1] ?? { result: null },
-    );
-    expect(confirmation.kind).toBe("confirmed");
-    expect(methods).toHaveLength(replies.length);
+describe("an answer that makes no sense", () => {
+  test.each<[string, RpcReply]>([
+    ["an error", { error: { code: -32_000, message: "try again" } }],
+    ["text", { result: "what" }],
+    ["odd logs", { result: { status: "0x1", blockNumber: "0x64", logs: [{ address: 5 }] } }],
+    ["HTTP 502", { raw: (response) => response.writeHead(502).end() }],
+    ["another transaction's success", receipt("0x1", [used, paid], THEIRS)],
+    ["another transaction's revert", receipt("0x0", [], THEIRS)],
+    ["a receipt without hash", { result: { status: "0x0", blockNumber: "0x64", logs: [] } }],
+  ])("ends the look without a word on the payment: %s", async (_title, reply) => {
+    await expect(look(() => reply)).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
   });
 
-  test("ends as unknown, with the last reason, when the signal ends it", async () => {
-    const abort = new AbortController();
-    const { confirmation } = await confirm(
-      (_method, _params, count) => {
-        if (count === 3) abort.abort();
-        return { error: { code: -32_005, message: "over the limit" } };
-      },
-      { signal: abort.signal },
-    );
-    expect(confirmation.kind).toBe("unknown");
-    expect(confirmation).toMatchObject({ detail: expect.stringContaining("over the limit") });
+  test("is not a receipt in no block, which some nodes show", async () => {
+    const { payment } = await look(() => ({ result: { status: null, blockNumber: null } }));
+    expect(payment).toEqual(NOT_YET);
   });
 
-  test("asks nothing when the signal has ended before", async () => {
-    const { confirmation, methods } = await confirm(() => ({ result: null }), {
-      signal: AbortSignal.abort(),
-    });
-    expect(confirmation.kind).toBe("unknown");
-    expect(methods).toEqual([]);
-  });
-
-  test("lasts until enough blocks are on top, and reads the receipt anew each time", async () => {
-    let head = 100;
-    const { confirmation, methods } = await confirm(
-      (method) => {
-        if (method === "eth_getTransactionReceipt") return receipt("0x1", [used, paid]);
-        return { result: `0x${(head++).toString(16)}` };
-      },
-      { confirmations: 3 },
+  test("is not another letter case of the hash", async () => {
+    const { payment } = await look(() =>
+      receipt("0x1", [used, paid], `0x${OURS.slice(2).toUpperCase()}`),
     );
-    expect(confirmation.kind).toBe("confirmed");
-    expect(methods.filter((method) => method === "eth_blockNumber")).toHaveLength(3);
-    expect(methods.filter((method) => method === "eth_getTransactionReceipt")).toHaveLength(3);
+    expect(payment).toEqual(confirmed);
   });
 });
 
-/** A chain without our transaction: the time of its newest block, and the nonce's state. */
-function chainWithout(timestamp: number, state: bigint) {
+/** A chain with our transaction in block 100, and its newest block. */
+function deep(head: number, found = receipt("0x1", [used, paid])) {
+  return (method: string): RpcReply => {
+    return method === "eth_blockNumber" ? { result: hex(head) } : chainWith(found, 0n)(method);
+  };
+}
+
+describe("depth", () => {
+  test("below the configured one leaves every payment unknown", async () => {
+    for (const found of [receipt("0x1", [used, paid]), receipt("0x0")]) {
+      const { payment, included } = await look(deep(101, found), { confirmations: 3 });
+      expect(payment).toEqual({
+        kind: "unknown",
+        detail: "in a block, with 2 of 3 confirmations",
+      });
+      expect(included).toEqual({ transaction: OURS, confirmations: 2, isFinal: false });
+    }
+    const { payment } = await look(deep(102), { confirmations: 3 });
+    expect(payment).toEqual(confirmed);
+  });
+
+  test("is final when the network's blocks are, and not one before", async () => {
+    const asked = { depth: { nonce: false, head: true } };
+    const final = 100 + Number(FINAL_AFTER) - 1;
+    expect((await look(deep(final - 1), asked)).included?.isFinal).toBe(false);
+    expect((await look(deep(final), asked)).included).toEqual({
+      transaction: OURS,
+      confirmations: Number(FINAL_AFTER),
+      isFinal: true,
+    });
+  });
+
+  test("is one block at least, when the node's newest one was read behind", async () => {
+    const asked = { depth: { nonce: false, head: true } };
+    const { payment, included } = await look(deep(98), asked);
+    expect(payment).toEqual(confirmed);
+    expect(included?.confirmations).toBe(1);
+  });
+});
+
+describe("several variants", () => {
+  test("are asked about together; the one in a block counts", async () => {
+    const [first, second] = [THEIRS, OURS];
+    const { payment, included, methods } = await look(
+      (_method, params) =>
+        params[0] === first ? receipt("0x1", [used, paid], first) : { result: null },
+      { variants: [first, second] },
+    );
+    expect(payment).toEqual({ kind: "confirmed", transaction: first });
+    expect(included?.transaction).toBe(first);
+    expect(methods).toEqual(["eth_getTransactionReceipt", "eth_getTransactionReceipt"]);
+  });
+});
+
+/** A chain with this receipt; used are the authorizations with these nonces. */
+function chainOfSeveral(logs: readonly object[], usedNonces: readonly string[] = []) {
+  return (method: string, params: readonly unknown[]): RpcReply => {
+    if (method === "eth_blockNumber") return { result: "0x64" };
+    if (method === "eth_getTransactionReceipt") return receipt("0x1", logs);
+    const data = String(Object(params[0]).data);
+    const state = usedNonces.some((nonce) => data.includes(nonce.slice(2))) ? 1n : 0n;
+    return { result: `0x${uintWord(state)}` };
+  };
+}
+
+/** One payment is there; of the two that are not, both are unused. */
+function twoUnused(method: string, params: readonly unknown[]): RpcReply {
+  if (method !== "eth_call") return chainOfSeveral([used, paid])(method, params);
+  const item = uintWord(1) + uintWord(0x40) + uintWord(32) + uintWord(0);
+  const offsets = uintWord(0x40) + uintWord(0x40 + item.length / 2);
+  return { result: `0x${uintWord(0x20)}${uintWord(2)}${offsets}${item}${item}` };
+}
+
+describe("several payments in one transaction", () => {
+  const other = { ...authorization, nonce: `0x${"55".repeat(32)}` };
+  const third = { ...authorization, nonce: `0x${"66".repeat(32)}`, from: `0x${"77".repeat(20)}` };
+  const refused = failure(
+    "the token refused the transfer, one of several in its transaction",
+    true,
+  );
+  const authorizations = [authorization, other];
+
+  test("are told apart by their nonces, not by payer, payee and value", async () => {
+    const { payments } = await look(chainOfSeveral([use(other), paid]), { authorizations });
+    expect(payments).toEqual([refused, confirmed]);
+  });
+
+  test("each need a transfer of their own", async () => {
+    const toElsewhere = transfer(elsewhere, authorization.value);
+    const { payments } = await look(
+      (method, params) => {
+        if (method === "eth_getLogs") return { result: [{ ...used, transactionHash: OURS }] };
+        if (method === "eth_getBlockByNumber") return block(100, NOW);
+        return chainOfSeveral([used, toElsewhere, use(other), paid], [authorization.nonce])(
+          method,
+          params,
+        );
+      },
+      { authorizations },
+    );
+    expect(payments).toEqual([
+      failure("the authorization's nonce was used for another transfer", false),
+      confirmed,
+    ]);
+  });
+
+  test("are all paid with the logs in either order", async () => {
+    for (const logs of [
+      [used, paid, use(other), paid],
+      [paid, used, paid, use(other)],
+    ]) {
+      const { payments, methods } = await look(chainOfSeveral(logs), { authorizations });
+      expect(payments).toEqual([confirmed, confirmed]);
+      expect(methods).toEqual(["eth_getTransactionReceipt"]);
+    }
+  });
+
+  test("that are missing are asked about in one call", async () => {
+    const { payments, methods } = await look(twoUnused, {
+      authorizations: [authorization, other, third],
+    });
+    expect(payments).toEqual([confirmed, refused, refused]);
+    expect(methods).toEqual(["eth_getTransactionReceipt", "eth_blockNumber", "eth_call"]);
+  });
+});
+
+describe("a failure", () => {
+  test("leaves the authorization to another transaction while it has time", async () => {
+    const until = NOW + 60 - MARGIN_SECONDS;
+    const reverted = chainWith(receipt("0x0"), 0n);
+    expect((await look(reverted, { now: until })).payment).toEqual(failure(REVERTED, true));
+    expect((await look(reverted, { now: until + 1 })).payment).toEqual(failure(REVERTED, false));
+  });
+
+  test.each([
+    ["at the newest block", 0x70, "0x70"],
+    ["at the receipt's block when the node's newest one is older", 0x60, "0x64"],
+  ])("is told by the nonce's state %s", async (_title, head, at) => {
+    const { payment, node } = await look(deep(head, receipt("0x0")));
+    expect(payment).toEqual(failure(REVERTED, true));
+    const call = node.questions.find(({ method }) => method === "eth_call");
+    expect(call?.params[1]).toBe(at);
+  });
+});
+
+/** A chain without our transaction: the time of its newest block, the nonce's state and our account's. */
+function chainWithout(timestamp: number, state: bigint, accountNonce = OUR_NONCE) {
   return (method: string): RpcReply => {
     if (method === "eth_getTransactionReceipt") return { result: null };
     if (method === "eth_call") return { result: `0x${uintWord(state)}` };
-    return { result: { number: "0x64", timestamp: `0x${timestamp.toString(16)}` } };
+    if (method === "eth_getTransactionCount") return { result: hex(accountNonce) };
+    return block(100, timestamp);
   };
 }
 
 describe("without a receipt", () => {
-  const past = NOW + 60 + EXPIRY_FINALITY_SECONDS + 1;
+  test("nothing more is asked as long as the authorization may be used", async () => {
+    const { payment, included, isNonceUsed, methods } = await look(chainWithout(past, 0n));
+    expect(payment).toEqual(NOT_YET);
+    expect({ included, isNonceUsed }).toEqual({ included: null, isNonceUsed: false });
+    expect(methods).toEqual(["eth_getTransactionReceipt"]);
+  });
+
   test("an unused authorization has failed once the chain is well past validBefore", async () => {
-    const { confirmation, node } = await confirm(chainWithout(past, 0n), { now: past });
-    expect(confirmation).toEqual({
-      kind: "failed",
-      refusal: { code: "invalid_transaction_state", detail: "the authorization expired unused" },
-    });
-    const call = node.questions.find(({ method }) => method === "eth_call");
-    expect(call?.params[1]).toBe("0x64");
+    const { payment, isNonceUsed, node } = await look(chainWithout(past, 0n), { now: past });
+    expect(payment).toEqual(failure("the authorization expired unused", false));
+    expect(isNonceUsed).toBe(false);
+    // All at one block.
+    const blocks = node.questions.flatMap(({ method, params }) =>
+      method === "eth_call" || method === "eth_getTransactionCount" ? [params[1]] : [],
+    );
+    expect(blocks).toEqual(["0x64", "0x64"]);
   });
 
   test("our clock alone decides nothing: the chain must be past it too", async () => {
-    const abort = new AbortController();
-    let blocks = 0;
-    const { confirmation, methods } = await confirm(
-      (method) => {
-        if (method === "eth_getBlockByNumber" && (blocks += 1) === 2) abort.abort();
-        return chainWithout(past - 1, 0n)(method);
-      },
-      { now: past, signal: abort.signal },
-    );
-    expect(confirmation.kind).toBe("unknown");
+    const { payment, methods } = await look(chainWithout(past - 1, 0n), { now: past });
+    expect(payment).toEqual(NOT_YET);
     expect(methods).not.toContain("eth_call");
   });
-});
 
-/** Our transaction reverted in block 100; the log that says who used the nonce, and their receipt. */
-function reverted(found: object | null, logs: readonly object[] = []) {
-  return (method: string, params: readonly unknown[]): RpcReply => {
-    if (method === "eth_call") return { result: `0x${uintWord(1)}` };
-    if (method === "eth_blockNumber") return { result: "0x64" };
-    if (method === "eth_getLogs") return { result: found === null ? [] : [found] };
-    return params[0] === THEIRS ? receipt("0x1", logs, THEIRS) : receipt("0x0");
-  };
-}
+  const asked = { depth: { nonce: true, head: false } };
 
-describe("a used nonce", () => {
-  test("by the same transfer of another submitter confirms with their transaction", async () => {
-    const { confirmation, node } = await confirm(
-      reverted({ ...used, transactionHash: THEIRS }, [used, paid]),
-    );
-    expect(confirmation).toEqual({ kind: "confirmed", transaction: THEIRS });
-    const filter = node.questions.find(({ method }) => method === "eth_getLogs")?.params[0];
-    expect(filter).toEqual({
-      address: token.address,
-      topics: [
-        [AUTHORIZATION_USED_EVENT, AUTHORIZATION_CANCELED_EVENT],
-        ...usedTopics("").slice(1),
-      ],
-      fromBlock: "0x0",
-      toBlock: "0x64",
-    });
+  test("our account nonce is asked for when it is wanted", async () => {
+    const { payment, isNonceUsed, node } = await look(chainWithout(NOW, 0n), asked);
+    expect({ payment, isNonceUsed }).toEqual({ payment: NOT_YET, isNonceUsed: false });
+    expect(node.questions.at(-1)?.params).toEqual([OUR_ACCOUNT, "0x64"]);
   });
 
-  test("is no payment when another transfer of the same transaction looks like ours", async () => {
-    const self = transfer(authorization.from, authorization.value);
-    const other = { ...used, topics: [...used.topics.slice(0, 2), `0x${"55".repeat(32)}`] };
-    for (const logs of [
-      [used, self, other, paid],
-      [other, paid, used, self],
-      [other, paid, used],
-    ]) {
-      const { confirmation } = await confirm(reverted({ ...used, transactionHash: THEIRS }, logs));
-      expect(confirmation).toMatchObject({
-        kind: "failed",
-        refusal: { detail: "the authorization's nonce was used for another transfer" },
-      });
-    }
-  });
+  test("a used account nonce ends all hope for its payments, unless they were used elsewhere", async () => {
+    const taken = chainWithout(NOW, 0n, OUR_NONCE + 1);
+    const { payment, isNonceUsed, included } = await look(taken, asked);
+    expect(payment).toEqual(failure("another transaction has used our account's nonce", true));
+    expect({ isNonceUsed, included }).toEqual({ isNonceUsed: true, included: null });
 
-  test.each([
-    ["reverted", receipt("0x0", [], THEIRS)],
-    ["has no such log", receipt("0x1", [paid], THEIRS)],
-  ])("stays unknown when the transaction that the log names %s", async (_title, theirs) => {
-    const abort = new AbortController();
-    const chain = reverted({ ...used, transactionHash: THEIRS });
-    let receipts = 0;
-    const { confirmation } = await confirm(
-      (method, params) => {
-        if (method !== "eth_getTransactionReceipt" || params[0] !== THEIRS) {
-          return chain(method, params);
-        }
-        if ((receipts += 1) === 3) abort.abort();
-        return theirs;
-      },
-      { signal: abort.signal },
-    );
-    expect(confirmation).toMatchObject({
-      kind: "unknown",
-      detail: expect.stringContaining("the receipt of a logged transaction"),
-    });
-  });
-
-  test("by another submitter is confirmed only as deep as ours would be", async () => {
-    const theirs = { transactionHash: THEIRS, status: "0x1", blockNumber: "0x66" };
-    let head = 0x66;
-    const { confirmation, methods } = await confirm(
-      (method, params) => {
-        if (method === "eth_blockNumber") return { result: `0x${head.toString(16)}` };
-        if (params[0] === THEIRS) {
-          head += 1;
-          return { result: { ...theirs, logs: [used, paid] } };
-        }
-        return reverted({ ...used, transactionHash: THEIRS })(method, params);
-      },
-      { confirmations: 3 },
-    );
-    expect(confirmation).toEqual({ kind: "confirmed", transaction: THEIRS });
-    expect(methods.filter((method) => method === "eth_getLogs")).toHaveLength(2);
-  });
-
-  test("by a cancellation is a failure", async () => {
-    const { confirmation } = await confirm(reverted({ ...cancelled, transactionHash: THEIRS }));
-    expect(confirmation).toMatchObject({
-      kind: "failed",
-      refusal: { detail: "the payer cancelled the authorization" },
-    });
-  });
-
-  test("whose log cannot be found stays unknown, after a bounded search", async () => {
-    const abort = new AbortController();
-    const ranges: unknown[] = [];
-    const { confirmation } = await confirm(
-      (method, params) => {
-        if (method === "eth_getTransactionReceipt" && ranges.length > 0) abort.abort();
-        if (method === "eth_getLogs") ranges.push(params[0]);
-        if (method === "eth_getTransactionReceipt") {
-          return {
-            result: { transactionHash: OURS, status: "0x0", blockNumber: "0xf4240", logs: [] },
-          };
-        }
-        return reverted(null)(method, params);
-      },
-      { signal: abort.signal },
-    );
-    expect(confirmation).toMatchObject({
-      kind: "unknown",
-      detail: expect.stringContaining("no log of the last 10000 blocks"),
-    });
-    expect(ranges).toHaveLength(MAX_LOG_WINDOWS);
-    const last = 1_000_000n - LOG_WINDOW_BLOCKS * BigInt(MAX_LOG_WINDOWS) + 1n;
-    expect(ranges.at(-1)).toMatchObject({ fromBlock: `0x${last.toString(16)}` });
+    const foreign = await look((method, params) => {
+      if (method === "eth_getLogs") return { result: [{ ...used, transactionHash: THEIRS }] };
+      if (params[0] === THEIRS) return receipt("0x1", [used, paid], THEIRS);
+      return chainWithout(NOW, 1n, OUR_NONCE + 1)(method);
+    }, asked);
+    expect(foreign.payment).toEqual({ kind: "confirmed", transaction: THEIRS });
   });
 });

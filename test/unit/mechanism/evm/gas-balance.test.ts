@@ -17,7 +17,9 @@ function account(wei: unknown) {
     async close() {},
   };
   const clock = () => chain.now;
-  return { chain, balance: new GasBalance({ rpc, account: ACCOUNT, network: "base", clock }) };
+  const kept = new GasBalance({ account: ACCOUNT, network: "base", clock });
+  const reserve = (cost: bigint) => kept.reserve(rpc, cost, never);
+  return { chain, balance: { reserve } };
 }
 
 const short = { code: "CHAIN_GAS" };
@@ -25,9 +27,9 @@ const short = { code: "CHAIN_GAS" };
 describe("a gas balance", () => {
   test("may be promised to the last wei, and no further", async () => {
     const { chain, balance } = account("0x64");
-    await balance.reserve(60n, never);
-    await balance.reserve(40n, never);
-    await expect(balance.reserve(1n, never)).rejects.toMatchObject({
+    await balance.reserve(60n);
+    await balance.reserve(40n);
+    await expect(balance.reserve(1n)).rejects.toMatchObject({
       ...short,
       message: `base: ${ACCOUNT} has 0 wei left for network fees, the next settlement may cost 1`,
     });
@@ -36,42 +38,42 @@ describe("a gas balance", () => {
 
   test("refuses what is too dear without losing what is left", async () => {
     const { balance } = account("0x64");
-    await expect(balance.reserve(101n, never)).rejects.toMatchObject(short);
-    await balance.reserve(100n, never);
+    await expect(balance.reserve(101n)).rejects.toMatchObject(short);
+    await balance.reserve(100n);
   });
 
   test("is promised once, however many read it at the same time", async () => {
     const { balance } = account("0x64");
-    const asked = Array.from({ length: 5 }, () => balance.reserve(40n, never));
+    const asked = Array.from({ length: 5 }, () => balance.reserve(40n));
     const outcomes = await Promise.allSettled(asked);
     expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(2);
   });
 
   test("is read again after a few seconds, or when the clock was set back", async () => {
     const { chain, balance } = account("0x0");
-    await expect(balance.reserve(1n, never)).rejects.toMatchObject(short);
+    await expect(balance.reserve(1n)).rejects.toMatchObject(short);
     chain.wei = "0x64";
     chain.now += BALANCE_CACHE_SECONDS - 1;
-    await expect(balance.reserve(1n, never)).rejects.toMatchObject(short);
+    await expect(balance.reserve(1n)).rejects.toMatchObject(short);
     chain.now += 1;
-    await balance.reserve(100n, never);
+    await balance.reserve(100n);
     chain.now -= 50;
-    await balance.reserve(100n, never);
+    await balance.reserve(100n);
     expect(chain.calls).toHaveLength(3);
   });
 
   test("keeps what was promised just before it was read again, and no longer", async () => {
     const { chain, balance } = account("0x64");
-    await balance.reserve(60n, never);
+    await balance.reserve(60n);
     chain.now += BALANCE_CACHE_SECONDS;
-    await expect(balance.reserve(41n, never)).rejects.toMatchObject(short);
-    await balance.reserve(40n, never);
+    await expect(balance.reserve(41n)).rejects.toMatchObject(short);
+    await balance.reserve(40n);
     chain.now += 2 * BALANCE_CACHE_SECONDS;
-    await balance.reserve(100n, never);
+    await balance.reserve(100n);
   });
 
   test("of the wrong shape is an error, not a balance", async () => {
     const { balance } = account("100");
-    await expect(balance.reserve(0n, never)).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
+    await expect(balance.reserve(0n)).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
   });
 });

@@ -2,7 +2,7 @@
 import { onTestFinished } from "vitest";
 import { addressWord, uintWord } from "../../../../src/mechanism/evm/abi.ts";
 import type { EvmCheckedAuthorization } from "../../../../src/mechanism/evm/authorization.ts";
-import { ConfirmationReader } from "../../../../src/mechanism/evm/confirmation.ts";
+import { ConfirmationReader, type LookDepth } from "../../../../src/mechanism/evm/confirmation.ts";
 import {
   AUTHORIZATION_CANCELED_EVENT,
   AUTHORIZATION_USED_EVENT,
@@ -15,7 +15,11 @@ import { startScriptedNode, type RpcReply } from "../../../support/scripted-node
 
 export const OURS = `0x${"0a".repeat(32)}`;
 export const THEIRS = `0x${"0b".repeat(32)}`;
+export const OUR_ACCOUNT = `0x${"0c".repeat(20)}`;
+export const OUR_NONCE = 7;
 export const NOW = 1_800_000_000;
+export const FINAL_AFTER = 30n;
+export const MARGIN_SECONDS = 6;
 const never = new AbortController().signal;
 
 const asset = networkOf("base-sepolia").asset;
@@ -34,11 +38,19 @@ export const authorization: EvmCheckedAuthorization = {
   proven: true,
 };
 
-/** Asks a scripted chain what became of our transaction; the clock shows the chain's time. */
-export async function confirm(
-  answer: (method: string, params: readonly unknown[], count: number) => RpcReply,
-  { confirmations = 1, now = NOW, signal = never } = {},
-) {
+type Answer = (method: string, params: readonly unknown[], count: number) => RpcReply;
+
+interface Asking {
+  readonly confirmations?: number;
+  /** What the clock shows, Unix seconds. */
+  readonly now?: number;
+  readonly authorizations?: readonly EvmCheckedAuthorization[];
+  /** Hashes of the variants, oldest first. */
+  readonly variants?: readonly string[];
+  readonly depth?: LookDepth;
+}
+
+async function open(answer: Answer, { confirmations = 1, now = NOW }: Asking) {
   const node = await startScriptedNode(({ method, params }) =>
     answer(method, params, node.questions.length),
   );
@@ -47,18 +59,45 @@ export async function confirm(
     await rpc.close();
     await node.close();
   });
-  const reader = new ConfirmationReader({ rpc, confirmations, clock: () => now });
-  const confirmation = await reader.wait(authorization, OURS, signal);
+  const reader = new ConfirmationReader({
+    confirmations,
+    finalAfter: FINAL_AFTER,
+    validBeforeMarginSeconds: MARGIN_SECONDS,
+    clock: () => now,
+  });
+  return { reader, rpc, node };
+}
+
+/** One look at a scripted chain. */
+export async function look(answer: Answer, asking: Asking = {}) {
+  const { reader, rpc, node } = await open(answer, asking);
+  const { authorizations = [authorization], variants = [OURS] } = asking;
+  const signed = { raw: "0x", account: OUR_ACCOUNT, accountNonce: OUR_NONCE };
+  const submission = {
+    authorizations,
+    variants: variants.map((transaction) => ({ ...signed, transaction })),
+  };
+  const { depth = { nonce: false, head: false } } = asking;
+  const found = await reader.look(rpc, submission, depth, never);
+  const methods = node.questions.map(({ method }) => method);
+  return { ...found, payment: found.payments[0], methods, node };
+}
+
+/** What became of the authorization, whoever submitted it. */
+export async function reconcile(answer: Answer, claimed: string | undefined, asking: Asking = {}) {
+  const { reader, rpc, node } = await open(answer, asking);
+  const confirmation = await reader.reconcile(rpc, authorization, claimed, never);
   return { confirmation, methods: node.questions.map(({ method }) => method), node };
 }
 
-export const used = {
-  address: token.address,
-  topics: usedTopics(AUTHORIZATION_USED_EVENT),
-  data: "0x",
-};
+export const used = use(authorization);
 export const cancelled = { ...used, topics: usedTopics(AUTHORIZATION_CANCELED_EVENT) };
 export const paid = transfer(authorization.to, authorization.value);
+
+export function use({ from, nonce }: EvmCheckedAuthorization) {
+  const topics = [AUTHORIZATION_USED_EVENT, `0x${addressWord(from)}`, nonce];
+  return { address: token.address, topics, data: "0x" };
+}
 
 export function usedTopics(event: string) {
   return [event, `0x${addressWord(authorization.from)}`, authorization.nonce];
@@ -80,20 +119,28 @@ export function receipt(
   return { result: { transactionHash, status, blockNumber: "0x64", logs } };
 }
 
-/** A chain whose newest block is 100, with these receipts in turn (the last one for good) and nonce state. */
-export function chainWith(receipts: readonly RpcReply[], state: bigint) {
-  let asked = 0;
+/** A chain whose newest block is 100, with this receipt and this state of every authorization. */
+export function chainWith(found: RpcReply, state: bigint) {
   return (method: string): RpcReply => {
     if (method === "eth_blockNumber") return { result: "0x64" };
+    if (method === "eth_getBlockByNumber") return block(100, NOW);
     if (method === "eth_call") return { result: `0x${uintWord(state)}` };
-    const index = Math.min(asked++, receipts.length - 1);
-    return receipts[index] ?? { result: null };
+    return found;
   };
 }
 
-export const failure = (detail: string) => ({
+export function block(number: number, timestamp: number): RpcReply {
+  return { result: { number: hex(number), timestamp: hex(timestamp) } };
+}
+
+export function hex(value: number | bigint): string {
+  return `0x${value.toString(16)}`;
+}
+
+export const failure = (detail: string, retriable: boolean) => ({
   kind: "failed",
   refusal: { code: "invalid_transaction_state", detail },
+  retriable,
 });
 export const REVERTED = "the transaction was reverted";
 export const WITHOUT_TRANSFER =

@@ -1,0 +1,79 @@
+/**
+ * What earlier looks at a submission found, so that the next one asks what is worth asking. Nothing here
+ * decides anything: forgotten, a look asks less, or the same again.
+ */
+import type { Look } from "../mechanism.ts";
+import type { LookDepth, EvmSubmission } from "./confirmation.ts";
+
+/** How often it is asked whether somebody else has used an account nonce, seconds. */
+export const NONCE_CHECK_SECONDS = 5;
+/** Submissions that are remembered; the oldest are forgotten first. */
+const MAX_REMEMBERED = 10_000;
+
+interface Memory {
+  /** Unix seconds of the first look, then of the last question about the account nonce. */
+  nonceAskedAt: number;
+  isIncluded: boolean;
+  isNonceUsed: boolean;
+  /** Who said that a payment has failed: somebody else has to say so too. */
+  doubted: string | undefined;
+}
+
+export interface NextLook extends LookDepth {
+  /** Host of an endpoint that is better not asked again. */
+  readonly avoid: string | undefined;
+}
+
+export class LookMemory {
+  readonly #clock: () => number;
+  readonly #memories = new Map<string, Memory>();
+
+  /** @param clock Unix seconds */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  next(submission: EvmSubmission): NextLook {
+    const now = this.#clock();
+    const memory = this.#remember(submission, now);
+    const isDue = now - memory.nonceAskedAt >= NONCE_CHECK_SECONDS || now < memory.nonceAskedAt;
+    if (isDue) memory.nonceAskedAt = now;
+    return {
+      nonce: isDue || memory.isNonceUsed,
+      head: memory.isIncluded,
+      avoid: memory.doubted,
+    };
+  }
+
+  /** @param host of the endpoint that was asked */
+  found(submission: EvmSubmission, { included, isNonceUsed, payments }: Look, host: string): void {
+    const id = idOf(submission);
+    if (included?.isFinal === true) this.#memories.delete(id);
+    const memory = this.#memories.get(id);
+    if (memory === undefined) return;
+    memory.isIncluded = included !== null;
+    memory.isNonceUsed = isNonceUsed && included === null;
+    memory.doubted = payments.some(({ kind }) => kind === "failed") ? host : undefined;
+  }
+
+  #remember(submission: EvmSubmission, now: number): Memory {
+    const id = idOf(submission);
+    const known = this.#memories.get(id);
+    if (known !== undefined) return known;
+    const memory = {
+      nonceAskedAt: now,
+      isIncluded: false,
+      isNonceUsed: false,
+      doubted: undefined,
+    };
+    const [oldest] = this.#memories.keys();
+    if (oldest !== undefined && this.#memories.size >= MAX_REMEMBERED)
+      this.#memories.delete(oldest);
+    this.#memories.set(id, memory);
+    return memory;
+  }
+}
+
+function idOf({ variants }: EvmSubmission): string {
+  return variants[0]?.transaction ?? "";
+}

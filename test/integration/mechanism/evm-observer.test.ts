@@ -1,0 +1,154 @@
+import type { Hex } from "viem";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import {
+  createEvmObserver,
+  type EvmCheckedAuthorization,
+  type EvmObserverOptions,
+} from "../../../src/mechanism/evm/evm.ts";
+import { transferCall } from "../../../src/mechanism/evm/token.ts";
+import type { Observer } from "../../../src/mechanism/mechanism.ts";
+import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
+import { cancelAuthorization } from "../../support/cancellation.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import { freshAccount, signPayment, type FreshAccount } from "../../support/payer.ts";
+import { never, openMechanism, payFor, soon, unixNow } from "./settling.ts";
+
+let chain: Chain;
+let payer: FreshAccount;
+let payee: FreshAccount;
+let observer: Observer<EvmCheckedAuthorization>;
+
+beforeAll(async () => {
+  chain = await startChain();
+});
+afterAll(() => chain.stop());
+beforeEach(async () => {
+  [payer, payee] = [freshAccount(), freshAccount()];
+  await chain.fund(payer.address, 30_000n);
+  observer = observe();
+});
+
+function observe(members: Partial<EvmObserverOptions> = {}) {
+  const opened = createEvmObserver({
+    network: chain.network,
+    assets: [chain.network.asset],
+    rpcUrls: [chain.rpcUrl],
+    clock: unixNow,
+    ...members,
+  });
+  onTestFinished(() => opened.close());
+  return opened;
+}
+
+async function authorize(overrides: { validBefore?: string } = {}) {
+  const paymentRequirements = payFor(payee);
+  const { account } = payer;
+  const requirements = paymentRequirements;
+  const paymentPayload = await signPayment({ account, requirements, overrides });
+  const request: FacilitatorRequest = { paymentPayload, paymentRequirements };
+  const parsed = observer.parse(request);
+  if (!parsed.ok) throw new Error(parsed.error.detail);
+  return parsed.value;
+}
+
+function submit({ words, signature, proven }: EvmCheckedAuthorization): Promise<Hex> {
+  return chain.submit(chain.asset, `0x${transferCall(words, signature, proven)}`);
+}
+
+const reconcile = (authorization: EvmCheckedAuthorization, claimed?: string, by = observer) =>
+  by.reconcile(authorization, claimed, soon());
+
+describe("a payment that others settle", () => {
+  test("is confirmed with the transaction that they claim", async () => {
+    const authorization = await authorize();
+    const transaction = await submit(authorization);
+    expect(await reconcile(authorization, transaction)).toEqual({ kind: "confirmed", transaction });
+  });
+
+  test("is found without a claim, and with a wrong one", async () => {
+    const [authorization, other] = [await authorize(), await authorize()];
+    const transaction = await submit(authorization);
+    const claimed = await submit(other);
+    expect(await reconcile(authorization)).toEqual({ kind: "confirmed", transaction });
+    expect(await reconcile(authorization, claimed)).toEqual({ kind: "confirmed", transaction });
+    const nowhere = `0x${"0d".repeat(32)}`;
+    expect(await reconcile(authorization, nowhere)).toEqual({ kind: "confirmed", transaction });
+  });
+
+  test("is unknown while it is not used, whatever is claimed", async () => {
+    const [authorization, other] = [await authorize(), await authorize()];
+    const unknown = { kind: "unknown", detail: "the authorization is not used yet" };
+    expect(await reconcile(authorization)).toEqual(unknown);
+    expect(await reconcile(authorization, await submit(other))).toEqual(unknown);
+  });
+
+  test("waits for as many blocks as are asked for", async () => {
+    const careful = observe({ confirmations: 3 });
+    const authorization = await authorize();
+    const transaction = await submit(authorization);
+    for (const claimed of [transaction, undefined]) {
+      expect(await reconcile(authorization, claimed, careful)).toEqual({
+        kind: "unknown",
+        detail: "in a block, with 1 of 3 confirmations",
+      });
+    }
+    await chain.mine(2);
+    const confirmed = { kind: "confirmed", transaction };
+    expect(await reconcile(authorization, undefined, careful)).toEqual(confirmed);
+  });
+
+  test("has failed when the payer cancelled it", async () => {
+    const authorization = await authorize();
+    const nonce = authorization.nonce as Hex;
+    await cancelAuthorization(chain, { authorizer: payer.address, signer: payer.account, nonce });
+    expect(await reconcile(authorization)).toMatchObject({
+      kind: "failed",
+      refusal: { detail: "the payer cancelled the authorization" },
+      retriable: false,
+    });
+  });
+
+  test("has failed when the chain is well past it, and not before", async () => {
+    const authorization = await authorize({ validBefore: String(unixNow() + 5) });
+    expect(await reconcile(authorization)).toMatchObject({ kind: "unknown" });
+    await chain.setNextBlockTimestamp(unixNow() + 60);
+    await chain.mine();
+    expect(await reconcile(authorization)).toMatchObject({
+      kind: "failed",
+      refusal: { detail: "the authorization expired unused" },
+    });
+  });
+
+  test("is said by a mechanism just as well", async () => {
+    const evm = openMechanism(chain, freshAccount().privateKey);
+    const authorization = await authorize({ validBefore: String(unixNow() + 3_600) });
+    const transaction = await submit(authorization);
+    expect(await evm.reconcile(authorization, undefined, never)).toEqual({
+      kind: "confirmed",
+      transaction,
+    });
+  });
+});
+
+describe("an observer", () => {
+  test("reads a stored request without judging it", async () => {
+    const authorization = await authorize({ validBefore: "1" });
+    expect(authorization).toMatchObject({ validBefore: 1n, from: payer.address.toLowerCase() });
+  });
+
+  test("says nothing about an authorization from another chain", async () => {
+    const other = await startChain({ chainId: 31_337 });
+    onTestFinished(() => other.stop());
+    const misled = observe({ rpcUrls: [other.rpcUrl] });
+    const authorization = await authorize({ validBefore: "1" });
+    for (let index = 0; index < 2; index += 1) {
+      await expect(reconcile(authorization, undefined, misled)).rejects.toMatchObject({
+        code: "CHAIN_ANSWER",
+      });
+    }
+  });
+
+  test("needs an endpoint", () => {
+    expect(() => observe({ rpcUrls: [] })).toThrow(TypeError);
+  });
+});
