@@ -3,16 +3,13 @@
  * survive a crash is stored before the step that depends on it: the claim before any chain call, the
  * signed bytes before the broadcast, the result before the answer.
  */
-import {
-  LedgerConflict,
-  LedgerUnavailable,
-  type Ledger,
-  type StoredTransaction,
-} from "../ledger/ledger.ts";
-import type { Checked, Confirmation, Mechanism } from "../mechanism/mechanism.ts";
+import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
+import type { Checked, Mechanism } from "../mechanism/mechanism.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
 import { compareSupported, isNetworkName, type NetworkName } from "../x402/network.ts";
 import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
-import { err, ok, refuse, type Refusal, type Result } from "../x402/result.ts";
+import { ok, refuse, type Refusal, type Result } from "../x402/result.ts";
 import {
   EXACT_SCHEME,
   type FacilitatorRequest,
@@ -20,36 +17,39 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "../x402/x402.ts";
-import {
-  FacilitatorFault,
-  waitWithin,
-  type Facilitator,
-  type SettleOptions,
-} from "./facilitator.ts";
-import { NonceGaps } from "./nonce-gaps.ts";
-import { SettlementWatch, type WatchOptions } from "./settlement-watch.ts";
+import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+import { FailureBudget } from "./failure-budget.ts";
+import { TIME_UP, type Ending } from "./flight.ts";
+import { Judgement, locallyRefused } from "./judgement.ts";
+import type { NetworkGate } from "./network-gate.ts";
+import { endingOf } from "./payment-verdicts.ts";
+import { SettlementEngine } from "./settlement-engine.ts";
+import type { WatchSurroundings } from "./submission-watch.ts";
 
-/** Settlements that one round of recovery takes up at most; the oldest come first. */
-const MAX_TAKEN_UP = 64;
-/** How long a verification may stand in for the one that a settlement makes, milliseconds. */
-const VERIFIED_FOR_MS = 5_000;
+/** Shortest pause between two looks for offered claims, milliseconds. */
+const OFFERS_PAUSE_MS = 50;
 
-/** The ledger as this facilitator uses it. */
-type Settlements = Pick<
-  Ledger,
-  "begin" | "signed" | "settled" | "failed" | "abandoned" | "unfinished" | "unusedNonces"
->;
-
-export interface EmbeddedOptions extends Omit<WatchOptions, "mechanisms" | "ledger"> {
+export interface EmbeddedOptions {
   readonly mechanisms: readonly Mechanism[];
-  readonly ledger: Settlements;
-  /** Milliseconds since the epoch. */
-  readonly clock: () => number;
+  readonly ledger: Ledger;
+  /** Networks whose start-up checks passed: only their chains are believed and written to. */
+  readonly gate: Pick<NetworkGate, "isOpen">;
+  readonly telemetry: Telemetry;
+  readonly time: Time;
+  /** Symbol and decimals of a token that the mechanisms accept, for logs and metrics. */
+  readonly describeAsset: WatchSurroundings["describeAsset"];
+}
+
+/** What settles one network. */
+interface Served {
+  readonly mechanism: Mechanism;
+  readonly judgement: Judgement;
+  readonly engine: SettlementEngine;
 }
 
 /** A payment that passed every local check, or whose only open question is for the chain. */
 interface Judged {
-  readonly mechanism: Mechanism;
+  readonly served: Served;
   readonly checked: Checked<unknown>;
 }
 
@@ -58,39 +58,34 @@ export class EmbeddedFacilitator implements Facilitator {
     return false;
   }
 
-  readonly #mechanisms: ReadonlyMap<string, Mechanism>;
-  readonly #ledger: Settlements;
-  readonly #gate: EmbeddedOptions["gate"];
-  readonly #telemetry: EmbeddedOptions["telemetry"];
-  readonly #clock: () => number;
+  readonly #served: ReadonlyMap<string, Served>;
+  readonly #ledger: Ledger;
+  readonly #telemetry: Telemetry;
+  readonly #time: Time;
   /** Requests (by identity) that `verify` found valid, so that `settle` need not ask the chain again. */
-  readonly #verified = new WeakMap<FacilitatorRequest, { judged: Judged; until: number }>();
-  /** Settlements being signed: one signing each, however many callers show its idempotency key. */
-  readonly #signings = new Map<PaymentKey, Promise<Result<StoredTransaction, Refusal>>>();
-  readonly #watch: SettlementWatch;
-  readonly #gaps: NonceGaps;
-  /** The chain's account nonces, read once a process: from then on our store is ahead of any node. */
-  readonly #seeds = new Map<string, number>();
+  readonly #verified = new WeakMap<FacilitatorRequest, Judged & { readonly judgedMs: number }>();
+  readonly #closing = new AbortController();
+  #round: Promise<number> | undefined;
+  #listening: Promise<void> | undefined;
 
   constructor(options: EmbeddedOptions) {
-    this.#mechanisms = new Map(options.mechanisms.map((each) => [each.network, each]));
-    this.#ledger = options.ledger;
-    this.#gate = options.gate;
-    this.#telemetry = options.telemetry;
-    this.#clock = options.clock;
-    this.#watch = new SettlementWatch({ ...options, mechanisms: this.#mechanisms });
-    this.#gaps = new NonceGaps(options);
+    const { mechanisms, ledger, telemetry, time } = options;
+    this.#ledger = ledger;
+    this.#telemetry = telemetry;
+    this.#time = time;
+    this.#served = new Map(mechanisms.map((each) => [each.network, serve(each, options)]));
   }
 
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
     const judged = this.#judge(request);
     if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
-    const refusal = locallyRefused(judged.value);
-    return refusal && invalid(refusal, judged.value.checked.payer);
+    const { checked } = judged.value;
+    const refusal = locallyRefused(checked);
+    return refusal && invalid(refusal, checked.payer);
   }
 
   async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
-    const started = this.#clock();
+    const started = this.#time.now();
     const { network } = request.paymentRequirements;
     const { metrics } = this.#telemetry;
     const code = "unexpected_verify_error";
@@ -105,170 +100,171 @@ export class EmbeddedFacilitator implements Facilitator {
   }
 
   async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
-    const started = this.#clock();
+    const started = this.#time.now();
     const { network } = request.paymentRequirements;
+    const { metrics } = this.#telemetry;
     try {
       const answer = await this.#settle(request, options);
-      const { metrics } = this.#telemetry;
       if (answer.success) metrics.settlement(network, "settled", "", this.#since(started));
       else metrics.settlement(network, "failed", answer.errorReason, this.#since(started));
       return answer;
     } catch (cause) {
+      const code = "unexpected_settle_error";
       const thrown =
-        cause instanceof FacilitatorFault
-          ? cause
-          : fault("unavailable", "unexpected_settle_error", network, cause);
+        cause instanceof FacilitatorFault ? cause : fault("unknown", code, network, cause);
       const result = thrown.kind === "unknown" ? "unknown" : "unavailable";
-      this.#telemetry.metrics.settlement(network, result, thrown.code, this.#since(started));
+      metrics.settlement(network, result, thrown.code, this.#since(started));
       throw thrown;
     }
   }
 
   async supported(): Promise<SupportedResponse> {
-    const mechanisms = [...this.#mechanisms.values()];
+    const mechanisms = [...this.#served.values()].map(({ mechanism }) => mechanism);
     mechanisms.sort((left, right) => compareSupported(left.network, right.network));
     return { kinds: mechanisms.map((mechanism) => mechanism.kind) };
   }
 
   /** The networks that are settled here. */
   get networks(): readonly NetworkName[] {
-    return [...this.#mechanisms.values()].map((mechanism) => mechanism.network);
+    return [...this.#served.values()].map(({ mechanism }) => mechanism.network);
   }
 
   /**
-   * Takes up every settlement whose outcome is not known and that nobody watches: sends its stored bytes
-   * again (the same hash, harmless) and watches the chain for it. Resolves with the number still unknown.
+   * One round of recovery: frees what dead lives left, takes the leases that nobody holds, and takes up
+   * unfinished submissions, offered claims, and settlements that are not final yet. It begins what there
+   * is to do and does not wait for blocks; asked while it runs, it is the same round. Resolves with the
+   * number of submissions in the air.
    */
   async recover(): Promise<number> {
-    await this.#gaps.fill();
-    const unfinished = (await this.#ledger.unfinished()).slice(0, MAX_TAKEN_UP);
-    const outcomes = await Promise.all(
-      unfinished.map(({ key, request, signed }) => this.#watch.follow(key, request, signed)),
-    );
-    return outcomes.filter(({ kind }) => kind === "unknown").length;
+    if (this.#closing.signal.aborted) return 0;
+    this.#listening ??= this.#listen();
+    this.#round ??= this.#recover().finally(() => {
+      this.#round = undefined;
+    });
+    return this.#round;
   }
 
-  /** Stops watching; what is unresolved stays in the ledger for the next start. */
-  close(): Promise<void> {
-    return this.#watch.close();
+  /** Signs no more, and gives back the accounts; what is unresolved stays in the ledger. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.all([...this.#served.values()].map(({ engine }) => engine.close()));
+    await Promise.allSettled([this.#listening, this.#round]);
+  }
+
+  async #recover(): Promise<number> {
+    await this.#ledger.reap();
+    const engines = [...this.#served.values()].map(({ engine }) => engine);
+    await Promise.all(engines.map((engine) => engine.round()));
+    return engines.reduce((sum, { openCount }) => sum + openCount, 0);
+  }
+
+  /** Looks for offered claims as soon as there may be one. */
+  async #listen(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      // Asked before the look, so that nothing is offered unnoticed in between.
+      const next = this.#ledger.offered(signal);
+      const tookMs = this.#time.now();
+      for (const { engine } of this.#served.values()) await engine.takeOffered();
+      await next;
+      await this.#time.sleep(Math.max(0, tookMs + OFFERS_PAUSE_MS - this.#time.now()), signal);
+    }
   }
 
   async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
     const judged = this.#judge(request);
     if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
-    const refusal = await this.#inspect(judged.value, signal);
-    const { payer } = judged.value.checked;
-    if (refusal !== undefined) return invalid(refusal, payer);
-    const until = this.#clock() + VERIFIED_FOR_MS;
-    this.#verified.set(request, { judged: judged.value, until });
-    return { isValid: true, payer };
+    const { served, checked } = judged.value;
+    const refusal = await served.judgement.inspect(checked, signal);
+    if (refusal !== undefined) return invalid(refusal, checked.payer);
+    this.#verified.set(request, { ...judged.value, judgedMs: this.#time.now() });
+    return { isValid: true, payer: checked.payer };
   }
 
   async #settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
     const payer = payerOf(request.paymentPayload);
+    const { idempotencyKey, signal } = options;
     const judged = this.#recall(request) ?? this.#judge(request);
-    const refusal = judged.ok ? locallyRefused(judged.value) : judged.error;
     // With an idempotency key the payment may be an old one, whose outcome is asked for again.
-    if (refusal && options.idempotencyKey === undefined) return failure(refusal, network, payer);
+    const refusal = idempotencyKey === undefined ? certainRefusal(judged) : undefined;
+    if (refusal !== undefined) return failure(refusal, network, payer);
     const key = paymentKey(request);
     if (!key.ok) return failure(key.error, network, payer);
 
-    const begun = await this.#ledger.begin(key.value, request, options.idempotencyKey);
+    const begun = await this.#begin(key.value, request, options);
     switch (begun.kind) {
       case "taken":
-        return failure(USED, network, payer);
+        if (options.isClaimed !== true) return failure(USED, network, payer);
+        throw fault("unavailable", "unexpected_settle_error", network, CLAIM_GONE);
       case "settled":
         return { success: true, ...begun.settlement };
       case "failed":
         return failure(begun.failure, network, payer);
-      case "resume":
-        return this.#finish(key.value, request, begun.signed, options.signal);
-      default: {
-        const signed = await this.#signOnce(key.value, request, judged, options.signal);
-        if (!signed.ok) return failure(signed.error, network, payer);
-        return this.#finish(key.value, request, signed.value, options.signal);
-      }
+      case "granted":
+        if (!judged.ok) {
+          await this.#ledger.abandoned(key.value);
+          return failure(judged.error, network, payer);
+        }
+        this.#launch(key.value, request, judged.value);
+        return this.#answer(request, await this.#finish(key.value, network, signal));
+      case "pending":
+        return this.#answer(request, await this.#finish(key.value, network, signal));
     }
   }
 
-  /** Joins the signing that another caller with the same idempotency key has begun, or begins it. */
-  #signOnce(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    judged: Result<Judged, Refusal>,
-    signal: AbortSignal,
-  ): Promise<Result<StoredTransaction, Refusal>> {
-    const running = this.#signings.get(key);
-    if (running !== undefined) return running;
-    const signing = this.#sign(key, request, judged, signal).finally(() => {
-      this.#signings.delete(key);
-    });
-    this.#signings.set(key, signing);
-    return signing;
+  #launch(key: PaymentKey, request: FacilitatorRequest, { served, checked }: Judged): void {
+    const judgedMs = this.#verified.get(request)?.judgedMs ?? 0;
+    served.engine.settle({ key, request, checked, judgedMs });
   }
 
-  /** CLAIMED -> SIGNED, or the claim is dropped. Whatever throws here throws before anything was sent. */
-  async #sign(
+  /**
+   * Nothing was signed for a caller without an idempotency key when its claim was not taken; who shows a
+   * key may ask for a settlement that was begun before.
+   */
+  async #begin(
     key: PaymentKey,
     request: FacilitatorRequest,
-    judged: Result<Judged, Refusal>,
-    signal: AbortSignal,
-  ): Promise<Result<StoredTransaction, Refusal>> {
+    { idempotencyKey, isClaimed = false }: SettleOptions,
+  ): Promise<BeginOutcome> {
+    const isHolder = isClaimed && idempotencyKey !== undefined;
     try {
-      const payable = judged.ok ? await this.#payable(request, judged.value, signal) : judged;
-      if (payable.ok) return ok(await this.#store(key, payable.value, signal));
-      await this.#ledger.abandoned(key);
-      return payable;
+      const caller = isHolder ? { claimedUnder: idempotencyKey } : idempotencyKey;
+      return await this.#ledger.begin(key, request, caller);
     } catch (cause) {
-      if (cause instanceof FacilitatorFault) throw cause;
-      await this.#ledger.abandoned(key).catch(() => undefined);
-      throw cause;
+      const { network } = request.paymentRequirements;
+      const kind = idempotencyKey === undefined ? "unavailable" : "unknown";
+      throw fault(kind, "unexpected_settle_error", network, cause);
     }
   }
 
-  async #payable(
-    request: FacilitatorRequest,
-    judged: Judged,
-    signal: AbortSignal,
-  ): Promise<Result<Judged, Refusal>> {
-    const refusal = this.#recall(request) ? undefined : await this.#inspect(judged, signal);
-    return refusal === undefined ? ok(judged) : err(refusal);
-  }
-
-  async #store(
-    key: PaymentKey,
-    { mechanism, checked }: Judged,
-    signal: AbortSignal,
-  ): Promise<StoredTransaction> {
-    const { network } = mechanism;
-    const draft = await mechanism.prepare(checked, signal);
-    const seed = await this.#seed(mechanism, draft.account, signal);
-    const account = { network, address: draft.account, seed };
-    try {
-      return await this.#ledger.signed(key, account, (nonce) => draft.sign(nonce));
-    } catch (cause) {
-      // A commit without an answer, or another's, may have stored bytes, and recovery would send them.
-      const mayBeStored = cause instanceof LedgerUnavailable || cause instanceof LedgerConflict;
-      throw mayBeStored ? fault("unknown", "unexpected_settle_error", network, cause) : cause;
+  /** Joins the work in this process, if there is any, and follows the row for the rest. */
+  async #finish(key: PaymentKey, network: string, signal: AbortSignal): Promise<Ending> {
+    const either = AbortSignal.any([signal, this.#closing.signal]);
+    for (;;) {
+      const flight = this.#served.get(network)?.engine.flight(key);
+      const ended = await flight?.wait(either);
+      if (ended !== undefined && ended.kind !== "open") return ended;
+      const outcome = await this.#ledger.outcome(key);
+      if (outcome.kind !== "pending") return endingOf(outcome);
+      if (either.aborted) return ended ?? TIME_UP;
+      await this.#ledger.changed(key, outcome.version, either);
     }
   }
 
-  /** SIGNED -> SETTLED or FAILED, or unknown when the caller's time is up first. */
-  async #finish(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    signed: StoredTransaction,
-    signal: AbortSignal,
-  ): Promise<SettleResponse> {
+  #answer(request: FacilitatorRequest, ending: Ending): SettleResponse {
     const { network } = request.paymentRequirements;
-    const payer = payerOf(request.paymentPayload);
-    const outcome = await waitWithin(this.#watch.follow(key, request, signed), signal, TIME_UP);
-    if (outcome.kind === "unknown") {
-      throw new FacilitatorFault("unknown", "unexpected_settle_error", outcome.detail);
+    const code = "unexpected_settle_error";
+    switch (ending.kind) {
+      case "settled":
+        return { success: true, ...ending.settlement };
+      case "failed":
+        return failure(ending.refusal, network, payerOf(request.paymentPayload));
+      case "unavailable":
+        throw fault("unavailable", code, network, ending.cause);
+      case "open":
+        throw new FacilitatorFault("unknown", code, ending.detail);
     }
-    if (outcome.kind === "failed") return failure(outcome.refusal, network, payer);
-    return { success: true, transaction: outcome.transaction, network, payer };
   }
 
   /** Steps that need nobody else, in the order of the wire text: version, scheme, network, the rest. */
@@ -282,59 +278,43 @@ export class EmbeddedFacilitator implements Facilitator {
     if (payment.network !== wanted.network) {
       return refuse("invalid_network", "payment and requirements name different networks");
     }
-    const mechanism = this.#mechanisms.get(wanted.network);
-    if (!isNetworkName(wanted.network) || mechanism === undefined) {
+    const served = this.#served.get(wanted.network);
+    if (!isNetworkName(wanted.network) || served === undefined) {
       return refuse("invalid_network", "that network is not served here");
     }
-    const checked = mechanism.check(request, this.#seconds());
-    return checked.ok ? ok({ mechanism, checked: checked.value }) : checked;
-  }
-
-  /** The chain's judgement, after the local one: a refusal, or undefined for a valid payment. */
-  async #inspect(judged: Judged, signal: AbortSignal): Promise<Refusal | undefined> {
-    const refusal = locallyRefused(judged);
-    if (refusal !== undefined) return refusal;
-    const { mechanism, checked } = judged;
-    if (!this.#gate.isOpen(mechanism.network)) throw new Error("its checks have not passed yet");
-    const inspected = await mechanism.inspect(checked, signal);
-    return inspected.ok ? undefined : inspected.error;
+    const checked = served.judgement.check(request);
+    return checked.ok ? ok({ served, checked: checked.value }) : checked;
   }
 
   #recall(request: FacilitatorRequest): Result<Judged, Refusal> | undefined {
     const verified = this.#verified.get(request);
-    return verified && this.#clock() < verified.until ? ok(verified.judged) : undefined;
-  }
-
-  async #seed(mechanism: Mechanism, account: string, signal: AbortSignal): Promise<number> {
-    const name = `${mechanism.network}/${account}`;
-    const known = this.#seeds.get(name);
-    if (known !== undefined) return known;
-    const seed = await mechanism.accountNonce(account, signal);
-    this.#seeds.set(name, seed);
-    return seed;
+    return verified?.served.judgement.isFresh(verified.judgedMs) ? ok(verified) : undefined;
   }
 
   /** Seconds since a reading of the clock, for metrics. */
   #since(started: number): number {
-    return (this.#clock() - started) / 1000;
-  }
-
-  #seconds(): number {
-    return Math.floor(this.#clock() / 1000);
+    return (this.#time.now() - started) / 1000;
   }
 }
 
-const TIME_UP: Confirmation = { kind: "unknown", detail: "the chain has not answered in time" };
+function serve(mechanism: Mechanism, options: EmbeddedOptions): Served {
+  const { gate, time } = options;
+  const budget = new FailureBudget(time);
+  const judgement = new Judgement({ mechanism, gate, budget, time });
+  const engine = new SettlementEngine({ ...options, mechanism, judgement, budget });
+  return { mechanism, judgement, engine };
+}
+
+function certainRefusal(judged: Result<Judged, Refusal>): Refusal | undefined {
+  return judged.ok ? locallyRefused(judged.value.checked) : judged.error;
+}
+
+const CLAIM_GONE = new Error("the claim is gone; this process was taken for dead");
 
 const USED: Refusal = {
   code: "invalid_transaction_state",
   detail: "this payment authorization was used before",
 };
-
-/** A fault that is certain without the chain; an unproven signature leaves every question to it. */
-function locallyRefused({ checked }: Judged): Refusal | undefined {
-  return checked.proven && checked.fault ? checked.fault : undefined;
-}
 
 function invalid({ code, detail }: Refusal, payer: string): VerifyResponse {
   return { isValid: false, invalidReason: code, payer, detail };

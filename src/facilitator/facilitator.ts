@@ -17,6 +17,21 @@ export interface SettleOptions {
    * a payment settled before is refused (`invalid_transaction_state`).
    */
   readonly idempotencyKey?: string;
+  /**
+   * The caller holds a durable claim under that key: where the claim is gone nothing is settled, and the
+   * fault is `unavailable`.
+   */
+  readonly isClaimed?: boolean;
+  /**
+   * Awaited before the request leaves for a facilitator elsewhere, with its name: from then on that one may
+   * move the money. Called again with another name where the one before it certainly saw nothing.
+   */
+  readonly onHandOver?: (facilitator: string) => Promise<void>;
+  /**
+   * The facilitator that was asked before: it is asked again, and no other. Then only what is definite is
+   * answered, since a refusal of the second request may be that of its own first success.
+   */
+  readonly askedBefore?: string;
 }
 
 export interface Facilitator {

@@ -1,9 +1,14 @@
 /**
  * Several facilitators as one: networks that this process settles itself go to the embedded one, the
- * rest to the remote ones in their configured order. A verification may fail over freely; a settlement
- * moves on only where the one before it certainly saw nothing, and one whose outcome is unknown is
- * asked for again where it was left, even if another facilitator stands before that one.
+ * rest to the remote ones in their configured order, past those whose circuit is open. A verification may
+ * fail over freely; a settlement begins with the facilitator that verified it, and moves on only where
+ * nothing can have been sent. One that was handed over before is asked for where it was left, whatever
+ * the order and whatever the circuit.
  */
+import type { HandedOver } from "../ledger/ledger.ts";
+import type { Observer } from "../mechanism/mechanism.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
 import { compareSupported, isNetworkName } from "../x402/network.ts";
 import type {
   FacilitatorRequest,
@@ -12,24 +17,52 @@ import type {
   SupportedResponse,
   VerifyResponse,
 } from "../x402/x402.ts";
-import type { EmbeddedFacilitator } from "./embedded.ts";
+import { Circuit, type Send } from "./circuit.ts";
 import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+import { RemoteSettlement, type Asked } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
 
-/** Settlements of unknown outcome whose facilitator is remembered; beyond it the oldest is forgotten. */
-const MAX_UNRESOLVED = 10_000;
+/** How long a verification waits for one facilitator while another one can be asked, milliseconds. */
+const VERIFY_SHARE_MS = 3_000;
+/**
+ * After its hand-over a payment is left to whoever handed it over, for as long as the call may take and so
+ * much longer, milliseconds: asked for by two, it could be dropped by one as unseen and settled for the other.
+ */
+const REPEAT_MARGIN_MS = 20_000;
+/** The chain may be looked at sooner: looking changes nothing, milliseconds after the hand-over. */
+const LOOK_MARGIN_MS = 5_000;
+
+export interface MeshOptions {
+  /** Undefined where this process settles nothing itself. */
+  readonly embedded: (Facilitator & { readonly networks: readonly string[] }) | undefined;
+  /** In the order in which they are asked; their names differ. */
+  readonly remotes: readonly RemoteFacilitator[];
+  /** The chains that can be asked about networks which are settled remotely. */
+  readonly observers: ReadonlyMap<string, Observer>;
+  readonly telemetry: Telemetry;
+  readonly time: Time;
+}
+
+interface Member {
+  readonly remote: RemoteFacilitator;
+  readonly circuit: Circuit;
+}
 
 export class FacilitatorMesh implements Facilitator {
-  readonly #embedded: EmbeddedFacilitator | undefined;
+  readonly #options: MeshOptions;
   readonly #embeddedNetworks: ReadonlySet<string>;
-  readonly #remotes: readonly RemoteFacilitator[];
-  /** By idempotency key: who may have settled the payment. Lives as long as the process. */
-  readonly #unresolved = new Map<string, RemoteFacilitator>();
+  readonly #members: readonly Member[];
+  readonly #settlement: RemoteSettlement;
+  /** Where a settlement begins: a facilitator that judged the payment a moment ago can be reached. */
+  readonly #verifiers = new WeakMap<FacilitatorRequest, Member>();
+  /** Settlements that are being worked on, by idempotency key. */
+  readonly #running = new Map<string, number>();
 
-  constructor(embedded: EmbeddedFacilitator | undefined, remotes: readonly RemoteFacilitator[]) {
-    this.#embedded = embedded;
-    this.#embeddedNetworks = new Set(embedded?.networks);
-    this.#remotes = remotes;
+  constructor(options: MeshOptions) {
+    this.#options = options;
+    this.#embeddedNetworks = new Set(options.embedded?.networks);
+    this.#settlement = new RemoteSettlement(options);
+    this.#members = options.remotes.map((remote) => ({ remote, circuit: this.#circuit(remote) }));
   }
 
   isRemote(network: string): boolean {
@@ -44,85 +77,172 @@ export class FacilitatorMesh implements Facilitator {
     const here = this.#here(request);
     if (here !== undefined) return here.verify(request, signal);
     let fault = nobody("unexpected_verify_error");
-    for (const remote of this.#remotes) {
+    for (const [member, send] of this.#toAsk(this.#members)) {
+      const limit = this.#hasOther(member)
+        ? AbortSignal.any([signal, this.#options.time.timeout(VERIFY_SHARE_MS)])
+        : signal;
       try {
-        return await remote.verify(request, signal);
+        const verdict = await send(() => member.remote.verify(request, limit), signal);
+        if (verdict.isValid) this.#verifiers.set(request, member);
+        return verdict;
       } catch (cause) {
-        if (!(cause instanceof FacilitatorFault)) throw cause;
+        if (!(cause instanceof FacilitatorFault) || signal.aborted) throw cause;
         fault = cause;
       }
     }
     throw fault;
   }
 
+  /** With `askedBefore` it answers only what is definite and throws nothing but `unknown`. */
   async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+    const { askedBefore: name, idempotencyKey = "" } = options;
+    if (name !== undefined) {
+      const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
+      return this.#whileRunning(idempotencyKey, () => this.#settlement.again(repeat, request));
+    }
     const here = this.#here(request);
     if (here !== undefined) return here.settle(request, options);
-    const asked = this.#unresolved.get(options.idempotencyKey ?? "");
-    if (asked !== undefined) return this.#settleAt(asked, request, options);
-    let fault = nobody("unexpected_settle_error");
-    for (const remote of this.#remotes) {
-      try {
-        return await this.#settleAt(remote, request, options);
-      } catch (cause) {
-        if (!(cause instanceof FacilitatorFault) || cause.kind !== "unreachable") throw cause;
-        fault = cause;
-      }
-    }
-    throw fault;
+    return this.#whileRunning(idempotencyKey, () => this.#settleFirst(request, options));
   }
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
-    const own = (await this.#embedded?.supported())?.kinds ?? [];
+    const own = (await this.#options.embedded?.supported(signal))?.kinds ?? [];
     const kinds = new Map<string, SupportedKind>(own.map((kind) => [kind.network, kind]));
-    for (const remote of this.#remotes) {
-      const theirs = await remote.supported(signal);
-      for (const kind of theirs.kinds) {
+    const answers = await Promise.allSettled(
+      this.#members.map(({ remote }) => remote.supported(signal)),
+    );
+    for (const answer of answers) {
+      if (answer.status === "rejected") {
+        // What the others settle is settled whether or not this one can be asked.
+        const { logger } = this.#options.telemetry;
+        logger.warn({ err: answer.reason }, "a facilitator does not say what it supports");
+        continue;
+      }
+      for (const kind of answer.value.kinds) {
         if (!kinds.has(kind.network)) kinds.set(kind.network, kind);
       }
     }
+    const failed = answers.find((answer) => answer.status === "rejected");
+    if (kinds.size === 0 && failed !== undefined) throw failed.reason;
     return { kinds: [...kinds.values()].sort(inProtocolOrder) };
   }
 
-  #here(request: FacilitatorRequest): EmbeddedFacilitator | undefined {
-    return this.isRemote(request.paymentRequirements.network) ? undefined : this.#embedded;
+  /**
+   * Whether nobody works any more on a payment that was handed over: nobody in this process, and nobody
+   * elsewhere as far as its age tells.
+   */
+  isLeft({ request, idempotencyKey, facilitator, sinceMs }: HandedOver): boolean {
+    if (this.#running.has(idempotencyKey)) return false;
+    const untouchedMs = this.#options.time.now() - sinceMs;
+    if (this.#settlement.canSee(request)) return untouchedMs > LOOK_MARGIN_MS;
+    const { timeoutMs = 0 } = this.#named(facilitator)?.remote ?? {};
+    return untouchedMs > timeoutMs + REPEAT_MARGIN_MS;
   }
 
-  async #settleAt(
-    remote: RemoteFacilitator,
-    request: FacilitatorRequest,
-    options: SettleOptions,
+  /**
+   * One try to find out what became of a payment that was handed over and left. Answers only what is
+   * definite; throws {@link FacilitatorFault} `unknown` otherwise.
+   */
+  recover(
+    handedOver: HandedOver,
+    options: Pick<SettleOptions, "signal" | "onHandOver">,
   ): Promise<SettleResponse> {
-    const { idempotencyKey } = options;
-    if (idempotencyKey === undefined) return remote.settle(request, options);
+    const { request, idempotencyKey, facilitator: name } = handedOver;
+    const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
+    return this.#whileRunning(idempotencyKey, () => this.#settlement.recover(repeat, request));
+  }
+
+  /** Asks those whose circuit is open whether they are there again, at no buyer's cost. Never rejects. */
+  async probe(signal: AbortSignal): Promise<void> {
+    const open = this.#members.filter(({ circuit }) => circuit.isOpen);
+    const looks = open.map(async ({ remote, circuit }) => {
+      await remote.supported(signal);
+      circuit.looksWell();
+    });
+    await Promise.allSettled(looks);
+  }
+
+  async #settleFirst(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+    const { network } = request.paymentRequirements;
+    const code = "unexpected_settle_error";
+    let fault = nobody(code);
+    const verifier = this.#verifiers.get(request);
+    const inOrder = [...this.#members].sort(
+      (left, right) => Number(right === verifier) - Number(left === verifier),
+    );
+    const usable = inOrder.filter(({ remote }) => this.#settlement.canCount(remote, network));
+    if (usable.length === 0 && inOrder.length > 0) fault = nobody(code, NO_RECEIPTS);
+    for (const [{ remote }, send] of this.#toAsk(usable)) {
+      try {
+        return await this.#settlement.first({ remote, send }, request, options);
+      } catch (cause) {
+        const mayMoveOn = cause instanceof FacilitatorFault && cause.kind === "unreachable";
+        if (!mayMoveOn || options.signal.aborted) throw cause;
+        fault = cause;
+      }
+    }
+    throw fault;
+  }
+
+  /** Those whose circuit lets a request through, one by one; the first one when there is none. */
+  *#toAsk(members: readonly Member[]): Generator<readonly [Member, Send]> {
+    let count = 0;
+    for (const member of members) {
+      const send = member.circuit.enter();
+      if (send === undefined) continue;
+      count += 1;
+      yield [member, send];
+    }
+    const [first] = members;
+    if (count === 0 && first !== undefined) yield [first, first.circuit.send];
+  }
+
+  #hasOther(member: Member): boolean {
+    const later = this.#members.slice(this.#members.indexOf(member) + 1);
+    return later.some(({ circuit }) => !circuit.isOpen);
+  }
+
+  #named(name: string): Asked | undefined {
+    const member = this.#members.find(({ remote }) => remote.name === name);
+    return member && { remote: member.remote, send: member.circuit.send };
+  }
+
+  #here(request: FacilitatorRequest): Facilitator | undefined {
+    const { network } = request.paymentRequirements;
+    return this.isRemote(network) ? undefined : this.#options.embedded;
+  }
+
+  #circuit({ name }: RemoteFacilitator): Circuit {
+    const { time, telemetry } = this.#options;
+    const { logger, metrics } = telemetry;
+    metrics.facilitatorHealth(name, true);
+    const onChange = (isHealthy: boolean): void => {
+      metrics.facilitatorHealth(name, isHealthy);
+      if (isHealthy) logger.info({ facilitator: name }, "a facilitator answers again");
+      else logger.warn({ facilitator: name }, "a facilitator fails; it is asked less often");
+    };
+    return new Circuit({ time, onChange });
+  }
+
+  async #whileRunning<Value>(key: string, work: () => Promise<Value>): Promise<Value> {
+    this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
     try {
-      const response = await remote.settle(request, options);
-      this.#unresolved.delete(idempotencyKey);
-      return response;
-    } catch (cause) {
-      const known = cause instanceof FacilitatorFault && cause.kind !== "unknown";
-      if (!known) this.#remember(idempotencyKey, remote);
-      // Certain of this attempt only: the one before it may have settled the payment.
-      else if (this.#unresolved.has(idempotencyKey)) throw stillUnknown(cause);
-      throw cause;
+      return await work();
+    } finally {
+      const count = (this.#running.get(key) ?? 1) - 1;
+      if (count === 0) this.#running.delete(key);
+      else this.#running.set(key, count);
     }
-  }
-
-  #remember(idempotencyKey: string, remote: RemoteFacilitator): void {
-    const [oldest] = this.#unresolved.keys();
-    if (this.#unresolved.size >= MAX_UNRESOLVED && oldest !== undefined) {
-      this.#unresolved.delete(oldest);
-    }
-    this.#unresolved.set(idempotencyKey, remote);
   }
 }
 
-function nobody(code: FacilitatorFault["code"]): FacilitatorFault {
-  return new FacilitatorFault("unavailable", code, "no facilitator serves this network");
-}
+const NO_RECEIPTS = "receipts on this network cannot be looked at without an RPC endpoint";
 
-function stillUnknown(cause: FacilitatorFault): FacilitatorFault {
-  return new FacilitatorFault("unknown", cause.code, cause.message, { cause });
+function nobody(
+  code: FacilitatorFault["code"],
+  message = "no facilitator serves this network",
+): FacilitatorFault {
+  return new FacilitatorFault("unavailable", code, message);
 }
 
 /** Networks that are not the protocol's come last, in the order in which they were told. */

@@ -6,6 +6,7 @@
  */
 import type { Finding, Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
 
 /** Pause before networks are checked again while one of them is not open, milliseconds. */
 const RETRY_MS = 5_000;
@@ -27,12 +28,15 @@ export class NetworkGate {
   /** Networks whose endpoint has proven itself, reachable now or not. */
   readonly #open = new Set<string>();
   readonly #states = new Map<string, Probe["state"]>();
+  readonly #time: Time;
   readonly #closing = new AbortController();
-  #next: NodeJS.Timeout | undefined;
+  /** Ends the pause before the next checks. */
+  #pause = new AbortController();
 
-  constructor(mechanisms: readonly Mechanism[], telemetry: Telemetry) {
+  constructor(mechanisms: readonly Mechanism[], telemetry: Telemetry, time: Time) {
     this.#mechanisms = mechanisms;
     this.#telemetry = telemetry;
+    this.#time = time;
   }
 
   /** Whether its chain may be believed and written to. */
@@ -49,26 +53,29 @@ export class NetworkGate {
   /** Checks every network once, and again in the background until the gate is closed. */
   async probe(): Promise<readonly Probe[]> {
     const { signal } = this.#closing;
-    const probes = await Promise.all(this.#mechanisms.map((each) => probe(each, signal)));
+    const time = this.#time;
+    const probes = await Promise.all(this.#mechanisms.map((each) => probe(each, time, signal)));
     for (const { network, state } of probes) {
       this.#states.set(network, state);
       if (state === "open") this.#open.add(network);
       if (state === "wrong") this.#open.delete(network);
     }
     if (signal.aborted) return probes;
-    const pause = this.closed().length === 0 ? RECHECK_MS : RETRY_MS;
-    clearTimeout(this.#next);
-    this.#next = setTimeout(() => void this.#again(), pause).unref();
+    this.#pause.abort();
+    this.#pause = new AbortController();
+    void this.#probeAfter(this.closed().length === 0 ? RECHECK_MS : RETRY_MS, this.#pause.signal);
     return probes;
   }
 
   /** Ends the checks that are running, and the checking again. */
   close(): void {
     this.#closing.abort();
-    clearTimeout(this.#next);
+    this.#pause.abort();
   }
 
-  async #again(): Promise<void> {
+  async #probeAfter(pauseMs: number, ended: AbortSignal): Promise<void> {
+    await this.#time.sleep(pauseMs, ended);
+    if (ended.aborted) return;
     const { logger } = this.#telemetry;
     const before = new Map(this.#states);
     const probes = await this.probe();
@@ -85,10 +92,10 @@ export class NetworkGate {
   }
 }
 
-async function probe(mechanism: Mechanism, closing: AbortSignal): Promise<Probe> {
+async function probe(mechanism: Mechanism, time: Time, closing: AbortSignal): Promise<Probe> {
   const { network } = mechanism;
   try {
-    const signal = AbortSignal.any([closing, AbortSignal.timeout(PROBE_TIMEOUT_MS)]);
+    const signal = AbortSignal.any([closing, time.timeout(PROBE_TIMEOUT_MS)]);
     const findings = await mechanism.probe(signal);
     const wrong = findings.some(({ level }) => level === "error");
     return { network, state: wrong ? "wrong" : "open", findings };

@@ -3,10 +3,11 @@
  * with no client asking, until the chain has said what became of them.
  */
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
 import type { EmbeddedFacilitator } from "./embedded.ts";
 
 /** Pause between two rounds, milliseconds. */
-const ROUND_MS = 5_000;
+const ROUND_MS = 2_000;
 
 export interface Recovery {
   /** Ends after the round that is running. */
@@ -16,30 +17,23 @@ export interface Recovery {
 /** Starts the first round at once; rounds never overlap. */
 export function startRecovery(
   facilitator: Pick<EmbeddedFacilitator, "recover">,
-  telemetry: Telemetry,
+  { logger }: Pick<Telemetry, "logger">,
+  time: Time,
 ): Recovery {
-  const { logger, metrics } = telemetry;
-  let timer: NodeJS.Timeout | undefined;
-  let stopped = false;
-
-  const round = async (): Promise<void> => {
-    try {
-      metrics.unresolved(await facilitator.recover());
-    } catch (cause) {
-      logger.error({ err: cause }, "recovery could not read the ledger; trying again");
+  const stopping = new AbortController();
+  const running = (async () => {
+    while (!stopping.signal.aborted) {
+      try {
+        await facilitator.recover();
+      } catch (cause) {
+        logger.error({ err: cause }, "recovery could not read the ledger; trying again");
+      }
+      await time.sleep(ROUND_MS, stopping.signal);
     }
-    if (!stopped) timer = setTimeout(start, ROUND_MS).unref();
-  };
-  let running: Promise<void>;
-  const start = (): void => {
-    running = round();
-  };
-  start();
-
+  })();
   return {
     async stop() {
-      stopped = true;
-      clearTimeout(timer);
+      stopping.abort();
       await running;
     },
   };

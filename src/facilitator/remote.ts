@@ -4,8 +4,10 @@
  * is decided by the body wherever it has one. What has none is a fault, and for a settlement the
  * question is then whether the request can have been seen: if it can, the outcome is unknown.
  */
+import { randomUUID } from "node:crypto";
 import { Pool } from "undici";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import {
@@ -16,6 +18,7 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "../x402/x402.ts";
+import { exchange, NothingSent } from "./exchange.ts";
 import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
 
 /** Largest answer that is read from a facilitator, bytes. */
@@ -24,16 +27,6 @@ const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_CONNECTIONS = 32;
 /** How long a TCP connection may take, milliseconds. */
 const CONNECT_TIMEOUT_MS = 3_000;
-
-/** Failures that happen before a request leaves: the facilitator cannot have seen it. */
-const NOTHING_SENT: ReadonlySet<unknown> = new Set([
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "UND_ERR_CONNECT_TIMEOUT",
-]);
 
 /**
  * Reasons of other implementations for a settlement that was sent and not seen to its end, such as
@@ -47,18 +40,25 @@ const UNEXPECTED: ReadonlySet<ErrorCode> = new Set([
   "unexpected_settle_error",
 ]);
 
-/** Statuses without a settlement in the body that say: the request was not worked on at all. */
-const REFUSED_UNREAD: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 422, 429]);
+/**
+ * Statuses without a settlement in the body that say: the request was not worked on at all. 400 and 422 are
+ * not among them, since some facilitators answer so whatever went wrong, also after they sent a transaction.
+ */
+const REFUSED_UNREAD: ReadonlySet<number> = new Set([401, 403, 404, 405, 413, 429]);
+
+/** What a settlement counts by: the facilitator's word, or the chain's. */
+export type ConfirmBy = "facilitator" | "receipt";
 
 export interface RemoteOptions {
-  /** Base URL, no trailing slash. */
+  /** Base URL, no trailing slash and no secret: it is stored, logged and a metric's label. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   /** For one call, milliseconds; the caller's signal may end it sooner. */
   readonly timeoutMs: number;
+  /** With `receipt` its success is a claim, which the mesh compares with the chain. */
+  readonly confirm: ConfirmBy;
   readonly telemetry: Telemetry;
-  /** Milliseconds since the epoch. */
-  readonly clock: () => number;
+  readonly time: Time;
 }
 
 interface Answer {
@@ -67,27 +67,30 @@ interface Answer {
 }
 
 export class RemoteFacilitator implements Facilitator {
-  isRemote(): boolean {
-    return true;
-  }
-
-  /** Host name, for messages: the URL may carry a key. */
+  /** Origin and path: what a payment that was handed to it is stored with. */
   readonly name: string;
+  readonly confirm: ConfirmBy;
+  /** After so long a call has ended, milliseconds. */
+  readonly timeoutMs: number;
+  /** For what buyers read: only the host. */
+  readonly #host: string;
   readonly #pool: Pool;
   readonly #basePath: string;
   readonly #headers: Readonly<Record<string, string>>;
-  readonly #timeoutMs: number;
   readonly #telemetry: Telemetry;
-  readonly #clock: () => number;
+  readonly #time: Time;
+  #closed: Promise<void> | undefined;
 
   constructor(options: RemoteOptions) {
     const url = new URL(options.url);
-    this.name = url.host;
-    this.#basePath = url.pathname.replace(/\/$/, "");
+    this.#host = url.host;
+    this.#basePath = url.pathname.replace(/\/+$/, "");
+    this.name = url.origin + this.#basePath;
+    this.confirm = options.confirm;
     this.#headers = options.headers;
-    this.#timeoutMs = options.timeoutMs;
+    this.timeoutMs = options.timeoutMs;
     this.#telemetry = options.telemetry;
-    this.#clock = options.clock;
+    this.#time = options.time;
     this.#pool = new Pool(url.origin, {
       allowH2: false,
       connections: MAX_CONNECTIONS,
@@ -96,20 +99,24 @@ export class RemoteFacilitator implements Facilitator {
     });
   }
 
+  isRemote(): boolean {
+    return true;
+  }
+
   precheck(): undefined {
     return undefined;
   }
 
   async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
     const { network } = request.paymentRequirements;
-    const started = this.#clock();
-    const elapsed = (): number => (this.#clock() - started) / 1000;
+    const started = this.#time.now();
+    const elapsed = (): number => (this.#time.now() - started) / 1000;
     const { metrics } = this.#telemetry;
     const answer = await this.#post("/verify", request, signal).catch((cause: unknown) => {
       metrics.verification(network, "error", "unexpected_verify_error", elapsed());
       throw this.#fault("unavailable", "unexpected_verify_error", cause);
     });
-    const verdict = readVerdict(answer, request, this.name);
+    const verdict = readVerdict(answer, request, this.#host);
     if (verdict === undefined || isOperational(verdict)) {
       metrics.verification(network, "error", "unexpected_verify_error", elapsed());
       throw this.#fault("unavailable", "unexpected_verify_error", `status ${answer.status}`);
@@ -121,16 +128,16 @@ export class RemoteFacilitator implements Facilitator {
 
   async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
-    const started = this.#clock();
+    const started = this.#time.now();
     const { metrics } = this.#telemetry;
     try {
       const response = await this.#settle(request, options);
-      const seconds = (this.#clock() - started) / 1000;
+      const seconds = (this.#time.now() - started) / 1000;
       if (response.success) metrics.settlement(network, "settled", "", seconds);
       else metrics.settlement(network, "failed", response.errorReason, seconds);
       return response;
     } catch (cause) {
-      const seconds = (this.#clock() - started) / 1000;
+      const seconds = (this.#time.now() - started) / 1000;
       const unknown = !(cause instanceof FacilitatorFault) || cause.kind === "unknown";
       metrics.settlement(
         network,
@@ -144,7 +151,7 @@ export class RemoteFacilitator implements Facilitator {
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
     const code = "unexpected_verify_error";
-    const answer = await this.#request("GET", "/supported", undefined, { signal }).catch(
+    const answer = await this.#request("GET", "/supported", null, { signal }).catch(
       (cause: unknown) => {
         throw this.#fault("unavailable", code, cause);
       },
@@ -154,21 +161,20 @@ export class RemoteFacilitator implements Facilitator {
     return { kinds: kinds.filter(isSupportedKind) };
   }
 
+  /** Waits for the calls that are under way. Idempotent. */
   close(): Promise<void> {
-    return this.#pool.close();
+    return (this.#closed ??= this.#pool.close());
   }
 
   async #settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
     const code = "unexpected_settle_error";
-    const answer = await this.#post(
-      "/settle",
-      request,
-      options.signal,
-      options.idempotencyKey,
-    ).catch((cause: unknown) => {
-      throw this.#fault(isNothingSent(cause) ? "unreachable" : "unknown", code, cause);
-    });
-    const outcome = readOutcome(answer, request, this.name);
+    const { signal, idempotencyKey = randomUUID() } = options;
+    const answer = await this.#post("/settle", request, signal, idempotencyKey).catch(
+      (cause: unknown) => {
+        throw this.#fault(cause instanceof NothingSent ? "unreachable" : "unknown", code, cause);
+      },
+    );
+    const outcome = readOutcome(answer, request, this.#host);
     if (outcome === undefined) {
       const kind = REFUSED_UNREAD.has(answer.status) ? "unavailable" : "unknown";
       throw this.#fault(kind, code, `status ${answer.status} without a settlement`);
@@ -192,25 +198,20 @@ export class RemoteFacilitator implements Facilitator {
   async #request(
     method: "GET" | "POST",
     path: string,
-    body: string | undefined,
+    body: string | null,
     options: { readonly signal: AbortSignal; readonly idempotencyKey?: string | undefined },
   ): Promise<Answer> {
-    const signal = AbortSignal.any([options.signal, AbortSignal.timeout(this.#timeoutMs)]);
+    const signal = AbortSignal.any([options.signal, this.#time.timeout(this.timeoutMs)]);
     const { idempotencyKey } = options;
-    const response = await this.#pool.request({
-      method,
-      path: this.#basePath + path,
-      headers: {
-        accept: "application/json",
-        ...this.#headers,
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
-      },
-      ...(body === undefined ? {} : { body }),
-      signal,
-    });
-    const text = await response.body.text();
-    return { status: response.statusCode, body: parseObject(text) };
+    const headers = {
+      accept: "application/json",
+      ...this.#headers,
+      ...(body === null ? {} : { "content-type": "application/json" }),
+      ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+    };
+    const question = { method, path: this.#basePath + path, headers, body };
+    const { status, text } = await exchange(this.#pool, question, signal);
+    return { status, body: parseObject(text) };
   }
 
   #fault(
@@ -219,12 +220,8 @@ export class RemoteFacilitator implements Facilitator {
     cause: unknown,
   ): FacilitatorFault {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    return new FacilitatorFault(kind, code, `facilitator ${this.name}: ${reason}`, { cause });
+    return new FacilitatorFault(kind, code, `facilitator ${this.#host}: ${reason}`, { cause });
   }
-}
-
-function isNothingSent(cause: unknown): boolean {
-  return cause instanceof Error && "code" in cause && NOTHING_SENT.has(cause.code);
 }
 
 /** `isValid: false` for a reason that is the facilitator's own: the payment was not judged. */

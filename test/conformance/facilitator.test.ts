@@ -5,7 +5,6 @@
 import { decodeEventLog, erc20Abi, getAddress, parseAbi, type Address, type Log } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ERROR_CODES, isErrorCode } from "../../src/x402/error-code.ts";
-import { paymentKey } from "../../src/x402/payment-key.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import {
   requirementsFor,
@@ -108,9 +107,9 @@ async function ask(
       node.fault = usual;
     });
   }
-  const before = await facilitator.ledger.unfinished();
+  const before = await facilitator.unfinished();
   const verify = await send("verify", each, { scenario, facilitator });
-  expect(await facilitator.ledger.unfinished(), "verify claims nothing").toEqual(before);
+  expect(await facilitator.unfinished(), "verify claims nothing").toEqual(before);
   expect(await isRecorded(facilitator, scenario), "verify claims nothing").toBe(false);
   const settle = await send("settle", each, { scenario, facilitator });
   return { verify, settle };
@@ -218,28 +217,25 @@ interface World {
 }
 
 async function look(facilitator: RunningFacilitator, scenario: Scenario): Promise<World> {
-  const { signer, rpcCalls, ledger } = facilitator;
+  const { signer, rpcCalls } = facilitator;
   const { payer, payee } = scenario;
   const [signerTransactions, payerBalance, payeeBalance, unfinished, recorded] = await Promise.all([
     chain.rpc("eth_getTransactionCount", [signer, "pending"]),
     chain.balanceOf(payer),
     chain.balanceOf(payee as Address),
-    ledger.unfinished(),
+    facilitator.unfinished(),
     isRecorded(facilitator, scenario),
   ]);
-  const sent = rpcCalls.get("eth_sendRawTransaction") ?? 0;
-  const open = unfinished.length;
+  const methods = ["eth_sendRawTransaction", "eth_sendRawTransactionSync"];
+  const sent = methods.reduce((sum, method) => sum + (rpcCalls.get(method) ?? 0), 0);
+  const payments = unfinished.flatMap((submission) => submission.payments);
+  const open = payments.filter(({ state }) => state === "SIGNED").length;
   return { signerTransactions, sent, payerBalance, payeeBalance, unfinished: open, recorded };
 }
 
 /** Whether the ledger holds a claim of this payment. */
-async function isRecorded(
-  { ledger }: RunningFacilitator,
-  { payment, requirements }: Scenario,
-): Promise<boolean> {
-  const key = paymentKey({ paymentPayload: payment, paymentRequirements: requirements });
-  if (!key.ok) throw new Error("every case signs an EVM payment");
-  return ledger.isRecorded(key.value);
+async function isRecorded({ ledger }: RunningFacilitator, { payment }: Scenario): Promise<boolean> {
+  return (await ledger.recall(payment)) !== undefined;
 }
 
 interface Settled {

@@ -9,19 +9,22 @@ import { FacilitatorEndpoints } from "../../src/facilitator/endpoints.ts";
 import type { Facilitator } from "../../src/facilitator/facilitator.ts";
 import { NetworkGate, type Probe } from "../../src/facilitator/network-gate.ts";
 import { drain, listen } from "../../src/gateway/listener.ts";
-import type { Ledger } from "../../src/ledger/ledger.ts";
+import type { Ledger, StoredSubmission } from "../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
 import { createEvmMechanism } from "../../src/mechanism/evm/evm.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { Metrics } from "../../src/telemetry/metrics.ts";
+import { systemTime, type Time } from "../../src/time/time.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "./chain.ts";
 import { freshAccount, requirementsFor as requirementsOn } from "./payer.ts";
 
 export interface FacilitatorSetup {
   readonly chain: Chain;
-  /** Unix milliseconds; default: the machine's. */
+  /** What it takes for the time of day, Unix milliseconds; default: the machine's. */
   readonly clock?: () => number;
+  /** How many accounts pay its network fees; default: one. */
+  readonly signers?: number;
   readonly basePath?: string;
   readonly bearer?: string;
   readonly payTo?: readonly string[] | "any";
@@ -29,6 +32,8 @@ export interface FacilitatorSetup {
   readonly rpcUrl?: string;
   /** A ledger file; default: in memory. */
   readonly ledgerPath?: string;
+  /** A ledger that is there already, and stays the caller's to close. */
+  readonly ledger?: Ledger;
 }
 
 export interface RunningFacilitator {
@@ -37,8 +42,11 @@ export interface RunningFacilitator {
   readonly ledger: Ledger;
   readonly metrics: Metrics;
   readonly probes: readonly Probe[];
-  /** Our paying account. */
+  /** Our first paying account, and all of them. */
   readonly signer: string;
+  readonly signers: readonly string[];
+  /** What our first account has signed and that is not final. */
+  unfinished(): Promise<readonly StoredSubmission[]>;
   /** JSON-RPC calls made since the start, by method. */
   readonly rpcCalls: Map<string, number>;
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<JsonAnswer>;
@@ -53,29 +61,31 @@ export interface JsonAnswer {
 }
 
 export async function startFacilitator(setup: FacilitatorSetup): Promise<RunningFacilitator> {
-  const { chain, clock = Date.now } = setup;
+  const { chain, clock = Date.now, signers: count = 1 } = setup;
+  const time: Time = { ...systemTime, now: clock };
   await using closing = new AsyncDisposableStack();
   const telemetry = {
     logger: createLogger({ level: "silent", format: "json" }),
     metrics: new Metrics("test"),
   };
   const signer = freshAccount();
-  await chain.fund(signer.address, 0n, 10n ** 18n);
+  const signers = [signer, ...Array.from({ length: count - 1 }, freshAccount)];
+  for (const { address } of signers) await chain.fund(address, 0n, 10n ** 18n);
   const path = setup.ledgerPath ?? ":memory:";
-  const ledger = await openSqliteLedger({ path, clock, bootId: randomUUID() });
-  closing.defer(() => ledger.close());
+  const ledger = setup.ledger ?? (await openSqliteLedger({ path, time, life: randomUUID() }));
+  if (setup.ledger === undefined) closing.defer(() => ledger.close());
   const rpcCalls = new Map<string, number>();
   const mechanism = createEvmMechanism({
     network: chain.network,
     assets: [chain.network.asset],
     rpcUrls: [setup.rpcUrl ?? chain.rpcUrl],
-    keys: [signer.privateKey],
+    keys: signers.map(({ privateKey }) => privateKey),
     clock: () => Math.floor(clock() / 1000),
     allowPayTo: setup.payTo ?? "any",
     observer: (method) => rpcCalls.set(method, (rpcCalls.get(method) ?? 0) + 1),
   });
   closing.defer(() => mechanism.close());
-  const gate = new NetworkGate([mechanism], telemetry);
+  const gate = new NetworkGate([mechanism], telemetry, time);
   closing.defer(() => gate.close());
   const probes = await gate.probe();
   const { asset } = chain.network;
@@ -84,7 +94,7 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
     ledger,
     gate,
     telemetry,
-    clock,
+    time,
     describeAsset: () => asset,
   });
   closing.defer(() => facilitator.close());
@@ -98,6 +108,8 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
     metrics: telemetry.metrics,
     probes,
     signer: signer.address,
+    signers: signers.map(({ address }) => address),
+    unfinished: () => ledger.unfinished(chain.network.name, signer.address),
     rpcCalls,
     post: (at, body, headers = {}) =>
       call(at, {

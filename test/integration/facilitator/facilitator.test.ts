@@ -1,8 +1,13 @@
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
-import { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
+import { RecordedFacilitator } from "../../../src/facilitator/recorded-facilitator.ts";
+import { createEvmObserver } from "../../../src/mechanism/evm/evm.ts";
+import type { Observer } from "../../../src/mechanism/mechanism.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
+import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
 import { describeFacilitator } from "./facilitator-contract.ts";
-import { openRemote } from "./stage.ts";
+import { openMesh, openRemote } from "./stage.ts";
 
 let started: Chain;
 beforeAll(async () => {
@@ -25,12 +30,44 @@ describeFacilitator("the remote facilitator", {
 
 describeFacilitator("the mesh over the embedded facilitator", {
   chain,
-  wrap: (embedded) => new FacilitatorMesh(embedded, []),
+  wrap: (embedded) => openMesh({ embedded }),
   notBegun: "unavailable",
 });
 
 describeFacilitator("the mesh over the remote facilitator", {
   chain,
-  wrap: (_, url, closing) => new FacilitatorMesh(undefined, [openRemote(url, closing)]),
+  wrap: (_, url, closing) => openMesh({ remotes: [openRemote(url, closing)] }),
   notBegun: "unknown",
 });
+
+describeFacilitator("the mesh over the remote facilitator, by receipt,", {
+  chain,
+  wrap: (_, url, closing) => {
+    const remotes = [openRemote(url, closing, { confirm: "receipt" })];
+    return openMesh({ remotes, observers: openObservers(closing) });
+  },
+  notBegun: "unknown",
+});
+
+describeFacilitator("the remote facilitator as it is offered to others", {
+  chain,
+  wrap: (_, url, closing) => {
+    const life = randomUUID();
+    const ledger = new MemoryLedger({ store: new MemoryStore(), time: systemTime, life });
+    const remotes = [openRemote(url, closing)];
+    const facilitator = openMesh({ remotes, observers: openObservers(closing) });
+    return new RecordedFacilitator({ facilitator, ledger });
+  },
+  notBegun: "unknown",
+});
+
+const clock = (): number => Math.floor(Date.now() / 1000);
+
+/** The chain without the faults before it. */
+function openObservers(closing: AsyncDisposableStack): ReadonlyMap<string, Observer> {
+  const { network, rpcUrl } = started;
+  const assets = [network.asset];
+  const observer = createEvmObserver({ network, assets, rpcUrls: [rpcUrl], clock });
+  closing.defer(() => observer.close());
+  return new Map([[network.name, observer]]);
+}

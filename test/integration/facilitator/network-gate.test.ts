@@ -7,16 +7,17 @@ import {
   expect,
   onTestFinished,
   test,
-  vi,
 } from "vitest";
 import { NetworkGate } from "../../../src/facilitator/network-gate.ts";
 import { createEvmMechanism } from "../../../src/mechanism/evm/evm.ts";
 import type { Mechanism } from "../../../src/mechanism/mechanism.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { systemTime, type Time } from "../../../src/time/time.ts";
 import { networkOf, type NetworkName } from "../../../src/x402/network.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { faultOf } from "../../support/fault-of.ts";
+import { ManualTime } from "../../support/manual-time.ts";
 import { freshAccount } from "../../support/payer.ts";
 import { startRpcProxy, type RpcProxy } from "../../support/rpc-proxy.ts";
 import { newPayment, openStage, patience } from "./stage.ts";
@@ -35,7 +36,6 @@ beforeEach(async () => {
   proxy = await startRpcProxy(chain.rpcUrl);
 });
 afterEach(async () => {
-  vi.useRealTimers();
   await proxy[Symbol.asyncDispose]();
 });
 
@@ -72,8 +72,12 @@ async function mechanism(rpcUrl: string, name: NetworkName = "base-sepolia"): Pr
   return opened;
 }
 
-function openGate(mechanisms: readonly Mechanism[], { telemetry } = listening()): NetworkGate {
-  const gate = new NetworkGate(mechanisms, telemetry);
+function openGate(
+  mechanisms: readonly Mechanism[],
+  time: Time = systemTime,
+  { telemetry } = listening(),
+): NetworkGate {
+  const gate = new NetworkGate(mechanisms, telemetry, time);
   onTestFinished(() => gate.close());
   return gate;
 }
@@ -88,30 +92,30 @@ describe("a network", () => {
   });
 
   test("is checked again while it is open, and closed when it turns out another chain", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const time = new ManualTime();
     const heard = listening();
-    const gate = openGate([await mechanism(proxy.url)], heard);
+    const gate = openGate([await mechanism(proxy.url)], time, heard);
     await gate.probe();
     const other = proxy.inject({ method: "eth_chainId", result: "0x1" });
     const error = heard.said('"level":"error"');
-    vi.advanceTimersByTime(RECHECK_MS);
+    await time.advance(RECHECK_MS);
     await error;
     expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([false, ["base-sepolia"]]);
     other.lift();
     const ready = heard.said("network is ready");
-    vi.advanceTimersByTime(RETRY_MS);
+    await time.advance(RETRY_MS);
     await ready;
     expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([true, []]);
   });
 
   test("that goes away stays proven, and makes the process unready until it is back", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const time = new ManualTime();
     const heard = listening();
-    const gate = openGate([await mechanism(proxy.url)], heard);
+    const gate = openGate([await mechanism(proxy.url)], time, heard);
     await gate.probe();
     await proxy.down();
     const away = heard.said("cannot be checked");
-    vi.advanceTimersByTime(RECHECK_MS);
+    await time.advance(RECHECK_MS);
     await away;
     expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([true, ["base-sepolia"]]);
   });
@@ -126,9 +130,9 @@ describe("a network", () => {
   });
 
   test("that cannot be reached opens by itself when it can", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const time = new ManualTime();
     const { telemetry, lines, said } = listening();
-    const gate = openGate([await mechanism(proxy.url)], { telemetry, lines, said });
+    const gate = openGate([await mechanism(proxy.url)], time, { telemetry, lines, said });
     await proxy.down();
     const [probe] = await gate.probe();
     expect(probe).toMatchObject({ state: "unreachable" });
@@ -137,38 +141,38 @@ describe("a network", () => {
     ]);
     // Still down at the first try, up at the second.
     const stillDown = said("cannot be checked");
-    vi.advanceTimersByTime(RETRY_MS);
+    await time.advance(RETRY_MS);
     await stillDown;
     await proxy.up();
     const ready = said("network is ready");
-    vi.advanceTimersByTime(RETRY_MS);
+    await time.advance(RETRY_MS);
     await ready;
     expect(gate.isOpen("base-sepolia")).toBe(true);
   });
 
   test("that turns out wrong when it can be reached is logged as an error", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const time = new ManualTime();
     const heard = listening();
-    const gate = openGate([await mechanism(proxy.url)], heard);
+    const gate = openGate([await mechanism(proxy.url)], time, heard);
     await proxy.down();
     await gate.probe();
     await proxy.up();
     proxy.inject({ method: "eth_chainId", result: "0x1" });
     const error = heard.said('"level":"error"');
-    vi.advanceTimersByTime(RETRY_MS);
+    await time.advance(RETRY_MS);
     await error;
     expect(gate.closed()).toEqual(["base-sepolia"]);
   });
 
   test("is tried no more after the gate is closed", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    const gate = openGate([await mechanism(proxy.url)]);
+    const time = new ManualTime();
+    const gate = openGate([await mechanism(proxy.url)], time);
     const held = proxy.inject({ hold: true });
     const probing = gate.probe();
     await held.hit();
     gate.close();
     expect(await probing).toMatchObject([{ state: "unreachable" }]);
-    vi.advanceTimersByTime(RETRY_MS);
+    await time.advance(RETRY_MS);
     expect(gate.closed()).toEqual(["base-sepolia"]);
   });
 
@@ -197,7 +201,7 @@ describe("a facilitator before the wrong chain", () => {
       expect(await faultOf(settling)).toMatchObject({ kind: "unavailable" });
     }
     expect(stage.proxy.count("eth_sendRawTransaction")).toBe(0);
-    expect(await stage.inner.ledger.unfinished()).toEqual([]);
+    expect(await stage.inner.unfinished()).toEqual([]);
     // What needs no chain is judged all the same.
     const late = await newPayment(pretender, { overrides: { validBefore: "1" } });
     expect(await stage.facilitator.verify(late.request, patience())).toMatchObject({

@@ -3,13 +3,14 @@ import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getAddress, parseTransaction } from "viem";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
 import { NetworkGate } from "../../../src/facilitator/network-gate.ts";
 import { startRecovery } from "../../../src/facilitator/recovery.ts";
-import type { Ledger } from "../../../src/ledger/ledger.ts";
+import type { Ledger, StoredSubmission } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createEvmMechanism } from "../../../src/mechanism/evm/evm.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { freshAccount, type FreshAccount } from "../../support/payer.ts";
@@ -24,6 +25,8 @@ interface Life {
   readonly facilitator: EmbeddedFacilitator;
   readonly ledger: Ledger;
   readonly telemetry: ReturnType<typeof silent>;
+  /** What is signed and not final. */
+  unfinished(): Promise<readonly StoredSubmission[]>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -53,7 +56,8 @@ const ledgerPath = (): string => join(folder, "data", "ledger.db");
 async function begin(clock: () => number = Date.now, path = ledgerPath()): Promise<Life> {
   await using closing = new AsyncDisposableStack();
   const telemetry = silent();
-  const ledger = await openSqliteLedger({ path, clock, bootId: randomUUID() });
+  const time = { ...systemTime, now: clock };
+  const ledger = await openSqliteLedger({ path, time, life: randomUUID() });
   closing.defer(() => ledger.close());
   const mechanism = createEvmMechanism({
     network: chain.network,
@@ -64,7 +68,7 @@ async function begin(clock: () => number = Date.now, path = ledgerPath()): Promi
     allowPayTo: "any",
   });
   closing.defer(() => mechanism.close());
-  const gate = new NetworkGate([mechanism], telemetry);
+  const gate = new NetworkGate([mechanism], telemetry, time);
   closing.defer(() => gate.close());
   await gate.probe();
   const { asset } = chain.network;
@@ -73,12 +77,18 @@ async function begin(clock: () => number = Date.now, path = ledgerPath()): Promi
     ledger,
     gate,
     telemetry,
-    clock,
+    time,
     describeAsset: () => asset,
   });
   closing.defer(() => facilitator.close());
   const owned = closing.move();
-  return { facilitator, ledger, telemetry, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return {
+    facilitator,
+    ledger,
+    telemetry,
+    unfinished: () => ledger.unfinished(mechanism.network, signer.address),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }
 
 /** Settles until `event`, when the process ends: what it signed it leaves behind. */
@@ -90,14 +100,23 @@ async function beginAndStop(payment: Payment, event: () => Promise<void>): Promi
   await event();
   caller.abort();
   expect(await settling).toMatchObject({ kind: "unknown" });
-  const [left] = await life.ledger.unfinished();
+  const [left] = await life.unfinished();
   if (left === undefined) throw new Error("nothing was signed");
-  return left.signed.transaction;
+  return left.id;
 }
 
-/** One round of recovery, as it runs at every start. */
+/** Recovery as it runs at every start, until nothing is in the air any more. */
 async function recover(life: Life): Promise<void> {
-  await startRecovery(life.facilitator, life.telemetry).stop();
+  const recovery = startRecovery(life.facilitator, life.telemetry, systemTime);
+  try {
+    await vi.waitFor(async () => expect(await inTheAir(life)).toBe(0), { timeout: 10_000 });
+  } finally {
+    await recovery.stop();
+  }
+}
+
+async function inTheAir(life: Life): Promise<number> {
+  return (await life.unfinished()).filter(({ state }) => state === "OPEN").length;
 }
 
 const ask = (life: Life, { request }: Payment) =>
@@ -114,7 +133,6 @@ describe("a settlement that an earlier process signed", () => {
     await using life = await begin();
     await recover(life);
     expect(await received(payment)).toBe(10_000n);
-    expect(await life.ledger.unfinished()).toEqual([]);
     // Its client asks again: the bytes were the first ones, and nothing more is sent.
     const sent = proxy.count(BROADCAST);
     expect(await ask(life, payment)).toMatchObject({ success: true, transaction });
@@ -129,7 +147,6 @@ describe("a settlement that an earlier process signed", () => {
     await using life = await begin();
     await recover(life);
     expect(await received(payment)).toBe(10_000n);
-    expect(await life.ledger.unfinished()).toEqual([]);
     expect(await ask(life, payment)).toMatchObject({ success: true, transaction });
     expect(await received(payment)).toBe(10_000n);
   });
@@ -175,13 +192,16 @@ describe("a settlement that an earlier process signed", () => {
     const wrong = proxy.inject({ method: "eth_chainId", result: "0x1" });
     {
       await using life = await begin();
-      expect(await life.facilitator.recover()).toBe(1);
-      expect(await faultOf(ask(life, payment))).toMatchObject({ kind: "unknown" });
+      await life.facilitator.recover();
+      expect(await inTheAir(life)).toBe(1);
+      const signal = AbortSignal.timeout(1_000);
+      const settling = life.facilitator.settle(payment.request, { signal, idempotencyKey: "key" });
+      expect(await faultOf(settling)).toMatchObject({ kind: "unknown" });
       expect(proxy.count(BROADCAST)).toBe(sent);
     }
     wrong.lift();
     await using life = await begin();
-    expect(await life.facilitator.recover()).toBe(0);
+    await recover(life);
     expect(await received(payment)).toBe(10_000n);
   });
 
@@ -192,11 +212,11 @@ describe("a settlement that an earlier process signed", () => {
     {
       const life = await begin();
       const sent = proxy.count(BROADCAST);
-      const recovery = startRecovery(life.facilitator, life.telemetry);
+      const recovery = startRecovery(life.facilitator, life.telemetry, systemTime);
       await proxy.asked(BROADCAST, sent + 1);
       await life.facilitator.close();
       await recovery.stop();
-      expect((await life.ledger.unfinished()).length).toBe(1);
+      expect(await inTheAir(life)).toBe(1);
       await life[Symbol.asyncDispose]();
     }
     lost.lift();
@@ -238,7 +258,6 @@ test("a settlement that expired while nobody could send it is a failure, and cos
   lost.lift();
   await using life = await begin(() => Date.now() + laterMs);
   await recover(life);
-  expect(await life.ledger.unfinished()).toEqual([]);
   expect(await ask(life, payment)).toMatchObject({
     success: false,
     errorReason: "invalid_transaction_state",
@@ -250,8 +269,8 @@ test("a settlement that expired while nobody could send it is a failure, and cos
 /** The bytes that the last process left in the file. */
 async function storedTransaction(): Promise<{ readonly raw: `0x${string}` }> {
   const path = ledgerPath();
-  const ledger = await openSqliteLedger({ path, clock: Date.now, bootId: randomUUID() });
-  const [left] = await ledger.unfinished();
+  const ledger = await openSqliteLedger({ path, time: systemTime, life: randomUUID() });
+  const [left] = await ledger.unfinished(chain.network.name, signer.address);
   await ledger.close();
-  return { raw: left?.signed.raw as `0x${string}` };
+  return { raw: left?.variants[0]?.raw as `0x${string}` };
 }

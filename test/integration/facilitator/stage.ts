@@ -5,9 +5,11 @@
 import { parseAbi, parseEventLogs, type Hex, type Log } from "viem";
 import type { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
 import type { Facilitator } from "../../../src/facilitator/facilitator.ts";
-import { RemoteFacilitator } from "../../../src/facilitator/remote.ts";
+import { FacilitatorMesh, type MeshOptions } from "../../../src/facilitator/mesh.ts";
+import { RemoteFacilitator, type RemoteOptions } from "../../../src/facilitator/remote.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import type { FacilitatorRequest, PaymentRequirements } from "../../../src/x402/x402.ts";
 import type { Chain } from "../../support/chain.ts";
 import {
@@ -65,16 +67,34 @@ export const silent = () => ({
   metrics: new Metrics("test"),
 });
 
-export function openRemote(url: string, closing: AsyncDisposableStack): RemoteFacilitator {
+export function openRemote(
+  url: string,
+  closing: AsyncDisposableStack,
+  options: Partial<RemoteOptions> = {},
+): RemoteFacilitator {
   const remote = new RemoteFacilitator({
     url,
     headers: {},
     timeoutMs: PATIENCE_MS,
+    confirm: "facilitator",
     telemetry: silent(),
-    clock: Date.now,
+    time: systemTime,
+    ...options,
   });
   closing.defer(() => remote.close());
   return remote;
+}
+
+/** A mesh as the composition root makes it, over remote facilitators unless `embedded` is given. */
+export function openMesh(options: Partial<MeshOptions>): FacilitatorMesh {
+  return new FacilitatorMesh({
+    embedded: undefined,
+    remotes: [],
+    observers: new Map(),
+    telemetry: silent(),
+    time: systemTime,
+    ...options,
+  });
 }
 
 export interface Payment {

@@ -1,84 +1,30 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
-import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createEvmMechanism } from "../../../src/mechanism/evm/evm.ts";
-import { ChainError, type Confirmation, type Mechanism } from "../../../src/mechanism/mechanism.ts";
+import { ChainError } from "../../../src/mechanism/mechanism.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { NETWORK_NAMES, networkOf } from "../../../src/x402/network.ts";
-import { isEvmPayload } from "../../../src/x402/payment-key.ts";
-import { refuse } from "../../../src/x402/result.ts";
-import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { faultOf } from "../../support/fault-of.ts";
-import { exampleRequest, PAYER } from "./example-request.ts";
-import { samplesOf } from "./remote-stage.ts";
-import { scriptMechanism } from "./scripted-mechanism.ts";
+import {
+  keyOf,
+  nonceOf,
+  openEngine,
+  payment,
+  samplesOf,
+  settle,
+  unavailable,
+  unfinished,
+  type EngineStage,
+} from "./engine-stage.ts";
+import { PAYER } from "./example-request.ts";
 
 const VERIFIED_FOR_MS = 5_000;
 
-interface Stage {
-  readonly facilitator: EmbeddedFacilitator;
-  readonly ledger: Ledger;
-  readonly metrics: Metrics;
-}
-
-interface StageOptions {
-  /** Methods of the ledger that do something else. */
-  readonly ledger?: Partial<Ledger>;
-  readonly clock?: () => number;
-}
-
-/** The facilitator with a real ledger over a chain that is told what to do. */
-async function stage(
-  mechanisms: Mechanism | readonly Mechanism[],
-  { ledger: instead = {}, clock = Date.now }: StageOptions = {},
-): Promise<Stage> {
-  const real = await openSqliteLedger({ path: ":memory:", clock, bootId: "boot" });
-  onTestFinished(() => real.close());
-  const metrics = new Metrics("test");
-  const facilitator = new EmbeddedFacilitator({
-    mechanisms: [mechanisms].flat(),
-    ledger: overriding(real, instead),
-    gate: { isOpen: () => true },
-    telemetry: { logger: createLogger({ level: "silent", format: "json" }), metrics },
-    clock,
-    describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
-  });
-  onTestFinished(() => facilitator.close());
-  return { facilitator, ledger: real, metrics };
-}
-
-/** The real ledger with some methods replaced. */
-function overriding(real: Ledger, instead: Partial<Ledger>): Ledger {
-  return new Proxy(real, {
-    get(target, name) {
-      const method: unknown = Reflect.get(name in instead ? instead : target, name);
-      return typeof method === "function" ? method.bind(target) : method;
-    },
-  });
-}
-
-/** A payment like the example, with a nonce of its own. */
-function payment(number: number): FacilitatorRequest {
-  const { paymentPayload, paymentRequirements } = exampleRequest;
-  const { payload } = paymentPayload;
-  if (!isEvmPayload(payload)) throw new Error("an EVM payment");
-  const nonce = `0x${String(number).padStart(64, "0")}`;
-  const authorization = { ...payload.authorization, nonce };
-  return {
-    paymentPayload: { ...paymentPayload, payload: { ...payload, authorization } },
-    paymentRequirements,
-  };
-}
-
-const soon = (): AbortSignal => AbortSignal.timeout(10_000);
-const settle = ({ facilitator }: Stage, request: FacilitatorRequest, idempotencyKey?: string) =>
-  facilitator.settle(request, {
-    signal: soon(),
-    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-  });
-const unavailable = () => Promise.reject(new LedgerUnavailable("disk full"));
+const verify = ({ facilitator, time }: EngineStage, request: ReturnType<typeof payment>) =>
+  facilitator.verify(request, time.timeout(10_000));
 
 describe("the supported kinds", () => {
   test("are in the protocol's order, then those that it does not name", async () => {
@@ -94,7 +40,19 @@ describe("the supported kinds", () => {
           })
         : [],
     );
-    const { facilitator } = await stage(mechanisms);
+    const time = systemTime;
+    const ledger = await openSqliteLedger({ path: ":memory:", time, life: "life" });
+    const facilitator = new EmbeddedFacilitator({
+      mechanisms,
+      ledger,
+      gate: { isOpen: () => true },
+      telemetry: {
+        logger: createLogger({ level: "silent", format: "json" }),
+        metrics: new Metrics("test"),
+      },
+      time,
+      describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
+    });
     const { kinds } = await facilitator.supported();
     expect(kinds.every(({ x402Version, scheme }) => x402Version === 1 && scheme === "exact")).toBe(
       true,
@@ -103,12 +61,13 @@ describe("the supported kinds", () => {
     const others = ["peaq", "polygon", "polygon-amoy", "sei", "sei-testnet"];
     expect(kinds.map(({ network }) => network)).toEqual([...named, ...others]);
     expect([...facilitator.networks].sort()).toEqual(kinds.map(({ network }) => network).sort());
+    await facilitator.close();
+    await ledger.close();
   });
 });
 
 describe("the local check", () => {
   const fault = { code: "invalid_exact_evm_payload_authorization_value", detail: "less" } as const;
-  const checked = { authorization: "payment", payer: PAYER } as const;
 
   test.each<[string, boolean, typeof fault | null, boolean]>([
     ["lets a good payment pass", true, null, false],
@@ -116,199 +75,223 @@ describe("the local check", () => {
     ["leaves a signature that it cannot prove to the chain", false, null, false],
     ["leaves a fault behind such a signature to the chain", false, fault, false],
   ])("%s", async (_, proven, found, isRefused) => {
-    const check = () => ({ ok: true, value: { ...checked, proven, fault: found } }) as const;
-    const mechanism = scriptMechanism({ check });
-    const { facilitator, ledger } = await stage(mechanism);
-    const verdict = facilitator.precheck(exampleRequest);
+    const authorization = { nonce: nonceOf(1) };
+    const value = { authorization, payer: PAYER, proven, fault: found };
+    const at = await openEngine({ members: { check: () => ({ ok: true, value }) } });
+    at.chain.calls.length = 0;
+    const verdict = at.facilitator.precheck(payment(1));
     const refusal = { isValid: false, invalidReason: fault.code, payer: PAYER, detail: "less" };
     expect(verdict).toEqual(isRefused ? refusal : undefined);
-    expect(mechanism.calls).toEqual([]);
-    if (!isRefused) return;
-    const answer = await facilitator.settle(exampleRequest, { signal: soon() });
-    expect(answer).toMatchObject({ success: false, errorReason: fault.code });
-    expect(mechanism.calls).toEqual([]);
-    expect(await ledger.unfinished()).toEqual([]);
+    if (isRefused) {
+      const refused = { success: false, errorReason: fault.code };
+      expect(await at.time.of(settle(at, payment(1)))).toMatchObject(refused);
+      expect(await at.time.of(settle(at, payment(1), { key: "key" }))).toMatchObject(refused);
+      expect(await at.ledger.outcome(keyOf(payment(1)))).toEqual({ kind: "gone" });
+    }
+    expect(at.chain.calls).toEqual([]);
   });
 });
 
 describe("a verification", () => {
   test("stands in for the settlement's own for five seconds, for that very request", async () => {
-    let now = 1_700_000_000_000;
-    const mechanism = scriptMechanism();
-    const at = await stage(mechanism, { clock: () => now });
+    const at = await openEngine();
+    at.chain.isFinal = true;
     const [quick, slow, copied] = [payment(1), payment(2), payment(3)];
-    for (const request of [quick, slow, copied]) await at.facilitator.verify(request, soon());
-    expect(mechanism.count("inspect")).toBe(3);
-    now += VERIFIED_FOR_MS - 1;
-    await settle(at, quick);
-    expect(mechanism.count("inspect")).toBe(3);
-    await settle(at, { ...copied });
-    expect(mechanism.count("inspect")).toBe(4);
-    now += 1;
-    await settle(at, slow);
-    expect(mechanism.count("inspect")).toBe(5);
+    for (const request of [quick, slow, copied]) await verify(at, request);
+    expect(at.chain.count("inspect")).toBe(3);
+    await at.time.of(settle(at, { ...copied }));
+    expect(at.chain.count("inspect")).toBe(4);
+    const verified = at.time.now();
+    await at.time.of(settle(at, quick));
+    expect(at.chain.count("inspect")).toBe(4);
+    await at.time.advance(VERIFIED_FOR_MS - (at.time.now() - verified));
+    await at.time.of(settle(at, slow));
+    expect(at.chain.count("inspect")).toBe(5);
   });
 
   test("that was a refusal stands in for nothing", async () => {
-    const refusal = refuse("insufficient_funds", "no");
-    const mechanism = scriptMechanism({ inspect: async () => refusal });
-    const at = await stage(mechanism);
+    const at = await openEngine();
+    at.chain.refused.set(nonceOf(1), { code: "insufficient_funds", detail: "no" });
     const request = payment(1);
-    await at.facilitator.verify(request, soon());
-    expect(await settle(at, request)).toMatchObject({ errorReason: "insufficient_funds" });
-    expect(mechanism.calls).toEqual(["inspect", "inspect"]);
+    await verify(at, request);
+    const answer = await at.time.of(settle(at, request));
+    expect(answer).toMatchObject({ errorReason: "insufficient_funds" });
+    expect(at.chain.count("inspect")).toBe(2);
+    expect(await at.ledger.outcome(keyOf(request))).toEqual({ kind: "gone" });
+  });
+
+  test("asks nothing of a network that has not proven itself", async () => {
+    const at = await openEngine({ isOpen: () => false });
+    expect(await faultOf(verify(at, payment(1)))).toMatchObject({ kind: "unavailable" });
+    const settling = at.time.of(faultOf(settle(at, payment(1), { key: "key" })));
+    expect(await settling).toMatchObject({ kind: "unavailable" });
+    expect(at.chain.calls).toEqual([]);
   });
 });
 
 describe("a settlement that cannot be begun", () => {
   const fee = new ChainError("CHAIN_FEE", "the fee is above our cap");
 
-  test.each([
-    ["the chain cannot be read", "inspect"],
-    ["the fee is too high", "prepare"],
-    ["the account nonce cannot be read", "accountNonce"],
-  ])("because %s leaves no claim behind", async (_, failing) => {
-    let broken = true;
-    const failAt = (step: string): void => {
-      if (broken && step === failing) throw fee;
-    };
-    const good = scriptMechanism();
-    const mechanism = scriptMechanism({
-      async inspect(...all) {
-        failAt("inspect");
-        return good.inspect(...all);
-      },
-      async prepare(...all) {
-        failAt("prepare");
-        return good.prepare(...all);
-      },
-      async accountNonce(...all) {
-        failAt("accountNonce");
-        return good.accountNonce(...all);
-      },
-    });
-    const at = await stage(mechanism);
-    const fault = await faultOf(settle(at, payment(1), "key"));
+  test.each(["inspect", "prepare"])("because of '%s' leaves no claim behind", async (failing) => {
+    const at = await openEngine();
+    at.chain.errors.set(failing, fee);
+    const fault = await at.time.of(faultOf(settle(at, payment(1), { key: "key" })));
     expect(fault).toMatchObject({
       kind: "unavailable",
       code: "unexpected_settle_error",
       cause: fee,
     });
-    expect(mechanism.count("broadcast")).toBe(0);
-    broken = false;
+    expect(at.chain.sent).toEqual([]);
+    at.chain.errors.clear();
     // The claim is gone, so another caller may settle; the account nonce was not used up.
-    expect(await settle(at, payment(1))).toMatchObject({ success: true, transaction: "0x0" });
+    const answer = { success: true, transaction: "0x0" };
+    expect(await at.time.of(settle(at, payment(1)))).toMatchObject(answer);
+  });
+
+  test("because no draft can be signed leaves no claim behind", async () => {
+    const at = await openEngine({
+      members: {
+        prepare: async (_, account) => ({
+          draft: {
+            account,
+            sign: () => {
+              throw new Error("no key");
+            },
+          },
+          leftOut: [],
+        }),
+      },
+    });
+    const fault = await at.time.of(faultOf(settle(at, payment(1), { key: "key" })));
+    expect(fault).toMatchObject({ kind: "unavailable", cause: { message: "no key" } });
+    expect(await at.ledger.outcome(keyOf(payment(1)))).toEqual({ kind: "gone" });
+  });
+
+  test("because no account nonce can be read is given back at once", async () => {
+    const at = await openEngine({ isStarted: false });
+    at.chain.errors.set("accountNonce", fee);
+    const started = at.time.now();
+    const fault = at.time.of(faultOf(settle(at, payment(1), { key: "key" })));
+    expect(await fault).toMatchObject({ kind: "unavailable", cause: fee });
+    expect(at.time.now()).toBe(started);
+    expect(await at.ledger.outcome(keyOf(payment(1)))).toEqual({ kind: "gone" });
+    at.chain.errors.clear();
+    await at.time.advance(1_000);
+    expect(await at.time.of(settle(at, payment(1)))).toMatchObject({ success: true });
   });
 
   test("because the ledger takes no claim is charged to nobody", async () => {
-    const mechanism = scriptMechanism();
-    const at = await stage(mechanism, { ledger: { begin: unavailable } });
-    expect(await faultOf(settle(at, payment(1)))).toMatchObject({ kind: "unavailable" });
-    expect(mechanism.calls).toEqual([]);
-  });
-});
-
-describe("a settlement that the ledger does not answer for", () => {
-  test("when the bytes were to be stored is unknown, and nothing is sent", async () => {
-    const mechanism = scriptMechanism();
-    const at = await stage(mechanism, { ledger: { signed: unavailable } });
-    const fault = await faultOf(settle(at, payment(1), "key"));
-    expect(fault).toMatchObject({ kind: "unknown", code: "unexpected_settle_error" });
-    expect(mechanism.count("broadcast")).toBe(0);
+    const at = await openEngine({ ledger: { begin: unavailable } });
+    at.chain.calls.length = 0;
+    const settling = at.time.of(faultOf(settle(at, payment(1))));
+    expect(await settling).toMatchObject({ kind: "unavailable" });
+    expect(at.chain.calls).toEqual([]);
   });
 
-  test("when the result was to be stored is unknown until it can be", async () => {
-    let broken = true;
-    const mechanism = scriptMechanism();
-    const at: Stage = await stage(mechanism, {
-      ledger: { settled: (...all) => (broken ? unavailable() : at.ledger.settled(...all)) },
+  test("is not known to be new when the ledger cannot be asked for its key", async () => {
+    const at = await openEngine({ ledger: { begin: unavailable } });
+    const settling = at.time.of(faultOf(settle(at, payment(1), { key: "key" })));
+    expect(await settling).toMatchObject({ kind: "unknown" });
+  });
+
+  test("and whose claim the ledger does not drop is free again as soon as it can be", async () => {
+    let isDown = true;
+    const at: EngineStage = await openEngine({
+      ledger: { abandoned: (key) => (isDown ? unavailable() : at.ledger.abandoned(key)) },
     });
-    expect(await faultOf(settle(at, payment(1), "key"))).toMatchObject({ kind: "unknown" });
-    expect((await at.ledger.unfinished()).length).toBe(1);
-    broken = false;
-    expect(await settle(at, payment(1), "key")).toMatchObject({
-      success: true,
-      transaction: "0x0",
-    });
-    expect(mechanism.count("prepare")).toBe(1);
+    at.chain.errors.set("prepare", fee);
+    const settling = at.time.of(faultOf(settle(at, payment(1))));
+    expect(await settling).toMatchObject({ kind: "unavailable" });
+    expect(await at.ledger.outcome(keyOf(payment(1)))).toMatchObject({ kind: "pending" });
+    isDown = false;
+    await at.facilitator.recover();
+    expect(await at.ledger.outcome(keyOf(payment(1)))).toEqual({ kind: "gone" });
   });
 });
 
 describe("a settlement", () => {
-  test("reads the account nonce from the chain once, then from the ledger", async () => {
-    const mechanism = scriptMechanism({ accountNonce: async () => 7 });
-    const at = await stage(mechanism);
-    const transactions: string[] = [];
-    for (const number of [1, 2, 3]) {
-      transactions.push((await settle(at, payment(number))).transaction);
-    }
-    expect(transactions).toEqual(["0x7", "0x8", "0x9"]);
-    expect(mechanism.count("accountNonce")).toBe(1);
+  test("is one, for all who ask with one key at the same time", async () => {
+    const at = await openEngine();
+    const same = Array.from({ length: 5 }, () => settle(at, payment(1), { key: "key" }));
+    const answers = await at.time.of(Promise.all(same));
+    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+    expect(answers[0]).toMatchObject({ success: true, transaction: "0x0" });
+    expect(at.chain.sent).toEqual(["0x0"]);
   });
 
-  test("is watched once for all who wait, and longer than the first of them does", async () => {
-    const confirmed = Promise.withResolvers<Confirmation>();
-    const watched = Promise.withResolvers<void>();
-    const confirm = (): Promise<Confirmation> => {
-      watched.resolve();
-      return confirmed.promise;
-    };
-    const mechanism = scriptMechanism({ confirm });
-    const at = await stage(mechanism);
-    const caller = new AbortController();
-    const options = { signal: caller.signal, idempotencyKey: "key" };
-    const first = faultOf(at.facilitator.settle(payment(1), options));
-    await watched.promise;
-    caller.abort();
+  test("is refused to whoever comes later without its key", async () => {
+    const at = await openEngine();
+    await at.time.of(settle(at, payment(1), { key: "key" }));
+    for (const key of [undefined, "other"]) {
+      const options = key === undefined ? {} : { key };
+      expect(await at.time.of(settle(at, payment(1), options))).toMatchObject({
+        success: false,
+        errorReason: "invalid_transaction_state",
+      });
+    }
+  });
+
+  test("reads the account nonce from the chain once, then from the ledger", async () => {
+    const at = await openEngine({ members: { accountNonce: async () => 7 } });
+    at.chain.useNonce("");
+    const transactions: string[] = [];
+    at.chain.automines = false;
+    for (const number of [1, 2, 3]) {
+      at.chain.movedBy(nonceOf(number), `0xtheirs${number}`);
+      await at.time.of(settle(at, payment(number)));
+    }
+    for (const { id } of await unfinished(at)) transactions.push(id);
+    expect(transactions).toEqual(["0x7", "0x8", "0x9"]);
+  });
+
+  test("goes on when its caller has left, and tells whoever asks next", async () => {
+    const at = await openEngine();
+    at.chain.automines = false;
+    const first = at.time.of(faultOf(settle(at, payment(1), { key: "key", patienceMs: 1_000 })));
     expect(await first).toMatchObject({ kind: "unknown" });
-    const second = settle(at, payment(1), "key");
-    const recovery = at.facilitator.recover();
-    confirmed.resolve({ kind: "confirmed", transaction: "0x0" });
-    expect(await second).toMatchObject({ success: true, transaction: "0x0" });
-    expect(await recovery).toBe(0);
-    expect([mechanism.count("broadcast"), mechanism.count("confirm")]).toEqual([1, 1]);
+    const second = settle(at, payment(1), { key: "key" });
+    at.chain.mine();
+    expect(await at.time.of(second)).toMatchObject({ success: true, transaction: "0x0" });
+    expect(at.chain.sent).toEqual(["0x0"]);
     const amount = 'coinslot_settled_amount_total{network="base-sepolia",asset="USDC"} 0.01';
     expect(await samplesOf(at.metrics, "coinslot_settled_amount_total")).toEqual([amount]);
   });
 
-  test("whose bytes the node does not take is sent again until its fate is known", async () => {
-    const enough = Promise.withResolvers<Confirmation>();
-    let refusals = 0;
-    const mechanism = scriptMechanism({
-      async broadcast() {
-        refusals += 1;
-        if (refusals === 3) enough.resolve({ kind: "confirmed", transaction: "0xtheirs" });
-        throw new ChainError("CHAIN_ANSWER", "status 503");
-      },
-      confirm: () => enough.promise,
-    });
-    const at = await stage(mechanism);
-    expect(await settle(at, payment(1))).toMatchObject({ success: true, transaction: "0xtheirs" });
-    expect(mechanism.count("broadcast")).toBe(3);
+  test("stays for the next start when the process ends first", async () => {
+    const at = await openEngine();
+    at.chain.automines = false;
+    const settling = faultOf(settle(at, payment(1)));
+    await at.time.until(() => at.chain.sent.length === 1);
+    await at.time.of(at.facilitator.close());
+    expect(await at.time.of(settling)).toMatchObject({ kind: "unknown" });
+    expect((await unfinished(at)).length).toBe(1);
   });
 
-  test("stays for the next start when the process ends first", async () => {
-    const watched = Promise.withResolvers<void>();
-    const mechanism = scriptMechanism({
-      confirm(_, __, signal) {
-        watched.resolve();
-        return new Promise((resolve) => {
-          signal.addEventListener("abort", () => resolve({ kind: "unknown", detail: "closed" }));
-        });
+  test("is given back when the process ends before it is signed", async () => {
+    const held = Promise.withResolvers<never>();
+    const at = await openEngine({
+      members: {
+        prepare: (_, __, signal) => {
+          signal.addEventListener("abort", () => held.reject(new Error("closed")));
+          return held.promise;
+        },
       },
     });
-    const at = await stage(mechanism);
-    const settling = faultOf(settle(at, payment(1)));
-    await watched.promise;
-    await at.facilitator.close();
-    expect(await settling).toMatchObject({ kind: "unknown" });
-    expect((await at.ledger.unfinished()).length).toBe(1);
+    const settling = faultOf(settle(at, payment(1), { key: "key" }));
+    const waiting = faultOf(settle(at, payment(2)));
+    await at.time.advance(0);
+    await at.time.of(at.facilitator.close());
+    expect((await at.time.of(waiting)).kind).toBe("unavailable");
+    expect(["unavailable", "unknown"]).toContain((await at.time.of(settling)).kind);
+    for (const number of [1, 2]) {
+      expect(await at.ledger.outcome(keyOf(payment(number)))).toEqual({ kind: "gone" });
+    }
+    expect(at.chain.sent).toEqual([]);
   });
 });
 
-function count({ metrics }: Stage, what: string): Promise<readonly string[]> {
-  return samplesOf(metrics, `coinslot_${what}_total`);
-}
+const count = ({ metrics }: EngineStage, what: string) =>
+  samplesOf(metrics, `coinslot_${what}_total`);
 
 function labels(result: string, code = ""): string {
   return `{network="base-sepolia",result="${result}",code="${code}"} 1`;
@@ -316,16 +299,17 @@ function labels(result: string, code = ""): string {
 
 describe("the metrics", () => {
   test("count every verdict and every settlement by how it ended", async () => {
-    const funds = refuse("insufficient_funds", "no");
-    const at = await stage(scriptMechanism());
-    await at.facilitator.verify(payment(1), soon());
-    await settle(at, payment(1));
-    await settle(at, payment(1));
-    const poor = await stage(scriptMechanism({ inspect: async () => funds }));
-    await poor.facilitator.verify(payment(1), soon());
-    const down = await stage(scriptMechanism({ inspect: () => Promise.reject(new Error("down")) }));
-    await faultOf(down.facilitator.verify(payment(1), soon()));
-    await faultOf(settle(down, payment(1)));
+    const at = await openEngine();
+    await verify(at, payment(1));
+    await at.time.of(settle(at, payment(1)));
+    await at.time.of(settle(at, payment(1)));
+    const poor = await openEngine();
+    poor.chain.refused.set(nonceOf(1), { code: "insufficient_funds", detail: "no" });
+    await verify(poor, payment(1));
+    const down = await openEngine();
+    down.chain.errors.set("inspect", new Error("down"));
+    await faultOf(verify(down, payment(1)));
+    await down.time.of(faultOf(settle(down, payment(1))));
     expect(await count(at, "verifications")).toEqual([
       `coinslot_verifications_total${labels("valid")}`,
     ]);

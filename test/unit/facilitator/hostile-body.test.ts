@@ -5,6 +5,7 @@ import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createEvmMechanism } from "../../../src/mechanism/evm/evm.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { isErrorCode } from "../../../src/x402/error-code.ts";
 import { networkOf } from "../../../src/x402/network.ts";
 import { ask, good, stage, type Answer, type Stage } from "./endpoints-stage.ts";
@@ -16,7 +17,8 @@ const RUNS = 300;
 async function openStage(): Promise<Stage> {
   const network = networkOf("base-sepolia");
   if (network.kind !== "evm") throw new Error("an EVM network");
-  const ledger = await openSqliteLedger({ path: ":memory:", clock: Date.now, bootId: "boot" });
+  const time = { ...systemTime, now: () => 1_700_000_000_000 };
+  const ledger = await openSqliteLedger({ path: ":memory:", time, life: "life" });
   onTestFinished(() => ledger.close());
   const mechanism = createEvmMechanism({
     network,
@@ -35,7 +37,7 @@ async function openStage(): Promise<Stage> {
       logger: createLogger({ level: "silent", format: "json" }),
       metrics: new Metrics("test"),
     },
-    clock: () => 1_700_000_000_000,
+    time,
     describeAsset: () => network.asset,
   });
   return stage({

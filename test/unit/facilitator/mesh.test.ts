@@ -1,71 +1,33 @@
-import { describe, expect, onTestFinished, test } from "vitest";
-import { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
+import { describe, expect, test } from "vitest";
+import type { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
+import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
 import { faultOf } from "../../support/fault-of.ts";
+import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
+import { exampleRequest } from "./example-request.ts";
 import {
-  startScriptedFacilitator,
-  type FacilitatorReply,
-  type ScriptedFacilitator,
-} from "../../support/scripted-facilitator.ts";
-import { exampleRequest, PAYER } from "./example-request.ts";
-import { failed, openRemote, soon, success } from "./remote-stage.ts";
+  broken,
+  handing,
+  kindsOf,
+  meshOver,
+  nobody,
+  refusal,
+  scripted,
+  settled,
+  valid,
+  verify,
+} from "./mesh-stage.ts";
+import { failed, samplesOf, soon, success } from "./remote-stage.ts";
 
-/** Answers may be changed in the middle of a test. */
-interface Scripted extends ScriptedFacilitator {
-  reply: FacilitatorReply;
-}
+const meshOf = (...facilitators: readonly { readonly url: string }[]): FacilitatorMesh =>
+  meshOver(facilitators).mesh;
 
-async function scripted(reply: FacilitatorReply): Promise<Scripted> {
-  const opened = await startScriptedFacilitator(() => facilitator.reply);
-  const facilitator: Scripted = { ...opened, reply };
-  onTestFinished(() => opened.close());
-  return facilitator;
-}
-
-function meshOf(...facilitators: readonly { readonly url: string }[]): FacilitatorMesh {
-  return new FacilitatorMesh(
-    undefined,
-    facilitators.map(({ url }) => openRemote(url).remote),
-  );
-}
-
-/** Where nobody listens. */
-async function nobody(): Promise<{ readonly url: string }> {
-  const closed = await scripted({ status: 200 });
-  await closed.close();
-  return { url: closed.url };
-}
-
-const verify = (mesh: FacilitatorMesh) => mesh.verify(exampleRequest, soon());
-const settle = (mesh: FacilitatorMesh, idempotencyKey?: string) =>
-  mesh.settle(exampleRequest, {
-    signal: soon(),
-    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-  });
-
-const valid = { status: 200, body: { isValid: true, payer: PAYER } };
-const settled = { status: 200, body: success };
-const broken: FacilitatorReply = { raw: (response) => void response.destroy() };
-
-const kindsOf = (...networks: string[]) => ({
-  status: 200,
-  body: { kinds: networks.map((network) => ({ x402Version: 1, scheme: "exact", network })) },
-});
-
-/** The first was down as the second lost its answer; then the first is there again. */
-async function lostAtTheSecond() {
-  const second = await scripted(broken);
-  const down = await nobody();
-  const mesh = meshOf(down, second);
-  expect(await faultOf(settle(mesh, "key"))).toMatchObject({ kind: "unknown" });
-  const first = await startScriptedFacilitator(() => settled, Number(new URL(down.url).port));
-  onTestFinished(() => first.close());
-  return { mesh, first, second };
-}
+const settle = (mesh: FacilitatorMesh) => mesh.settle(exampleRequest, { signal: soon() });
 
 describe("a verification", () => {
   test.each<[string, FacilitatorReply]>([
     ["breaks the connection", broken],
     ["answers 500", { status: 500 }],
+    ["answers 502 with HTML", { status: 502, body: "<html>" }],
     ["answers 429", { status: 429 }],
     ["answers nonsense", { status: 200, body: "<html>" }],
     [
@@ -82,11 +44,22 @@ describe("a verification", () => {
     expect(await verify(meshOf(await nobody(), await scripted(valid)))).toEqual(valid.body);
   });
 
+  test("moves on from a slow facilitator long before the caller's time is up", async () => {
+    const [first, second] = [await scripted({ raw: () => {} }), await scripted(valid)];
+    const { mesh, time } = meshOver([first, second]);
+    const limits: number[] = [];
+    time.timeout = (ms) => {
+      limits.push(ms);
+      return AbortSignal.timeout(20);
+    };
+    expect(await verify(mesh)).toEqual(valid.body);
+    expect(limits).toEqual([3_000]);
+  });
+
   test("asks one facilitator where it answers, in the configured order", async () => {
-    const refusal = { isValid: false, invalidReason: "insufficient_funds", payer: PAYER };
-    const first = await scripted({ status: 200, body: refusal });
+    const first = await scripted(refused("insufficient_funds"));
     const second = await scripted(valid);
-    expect(await verify(meshOf(first, second))).toMatchObject(refusal);
+    expect(await verify(meshOf(first, second))).toMatchObject({ isValid: false });
     expect(second.calls).toEqual([]);
   });
 
@@ -96,13 +69,56 @@ describe("a verification", () => {
     expect(fault).toMatchObject({ kind: "unavailable", code: "unexpected_verify_error" });
     expect(fault.message).toContain("status 503");
   });
+
+  test("passes by a facilitator whose circuit is open, until its cool-down is over", async () => {
+    const [first, second] = [await scripted({ status: 500 }), await scripted(valid)];
+    const { mesh, time } = meshOver([first, second]);
+    for (let count = 0; count < 10; count += 1) await verify(mesh);
+    expect([first.calls.length, second.calls.length]).toEqual([3, 10]);
+    time.nowMs += 1_000;
+    first.reply = valid;
+    for (let count = 0; count < 10; count += 1) await verify(mesh);
+    expect([first.calls.length, second.calls.length]).toEqual([13, 10]);
+  });
+
+  test("asks the first one when the circuits of all are open", async () => {
+    const [first, second] = [await scripted({ status: 500 }), await scripted({ status: 500 })];
+    const { mesh } = meshOver([first, second]);
+    for (let count = 0; count < 3; count += 1) await faultOf(verify(mesh));
+    first.reply = valid;
+    expect(await verify(mesh)).toEqual(valid.body);
+    expect([first.calls.length, second.calls.length]).toEqual([4, 3]);
+  });
 });
 
 describe("a settlement", () => {
   test("moves on from where nobody listens, and from nobody else", async () => {
+    const down = await nobody();
     const [second, third] = [await scripted(settled), await scripted(settled)];
-    expect(await settle(meshOf(await nobody(), second, third))).toEqual(success);
+    const handed = handing();
+    expect(await meshOf(down, second, third).settle(exampleRequest, handed)).toEqual(success);
     expect([second.calls.length, third.calls.length]).toEqual([1, 0]);
+    expect(handed.names).toEqual([down.url, second.url]);
+  });
+
+  test("leaves only when its hand-over is stored", async () => {
+    const [first, second] = [await scripted(settled), await scripted(settled)];
+    const handed = handing({
+      onHandOver: () => Promise.reject(new LedgerUnavailable("disk full")),
+    });
+    const settling = meshOf(first, second).settle(exampleRequest, handed);
+    await expect(settling).rejects.toThrow("disk full");
+    expect([first.calls.length, second.calls.length]).toEqual([0, 0]);
+  });
+
+  test("begins where the payment was verified", async () => {
+    const [first, second] = [await scripted({ status: 500 }), await scripted(valid)];
+    const mesh = meshOf(first, second);
+    await verify(mesh);
+    second.reply = settled;
+    first.reply = settled;
+    expect(await settle(mesh)).toEqual(success);
+    expect([first.count("/settle"), second.count("/settle")]).toEqual([0, 1]);
   });
 
   test.each<[string, string, FacilitatorReply]>([
@@ -118,10 +134,23 @@ describe("a settlement", () => {
   });
 
   test("that is refused is asked of nobody else", async () => {
-    const body = { ...failed, errorReason: "insufficient_funds" };
-    const [first, second] = [await scripted({ status: 200, body }), await scripted(settled)];
-    expect(await settle(meshOf(first, second))).toMatchObject(body);
+    const first = await scripted(refusal("insufficient_funds"));
+    const second = await scripted(settled);
+    expect(await settle(meshOf(first, second))).toMatchObject({
+      ...failed,
+      errorReason: "insufficient_funds",
+    });
     expect(second.calls).toEqual([]);
+  });
+
+  test("passes by a facilitator whose circuit is open", async () => {
+    const [first, second] = [await scripted({ status: 500 }), await scripted(valid)];
+    const mesh = meshOf(first, second);
+    for (let count = 0; count < 3; count += 1) await verify(mesh);
+    second.reply = settled;
+    const handed = handing();
+    expect(await mesh.settle({ ...exampleRequest }, handed)).toEqual(success);
+    expect(handed.names).toEqual([second.url]);
   });
 
   test("fails as unreachable where nobody listens anywhere", async () => {
@@ -134,34 +163,50 @@ describe("a settlement", () => {
     expect(fault).toMatchObject({ kind: "unavailable", code: "unexpected_settle_error" });
     expect(await faultOf(verify(meshOf()))).toMatchObject({ code: "unexpected_verify_error" });
   });
+
+  test("is not begun where receipts count and there is no chain to show them", async () => {
+    const facilitator = await scripted(settled);
+    const { mesh } = meshOver([facilitator], { remote: { confirm: "receipt" } });
+    const handed = handing();
+    const fault = await faultOf(mesh.settle(exampleRequest, handed));
+    expect(fault.kind).toBe("unavailable");
+    expect(fault.message).toContain("RPC");
+    expect([handed.names, facilitator.calls]).toEqual([[], []]);
+  });
 });
 
-describe("a settlement of unknown outcome", () => {
-  test("is asked for again where it was left", async () => {
-    const { mesh, first, second } = await lostAtTheSecond();
-    second.reply = settled;
-    expect(await settle(mesh, "key")).toEqual(success);
-    expect([first.calls.length, second.calls.length]).toEqual([0, 2]);
+describe("the health of a facilitator", () => {
+  test("is told by a metric, and by the log when it changes", async () => {
+    const first = await scripted({ status: 500 });
+    const { mesh, metrics, time, log } = meshOver([first]);
+    const health = () => samplesOf(metrics, "coinslot_facilitator_healthy");
+    const sample = `coinslot_facilitator_healthy{facilitator="${first.url}"}`;
+    expect(await health()).toEqual([`${sample} 1`]);
+    for (let count = 0; count < 5; count += 1) await faultOf(verify(mesh));
+    expect(await health()).toEqual([`${sample} 0`]);
+    time.nowMs += 1_000;
+    first.reply = valid;
+    await verify(mesh);
+    expect(await health()).toEqual([`${sample} 1`]);
+    expect(log.map(({ level, facilitator }) => [level, facilitator])).toEqual([
+      ["warn", first.url],
+      ["info", first.url],
+    ]);
   });
 
-  test("stays unknown while that facilitator cannot say more", async () => {
-    const { mesh, first, second } = await lostAtTheSecond();
-    second.reply = { status: 429 };
-    expect(await faultOf(settle(mesh, "key"))).toMatchObject({ kind: "unknown" });
-    await second.close();
-    expect(await faultOf(settle(mesh, "key"))).toMatchObject({ kind: "unknown" });
-    expect(first.calls).toEqual([]);
-  });
-
-  test("binds no other payment, and this one no longer than until its answer", async () => {
-    const { mesh, first, second } = await lostAtTheSecond();
-    expect(await settle(mesh, "other")).toEqual(success);
-    expect(await settle(mesh)).toEqual(success);
-    expect(first.calls.length).toBe(2);
-    second.reply = settled;
-    await settle(mesh, "key");
-    await settle(mesh, "key");
-    expect([first.calls.length, second.calls.length]).toEqual([3, 2]);
+  test("is looked at from the side only while a circuit is open", async () => {
+    const [first, second] = [await scripted({ status: 500 }), await scripted(valid)];
+    const { mesh } = meshOver([first, second]);
+    await mesh.probe(soon());
+    for (let count = 0; count < 3; count += 1) await verify(mesh);
+    await mesh.probe(soon());
+    await verify(mesh);
+    expect(first.calls.length).toBe(4);
+    first.reply = { status: 200, body: { ...kindsOf("base").body, ...valid.body } };
+    await mesh.probe(soon());
+    await verify(mesh);
+    expect([first.count("/supported"), first.count("/verify")]).toEqual([2, 4]);
+    expect(second.count("/supported")).toBe(0);
   });
 });
 
@@ -180,9 +225,22 @@ describe("the supported kinds", () => {
     ]);
   });
 
+  test("are those of the facilitators that answer", async () => {
+    const { kinds } = await meshOf(await nobody(), await scripted(kindsOf("base"))).supported(
+      soon(),
+    );
+    expect(kinds.map(({ network }) => network)).toEqual(["base"]);
+    const fault = await faultOf(meshOf(await nobody()).supported(soon()));
+    expect(fault.kind).toBe("unavailable");
+  });
+
   test("of networks settled elsewhere are remote", async () => {
     const mesh = meshOf(await scripted(kindsOf("base")));
     expect(mesh.isRemote("base")).toBe(true);
     expect(mesh.precheck(exampleRequest)).toBeUndefined();
   });
 });
+
+function refused(invalidReason: string) {
+  return { status: 200, body: { isValid: false, invalidReason } };
+}

@@ -1,4 +1,5 @@
-import { describe, expect, test } from "vitest";
+import type { ServerResponse } from "node:http";
+import { describe, expect, test, vi } from "vitest";
 import { faultOf } from "../../support/fault-of.ts";
 import {
   startScriptedFacilitator,
@@ -65,8 +66,10 @@ describe("a settlement", () => {
     ["answers 500 without a body", { status: 500 }],
     ["answers 502 with HTML", { status: 502, body: "<html>Bad Gateway</html>" }],
     ["answers 504", { status: 504, body: {} }],
+    ["answers 400 without one", { status: 400, body: { error: "Invalid request" } }],
     ["answers 408", { status: 408 }],
     ["answers 409", { status: 409 }],
+    ["answers 422 without one", { status: 422, body: { error: "Unprocessable" } }],
     ["answers 200 without a settlement", { status: 200, body: {} }],
     ["answers 200 with half a body", { status: 200, body: '{"success":tr' }],
     ["tells no transaction", { status: 200, body: { success: true, payer: PAYER } }],
@@ -108,7 +111,7 @@ describe("a settlement", () => {
     expect(await settling).toMatchObject({ kind: "unknown" });
   });
 
-  test.each([400, 401, 403, 404, 405, 413, 422, 429])(
+  test.each([401, 403, 404, 405, 413, 429])(
     "was not begun where the facilitator answers %i without one",
     async (status) => {
       const opened = await stage({ status, body: { error: "no" } });
@@ -130,6 +133,47 @@ describe("a settlement", () => {
       expect(await faultOf(verify({ remote }))).toMatchObject({ kind: "unavailable" });
     },
   );
+});
+
+describe("a settlement that never left", () => {
+  const unreachable = { kind: "unreachable", code: "unexpected_settle_error" } as const;
+
+  test("is unreachable when the caller's time was up before it could be sent", async () => {
+    const opened = await stage({ status: 200, body: success });
+    const settling = opened.remote.settle(exampleRequest, { signal: AbortSignal.abort() });
+    expect(await faultOf(settling)).toMatchObject(unreachable);
+    expect(opened.scripted.calls).toEqual([]);
+  });
+
+  test("is unreachable when it waited for a connection, and is not sent afterwards", async () => {
+    const held: ServerResponse[] = [];
+    const opened = await stage({ raw: (response) => void held.push(response) });
+    // More than there are connections.
+    const before = Array.from({ length: 40 }, () => settle(opened).catch(() => undefined));
+    await vi.waitFor(() => expect(held.length).toBe(32));
+    const caller = new AbortController();
+    const last = faultOf(opened.remote.settle(exampleRequest, { signal: caller.signal }));
+    caller.abort();
+    expect(await last).toMatchObject(unreachable);
+    for (const response of held.splice(0)) response.end(JSON.stringify(success));
+    await vi.waitFor(() => expect(held.length).toBe(8));
+    for (const response of held) response.end(JSON.stringify(success));
+    await Promise.all(before);
+    expect(opened.scripted.calls.length).toBe(40);
+  });
+
+  test("is unreachable where the other side speaks no TLS", async () => {
+    const opened = await stage({ status: 200, body: success });
+    const { remote } = openRemote(opened.scripted.url.replace("http:", "https:"));
+    expect(await faultOf(settle({ remote }))).toMatchObject(unreachable);
+    expect(opened.scripted.calls).toEqual([]);
+  });
+
+  test("is unreachable after the connections were closed", async () => {
+    const opened = await stage({ status: 200, body: success });
+    await opened.remote.close();
+    expect(await faultOf(settle(opened))).toMatchObject(unreachable);
+  });
 });
 
 describe("the metrics", () => {

@@ -3,6 +3,7 @@ import { onTestFinished } from "vitest";
 import { RemoteFacilitator, type RemoteOptions } from "../../../src/facilitator/remote.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import type { SettleResponse, VerifyResponse } from "../../../src/x402/x402.ts";
 import {
   startScriptedFacilitator,
@@ -41,8 +42,9 @@ export function openRemote(
     url,
     headers: {},
     timeoutMs: 10_000,
+    confirm: "facilitator",
     telemetry: { logger, metrics },
-    clock: Date.now,
+    time: systemTime,
     ...options,
   });
   onTestFinished(() => remote.close());

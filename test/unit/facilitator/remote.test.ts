@@ -3,7 +3,7 @@ import { ERROR_CODES } from "../../../src/x402/error-code.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
 import { exampleRequest, PAYER } from "./example-request.ts";
-import { samplesOf, settle, soon, stage, success, verify } from "./remote-stage.ts";
+import { openRemote, samplesOf, settle, soon, stage, success, verify } from "./remote-stage.ts";
 
 describe("what is sent", () => {
   test.each(["/verify", "/settle"])(
@@ -52,13 +52,26 @@ describe("what is sent", () => {
     }
   });
 
-  test("carries the idempotency key with a settlement that has one", async () => {
+  test("carries an idempotency key with every settlement, and with nothing else", async () => {
     const opened = await stage({ status: 200, body: { ...success, isValid: true } });
     await verify(opened);
     await settle(opened);
+    await settle(opened);
     await settle(opened, "key-1");
     const keys = opened.scripted.calls.map(({ headers }) => headers["idempotency-key"]);
-    expect(keys).toEqual([undefined, undefined, "key-1"]);
+    const fresh = expect.stringMatching(/^[0-9a-f-]{36}$/);
+    expect(keys).toEqual([undefined, fresh, fresh, "key-1"]);
+    expect(keys[1]).not.toBe(keys[2]);
+  });
+});
+
+describe("the name", () => {
+  test.each([
+    ["http://facilitator.example:8080/v2/x402/", "http://facilitator.example:8080/v2/x402"],
+    ["https://facilitator.example", "https://facilitator.example"],
+    ["https://facilitator.example:443/", "https://facilitator.example"],
+  ])("of %s is its origin and path", (url, name) => {
+    expect(openRemote(url, { headers: { Authorization: "Bearer secret" } }).remote.name).toBe(name);
   });
 });
 

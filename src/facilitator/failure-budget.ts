@@ -1,0 +1,67 @@
+/**
+ * Payers whose payments failed where others succeed. A failure on chain costs us its fee, and in a batch it
+ * costs the others time: whoever fails goes alone for a while, and after a few failures not at all.
+ */
+import type { Time } from "../time/time.ts";
+import type { Refusal } from "../x402/result.ts";
+
+/** On-chain failures of one payer within the window, after which its payments are refused. */
+export const MAX_FAILURES = 3;
+/** How long a failure counts, milliseconds. */
+export const FAILURE_WINDOW_MS = 600_000;
+/** Payers remembered at most; the one that failed longest ago is forgotten first. */
+const MAX_PAYERS = 10_000;
+
+interface PayerRecord {
+  readonly lastMs: number;
+  /** Failures on chain, oldest first, milliseconds since the epoch. */
+  readonly onChainMs: readonly number[];
+}
+
+export class FailureBudget {
+  readonly #time: Pick<Time, "now">;
+  readonly #payers = new Map<string, PayerRecord>();
+
+  constructor(time: Pick<Time, "now">) {
+    this.#time = time;
+  }
+
+  /** Its payment could not be moved together with others. */
+  suspect(payer: string): void {
+    this.#note(payer, []);
+  }
+
+  /** Its payment was in a block, or expired on the way there, and did not move. */
+  failedOnChain(payer: string): void {
+    this.#note(payer, [this.#time.now()]);
+  }
+
+  /** Whether its payments go alone. */
+  isSuspect(payer: string): boolean {
+    const lastMs = this.#payers.get(payer)?.lastMs;
+    return lastMs !== undefined && lastMs > this.#time.now() - FAILURE_WINDOW_MS;
+  }
+
+  /** Why no more of its payments are taken for now; undefined where they are. */
+  refusal(payer: string): Refusal | undefined {
+    if (this.#recent(payer).length < MAX_FAILURES) return undefined;
+    const minutes = FAILURE_WINDOW_MS / 60_000;
+    const detail = `${MAX_FAILURES} payments of this payer failed on chain within ${minutes} minutes; try again later`;
+    return { code: "invalid_transaction_state", detail };
+  }
+
+  #recent(payer: string): readonly number[] {
+    const since = this.#time.now() - FAILURE_WINDOW_MS;
+    return (this.#payers.get(payer)?.onChainMs ?? []).filter((atMs) => atMs > since);
+  }
+
+  #note(payer: string, onChainMs: readonly number[]): void {
+    const all = [...this.#recent(payer), ...onChainMs].slice(-MAX_FAILURES);
+    // Set anew, so that the map is in the order of the last failure.
+    this.#payers.delete(payer);
+    this.#payers.set(payer, { lastMs: this.#time.now(), onChainMs: all });
+    if (this.#payers.size <= MAX_PAYERS) return;
+    const [oldest] = this.#payers.keys();
+    if (oldest !== undefined) this.#payers.delete(oldest);
+  }
+}

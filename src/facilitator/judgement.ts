@@ -1,0 +1,74 @@
+/** Judges payments of one network: what can be said at once, then what only the chain knows. */
+import type { Checked, Mechanism } from "../mechanism/mechanism.ts";
+import type { Time } from "../time/time.ts";
+import { err, type Refusal, type Result } from "../x402/result.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { FailureBudget } from "./failure-budget.ts";
+import type { NetworkGate } from "./network-gate.ts";
+
+/** How long a judgement by the chain counts for the settlement, milliseconds. */
+export const JUDGED_FOR_MS = 5_000;
+/** Longest that the chain may take for one, where nobody sets a shorter limit, milliseconds. */
+const INSPECT_TIMEOUT_MS = 10_000;
+
+export interface JudgementOptions {
+  readonly mechanism: Mechanism;
+  readonly gate: Pick<NetworkGate, "isOpen">;
+  readonly budget: FailureBudget;
+  readonly time: Time;
+}
+
+export class Judgement {
+  readonly #options: JudgementOptions;
+
+  constructor(options: JudgementOptions) {
+    this.#options = options;
+  }
+
+  /** What needs nobody else. */
+  check(request: FacilitatorRequest): Result<Checked<unknown>, Refusal> {
+    const { mechanism, time } = this.#options;
+    return mechanism.check(request, Math.floor(time.now() / 1000));
+  }
+
+  /** A refusal, or undefined for a valid payment. Throws when the chain cannot be asked. */
+  async inspect(checked: Checked<unknown>, signal: AbortSignal): Promise<Refusal | undefined> {
+    const { mechanism, budget } = this.#options;
+    const refusal = locallyRefused(checked) ?? budget.refusal(checked.payer);
+    if (refusal !== undefined) return refusal;
+    this.requireOpen();
+    const inspected = await mechanism.inspect(checked, this.#within(signal));
+    return inspected.ok ? undefined : inspected.error;
+  }
+
+  /** Both anew, for a payment that has waited. Throws when the chain cannot be asked. */
+  async again(
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+  ): Promise<Result<Checked<unknown>, Refusal>> {
+    const checked = this.check(request);
+    if (!checked.ok) return checked;
+    const refusal = await this.inspect(checked.value, signal);
+    return refusal === undefined ? checked : err(refusal);
+  }
+
+  /** Whether a judgement of that time still counts. */
+  isFresh(judgedMs: number): boolean {
+    return this.#options.time.now() - judgedMs < JUDGED_FOR_MS;
+  }
+
+  /** Throws as long as the network has not proven itself: nothing is believed and nothing signed. */
+  requireOpen(): void {
+    const { gate, mechanism } = this.#options;
+    if (!gate.isOpen(mechanism.network)) throw new Error("its checks have not passed yet");
+  }
+
+  #within(signal: AbortSignal): AbortSignal {
+    return AbortSignal.any([signal, this.#options.time.timeout(INSPECT_TIMEOUT_MS)]);
+  }
+}
+
+/** A fault that is certain without the chain; an unproven signature leaves every question to it. */
+export function locallyRefused({ proven, fault }: Checked<unknown>): Refusal | undefined {
+  return proven && fault ? fault : undefined;
+}

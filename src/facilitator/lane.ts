@@ -1,0 +1,322 @@
+/**
+ * One account of ours, whose lease we hold: its only writer. It signs one transaction after the other, each
+ * stored before it is sent, and watches over what it has signed, and what earlier lives signed with it.
+ */
+import {
+  LedgerConflict,
+  LedgerUnavailable,
+  type Lease,
+  type StoredSubmission,
+} from "../ledger/ledger.ts";
+import { ChainError, type Draft } from "../mechanism/mechanism.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { Refusal } from "../x402/result.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { Ending, Settling } from "./flight.ts";
+import type { Judgement } from "./judgement.ts";
+import { SubmissionWatch, type WatchedLane, type WatchSurroundings } from "./submission-watch.ts";
+
+/** Submissions of one account in the air at most: as many as geth keeps of one account for certain. */
+export const MAX_OPEN = 16;
+/** Longest that the making of one transaction may take, milliseconds. */
+const PREPARE_TIMEOUT_MS = 10_000;
+/** How long an account that cannot pay the network fee is asked last, milliseconds. */
+const SHORT_MS = 30_000;
+/** Late looks in one round at most, and at the same time. */
+const MAX_LATE_LOOKS = 64;
+const LATE_LOOKS_AT_ONCE = 8;
+/** How long the late looks of one round may take before the rest is left to the next, milliseconds. */
+const LATE_LOOKS_MS = 5_000;
+
+/** Where a lane's payments come from, and where those go that it did not sign. */
+export interface Desk {
+  landed(key: PaymentKey, ending: Ending): void;
+  withdrawn(key: PaymentKey, request: FacilitatorRequest): void;
+  failedOnChain(payer: string): void;
+  /** Fails for certain, unsigned. */
+  refused(item: Settling, refusal: Refusal): void;
+  /** Cannot be signed now, and was not. */
+  unsigned(item: Settling, cause: unknown): void;
+  /** Cannot be moved together with others: to be judged again, alone. */
+  leftOut(item: Settling): void;
+  /** Not signed by this lane, for a reason that is not the payments'. */
+  returned(items: readonly Settling[]): void;
+  /** May have been signed: the ledger did not say. */
+  doubtful(items: readonly Settling[]): void;
+  /** The lane may take something, or has ended. */
+  changed(): void;
+}
+
+export interface LaneOptions extends WatchSurroundings {
+  readonly lease: Lease;
+  /** The chain's next account nonce when the lease was taken. */
+  readonly seed: number;
+  readonly judgement: Judgement;
+  readonly desk: Desk;
+}
+
+export class Lane implements WatchedLane {
+  readonly lease: Lease;
+  readonly #at: LaneOptions;
+  readonly #desk: Desk;
+  readonly #ending = new AbortController();
+  /** In the air; and those that are in a block, though not for good. */
+  readonly #open = new Map<string, SubmissionWatch>();
+  readonly #included = new Map<string, SubmissionWatch>();
+  readonly #running = new Set<Promise<void>>();
+  #seed: number;
+  /** Whether the chain's next nonce may be ahead of the ledger's. */
+  #isOvertaken = false;
+  #isSigning = false;
+  #shortUntilMs = 0;
+  /** Whether the ledger may hold submissions of this account that we do not know of. */
+  #isBehind = true;
+
+  constructor(options: LaneOptions) {
+    this.#at = options;
+    this.lease = options.lease;
+    this.#seed = options.seed;
+    this.#desk = options.desk;
+  }
+
+  get isEnded(): boolean {
+    return this.#ending.signal.aborted;
+  }
+
+  get openCount(): number {
+    return this.#open.size;
+  }
+
+  get canTake(): boolean {
+    return !this.isEnded && !this.#isSigning && this.openCount < MAX_OPEN;
+  }
+
+  /** Could not pay the network fee a short while ago. */
+  get isShort(): boolean {
+    return this.#at.time.now() < this.#shortUntilMs;
+  }
+
+  landed(key: PaymentKey, ending: Ending): void {
+    this.#desk.landed(key, ending);
+  }
+
+  withdrawn(key: PaymentKey, request: FacilitatorRequest): void {
+    this.#desk.withdrawn(key, request);
+  }
+
+  failedOnChain(payer: string): void {
+    this.#desk.failedOnChain(payer);
+  }
+
+  isNext(accountNonce: number): boolean {
+    return [...this.#open.values()].every(
+      (watch) => !watch.holdsUp || watch.accountNonce >= accountNonce,
+    );
+  }
+
+  /** Ends the lane when the lease turns out not to be ours any more. */
+  async doubted(): Promise<void> {
+    if (!(await this.#holdsLease())) this.#end();
+  }
+
+  overtaken(): void {
+    this.#isOvertaken = true;
+  }
+
+  /** Takes up what the ledger holds of this account and nobody here watches. Never rejects. */
+  async takeUp(): Promise<void> {
+    if (!this.#isBehind) return;
+    const { telemetry } = this.#at;
+    const { network, address } = this.lease;
+    try {
+      await this.#takeUp();
+    } catch (cause) {
+      telemetry.logger.warn({ err: cause, network, address }, "unfinished submissions not read");
+    }
+  }
+
+  /** Takes up what is unfinished and looks again at what is not final. Never rejects. */
+  async round(): Promise<void> {
+    await this.takeUp();
+    const nowMs = this.#at.time.now();
+    const due = [...this.#included.values()].filter((watch) => watch.isDue(nowMs));
+    const chosen = due.slice(0, MAX_LATE_LOOKS);
+    for (let first = 0; first < chosen.length; first += LATE_LOOKS_AT_ONCE) {
+      const some = chosen.slice(first, first + LATE_LOOKS_AT_ONCE);
+      await Promise.all(some.map((watch) => this.#lookAgain(watch)));
+      if (this.isEnded || this.#at.time.now() - nowMs >= LATE_LOOKS_MS) return;
+    }
+  }
+
+  /** Signs these in one transaction and sends it; whatever is not signed goes back. Never rejects. */
+  sign(items: readonly Settling[]): void {
+    this.#isSigning = true;
+    const signing = this.#sign(items)
+      .catch((cause: unknown) => {
+        const { logger } = this.#at.telemetry;
+        logger.error({ err: cause, address: this.lease.address }, "a lane failed");
+        this.#desk.doubtful(items);
+      })
+      .finally(() => {
+        this.#isSigning = false;
+        this.#running.delete(signing);
+        this.#desk.changed();
+      });
+    this.#running.add(signing);
+  }
+
+  /** Signs and sends no more; resolves when nothing is at work any more. */
+  async close(): Promise<void> {
+    this.#end();
+    await Promise.all(this.#running);
+  }
+
+  #end(): void {
+    this.#ending.abort();
+    this.#desk.changed();
+  }
+
+  async #sign(items: readonly Settling[]): Promise<void> {
+    const prepared = await this.#prepare(items);
+    if (prepared === undefined) return;
+    const { draft, carried } = prepared;
+    const { ledger, telemetry } = this.#at;
+    const account = { ...this.lease, seed: this.#seed };
+    const keys = carried.map(({ key }) => key);
+    try {
+      const stored = await ledger.signed(keys, account, (nonce) => draft.sign(nonce));
+      telemetry.metrics.submission(this.lease.network, carried.length);
+      this.#follow(this.#watch(stored), true);
+    } catch (cause) {
+      await this.#notSigned(carried, cause);
+    }
+  }
+
+  /** What to sign, or undefined where nothing is left of it. */
+  async #prepare(
+    items: readonly Settling[],
+  ): Promise<{ readonly draft: Draft; readonly carried: readonly Settling[] } | undefined> {
+    const { mechanism, judgement, time } = this.#at;
+    const signal = AbortSignal.any([this.#ending.signal, time.timeout(PREPARE_TIMEOUT_MS)]);
+    try {
+      judgement.requireOpen();
+      const payable = items.length === 1 ? await this.#freshen(items, signal) : items;
+      if (payable.length === 0) return undefined;
+      if (this.#isOvertaken) {
+        this.#seed = await mechanism.accountNonce(this.lease.address, signal);
+        this.#isOvertaken = false;
+      }
+      const payments = payable.map(({ checked }) => checked);
+      const { draft, leftOut } = await mechanism.prepare(payments, this.lease.address, signal);
+      this.#ending.signal.throwIfAborted();
+      const isOut = new Set(leftOut);
+      for (const item of payable.filter((_, index) => isOut.has(index))) this.#desk.leftOut(item);
+      const carried = payable.filter((_, index) => !isOut.has(index));
+      return draft && carried.length > 0 ? { draft, carried } : undefined;
+    } catch (cause) {
+      this.#unprepared(items, cause);
+      return undefined;
+    }
+  }
+
+  /** A lone payment is not simulated again when it is prepared: one that has waited is judged anew. */
+  async #freshen(items: readonly Settling[], signal: AbortSignal): Promise<readonly Settling[]> {
+    const [item] = items;
+    const { judgement } = this.#at;
+    if (item === undefined || judgement.isFresh(item.judgedMs)) return items;
+    const judged = await judgement.again(item.request, signal);
+    if (judged.ok) return [{ ...item, checked: judged.value }];
+    this.#desk.refused(item, judged.error);
+    return [];
+  }
+
+  /** Nothing was signed. */
+  #unprepared(items: readonly Settling[], cause: unknown): void {
+    const { time, telemetry } = this.#at;
+    const isShort = cause instanceof ChainError && cause.code === "CHAIN_GAS";
+    if (isShort) {
+      this.#shortUntilMs = time.now() + SHORT_MS;
+      telemetry.logger.error({ err: cause }, "an account cannot pay the network fee");
+      this.#desk.returned(items.map((item) => ({ ...item, shortage: cause })));
+    } else if (this.isEnded) {
+      this.#desk.returned(items);
+    } else {
+      for (const item of items) this.#desk.unsigned(item, cause);
+    }
+  }
+
+  async #notSigned(items: readonly Settling[], cause: unknown): Promise<void> {
+    const { telemetry } = this.#at;
+    const { network, address } = this.lease;
+    if (cause instanceof LedgerUnavailable) {
+      telemetry.logger.error({ err: cause, network, address }, "signed bytes may not be stored");
+      this.#isBehind = true;
+      this.#desk.doubtful(items);
+    } else if (cause instanceof LedgerConflict) {
+      telemetry.logger.warn({ err: cause, network, address }, "the ledger took no signature");
+      await this.#conflicted(items);
+    } else {
+      for (const item of items) this.#desk.unsigned(item, cause);
+    }
+  }
+
+  /**
+   * The ledger stored nothing, unless an earlier attempt of its own had: in either case it stores no second
+   * signature for the same payment, so what is signed again is signed once.
+   */
+  async #conflicted(items: readonly Settling[]): Promise<void> {
+    this.#isBehind = true;
+    if (!(await this.#holdsLease())) {
+      this.#end();
+      this.#desk.returned(items);
+    } else if (items.length > 1) {
+      // One of them is not ours any more; the others do not go down with it.
+      this.#desk.returned(items.map((item) => ({ ...item, isAlone: true })));
+    } else {
+      this.#desk.doubtful(items);
+    }
+  }
+
+  /** False also when the ledger cannot say: then nothing more is signed until it can. */
+  async #holdsLease(): Promise<boolean> {
+    const { ledger } = this.#at;
+    const { network, address, epoch } = this.lease;
+    const held = await ledger.lease(network, address).catch(() => undefined);
+    return held?.epoch === epoch;
+  }
+
+  async #takeUp(): Promise<void> {
+    const { network, address } = this.lease;
+    const unfinished = await this.#at.ledger.unfinished(network, address);
+    this.#isBehind = false;
+    for (const stored of unfinished) {
+      if (this.isEnded) return;
+      if (this.#open.has(stored.id) || this.#included.has(stored.id)) continue;
+      const watch = this.#watch(stored);
+      if (stored.state === "OPEN") this.#follow(watch, false);
+      else this.#included.set(watch.id, watch);
+    }
+  }
+
+  #watch(stored: StoredSubmission): SubmissionWatch {
+    return new SubmissionWatch(stored, this.#at, this, this.#ending.signal);
+  }
+
+  #follow(watch: SubmissionWatch, isFresh: boolean): void {
+    this.#open.set(watch.id, watch);
+    const running = watch.run(isFresh).finally(() => {
+      this.#running.delete(running);
+      this.#open.delete(watch.id);
+      if (watch.state === "INCLUDED") this.#included.set(watch.id, watch);
+      this.#desk.changed();
+    });
+    this.#running.add(running);
+  }
+
+  async #lookAgain(watch: SubmissionWatch): Promise<void> {
+    await watch.lookAgain();
+    if (watch.state === "INCLUDED") return;
+    this.#included.delete(watch.id);
+    if (watch.state === "OPEN" && !this.isEnded) this.#follow(watch, false);
+  }
+}

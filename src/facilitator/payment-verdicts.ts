@@ -1,0 +1,222 @@
+/**
+ * What the chain says of the payments of one submission, stored as soon as it is known. A payment is
+ * settled by one look that shows its transfer; a failure counts when two looks in a row have found it.
+ */
+import {
+  LedgerConflict,
+  type SettlementOutcome,
+  type StoredSubmission,
+  type StoredTransaction,
+} from "../ledger/ledger.ts";
+import type { Confirmation, Look } from "../mechanism/mechanism.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { isEvmPayload, payerOf, type PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { Ending } from "./flight.ts";
+import type { WatchSurroundings } from "./submission-watch.ts";
+
+export interface VerdictEvents {
+  landed(key: PaymentKey, ending: Ending): void;
+  /** Its transaction did not move it and cannot any more: it is ours to sign again, alone. */
+  withdrawn(key: PaymentKey, request: FacilitatorRequest): void;
+  failedOnChain(payer: string): void;
+}
+
+interface WatchedPayment {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
+  readonly authorization: unknown;
+  fate: "open" | "settled" | "failed" | "left";
+  /** What the last look found, where that was a failure. */
+  suspicion: string | undefined;
+}
+
+/** What a look shows of the submission as a whole. */
+interface Seen {
+  readonly isIncluded: boolean;
+  readonly isNonceUsed: boolean;
+  readonly variants: readonly StoredTransaction[];
+}
+
+export class PaymentVerdicts {
+  readonly #at: WatchSurroundings;
+  readonly #events: VerdictEvents;
+  readonly #log: Logger;
+  readonly #payments: readonly WatchedPayment[];
+  /** Whether a payment cannot be read: then nobody can say what became of it. */
+  readonly #isUnreadable: boolean;
+  readonly #isLone: boolean;
+
+  constructor(
+    { payments }: StoredSubmission,
+    at: WatchSurroundings,
+    events: VerdictEvents,
+    log: Logger,
+  ) {
+    this.#at = at;
+    this.#events = events;
+    this.#log = log;
+    this.#isLone = payments.length === 1;
+    this.#payments = payments.flatMap(({ key, request, state }) => {
+      const parsed = at.mechanism.parse(request);
+      if (!parsed.ok) {
+        log.error({ key, detail: parsed.error.detail }, "a signed payment cannot be read");
+        return [];
+      }
+      const authorization = parsed.value;
+      return [{ key, request, authorization, fate: fateOf(state), suspicion: undefined }];
+    });
+    this.#isUnreadable = this.#payments.length < payments.length;
+  }
+
+  get areAllDecided(): boolean {
+    return !this.#isUnreadable && this.#payments.every(({ fate }) => fate !== "open");
+  }
+
+  get authorizations(): readonly unknown[] {
+    return this.#payments.map(({ authorization }) => authorization);
+  }
+
+  /** Stores what a look found. Throws what the ledger throws; a repeat stores the same. */
+  async store(look: Look, variants: readonly StoredTransaction[]): Promise<void> {
+    const isIncluded = look.included !== null;
+    const seen = { isIncluded, isNonceUsed: isIncluded || look.isNonceUsed, variants };
+    let trouble: unknown;
+    for (const [index, payment] of this.#payments.entries()) {
+      const said = look.payments[index];
+      if (said === undefined) continue;
+      try {
+        await this.#judge(payment, said, seen);
+      } catch (cause) {
+        // One payment that cannot be stored keeps nothing from the others.
+        if (cause instanceof LedgerConflict) await this.#followLedger(payment, cause);
+        else trouble ??= cause;
+      }
+    }
+    if (trouble !== undefined) throw trouble;
+  }
+
+  /** Nobody here follows them any more: whoever waits asks the ledger. */
+  leave(): void {
+    for (const { key, fate } of this.#payments) {
+      if (fate === "open") {
+        this.#events.landed(key, { kind: "open", detail: "its outcome is not known yet" });
+      }
+    }
+  }
+
+  async #judge(payment: WatchedPayment, said: Confirmation, seen: Seen): Promise<void> {
+    const { fate } = payment;
+    if (said.kind === "confirmed") {
+      payment.suspicion = undefined;
+      if (fate === "open" || fate === "failed") await this.#settle(payment, said, seen.variants);
+      return;
+    }
+    if (said.kind === "unknown" || fate === "failed" || fate === "left") {
+      payment.suspicion = undefined;
+      return;
+    }
+    const suspicion = JSON.stringify([said, seen.isNonceUsed, seen.isIncluded]);
+    const isNews = payment.suspicion !== suspicion;
+    payment.suspicion = suspicion;
+    if (!isNews) await this.#fail(payment, said, seen);
+  }
+
+  /** Two looks in a row have found that its money did not move. */
+  async #fail(
+    payment: WatchedPayment,
+    { refusal, retriable }: Extract<Confirmation, { kind: "failed" }>,
+    { isIncluded, isNonceUsed }: Seen,
+  ): Promise<void> {
+    const { ledger, telemetry } = this.#at;
+    const { key, request, fate } = payment;
+    const { code, detail } = refusal;
+    if (fate === "settled") {
+      this.#log.error({ key, detail }, "a settled payment is undone on chain");
+      payment.fate = "left";
+      return;
+    }
+    // Bytes whose account nonce somebody else has used are as good as never signed.
+    if (retriable && isNonceUsed && (!this.#isLone || !isIncluded)) {
+      await ledger.withdrawn(key);
+      payment.fate = "left";
+      telemetry.metrics.withdrawal(request.paymentRequirements.network);
+      this.#log.warn({ key, detail }, "a payment was left behind; it goes alone");
+      if (isIncluded) this.#blame(request);
+      this.#events.withdrawn(key, request);
+      return;
+    }
+    await ledger.failed(key, refusal);
+    payment.fate = "failed";
+    this.#log.warn({ key, code, detail }, "settlement failed");
+    if (isIncluded) this.#blame(request);
+    this.#events.landed(key, { kind: "failed", refusal });
+  }
+
+  /** It was in a block and did not move, unlike others there: where all failed, it was no one's fault. */
+  #blame({ paymentPayload }: FacilitatorRequest): void {
+    const othersMoved = this.#payments.some(({ fate }) => fate === "settled");
+    if (this.#isLone || othersMoved) this.#events.failedOnChain(payerOf(paymentPayload));
+  }
+
+  async #settle(
+    payment: WatchedPayment,
+    { transaction }: { readonly transaction: string },
+    variants: readonly StoredTransaction[],
+  ): Promise<void> {
+    const { key, request } = payment;
+    const { network } = request.paymentRequirements;
+    const payer = payerOf(request.paymentPayload);
+    const settlement = { transaction, network, payer };
+    await this.#at.ledger.settled(key, settlement);
+    payment.fate = "settled";
+    this.#countAmount(request);
+    const isOurs = variants.some((variant) => variant.transaction === transaction);
+    const submitter = isOurs ? "we" : "somebody else";
+    this.#log.info({ key, payer, settled: transaction, submitter }, "payment settled");
+    this.#events.landed(key, { kind: "settled", settlement });
+  }
+
+  /** The row is not what we thought: somebody else has decided it, and what they stored counts. */
+  async #followLedger(payment: WatchedPayment, conflict: LedgerConflict): Promise<void> {
+    const { key, request } = payment;
+    const outcome = await this.#at.ledger.outcome(key);
+    this.#log.error({ err: conflict, key, found: outcome.kind }, "a payment was decided elsewhere");
+    if (outcome.kind === "pending") {
+      // Signed by us and no longer carried by this submission: our own withdrawal, stored without an answer.
+      payment.fate = "left";
+      this.#events.withdrawn(key, request);
+      return;
+    }
+    payment.fate = outcome.kind === "settled" ? "settled" : "failed";
+    this.#events.landed(key, endingOf(outcome));
+  }
+
+  #countAmount({ paymentPayload, paymentRequirements }: FacilitatorRequest): void {
+    const { network, asset } = paymentRequirements;
+    const { symbol, decimals } = this.#at.describeAsset(network, asset);
+    const { payload } = paymentPayload;
+    const amountAtomic = isEvmPayload(payload) ? BigInt(payload.authorization.value) : 0n;
+    const { metrics } = this.#at.telemetry;
+    metrics.settledAmount({ network, asset: symbol, decimals, amountAtomic });
+  }
+}
+
+function fateOf(state: StoredSubmission["payments"][number]["state"]): WatchedPayment["fate"] {
+  if (state === "FAILED") return "failed";
+  return state === "SIGNED" || state === "CLAIMED" ? "open" : "settled";
+}
+
+/** What the ledger says, as an end; `pending` and `gone` are for whoever asks it again. */
+export function endingOf(outcome: SettlementOutcome): Ending {
+  switch (outcome.kind) {
+    case "settled":
+      return outcome;
+    case "failed":
+      return { kind: "failed", refusal: outcome.failure };
+    case "gone":
+      return { kind: "unavailable", cause: new Error("its claim was dropped unsigned") };
+    case "pending":
+      return { kind: "open", detail: "its outcome is not known yet" };
+  }
+}

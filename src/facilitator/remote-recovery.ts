@@ -1,0 +1,143 @@
+/**
+ * Recovery of payments that were handed to a facilitator elsewhere and whose outcome nobody waits for:
+ * taken up at start and then again and again, with no client asking. The chain decides where it can be
+ * asked, else the same facilitator's success; a refusal of a repeated request decides nothing, so without
+ * an RPC endpoint a payment may stay unresolved for as long as its facilitator says no more.
+ */
+import type { HandedOver, Redemptions } from "../ledger/ledger.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import { FacilitatorFault } from "./facilitator.ts";
+import type { FacilitatorMesh } from "./mesh.ts";
+import type { Recovery } from "./recovery.ts";
+
+/** Pause between two rounds, milliseconds. */
+const ROUND_MS = 5_000;
+/** Longest that one payment may take in one round, milliseconds. */
+const PAYMENT_TIMEOUT_MS = 15_000;
+/** Payments that are worked on at the same time. */
+const MAX_TOGETHER = 8;
+/** Payments read in one round beyond those that are known to wait. */
+const BATCH = 500;
+/** Payments read in one round at most. */
+const MAX_READ = 20_000;
+/** The pause before a payment is tried again, milliseconds; each next one is twice as long. */
+const FIRST_PAUSE_MS = 5_000;
+/** The longest pause between two tries for one payment, milliseconds. */
+const MAX_PAUSE_MS = 600_000;
+
+export interface RemoteRecoveryOptions {
+  readonly mesh: Pick<FacilitatorMesh, "isLeft" | "recover" | "probe">;
+  readonly redemptions: Pick<Redemptions, "handedOvers" | "handedOver" | "settled" | "failed">;
+  readonly telemetry: Telemetry;
+  readonly time: Time;
+}
+
+/** Starts the first round at once; rounds never overlap. `stop` ends the round that is running. */
+export function startRemoteRecovery(options: RemoteRecoveryOptions): Recovery {
+  const closing = new AbortController();
+  const { signal } = closing;
+  const rounds = new Rounds(options, signal);
+  const run = async (): Promise<void> => {
+    while (!signal.aborted) {
+      await rounds.next();
+      await options.time.sleep(ROUND_MS, signal);
+    }
+  };
+  const running = run();
+  return {
+    async stop() {
+      closing.abort();
+      await running;
+    },
+  };
+}
+
+/** When a payment is tried again. */
+interface Waiting {
+  readonly pauseMs: number;
+  readonly untilMs: number;
+}
+
+class Rounds {
+  readonly #options: RemoteRecoveryOptions;
+  readonly #closing: AbortSignal;
+  #waiting: ReadonlyMap<PaymentKey, Waiting> = new Map();
+
+  constructor(options: RemoteRecoveryOptions, closing: AbortSignal) {
+    this.#options = options;
+    this.#closing = closing;
+  }
+
+  /** Never rejects. */
+  async next(): Promise<void> {
+    const { mesh, redemptions, telemetry, time } = this.#options;
+    const probing = mesh.probe(this.#limit());
+    try {
+      // Oldest first: those that wait for ever must not stand before the others.
+      const limit = Math.min(this.#waiting.size + BATCH, MAX_READ);
+      const found = await redemptions.handedOvers(limit);
+      const waiting = new Map<PaymentKey, Waiting>();
+      for (const { key } of found) {
+        const known = this.#waiting.get(key);
+        if (known !== undefined) waiting.set(key, known);
+      }
+      const due = found.filter((each) => this.#isDue(each)).values();
+      const work = async (): Promise<void> => {
+        for (const each of due) {
+          if (this.#closing.aborted) return;
+          if (await this.#resolve(each)) waiting.delete(each.key);
+          else waiting.set(each.key, after(waiting.get(each.key), time.now()));
+        }
+      };
+      await Promise.all(Array.from({ length: MAX_TOGETHER }, work));
+      this.#waiting = waiting;
+    } catch (cause) {
+      telemetry.logger.error({ err: cause }, "recovery could not read the ledger; trying again");
+    }
+    await probing;
+  }
+
+  #isDue(handedOver: HandedOver): boolean {
+    const { mesh, time } = this.#options;
+    const { untilMs = 0 } = this.#waiting.get(handedOver.key) ?? {};
+    return time.now() >= untilMs && mesh.isLeft(handedOver);
+  }
+
+  /** True when its outcome is known and stored. Never rejects. */
+  async #resolve(handedOver: HandedOver): Promise<boolean> {
+    const { mesh, redemptions, telemetry } = this.#options;
+    const { key, facilitator } = handedOver;
+    const log = telemetry.logger.child({ key, facilitator });
+    try {
+      const onHandOver = (name: string) => redemptions.handedOver(key, name);
+      const outcome = await mesh.recover(handedOver, { signal: this.#limit(), onHandOver });
+      if (outcome.success) {
+        const { transaction, network, payer } = outcome;
+        await redemptions.settled(key, { transaction, network, payer });
+        log.info({ transaction }, "a payment that was handed over is settled");
+      } else {
+        const { errorReason: code, detail = "the settlement failed" } = outcome;
+        await redemptions.failed(key, { code, detail });
+        log.warn({ code, detail }, "a payment that was handed over failed");
+      }
+      return true;
+    } catch (cause) {
+      const isUnknown = cause instanceof FacilitatorFault;
+      if (isUnknown) log.warn({ detail: cause.message }, "a payment is still unresolved");
+      else log.error({ err: cause }, "the outcome of a payment could not be stored");
+      return false;
+    }
+  }
+
+  #limit(): AbortSignal {
+    return AbortSignal.any([this.#closing, this.#options.time.timeout(PAYMENT_TIMEOUT_MS)]);
+  }
+}
+
+function after(before: Waiting | undefined, nowMs: number): Waiting {
+  const pauseMs =
+    before === undefined ? FIRST_PAUSE_MS : Math.min(before.pauseMs * 2, MAX_PAUSE_MS);
+  return { pauseMs, untilMs: nowMs + pauseMs };
+}

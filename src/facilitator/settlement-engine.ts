@@ -1,0 +1,375 @@
+/**
+ * Settles the payments of one network: a queue, and one lane for each account of ours whose lease we hold.
+ * What no lane of ours can sign is offered to the other lives on the ledger, and theirs are taken where
+ * there is room.
+ *
+ *     granted claim -> judged -> queue -> lane: prepared, signed and stored, sent -> watched to its end
+ *                         \-> no lane: offered
+ */
+import type { OfferedPayment, Settlements } from "../ledger/ledger.ts";
+import type { Checked } from "../mechanism/mechanism.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { Refusal } from "../x402/result.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { FailureBudget } from "./failure-budget.ts";
+import { Flight, type Ending, type Settling } from "./flight.ts";
+import type { Judgement } from "./judgement.ts";
+import { Lane, type Desk } from "./lane.ts";
+import { MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
+import type { WatchSurroundings } from "./submission-watch.ts";
+import { UnsignedClaims, type UnsignedClaim } from "./unsigned-claims.ts";
+
+/** Offered claims taken at once, at most. */
+const MAX_TAKEN = 64;
+/** How long no offered claims are taken after one could not be judged, milliseconds. */
+const OFFER_PAUSE_MS = 2_000;
+/** Shortest pause between two attempts to get a lane because a payment needs one, milliseconds. */
+const LEASE_PAUSE_MS = 1_000;
+/** Longest that the first account nonce may take, milliseconds. */
+const SEED_TIMEOUT_MS = 10_000;
+
+export interface EngineOptions extends WatchSurroundings {
+  readonly judgement: Judgement;
+  readonly budget: FailureBudget;
+}
+
+/** A claim that was granted to us. */
+export interface GrantedClaim {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
+  readonly checked: Checked<unknown>;
+  /** Milliseconds since the epoch of the chain's judgement; 0 where it was not asked yet. */
+  readonly judgedMs: number;
+}
+
+export class SettlementEngine {
+  readonly #at: EngineOptions;
+  readonly #network: string;
+  readonly #ledger: Settlements;
+  readonly #queue: PaymentQueue;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #flights = new Map<PaymentKey, Flight>();
+  readonly #claims: UnsignedClaims;
+  /** Claims that nobody could judge or sign and that are not to be dropped: for the next round. */
+  #parked: UnsignedClaim[] = [];
+  #admitting = 0;
+  #opening: Promise<void> | undefined;
+  #openedMs = 0;
+  /** Why no lane could be opened, where no other life has an account of ours either. */
+  #noLane: unknown;
+  #offersFromMs = 0;
+  #wakeMs: number | undefined;
+  readonly #closing = new AbortController();
+
+  constructor(options: EngineOptions) {
+    this.#at = options;
+    this.#network = options.mechanism.network;
+    this.#ledger = options.ledger;
+    this.#queue = new PaymentQueue(() => options.mechanism.maxTogether);
+    this.#claims = new UnsignedClaims(options);
+    options.telemetry.metrics.observeQueue(this.#network, () => this.#queue.size);
+  }
+
+  /** The work on that payment in this process. */
+  flight(key: PaymentKey): Flight | undefined {
+    return this.#flights.get(key);
+  }
+
+  /** Submissions in the air. */
+  get openCount(): number {
+    return [...this.#lanes.values()].reduce((sum, { openCount }) => sum + openCount, 0);
+  }
+
+  /** Takes over a granted claim, or joins the work on it. */
+  settle(claim: GrantedClaim): Flight {
+    const running = this.#flights.get(claim.key);
+    if (running !== undefined) return running;
+    const flight = new Flight();
+    const item = this.#itemOf(claim, flight, "begun");
+    flight.deserted.addEventListener("abort", () => {
+      const called = this.#queue.remove(item.key);
+      if (called !== undefined) void this.#giveUp(called, DESERTED);
+    });
+    this.#launch(item);
+    return flight;
+  }
+
+  /**
+   * One round of recovery: leases, unfinished submissions and late looks, offered claims, and what the
+   * ledger did not take before. Never rejects.
+   */
+  async round(): Promise<void> {
+    await this.#claims.retry();
+    if (!this.#at.gate.isOpen(this.#network) || this.#closing.signal.aborted) return;
+    await this.#open();
+    const parked = this.#parked;
+    this.#parked = [];
+    for (const claim of parked) this.#accept(claim, claim.origin);
+    await Promise.all([...this.#lanes.values()].map((lane) => lane.round()));
+    await this.takeOffered();
+  }
+
+  /** Takes claims that other lives offer, where there is room for them. Never rejects. */
+  async takeOffered(): Promise<void> {
+    const { time, telemetry } = this.#at;
+    const room = Math.min(MAX_TAKEN, MAX_QUEUED - this.#load);
+    const isWilling = time.now() >= this.#offersFromMs && !this.#closing.signal.aborted;
+    if (this.#lanes.size === 0 || room <= 0 || !isWilling) return;
+    try {
+      for (const offered of await this.#ledger.takeOffered(this.#network, room)) {
+        this.#accept(offered, "offered");
+      }
+    } catch (cause) {
+      telemetry.logger.warn({ err: cause, network: this.#network }, "offered claims not taken");
+    }
+  }
+
+  /** Signs no more, gives back what is unsigned and the leases; what is signed stays in the ledger. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#opening;
+    const unsigned = [...this.#queue.drain(), ...this.#parked];
+    await Promise.all(unsigned.map((claim) => this.#giveUp(claim, CLOSED)));
+    const lanes = [...this.#lanes.values()];
+    await Promise.all(lanes.map((lane) => lane.close()));
+    const { logger } = this.#at.telemetry;
+    for (const { lease } of lanes) {
+      await this.#ledger.unlease(lease).catch((cause: unknown) => {
+        logger.warn({ err: cause, network: lease.network }, "an account was not given back");
+      });
+    }
+    for (const key of this.#flights.keys()) this.#landed(key, LEFT);
+  }
+
+  get #load(): number {
+    return this.#queue.size + this.#admitting;
+  }
+
+  #itemOf(claim: GrantedClaim, flight: Flight, origin: Settling["origin"]): Settling {
+    const { checked } = claim;
+    const isSuspect = this.#at.budget.isSuspect(checked.payer);
+    const isAlone = origin === "withdrawn" || !checked.proven || isSuspect;
+    return { ...claim, flight, origin, isAlone, queuedMs: this.#at.time.now() };
+  }
+
+  /** Judges it where that was not done just now, and puts it into the queue. */
+  #launch(item: Settling): void {
+    this.#flights.set(item.key, item.flight);
+    this.#claims.revive(item.key);
+    if (item.origin === "begun" && this.#load >= MAX_QUEUED) {
+      void this.#giveUp(item, new Error(`${MAX_QUEUED} payments wait already`));
+      return;
+    }
+    this.#admitting += 1;
+    void this.#admit(item).finally(() => {
+      this.#admitting -= 1;
+    });
+  }
+
+  async #admit(item: Settling): Promise<void> {
+    const { judgement, time } = this.#at;
+    const signal = AbortSignal.any([this.#closing.signal, item.flight.deserted]);
+    try {
+      if (judgement.isFresh(item.judgedMs)) return await this.#enqueue(item);
+      const refusal = await judgement.inspect(item.checked, signal);
+      if (refusal !== undefined) return await this.#refuse(item, refusal);
+      const judgedMs = time.now();
+      await this.#enqueue({ ...item, judgedMs, queuedMs: judgedMs });
+    } catch (cause) {
+      await this.#giveUp(item, cause);
+    }
+  }
+
+  async #enqueue(item: Settling): Promise<void> {
+    if (this.#lanes.size === 0) await this.#openSoon();
+    if (this.#closing.signal.aborted) return this.#giveUp(item, CLOSED);
+    item.flight.deserted.throwIfAborted();
+    if (this.#lanes.size === 0) {
+      if (this.#noLane !== undefined) return this.#giveUp(item, this.#noLane);
+      item.flight.bind();
+      return this.#ended(item, await this.#claims.offer(item));
+    }
+    this.#queue.add(item);
+    this.#dispatch();
+  }
+
+  /** Hands what waits to the lanes that have room, the one with the least in the air first. */
+  #dispatch(): void {
+    for (const [address, lane] of this.#lanes) if (lane.isEnded) this.#lanes.delete(address);
+    if (this.#lanes.size === 0) {
+      for (const item of this.#queue.drain()) void this.#admit(item);
+      return;
+    }
+    for (;;) {
+      const lane = this.#freeLane();
+      if (lane === undefined) return;
+      const items = this.#queue.take(this.#at.time.now(), lane.openCount === 0);
+      if (items.length === 0) return this.#wakeWhenDue();
+      for (const { flight } of items) flight.bind();
+      lane.sign(items);
+    }
+  }
+
+  #freeLane(): Lane | undefined {
+    const free = [...this.#lanes.values()].filter(({ canTake }) => canTake);
+    const [best] = free.sort(
+      (left, right) =>
+        Number(left.isShort) - Number(right.isShort) || left.openCount - right.openCount,
+    );
+    return best;
+  }
+
+  #wakeWhenDue(): void {
+    const { dueMs } = this.#queue;
+    if (dueMs === undefined || (this.#wakeMs !== undefined && this.#wakeMs <= dueMs)) return;
+    const { time } = this.#at;
+    this.#wakeMs = dueMs;
+    void this.#wakeAfter(Math.max(0, dueMs - time.now()), dueMs);
+  }
+
+  async #wakeAfter(pauseMs: number, dueMs: number): Promise<void> {
+    await this.#at.time.sleep(pauseMs, this.#closing.signal);
+    if (this.#wakeMs === dueMs) this.#wakeMs = undefined;
+    if (!this.#closing.signal.aborted) this.#dispatch();
+  }
+
+  /** Because a payment needs a lane: not at each payment anew. */
+  async #openSoon(): Promise<void> {
+    const { time, gate } = this.#at;
+    if (time.now() - this.#openedMs >= LEASE_PAUSE_MS && gate.isOpen(this.#network)) {
+      return this.#open();
+    }
+    await this.#opening;
+  }
+
+  /** Tries to get a lane for each account without one. */
+  #open(): Promise<void> {
+    this.#openedMs = this.#at.time.now();
+    this.#opening ??= this.#openLanes().finally(() => {
+      this.#opening = undefined;
+      this.#dispatch();
+    });
+    return this.#opening;
+  }
+
+  async #openLanes(): Promise<void> {
+    const { mechanism, telemetry } = this.#at;
+    let isHeldElsewhere = false;
+    let trouble: unknown;
+    for (const account of mechanism.accounts) {
+      if (this.#lanes.has(account) || this.#closing.signal.aborted) continue;
+      try {
+        if (!(await this.#openLane(account))) isHeldElsewhere = true;
+      } catch (cause) {
+        trouble = cause;
+        const { logger } = telemetry;
+        logger.warn({ err: cause, network: this.#network, account }, "an account is not in use");
+      }
+    }
+    this.#noLane = isHeldElsewhere ? undefined : trouble;
+  }
+
+  /** False when another life has the account. */
+  async #openLane(account: string): Promise<boolean> {
+    const { mechanism, time } = this.#at;
+    const lease = await this.#ledger.lease(this.#network, account);
+    if (lease === undefined) return false;
+    try {
+      const timeout = time.timeout(SEED_TIMEOUT_MS);
+      const signal = AbortSignal.any([this.#closing.signal, timeout]);
+      const seed = await mechanism.accountNonce(account, signal);
+      const lane = new Lane({ ...this.#at, lease, seed, desk: this.#desk });
+      await lane.takeUp();
+      this.#lanes.set(account, lane);
+      return true;
+    } catch (cause) {
+      await this.#ledger.unlease(lease);
+      throw cause;
+    }
+  }
+
+  readonly #desk: Desk = {
+    landed: (key, ending) => this.#landed(key, ending),
+    withdrawn: (key, request) => this.#accept({ key, request }, "withdrawn"),
+    failedOnChain: (payer) => this.#at.budget.failedOnChain(payer),
+    refused: (item, refusal) => void this.#refuse(item, refusal),
+    unsigned: (item, cause) => void this.#giveUp(item, cause),
+    leftOut: (item) => {
+      this.#at.budget.suspect(item.checked.payer);
+      void this.#again({ ...item, isAlone: true });
+    },
+    returned: (items) => this.#returned(items),
+    doubtful: (items) => {
+      for (const item of items) {
+        this.#claims.doubt(item);
+        this.#landed(item.key, DOUBTFUL);
+      }
+    },
+    changed: () => this.#dispatch(),
+  };
+
+  /** A claim that is ours although nobody here began it: judged from the beginning. */
+  #accept({ key, request }: OfferedPayment, origin: Settling["origin"]): void {
+    const flight = this.#flights.get(key) ?? new Flight(true);
+    flight.bind();
+    this.#flights.set(key, flight);
+    const checked = this.#at.judgement.check(request);
+    if (!checked.ok) {
+      void this.#refuse({ key, request, origin }, checked.error);
+      return;
+    }
+    const claim = { key, request, checked: checked.value, judgedMs: 0 };
+    this.#launch(this.#itemOf(claim, flight, origin));
+  }
+
+  /** Judged again, since it could not go with others. */
+  async #again(item: Settling): Promise<void> {
+    const { judgement, time } = this.#at;
+    try {
+      const judged = await judgement.again(item.request, this.#closing.signal);
+      if (!judged.ok) return await this.#refuse(item, judged.error);
+      await this.#enqueue({ ...item, checked: judged.value, judgedMs: time.now() });
+    } catch (cause) {
+      await this.#giveUp(item, cause);
+    }
+  }
+
+  #returned(items: readonly Settling[]): void {
+    const isSolvent = [...this.#lanes.values()].some((lane) => !lane.isEnded && !lane.isShort);
+    const back: Settling[] = [];
+    for (const item of items) {
+      if (this.#closing.signal.aborted) void this.#giveUp(item, CLOSED);
+      else if (item.shortage === undefined || isSolvent) back.push(item);
+      else void this.#giveUp(item, item.shortage);
+    }
+    this.#queue.putBack(back);
+  }
+
+  async #refuse(claim: UnsignedClaim, refusal: Refusal): Promise<void> {
+    this.#ended(claim, await this.#claims.refuse(claim, refusal));
+  }
+
+  async #giveUp(claim: UnsignedClaim, cause: unknown): Promise<void> {
+    const { time } = this.#at;
+    if (claim.origin === "offered") this.#offersFromMs = time.now() + OFFER_PAUSE_MS;
+    const isLast = this.#closing.signal.aborted && claim.origin !== "begun";
+    const ending = await (isLast ? this.#claims.offer(claim) : this.#claims.giveUp(claim, cause));
+    this.#ended(claim, ending);
+  }
+
+  #ended(claim: UnsignedClaim, ending: Ending | undefined): void {
+    if (ending !== undefined) this.#landed(claim.key, ending);
+    else if (this.#closing.signal.aborted) this.#landed(claim.key, LEFT);
+    else this.#parked.push(claim);
+  }
+
+  #landed(key: PaymentKey, ending: Ending): void {
+    this.#flights.get(key)?.land(ending);
+    this.#flights.delete(key);
+  }
+}
+
+const CLOSED = new Error("this process is shutting down");
+const DESERTED = new Error("nobody waits for it any more");
+const DOUBTFUL: Ending = { kind: "open", detail: "it is not known whether it was signed" };
+const LEFT: Ending = { kind: "open", detail: "its outcome is left to the ledger" };

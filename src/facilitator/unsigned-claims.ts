@@ -1,0 +1,135 @@
+/**
+ * What becomes of claims that are not signed. One that `begin` made here is dropped; one that another life
+ * offered is offered again, or failed, since nobody there can tell; one that was withdrawn from a
+ * transaction is never dropped, since its payer was promised an outcome.
+ */
+import { LedgerConflict, LedgerUnavailable, type Settlements } from "../ledger/ledger.ts";
+import type { Mechanism } from "../mechanism/mechanism.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
+import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
+import type { Refusal } from "../x402/result.ts";
+import type { Ending, Settling } from "./flight.ts";
+import { endingOf } from "./payment-verdicts.ts";
+
+/** Longest that the chain may take to say what became of an authorization, milliseconds. */
+const RECONCILE_TIMEOUT_MS = 10_000;
+
+export type UnsignedClaim = Pick<Settling, "key" | "request" | "origin">;
+
+export interface UnsignedClaimsOptions {
+  readonly mechanism: Pick<Mechanism, "parse" | "reconcile">;
+  readonly ledger: Settlements;
+  readonly telemetry: Telemetry;
+  readonly time: Time;
+}
+
+/** Nothing here throws; undefined stands for "not now": the claim is to be judged again later. */
+export class UnsignedClaims {
+  readonly #at: UnsignedClaimsOptions;
+  /** Claims whose drop the ledger did not take, or that may be signed: dropped as soon as it can be. */
+  readonly #undropped = new Set<PaymentKey>();
+
+  constructor(options: UnsignedClaimsOptions) {
+    this.#at = options;
+  }
+
+  /** It fails for certain. */
+  refuse(claim: UnsignedClaim, refusal: Refusal): Promise<Ending | undefined> {
+    const failed = { kind: "failed", refusal } as const;
+    if (claim.origin === "begun") return this.#drop(claim.key, failed);
+    return this.#guard(claim, async () => {
+      const settled = claim.origin === "withdrawn" ? await this.#reconciled(claim) : undefined;
+      if (settled !== undefined) return settled;
+      // It may be at work elsewhere, where an offer of ours was stored and its answer lost.
+      await this.#at.ledger.failed(claim.key, { ...refusal, isUnsigned: true });
+      return failed;
+    });
+  }
+
+  /** It cannot be judged or signed now. */
+  async giveUp(claim: UnsignedClaim, cause: unknown): Promise<Ending | undefined> {
+    switch (claim.origin) {
+      case "begun":
+        return this.#drop(claim.key, { kind: "unavailable", cause });
+      case "offered":
+        return this.offer(claim);
+      case "withdrawn":
+        return undefined;
+    }
+  }
+
+  /** Some other life may sign it. */
+  offer(claim: UnsignedClaim): Promise<Ending | undefined> {
+    const { ledger } = this.#at;
+    return this.#guard(claim, async () => {
+      if (await ledger.offer(claim.key)) return { kind: "open", detail: "it waits for a signer" };
+      return endingOf(await ledger.outcome(claim.key));
+    });
+  }
+
+  /** It may be signed: if it turns out not to be, it is dropped. */
+  doubt({ key, origin }: UnsignedClaim): void {
+    if (origin === "begun") this.#undropped.add(key);
+  }
+
+  /** The claim is at work again. */
+  revive(key: PaymentKey): void {
+    this.#undropped.delete(key);
+  }
+
+  /** Drops what could not be dropped before. */
+  async retry(): Promise<void> {
+    for (const key of this.#undropped) await this.#drop(key, NOBODY);
+  }
+
+  async #drop(key: PaymentKey, ending: Ending): Promise<Ending> {
+    this.#undropped.add(key);
+    try {
+      await this.#at.ledger.abandoned(key);
+      this.#undropped.delete(key);
+    } catch (cause) {
+      if (cause instanceof LedgerConflict) {
+        // It was signed after all, and the submission that carries it is watched.
+        this.#undropped.delete(key);
+        return { kind: "open", detail: "it was signed" };
+      }
+      this.#at.telemetry.logger.warn({ err: cause, key }, "a claim could not be dropped yet");
+    }
+    return ending;
+  }
+
+  /** Somebody may have submitted it after our transaction was through: then it is paid. */
+  async #reconciled({ key, request }: UnsignedClaim): Promise<Ending | undefined> {
+    const { mechanism, ledger, time } = this.#at;
+    const parsed = mechanism.parse(request);
+    if (!parsed.ok) return undefined;
+    const signal = time.timeout(RECONCILE_TIMEOUT_MS);
+    const found = await mechanism.reconcile(parsed.value, undefined, signal);
+    if (found.kind !== "confirmed") return undefined;
+    const { network } = request.paymentRequirements;
+    const payer = payerOf(request.paymentPayload);
+    const settlement = { transaction: found.transaction, network, payer };
+    await ledger.settled(key, settlement);
+    return { kind: "settled", settlement };
+  }
+
+  async #guard(
+    { key, origin }: UnsignedClaim,
+    act: () => Promise<Ending>,
+  ): Promise<Ending | undefined> {
+    try {
+      return await act();
+    } catch (cause) {
+      this.#at.telemetry.logger.warn({ err: cause, key }, "an unsigned claim keeps its state");
+      const isLedger = cause instanceof LedgerUnavailable || cause instanceof LedgerConflict;
+      // A claim that began here and may be offered by now is followed in the ledger.
+      if (cause instanceof LedgerConflict || (isLedger && origin === "begun")) {
+        return { kind: "open", detail: "the ledger decides" };
+      }
+      return undefined;
+    }
+  }
+}
+
+const NOBODY: Ending = { kind: "open", detail: "nobody waits for it" };

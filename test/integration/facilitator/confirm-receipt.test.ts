@@ -1,0 +1,162 @@
+/**
+ * Remote facilitators whose word is compared with a real chain: real USDC on anvil, read by the observer
+ * that the product uses.
+ */
+import { encodeFunctionData, getAddress, pad, parseAbi, toBytes, toHex } from "viem";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
+import type { RemoteOptions } from "../../../src/facilitator/remote.ts";
+import { createEvmObserver } from "../../../src/mechanism/evm/evm.ts";
+import { isEvmPayload, payerOf } from "../../../src/x402/payment-key.ts";
+import { cancelAuthorization } from "../../support/cancellation.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import {
+  startScriptedFacilitator,
+  type FacilitatorReply,
+} from "../../support/scripted-facilitator.ts";
+import { newPayment, openMesh, openRemote, patience, type Payment } from "./stage.ts";
+
+let chain: Chain;
+beforeAll(async () => {
+  chain = await startChain();
+});
+afterAll(() => chain.stop());
+
+const NOWHERE = `0x${"ab".repeat(32)}`;
+const token = parseAbi([
+  "function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)",
+]);
+
+/** What an honest facilitator does: the transaction, by an account that nobody of ours knows. */
+async function submit({ request }: Payment): Promise<string> {
+  const { payload } = request.paymentPayload;
+  if (!isEvmPayload(payload)) throw new Error("an EVM payment");
+  const { from, to, value, validAfter, validBefore, nonce } = payload.authorization;
+  const data = encodeFunctionData({
+    abi: token,
+    args: [
+      getAddress(from),
+      getAddress(to),
+      BigInt(value),
+      BigInt(validAfter),
+      BigInt(validBefore),
+      pad(toHex(BigInt(nonce))),
+      toHex(toBytes(payload.signature)),
+    ],
+  });
+  return chain.submit(chain.asset, data);
+}
+
+async function meshBefore(reply: () => FacilitatorReply, options: Partial<RemoteOptions> = {}) {
+  const closing = new AsyncDisposableStack();
+  onTestFinished(() => closing.disposeAsync());
+  const facilitator = await startScriptedFacilitator(reply);
+  closing.defer(() => facilitator.close());
+  const { network } = chain;
+  const observer = createEvmObserver({
+    network,
+    assets: [network.asset],
+    rpcUrls: [chain.rpcUrl],
+    clock: () => Math.floor(Date.now() / 1000),
+  });
+  closing.defer(() => observer.close());
+  const remote = openRemote(facilitator.url, closing, { confirm: "receipt", ...options });
+  const mesh = openMesh({ remotes: [remote], observers: new Map([[network.name, observer]]) });
+  return { mesh, facilitator };
+}
+
+const handing = (signal = patience()): SettleOptions => ({
+  signal,
+  idempotencyKey: "key",
+  onHandOver: async () => undefined,
+});
+
+const claim = (transaction: string): FacilitatorReply => ({
+  status: 200,
+  body: { success: true, transaction },
+});
+const broken: FacilitatorReply = { raw: (response) => void response.destroy() };
+
+describe("a success that the chain shows", () => {
+  test("counts, in the transaction that moved the money", async () => {
+    const payment = await newPayment(chain);
+    const transaction = await submit(payment);
+    for (const claimed of [transaction, NOWHERE]) {
+      const { mesh } = await meshBefore(() => claim(claimed));
+      expect(await mesh.settle(payment.request, handing())).toEqual({
+        success: true,
+        transaction,
+        network: chain.network.name,
+        payer: payerOf(payment.request.paymentPayload),
+      });
+    }
+  });
+
+  test("counts as soon as it is in a block", async () => {
+    const payment = await newPayment(chain);
+    const { mesh, facilitator } = await meshBefore(() => claim(NOWHERE));
+    const settling = mesh.settle(payment.request, handing());
+    await expect.poll(() => facilitator.calls.length).toBe(1);
+    const transaction = await submit(payment);
+    expect(await settling).toMatchObject({ success: true, transaction });
+  });
+});
+
+describe("a success that the chain does not show", () => {
+  test("is unknown while the authorization can still be used", async () => {
+    const payment = await newPayment(chain);
+    const { mesh } = await meshBefore(() => claim(NOWHERE));
+    const fault = await faultOf(mesh.settle(payment.request, handing(AbortSignal.timeout(1_500))));
+    expect(fault).toMatchObject({ kind: "unknown", code: "unexpected_settle_error" });
+  });
+
+  test("is unknown when it names another payment's transaction", async () => {
+    const [paid, unpaid] = [await newPayment(chain), await newPayment(chain)];
+    const transaction = await submit(paid);
+    const { mesh } = await meshBefore(() => claim(transaction));
+    const fault = await faultOf(mesh.settle(unpaid.request, handing(AbortSignal.timeout(1_500))));
+    expect(fault).toMatchObject({ kind: "unknown" });
+  });
+
+  test("is failed when the payer cancelled the authorization", async () => {
+    const payment = await newPayment(chain);
+    const { mesh } = await meshBefore(() => claim(NOWHERE));
+    const { account: signer, address: authorizer } = payment.payer;
+    await cancelAuthorization(chain, {
+      authorizer,
+      signer,
+      nonce: pad(toHex(BigInt(payment.nonce))),
+    });
+    expect(await mesh.settle(payment.request, handing())).toMatchObject({
+      success: false,
+      errorReason: "invalid_transaction_state",
+      detail: expect.stringContaining("cancelled"),
+    });
+  });
+});
+
+describe("an answer that was lost", () => {
+  test("is found on the chain", async () => {
+    const payment = await newPayment(chain);
+    const transaction = await submit(payment);
+    const { mesh, facilitator } = await meshBefore(() => broken, { confirm: "facilitator" });
+    expect(await mesh.settle(payment.request, handing())).toMatchObject({
+      success: true,
+      transaction,
+    });
+    expect(facilitator.calls.length).toBe(1);
+  });
+
+  test("is found on the chain by the next process, before anybody is asked", async () => {
+    const payment = await newPayment(chain);
+    const { mesh, facilitator } = await meshBefore(() => broken);
+    const lost = faultOf(mesh.settle(payment.request, handing(AbortSignal.timeout(1_000))));
+    expect(await lost).toMatchObject({ kind: "unknown" });
+    const transaction = await submit(payment);
+    const askedBefore = facilitator.url;
+    const asking = { ...handing(), askedBefore };
+    expect(await mesh.settle(payment.request, asking)).toMatchObject({ transaction });
+    expect(facilitator.calls.length).toBe(1);
+  });
+});

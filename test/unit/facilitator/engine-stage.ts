@@ -1,0 +1,124 @@
+/** The embedded facilitator on a real ledger in memory, before a scripted chain, in time that a test moves. */
+import { onTestFinished } from "vitest";
+import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
+import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { checksumAddress } from "../../../src/x402/address.ts";
+import { isEvmPayload, paymentKey, type PaymentKey } from "../../../src/x402/payment-key.ts";
+import type { FacilitatorRequest, SettleResponse } from "../../../src/x402/x402.ts";
+import { ManualTime } from "../../support/manual-time.ts";
+import { exampleRequest, PAYER } from "./example-request.ts";
+import { ACCOUNT, ScriptedChain, type ScriptOptions } from "./scripted-mechanism.ts";
+
+export interface EngineStage {
+  readonly facilitator: EmbeddedFacilitator;
+  readonly ledger: Ledger;
+  readonly metrics: Metrics;
+  readonly lines: readonly string[];
+  readonly chain: ScriptedChain;
+  readonly time: ManualTime;
+}
+
+export interface EngineStageOptions extends ScriptOptions {
+  readonly chain?: ScriptedChain;
+  readonly time?: ManualTime;
+  /** Default: SQLite in memory. */
+  readonly on?: Ledger;
+  /** Methods of the ledger that do something else. */
+  readonly ledger?: Partial<Ledger>;
+  readonly isOpen?: () => boolean;
+  /** Whether a round of recovery has run before the test begins; default: true. */
+  readonly isStarted?: boolean;
+}
+
+export async function openEngine(options: EngineStageOptions = {}): Promise<EngineStage> {
+  const { chain = new ScriptedChain(), time = new ManualTime() } = options;
+  const ledger = options.on ?? (await openSqliteLedger({ path: ":memory:", time, life: "life" }));
+  const metrics = new Metrics("test");
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const logger = createLogger({ level: "info", format: "json", destination });
+  const facilitator = new EmbeddedFacilitator({
+    mechanisms: [chain.mechanism(options)],
+    ledger: overriding(ledger, options.ledger ?? {}),
+    gate: { isOpen: options.isOpen ?? (() => true) },
+    telemetry: { logger, metrics },
+    time,
+    describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
+  });
+  onTestFinished(async () => {
+    await facilitator.close();
+    await ledger.close();
+  });
+  if (options.isStarted ?? true) await facilitator.recover();
+  return { facilitator, ledger, metrics, lines, chain, time };
+}
+
+/** The real ledger with some methods replaced. */
+function overriding(real: Ledger, instead: Partial<Ledger>): Ledger {
+  return new Proxy(real, {
+    get(target, name) {
+      const method: unknown = Reflect.get(name in instead ? instead : target, name);
+      return typeof method === "function" ? method.bind(target) : method;
+    },
+  });
+}
+
+/** The nonce of payment `number`, as the script knows it. */
+export const nonceOf = (number: number): string => `0x${String(number).padStart(64, "0")}`;
+
+/** A payment like the example with a nonce of its own, by payer `payer` or the example's. */
+export function payment(number: number, payer = 0): FacilitatorRequest {
+  const { paymentPayload, paymentRequirements } = exampleRequest;
+  const { payload } = paymentPayload;
+  if (!isEvmPayload(payload)) throw new Error("an EVM payment");
+  const authorization = {
+    ...payload.authorization,
+    from: payerAddress(payer),
+    nonce: nonceOf(number),
+  };
+  return {
+    paymentPayload: { ...paymentPayload, payload: { ...payload, authorization } },
+    paymentRequirements,
+  };
+}
+
+export function payerAddress(payer: number): string {
+  return payer === 0 ? PAYER : checksumAddress(`0x${String(payer).padStart(40, "0")}`);
+}
+
+export function keyOf(request: FacilitatorRequest): PaymentKey {
+  const key = paymentKey(request);
+  if (!key.ok) throw new Error(key.error.detail);
+  return key.value;
+}
+
+/** Settles; resolves with the answer, or with the kind of the fault. The answer needs time to pass. */
+export function settle(
+  { facilitator, time }: EngineStage,
+  request: FacilitatorRequest,
+  options: { readonly key?: string; readonly patienceMs?: number } = {},
+): Promise<SettleResponse> {
+  const { key, patienceMs = 30_000 } = options;
+  const settling = facilitator.settle(request, {
+    signal: time.timeout(patienceMs),
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+  });
+  // A test that fails before it looks at the answer is not to fail twice.
+  settling.catch(() => undefined);
+  return settling;
+}
+
+export const unavailable = () => Promise.reject(new LedgerUnavailable("disk full"));
+
+/** The submissions of our first account that are not closed. */
+export const unfinished = ({ ledger }: EngineStage, account = ACCOUNT) =>
+  ledger.unfinished("base-sepolia", account);
+
+/** A counter's samples, without the comments. */
+export async function samplesOf(metrics: Metrics, name: string): Promise<readonly string[]> {
+  const text = await metrics.registry.getSingleMetricAsString(name);
+  return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+}

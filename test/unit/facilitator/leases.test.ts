@@ -1,0 +1,253 @@
+/** Several lives on one ledger: who signs, who waits, and who takes up what another one left. */
+import { describe, expect, test } from "vitest";
+import { ChainError } from "../../../src/mechanism/mechanism.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { ManualTime } from "../../support/manual-time.ts";
+import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
+import {
+  keyOf,
+  nonceOf,
+  openEngine,
+  payment,
+  settle,
+  unfinished,
+  type EngineStage,
+  type EngineStageOptions,
+} from "./engine-stage.ts";
+import { ACCOUNT, ScriptedChain } from "./scripted-mechanism.ts";
+
+const ROUND_MS = 2_000;
+
+/** Lives on one store, before one chain. */
+class Lives {
+  readonly store = new MemoryStore();
+  readonly time = new ManualTime();
+  readonly chain = new ScriptedChain();
+  readonly #opened: EngineStage[] = [];
+
+  async open(life: string, options: EngineStageOptions = {}): Promise<EngineStage> {
+    const { store, time, chain } = this;
+    const on = new MemoryLedger({ store, time, life });
+    const at = await openEngine({ ...options, on, time, chain });
+    this.#opened.push(at);
+    return at;
+  }
+
+  /** Rounds of recovery of some of them, until something is so. */
+  async roundsUntil(some: readonly EngineStage[], isSo: () => Promise<boolean> | boolean) {
+    for (let round = 0; round < 40 && !(await isSo()); round += 1) {
+      for (const { facilitator } of some) await this.time.of(facilitator.recover());
+      await this.time.advance(ROUND_MS);
+    }
+    expect(await isSo()).toBe(true);
+  }
+}
+
+/** Payments 2 and 3 in one transaction that moves only the first of them. */
+async function withdrawn(at: EngineStage) {
+  at.chain.automines = false;
+  void settle(at, payment(1, 1)).catch(() => undefined);
+  await at.time.until(() => at.chain.sent.length === 1);
+  at.chain.failsTogether.add(nonceOf(3));
+  const second = settle(at, payment(2, 2));
+  const third = settle(at, payment(3, 3), { patienceMs: 600_000 });
+  await at.time.until(() => at.chain.sent.includes("0x1"));
+  return { second, third };
+}
+
+describe("two lives with one account", () => {
+  test("have one signer, and the other's payments are settled by it", async () => {
+    const lives = new Lives();
+    const [one, two] = [await lives.open("one"), await lives.open("two")];
+    const answers = await lives.time.of(
+      Promise.all([
+        settle(one, payment(1)),
+        settle(two, payment(2)),
+        settle(two, payment(3), { key: "key" }),
+        settle(two, payment(3), { key: "key" }),
+      ]),
+    );
+    expect(answers.every(({ success }) => success)).toBe(true);
+    expect(new Set(answers.map(({ transaction }) => transaction)).size).toBe(3);
+    expect(lives.store.nextNonces.size).toBe(1);
+    expect([...lives.store.nextNonces.values()]).toEqual([3]);
+    expect((await unfinished(one)).map(({ payments }) => payments.length)).toEqual([1, 1, 1]);
+  });
+
+  test("answer alike when the chain refuses an offered payment", async () => {
+    const lives = new Lives();
+    await lives.open("one");
+    const two = await lives.open("two");
+    const request = payment(1);
+    await two.facilitator.verify(request, lives.time.timeout(1_000));
+    lives.chain.refused.set(nonceOf(1), { code: "insufficient_funds", detail: "spent" });
+    expect(await lives.time.of(settle(two, request))).toMatchObject({
+      success: false,
+      errorReason: "insufficient_funds",
+    });
+    // Nothing was signed, so the payer may try again.
+    lives.chain.refused.clear();
+    expect(await lives.time.of(settle(two, request))).toMatchObject({ success: true });
+  });
+
+  test("offer again what cannot be judged now", async () => {
+    const lives = new Lives();
+    const [one, two] = [await lives.open("one"), await lives.open("two")];
+    const request = payment(1);
+    await two.facilitator.verify(request, lives.time.timeout(1_000));
+    lives.chain.errors.set("inspect", new ChainError("CHAIN_TIMEOUT", "no answer"));
+    const settling = settle(two, request);
+    await lives.time.until(() => lives.chain.count("inspect") === 2);
+    await lives.time.advance(1_000);
+    expect(lives.chain.count("inspect")).toBe(2);
+    lives.chain.errors.clear();
+    await lives.roundsUntil([one], () => lives.chain.sent.length > 0);
+    expect(await lives.time.of(settling)).toMatchObject({ success: true });
+  });
+
+  test("wait for a signer, and say that they do not know, when there is none", async () => {
+    const lives = new Lives();
+    const two = await lives.open("two", { ledger: { lease: async () => undefined } });
+    const late = lives.time.of(faultOf(settle(two, payment(1), { patienceMs: 5_000 })));
+    expect(await late).toMatchObject({ kind: "unknown" });
+    expect(lives.chain.count("prepare")).toBe(0);
+    expect(await two.ledger.outcome(keyOf(payment(1)))).toMatchObject({ kind: "pending" });
+  });
+
+  test("do not know either when the time is up while they offer it", async () => {
+    const lives = new Lives();
+    const two = await lives.open("two", {
+      ledger: {
+        lease: async () => undefined,
+        async offer(key) {
+          const isOffered = await two.ledger.offer(key);
+          await lives.time.sleep(10_000);
+          return isOffered;
+        },
+      },
+    });
+    const late = lives.time.of(faultOf(settle(two, payment(1), { patienceMs: 5_000 })));
+    expect(await late).toMatchObject({ kind: "unknown" });
+  });
+});
+
+describe("a life that ends", () => {
+  test("in order gives its account to the next, with what is not final yet", async () => {
+    const lives = new Lives();
+    const one = await lives.open("one");
+    lives.chain.automines = false;
+    const first = faultOf(settle(one, payment(1), { key: "key" }));
+    await lives.time.until(() => lives.chain.sent.length === 1);
+    await lives.time.of(one.facilitator.close());
+    expect((await lives.time.of(first)).kind).toBe("unknown");
+    const two = await lives.open("two");
+    const second = settle(two, payment(2));
+    const again = settle(two, payment(1), { key: "key" });
+    await lives.time.until(() => lives.chain.sent.includes("0x1"));
+    lives.chain.mine();
+    expect(await lives.time.of(again)).toMatchObject({ success: true, transaction: "0x0" });
+    expect(await lives.time.of(second)).toMatchObject({ success: true, transaction: "0x1" });
+  });
+
+  test("in a crash leaves signed bytes to the next, which sends them with nobody asking", async () => {
+    const lives = new Lives();
+    const one = await lives.open("one");
+    lives.chain.broadcastError = new ChainError("CHAIN_UNREACHABLE", "no route");
+    void settle(one, payment(1), { key: "key" }).catch(() => undefined);
+    await lives.time.until(() => lives.chain.sent.length === 1);
+    lives.store.kill("one");
+    const two = await lives.open("two");
+    lives.chain.broadcastError = undefined;
+    await lives.roundsUntil([two], () => lives.chain.movedIn(nonceOf(1)) === "0x0");
+    expect(await lives.time.of(settle(two, payment(1), { key: "key" }))).toMatchObject({
+      success: true,
+      transaction: "0x0",
+    });
+    expect([...lives.store.nextNonces.values()]).toEqual([1]);
+  });
+
+  test("in a crash before it signed leaves nothing: the payment is free again", async () => {
+    const lives = new Lives();
+    const one = await lives.open("one", { ledger: { lease: async () => undefined } });
+    void settle(one, payment(1), { key: "old" }).catch(() => undefined);
+    await lives.time.advance(100);
+    lives.store.kill("one");
+    const two = await lives.open("two");
+    expect(await lives.time.of(settle(two, payment(1)))).toMatchObject({ success: true });
+  });
+});
+
+describe("a life that was taken for dead", () => {
+  test("signs no more, and what it could not sign is signed by the other", async () => {
+    const lives = new Lives();
+    const [one, two] = [await lives.open("one"), await lives.open("two")];
+    const [name] = lives.store.leases.keys();
+    lives.store.leases.set(name ?? "", { holder: "two", epoch: 9 });
+    await lives.time.of(two.facilitator.recover());
+    const answers = await lives.time.of(
+      Promise.all([settle(one, payment(1)), settle(two, payment(2))]),
+    );
+    expect(answers.every(({ success }) => success)).toBe(true);
+    for (const { transaction } of answers) expect(["0x0", "0x1"]).toContain(transaction);
+    expect([...lives.store.submissions.keys()].length).toBe(2);
+    // One signature was refused; from then on it does not try.
+    const before = one.lines.filter((line) => line.includes("took no signature")).length;
+    expect(before).toBe(1);
+    await lives.time.of(settle(one, payment(3)));
+    expect(one.lines.filter((line) => line.includes("took no signature")).length).toBe(before);
+  });
+
+  test("replaces nothing that it signed before", async () => {
+    const lives = new Lives();
+    const one = await lives.open("one");
+    lives.chain.automines = false;
+    void settle(one, payment(1), { patienceMs: 600_000 }).catch(() => undefined);
+    await lives.time.until(() => lives.chain.sent.length === 1);
+    const [name] = lives.store.leases.keys();
+    lives.store.leases.set(name ?? "", { holder: "two", epoch: 9 });
+    await lives.time.advance(60_000);
+    expect(new Set(lives.chain.sent)).toEqual(new Set(["0x0"]));
+    expect((await one.ledger.unfinished("base-sepolia", ACCOUNT))[0]?.variants.length).toBe(1);
+    expect(lives.chain.count("raise")).toBe(1);
+  });
+});
+
+describe("a payment withdrawn from its batch", () => {
+  test("waits for a chain that can be asked, and is settled alone", async () => {
+    const lives = new Lives();
+    const at = await lives.open("one", { maxTogether: 10 });
+    const { second, third } = await withdrawn(at);
+    at.chain.errors.set("inspect", new ChainError("CHAIN_TIMEOUT", "no answer"));
+    at.chain.automines = true;
+    at.chain.mine();
+    expect(await at.time.of(second)).toMatchObject({ success: true });
+    await at.time.advance(5_000);
+    expect(await at.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({ kind: "pending" });
+    at.chain.errors.clear();
+    await lives.roundsUntil([at], () => at.chain.movedIn(nonceOf(3)) !== undefined);
+    expect(await at.time.of(third)).toMatchObject({ success: true });
+  });
+
+  test("fails when the chain refuses it alone", async () => {
+    const at = await new Lives().open("one", { maxTogether: 10 });
+    const { third } = await withdrawn(at);
+    at.chain.refused.set(nonceOf(3), { code: "insufficient_funds", detail: "spent" });
+    at.chain.mine();
+    expect(await at.time.of(third)).toMatchObject({ errorReason: "insufficient_funds" });
+    expect(await at.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({ kind: "failed" });
+  });
+
+  test("is settled when it is refused because somebody submitted it meanwhile", async () => {
+    const at = await new Lives().open("one", { maxTogether: 10 });
+    const { third } = await withdrawn(at);
+    const used = { code: "invalid_transaction_state", detail: "used" } as const;
+    at.chain.refused.set(nonceOf(3), used);
+    at.chain.errors.set("reconcile", new ChainError("CHAIN_TIMEOUT", "no answer"));
+    at.chain.mine();
+    await at.time.until(() => at.chain.count("reconcile") > 0);
+    at.chain.errors.clear();
+    at.chain.movedBy(nonceOf(3), "0xtheirs");
+    await at.time.of(at.facilitator.recover());
+    expect(await at.time.of(third)).toMatchObject({ success: true, transaction: "0xtheirs" });
+  });
+});

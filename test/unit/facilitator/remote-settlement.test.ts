@@ -1,0 +1,314 @@
+import { describe, expect, test } from "vitest";
+import type { Confirmation } from "../../../src/mechanism/mechanism.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
+import { exampleRequest, TRANSACTION } from "./example-request.ts";
+import {
+  broken,
+  handing,
+  meshOver,
+  nobody,
+  refusal,
+  scripted,
+  settled,
+  verify,
+  type MeshStage,
+} from "./mesh-stage.ts";
+import { failed, success } from "./remote-stage.ts";
+import {
+  CONFIRMED,
+  EXPIRED,
+  NO_CHAIN,
+  REVERTED,
+  scriptObserver,
+  UNUSED,
+} from "./scripted-observer.ts";
+
+const THEIRS = `0x${"cd".repeat(32)}`;
+const UNKNOWN = { kind: "unknown", code: "unexpected_settle_error" } as const;
+
+/** Answers that leave the outcome open. */
+const SILENCES: readonly (readonly [string, FacilitatorReply])[] = [
+  ["breaks the connection", broken],
+  ["answers 500", { status: 500 }],
+  ["answers 502 with HTML", { status: 502, body: "<html>Bad Gateway</html>" }],
+  ["answers nonsense", { status: 200, body: "{" }],
+  ["does not know", { status: 500, body: { ...failed, errorReason: "unexpected_settle_error" } }],
+];
+
+/** A word of the chain at which the caller's time is up. */
+function lastWord(word: Confirmation) {
+  const caller = new AbortController();
+  const say = (): Confirmation => {
+    caller.abort();
+    return word;
+  };
+  return { signal: caller.signal, say };
+}
+
+const loud = ({ log }: MeshStage) => log.filter(({ level }) => level === "error");
+
+describe("an outcome that the facilitator leaves open, where the chain can be asked,", () => {
+  test.each(SILENCES)("is what the chain shows when it %s", async (_, reply) => {
+    const facilitator = await scripted(reply);
+    const observer = scriptObserver(UNUSED, NO_CHAIN, UNUSED, CONFIRMED);
+    const { mesh } = meshOver([facilitator], { observer });
+    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+    expect(facilitator.calls.length).toBe(1);
+    expect(observer.looks.length).toBe(4);
+  });
+
+  test("is what the chain shows when no answer comes in time", async () => {
+    const facilitator = await scripted({ raw: () => {} });
+    const observer = scriptObserver(CONFIRMED);
+    const { mesh } = meshOver([facilitator], { observer, remote: { timeoutMs: 50 } });
+    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+  });
+
+  test("is failed when two looks in a row find the same failure, and not before", async () => {
+    const facilitator = await scripted(broken);
+    const observer = scriptObserver(EXPIRED, NO_CHAIN, EXPIRED, UNUSED, EXPIRED, EXPIRED);
+    const { mesh } = meshOver([facilitator], { observer });
+    expect(await mesh.settle(exampleRequest, handing())).toEqual({
+      ...failed,
+      errorReason: "invalid_transaction_state",
+      detail: "the authorization expired unused",
+    });
+    expect(observer.looks.length).toBe(6);
+  });
+
+  test("stays unknown while the authorization can still be used", async () => {
+    const { signal, say } = lastWord(UNUSED);
+    const observer = scriptObserver(REVERTED, REVERTED, REVERTED, say);
+    const { mesh, time } = meshOver([await scripted(broken)], { observer });
+    const fault = await faultOf(mesh.settle(exampleRequest, handing({ signal })));
+    expect(fault).toMatchObject(UNKNOWN);
+    expect(time.pauses).toEqual([250, 375, 562.5]);
+  });
+
+  test("stays unknown when the chain could not be read", async () => {
+    const observer = scriptObserver(new TypeError("a bug"));
+    const stage = meshOver([await scripted(broken)], { observer });
+    expect(await faultOf(stage.mesh.settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+    expect(loud(stage)).toMatchObject([{ err: { message: "a bug" }, network: "base-sepolia" }]);
+  });
+
+  test("is not told by the chain to a caller without a claim", async () => {
+    const observer = scriptObserver(CONFIRMED);
+    const { mesh } = meshOver([await scripted(broken)], { observer });
+    const { signal } = handing();
+    const fault = await faultOf(mesh.settle(exampleRequest, { signal, idempotencyKey: "key" }));
+    expect(fault).toMatchObject(UNKNOWN);
+    expect(observer.looks).toEqual([]);
+  });
+});
+
+describe("an outcome that the facilitator leaves open, where no chain can be asked,", () => {
+  test.each(SILENCES)("is asked for again with the same key when it %s", async (_, reply) => {
+    const facilitator = await scripted(reply);
+    const { mesh, time } = meshOver([facilitator, await scripted(settled)]);
+    const settling = mesh.settle(exampleRequest, handing({ idempotencyKey: "first" }));
+    time.sleep = async (ms) => {
+      time.pauses.push(ms);
+      if (time.pauses.length === 3) facilitator.reply = settled;
+    };
+    expect(await settling).toEqual(success);
+    expect(time.pauses).toEqual([1_000, 1_000, 2_000]);
+    const keys = facilitator.calls.map(({ headers }) => headers["idempotency-key"]);
+    expect(keys).toEqual(["first", "first", "first", "first"]);
+  });
+
+  test("is asked for a bounded number of times", async () => {
+    const facilitator = await scripted(broken);
+    const { mesh, time } = meshOver([facilitator]);
+    expect(await faultOf(mesh.settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+    expect(facilitator.calls.length).toBe(5);
+    expect(time.pauses).toEqual([1_000, 1_000, 2_000, 4_000]);
+  });
+
+  test.each(["invalid_transaction_state", "insufficient_funds"])(
+    "stays unknown when the repeated request is refused (%s): it may be its own success",
+    async (code) => {
+      const facilitator = await scripted(broken);
+      const { mesh, time } = meshOver([facilitator]);
+      time.sleep = async () => void (facilitator.reply = refusal(code));
+      expect(await faultOf(mesh.settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+      expect(facilitator.calls.length).toBe(2);
+    },
+  );
+});
+
+describe("a first refusal", () => {
+  test.each(["insufficient_funds", "invalid_exact_evm_payload_signature"])(
+    "for %s is the last word",
+    async (errorReason) => {
+      const observer = scriptObserver(CONFIRMED);
+      const { mesh } = meshOver([await scripted(refusal(errorReason))], { observer });
+      const answer = await mesh.settle(exampleRequest, handing());
+      expect(answer).toMatchObject({ ...failed, errorReason });
+      expect(observer.looks).toEqual([]);
+    },
+  );
+
+  const used = refusal("invalid_transaction_state");
+  const refused = { ...failed, errorReason: "invalid_transaction_state" };
+
+  test("that may mean used counts as paid when the chain shows it", async () => {
+    const observer = scriptObserver(UNUSED, CONFIRMED);
+    const { mesh } = meshOver([await scripted(used)], { observer });
+    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+  });
+
+  test("that may mean used counts as refused for a caller without a claim", async () => {
+    const observer = scriptObserver(CONFIRMED);
+    const { mesh } = meshOver([await scripted(used)], { observer });
+    expect(await mesh.settle(exampleRequest, { signal: handing().signal })).toMatchObject(refused);
+    expect(observer.looks).toEqual([]);
+  });
+
+  test("that may mean used is believed after three looks, and where there is no chain", async () => {
+    const observer = scriptObserver(UNUSED);
+    const { mesh } = meshOver([await scripted(used)], { observer });
+    expect(await mesh.settle(exampleRequest, handing())).toMatchObject(refused);
+    expect(observer.looks.length).toBe(3);
+    const blind = meshOver([await scripted(used)]);
+    expect(await blind.mesh.settle(exampleRequest, handing())).toMatchObject(refused);
+  });
+
+  test("that may mean used is not believed while the chain cannot be asked", async () => {
+    const observer = scriptObserver(NO_CHAIN);
+    const { mesh } = meshOver([await scripted(used)], { observer });
+    expect(await faultOf(mesh.settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+  });
+});
+
+describe("a success, where receipts count,", () => {
+  const remote = { confirm: "receipt" } as const;
+
+  test("counts when the chain shows it, in the transaction that the chain names", async () => {
+    const observer = scriptObserver(UNUSED, { kind: "confirmed", transaction: THEIRS });
+    const stage = meshOver([await scripted(settled)], { observer, remote });
+    const answer = await stage.mesh.settle(exampleRequest, handing());
+    expect(answer).toEqual({ ...success, transaction: THEIRS });
+    expect(observer.looks).toEqual([TRANSACTION, TRANSACTION]);
+    expect(loud(stage)).toEqual([]);
+  });
+
+  test("is unknown when the chain does not show it, and that is said loudly", async () => {
+    const { signal, say } = lastWord(REVERTED);
+    const observer = scriptObserver(UNUSED, say);
+    const facilitator = await scripted(settled);
+    const stage = meshOver([facilitator], { observer, remote });
+    expect(await faultOf(stage.mesh.settle(exampleRequest, handing({ signal })))).toMatchObject(
+      UNKNOWN,
+    );
+    expect(loud(stage)).toMatchObject([
+      { facilitator: facilitator.url, claimed: TRANSACTION, chain: "the transaction was reverted" },
+    ]);
+    expect(facilitator.calls.length).toBe(1);
+  });
+
+  test("is failed when the chain denies it for certain", async () => {
+    const observer = scriptObserver(UNUSED, EXPIRED, EXPIRED);
+    const stage = meshOver([await scripted(settled)], { observer, remote });
+    expect(await stage.mesh.settle(exampleRequest, handing())).toMatchObject({
+      ...failed,
+      detail: "the authorization expired unused",
+    });
+    expect(loud(stage).length).toBe(1);
+  });
+
+  test("is not looked for where the facilitator's word counts", async () => {
+    const observer = scriptObserver(EXPIRED);
+    const { mesh } = meshOver([await scripted(settled)], { observer });
+    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+    expect(observer.looks).toEqual([]);
+  });
+});
+
+describe("a settlement that was handed over before", () => {
+  test("is asked for where it was left, whatever the order, and handed to nobody else", async () => {
+    const [first, second] = [await scripted(settled), await scripted(settled)];
+    const handed = handing({ askedBefore: second.url, idempotencyKey: "stored" });
+    expect(await meshOver([first, second]).mesh.settle(exampleRequest, handed)).toEqual(success);
+    expect([first.calls.length, handed.names]).toEqual([0, [second.url]]);
+    expect(second.calls.map(({ headers }) => headers["idempotency-key"])).toEqual(["stored"]);
+  });
+
+  test("is asked for there although the circuit is open", async () => {
+    const [first, second] = [await scripted({ status: 500 }), await scripted({ status: 500 })];
+    const { mesh } = meshOver([first, second]);
+    for (let count = 0; count < 3; count += 1) await faultOf(verify(mesh));
+    first.reply = settled;
+    const handed = handing({ askedBefore: first.url });
+    expect(await mesh.settle(exampleRequest, handed)).toEqual(success);
+  });
+
+  test.each<[string, FacilitatorReply | "down"]>([
+    ["is down", "down"],
+    ["refuses it unread", { status: 429 }],
+    ["refuses it", refusal("invalid_transaction_state")],
+    ["refuses it as expired", refusal("invalid_exact_evm_payload_authorization_valid_before")],
+    ["loses its answer", broken],
+  ])("stays unknown when that facilitator %s", async (_, reply) => {
+    const other = await scripted(settled);
+    const asked = reply === "down" ? await nobody() : await scripted(reply);
+    const { mesh } = meshOver([other, asked]);
+    const handed = handing({ askedBefore: asked.url });
+    expect(await faultOf(mesh.settle(exampleRequest, handed))).toMatchObject(UNKNOWN);
+    expect(other.calls).toEqual([]);
+  });
+
+  test("is told from the chain before anybody is asked", async () => {
+    const facilitator = await scripted(settled);
+    const observer = scriptObserver({ kind: "confirmed", transaction: THEIRS });
+    const { mesh } = meshOver([facilitator], { observer });
+    const handed = handing({ askedBefore: facilitator.url });
+    const answer = await mesh.settle(exampleRequest, handed);
+    expect(answer).toEqual({ ...success, transaction: THEIRS });
+    expect(facilitator.calls).toEqual([]);
+  });
+
+  test("is asked for once and then looked for on the chain", async () => {
+    const facilitator = await scripted(refusal("invalid_transaction_state"));
+    const observer = scriptObserver(UNUSED, UNUSED, EXPIRED, EXPIRED);
+    const { mesh } = meshOver([facilitator], { observer });
+    const handed = handing({ askedBefore: facilitator.url });
+    expect(await mesh.settle(exampleRequest, handed)).toMatchObject(failed);
+    expect([facilitator.calls.length, observer.looks.length]).toEqual([1, 4]);
+  });
+
+  test("stays unknown when its facilitator is not configured any more, and says so", async () => {
+    const other = await scripted(settled);
+    const stage = meshOver([other]);
+    const handed = handing({ askedBefore: "https://gone.example" });
+    expect(await faultOf(stage.mesh.settle(exampleRequest, handed))).toMatchObject(UNKNOWN);
+    expect(other.calls).toEqual([]);
+    expect(loud(stage)).toMatchObject([
+      { facilitator: "https://gone.example", msg: expect.stringContaining("not configured") },
+    ]);
+  });
+
+  test("is told from the chain when its facilitator is not configured any more", async () => {
+    const observer = scriptObserver(UNUSED, NO_CHAIN, CONFIRMED);
+    const { mesh } = meshOver([], { observer });
+    const handed = handing({ askedBefore: "https://gone.example" });
+    expect(await mesh.settle(exampleRequest, handed)).toEqual(success);
+  });
+
+  test("is asked for elsewhere even if this process settles the network by now", async () => {
+    const facilitator = await scripted(settled);
+    const embedded = {
+      networks: ["base-sepolia"],
+      precheck: () => undefined,
+      isRemote: () => false,
+      verify: () => Promise.reject(new Error("not asked")),
+      settle: () => Promise.reject(new Error("not asked")),
+      supported: async () => ({ kinds: [] }),
+    };
+    const { mesh } = meshOver([facilitator], { embedded });
+    const handed = handing({ askedBefore: facilitator.url });
+    expect(await mesh.settle(exampleRequest, handed)).toEqual(success);
+    await expect(mesh.settle(exampleRequest, handing())).rejects.toThrow("not asked");
+  });
+});
