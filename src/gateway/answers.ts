@@ -5,7 +5,7 @@
 import type { SettleResponse } from "../x402/x402.ts";
 import type { Refusal } from "../x402/result.ts";
 import { encodeSettlementHeader } from "../x402/header.ts";
-import type { Delivery } from "./upstream.ts";
+import type { Unanswered } from "./upstream.ts";
 
 export interface Answer {
   readonly status: number;
@@ -16,7 +16,7 @@ export interface Answer {
 }
 
 /** What a client is told to wait before it sends a payment again, seconds. */
-const RETRY_AFTER = ["Retry-After", "2"] as const;
+export const RETRY_AFTER = ["Retry-After", "2"] as const;
 /** How long a browser may keep the answer to a preflight request, seconds. */
 const PREFLIGHT_MAX_AGE = "600";
 
@@ -48,15 +48,38 @@ const UPSTREAM_SAID: Readonly<Record<number, string>> = {
   504: "the upstream did not answer in time",
 };
 
-/** Nothing came from the upstream; `paid` carries the receipt of a payment that was taken. */
-export function upstreamAnswer(
-  { status }: Extract<Delivery, { kind: "unanswered" }>,
-  paid: readonly string[] | null,
+/** Nothing came from the upstream for a request that nobody paid for. */
+export function upstreamAnswer({ status }: Unanswered): Answer {
+  return errorAnswer(status, saidOf(status));
+}
+
+/** The upstream would not be asked now, so no payment was taken. */
+export function unservableAnswer({ status, reason }: Unanswered, cors: readonly string[]): Answer {
+  const said = reason === "down" ? "the upstream is not available" : saidOf(status);
+  const lines = status === 503 ? [...cors, ...RETRY_AFTER] : cors;
+  return errorAnswer(status, `${said}; no payment was taken for this request`, lines);
+}
+
+/**
+ * Nothing came from the upstream for a payment that was taken. `receipt` are header lines; `again` says
+ * whether the payment may still be delivered.
+ */
+export function undeliveredAnswer(
+  { status }: Unanswered,
+  receipt: readonly string[],
+  again: boolean,
 ): Answer {
-  const said = UPSTREAM_SAID[status] ?? "the upstream did not answer";
-  if (paid === null) return errorAnswer(status, said);
+  const said = saidOf(status);
+  if (!again) {
+    const advice = "the payment is settled and no delivery is left for it: ask the seller";
+    return errorAnswer(status, `${said}; ${advice}`, receipt);
+  }
   const advice = "the payment is settled: send the same X-PAYMENT again, nothing is charged twice";
-  return errorAnswer(status, `${said}; ${advice}`, [...paid, ...RETRY_AFTER]);
+  return errorAnswer(status, `${said}; ${advice}`, [...receipt, ...RETRY_AFTER]);
+}
+
+function saidOf(status: number): string {
+  return UPSTREAM_SAID[status] ?? "the upstream did not answer";
 }
 
 /** The CORS lines of an answer to that origin: none when CORS is off or the origin is not allowed. */

@@ -197,6 +197,22 @@ function isSet(name: string, set: readonly string[]): boolean {
   return false;
 }
 
+/** The first value of a field in raw lines. */
+export function valueOf(raw: readonly string[], lowerCaseName: string): string | undefined {
+  for (let index = 0; index < raw.length; index += 2) {
+    if (isNamed(raw[index] ?? "", lowerCaseName)) return raw[index + 1] ?? "";
+  }
+  return undefined;
+}
+
+/** Adds raw lines whose names are not there yet. */
+export function addMissing(lines: string[], added: readonly string[]): void {
+  for (let index = 0; index < added.length; index += 2) {
+    const name = added[index] ?? "";
+    if (valueOf(lines, name.toLowerCase()) === undefined) lines.push(name, added[index + 1] ?? "");
+  }
+}
+
 function valuesOf(raw: readonly string[], lowerCaseName: string): string[] {
   const values: string[] = [];
   for (let index = 0; index < raw.length; index += 2) {

@@ -1,9 +1,11 @@
 /** One exchange as undici's dispatch handler: what has arrived so far, and what may still be answered. */
 import type { Dispatcher } from "undici";
-import { requestLines, responseLines, trailerLines } from "./field-lines.ts";
+import { addMissing, requestLines, responseLines, trailerLines } from "./field-lines.ts";
+import { KeptAnswer } from "./kept-answer.ts";
 import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
-import { RequestBody, readWholeBody, wholeBodyLimit } from "./request-body.ts";
-import type { Delivery, Exchange, Unanswered, UpstreamOptions } from "./upstream.ts";
+import { RequestBody, hashBody, readWholeBody, wholeBodyLimit } from "./request-body.ts";
+import { diedOfReuse, foreign402, tooLarge, unanswered } from "./unanswered.ts";
+import type { Delivery, Exchange, Sold, UpstreamOptions } from "./upstream.ts";
 
 /** Up to here a complete body is sent as a string, joined with the head into one write. */
 const oneWriteLimit = 16 * 1024;
@@ -28,6 +30,8 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   readonly #resolve: (delivery: Delivery) => void;
   #lines: string[] = [];
   #withBody = false;
+  /** What was dispatched; undefined before. */
+  #body: Buffer | RequestBody | null | undefined;
   #controller: Dispatcher.DispatchController | null = null;
   #startedAt = 0;
   #upstreamMs = 0;
@@ -44,6 +48,14 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   #judgedBytes = 0;
   /** The head was written to the client: from here on an answer can only be finished or cut. */
   #passedOn = false;
+  /** The backend has ended its answer. */
+  #ended = false;
+  /** Of an answer that was paid for and may still turn out small enough. */
+  #kept: KeptAnswer | null = null;
+  /** The client has left and the answer is read on without it, until the timer ends. */
+  #readingOn: NodeJS.Timeout | null = null;
+  /** The status that the client had before it left. */
+  #leftAt: number | null = null;
   #settled = false;
 
   constructor(exchange: Exchange, connections: Connections, resolve: (delivery: Delivery) => void) {
@@ -53,17 +65,20 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   }
 
   start(): void {
-    const { request, response, requestHeaders } = this.#exchange;
-    if (response.destroyed) return this.#settle({ kind: "abandoned", status: null });
+    const { request, response, requestHeaders, sale } = this.#exchange;
+    if (response.destroyed) return this.#abandon(null);
     const { lines, contentLength, chunked } = requestLines(request, requestHeaders);
     const limit = this.#connections.options.bodyLimitBytes;
     const length = contentLength ?? 0;
     if (length > limit) return this.#settle(tooLarge(limit, false));
+    if (sale !== null) addMissing(lines, ["Idempotency-Key", sale.idempotencyKey]);
     this.#lines = lines;
     this.#withBody = chunked || length > 0;
     response.once("close", () => this.#onClientClose());
     if (!this.#withBody) return this.#dispatch(null);
-    if (chunked || length > wholeBodyLimit) return this.#dispatch(new RequestBody(request, limit));
+    if (chunked || length > wholeBodyLimit) {
+      return this.#dispatch(new RequestBody(request, limit, sale !== null));
+    }
     readWholeBody(request, length, (body) => this.#dispatch(body));
   }
 
@@ -71,6 +86,7 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     if (this.#settled) return;
     const { request, target } = this.#exchange;
     const method = request.method ?? "GET";
+    this.#body = body;
     this.#startedAt = performance.now();
     const { kept, fresh } = this.#connections;
     (this.#replayed ? fresh : kept).dispatch(
@@ -107,9 +123,21 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     // 1xx: the client asked for none (Expect is not forwarded), and 103 hints are advisory.
     if (status < 200 || this.#settled) return;
     this.#upstreamMs = performance.now() - this.#startedAt;
-    const { request, responseSet, responseVary } = this.#exchange;
+    const { request, responseSet, responseVary, sale } = this.#exchange;
     const lines = responseLines(latin1(controller.rawHeaders), responseSet, responseVary);
     this.#head = { status, statusText, lines };
+    if (sale !== null) {
+      if (status >= 500) addMissing(lines, sale.failureLines);
+      this.#kept = KeptAnswer.begin(
+        { method: request.method ?? "", status },
+        lines,
+        sale.keepBytes,
+      );
+      if (this.#readingOn !== null) {
+        if (this.#kept === null) this.#abandon(this.#leftAt);
+        return;
+      }
+    }
     if (status === 402 && request.method !== "HEAD") this.#judged = [];
     else process.nextTick(passOnHead, this);
   }
@@ -117,6 +145,11 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#settled) return;
     if (this.#judged !== null) return this.#judge(chunk, this.#judged);
+    if (this.#kept !== null && !this.#kept.take(chunk)) this.#kept = null;
+    if (this.#readingOn !== null) {
+      if (this.#kept === null) this.#abandon(this.#leftAt);
+      return;
+    }
     if (!this.#passedOn && this.#held === null) {
       this.#held = chunk;
       return;
@@ -128,6 +161,8 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   onResponseEnd(controller: Dispatcher.DispatchController): void {
     if (this.#settled) return;
     if (this.#judged !== null && !this.#acceptJudged(this.#judged)) return;
+    this.#ended = true;
+    if (this.#readingOn !== null) return this.#abandon(this.#leftAt);
     const { request, response } = this.#exchange;
     if (!this.#writeHead()) return;
     const trailers = latin1(controller.rawTrailers);
@@ -143,7 +178,9 @@ export class Forwarding implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: unknown, error: Error): void {
     if (this.#settled) return;
-    if (this.#passedOn) {
+    if (this.#readingOn !== null) {
+      this.#abandon(this.#leftAt);
+    } else if (this.#passedOn) {
       this.#settle({ kind: "broken", status: this.#head?.status ?? 0, detail: error.message });
       this.#cut();
     } else if (this.#mayReplay(error)) {
@@ -162,14 +199,13 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   #mayReplay(error: Error): boolean {
     const { method } = this.#exchange.request;
     if (this.#replayed || this.#began || this.#withBody || !safe.has(method ?? "")) return false;
-    const code = codeOf(error);
-    if (code === "ECONNRESET" || code === "EPIPE") return true;
-    return code === "UND_ERR_SOCKET" && receivedBytes(error) > 0;
+    return diedOfReuse(error);
   }
 
   /** Writes the head and what was held back, if that has not happened yet. */
   passOn(): void {
-    if (this.#settled || this.#passedOn || this.#judged !== null || !this.#writeHead()) return;
+    const isDone = this.#settled || this.#passedOn || this.#readingOn !== null;
+    if (isDone || this.#judged !== null || !this.#writeHead()) return;
     const { response } = this.#exchange;
     const held = this.#held;
     this.#held = null;
@@ -240,16 +276,58 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     if (this.#settled) return;
     const status = this.#head?.status ?? null;
     if (status !== null && this.#exchange.response.writableFinished) {
-      this.#settle({ kind: "delivered", status, upstreamMs: this.#upstreamMs });
-      return;
+      this.#settle({
+        kind: "delivered",
+        status,
+        upstreamMs: this.#upstreamMs,
+        ...this.#sold(),
+      });
+    } else if (this.#mayReadOn()) {
+      this.#readOn(status);
+    } else {
+      this.#abandon(status);
     }
-    this.#settle({ kind: "abandoned", status });
-    this.#controller?.abort(new Error("The client has left."));
+  }
+
+  /** Whether the backend works on a request that is complete, and its answer may still be kept. */
+  #mayReadOn(): boolean {
+    const body = this.#body;
+    const isSent = this.#sent && !(body instanceof RequestBody && body.hash === null);
+    if (this.#exchange.sale === null || this.#ended || !isSent) return false;
+    return this.#head === null || this.#kept !== null;
+  }
+
+  #readOn(status: number | null): void {
+    this.#leftAt = status;
+    const ms = this.#exchange.sale?.readOnMs ?? 0;
+    this.#readingOn = setTimeout(() => this.#abandon(this.#leftAt), ms);
+    // What was not taken by the client no longer holds the backend up.
+    if (this.#controller?.paused) this.#controller.resume();
+  }
+
+  /** The client has left: what the backend still sends is not wanted. */
+  #abandon(status: number | null): void {
+    const isEnded = this.#ended;
+    this.#settle({
+      kind: "abandoned",
+      status: isEnded ? (this.#head?.status ?? null) : status,
+      sent: this.#sent,
+      ...this.#sold(),
+    });
+    if (!isEnded) this.#controller?.abort(new Error("The client has left."));
+  }
+
+  #sold(): { readonly kept?: Sold } {
+    const body = this.#body;
+    if (!this.#ended || this.#kept === null || body === undefined) return {};
+    const bodyHash = body instanceof RequestBody ? body.hash : hashBody(body);
+    return bodyHash === null ? {} : { kept: { bodyHash, response: this.#kept.finish() } };
   }
 
   #settle(delivery: Delivery): void {
     if (this.#settled) return;
     this.#settled = true;
+    if (this.#readingOn !== null) clearTimeout(this.#readingOn);
     this.#resolve(delivery);
   }
 }
@@ -270,52 +348,4 @@ function phrase(statusText: string): string {
 function latin1(raw: Dispatcher.DispatchController["rawHeaders"]): string[] {
   if (!Array.isArray(raw)) return [];
   return raw.map((text) => (typeof text === "string" ? text : text.toString("latin1")));
-}
-
-const foreign402: Delivery = {
-  kind: "unanswered",
-  status: 502,
-  reason: "foreign-402",
-  detail: "The backend answered 402 without x402 payment requirements.",
-  sent: true,
-};
-
-export function tooLarge(limit: number, sent: boolean): Unanswered {
-  const detail = `The request body is larger than ${limit} bytes.`;
-  return { kind: "unanswered", status: 413, reason: "too-large", detail, sent };
-}
-
-/** Errors by their stable codes; what has none of them broke somewhere between head and body. */
-function unanswered(error: Error, sent: boolean, options: UpstreamOptions): Delivery {
-  const code = codeOf(error);
-  const detail = `${options.origin}: ${error.message}`;
-  if (code === "body_too_large") return tooLarge(options.bodyLimitBytes, sent);
-  if (code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT") {
-    return { kind: "unanswered", status: 504, reason: "timeout", detail, sent };
-  }
-  if (!sent) {
-    const status = code === "UND_ERR_CONNECT_TIMEOUT" ? 504 : 502;
-    return { kind: "unanswered", status, reason: "connect", detail, sent };
-  }
-  const malformed = code.startsWith("HPE_") || code.startsWith("UND_ERR_RES") || overflow.has(code);
-  return {
-    kind: "unanswered",
-    status: 502,
-    reason: malformed ? "malformed" : "broken",
-    detail,
-    sent,
-  };
-}
-
-const overflow = new Set(["UND_ERR_HEADERS_OVERFLOW"]);
-
-function codeOf(error: Error): string {
-  return "code" in error && typeof error.code === "string" ? error.code : "";
-}
-
-/** How much undici had read from the connection that died; nothing of it for this request. */
-function receivedBytes(error: Error): number {
-  if (!("socket" in error) || typeof error.socket !== "object" || error.socket === null) return 0;
-  const { socket } = error;
-  return "bytesRead" in socket && typeof socket.bytesRead === "number" ? socket.bytesRead : 0;
 }

@@ -5,6 +5,8 @@
  *            -> free ---------------------------------------> forward
  *            -> challenge | malformed ----------> answer 402 | 400
  *            -> presented -> admit -> refused | unavailable | unknown -> answer 402 | 500
+ *                                  -> unservable ------------------> answer 503 | 413
+ *                                  -> replayed --------------------> the kept answer again
  *                                  -> admitted -> forward -> record the delivery
  *
  * Not a middleware chain: the order of the stages is the safety argument. No upstream sees a request for
@@ -12,8 +14,11 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { waitWithin } from "../facilitator/facilitator.ts";
+import type { BrokenDelivery } from "../ledger/ledger.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Admission, Paid } from "./admission.ts";
 import {
   corsLines,
   errorAnswer,
@@ -21,15 +26,19 @@ import {
   preflightAnswer,
   retryAnswer,
   settlementLines,
+  undeliveredAnswer,
+  unservableAnswer,
   upstreamAnswer,
   type Answer,
   type CrossOrigin,
 } from "./answers.ts";
 import { decide, type Decision, type PricedDecision, type Snapshot } from "./decision.ts";
-import type { Admission, Attempt, Paid, Paywall } from "./paywall.ts";
+import { attemptOf, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
+import type { Paywall } from "./paywall.ts";
+import { hasRequestBody } from "./request-body.ts";
 import { readUpgrade } from "./upgrade-engine.ts";
-import type { Delivery } from "./upstream.ts";
-import { RequestVisitor, UpgradeVisitor, type Passage, type Visitor } from "./visitor.ts";
+import type { Delivery, Unanswered } from "./upstream.ts";
+import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 
 export interface GatewayOptions {
   readonly snapshot: Snapshot;
@@ -56,6 +65,7 @@ export class Gateway {
   /** For requests that belong to no route. */
   readonly #unrouted: RouteMeter;
   #inFlight = 0;
+  #idle: PromiseWithResolvers<void> | null = null;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
@@ -64,6 +74,16 @@ export class Gateway {
 
   get inFlight(): number {
     return this.#inFlight;
+  }
+
+  /**
+   * Resolves when nothing is in flight, or when the signal ends. Settlements and deliveries go on after
+   * their clients have left, so a listener without connections says nothing about them.
+   */
+  async drain(signal: AbortSignal): Promise<void> {
+    if (this.#inFlight === 0) return;
+    this.#idle ??= Promise.withResolvers();
+    await waitWithin(this.#idle.promise, signal, undefined);
   }
 
   readonly handleRequest = (request: IncomingMessage, response: ServerResponse): void => {
@@ -95,6 +115,10 @@ export class Gateway {
       this.#record(visitor, this.#end(visitor, answer, "unavailable", null), started);
     } finally {
       this.#inFlight -= 1;
+      if (this.#inFlight === 0) {
+        this.#idle?.resolve();
+        this.#idle = null;
+      }
     }
   }
 
@@ -120,9 +144,10 @@ export class Gateway {
     switch (decision.kind) {
       case "free": {
         const { target, plan } = decision;
-        const passage = { target, requestHeaders: [], responseSet: [], responseVary: null };
-        const delivery = await visitor.forward(plan.engine, passage);
-        if (delivery.kind === "unanswered") this.#notServed(visitor, delivery, null);
+        const delivery = await visitor.forward(plan.engine, { target, ...UNSOLD });
+        if (delivery.kind === "unanswered") {
+          this.#notServed(visitor, delivery, upstreamAnswer(delivery));
+        }
         return ended(delivery, "free", plan.meter);
       }
       case "challenge":
@@ -151,30 +176,36 @@ export class Gateway {
       const answer = quote(400, errorText(decision.refusal));
       return this.#end(visitor, answer, "malformed", plan.meter);
     }
-    const busy = visitor.refusal(plan.engine);
-    if (busy !== null) {
-      this.#notServed(visitor, busy, null);
-      return ended(busy, "unavailable", plan.meter);
-    }
     const admission = await this.#options.paywall.admit({
       payment: decision.payment,
       accepts: plan.offers.requirements(resource),
       binding: `${visitor.request.method} ${decision.path}`,
       target: decision.target,
       isGone: () => visitor.isGone(),
+      refusal: () => visitor.refusal(plan.engine),
+      readBodyHash: async () => (await visitor.replaying?.readBodyHash()) ?? null,
     });
-    if (admission.kind === "admitted") {
-      return this.#serveDelivery(visitor, decision, admission.paid, cors);
+    switch (admission.kind) {
+      case "admitted":
+        return this.#serveDelivery(visitor, decision, admission.paid, cors);
+      case "replayed":
+        return this.#replay(visitor, decision, admission, cors);
+      case "abandoned":
+        return ended({ kind: "abandoned", status: null, sent: false }, "undelivered", plan.meter);
+      case "unservable": {
+        const { refusal } = admission;
+        this.#notServed(visitor, refusal, unservableAnswer(refusal, cors));
+        return ended(refusal, "unavailable", plan.meter);
+      }
+      default: {
+        const { status, outcome, error, lines } = readRefusal(admission);
+        const body = plan.offers.body(error, resource);
+        const answer = status === 500 ? retryAnswer(500, body, cors) : quote(status, error, lines);
+        const facts = { requestId: visitor.id, route: plan.label, outcome, error };
+        this.#options.telemetry.logger.info(facts, "payment not taken");
+        return this.#end(visitor, answer, outcome, plan.meter);
+      }
     }
-    if (admission.kind === "abandoned") {
-      return ended({ kind: "abandoned", status: null }, "undelivered", plan.meter);
-    }
-    const { status, outcome, error, lines } = readRefusal(admission);
-    const body = plan.offers.body(error, resource);
-    const answer = status === 500 ? retryAnswer(500, body, cors) : quote(status, error, lines);
-    const facts = { requestId: visitor.id, route: plan.label, outcome, error };
-    this.#options.telemetry.logger.info(facts, "payment not taken");
-    return this.#end(visitor, answer, outcome, plan.meter);
   }
 
   async #serveDelivery(
@@ -185,24 +216,17 @@ export class Gateway {
   ): Promise<Ending> {
     const { settlement } = paid;
     const receipt = [...cors, ...settlementLines({ success: true, ...settlement })];
-    const passage: Passage = {
-      target,
-      requestHeaders: [
-        ["X-402-Payer", settlement.payer],
-        ["X-402-Transaction", settlement.transaction],
-        ["X-402-Network", settlement.network],
-      ].flat(),
-      responseSet: [...receipt, "Cache-Control", "private, no-store"],
-      responseVary: "X-PAYMENT",
-    };
-    let delivery: Delivery = { kind: "abandoned", status: null };
-    let attempt: Attempt | null = { sent: true, served: null };
+    let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
+    let attempt: BrokenDelivery | null = { sent: true, served: null };
     try {
-      delivery = await visitor.forward(plan.engine, passage);
-      attempt = attemptOf(delivery, target, hasBody(visitor.request));
-      if (delivery.kind === "unanswered") this.#notServed(visitor, delivery, receipt);
+      delivery = await visitor.forward(plan.engine, paidPassage(target, paid, receipt));
+      attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));
+      if (delivery.kind === "unanswered") {
+        const again = !paid.isLast || !delivery.sent;
+        this.#notServed(visitor, delivery, undeliveredAnswer(delivery, receipt, again));
+      }
     } finally {
-      await (attempt === null ? paid.delivered() : paid.undelivered(attempt));
+      await (attempt === null ? paid.delivered(keptOf(delivery)) : paid.undelivered(attempt));
     }
     const sold = attempt === null;
     const { transaction, network, payer } = settlement;
@@ -213,6 +237,21 @@ export class Gateway {
     if (sold) logger.info(facts, "payment served");
     else logger.warn({ ...facts, status: statusOf(delivery) }, "paid and not served");
     return ended(delivery, sold ? "paid" : "undelivered", plan.meter);
+  }
+
+  #replay(
+    visitor: Visitor,
+    { plan }: PricedDecision,
+    { response, settlement }: Extract<Admission, { kind: "replayed" }>,
+    cors: readonly string[],
+  ): Ending {
+    const { logger, metrics } = this.#options.telemetry;
+    visitor.replaying?.replay(response, cors);
+    metrics.replayed(plan.label);
+    const { transaction, network, payer } = settlement;
+    const sale = { requestId: visitor.id, route: plan.label, network, transaction, payer };
+    logger.info(sale, "a kept answer was given again");
+    return { status: response.status, outcome: "replayed", meter: plan.meter, upstreamMs: 0 };
   }
 
   /** The exits that have nothing to do with money. */
@@ -251,15 +290,10 @@ export class Gateway {
     }
   }
 
-  #notServed(
-    visitor: Visitor,
-    delivery: Extract<Delivery, { kind: "unanswered" }>,
-    receipt: readonly string[] | null,
-  ): void {
-    const { status, reason, detail } = delivery;
+  #notServed(visitor: Visitor, { status, reason, detail }: Unanswered, answer: Answer): void {
     const facts = { requestId: visitor.id, status, reason, detail };
     this.#options.telemetry.logger.warn(facts, "the upstream did not answer");
-    visitor.answer(upstreamAnswer(delivery, receipt));
+    visitor.answer(answer);
   }
 
   #cors(request: IncomingMessage): readonly string[] {
@@ -288,27 +322,10 @@ function statusOf(delivery: Delivery): number {
   return delivery.status ?? 499;
 }
 
-/**
- * What a delivery leaves of the payment: null, it is sold; else the same payment may try again. An
- * upstream that refuses (4xx) has sold nothing yet, and the buyer may correct query or body. Once a good
- * answer has begun, only that same request may be tried again, or one payment would buy several things;
- * and since a body cannot be compared, a buyer who leaves in the middle of its answer has bought it.
- */
-function attemptOf(delivery: Delivery, target: string, withBody: boolean): Attempt | null {
-  if (delivery.kind === "unanswered") return { sent: delivery.sent, served: null };
-  const begun = delivery.status !== null && delivery.status < 400;
-  if (!begun) return { sent: true, served: null };
-  if (delivery.kind === "delivered") return null;
-  if (delivery.kind === "abandoned" && withBody) return null;
-  return { sent: true, served: target };
-}
-
-function hasBody({ headers }: IncomingMessage): boolean {
-  return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
-}
-
 /** The one table from a payment's refusal to a status. */
-function readRefusal(admission: Exclude<Admission, { kind: "admitted" | "abandoned" }>): {
+function readRefusal(
+  admission: Extract<Admission, { kind: "refused" | "unavailable" | "unknown" }>,
+): {
   readonly status: 402 | 500;
   readonly outcome: PaymentOutcome;
   readonly error: string;

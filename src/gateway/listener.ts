@@ -2,7 +2,7 @@
  * A public listener: Node's HTTP/1.1 server with its strict parser, every timeout on, and a drain that
  * ends by itself (protocol-independent limits of the front door).
  */
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Gateway } from "./gateway.ts";
 import { asksForWebSocket } from "./upgrade-engine.ts";
@@ -26,6 +26,11 @@ export interface ListenerOptions {
   readonly port: number;
   /** Largest request head, bytes. */
   readonly headerBytes: number;
+  /**
+   * From here on each answer is the last one of its connection, and says so: a client that is told to come
+   * back elsewhere never sends into a connection that is just being closed.
+   */
+  readonly retiring?: AbortSignal;
 }
 
 export class Listener {
@@ -51,6 +56,13 @@ export class Listener {
       shouldUpgradeCallback: asksForWebSocket,
     });
     this.#server.maxHeadersCount = MAX_HEADER_LINES;
+    const retire = (_request: IncomingMessage, response: ServerResponse): void => {
+      response.shouldKeepAlive = false;
+    };
+    options.retiring?.addEventListener("abort", () => {
+      this.#server.prependListener("request", retire);
+      this.#server.prependListener("checkContinue", retire);
+    });
     this.#server.on("request", gateway.handleRequest);
     this.#server.on("checkContinue", gateway.handleContinue);
     this.#server.on("checkExpectation", gateway.handleRequest);

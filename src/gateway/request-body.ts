@@ -1,4 +1,5 @@
 /** A request's body on its way to the backend: whole when it is small, streamed under a limit otherwise. */
+import { createHash, hash, type Hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 
@@ -36,19 +37,37 @@ export class RequestBody extends Readable {
   readonly #source: IncomingMessage;
   readonly #limit: number;
   #received = 0;
+  readonly #hashing: Hash | null;
+  #hash: string | null = null;
 
-  /** @param limit bytes; one more destroys the stream with {@link BodyTooLarge}. */
-  constructor(source: IncomingMessage, limit: number) {
+  /**
+   * @param limit bytes; one more destroys the stream with {@link BodyTooLarge}.
+   * @param hashed whether {@link hash} is wanted
+   */
+  constructor(source: IncomingMessage, limit: number, hashed: boolean) {
     super();
     this.#source = source;
     this.#limit = limit;
+    this.#hashing = hashed ? createHash("sha256") : null;
     source.on("data", (chunk: Buffer) => this.#take(chunk));
-    source.on("end", () => this.push(null));
+    source.on("end", () => this.#end());
     source.pause();
+  }
+
+  /** Hex SHA-256 of the body; null until all of it has been read. */
+  get hash(): string | null {
+    return this.#hash;
+  }
+
+  #end(): void {
+    // A body that was thrown away half read is not what the backend saw.
+    if (!this.destroyed) this.#hash = this.#hashing?.digest("hex") ?? null;
+    this.push(null);
   }
 
   #take(chunk: Buffer): void {
     this.#received += chunk.length;
+    if (!this.destroyed) this.#hashing?.update(chunk);
     if (this.destroyed) {
       if (this.#received > 2 * this.#limit) this.#source.destroy();
     } else if (this.#received > this.#limit) {
@@ -66,4 +85,34 @@ export class RequestBody extends Readable {
     this.#source.resume();
     callback(error);
   }
+}
+
+/** Hex SHA-256 of a body that is there; null stands for none. */
+export function hashBody(body: Buffer | null): string {
+  return hash("sha256", body ?? "");
+}
+
+/** Whether a request announces a body. */
+export function hasRequestBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
+}
+
+/**
+ * Reads a request's body for its hash alone. Null when it has more than `limit` bytes, or never ends
+ * because the client left.
+ */
+export async function readBodyHash(source: IncomingMessage, limit: number): Promise<string | null> {
+  if (!hasRequestBody(source)) return hashBody(null);
+  if (source.destroyed || Number(source.headers["content-length"] ?? 0) > limit) return null;
+  return new Promise((resolve) => {
+    const hashing = createHash("sha256");
+    let received = 0;
+    source.on("data", (chunk: Buffer) => {
+      received += chunk.length;
+      if (received > limit) resolve(null);
+      else hashing.update(chunk);
+    });
+    source.on("end", () => resolve(received > limit ? null : hashing.digest("hex")));
+    source.on("close", () => resolve(null));
+  });
 }

@@ -8,7 +8,9 @@
  */
 import type { IncomingMessage } from "node:http";
 import { Pool } from "undici";
-import { Forwarding, tooLarge, type Connections } from "./forwarding.ts";
+import { Forwarding, type Connections } from "./forwarding.ts";
+import { tooLarge } from "./unanswered.ts";
+import type { UpstreamHealth } from "./upstream-health.ts";
 import type { Delivery, Exchange, Unanswered, UpstreamOptions } from "./upstream.ts";
 
 /** An idle connection is given up this long before the backend's `Keep-Alive: timeout=` says. */
@@ -16,9 +18,11 @@ const keepAliveMarginMs = 1_000;
 
 export class UndiciEngine {
   readonly #connections: Connections & { readonly kept: Pool; readonly fresh: Pool };
+  readonly #health: UpstreamHealth;
   #active = 0;
 
-  constructor(options: UpstreamOptions) {
+  constructor(options: UpstreamOptions, health: UpstreamHealth) {
+    this.#health = health;
     const poolOptions: Pool.Options = {
       allowH2: false,
       pipelining: 1,
@@ -36,6 +40,10 @@ export class UndiciEngine {
       kept: new Pool(options.origin, poolOptions),
       fresh: new Pool(options.origin, { ...poolOptions, pipelining: 0 }),
     };
+    for (const pool of [this.#connections.kept, this.#connections.fresh]) {
+      pool.on("connect", () => health.succeeded());
+      pool.on("connectionError", () => health.failed());
+    }
   }
 
   /** What {@link forward} would refuse without asking the backend. */
@@ -58,6 +66,7 @@ export class UndiciEngine {
       new Forwarding(exchange, this.#connections, resolve).start();
     });
     this.#active -= 1;
+    if (delivery.kind === "delivered") this.#health.succeeded();
     return delivery;
   }
 

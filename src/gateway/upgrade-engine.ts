@@ -11,7 +11,8 @@ import { STATUS_CODES } from "node:http";
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
-import { framingProblem, requestLines, responseLines } from "./field-lines.ts";
+import { addMissing, framingProblem, requestLines, responseLines } from "./field-lines.ts";
+import type { UpstreamHealth } from "./upstream-health.ts";
 import type { Delivery, Unanswered, UpgradeExchange, UpstreamOptions } from "./upstream.ts";
 
 export type Upgrade =
@@ -71,11 +72,13 @@ const refusalLimit = 64 * 1024;
 
 export class UpgradeEngine {
   readonly #options: UpstreamOptions;
+  readonly #health: UpstreamHealth;
   readonly #sockets = new Set<Socket>();
   #closed = false;
 
-  constructor(options: UpstreamOptions) {
+  constructor(options: UpstreamOptions, health: UpstreamHealth) {
     this.#options = options;
+    this.#health = health;
   }
 
   /** What {@link upgrade} would refuse without asking the backend. */
@@ -95,7 +98,9 @@ export class UpgradeEngine {
     const delivery = await new Promise<Delivery>((resolve) => {
       new Upgrading(exchange, this.#options, resolve).start();
     });
-    if (delivery.kind !== "delivered") this.#sockets.delete(socket);
+    if (delivery.kind === "delivered") this.#health.succeeded();
+    else this.#sockets.delete(socket);
+    if (delivery.kind === "unanswered" && delivery.reason === "connect") this.#health.failed();
     return delivery;
   }
 
@@ -142,7 +147,7 @@ class Upgrading {
 
   start(): void {
     const { request, socket } = this.#exchange;
-    if (socket.destroyed) return this.#settle({ kind: "abandoned", status: null });
+    if (socket.destroyed) return this.#abandon();
     const outgoing = this.#connect(request, socket);
     if (outgoing === null) return this.#fail("malformed", "The handshake was not understood.");
     // Called before anything can have been answered: ws() has only just sent its request.
@@ -155,7 +160,7 @@ class Upgrading {
       });
     });
     socket.once("close", () => {
-      this.#settle({ kind: "abandoned", status: null });
+      this.#abandon();
       outgoing.destroy();
     });
     this.#deadline = setTimeout(() => {
@@ -187,11 +192,12 @@ class Upgrading {
   }
 
   #prepare(outgoing: ClientRequest): void {
-    const { request, target, requestHeaders } = this.#exchange;
+    const { request, target, requestHeaders, sale } = this.#exchange;
     for (const name of outgoing.getHeaderNames()) outgoing.removeHeader(name);
     outgoing.path = target;
     outgoing.setHeader("Host", new URL(this.#options.origin).host);
     const { lines } = requestLines(request, requestHeaders);
+    if (sale !== null) addMissing(lines, ["Idempotency-Key", sale.idempotencyKey]);
     for (let index = 0; index < lines.length; index += 2) {
       outgoing.appendHeader(lines[index] ?? "", lines[index + 1] ?? "");
     }
@@ -212,7 +218,7 @@ class Upgrading {
 
   /** The backend answered with something else than 101: its answer, whole, then the end. */
   #decline(outgoing: ClientRequest, answer: IncomingMessage): void {
-    const { socket, responseSet } = this.#exchange;
+    const { socket, responseSet, sale } = this.#exchange;
     const status = answer.statusCode ?? 502;
     const upstreamMs = performance.now() - this.#startedAt;
     const chunks: Buffer[] = [];
@@ -229,6 +235,7 @@ class Upgrading {
       if (this.#settled) return;
       this.#settle({ kind: "delivered", status, upstreamMs });
       const lines = responseLines(answer.rawHeaders, responseSet, null);
+      if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
       writeAnswer(socket, { status, lines, body: Buffer.concat(chunks, bytes) });
     });
   }
@@ -237,6 +244,10 @@ class Upgrading {
     const status = reason === "timeout" ? 504 : 502;
     const detail = `${this.#options.origin}: ${message}`;
     this.#settle({ kind: "unanswered", status, reason, detail, sent: this.#sent });
+  }
+
+  #abandon(): void {
+    this.#settle({ kind: "abandoned", status: null, sent: this.#sent });
   }
 
   #settle(delivery: Delivery): void {

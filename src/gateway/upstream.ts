@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Fingerprint, StoredResponse } from "../ledger/ledger.ts";
 
 /** What both a request and an upgrade carry to the backend. */
 interface Passage {
@@ -15,6 +16,31 @@ interface Passage {
   readonly requestHeaders: readonly string[];
   /** Raw `name, value` pairs for the client; they replace the backend's lines of the same name. */
   readonly responseSet: readonly string[];
+  /** Null for an exchange that nobody paid for. */
+  readonly sale: Sale | null;
+}
+
+/** What a paid exchange asks for beside the bytes. */
+export interface Sale {
+  /** The backend's `Idempotency-Key`, where the client sent none of its own. */
+  readonly idempotencyKey: string;
+  /**
+   * Raw `name, value` pairs added to an answer of 500 and above, where the backend has no line of the
+   * same name.
+   */
+  readonly failureLines: readonly string[];
+  /**
+   * The largest body of an answer below 400 that is kept, bytes. Such an answer is read to its end even
+   * when the client has left. Events (`text/event-stream`) and switched connections are never kept.
+   */
+  readonly keepBytes: number;
+  /** Longest that an answer is read on without its client, milliseconds. */
+  readonly readOnMs: number;
+}
+
+/** A whole answer that was paid for, and the hash of the request's body that it answers. */
+export interface Sold extends Pick<Fingerprint, "bodyHash"> {
+  readonly response: StoredResponse;
 }
 
 /** One request on its way to the backend. The engine owns `response` until it reports. */
@@ -42,6 +68,8 @@ export type UnansweredReason =
   | "foreign-402"
   /** Every connection that the limit allows is busy. */
   | "saturated"
+  /** The last connection attempts failed; none was made for this request. */
+  | "down"
   /** The request body is larger than the limit; close the client's connection after answering. */
   | "too-large";
 
@@ -53,7 +81,9 @@ export type UnansweredReason =
  * - `broken`: the head was passed on, then the backend died or stalled: the client's connection was
  *   destroyed, so that a cut answer never looks like a complete one.
  * - `abandoned`: the client left (or stopped reading) before its answer was complete; the request to
- *   the backend was cancelled.
+ *   the backend was cancelled, or finished where a {@link Sale} keeps the answer.
+ *
+ * `kept` is there for a sale whose whole answer is small enough.
  */
 export type Delivery =
   | {
@@ -61,6 +91,7 @@ export type Delivery =
       readonly status: number;
       /** From dispatch to the backend's final head, in milliseconds. */
       readonly upstreamMs: number;
+      readonly kept?: Sold;
     }
   | {
       readonly kind: "unanswered";
@@ -72,13 +103,20 @@ export type Delivery =
       readonly sent: boolean;
     }
   | { readonly kind: "broken"; readonly status: number; readonly detail: string }
-  /** `status` is null when the client left before the backend's head. */
-  | { readonly kind: "abandoned"; readonly status: number | null };
+  | {
+      readonly kind: "abandoned";
+      /** Null when the client left before the backend's head, and nothing was kept. */
+      readonly status: number | null;
+      /** As of `unanswered`. */
+      readonly sent: boolean;
+      readonly kept?: Sold;
+    };
 
 export interface Engine {
   /**
    * Why a request would not be taken now, asked before anybody pays for it: a declared body over the
-   * limit, or no connection left. Null: it would be.
+   * limit, no connection left, or a backend that is known to be down. Null: it would be. Asking may be
+   * the one try that a backend gets while it is down ({@link UpstreamHealth}).
    */
   refusal(request: IncomingMessage, kind: "request" | "upgrade"): Unanswered | null;
   /** Never rejects. */

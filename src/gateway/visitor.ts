@@ -6,11 +6,16 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Answer } from "./answers.ts";
+import type { StoredResponse } from "../ledger/ledger.ts";
+import { replayLines } from "./kept-answer.ts";
+import { readBodyHash } from "./request-body.ts";
 import { answerOn } from "./upgrade-engine.ts";
-import type { Delivery, Engine, Unanswered } from "./upstream.ts";
+import type { Delivery, Engine, Sale, Unanswered } from "./upstream.ts";
 
 /** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
 const MAX_DROPPED_BODY_BYTES = 64 * 1024;
+/** The largest request body that is read to find out whether a kept answer is for it, bytes. */
+const MAX_COMPARED_BODY_BYTES = 10 * 1024 * 1024;
 
 /** What goes along with a forwarded request; see `upstream.ts` for the meaning of each. */
 export interface Passage {
@@ -18,6 +23,7 @@ export interface Passage {
   readonly requestHeaders: readonly string[];
   readonly responseSet: readonly string[];
   readonly responseVary: string | null;
+  readonly sale: Sale | null;
 }
 
 export interface Visitor {
@@ -32,6 +38,16 @@ export interface Visitor {
   forward(engine: Engine, passage: Passage): Promise<Delivery>;
   /** True when nobody is there any more to read an answer. */
   isGone(): boolean;
+  /** Null where no kept answer is ever given: to an upgrade. */
+  readonly replaying: Replaying | null;
+}
+
+/** How a kept answer is given again. */
+export interface Replaying {
+  /** Hex SHA-256 of the request's body; null where it is too large, or the client has left. */
+  readBodyHash(): Promise<string | null>;
+  /** `cors`: raw lines for the origin that asks now. */
+  replay(kept: StoredResponse, cors: readonly string[]): void;
 }
 
 /** Begins the ids of this process's requests; of two processes no two are the same. */
@@ -48,7 +64,7 @@ function idOf(visit: number): string {
   return `${PREFIX}-${visit.toString(36)}`;
 }
 
-export class RequestVisitor implements Visitor {
+export class RequestVisitor implements Visitor, Replaying {
   readonly #visit = nextVisit();
   readonly request: IncomingMessage;
   readonly #response: ServerResponse;
@@ -93,9 +109,27 @@ export class RequestVisitor implements Visitor {
   isGone(): boolean {
     return this.#response.destroyed || this.request.socket.destroyed;
   }
+
+  get replaying(): Replaying {
+    return this;
+  }
+
+  readBodyHash(): Promise<string | null> {
+    if (this.#expectsContinue) this.#response.writeContinue();
+    return readBodyHash(this.request, MAX_COMPARED_BODY_BYTES);
+  }
+
+  replay(kept: StoredResponse, cors: readonly string[]): void {
+    const response = this.#response;
+    if (response.destroyed) return;
+    const { method = "" } = this.request;
+    response.writeHead(kept.status, replayLines(method, kept, cors));
+    response.end(kept.body);
+  }
 }
 
 export class UpgradeVisitor implements Visitor {
+  readonly replaying = null;
   readonly #visit = nextVisit();
   readonly request: IncomingMessage;
   readonly #socket: Socket;

@@ -233,7 +233,7 @@ describe("an answer", () => {
     const client = new RawClient(port);
     client.socket.pause();
     client.socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    expect(await delivery()).toEqual({ kind: "abandoned", status: 200 });
+    expect(await delivery()).toEqual({ kind: "abandoned", status: 200, sent: true });
     await cancelled;
     expect(written).toBeLessThan(64);
     expect(exchanges[0]?.response.writableLength).toBeLessThan(1024 * 1024);

@@ -42,7 +42,7 @@ describe("a client that leaves", () => {
     await arrived.promise;
     client.socket.destroy();
     await cancelled.promise;
-    expect(await delivery()).toEqual({ kind: "abandoned", status: null });
+    expect(await delivery()).toEqual({ kind: "abandoned", status: null, sent: true });
   });
 
   test("in the middle of the answer cancels the request to the backend", async () => {
@@ -56,7 +56,7 @@ describe("a client that leaves", () => {
     await client.until("first");
     client.socket.destroy();
     await cancelled.promise;
-    expect(await delivery()).toEqual({ kind: "abandoned", status: 200 });
+    expect(await delivery()).toEqual({ kind: "abandoned", status: 200, sent: true });
   });
 
   test.each([
@@ -79,7 +79,8 @@ describe("a client that leaves", () => {
     while (exchanges.length === 0) await new Promise(setImmediate);
     client.socket.destroy();
     if (size !== "small") expect(await aborted.promise).toBe(true);
-    expect(await delivery()).toEqual({ kind: "abandoned", status: null });
+    const sent = size !== "small";
+    expect(await delivery()).toEqual({ kind: "abandoned", status: null, sent });
   });
 });
 

@@ -65,7 +65,7 @@ export interface Stage {
   readonly exchanges: Pick<Exchange, "request" | "response">[];
 }
 
-type Passage = Pick<Exchange, "requestHeaders" | "responseSet" | "responseVary">;
+type Passage = Pick<Exchange, "requestHeaders" | "responseSet" | "responseVary" | "sale">;
 
 /** The engine behind a listener that answers `unanswered` with its status and reason. */
 export async function stage(
@@ -82,7 +82,8 @@ export async function stage(
     else next(delivery);
   };
   const exchanges: Stage["exchanges"] = [];
-  const extra = { requestHeaders: [], responseSet: [], responseVary: null, ...passage };
+  const none = { requestHeaders: [], responseSet: [], responseVary: null, sale: null };
+  const extra: Passage = { ...none, ...passage };
   const server = createServer({ keepAliveTimeout: 60_000, optimizeEmptyRequests: true });
   server.on("request", (request, response) => {
     exchanges.push({ request, response });

@@ -115,6 +115,29 @@ describe("a WebSocket", () => {
     expect(text).toContain("Set-Cookie: a\r\nSet-Cookie: b\r\n");
   });
 
+  test("that was paid for brings the backend a key, and a failure an invitation", async () => {
+    const sale = {
+      idempotencyKey: "ours",
+      failureLines: ["Retry-After", "2"],
+      keepBytes: 1_000,
+      readOnMs: 1_000,
+    };
+    const heads: string[] = [];
+    const { port } = await stage(await echoing(heads), {}, { sale });
+    await new RawClient(port, handshake()).until("\r\n\r\n");
+    expect(heads[0]).toMatch(/^Idempotency-Key: ours\r$/m);
+    for (const [status, expected] of [
+      [503, true],
+      [401, false],
+    ] as const) {
+      const origin = await backend((_, response) => void response.writeHead(status).end("no"));
+      const declined = await stage(origin, {}, { sale });
+      const { text } = await new RawClient(declined.port, handshake()).closed;
+      expect(text.includes("Retry-After: 2\r\n")).toBe(expected);
+      expect(await declined.delivery()).not.toHaveProperty("kept");
+    }
+  });
+
   test("is closed on one side when the other goes", async () => {
     const sockets: Socket[] = [];
     const { port } = await stage(await echoing([], "", sockets));
@@ -229,7 +252,7 @@ describe("a handshake", () => {
     const gone = new Promise((resolve) => socket.once("close", resolve));
     client.socket.resetAndDestroy();
     await gone;
-    expect(await delivery()).toEqual({ kind: "abandoned", status: null });
+    expect(await delivery()).toEqual({ kind: "abandoned", status: null, sent: true });
   });
 
   test("never crashes the process, whatever either side sends after it", async () => {

@@ -1,0 +1,58 @@
+/** What a delivery takes along to the upstream, and what its end makes of the payment. */
+import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
+import type { Paid } from "./admission.ts";
+import { RETRY_AFTER } from "./answers.ts";
+import type { Delivery, Sold } from "./upstream.ts";
+import type { Passage } from "./visitor.ts";
+
+/** Longest that a small answer is read on after its buyer has left, milliseconds. */
+const READ_ON_MS = 30_000;
+
+/** What goes along with a free request: nothing. */
+export const UNSOLD = { requestHeaders: [], responseSet: [], responseVary: null, sale: null };
+
+export function paidPassage(target: string, paid: Paid, receipt: readonly string[]): Passage {
+  const { payer, transaction, network } = paid.settlement;
+  return {
+    target,
+    requestHeaders: [
+      ["X-402-Payer", payer],
+      ["X-402-Transaction", transaction],
+      ["X-402-Network", network],
+    ].flat(),
+    responseSet: [...receipt, "Cache-Control", "private, no-store"],
+    responseVary: "X-PAYMENT",
+    sale: {
+      idempotencyKey: paid.idempotencyKey,
+      failureLines: paid.isLast ? [] : RETRY_AFTER,
+      keepBytes: MAX_STORED_BODY_BYTES,
+      readOnMs: READ_ON_MS,
+    },
+  };
+}
+
+/**
+ * What a delivery leaves of the payment: null, it is sold; else the same payment may try again. An
+ * upstream that refuses (4xx) has sold nothing yet, and the buyer may correct query or body. An answer that
+ * is kept is sold, whoever got how much of it. Once another good answer has begun, only that same request
+ * may be tried again, or one payment would buy several things; and since its body cannot be compared, a
+ * buyer who leaves in the middle of its answer has bought it.
+ */
+export function attemptOf(
+  delivery: Delivery,
+  target: string,
+  withBody: boolean,
+): BrokenDelivery | null {
+  if (delivery.kind === "unanswered") return { sent: delivery.sent, served: null };
+  if (keptOf(delivery) !== undefined) return null;
+  const sent = delivery.kind !== "abandoned" || delivery.sent;
+  const begun = delivery.status !== null && delivery.status < 400;
+  if (!begun) return { sent, served: null };
+  if (delivery.kind === "delivered") return null;
+  if (delivery.kind === "abandoned" && withBody) return null;
+  return { sent, served: target };
+}
+
+export function keptOf(delivery: Delivery): Sold | undefined {
+  return "kept" in delivery ? delivery.kept : undefined;
+}

@@ -1,0 +1,121 @@
+/**
+ * A gateway as buyers meet it, over real HTTP before a real backend: paywall, ledger and engine are the
+ * product's, only the facilitator does what the test says.
+ */
+import { onTestFinished } from "vitest";
+import type { RoutePlan } from "../../../src/gateway/decision.ts";
+import { Gateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
+import { Listener } from "../../../src/gateway/listener.ts";
+import { Offers } from "../../../src/gateway/offers.ts";
+import { openUpstream } from "../../../src/gateway/open-upstream.ts";
+import { Paywall } from "../../../src/gateway/paywall.ts";
+import { Router } from "../../../src/gateway/router.ts";
+import { defaultUpstreamOptions, type UpstreamOptions } from "../../../src/gateway/upstream.ts";
+import type { Ledger } from "../../../src/ledger/ledger.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { systemTime, type Time } from "../../../src/time/time.ts";
+import { encodePaymentHeader } from "../../../src/x402/header.ts";
+import { examplePayment } from "../../unit/ledger/example-payment.ts";
+import { ActedFacilitator } from "../../unit/gateway/paywall-stage.ts";
+import { send, type Answer, type Sent } from "./stage.ts";
+
+export interface Shop {
+  readonly port: number;
+  readonly facilitator: ActedFacilitator;
+  readonly ledger: Ledger;
+  readonly gateway: Gateway;
+  readonly metrics: Metrics;
+}
+
+export interface ShopOptions {
+  readonly time?: Time;
+  readonly ledger?: Ledger;
+  readonly upstream?: Partial<UpstreamOptions>;
+  readonly cors?: GatewayOptions["cors"];
+}
+
+/** Every path has a price, but `/free`. */
+export async function openShop(origin: string, options: ShopOptions = {}): Promise<Shop> {
+  const { time = systemTime, cors = "off" } = options;
+  const ledger =
+    options.ledger ?? (await openSqliteLedger({ path: ":memory:", time, life: "only" }));
+  const engine = openUpstream({ ...defaultUpstreamOptions, origin, ...options.upstream });
+  const metrics = new Metrics("test");
+  const logger = createLogger({ level: "silent", format: "json" });
+  const facilitator = new ActedFacilitator();
+  const { resource: _url, ...offer } = examplePayment(1).request.paymentRequirements;
+  const label = "/*";
+  const offers = new Offers([offer]);
+  const priced: RoutePlan = { kind: "priced", label, meter: metrics.route(label), engine, offers };
+  const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };
+  const routes = [
+    { methods: null, pattern: label, value: priced },
+    { methods: null, pattern: "/free", value: free },
+  ];
+  const gateway = new Gateway({
+    snapshot: {
+      router: new Router<RoutePlan>(routes, {
+        guarded: ({ kind }) => kind !== "free",
+        unmatchedGuarded: true,
+      }),
+      unmatched: null,
+      authorities: new Set(),
+      publicUrl: "https://shop.example",
+      listingPath: null,
+      answersPreflight: true,
+    },
+    paywall: new Paywall({
+      facilitator,
+      redemptions: ledger,
+      logger,
+      settlementWaitMs: 10_000,
+      time,
+    }),
+    list: () => ({ status: 200, body: "" }),
+    cors,
+    maxInFlight: 100,
+    telemetry: { logger, metrics },
+  });
+  const listener = new Listener(gateway, { host: "127.0.0.1", port: 0, headerBytes: 32_768 });
+  const { port } = await listener.open();
+  onTestFinished(async () => {
+    await listener.drain(AbortSignal.abort());
+    await engine.close(AbortSignal.abort());
+    await gateway.drain(AbortSignal.timeout(5_000));
+    await ledger.close();
+  });
+  return { port, facilitator, ledger, gateway, metrics };
+}
+
+/** `X-PAYMENT` of the payment with that number. */
+function paymentHeader(number = 1): string {
+  return encodePaymentHeader(examplePayment(number).request.paymentPayload);
+}
+
+/** A request that presents that payment. */
+export function buy({ port }: Shop, sent: Sent = {}, number = 1): Promise<Answer> {
+  const headers = [...(sent.headers ?? []), "X-PAYMENT", paymentHeader(number)];
+  return send(port, { ...sent, headers });
+}
+
+/** The head of such a request, for a client of bytes. */
+export function head(target = "/", lines: readonly string[] = [], method = "GET"): string {
+  const all = [`${method} ${target} HTTP/1.1`, "Host: shop.example", ...lines];
+  return `${[...all, `X-PAYMENT: ${paymentHeader()}`].join("\r\n")}\r\n\r\n`;
+}
+
+/** The decoded receipt of an answer; undefined where it has none. */
+export function receiptOf({ headers }: Answer): Record<string, unknown> | undefined {
+  const value = headers["x-payment-response"];
+  if (typeof value !== "string") return undefined;
+  const receipt: unknown = JSON.parse(Buffer.from(value, "base64").toString());
+  return Object(receipt);
+}
+
+/** The `error` of one of the gateway's own answers. */
+export function errorOf({ body }: Answer): string {
+  const { error } = Object(JSON.parse(body.toString()));
+  return String(error);
+}
