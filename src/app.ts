@@ -3,25 +3,29 @@
  * which they need each other and closed in the reverse one, so that a shutdown stops accepting, finishes
  * what is in flight, and only then lets go of the chain and the ledger.
  */
-import { randomUUID } from "node:crypto";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAdminHandler } from "./admin/admin.ts";
-import { startFacilitation, type Facilitation, type Wallet } from "./app/facilitation.ts";
+import { openFacilitation, type Facilitation } from "./app/facilitation.ts";
+import { startGauges } from "./app/gauges.ts";
+import { startRecoveries } from "./app/recoveries.ts";
 import { createListing, createSnapshot, type List } from "./app/selling.ts";
+import { openLedger } from "./app/store.ts";
+import type { Wallet } from "./app/wallets.ts";
 import type { Config, ListenAddress, Upstream } from "./config/config.ts";
 import { FacilitatorEndpoints } from "./facilitator/endpoints.ts";
 import type { Probe } from "./facilitator/network-gate.ts";
+import { RecordedFacilitator } from "./facilitator/recorded-facilitator.ts";
 import { Gateway } from "./gateway/gateway.ts";
 import { drain, listen, Listener } from "./gateway/listener.ts";
 import { Paywall } from "./gateway/paywall.ts";
 import { openUpstream } from "./gateway/open-upstream.ts";
 import { defaultUpstreamOptions, type Engine } from "./gateway/upstream.ts";
 import type { Ledger } from "./ledger/ledger.ts";
-import { openSqliteLedger } from "./ledger/sqlite.ts";
 import { createLogger } from "./telemetry/logger.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
+import { systemTime } from "./time/time.ts";
 
 /** A process that serves. */
 export interface Running {
@@ -35,8 +39,11 @@ export interface Running {
   /** Our accounts that pay network fees. */
   readonly wallets: readonly Wallet[];
   readonly telemetry: Telemetry;
-  /** Stops accepting, finishes what is in flight within `shutdown`, closes everything. Idempotent. */
-  close(): Promise<void>;
+  /**
+   * Turns readiness red, stops accepting after `shutdown.delay` (or at once), finishes what is in flight within
+   * `shutdown.within`, closes everything. Idempotent.
+   */
+  close(options?: { readonly atOnce: boolean }): Promise<void>;
 }
 
 /** Of the listeners beside the gateway's, whose requests are small and come from our own side. */
@@ -53,6 +60,8 @@ interface Parts {
   readonly ledger: Ledger;
   /** Closed last to first. */
   readonly closing: AsyncDisposableStack;
+  /** Aborts when a shutdown begins: connections are not kept for another request. */
+  readonly retiring: AbortController;
   /** Aborts when the time for a shutdown is up. */
   readonly patience: AbortController;
 }
@@ -64,25 +73,20 @@ export async function start(config: Config, version: string): Promise<Running> {
     logger: createLogger(config.logging),
     metrics: new Metrics(version),
   };
-  const { path } = config.store;
-  const ledger = await openSqliteLedger({
-    path,
-    clock: Date.now,
-    bootId: randomUUID(),
-    onUnreadable: (key, reason) => {
-      telemetry.logger.error({ key, reason }, "a payment in the ledger cannot be read; look at it");
-    },
-  });
+  const time = systemTime;
+  const ledger = await openLedger(config, { logger: telemetry.logger, time });
   closing.defer(() => ledger.close());
+  const retiring = new AbortController();
   const patience = new AbortController();
-  const parts: Parts = { config, telemetry, ledger, closing, patience };
+  const parts: Parts = { config, telemetry, ledger, closing, retiring, patience };
 
   let draining = false;
-  let facilitation: Facilitation | undefined;
+  /** Undefined until every listener is open. */
+  let serving: Facilitation | undefined;
   const readiness = async (): Promise<readonly string[]> => {
     if (draining) return ["shutting down"];
-    if (facilitation === undefined) return ["starting"];
-    const closed = facilitation.gate.closed().map((name) => `${name}: RPC checks have not passed`);
+    if (serving === undefined) return ["starting"];
+    const closed = serving.gate.closed().map((name) => `${name}: RPC checks have not passed`);
     const store = await ledger.ping().then(
       () => [],
       () => ["the ledger cannot be written"],
@@ -91,17 +95,27 @@ export async function start(config: Config, version: string): Promise<Running> {
   };
   const admin = await openServer(parts, config.admin, createAdminHandler({ telemetry, readiness }));
 
-  facilitation = await startFacilitation(config, { ledger, telemetry }, closing);
+  const ground = { ledger, telemetry, time };
+  const facilitation = await openFacilitation(config, ground, closing);
+  startRecoveries(facilitation, ground, closing);
+  const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
+  closing.defer(() => gauges.stop());
   const list = await createListing(config, ledger);
   const facilitator = await openFacilitator(parts, facilitation, list);
   const gateway = config.routes.length === 0 ? [] : await openGateway(parts, facilitation, list);
+  serving = facilitation;
 
   const owned = closing.move();
-  const close = async (): Promise<void> => {
+  const close = async (atOnce: boolean): Promise<void> => {
     draining = true;
-    const timer = setTimeout(() => patience.abort(), config.shutdownMs);
-    await owned.disposeAsync();
-    clearTimeout(timer);
+    retiring.abort();
+    if (!atOnce) await time.sleep(config.shutdown.delayMs);
+    const timer = setTimeout(() => patience.abort(), config.shutdown.withinMs);
+    try {
+      await owned.disposeAsync();
+    } finally {
+      clearTimeout(timer);
+    }
   };
   let closed: Promise<void> | undefined;
   return {
@@ -109,16 +123,16 @@ export async function start(config: Config, version: string): Promise<Running> {
     probes: facilitation.probes,
     wallets: facilitation.wallets,
     telemetry,
-    close: () => (closed ??= close()),
+    close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }
 
 async function openGateway(
   parts: Parts,
-  { facilitator }: Facilitation,
+  { mesh }: Facilitation,
   list: List,
 ): Promise<readonly AddressInfo[]> {
-  const { config, telemetry, ledger, closing, patience } = parts;
+  const { config, telemetry, ledger, closing, retiring, patience } = parts;
   const engines = new Map<string, Engine>();
   for (const upstream of config.upstreams) {
     const engine = openUpstream(upstreamOptions(config, upstream));
@@ -129,7 +143,13 @@ async function openGateway(
   const { logger, metrics } = telemetry;
   const gateway = new Gateway({
     snapshot: createSnapshot(config, engines, metrics),
-    paywall: new Paywall({ facilitator, redemptions: ledger, logger, settlementWaitMs }),
+    paywall: new Paywall({
+      facilitator: mesh,
+      redemptions: ledger,
+      logger,
+      settlementWaitMs,
+      time: systemTime,
+    }),
     list,
     cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
     maxInFlight: inFlight,
@@ -137,25 +157,31 @@ async function openGateway(
   });
   metrics.observeInFlight(() => gateway.inFlight);
   const listeners = config.listen.map(
-    (address) => new Listener(gateway, { ...address, headerBytes }),
+    (address) => new Listener(gateway, { ...address, headerBytes, retiring: retiring.signal }),
   );
   const addresses: AddressInfo[] = [];
   for (const listener of listeners) addresses.push(await listener.open());
   closing.defer(async () => {
     await Promise.all(listeners.map((listener) => listener.drain(patience.signal)));
+    // Settlements and deliveries go on after their clients have left.
+    await gateway.drain(patience.signal);
   });
   return addresses;
 }
 
 function openFacilitator(
   parts: Parts,
-  { embedded }: Facilitation,
+  { embedded, mesh }: Facilitation,
   list: List,
 ): Promise<AddressInfo | null> {
-  const { listen: address, basePath, bearer } = parts.config.facilitator;
-  if (embedded === undefined) return Promise.resolve(null);
+  const { listen: address, basePath, bearer, remote } = parts.config.facilitator;
+  const facilitator =
+    remote.length === 0
+      ? embedded
+      : new RecordedFacilitator({ facilitator: mesh, ledger: parts.ledger });
+  if (facilitator === undefined) return Promise.resolve(null);
   const endpoints = new FacilitatorEndpoints({
-    facilitator: embedded,
+    facilitator,
     list,
     basePath,
     bearer: bearer?.reveal(),

@@ -2,4 +2,10 @@
 import packageJson from "../package.json" with { type: "json" };
 import { run } from "./cli/cli.ts";
 
+// A reader such as `head` leaves when it has seen enough, which is no failure.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+  process.exit(0);
+});
+
 process.exitCode = await run(process.argv.slice(2), packageJson.version);

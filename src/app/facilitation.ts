@@ -3,32 +3,36 @@ import type { Config, RemoteFacilitator as RemoteSettings } from "../config/conf
 import { EmbeddedFacilitator } from "../facilitator/embedded.ts";
 import { FacilitatorMesh } from "../facilitator/mesh.ts";
 import { NetworkGate, type Probe } from "../facilitator/network-gate.ts";
-import { startRecovery } from "../facilitator/recovery.ts";
 import { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { createEvmMechanism } from "../mechanism/evm/evm.ts";
-import type { Mechanism } from "../mechanism/mechanism.ts";
+import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
+import type { Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
 import { sameAddress } from "../x402/address.ts";
-import { networkOf } from "../x402/network.ts";
-import type { Facilitator } from "../facilitator/facilitator.ts";
+import { networkOf, type EvmNetwork, type NetworkName } from "../x402/network.ts";
+import { findLosses } from "./gas-costs.ts";
+import { readBalances } from "./gauges.ts";
+import { describeWallets, type Wallet } from "./wallets.ts";
 
 export interface Facilitation {
-  /** What the paywall asks: embedded where a network is settled here, else the remote ones. */
-  readonly facilitator: Facilitator;
-  /** What the REST endpoints serve: only what is settled in this process; undefined when nothing is. */
+  /** What settles: embedded where a network is settled here, else the remote ones. */
+  readonly mesh: FacilitatorMesh;
+  /** The chains that can be asked what became of a payment, by network. */
+  readonly observers: ReadonlyMap<string, Observer>;
+  /** What is settled in this process; undefined when nothing is. */
   readonly embedded: EmbeddedFacilitator | undefined;
+  readonly mechanisms: readonly Mechanism[];
   readonly gate: NetworkGate;
   readonly probes: readonly Probe[];
   readonly wallets: readonly Wallet[];
 }
 
-/** An account of ours that pays network fees. */
-export interface Wallet {
-  readonly network: string;
-  readonly address: string;
-  /** Where its key came from: `env:NAME` or `file:PATH`. */
-  readonly source: string;
+/** What facilitation stands on. */
+export interface Ground {
+  readonly ledger: Ledger;
+  readonly telemetry: Telemetry;
+  readonly time: Time;
 }
 
 /** A network whose endpoint shows another chain or another token than configured: refused at start. */
@@ -37,23 +41,24 @@ class StartError extends Error {
   readonly code = "START_REFUSED";
 }
 
-/** Builds, checks the networks and takes up unfinished settlements; `closing` gets what must be closed. */
-export async function startFacilitation(
+/** Builds everything and checks the networks; `closing` gets what must be closed. Starts no recovery. */
+export async function openFacilitation(
   config: Config,
-  { ledger, telemetry }: { readonly ledger: Ledger; readonly telemetry: Telemetry },
+  ground: Ground,
   closing: AsyncDisposableStack,
 ): Promise<Facilitation> {
+  const { ledger, telemetry, time } = ground;
   const mechanisms = config.facilitator.embedded.map((settings) =>
-    createMechanism(config, settings, telemetry),
+    createMechanism(config, settings, ground),
   );
   for (const mechanism of mechanisms) closing.defer(() => mechanism.close());
-  const gate = new NetworkGate(mechanisms, telemetry);
+  const gate = new NetworkGate(mechanisms, telemetry, time);
   closing.defer(() => gate.close());
   const probes = await gate.probe();
   const wrong = probes.filter(({ state }) => state === "wrong");
   if (wrong.length > 0) throw new StartError(wrong.map(describe).join("\n"));
 
-  const remotes = config.facilitator.remote.map((settings) => createRemote(settings, telemetry));
+  const remotes = config.facilitator.remote.map((settings) => createRemote(settings, ground));
   for (const remote of remotes) closing.defer(() => remote.close());
   const embedded =
     mechanisms.length === 0
@@ -63,59 +68,106 @@ export async function startFacilitation(
           ledger,
           gate,
           telemetry,
-          clock: Date.now,
+          time,
           describeAsset: (network, asset) => describeAsset(config, network, asset),
         });
-  if (embedded !== undefined) {
-    const recovery = startRecovery(embedded, telemetry);
-    closing.defer(async () => {
-      // The facilitator first: it ends the watches that recovery's round is waiting for.
-      await embedded.close();
-      await recovery.stop();
-    });
-  }
-  const facilitator = new FacilitatorMesh(embedded, remotes);
-  return { facilitator, embedded, gate, probes, wallets: walletsOf(config, mechanisms) };
+  const observed = createObservers(config, ground);
+  for (const observer of observed) closing.defer(() => observer.close());
+  // A payment that was handed over before its network was settled here is looked for as well.
+  const observers = new Map([...observed, ...mechanisms].map((each) => [each.network, each]));
+  const mesh = new FacilitatorMesh({ embedded, remotes, observers, telemetry, time });
+  const balances = await balancesOf(mechanisms, ground, gate);
+  return {
+    mesh,
+    observers,
+    embedded,
+    mechanisms,
+    gate,
+    probes: probes.map((probe) => withLosses(probe, config, balances)),
+    wallets: describeWallets(config, mechanisms, balances),
+  };
 }
 
-function walletsOf(config: Config, mechanisms: readonly Mechanism[]): Wallet[] {
-  return config.facilitator.embedded.flatMap(({ network, signers }) => {
-    const accounts = mechanisms.find((each) => each.network === network)?.accounts ?? [];
-    return accounts.map((address, index) => {
-      return { network, address, source: signers[index]?.source ?? "" };
-    });
+type Balances = ReadonlyMap<NetworkName, readonly WalletBalance[]>;
+
+/** Of the networks that can be asked now. */
+async function balancesOf(
+  mechanisms: readonly Mechanism[],
+  ground: Ground,
+  gate: NetworkGate,
+): Promise<Balances> {
+  const { signal } = new AbortController();
+  const open = mechanisms.filter(({ network }) => gate.isOpen(network));
+  const read = open.map(async (mechanism) => {
+    return [mechanism.network, await readBalances(mechanism, ground, signal)] as const;
   });
+  return new Map(await Promise.all(read));
+}
+
+function withLosses(probe: Probe, config: Config, balances: Balances): Probe {
+  for (const [network, [wallet]] of balances) {
+    if (network !== probe.network || wallet === undefined) continue;
+    return { ...probe, findings: [...probe.findings, ...findLosses(config, network, wallet)] };
+  }
+  return probe;
 }
 
 function createMechanism(
   config: Config,
   settings: Config["facilitator"]["embedded"][number],
-  { metrics }: Telemetry,
+  ground: Ground,
 ): Mechanism {
-  const network = networkOf(settings.network);
-  if (network.kind !== "evm") throw new StartError(`${network.name} is not supported yet`);
   return createEvmMechanism({
-    network,
-    assets: settings.assets,
-    rpcUrls: settings.rpc.map(({ url }) => url.reveal()),
+    ...chainOptions(settings, ground),
     keys: settings.signers.map(({ key }) => key.reveal()),
-    confirmations: settings.confirmations,
-    clock: () => Math.floor(Date.now() / 1000),
     allowPayTo: config.facilitator.payees,
-    observer: (method, durationMs, outcome) => {
-      metrics.rpcCall(network.name, method, outcome, durationMs / 1000);
-    },
   });
 }
 
-function createRemote(settings: RemoteSettings, telemetry: Telemetry): RemoteFacilitator {
+/** Of the chains that others settle on. */
+function createObservers({ facilitator }: Config, ground: Ground): readonly Observer[] {
+  return facilitator.observed.map((settings) => createEvmObserver(chainOptions(settings, ground)));
+}
+
+type ChainSettings = Pick<
+  Config["facilitator"]["observed"][number],
+  "network" | "rpc" | "assets" | "confirmations"
+>;
+
+/** What a mechanism and an observer have in common. */
+function chainOptions(settings: ChainSettings, { telemetry, time }: Ground) {
+  const { metrics } = telemetry;
+  const network = evmNetwork(settings.network);
+  return {
+    network,
+    assets: settings.assets,
+    rpcUrls: settings.rpc.map(({ url }) => url.reveal()),
+    confirmations: settings.confirmations,
+    clock: () => Math.floor(time.now() / 1000),
+    observer: (method: string, durationMs: number, outcome: string) => {
+      metrics.rpcCall(network.name, method, outcome, durationMs / 1000);
+    },
+    onHealth: (host: string, isHealthy: boolean) => {
+      metrics.rpcHealth(network.name, host, isHealthy);
+    },
+  };
+}
+
+function evmNetwork(name: NetworkName): EvmNetwork {
+  const network = networkOf(name);
+  if (network.kind !== "evm") throw new StartError(`${name} is not supported yet`);
+  return network;
+}
+
+function createRemote(settings: RemoteSettings, { telemetry, time }: Ground): RemoteFacilitator {
   const headers = settings.headers.map(({ name, value }) => [name, value.reveal()] as const);
   return new RemoteFacilitator({
     url: settings.url,
     headers: Object.fromEntries(headers),
     timeoutMs: settings.timeoutMs,
+    confirm: settings.confirm,
     telemetry,
-    clock: Date.now,
+    time,
   });
 }
 

@@ -1,10 +1,23 @@
 /**
- * The command line. Exit codes: 0 done; 1 the file has errors, or the process could not start or failed;
- * 2 the command line itself is wrong.
+ * The command line. Exit codes: 0 done; 1 the file has errors, the process could not start or failed, or
+ * something is left to do; 2 the command line itself is wrong.
  */
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
+import {
+  readLimit,
+  readNetworkName,
+  readPayer,
+  readSince,
+  readStates,
+  readTimeout,
+} from "./arguments.ts";
+import type { PaymentsOptions } from "./payments.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+const FILE = ["<file>", "the configuration file (YAML)"] as const;
+/** Payments of a list, and how long `recover` goes on, unless told otherwise. */
+const DEFAULT_LIMIT = 50;
+const DEFAULT_TIMEOUT_MS = 60_000;
 
 /**
  * Runs one command line (without `node` and the script) and resolves with the exit code. A command is
@@ -21,7 +34,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   program
     .command("serve")
     .description("run what a configuration file describes, until SIGTERM or SIGINT")
-    .argument("<file>", "the configuration file (YAML)")
+    .argument(...FILE)
     .action(async (file: string) => {
       const { serve } = await import("./serve.ts");
       code = await serve(file, version);
@@ -29,10 +42,28 @@ export async function run(words: readonly string[], version: string): Promise<nu
   program
     .command("check")
     .description("read a configuration file and report every problem in it at once")
-    .argument("<file>", "the configuration file (YAML)")
+    .argument(...FILE)
     .action(async (file: string) => {
       const { check } = await import("./check.ts");
       code = await check(file);
+    });
+  addPayments(program, (result) => (code = result));
+  program
+    .command("recover")
+    .description("find the outcome of every unresolved settlement now, without serving")
+    .argument(...FILE)
+    .addOption(
+      new Option("--timeout <duration>", "how long to try: 90s, 5m")
+        .argParser(readTimeout)
+        .default(DEFAULT_TIMEOUT_MS, "60s"),
+    )
+    .addHelpText(
+      "after",
+      "\nExit codes: 0 nothing is left, 1 something is, or failed, 2 wrong usage.",
+    )
+    .action(async (file: string, { timeout }: { timeout: number }) => {
+      const { recover } = await import("./recover.ts");
+      code = await recover(file, { version, timeoutMs: timeout });
     });
   try {
     await program.parseAsync([...words], { from: "user" });
@@ -41,4 +72,36 @@ export async function run(words: readonly string[], version: string): Promise<nu
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     throw error;
   }
+}
+
+function addPayments(program: Command, done: (code: number) => void): void {
+  const filters = ["csv", "state", "undelivered", "network", "payer", "since", "after"];
+  program
+    .command("payments")
+    .description("list what was claimed, paid and delivered, newest first, or show one payment")
+    .argument(...FILE)
+    .addOption(
+      new Option(
+        "--show <name>",
+        "one payment with its history and what to do about it; by key, transaction or nonce",
+      ).conflicts(filters),
+    )
+    .addOption(
+      new Option("--state <states>", "only these: SIGNED or SETTLED,DELIVERING").argParser(
+        readStates,
+      ),
+    )
+    .option("--undelivered", "only those paid for and not delivered")
+    .option("--network <network>", "only those on this network", readNetworkName)
+    .option("--payer <address>", "only those of this payer", readPayer)
+    .option("--since <time>", "only those claimed since: 24h, 7d, 2026-08-01", readSince)
+    .option("--limit <number>", "how many at most", readLimit, DEFAULT_LIMIT)
+    .option("--after <key>", "continue behind this payment")
+    .addOption(new Option("--json", "as one JSON document").conflicts("csv"))
+    .option("--csv", "as CSV (RFC 4180) with a line of names")
+    .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
+    .action(async (file: string, options: PaymentsOptions) => {
+      const { payments } = await import("./payments.ts");
+      done(await payments(file, options));
+    });
 }

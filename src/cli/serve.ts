@@ -27,8 +27,9 @@ export async function serve(file: string, version: string): Promise<number> {
   logger.info({ file, version }, "coinslot is serving");
 
   const signal = await stopped;
-  logger.info({ signal, withinMs: loaded.config.shutdownMs }, "draining");
-  await running.close();
+  logger.info({ signal, ...loaded.config.shutdown }, "draining");
+  // Whoever presses Ctrl-C is no load balancer.
+  await running.close({ atOnce: signal === "SIGINT" });
   logger.info("stopped");
   return 0;
 }

@@ -31,8 +31,8 @@ const STATES = {
   unknown: "settled here",
 };
 
-function describeWallet({ network, address, source }: Wallet): Row {
-  return [network, `${address}  key from ${source}`];
+function describeWallet({ network, address, source, funds }: Wallet): Row {
+  return [network, `${address}  key from ${source}${funds === null ? "" : `  ${funds}`}`];
 }
 
 function listeners(config: Config, { gateway, facilitator, admin }: Running["addresses"]): Row[] {
@@ -47,7 +47,9 @@ function listeners(config: Config, { gateway, facilitator, admin }: Running["add
     rows.push(["facilitator", `${base}/{verify,settle,supported,discovery/resources}  ${guard}`]);
   }
   if (admin !== null) rows.push(["admin", `${url(admin)}/{metrics,livez,readyz}`]);
-  rows.push(["store", `sqlite ${config.store.path}`]);
+  const { store } = config;
+  const place = store.kind === "sqlite" ? store.path : store.place;
+  rows.push(["store", `${store.kind} ${place}`]);
   return rows;
 }
 
@@ -65,7 +67,8 @@ function networks(config: Config, probes: Running["probes"]): Row[] {
   const embedded = config.facilitator.embedded.map(({ network, rpc, confirmations }): Row => {
     const state = probes.find((probe) => probe.network === network)?.state ?? "unknown";
     const blocks = `${confirmations} confirmation${confirmations === 1 ? "" : "s"}`;
-    return [network, `${STATES[state]}, rpc ${rpc[0]?.host ?? "none"}, ${blocks}`];
+    const hosts = rpc.map(({ host }) => host).join(", ");
+    return [network, `${STATES[state]}, rpc ${hosts}, ${blocks}`];
   });
   const remote = config.facilitator.remote.map(({ url: at }): Row => [
     "others",

@@ -15,7 +15,7 @@ import type { Config } from "./settings.ts";
 import { validate } from "./validation.ts";
 import { readYaml } from "./yaml-document.ts";
 
-export { formatProblems } from "./format.ts";
+export { formatProblems, printable } from "./format.ts";
 export type { Environment } from "./environment.ts";
 export type { Problem } from "./problem.ts";
 export type {

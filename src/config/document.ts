@@ -25,9 +25,16 @@ import {
   type Reader,
 } from "./reading.ts";
 import type { Fault } from "./problem.ts";
-import { readAction, readBarePrice, readPrice } from "./price.ts";
+import {
+  NATIVE_PRICE_FORM,
+  readAction,
+  readBarePrice,
+  readNativePrice,
+  readPrice,
+} from "./price.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { LOG_LEVELS } from "./settings.ts";
+import { readStore } from "./store.ts";
 
 /** Longest free text (descriptions and the like), characters. */
 const MAX_TEXT = 4096;
@@ -171,12 +178,17 @@ const remote = map({
   url: text(readBaseUrl),
   headers: z.record(headerName, headerValue, "must be a map").exactOptional(),
   timeout: duration.exactOptional(),
+  confirm: text(readWord(["facilitator", "receipt"])).exactOptional(),
 });
 
 const embeddedNetwork = map({
   rpc: listOf(text(readRpcUrl)),
   signers: listOf(z.string("must be text")),
   confirmations: whole(1, 1000).exactOptional(),
+  nativePrice: reader(
+    z.union([z.string(), z.number()], NATIVE_PRICE_FORM),
+    readNativePrice,
+  ).exactOptional(),
   commitment: later(),
 });
 
@@ -194,6 +206,7 @@ const facilitator = map({
   remote: listOf(
     z.union([text(readBaseUrl), remote], "must be a URL or { url, … }"),
   ).exactOptional(),
+  rpc: named(listOf(text(readRpcUrl))).exactOptional(),
 });
 
 const MAX_TIMEOUT_REASON =
@@ -249,7 +262,12 @@ export const documentSchema = map({
     settlementWait: duration.exactOptional(),
     unpaidPerIp: later(),
   }).exactOptional(),
-  shutdown: duration.exactOptional(),
+  shutdown: z
+    .union(
+      [duration, map({ within: duration.exactOptional(), delay: duration.exactOptional() })],
+      "must be a duration such as 500ms, 30s, 10m or 1h, or a map of within and delay",
+    )
+    .exactOptional(),
   workers: later(),
   admin: address.exactOptional(),
   upstream: text(readOrigin).exactOptional(),
@@ -301,14 +319,4 @@ function readMimeType(type: string): Result<string, Fault> {
 function readSettle(when: string): Result<"before", Fault> {
   if (when === "before") return ok(when);
   return notYet("settling at another time than `before`");
-}
-
-/** The path of a SQLite database. */
-function readStore(store: string): Result<string, Fault> {
-  if (/^postgres(?:ql)?:/.test(store)) return notYet("PostgreSQL");
-  const path = /^sqlite:(?!\/\/)(.+)$/s.exec(store)?.[1];
-  if (path === undefined) return bad("must be sqlite:PATH", "write sqlite:./data/coinslot.db");
-  return path.startsWith(":")
-    ? bad("must be a file: a store in memory would forget who has paid")
-    : ok(path);
 }

@@ -10,6 +10,7 @@ import { Secret } from "./secret.ts";
 import type {
   EmbeddedNetwork,
   FacilitatorSettings,
+  ObservedNetwork,
   Offer,
   RemoteFacilitator,
   Route,
@@ -65,6 +66,7 @@ function settler(name: NetworkName, network: WrittenNetwork, context: Context): 
     rpc: network.rpc.map((url) => ({ url: new Secret(url.href), host: url.host })),
     signers,
     confirmations: network.confirmations ?? recommendedConfirmations(name),
+    nativePriceAttodollars: network.nativePrice ?? null,
   };
 }
 
@@ -135,6 +137,7 @@ export function resolveFacilitator(context: Context, parts: FacilitatorParts): F
     })),
     payees: context.tree.has(["routes"]) || allowed.length > 0 ? payees : "any",
     remote: remote.map(remoteFacilitator),
+    observed: resolveObserved(context, { embedded: parts.settlers, offers }),
   };
 }
 
@@ -186,14 +189,92 @@ function allowedAssets(
   return allowed;
 }
 
+interface Settled {
+  readonly embedded: readonly Settler[];
+  readonly offers: readonly Offer[];
+}
+
+/** `rpc`: what the chains are asked by that others settle on. */
+function resolveObserved(context: Context, settled: Settled): readonly ObservedNetwork[] {
+  const { problems, tree } = context;
+  const { rpc = {}, remote = [] } = written(context);
+  const own = new Set(settled.embedded.map((each) => each.network));
+  const observed: ObservedNetwork[] = [];
+  for (const [name, urls] of Object.entries(rpc)) {
+    const path = ["facilitator", "rpc", name];
+    const read = readNetwork(name);
+    if (!read.ok) {
+      problems.errorAtKey(path, read.error);
+      continue;
+    }
+    const network = read.value;
+    if (urls.length === 0 && tree.intact(path)) {
+      problems.error(path, fault("bad-value", "must have at least one URL"));
+    }
+    if (own.has(network) || remote.length === 0) {
+      const message = own.has(network)
+        ? "has no effect: this network is settled here, with its own rpc"
+        : "has no effect without facilitator.remote";
+      problems.add("warning", path, fault("unused-key", message), "key");
+      continue;
+    }
+    observed.push({
+      network,
+      rpc: urls.map((url) => ({ url: new Secret(url.href), host: url.host })),
+      confirmations: recommendedConfirmations(network),
+      assets: settledAssets(network, settled.offers, []),
+    });
+  }
+  checkRemotes(context);
+  checkReceipts(context, settled);
+  return observed;
+}
+
+/** A payment is asked for again at the facilitator of its URL: there must be one. */
+function checkRemotes(context: Context): void {
+  const urls = (written(context).remote ?? []).map((each) =>
+    typeof each === "string" ? each : each.url,
+  );
+  for (const [index, url] of urls.entries()) {
+    if (urls.indexOf(url) === index) continue;
+    const message = "this is the same facilitator as an earlier one";
+    context.problems.error(["facilitator", "remote", index], fault("duplicate-entry", message));
+  }
+}
+
+/** Where a receipt is wanted there must be a chain to ask. */
+function checkReceipts(context: Context, { embedded, offers }: Settled): void {
+  const { remote = [], rpc = {} } = written(context);
+  const own = new Set(embedded.map((each) => each.network));
+  const missing = new Set(
+    offers.map(({ network }) => network).filter((each) => !own.has(each) && !(each in rpc)),
+  );
+  const isBlind = offers.length === 0 && Object.keys(rpc).length === 0;
+  for (const [index, each] of remote.entries()) {
+    if (typeof each === "string" || each.confirm !== "receipt") continue;
+    const path = ["facilitator", "remote", index, "confirm"];
+    for (const network of missing) {
+      const message = `needs an RPC endpoint for ${network}, which is settled there`;
+      const hint = `add facilitator.rpc.${network}: [URL]`;
+      context.problems.error(path, fault("no-rpc", message, hint));
+    }
+    if (!isBlind) continue;
+    const message = "needs an RPC endpoint for each network that is settled there";
+    context.problems.error(path, fault("no-rpc", message, "add facilitator.rpc.NETWORK: [URL]"));
+  }
+}
+
 type WrittenRemote = NonNullable<Written["remote"]>[number];
 
 function remoteFacilitator(remote: WrittenRemote): RemoteFacilitator {
-  if (typeof remote === "string") return { url: remote, headers: [], timeoutMs: REMOTE_TIMEOUT_MS };
+  if (typeof remote === "string") {
+    return { url: remote, headers: [], timeoutMs: REMOTE_TIMEOUT_MS, confirm: "facilitator" };
+  }
   const headers = Object.entries(remote.headers ?? {});
   return {
     url: remote.url,
     headers: headers.map(([name, value]) => ({ name, value: new Secret(value) })),
     timeoutMs: remote.timeout ?? REMOTE_TIMEOUT_MS,
+    confirm: remote.confirm ?? "facilitator",
   };
 }

@@ -57,6 +57,6 @@ function quoted(
 }
 
 /** Control and direction characters become a visible stand-in, one for one; tabs stay. */
-function printable(text: string): string {
+export function printable(text: string): string {
   return text.replace(/(?!\t)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, "\ufffd");
 }

@@ -4,17 +4,17 @@
  */
 import type { Located, Path, Tree } from "./tree.ts";
 
+const RPC_HOST = /^(?:[a-z]+:\/\/)?[^/?#@]*(?=[/?#]|$)/;
+
 /** Where secrets belong, or wrongly stand; `*` is any key or index. */
 const SECRET_PATHS: readonly (readonly [Path, RegExp?])[] = [
   [["facilitator", "auth", "bearer"]],
   [["facilitator", "remote", "*", "headers", "*"], /^Bearer /],
   // Providers put their keys behind the host.
-  [
-    ["facilitator", "embedded", "networks", "*", "rpc", "*"],
-    /^(?:[a-z]+:\/\/)?[^/?#@]*(?=[/?#]|$)/,
-  ],
+  [["facilitator", "embedded", "networks", "*", "rpc", "*"], RPC_HOST],
+  [["facilitator", "rpc", "*", "*"], RPC_HOST],
   [["facilitator", "embedded", "networks", "*", "signers", "*"], /^(?:env:[A-Za-z_]\w*|file:.*)$/],
-  [["store"], /^(?:[a-z]+:\/\/|(?!.*:\/\/).*)/],
+  [["store"], /^(?:[a-z]+:\/\/|(?!.*(?::\/\/|@)).*)/s],
 ];
 /** What has the length of a private key is treated as one, wherever it stands. */
 const KEY_LIKE = /[0-9a-fA-F]{64,}/g;

@@ -1,5 +1,5 @@
 /** Prices as a route writes them. Dollars and atomic units must never be confused, so one has a `$`. */
-import { parseDollars } from "../x402/amount.ts";
+import { parseDollars, type AtomicAmount } from "../x402/amount.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
 import { bad, fault } from "./reading.ts";
@@ -15,6 +15,8 @@ export type Price = DollarPrice | { readonly kind: "free" };
 
 const DOLLARS = /^\$(?:0|[1-9][0-9]{0,76})(?:\.[0-9]{1,77})?$/;
 const BARE_NUMBER = /^(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,6})?$/;
+/** Dollars per unit of a currency are kept with so many decimals. */
+const NATIVE_PRICE_DECIMALS = 18;
 /** What most stablecoins have; only used to phrase a hint. */
 const USUAL_DECIMALS = 6;
 
@@ -44,6 +46,17 @@ function dollarHint(text: string): string | undefined {
   const [, whole = "", fraction = ""] = near;
   const dollars = `$${whole === "" ? "0" : whole}${fraction}`;
   return DOLLARS.test(dollars) && whole + fraction !== "" ? `write ${dollars}` : undefined;
+}
+
+export const NATIVE_PRICE_FORM = "must be a price in dollars such as $3000";
+
+/** What one whole unit of a network's currency costs, in {@link NATIVE_PRICE_DECIMALS}. */
+export function readNativePrice(written: string | number): Result<AtomicAmount, Fault> {
+  const text = String(written);
+  const price = parseDollars(text, NATIVE_PRICE_DECIMALS);
+  if (price.ok) return price;
+  const near = dollarHint(text);
+  return bad(NATIVE_PRICE_FORM, near === `write ${text}` ? undefined : near);
 }
 
 /** A number of YAML is refused as a price, whatever it is. */

@@ -6,7 +6,8 @@ import { checkListeners, resolveListen } from "./listeners.ts";
 import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
 import { resolveRoutes } from "./routes.ts";
-import type { Config, Limits } from "./settings.ts";
+import type { Config, Limits, Store } from "./settings.ts";
+import type { ConfigDocument } from "./document.ts";
 import { Upstreams } from "./upstreams.ts";
 
 const KIB = 1024;
@@ -18,10 +19,10 @@ const DEFAULTS = {
     inFlight: 5000,
     settlementWait: 30_000,
   },
-  shutdown: 30_000,
+  shutdown: { within: 30_000, delay: 0 },
   unmatched: "deny",
   discovery: { listed: true },
-  store: "./data/coinslot.db",
+  store: { kind: "sqlite", path: "./data/coinslot.db" },
   logging: { level: "info", format: "json" },
   cors: false,
 } as const;
@@ -43,7 +44,7 @@ export function resolve(file: string, context: Context): Config {
     listen: resolveListen(context),
     publicUrl: document.publicUrl ?? null,
     limits: resolveLimits(context),
-    shutdownMs: document.shutdown,
+    shutdown: shutdownOf(document.shutdown),
     admin: document.admin ?? null,
     upstreams: upstreams.list,
     facilitator: resolveFacilitator(context, { assets, settlers, routes }),
@@ -51,9 +52,17 @@ export function resolve(file: string, context: Context): Config {
     unmatched,
     defaultUpstream: unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null,
     discovery: { listed: discovery.listed ?? DEFAULTS.discovery.listed },
-    store: { kind: "sqlite", path: context.absolute(document.store) },
+    store: storeOf(document.store, context),
     logging: { ...DEFAULTS.logging, ...document.logging },
     cors: corsOf(document.cors),
+  };
+}
+
+function shutdownOf(written: ConfigDocument["shutdown"] & {}): Config["shutdown"] {
+  const { within, delay } = typeof written === "number" ? { within: written } : written;
+  return {
+    withinMs: within ?? DEFAULTS.shutdown.within,
+    delayMs: delay ?? DEFAULTS.shutdown.delay,
   };
 }
 
@@ -65,6 +74,10 @@ function resolveLimits({ document }: Context): Limits {
     inFlight: limits.inFlight,
     settlementWaitMs: limits.settlementWait,
   };
+}
+
+function storeOf(store: Store, context: Context): Store {
+  return store.kind === "sqlite" ? { ...store, path: context.absolute(store.path) } : store;
 }
 
 function corsOf(cors: NonNullable<Context["document"]["cors"]>): Config["cors"] {

@@ -132,9 +132,13 @@ function reviewFacilitator(config: Config, { document, problems }: Context): voi
     const message = `this facilitator settles on test networks only, and ${real.network} is none`;
     problems.add("warning", path, fault("testnet-facilitator", message));
   }
-  if (listen !== null && bearer === null && embedded.length > 0 && !isLocal(listen)) {
+  const settles = embedded.length > 0 || remote.length > 0;
+  if (listen !== null && bearer === null && settles && !isLocal(listen)) {
     const whom = payees === "any" ? "payments to anyone" : "payments to the payees of this file";
-    const message = `whoever reaches this address can settle ${whom} at your gas cost`;
+    const message =
+      embedded.length > 0
+        ? `whoever reaches this address can settle ${whom} at your gas cost`
+        : "whoever reaches this address can settle payments through your remote facilitators";
     const hint = "add facilitator.auth.bearer, or listen on 127.0.0.1";
     problems.add("warning", ["facilitator", "listen"], fault("open-facilitator", message, hint));
   }

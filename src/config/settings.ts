@@ -18,8 +18,12 @@ export interface Config {
    */
   readonly publicUrl: string | null;
   readonly limits: Limits;
-  /** How long a shutdown waits for requests in flight. */
-  readonly shutdownMs: number;
+  readonly shutdown: {
+    /** How long requests in flight may take once nothing new is accepted. */
+    readonly withinMs: number;
+    /** How long requests are still accepted while readiness is red already: for load balancers. */
+    readonly delayMs: number;
+  };
   /** The admin listener; null: none. */
   readonly admin: ListenAddress | null;
   /** In the order written; names are unique. `upstream: URL` is named `default`. */
@@ -32,11 +36,21 @@ export interface Config {
   /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
   readonly defaultUpstream: string | null;
   readonly discovery: { readonly listed: boolean };
-  readonly store: { readonly kind: "sqlite"; readonly path: string };
+  readonly store: Store;
   readonly logging: { readonly level: LogLevel; readonly format: "json" | "pretty" };
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];
 }
+
+/** Where payments are kept. */
+export type Store =
+  | { readonly kind: "sqlite"; readonly path: string }
+  | {
+      readonly kind: "postgres";
+      readonly url: Secret;
+      /** `host:port/database`, for messages. */
+      readonly place: string;
+    };
 
 export interface ListenAddress {
   /** IP address or host name; null: every interface. */
@@ -81,8 +95,20 @@ export interface FacilitatorSettings {
    * checksummed; `any` when a facilitator without routes names nobody.
    */
   readonly payees: "any" | readonly string[];
-  /** For networks that are not embedded, tried in this order; empty: none. */
+  /** For networks that are not embedded, tried in this order, their URLs all different; empty: none. */
   readonly remote: readonly RemoteFacilitator[];
+  /** Networks settled elsewhere whose chain can be asked what became of a payment; empty: none. */
+  readonly observed: readonly ObservedNetwork[];
+}
+
+export interface ObservedNetwork {
+  readonly network: NetworkName;
+  /** At least one, tried in this order. */
+  readonly rpc: readonly RpcEndpoint[];
+  /** Blocks that hold a settlement before it counts, at least 1: what suits the network. */
+  readonly confirmations: number;
+  /** Tokens settled there: the network's own stablecoin first, then our routes'. */
+  readonly assets: readonly EvmAsset[];
 }
 
 export interface EmbeddedNetwork {
@@ -93,6 +119,11 @@ export interface EmbeddedNetwork {
   readonly signers: readonly Signer[];
   /** Blocks on top before a settlement counts as confirmed, at least 1. */
   readonly confirmations: number;
+  /**
+   * Dollars for one whole unit of the network's currency, in 10^-18 dollars: what gas is compared with.
+   * Null: not compared.
+   */
+  readonly nativePriceAttodollars: AtomicAmount | null;
   /** Tokens settled here: the network's own stablecoin first, then our routes' and `allow.assets`. */
   readonly assets: readonly EvmAsset[];
 }
@@ -115,6 +146,8 @@ export interface RemoteFacilitator {
   readonly url: string;
   readonly headers: readonly { readonly name: string; readonly value: Secret }[];
   readonly timeoutMs: number;
+  /** What its settlements count by: its own word, or a receipt from the chain, which is observed then. */
+  readonly confirm: "facilitator" | "receipt";
 }
 
 export interface Route {

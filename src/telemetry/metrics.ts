@@ -7,23 +7,11 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom
 import type { ErrorCode } from "../x402/error-code.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { isNetworkName } from "../x402/network.ts";
-import { FlatHistogram, type Distribution } from "./histogram.ts";
+import { FlatHistogram } from "./histogram.ts";
+import { FlatRouteMeter, type RouteMeter } from "./route-meter.ts";
 
-/** How a request ended as far as money goes: one value for each exit of the request path. */
-export const PAYMENT_OUTCOMES = [
-  "free",
-  "denied",
-  "rejected",
-  "challenged",
-  "malformed",
-  "refused",
-  "unavailable",
-  "unknown",
-  "paid",
-  "undelivered",
-] as const;
-
-export type PaymentOutcome = (typeof PAYMENT_OUTCOMES)[number];
+export { PAYMENT_OUTCOMES } from "./route-meter.ts";
+export type { PaymentOutcome, RouteMeter } from "./route-meter.ts";
 
 /** Upper bounds in seconds: the paywall's own work is microseconds, a settlement is seconds. */
 const REQUEST_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -31,15 +19,8 @@ const OVERHEAD_BOUNDS = [
   0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5, 15,
 ];
 
-/** Counts for one route, cheap enough for every request. */
-export interface RouteMeter {
-  /**
-   * @param status HTTP status answered
-   * @param seconds from the request's head to the end of the answer
-   * @param upstreamSeconds of those, spent waiting for the upstream
-   */
-  finished(status: number, outcome: PaymentOutcome, seconds: number, upstreamSeconds: number): void;
-}
+/** How many payments one transaction carries. */
+const SUBMISSION_BOUNDS = [1, 2, 3, 5, 8, 13, 20, 30, 50, 80];
 
 /** An amount of a token, for the sum of what was settled. */
 export interface SettledAmount {
@@ -49,11 +30,29 @@ export interface SettledAmount {
   readonly amountAtomic: bigint;
 }
 
+/** One of our accounts that pay network fees. */
+export interface WalletReading {
+  readonly address: string;
+  /** The network's own currency, in its smallest unit. */
+  readonly balanceAtomic: bigint;
+  readonly decimals: number;
+  /** What one settlement costs at the present price, in that unit. */
+  readonly settlementAtomic: bigint;
+}
+
+/** How many payments wait, and for what. */
+export interface PaymentsWaiting {
+  readonly unresolved: number;
+  readonly undelivered: number;
+  readonly offered: number;
+}
+
 type Reading = (counter: Counter) => void;
 
 export class Metrics {
   readonly registry = new Registry();
   readonly #meters = new Map<string, FlatRouteMeter>();
+  readonly #queues = new Map<string, () => number>();
   #readInFlight = (): number => 0;
 
   readonly #verifications = this.#counter(
@@ -103,9 +102,70 @@ export class Metrics {
     "Time spent waiting for the upstream, by route",
     REQUEST_BOUNDS,
   );
-  readonly #unresolved = this.#gauge(
-    "coinslot_settlements_unresolved",
-    "Settlements signed whose outcome on the chain is not known",
+
+  readonly #submissions = this.#counter(
+    "coinslot_submissions_total",
+    "Transactions signed for an account nonce of ours, by network; replacements are not counted again",
+    ["network"],
+  );
+  readonly #submissionPayments = new Histogram({
+    name: "coinslot_submission_payments",
+    help: "Payments that one transaction carries, by network",
+    labelNames: ["network"],
+    buckets: SUBMISSION_BOUNDS,
+    registers: [this.registry],
+  });
+  readonly #replacements = this.#counter(
+    "coinslot_settlement_replacements_total",
+    "Transactions signed again with higher fees, by network",
+    ["network"],
+  );
+  readonly #withdrawals = this.#counter(
+    "coinslot_settlement_withdrawals_total",
+    "Payments that their transaction did not move and that are signed again, by network",
+    ["network"],
+  );
+  readonly #reorganizations = this.#counter(
+    "coinslot_settlement_reorganizations_total",
+    "Settled payments whose block left the chain, by network and whether it was delivered already",
+    ["network", "delivered"],
+  );
+  readonly #replays = this.#counter(
+    "coinslot_replays_total",
+    "Kept answers given again to who paid for them, by route",
+    ["route"],
+  );
+  readonly #paymentsUnresolved = this.#gauge(
+    "coinslot_payments_unresolved",
+    "Payments signed or handed over whose outcome is not known, in the whole store",
+  );
+  readonly #paymentsUndelivered = this.#gauge(
+    "coinslot_payments_undelivered",
+    "Payments settled for a resource and not delivered, in the whole store",
+  );
+  readonly #paymentsOffered = this.#gauge(
+    "coinslot_payments_offered",
+    "Payments claimed that wait for a process that can sign, in the whole store",
+  );
+  readonly #walletBalance = this.#gauge(
+    "coinslot_wallet_balance",
+    "Balance of an account that pays network fees, in whole units of the network's currency",
+    ["network", "address"],
+  );
+  readonly #walletSettlements = this.#gauge(
+    "coinslot_wallet_settlements_left",
+    "Settlements that the balance of the account pays for at the present price",
+    ["network", "address"],
+  );
+  readonly #endpointHealthy = this.#gauge(
+    "coinslot_rpc_endpoint_healthy",
+    "1 where the chain node answers as it should, 0 where it does not, by network and host",
+    ["network", "host"],
+  );
+  readonly #facilitatorHealthy = this.#gauge(
+    "coinslot_facilitator_healthy",
+    "1 where the remote facilitator answers as it should, 0 where it does not",
+    ["facilitator"],
   );
 
   constructor(version: string) {
@@ -119,6 +179,12 @@ export class Metrics {
       "Requests being answered now",
       [],
       () => inFlight.set(this.#readInFlight()),
+    );
+    const queueLength = this.#gauge(
+      "coinslot_settlement_queue_length",
+      "Payments that wait to be signed, by network",
+      ["network"],
+      () => this.#queues.forEach((read, network) => queueLength.set({ network }, read())),
     );
     this.#counter(
       "coinslot_http_requests_total",
@@ -184,8 +250,59 @@ export class Metrics {
     this.#readInFlight = read;
   }
 
-  unresolved(count: number): void {
-    this.#unresolved.set(count);
+  /** Our own facilitator signed the first transaction for an account nonce. */
+  submission(network: string, payments: number): void {
+    this.#submissions.inc({ network });
+    this.#submissionPayments.observe({ network }, payments);
+  }
+
+  /** A transaction was signed again for the same account nonce. */
+  replacement(network: string): void {
+    this.#replacements.inc({ network });
+  }
+
+  /** A payment was left behind by its transaction and waits to be signed anew. */
+  withdrawal(network: string): void {
+    this.#withdrawals.inc({ network });
+  }
+
+  /** A settled payment is no longer on chain; `delivered`: what it bought is given away already. */
+  reorganization(network: string, delivered: boolean): void {
+    this.#reorganizations.inc({ network, delivered: String(delivered) });
+  }
+
+  /** The queue of a network is asked at each scrape; asked again, the later reader counts. */
+  observeQueue(network: string, read: () => number): void {
+    this.#queues.set(network, read);
+  }
+
+  counts({ unresolved, undelivered, offered }: PaymentsWaiting): void {
+    this.#paymentsUnresolved.set(unresolved);
+    this.#paymentsUndelivered.set(undelivered);
+    this.#paymentsOffered.set(offered);
+  }
+
+  wallet(network: string, wallet: WalletReading): void {
+    const { address, balanceAtomic, decimals, settlementAtomic } = wallet;
+    const labels = { network, address };
+    this.#walletBalance.set(labels, Number(formatAmount(balanceAtomic, decimals)));
+    this.#walletSettlements.set(
+      labels,
+      settlementAtomic > 0n ? Number(balanceAtomic / settlementAtomic) : Number.POSITIVE_INFINITY,
+    );
+  }
+
+  rpcHealth(network: string, host: string, isHealthy: boolean): void {
+    this.#endpointHealthy.set({ network, host }, Number(isHealthy));
+  }
+
+  facilitatorHealth(name: string, isHealthy: boolean): void {
+    this.#facilitatorHealthy.set({ facilitator: name }, Number(isHealthy));
+  }
+
+  /** A kept answer was given again; `route` is the label of the route's meter. */
+  replayed(route: string): void {
+    this.#replays.inc({ route });
   }
 
   /** With `read`, the counter is filled from our own counts at each scrape. */
@@ -226,61 +343,4 @@ export class Metrics {
 /** A caller may name any network; a label may not grow with what callers invent. */
 function networkLabel(network: string): string {
   return isNetworkName(network) ? network : "unknown";
-}
-
-/** Status and outcome make one number, so that a request costs one map look-up. */
-const OUTCOME_BITS = 4;
-const outcomeIndex: ReadonlyMap<PaymentOutcome, number> = new Map(
-  PAYMENT_OUTCOMES.map((outcome, index) => [outcome, index]),
-);
-
-class FlatRouteMeter implements RouteMeter {
-  readonly #label: string;
-  readonly #counts = new Map<number, number>();
-  readonly #duration: Distribution;
-  readonly #overhead: Distribution;
-  readonly #upstream: Distribution;
-
-  constructor(
-    label: string,
-    duration: Distribution,
-    overhead: Distribution,
-    upstream: Distribution,
-  ) {
-    this.#label = label;
-    this.#duration = duration;
-    this.#overhead = overhead;
-    this.#upstream = upstream;
-  }
-
-  finished(
-    status: number,
-    outcome: PaymentOutcome,
-    seconds: number,
-    upstreamSeconds: number,
-  ): void {
-    const slot = (status << OUTCOME_BITS) | (outcomeIndex.get(outcome) ?? 0);
-    this.#counts.set(slot, (this.#counts.get(slot) ?? 0) + 1);
-    this.#duration.observe(seconds);
-    this.#overhead.observe(Math.max(0, seconds - upstreamSeconds));
-    if (upstreamSeconds > 0) this.#upstream.observe(upstreamSeconds);
-  }
-
-  collect(counter: Counter): void {
-    for (const [slot, count] of this.#counts) {
-      const labels = { route: this.#label, code: slot >> OUTCOME_BITS, outcome: outcomeOf(slot) };
-      counter.inc(labels, count);
-    }
-  }
-
-  collectChallenges(counter: Counter): void {
-    for (const [slot, count] of this.#counts) {
-      if (slot >> OUTCOME_BITS !== 402) continue;
-      counter.inc({ route: this.#label, outcome: outcomeOf(slot) }, count);
-    }
-  }
-}
-
-function outcomeOf(slot: number): PaymentOutcome {
-  return PAYMENT_OUTCOMES[slot & ((1 << OUTCOME_BITS) - 1)] ?? "rejected";
 }

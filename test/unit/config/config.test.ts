@@ -1,6 +1,7 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { loadConfig, parseConfig } from "../../../src/config/config.ts";
@@ -30,7 +31,7 @@ describe("a configuration", () => {
         inFlight: 5000,
         settlementWaitMs: 30_000,
       },
-      shutdownMs: 30_000,
+      shutdown: { withinMs: 30_000, delayMs: 0 },
       admin: null,
       upstreams: [
         {
@@ -111,7 +112,7 @@ shutdown: 1h
 limits: { header: 8KiB, body: 512B, settlementWait: 500ms }
 `);
 
-    expect(config.shutdownMs).toBe(3_600_000);
+    expect(config.shutdown.withinMs).toBe(3_600_000);
     expect(config.limits).toMatchObject({
       headerBytes: 8192,
       bodyBytes: 512,
@@ -210,6 +211,58 @@ routes:
   });
 });
 
+describe("a store in PostgreSQL", () => {
+  const URL_TEXT = "postgres://coinslot:pass%40word@db.example.com:5433/payments?sslmode=require";
+
+  test.each([
+    ["as it is written", `store: ${URL_TEXT}`],
+    ["from a variable", 'store: "${DATABASE_URL}"'],
+    ["from a mounted secret", 'store: "${MOUNTED_URL}"'],
+    [
+      "with a password from a variable",
+      "store: postgres://coinslot:${PASSWORD}@db.example.com:5433/payments?sslmode=require",
+    ],
+  ])("is read %s", (_, store) => {
+    const env = {
+      DATABASE_URL: URL_TEXT,
+      PASSWORD: "pass%40word",
+      MOUNTED_URL_FILE: "/run/secrets/database",
+    };
+    const readFile = (path: string): string => {
+      expect(path).toBe("/run/secrets/database");
+      return `${URL_TEXT}\n`;
+    };
+
+    const result = parseConfig(`${GATEWAY}${ROUTES}${store}`, { file: "x.yaml", env, readFile });
+
+    if (!result.ok || result.config.store.kind !== "postgres") throw new Error(result.text);
+    expect(result.config.store.url.reveal()).toBe(URL_TEXT);
+    expect(result.config.store.place).toBe("db.example.com:5433/payments");
+    expect(result.text).not.toContain("pass%40word");
+    expect(inspect(result.config.store)).not.toContain("pass%40word");
+    expect(JSON.stringify(result.config.store)).not.toContain("pass%40word");
+  });
+});
+
+describe("the price of a network's currency", () => {
+  test.each([
+    ["", null],
+    [", nativePrice: $3000", 3_000n * 10n ** 18n],
+    [", nativePrice: $0.000001", 10n ** 12n],
+    [`, nativePrice: "$${"9".repeat(50)}"`, (10n ** 50n - 1n) * 10n ** 18n],
+  ])("is exact: %s", (written, attodollars) => {
+    const { facilitator } = parse(`
+facilitator:
+  listen: 127.0.0.1:4021
+  embedded:
+    networks:
+      base-sepolia: { rpc: ["http://127.0.0.1:8545"], signers: [env:KEY]${written} }
+`);
+    const [embedded] = facilitator.embedded;
+    expect(embedded?.nativePriceAttodollars).toBe(attodollars);
+  });
+});
+
 test("the shape of the language can be given to editors as a JSON Schema", () => {
   const schema = z.toJSONSchema(documentSchema, { io: "input" });
 
@@ -230,12 +283,13 @@ describe("a file", () => {
 
   test("is read, and paths in it are relative to its folder", async () => {
     const folder = mkdtempSync(join(tmpdir(), "coinslot-config-"));
-    const path = join(folder, "gateway.yaml");
-    writeFileSync(path, `${GATEWAY}${ROUTES}store: sqlite:./x.db`);
+    const file = join(folder, "gateway.yaml");
+    writeFileSync(file, `${GATEWAY}${ROUTES}store: sqlite:./x.db`);
 
-    const loaded = await loadConfig(path, environment);
+    const loaded = await loadConfig(file, environment);
 
-    expect(loaded.ok && loaded.config.store.path).toBe(join(folder, "x.db"));
+    const path = join(folder, "x.db");
+    expect(loaded.ok && loaded.config.store).toEqual({ kind: "sqlite", path });
   });
 
   test("that is not there is a problem without a line", async () => {

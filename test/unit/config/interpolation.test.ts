@@ -26,11 +26,11 @@ describe("the environment", () => {
     const config = parse(`${GATEWAY}${ROUTES}shutdown: \${UNSET:-1s}
 limits: { settlementWait: "\${EMPTY:-2s}" }`);
 
-    expect([config.shutdownMs, config.limits.settlementWaitMs]).toEqual([1000, 2000]);
+    expect([config.shutdown.withinMs, config.limits.settlementWaitMs]).toEqual([1000, 2000]);
   });
 
   test("gives the trimmed text of the file that NAME_FILE names", () => {
-    expect(parse(`${GATEWAY}${ROUTES}shutdown: \${FROM_FILE}`).shutdownMs).toBe(45_000);
+    expect(parse(`${GATEWAY}${ROUTES}shutdown: \${FROM_FILE}`).shutdown.withinMs).toBe(45_000);
   });
 
   test("leaves $${ alone but for one $", () => {

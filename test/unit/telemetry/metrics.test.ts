@@ -4,8 +4,12 @@ import { readScrape, type Sample } from "./scrape.ts";
 
 /** Every label there is, and what bounds its number. */
 const VOCABULARY: ReadonlySet<string> = new Set([
+  "address", // our own accounts, from the configuration
   "asset", // the configuration
   "code", // fifteen error codes, or HTTP statuses
+  "delivered", // true or false
+  "facilitator", // the configuration
+  "host", // the RPC endpoints of the configuration
   "le", // the buckets
   "method", // the JSON-RPC methods that the mechanisms call
   "network", // twelve networks
@@ -31,6 +35,14 @@ function labelled({ labels }: Sample): string {
   return names.map((name) => `${name}=${labels[name]}`).join(" ");
 }
 
+const ADDRESS = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const WALLET = {
+  address: ADDRESS,
+  balanceAtomic: 1_234_567_890_123_456_789n,
+  decimals: 18,
+  settlementAtomic: 1_000_000_000_000_000n,
+};
+
 /** One of everything. */
 function used(): Metrics {
   const metrics = new Metrics("1.2.3");
@@ -40,7 +52,16 @@ function used(): Metrics {
   metrics.settlement("base", "failed", "insufficient_funds", 1);
   metrics.settledAmount({ network: "base", asset: "USDC", decimals: 6, amountAtomic: 10_000n });
   metrics.rpcCall("base", "eth_call", "ok", 0.01);
-  metrics.unresolved(2);
+  metrics.submission("base", 3);
+  metrics.replacement("base");
+  metrics.withdrawal("base");
+  metrics.reorganization("base", true);
+  metrics.observeQueue("base", () => 4);
+  metrics.counts({ unresolved: 1, undelivered: 2, offered: 3 });
+  metrics.wallet("base", WALLET);
+  metrics.rpcHealth("base", "rpc.example.com", true);
+  metrics.facilitatorHealth("https://facilitator.example.com", true);
+  metrics.replayed("GET /a");
   return metrics;
 }
 
@@ -160,12 +181,8 @@ describe("the money", () => {
 });
 
 describe("the gauges", () => {
-  test("show what is unresolved and the version", async () => {
-    const metrics = used();
-    expect(await valuesOf(metrics, "coinslot_settlements_unresolved")).toEqual({ "": 2 });
-    metrics.unresolved(0);
-    expect(await valuesOf(metrics, "coinslot_settlements_unresolved")).toEqual({ "": 0 });
-    expect(await valuesOf(metrics, "coinslot_build_info")).toEqual({ "version=1.2.3": 1 });
+  test("show the version", async () => {
+    expect(await valuesOf(used(), "coinslot_build_info")).toEqual({ "version=1.2.3": 1 });
   });
 
   test("ask for the requests in flight at each scrape", async () => {
@@ -177,6 +194,115 @@ describe("the gauges", () => {
     expect(await valuesOf(metrics, name)).toEqual({ "": 7 });
     inFlight = 3;
     expect(await valuesOf(metrics, name)).toEqual({ "": 3 });
+  });
+});
+
+describe("the settlements", () => {
+  test("are counted by transaction, with the payments that each carries", async () => {
+    const metrics = new Metrics("test");
+    for (const payments of [1, 1, 50, 200]) metrics.submission("base", payments);
+    metrics.submission("polygon", 2);
+    expect(await valuesOf(metrics, "coinslot_submissions_total")).toEqual({
+      "network=base": 4,
+      "network=polygon": 1,
+    });
+    const buckets = await valuesOf(metrics, "coinslot_submission_payments_bucket");
+    expect(buckets).toMatchObject({
+      "le=1 network=base": 2,
+      "le=30 network=base": 2,
+      "le=50 network=base": 3,
+      "le=+Inf network=base": 4,
+      "le=1 network=polygon": 0,
+      "le=2 network=polygon": 1,
+    });
+    expect(await valuesOf(metrics, "coinslot_submission_payments_sum")).toEqual({
+      "network=base": 252,
+      "network=polygon": 2,
+    });
+  });
+
+  test("are told apart by what went wrong with them", async () => {
+    const metrics = new Metrics("test");
+    metrics.replacement("base");
+    metrics.replacement("base");
+    metrics.withdrawal("base");
+    metrics.reorganization("base", false);
+    metrics.reorganization("base", false);
+    metrics.reorganization("base", false);
+    metrics.reorganization("base", true);
+    const of = (what: string) => valuesOf(metrics, `coinslot_settlement_${what}_total`);
+    expect(await of("replacements")).toEqual({ "network=base": 2 });
+    expect(await of("withdrawals")).toEqual({ "network=base": 1 });
+    expect(await of("reorganizations")).toEqual({
+      "delivered=false network=base": 3,
+      "delivered=true network=base": 1,
+    });
+  });
+
+  test("that wait are asked for at each scrape, by network", async () => {
+    const metrics = new Metrics("test");
+    const name = "coinslot_settlement_queue_length";
+    expect(await valuesOf(metrics, name)).toEqual({});
+    const queues = { base: 3, polygon: 0 };
+    metrics.observeQueue("base", () => queues.base);
+    metrics.observeQueue("polygon", () => queues.polygon);
+    expect(await valuesOf(metrics, name)).toEqual({ "network=base": 3, "network=polygon": 0 });
+    queues.base = 0;
+    queues.polygon = 9;
+    expect(await valuesOf(metrics, name)).toEqual({ "network=base": 0, "network=polygon": 9 });
+  });
+});
+
+describe("the health of what a process depends on", () => {
+  test("counts the payments that wait, each kind in a gauge of its own", async () => {
+    const metrics = new Metrics("test");
+    metrics.counts({ unresolved: 7, undelivered: 8, offered: 9 });
+    metrics.counts({ unresolved: 1, undelivered: 2, offered: 3 });
+    const of = (what: string) => valuesOf(metrics, `coinslot_payments_${what}`);
+    expect(await of("unresolved")).toEqual({ "": 1 });
+    expect(await of("undelivered")).toEqual({ "": 2 });
+    expect(await of("offered")).toEqual({ "": 3 });
+  });
+
+  test("shows a wallet in whole units, and for how many settlements it lasts", async () => {
+    const metrics = new Metrics("test");
+    metrics.wallet("base", WALLET);
+    const labels = `address=${ADDRESS} network=base`;
+    const balance = await valuesOf(metrics, "coinslot_wallet_balance");
+    expect(balance[labels]).toBeCloseTo(1.2345678901234567, 15);
+    const left = "coinslot_wallet_settlements_left";
+    expect(await valuesOf(metrics, left)).toEqual({ [labels]: 1234 });
+    metrics.wallet("base", { ...WALLET, balanceAtomic: 999_999_999_999_999n });
+    expect(await valuesOf(metrics, left)).toEqual({ [labels]: 0 });
+    metrics.wallet("base", { ...WALLET, settlementAtomic: 0n });
+    expect(await valuesOf(metrics, left)).toEqual({ [labels]: Number.POSITIVE_INFINITY });
+  });
+
+  test("is 1 or 0 for each chain node and each remote facilitator", async () => {
+    const metrics = new Metrics("test");
+    metrics.rpcHealth("base", "one.example.com", true);
+    metrics.rpcHealth("base", "two.example.com", true);
+    metrics.rpcHealth("base", "two.example.com", false);
+    metrics.facilitatorHealth("https://a.example.com", false);
+    metrics.facilitatorHealth("https://a.example.com", true);
+    expect(await valuesOf(metrics, "coinslot_rpc_endpoint_healthy")).toEqual({
+      "host=one.example.com network=base": 1,
+      "host=two.example.com network=base": 0,
+    });
+    expect(await valuesOf(metrics, "coinslot_facilitator_healthy")).toEqual({
+      "facilitator=https://a.example.com": 1,
+    });
+  });
+
+  test("counts the answers given again, by route", async () => {
+    const metrics = new Metrics("test");
+    metrics.replayed("GET /a");
+    metrics.replayed("GET /a");
+    metrics.route("GET /a").finished(200, "replayed", 0.1, 0);
+    expect(await valuesOf(metrics, "coinslot_replays_total")).toEqual({ "route=GET /a": 2 });
+    expect(await valuesOf(metrics, "coinslot_http_requests_total")).toEqual({
+      "code=200 outcome=replayed route=GET /a": 1,
+    });
   });
 });
 
@@ -208,7 +334,7 @@ describe("the vocabulary", () => {
       if (!name.startsWith("coinslot_")) continue;
       expect(name).toMatch(/^coinslot_[a-z]+(?:_[a-z]+)*$/);
       expect(name.endsWith("_total"), name).toBe(type === "counter");
-      if (type === "histogram") expect(name).toMatch(/_seconds$/);
+      if (type === "histogram") expect(name).toMatch(/_(?:seconds|payments)$/);
     }
     const own = [...types.keys()].filter((name) => name.startsWith("coinslot_"));
     expect(own.length).toBeGreaterThan(10);

@@ -1,0 +1,82 @@
+/** Gauges that somebody has to look after: what waits in the ledger, and what is left in our accounts. */
+import type { Ledger } from "../ledger/ledger.ts";
+import type { Mechanism, WalletBalance } from "../mechanism/mechanism.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
+
+/** Pauses between two readings, milliseconds. */
+const COUNTS_MS = 5_000;
+const WALLETS_MS = 60_000;
+/** Longest that the balances of one network may take, milliseconds. */
+const BALANCE_TIMEOUT_MS = 10_000;
+
+export interface GaugeSources {
+  readonly ledger: Pick<Ledger, "books">;
+  readonly mechanisms: readonly Pick<Mechanism, "network" | "accounts" | "balance">[];
+  readonly telemetry: Telemetry;
+  readonly time: Time;
+}
+
+/** Reads at once and then again and again; `stop` resolves when no reading is running any more. */
+export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const { time } = sources;
+  const loop = async (pauseMs: number, read: () => Promise<void>): Promise<void> => {
+    while (!signal.aborted) {
+      await read();
+      await time.sleep(pauseMs, signal);
+    }
+  };
+  const loops = [
+    loop(COUNTS_MS, () => readCounts(sources)),
+    loop(WALLETS_MS, () => readWallets(sources, signal)),
+  ];
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(loops);
+    },
+  };
+}
+
+async function readCounts({ ledger, telemetry }: GaugeSources): Promise<void> {
+  const { logger, metrics } = telemetry;
+  try {
+    metrics.counts(await ledger.books.counts());
+  } catch (cause) {
+    logger.warn({ err: cause }, "the payments in the ledger cannot be counted");
+  }
+}
+
+async function readWallets(sources: GaugeSources, signal: AbortSignal): Promise<void> {
+  const { mechanisms, telemetry } = sources;
+  await Promise.all(
+    mechanisms.map(async (mechanism) => {
+      for (const wallet of await readBalances(mechanism, sources, signal)) {
+        telemetry.metrics.wallet(mechanism.network, wallet);
+      }
+    }),
+  );
+}
+
+/** Those balances that could be read; the others are left out, readiness tells of their network. */
+export async function readBalances(
+  mechanism: Pick<Mechanism, "network" | "accounts" | "balance">,
+  { telemetry, time }: Pick<GaugeSources, "telemetry" | "time">,
+  closing: AbortSignal,
+): Promise<readonly WalletBalance[]> {
+  const { network } = mechanism;
+  const signal = AbortSignal.any([closing, time.timeout(BALANCE_TIMEOUT_MS)]);
+  const readings = await Promise.all(
+    mechanism.accounts.map((account) =>
+      mechanism.balance(account, signal).catch((cause: unknown) => {
+        if (closing.aborted) return undefined;
+        const detail = cause instanceof Error ? cause.message : String(cause);
+        telemetry.logger.warn({ network, account, detail }, "the balance cannot be read");
+        return undefined;
+      }),
+    ),
+  );
+  return readings.filter((reading) => reading !== undefined);
+}

@@ -1,0 +1,119 @@
+/**
+ * Recovery without serving: every settlement whose outcome is not known is looked for, round after round,
+ * until none is left or the time is over.
+ */
+import type { Config } from "../config/config.ts";
+import type { PaymentDetail, PaymentSummary } from "../ledger/books.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { createLogger } from "../telemetry/logger.ts";
+import { Metrics } from "../telemetry/metrics.ts";
+import { systemTime } from "../time/time.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import { openFacilitation, type Facilitation } from "./facilitation.ts";
+import { startRecoveries } from "./recoveries.ts";
+import { openLedger } from "./store.ts";
+
+/** Pause between two looks at what is left, milliseconds. */
+const LOOK_PAUSE_MS = 250;
+/** Unresolved payments that are followed by name; the counts know of all. */
+const MAX_FOLLOWED = 10_000;
+
+export interface Outcome {
+  readonly before: PaymentSummary;
+  /** Undefined where the claim was dropped: nothing had been signed. */
+  readonly after: PaymentDetail | undefined;
+}
+
+export interface Unresolved {
+  readonly payment: PaymentSummary;
+  /** Why it is not resolved yet, a sentence without a final period. */
+  readonly reason: string;
+}
+
+export interface RecoverOptions {
+  readonly version: string;
+  readonly timeoutMs: number;
+  /** Told as soon as it is known. */
+  readonly onOutcome: (outcome: Outcome) => void;
+}
+
+/** Resolves with what is left. Throws where the ledger or the networks cannot be opened. */
+export async function recoverAll(
+  config: Config,
+  { version, timeoutMs, onOutcome }: RecoverOptions,
+): Promise<readonly Unresolved[]> {
+  await using closing = new AsyncDisposableStack();
+  const time = systemTime;
+  const signal = time.timeout(timeoutMs);
+  const logger = createLogger({ level: "error", format: "json", destination: process.stderr });
+  const telemetry = { logger, metrics: new Metrics(version) };
+  const ledger = await openLedger(config, { logger, time });
+  closing.defer(() => ledger.close());
+  const followed = new Map((await unresolvedIn(ledger)).map((each) => [each.key, each]));
+  const ground = { ledger, telemetry, time };
+  const facilitation = await openFacilitation(config, ground, closing);
+  startRecoveries(facilitation, ground, closing);
+  for (;;) {
+    const left = await unresolvedIn(ledger);
+    await tell(ledger, { followed, left }, onOutcome);
+    if (left.length === 0 || signal.aborted) return explain(ledger, left, facilitation);
+    await time.sleep(LOOK_PAUSE_MS, signal);
+  }
+}
+
+/** Payments that were signed or handed over, or that wait for somebody who can sign. */
+async function unresolvedIn({ books }: Pick<Ledger, "books">): Promise<readonly PaymentSummary[]> {
+  const { offered } = await books.counts();
+  const states = offered === 0 ? (["SIGNED"] as const) : (["SIGNED", "CLAIMED"] as const);
+  return books.list({ states, limit: MAX_FOLLOWED });
+}
+
+/** Reports what became of the payments that were followed and are not left, each once. */
+async function tell(
+  { books }: Pick<Ledger, "books">,
+  {
+    followed,
+    left,
+  }: { followed: Map<PaymentKey, PaymentSummary>; left: readonly PaymentSummary[] },
+  onOutcome: RecoverOptions["onOutcome"],
+): Promise<void> {
+  const open = new Set(left.map(({ key }) => key));
+  for (const [key, before] of followed) {
+    if (open.has(key)) continue;
+    followed.delete(key);
+    onOutcome({ before, after: await books.show(key) });
+  }
+}
+
+async function explain(
+  { books }: Pick<Ledger, "books">,
+  left: readonly PaymentSummary[],
+  facilitation: Facilitation,
+): Promise<readonly Unresolved[]> {
+  const details = await Promise.all(left.map(({ key }) => books.show(key)));
+  return details
+    .filter((payment) => payment !== undefined)
+    .map((payment) => ({ payment, reason: reasonOf(payment, facilitation) }));
+}
+
+function reasonOf(
+  { network, facilitator, submission }: PaymentDetail,
+  { gate, mechanisms, observers, probes }: Facilitation,
+): string {
+  if (submission === null && facilitator !== null) {
+    const asked = `${facilitator} has not said for certain what became of it`;
+    return observers.has(network)
+      ? `${asked}, and the chain does not show it`
+      : `${asked}; with facilitator.rpc.${network} the chain can be asked`;
+  }
+  const mechanism = mechanisms.find((each) => each.network === network);
+  if (mechanism === undefined) return `${network} is not under facilitator.embedded.networks`;
+  if (!gate.isOpen(network)) {
+    const findings = probes.find((probe) => probe.network === network)?.findings ?? [];
+    return findings.map(({ message }) => message).join("; ") || `${network} cannot be checked`;
+  }
+  if (submission !== null && !mechanism.accounts.includes(submission.account)) {
+    return `it was signed by ${submission.account}, whose key is not in this configuration`;
+  }
+  return "the chain has not decided it yet; nothing is unknown after the authorization has expired";
+}

@@ -1,0 +1,24 @@
+/** Configuration -> the ledger that `store` names, opened for one life of this process. */
+import { randomUUID } from "node:crypto";
+import type { Config } from "../config/config.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { openSqliteLedger } from "../ledger/sqlite.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Time } from "../time/time.ts";
+
+/** Throws `LedgerUnavailable` where it cannot be opened, or another process holds the file. */
+export async function openLedger(
+  { store }: Config,
+  { logger, time }: { readonly logger: Logger; readonly time: Time },
+): Promise<Ledger> {
+  const life = randomUUID();
+  const onUnreadable = (key: string, reason: string): void => {
+    logger.error({ key, reason }, "a payment in the ledger cannot be read; look at it");
+  };
+  if (store.kind === "sqlite") {
+    return openSqliteLedger({ path: store.path, time, life, onUnreadable });
+  }
+  // Its driver is loaded by those who need it.
+  const { openPostgresLedger } = await import("../ledger/postgres.ts");
+  return openPostgresLedger({ url: store.url.reveal(), time, life, logger, onUnreadable });
+}

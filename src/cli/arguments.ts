@@ -1,0 +1,72 @@
+/** Values on the command line: text to a value, or a {@link InvalidArgumentError} that says what is wanted. */
+import { InvalidArgumentError } from "commander";
+import type { PaymentState } from "../app/books.ts";
+import { NETWORK_NAMES } from "../x402/network.ts";
+
+const STATES = [
+  "CLAIMED",
+  "SIGNED",
+  "SETTLED",
+  "DELIVERING",
+  "DELIVERED",
+  "FAILED",
+] as const satisfies readonly PaymentState[];
+
+const UNITS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+/** A day, or a moment with its offset from UTC: one without would mean something else on each machine. */
+const DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+/** More than anybody reads, and little enough to be held in memory. */
+const MAX_LIMIT = 100_000;
+
+/** `SETTLED` or `signed,failed`; may be given several times. */
+export function readStates(
+  text: string,
+  before: readonly PaymentState[] = [],
+): readonly PaymentState[] {
+  const states = text.split(",").map((word) => {
+    const state = STATES.find((each) => each === word.trim().toUpperCase());
+    if (state === undefined) {
+      throw new InvalidArgumentError(`The states are ${STATES.join(", ")}.`);
+    }
+    return state;
+  });
+  return [...before, ...states];
+}
+
+export function readNetworkName(text: string): string {
+  if (NETWORK_NAMES.some((name) => name === text)) return text;
+  throw new InvalidArgumentError(`The networks are ${NETWORK_NAMES.join(", ")}.`);
+}
+
+export function readPayer(text: string): string {
+  if (/^[0-9A-Za-z]{32,44}$/.test(text)) return text;
+  throw new InvalidArgumentError("A payer is an address.");
+}
+
+/** `30m`, `24h`, `7d`, `2026-08-01` (UTC) or `2026-08-01T12:00Z`, as milliseconds since the epoch. */
+export function readSince(text: string): number {
+  const [, digits, unit = ""] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  if (digits !== undefined) return Date.now() - Number(digits) * (UNITS[unit] ?? 0);
+  const moment = DATE.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(moment)) return moment;
+  throw new InvalidArgumentError("Write 24h, 7d, 2026-08-01 or 2026-08-01T12:00Z.");
+}
+
+export function readLimit(text: string): number {
+  const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw new InvalidArgumentError(`A limit is a number from 1 to ${MAX_LIMIT}.`);
+}
+
+/** `90s` or `5m`, as milliseconds. */
+export function readTimeout(text: string): number {
+  const [, digits, unit = ""] = /^(\d{1,5})([smh])$/.exec(text) ?? [];
+  const milliseconds = Number(digits) * (UNITS[unit] ?? 0);
+  if (digits !== undefined && milliseconds <= 86_400_000) return milliseconds;
+  throw new InvalidArgumentError("Write a duration up to 24h, such as 60s or 5m.");
+}

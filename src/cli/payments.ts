@@ -1,0 +1,101 @@
+/**
+ * `coinslot payments FILE`: what was claimed, paid and delivered, read from the ledger beside a running
+ * gateway or without one. Changes nothing.
+ */
+import { adviceOn } from "../app/advice.ts";
+import { openBooks, type Books, type PaymentFilter, type PaymentState } from "../app/books.ts";
+import type { Config } from "../config/config.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import { loadOrExplain } from "./load.ts";
+import { toCsv, toJson, toPage, toTable } from "./payment-text.ts";
+import { detailOf, Tokens, viewOf } from "./payment-view.ts";
+
+export interface PaymentsOptions {
+  readonly json?: boolean;
+  readonly csv?: boolean;
+  readonly state?: readonly PaymentState[];
+  readonly undelivered?: boolean;
+  readonly network?: string;
+  readonly payer?: string;
+  /** Milliseconds since the epoch. */
+  readonly since?: number;
+  readonly limit: number;
+  /** Key of the last payment of the page before. */
+  readonly after?: string;
+  /** Key, transaction or nonce of one payment. */
+  readonly show?: string;
+}
+
+/** Resolves with the exit code: 1 where the file is refused, the store closed, or nothing is found. */
+export async function payments(file: string, options: PaymentsOptions): Promise<number> {
+  const config = await loadOrExplain(file);
+  if (config === undefined) return 1;
+  let books: Awaited<ReturnType<typeof openBooks>> | undefined;
+  try {
+    books = await openBooks(config);
+    return options.show === undefined
+      ? await list(books, config, options)
+      : await show(books, config, options.show, options);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    process.stderr.write(`coinslot payments: ${reason}\n`);
+    return 1;
+  } finally {
+    await books?.close();
+  }
+}
+
+async function list(books: Books, config: Config, options: PaymentsOptions): Promise<number> {
+  const { limit } = options;
+  // One more than is shown tells whether there are more.
+  const found = await books.list({ ...filterOf(options), limit: limit + 1 });
+  const tokens = new Tokens(config);
+  const shown = found.slice(0, limit).map((payment) => viewOf(payment, tokens));
+  const next = found.length > limit ? (shown.at(-1)?.key ?? null) : null;
+  if (options.json) {
+    process.stdout.write(toJson({ payments: shown, next }));
+  } else if (options.csv) {
+    process.stdout.write(toCsv(shown));
+  } else if (shown.length === 0) {
+    process.stdout.write("no payments\n");
+  } else {
+    process.stdout.write(toTable(shown, wantsColor()));
+  }
+  if (next !== null && !options.json) {
+    const all = `the newest ${shown.length} are shown`;
+    process.stderr.write(`${all}; for the next ones add --after ${next}\n`);
+  }
+  return 0;
+}
+
+async function show(
+  books: Books,
+  config: Config,
+  name: string,
+  { json }: PaymentsOptions,
+): Promise<number> {
+  const payment = await books.show(name);
+  if (payment === undefined) {
+    process.stderr.write("no payment has this key, transaction or nonce\n");
+    return 1;
+  }
+  const view = detailOf(payment, adviceOn(payment), new Tokens(config));
+  process.stdout.write(json ? toJson(view) : toPage(view, wantsColor()));
+  return 0;
+}
+
+function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {
+  const { state, undelivered, network, payer, since, after } = options;
+  return {
+    ...(state === undefined ? {} : { states: state }),
+    ...(undelivered === undefined ? {} : { undelivered }),
+    ...(network === undefined ? {} : { network }),
+    ...(payer === undefined ? {} : { payer }),
+    ...(since === undefined ? {} : { sinceMs: since }),
+    ...(after === undefined ? {} : { after: after as PaymentKey }),
+  };
+}
+
+function wantsColor(): boolean {
+  return process.stdout.isTTY && !process.env["NO_COLOR"];
+}

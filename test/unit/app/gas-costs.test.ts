@@ -1,0 +1,74 @@
+import { describe, expect, test } from "vitest";
+import { findLosses, roughly } from "../../../src/app/gas-costs.ts";
+import { parseConfig, type Config } from "../../../src/config/config.ts";
+
+/** $3 of gas at $3000: one thousandth of a whole unit. */
+const COST = { settlementAtomic: 10n ** 15n, decimals: 18 };
+
+function readFile(): never {
+  throw new Error("no files");
+}
+
+function configOf(nativePrice: string): Config {
+  const text = `
+upstream: http://localhost:3000
+publicUrl: http://localhost:8402
+payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+accept: [base]
+unmatched: deny
+assets:
+  TKN: { base: { address: "0x${"a1".repeat(20)}", decimals: 2, eip712: { name: T, version: "1" } } }
+facilitator:
+  embedded:
+    networks:
+      base: { rpc: ["http://127.0.0.1:1"], signers: [env:KEY]${nativePrice} }
+      polygon: { rpc: ["http://127.0.0.1:2"], signers: [env:KEY] }
+routes:
+  GET /cheap: $0.01
+  GET /just-below: $2.999999
+  GET /just-enough: $3
+  GET /dear: $5
+  GET /as-cheap: $0.01
+  GET /free: free
+  GET /admin: deny
+  GET /tokens: { accept: [{ network: base, asset: TKN, amount: "1" }] }
+  GET /elsewhere: { price: $0.01, accept: [polygon] }
+`;
+  const env = { KEY: `0x${"5a".repeat(32)}` };
+  const parsed = parseConfig(text, { file: "x.yaml", env, readFile });
+  if (!parsed.ok) throw new Error(parsed.problems.map(({ message }) => message).join("\n"));
+  return parsed.config;
+}
+
+describe("routes that cost more than they earn", () => {
+  test("are named with their price and the cost, those of one price together", () => {
+    const findings = findLosses(configOf(", nativePrice: $3000"), "base", COST);
+
+    const cost = "its settlement alone costs about $3 of gas (0.001 ETH at $3000)";
+    expect(findings).toEqual([
+      { level: "warning", message: `GET /cheap earns $0.01 (as do 1 more), ${cost}` },
+      { level: "warning", message: `GET /just-below earns $2.999999, ${cost}` },
+    ]);
+  });
+
+  test("are none where gas costs less than the cheapest", () => {
+    const cost = { settlementAtomic: 10n ** 12n, decimals: 18 };
+    expect(findLosses(configOf(", nativePrice: $3000"), "base", cost)).toEqual([]);
+  });
+
+  test("are not looked for where nothing says what the currency is worth", () => {
+    expect(findLosses(configOf(""), "base", COST)).toEqual([]);
+    expect(findLosses(configOf(", nativePrice: $3000"), "polygon", COST)).toEqual([]);
+  });
+});
+
+test.each([
+  [0n, "0"],
+  [999n, "0.000000000000000999"],
+  [1_000n, "0.000000000000001"],
+  [2_123_456_789_012n, "0.00000213"],
+  [9_999_000_000_000_000_000n, "10"],
+  [1_234_000_000_000_000_000_000n, "1240"],
+])("%s atomic units are roughly %s", (atomic, text) => {
+  expect(roughly(atomic, 18)).toBe(text);
+});
