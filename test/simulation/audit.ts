@@ -1,0 +1,167 @@
+/** The promises of the money path, judged by the chain's books when everything has come to rest. */
+import { MAX_DELIVERY_ATTEMPTS } from "../../src/ledger/ledger.ts";
+import type { PaymentRow } from "../../src/ledger/payment-row.ts";
+import type { KeptPayment } from "../support/memory-store.ts";
+import type { Use } from "./chain.ts";
+import { nameOf, type Unpaid } from "./journal.ts";
+import { PAY_TO, PRICE, type SimulatedPayment } from "./payments.ts";
+import type { World } from "./world.ts";
+
+/** How long one more purchase may take, milliseconds. */
+const PURCHASE_MS = 30_000;
+
+export async function audit(world: World): Promise<void> {
+  judge(world);
+  await askForTheUnsigned(world);
+  await deliverWhatIsLeft(world);
+  if (isHonest(world)) requireSales(world);
+}
+
+function judge(world: World): void {
+  let settled = 0n;
+  let unaccounted = 0n;
+  for (const payment of world.journal.payments.values()) {
+    const kept = world.store.payments.get(payment.key);
+    const use = world.chain.use(payment.authorization, world.chain.head);
+    const charge = use?.kind === "paid" ? use : undefined;
+    if (isSettled(kept?.row)) settled += PRICE;
+    unaccounted += judgePayment(world, payment, kept, charge);
+  }
+  for (const unpaid of world.journal.unpaid) judgeUnpaid(world, unpaid);
+  judgeNonces(world);
+  const received = world.chain.balance(PAY_TO.toLowerCase(), world.chain.head);
+  if (settled + unaccounted !== received) {
+    world.journal.violated("I6", `settled ${settled} and ${unaccounted}, received ${received}`);
+  }
+}
+
+/** Returns what explains a difference between our books and the chain's. */
+function judgePayment(
+  world: World,
+  payment: SimulatedPayment,
+  kept: KeptPayment | undefined,
+  charge: Use | undefined,
+): bigint {
+  const { journal } = world;
+  const name = nameOf(payment.key);
+  const state = kept?.row.state ?? "(none)";
+  requireEnd(world, payment, kept);
+  const isSold = isSettled(kept?.row);
+  if (charge !== undefined) {
+    if (isSold) return 0n;
+    if (!isForeign(world, charge, kept)) journal.violated("I3", `${name} is charged and ${state}`);
+    return PRICE;
+  }
+  if (!isSold && !journal.deliveries.has(payment.key)) return 0n;
+  const isUndone = world.chain.undone.has(payment.authorization.id);
+  if (!isUndone) journal.violated("I8", `${name} is ${state} and not charged`);
+  return isSold ? -PRICE : 0n;
+}
+
+function requireEnd({ journal }: World, { key }: SimulatedPayment, kept?: KeptPayment): void {
+  const state = kept?.row.state;
+  const isLeft = state === "SIGNED" || (state === "CLAIMED" && wasSigned(kept));
+  if (isLeft) journal.violated("I4", `${nameOf(key)} is still ${state}`);
+  if (state === "DELIVERING") journal.violated("I3", `${nameOf(key)} is still DELIVERING`);
+}
+
+/** Somebody else submitted what we never signed, or what we had given up for good by then. */
+function isForeign(world: World, { mined }: Use, kept: KeptPayment | undefined): boolean {
+  const isOurs = world.chain.bytes.has(mined.transaction.id);
+  if (isOurs) return false;
+  if (kept === undefined || kept.row.submission === null) return true;
+  const failedMs = kept.events.findLast(({ state }) => state === "FAILED")?.atMs ?? 0;
+  return world.chain.timestamp(mined.block) * 1000 >= failedMs;
+}
+
+/** A 402 said that this payment was not charged. */
+function judgeUnpaid(world: World, unpaid: Unpaid): void {
+  const { payment, row, code } = unpaid;
+  const { journal, chain } = world;
+  const use = chain.use(payment.authorization, chain.head);
+  if (use?.kind !== "paid" || chain.undone.has(payment.authorization.id)) return;
+  const isOurs = chain.bytes.has(use.mined.transaction.id);
+  if (isOurs ? isOfAnotherClaim(world, unpaid) : isOfAnother(world, unpaid, use)) return;
+  const state = row?.state ?? "(none)";
+  journal.violated("I7", `402 ${code} for ${nameOf(payment.key)} while ${state}, and charged`);
+}
+
+/** The row was dropped, and what was charged is a later claim of the same payment. */
+function isOfAnotherClaim({ journal }: World, unpaid: Unpaid): boolean {
+  const { payment, row, incarnation, atIncarnation } = unpaid;
+  if (row === undefined || incarnation !== atIncarnation) return true;
+  return journal.incarnation(payment.key) !== atIncarnation;
+}
+
+/** Somebody else submitted it later, or what we never signed. */
+function isOfAnother({ chain, store }: World, unpaid: Unpaid, { mined }: Use): boolean {
+  const { payment, row, atMs, incarnation, atIncarnation } = unpaid;
+  if (row === undefined || incarnation !== atIncarnation) return true;
+  const submission = store.payments.get(payment.key)?.row.submission ?? null;
+  return submission === null || chain.timestamp(mined.block) * 1000 >= atMs;
+}
+
+function judgeNonces({ profile, store, chain, journal }: World): void {
+  for (const account of new Set(profile.accounts.flat())) {
+    const stored = [...store.nextNonces].find(([name]) => name.endsWith(`/${account}`))?.[1];
+    const used = chain.accountNonce(account, chain.head);
+    if (stored !== undefined && stored !== used) {
+      journal.violated("I5", `${account}: next nonce ${stored} is stored, ${used} on chain`);
+    }
+  }
+}
+
+/**
+ * A claim whose answer was lost stays with its life until somebody asks for it, or the life ends. The payer
+ * keeps the money meanwhile; asked for, it must be resolved.
+ */
+async function askForTheUnsigned(world: World): Promise<void> {
+  const { store, journal, time } = world;
+  for (const payment of journal.payments.values()) {
+    const row = store.payments.get(payment.key)?.row;
+    if (row?.state !== "CLAIMED") continue;
+    const path = row.binding?.replace("GET ", "") ?? "";
+    void world.send({ payment, path, target: path }, PURCHASE_MS, row.claimedBy);
+    await time.run(time.nowMs + PURCHASE_MS + 1000);
+    if (store.payments.get(payment.key)?.row.state !== "CLAIMED") continue;
+    journal.violated("I4", `${nameOf(payment.key)} is claimed for ever`);
+  }
+}
+
+function wasSigned(kept: KeptPayment | undefined): boolean {
+  return kept?.events.some(({ state }) => state === "SIGNED") === true;
+}
+
+/** What is charged and can be delivered is delivered when it is asked for. */
+async function deliverWhatIsLeft(world: World): Promise<void> {
+  const { store, journal, time } = world;
+  for (const payment of journal.payments.values()) {
+    const row = store.payments.get(payment.key)?.row;
+    if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) continue;
+    const path = row.binding?.replace("GET ", "") ?? "";
+    const target = row.servedTarget ?? path;
+    const answer = world.send({ payment, path, target }, PURCHASE_MS);
+    await time.run(time.nowMs + PURCHASE_MS + 1000);
+    const said = (await answer).status;
+    if (said !== 200) journal.violated("I3", `${nameOf(payment.key)} is paid, and got ${said}`);
+  }
+}
+
+/** In a world without faults and tricks every purchase works. */
+function requireSales({ journal }: World): void {
+  for (const { key } of journal.payments.values()) {
+    if (!journal.deliveries.has(key)) journal.violated("L1", `${nameOf(key)} was not sold`);
+  }
+}
+
+function isHonest({ profile, faults }: World): boolean {
+  const { losing, lying, refusing, upstreamFailing, staleBlocks, reorganizations } = profile;
+  const { feeSpikes, impatience, foreign, hostile, greed, leaving } = profile;
+  const all = [losing, lying, refusing, upstreamFailing, staleBlocks, reorganizations];
+  const tricks = [feeSpikes, impatience, foreign, hostile, greed, leaving];
+  return faults === 0 && [...all, ...tricks].every((each) => each === 0);
+}
+
+function isSettled(row: PaymentRow | undefined): boolean {
+  return row !== undefined && ["SETTLED", "DELIVERING", "DELIVERED"].includes(row.state);
+}

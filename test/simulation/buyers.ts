@@ -1,0 +1,92 @@
+/** The buyers, and those who meddle: copies, impatience, other wishes, forgeries, payers who take back. */
+import type { Answer } from "./front.ts";
+import { forge, NETWORK, payerNamed, PRICE, type SimulatedPayment } from "./payments.ts";
+import type { World } from "./world.ts";
+
+const PATH = "/weather";
+const OTHER_PATH = "/stocks";
+/** How often one sender tries. */
+const TRIES = 8;
+
+/** Starts everybody who takes part; resolves when every buyer has had enough. */
+export async function startBuyers(world: World): Promise<void> {
+  const { profile, random, time } = world;
+  const buyers = Array.from({ length: profile.payments }, async (_, number) => {
+    await time.pause(profile.payments === 1 ? 0 : random.between(0, 15_000), null);
+    await buy(world, number % profile.payers, 1);
+  });
+  await Promise.all(buyers);
+}
+
+/** One purchase: a payment, its copies, and a new payment where it is refused. */
+async function buy(world: World, payer: number, renewals: number): Promise<void> {
+  const { profile, random, time } = world;
+  const payment = world.sign(payer);
+  meddle(world, payment, payer);
+  const copies = random.chance(profile.copying) ? random.between(2, 3) : 1;
+  const senders = Array.from({ length: copies }, async (_, copy) => {
+    if (copy > 0) await time.pause(random.between(0, 4000), null);
+    return send(world, payment);
+  });
+  const answers = await Promise.all(senders);
+  const isRefused = answers.every(({ status }) => status === 402);
+  if (isRefused && renewals > 0 && world.isOpen) await buy(world, payer, renewals - 1);
+}
+
+/** One sender: the same payment again until there is an answer that ends it. */
+async function send(world: World, payment: SimulatedPayment): Promise<Answer> {
+  const { profile, random, time } = world;
+  let answer: Answer = { status: "lost" };
+  let query = random.chance(profile.greed) ? `?day=${random.between(1, 2)}` : "";
+  for (let count = 0; count < TRIES && world.isOpen; count += 1) {
+    const path = random.chance(profile.greed * 0.1) ? OTHER_PATH : PATH;
+    answer = await world.send({ payment, path, target: `${path}${query}` }, patience(world));
+    if (answer.status === 402) return answer;
+    if (answer.status === 200) {
+      await wantMore(world, payment, query);
+      return answer;
+    }
+    const isOpen = answer.status === 404 || random.chance(profile.greed);
+    if (isOpen && random.chance(0.5)) query = `?day=${random.between(1, 2)}`;
+    await time.pause(random.between(500, 6000), null);
+  }
+  return answer;
+}
+
+/** The same again, or something else for the same money. */
+async function wantMore(world: World, payment: SimulatedPayment, query: string): Promise<void> {
+  const { profile, random, time } = world;
+  while (random.chance(profile.greed * 0.8) && world.isOpen) {
+    await time.pause(random.between(0, 5000), null);
+    const path = random.chance(0.2) ? OTHER_PATH : PATH;
+    const target = `${path}${random.chance(0.5) ? query : "?day=3"}`;
+    await world.send({ payment, path, target }, patience(world));
+  }
+}
+
+function patience({ profile, random }: World): number {
+  return random.chance(profile.impatience) ? random.between(10, 6000) : 60_000;
+}
+
+function meddle(world: World, payment: SimulatedPayment, payer: number): void {
+  const { profile, random, chain, time, name } = world;
+  const { authorization } = payment;
+  const mostMs = profile.maxTimeoutSeconds * 1000;
+  const submit = (action: Parameters<typeof name>[1], who: string): void => {
+    const transaction = name(who, action);
+    time.schedule(random.between(0, mostMs), null, () => chain.submit(transaction));
+  };
+  if (random.chance(profile.foreign)) submit({ kind: "pay", authorization }, "third");
+  if (random.chance(profile.foreign)) {
+    time.schedule(random.between(0, mostMs), null, () => {
+      void world.send({ payment: forge(payment), path: PATH, target: PATH }, 30_000);
+    });
+  }
+  if (random.chance(profile.hostile)) {
+    submit({ kind: "cancel", authorization }, "payer");
+  }
+  if (random.chance(profile.hostile)) {
+    const from = payerNamed(payer);
+    submit({ kind: "move", from, to: `elsewhere on ${NETWORK}`, value: PRICE }, "payer");
+  }
+}

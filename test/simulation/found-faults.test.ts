@@ -1,0 +1,71 @@
+/** Faults that the simulation has found, each with the few steps that lead to it. */
+import { describe, expect, it } from "vitest";
+import type { Ledger } from "../../src/ledger/ledger.ts";
+import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
+import { NETWORK, requirementsOf, signPayment } from "./payments.ts";
+
+const ACCOUNT = "0x00000000000000000000000000000000000000a1";
+const NOW_MS = 1_750_000_000_000;
+const REFUSED = { code: "invalid_transaction_state", detail: "the authorization is used" } as const;
+
+const requirements = requirementsOf(60);
+const { key, payload } = signPayment({ payer: 1, number: 1, nowMs: NOW_MS, requirements });
+const request = { paymentPayload: payload, paymentRequirements: requirements };
+const terms = { binding: "GET /a", target: "/a", idempotencyKey: "the claim's own", request };
+
+function live(store: MemoryStore, life: string): Ledger {
+  return new MemoryLedger({ store, life, time: { now: () => NOW_MS } });
+}
+
+async function sign(ledger: Ledger): Promise<void> {
+  const lease = await ledger.lease(NETWORK, ACCOUNT);
+  if (lease === undefined) throw new Error("the account is taken");
+  await ledger.signed([key], { ...lease, seed: 0 }, (accountNonce) => ({
+    transaction: "0x1",
+    raw: "0x1",
+    account: ACCOUNT,
+    accountNonce,
+  }));
+}
+
+describe("a claim that was offered without an answer", () => {
+  it("is not failed by who offered it, once another life has signed it", async () => {
+    const store = new MemoryStore();
+    const [first, second] = [live(store, "first"), live(store, "second")];
+    await first.claim(key, terms);
+    await first.offer(key);
+    await second.takeOffered(NETWORK, 1);
+    await sign(second);
+    const failing = first.failed(key, { ...REFUSED, isUnsigned: true });
+    await expect(failing).rejects.toMatchObject({ code: "LEDGER_CONFLICT" });
+    expect((await second.outcome(key)).kind).toBe("pending");
+  });
+
+  it("is not failed by who offered it, as long as others may take it", async () => {
+    const ledger = live(new MemoryStore(), "first");
+    await ledger.claim(key, terms);
+    await ledger.offer(key);
+    const failing = ledger.failed(key, { ...REFUSED, isUnsigned: true });
+    await expect(failing).rejects.toMatchObject({ code: "LEDGER_CONFLICT" });
+  });
+});
+
+describe("a claim that was reaped while its life went on", () => {
+  it("is not settled in its absence, bound to nothing", async () => {
+    const store = new MemoryStore();
+    const [first, second] = [live(store, "first"), live(store, "second")];
+    await first.claim(key, terms);
+    store.takeForDead("first");
+    await second.reap();
+    const holder = { claimedUnder: terms.idempotencyKey };
+    expect(await first.begin(key, request, holder)).toEqual({ kind: "taken" });
+    expect((await first.outcome(key)).kind).toBe("gone");
+  });
+
+  it("is settled for its holder while it is there", async () => {
+    const ledger = live(new MemoryStore(), "first");
+    await ledger.claim(key, terms);
+    const holder = { claimedUnder: terms.idempotencyKey };
+    expect(await ledger.begin(key, request, holder)).toEqual({ kind: "granted" });
+  });
+});

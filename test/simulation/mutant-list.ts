@@ -1,0 +1,232 @@
+/** The money path with one promise broken, each in its own way. */
+export interface Mutant {
+  readonly name: string;
+  readonly changes: readonly {
+    readonly file: string;
+    /** Must be there once. */
+    readonly find: string;
+    readonly put: string;
+  }[];
+}
+
+const MACHINE = "src/ledger/machine.ts";
+const LANE = "src/facilitator/lane.ts";
+const VERDICTS = "src/facilitator/payment-verdicts.ts";
+const SETTLING = "src/gateway/settling.ts";
+const LEDGER = "test/support/memory-ledger.ts";
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: "sends before it stores",
+    changes: [
+      {
+        file: LANE,
+        find: "(nonce) => draft.sign(nonce)",
+        put: `(nonce) => {
+          const made = draft.sign(nonce);
+          void this.#at.mechanism.broadcast(made, new AbortController().signal).catch(() => undefined);
+          return made;
+        }`,
+      },
+    ],
+  },
+  {
+    name: "allocates the account nonce outside the transaction",
+    changes: [
+      {
+        file: LEDGER,
+        find: "const variant = sign(nonce);",
+        put: "this.#store.nextNonces.set(name, nonce + 1); const variant = sign(nonce);",
+      },
+    ],
+  },
+  {
+    name: "takes the unknown for a failure",
+    changes: [
+      {
+        file: VERDICTS,
+        find: `if (said.kind === "unknown" || fate === "failed" || fate === "left") {`,
+        put: `if (said.kind === "unknown" && fate === "open") {
+          const refusal = { code: "unexpected_settle_error", detail: said.detail } as const;
+          return this.#fail(payment, { kind: "failed", refusal, retriable: false }, false);
+        }
+        if (said.kind === "unknown" || fate === "failed" || fate === "left") {`,
+      },
+    ],
+  },
+  {
+    name: "forgets what a payment was bound to",
+    changes: [
+      {
+        file: MACHINE,
+        find: "if (row.binding !== terms.binding) {",
+        put: "if (row.binding === null) {",
+      },
+    ],
+  },
+  {
+    name: "takes a transaction in a block for a payment",
+    changes: [
+      {
+        file: "test/simulation/simulated-mechanism.ts",
+        find: `const retriable = chain.timestamp(height) < authorization.validBefore;`,
+        put: `if (triedIn !== undefined) return { kind: "confirmed", transaction: "0xreverted" };
+    const retriable = false;`,
+      },
+    ],
+  },
+  {
+    name: "answers 402 while the outcome is unknown",
+    changes: [
+      {
+        file: SETTLING,
+        find: "if (!isCertain || askedBefore !== null) return UNRESOLVED;",
+        put: `if (!isCertain || askedBefore !== null) return refused("unexpected_settle_error", "unknown");`,
+      },
+    ],
+  },
+  {
+    name: "drops a claim that is signed",
+    changes: [
+      {
+        file: SETTLING,
+        find: "if (!isCertain || askedBefore !== null) return UNRESOLVED;",
+        put: `if (!(cause instanceof FacilitatorFault) || askedBefore !== null) return UNRESOLVED;`,
+      },
+      {
+        file: MACHINE,
+        find: "const ours = isClaimant && isSignable(row, life) && !row.offered;",
+        put: `const ours = isClaimant && (isSignable(row, life) || row.state === "SIGNED");`,
+      },
+    ],
+  },
+  {
+    name: "asks the upstream before the delivery is recorded",
+    changes: [
+      {
+        file: "src/gateway/paywall.ts",
+        find: `if (!(await redemptions.delivering(key))) return "lost";`,
+        put: `void redemptions.delivering(key).catch(() => undefined);`,
+      },
+    ],
+  },
+  {
+    name: "asks the upstream before the payment is settled",
+    changes: [
+      {
+        file: MACHINE,
+        find: `return { kind: "unresolved", terms: termsOf(row), facilitator: row.facilitator };`,
+        put: `return {
+        kind: "settled",
+        settlement: { transaction: "0x", network: row.network, payer: row.payer },
+        attempts: 0,
+        idempotencyKey: "",
+      };`,
+      },
+      {
+        file: MACHINE,
+        find: `if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };`,
+        put: `if (row === undefined || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };`,
+      },
+    ],
+  },
+  {
+    name: "forgets after a restart what it had signed",
+    changes: [
+      {
+        file: LANE,
+        find: `if (stored.state === "OPEN") this.#follow(watch, false);`,
+        put: `if (stored.state === "OPEN") continue;`,
+      },
+    ],
+  },
+  {
+    name: "sends once, and neither again nor better paid",
+    changes: [
+      {
+        file: "src/facilitator/broadcaster.ts",
+        find: "if (this.#sending !== undefined || closing.aborted || time.now() < this.#dueMs) return;",
+        put: "if (this.#sending !== undefined || closing.aborted || this.#dueMs > 0) return;",
+      },
+      {
+        file: "src/facilitator/submission-watch.ts",
+        find: "if (!isStuck) return;",
+        put: "return;",
+      },
+    ],
+  },
+  {
+    name: "believes a failure at the first look",
+    changes: [{ file: VERDICTS, find: "if (!isNews) await this.#fail(", put: "await this.#fail(" }],
+  },
+  {
+    name: "ignores the lease",
+    changes: [
+      {
+        file: LEDGER,
+        find: "if (isTaken && held.holder !== this.#life) return undefined;",
+        put: "",
+      },
+      {
+        file: LEDGER,
+        find: "return held?.holder === this.#life && held.epoch === epoch;",
+        put: "return held !== undefined && epoch > 0;",
+      },
+    ],
+  },
+  {
+    name: "delivers as often as it is asked",
+    changes: [
+      {
+        file: MACHINE,
+        find: `if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };`,
+        put: `if (row?.state !== "SETTLED") return { outcome: false };`,
+      },
+      {
+        file: MACHINE,
+        find: "if (!sameTarget || attempts >= MAX_DELIVERY_ATTEMPTS) return spent(row);",
+        put: "if (!sameTarget) return spent(row);",
+      },
+    ],
+  },
+  {
+    name: "sells another target after a good answer has begun",
+    changes: [
+      {
+        file: MACHINE,
+        find: "const sameTarget = servedTarget === null || servedTarget === target;",
+        put: "const sameTarget = servedTarget === null || target !== '';",
+      },
+    ],
+  },
+  {
+    name: "reaps what is signed",
+    changes: [
+      {
+        file: MACHINE,
+        find: `if (row?.state === "CLAIMED") return { outcome: true, next: null };`,
+        put: `if (row?.state === "CLAIMED" || row?.state === "SIGNED") return { outcome: true, next: null };`,
+      },
+    ],
+  },
+  {
+    name: "never frees what a dead life claimed",
+    changes: [
+      {
+        file: MACHINE,
+        find: `if (row?.state === "CLAIMED") return { outcome: true, next: null };`,
+        put: ``,
+      },
+    ],
+  },
+  {
+    name: "does not look again after a reorganization",
+    changes: [
+      {
+        file: LANE,
+        find: `const due = [...this.#included.values()].filter((watch) => watch.isDue(nowMs));`,
+        put: `const due = [...this.#included.values()].filter((watch) => watch.isDue(nowMs + 1) && nowMs < 0);`,
+      },
+    ],
+  },
+];

@@ -1,0 +1,119 @@
+/** What kind of world a seed makes: which faults there are, how many, who takes part. */
+import type { Random } from "./random.ts";
+
+export type Mode = "single" | "replicas";
+
+export interface Profile {
+  /** Our accounts at each replica. */
+  readonly accounts: readonly (readonly string[])[];
+  readonly payments: number;
+  readonly payers: number;
+  readonly maxTimeoutSeconds: number;
+  readonly blockMs: number;
+  readonly confirmations: number;
+  readonly maxTogether: number;
+  /** How likely a call fails or is slow, and how likely it is its life's last. */
+  readonly failing: number;
+  readonly crashing: number;
+  readonly mostCrashes: number;
+  /** How often a living life is taken for dead. */
+  readonly presumptions: number;
+  readonly staleBlocks: number;
+  readonly losing: number;
+  readonly lying: number;
+  readonly reorganizations: number;
+  readonly feeSpikes: number;
+  readonly refusing: number;
+  readonly upstreamFailing: number;
+  readonly large: number;
+  /** How likely a buyer leaves in the middle of a large answer. */
+  readonly leaving: number;
+  /** How likely a buyer sends copies, is impatient, wants something else for the same payment. */
+  readonly copying: number;
+  readonly impatience: number;
+  readonly greed: number;
+  /** How likely somebody else submits a payment, or its payer takes it back. */
+  readonly foreign: number;
+  readonly hostile: number;
+}
+
+const OURS = [
+  "0x00000000000000000000000000000000000000a1",
+  "0x00000000000000000000000000000000000000a2",
+] as const;
+
+export function profileOf(random: Random, mode: Mode): Profile {
+  const some = (probability: number, most: number): number =>
+    random.chance(probability) ? random.next() * most : 0;
+  const payments = random.between(1, 5);
+  return {
+    accounts: accountsOf(random, mode),
+    payments,
+    payers: random.between(1, payments),
+    maxTimeoutSeconds: random.pick([20, 30, 60]),
+    blockMs: random.pick([1000, 2000, 4000]),
+    confirmations: random.between(1, 3),
+    maxTogether: random.pick([1, 2, 10]),
+    failing: some(0.7, 0.2),
+    crashing: some(0.5, 0.1),
+    mostCrashes: random.between(1, 4),
+    presumptions: mode === "replicas" && random.chance(0.3) ? random.between(1, 3) : 0,
+    staleBlocks: random.chance(0.4) ? random.between(1, 4) : 0,
+    losing: some(0.4, 0.5),
+    lying: some(0.2, 0.3),
+    reorganizations: random.chance(0.3) ? random.between(1, 3) : 0,
+    feeSpikes: random.chance(0.3) ? random.between(1, 2) : 0,
+    refusing: some(0.4, 0.6),
+    upstreamFailing: some(0.4, 0.6),
+    large: some(0.4, 1),
+    leaving: some(0.5, 0.8),
+    copying: some(0.6, 1),
+    impatience: some(0.4, 0.7),
+    greed: some(0.4, 1),
+    foreign: some(0.3, 0.8),
+    hostile: some(0.3, 0.6),
+  };
+}
+
+function accountsOf(random: Random, mode: Mode): Profile["accounts"] {
+  const [first, second] = OURS;
+  if (mode === "single") return [random.chance(0.3) ? [first, second] : [first]];
+  return random.pick([
+    [[first], [second]],
+    [[first], [first]],
+    [
+      [first, second],
+      [first, second],
+    ],
+    [[first], []],
+  ]);
+}
+
+/** A world without faults, in which one honest buyer pays once. */
+export const CALM: Profile = {
+  accounts: [[OURS[0]]],
+  payments: 1,
+  payers: 1,
+  maxTimeoutSeconds: 30,
+  blockMs: 2000,
+  confirmations: 1,
+  maxTogether: 10,
+  failing: 0,
+  crashing: 0,
+  mostCrashes: 0,
+  presumptions: 0,
+  staleBlocks: 0,
+  losing: 0,
+  lying: 0,
+  reorganizations: 0,
+  feeSpikes: 0,
+  refusing: 0,
+  upstreamFailing: 0,
+  large: 0,
+  leaving: 0,
+  copying: 0,
+  impatience: 0,
+  greed: 0,
+  foreign: 0,
+  hostile: 0,
+};

@@ -1,0 +1,72 @@
+/** Many worlds, one after another or in several processes beside each other. */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { profileOf, type Mode } from "./profile.ts";
+import { Random } from "./random.ts";
+import { World, type Outcome } from "./world.ts";
+
+export interface Range {
+  readonly from: number;
+  /** Included. */
+  readonly to: number;
+  readonly modes: readonly Mode[];
+  /** Ends at the first world that fails. */
+  readonly isFirstOnly: boolean;
+  readonly isTraced: boolean;
+}
+
+export type Print = (line: string) => void;
+
+/** The world of a seed. */
+function runSeed(seed: number, mode: Mode, trace?: Print): Promise<Outcome> {
+  const profile = profileOf(new Random(seed), mode);
+  return new World({ seed, profile, ...(trace === undefined ? {} : { trace }) }).run();
+}
+
+/** True when every world kept every promise. */
+export async function runSeeds(range: Range, jobs: number, print: Print): Promise<boolean> {
+  if (jobs > 1) return beside(range, jobs, print);
+  const started = performance.now();
+  const sums = { worlds: 0, failed: 0, charged: 0, delivered: 0, crashes: 0 };
+  for (let seed = range.from; seed <= range.to; seed += 1) {
+    for (const mode of range.modes) {
+      const outcome = await runSeed(seed, mode, range.isTraced ? print : undefined);
+      sums.worlds += 1;
+      sums.charged += outcome.charged;
+      sums.delivered += outcome.delivered;
+      sums.crashes += outcome.crashes;
+      if (outcome.violations.length === 0) continue;
+      sums.failed += 1;
+      for (const { invariant, detail } of outcome.violations) {
+        print(`seed ${seed}, ${mode}: ${invariant}: ${detail}`);
+      }
+      print(`  npm run simulate -- --seed ${seed} --mode ${mode} --trace`);
+      if (range.isFirstOnly) return false;
+    }
+  }
+  const seconds = (performance.now() - started) / 1000;
+  const { worlds, failed, charged, delivered, crashes } = sums;
+  const rate = Math.round(worlds / seconds);
+  print(
+    `${worlds} worlds in ${seconds.toFixed(1)} s (${rate}/s): ${charged} payments charged, ` +
+      `${delivered} delivered, ${crashes} crashes, ${failed} worlds failed`,
+  );
+  return failed === 0;
+}
+
+async function beside(range: Range, jobs: number, print: Print): Promise<boolean> {
+  const size = Math.ceil((range.to - range.from + 1) / jobs);
+  const main = new URL("simulate.ts", import.meta.url);
+  const children = Array.from({ length: jobs }, async (_, job) => {
+    const from = range.from + job * size;
+    const to = Math.min(range.to, from + size - 1);
+    const flags = range.isFirstOnly ? ["--first"] : [];
+    const mode = range.modes.length === 1 ? ["--mode", ...range.modes] : [];
+    const child = fork(main, ["--seeds", `${from}..${to}`, ...flags, ...mode]);
+    const [code] = await once(child, "exit");
+    return code === 0;
+  });
+  const all = await Promise.all(children);
+  if (!all.every(Boolean)) print("some worlds failed");
+  return all.every(Boolean);
+}

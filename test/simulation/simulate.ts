@@ -1,0 +1,62 @@
+/**
+ * The simulation's command line:
+ *
+ *     npm run simulate -- --seed 7 --mode replicas --trace
+ *     npm run simulate -- --count 100000 --jobs 2
+ *     npm run simulate -- --seeds 5000..6000
+ *     npm run simulate -- --exhaustive --pairs
+ *     npm run simulate -- --faults 12:crash-after,20:fail-before --mode single
+ *     npm run simulate -- --mutants
+ */
+import { parseArgs } from "node:util";
+import { exploreAll, runPlan } from "./exhaustive.ts";
+import { runMutants } from "./mutants.ts";
+import { readFaults } from "./planned.ts";
+import type { Mode } from "./profile.ts";
+import { runSeeds, type Range } from "./seeds.ts";
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: "string" },
+    seeds: { type: "string" },
+    count: { type: "string" },
+    mode: { type: "string" },
+    jobs: { type: "string", default: "1" },
+    /** Stop at the first seed that fails. */
+    first: { type: "boolean", default: false },
+    trace: { type: "boolean", default: false },
+    exhaustive: { type: "boolean", default: false },
+    faults: { type: "string" },
+    pairs: { type: "boolean", default: false },
+    mutants: { type: "boolean", default: false },
+  },
+});
+
+// Errors are thrown by the million here, and nobody reads where.
+if (!values.trace) Error.stackTraceLimit = 0;
+
+const modes: readonly Mode[] =
+  values.mode === "single" || values.mode === "replicas" ? [values.mode] : ["single", "replicas"];
+
+if (values.mutants) {
+  process.exitCode = (await runMutants(print)) ? 0 : 1;
+} else if (values.faults !== undefined) {
+  const { violations } = await runPlan(modes[0] ?? "single", readFaults(values.faults), print);
+  process.exitCode = violations.length === 0 ? 0 : 1;
+} else if (values.exhaustive) {
+  process.exitCode = (await exploreAll({ print, modes, pairs: values.pairs })) ? 0 : 1;
+} else {
+  const range = { ...rangeOf(), modes, isFirstOnly: values.first, isTraced: values.trace };
+  process.exitCode = (await runSeeds(range, Number(values.jobs), print)) ? 0 : 1;
+}
+
+function rangeOf(): Pick<Range, "from" | "to"> {
+  if (values.seed !== undefined) return { from: Number(values.seed), to: Number(values.seed) };
+  const [from, to] = values.seeds?.split("..") ?? [];
+  if (from !== undefined && to !== undefined) return { from: Number(from), to: Number(to) };
+  return { from: 1, to: Number(values.count ?? "1000") };
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

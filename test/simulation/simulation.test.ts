@@ -1,0 +1,65 @@
+/** A short form of the simulation; the long one is `npm run simulate`. */
+import { describe, expect, test } from "vitest";
+import { exploreAll } from "./exhaustive.ts";
+import { MUTANTS } from "./mutant-list.ts";
+import { tryMutant } from "./mutants.ts";
+import { runSeeds } from "./seeds.ts";
+
+const SEEDS = 300;
+/** Of the exhaustive worlds every so many-th. */
+const STRIDE = 16;
+/** Worlds of each mode in which a mutant has to be caught. */
+const MUTANT_WORLDS = 200;
+/** Longest that one of these searches may take on a busy machine, milliseconds. */
+const SEARCH_TIMEOUT_MS = 120_000;
+
+async function linesOf(run: (print: (line: string) => void) => Promise<boolean>): Promise<{
+  readonly isKept: boolean;
+  readonly lines: readonly string[];
+}> {
+  const lines: string[] = [];
+  const isKept = await run((line) => lines.push(line));
+  return { isKept, lines };
+}
+
+test.each(["single", "replicas"] as const)(
+  "%s: every promise is kept, whatever fails",
+  async (mode) => {
+    const range = { from: 1, to: SEEDS, modes: [mode], isFirstOnly: false, isTraced: false };
+    const { isKept, lines } = await linesOf((print) => runSeeds(range, 1, print));
+    expect(isKept, lines.join("\n")).toBe(true);
+  },
+  SEARCH_TIMEOUT_MS,
+);
+
+async function traceOf(seed: number): Promise<readonly string[]> {
+  const modes = ["replicas"] as const;
+  const range = { from: seed, to: seed, modes, isFirstOnly: false, isTraced: true };
+  const { lines } = await linesOf((print) => runSeeds(range, 1, print));
+  // The last one tells how long it took.
+  return lines.slice(0, -1);
+}
+
+test("a seed repeats its world to the last line", async () => {
+  expect(await traceOf(5)).toEqual(await traceOf(5));
+});
+
+test(
+  "one payment survives every crash with every other fault",
+  async () => {
+    const exploration = { modes: ["single", "replicas"], pairs: false, stride: STRIDE } as const;
+    const { isKept, lines } = await linesOf((print) => exploreAll({ ...exploration, print }));
+    expect(isKept, lines.join("\n")).toBe(true);
+  },
+  SEARCH_TIMEOUT_MS,
+);
+
+describe.concurrent("the simulation catches a money path that", () => {
+  test.each(MUTANTS)(
+    "$name",
+    async (mutant) => {
+      expect(await tryMutant(mutant, MUTANT_WORLDS)).toBeDefined();
+    },
+    SEARCH_TIMEOUT_MS,
+  );
+});

@@ -1,0 +1,380 @@
+/**
+ * One simulated world: the real paywall, facilitator and recovery in one life or several, on a memory
+ * ledger, a simulated chain and virtual time. It runs with faults, then quietly, and is then audited.
+ */
+import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
+import type { Lease } from "../../src/ledger/ledger.ts";
+import { startRecovery } from "../../src/facilitator/recovery.ts";
+import { Paywall } from "../../src/gateway/paywall.ts";
+import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
+import { audit } from "./audit.ts";
+import { startBuyers } from "./buyers.ts";
+import { SimulatedChain, type Action, type ChainTransaction } from "./chain.ts";
+import { Boundary, type Fault, type FaultPlan } from "./faults.ts";
+import { faultyLedger } from "./faulty-ledger.ts";
+import { Front, type Answer, type Asked, type UpstreamMood } from "./front.ts";
+import { Journal, type Violation } from "./journal.ts";
+import {
+  payerNamed,
+  PRICE,
+  requirementsOf,
+  signPayment,
+  type SimulatedPayment,
+} from "./payments.ts";
+import type { Profile } from "./profile.ts";
+import { Random } from "./random.ts";
+import { silentTelemetry } from "./silent-telemetry.ts";
+import { FINAL_BLOCKS, SimulatedMechanism, type NodeFaults } from "./simulated-mechanism.ts";
+import { LifeTime, VirtualTime, type Life } from "./virtual-time.ts";
+
+const START_MS = 1_750_000_000_000;
+/** How long faults happen, and how long buyers go on after them, milliseconds. */
+const FAULTY_MS = 60_000;
+const BUYING_MS = 40_000;
+/** How long a round of recovery, and what it leads to, may take beyond the last deadline, milliseconds. */
+const SLACK_MS = 60_000;
+/** How often it is looked whether the end has come, milliseconds. */
+const STEP_MS = 5_000;
+/** The account nonce of each account of ours before the world begins. */
+const FIRST_NONCE = 7;
+
+export interface WorldOptions {
+  readonly seed: number;
+  readonly profile: Profile;
+  /** Instead of the faults that the seed would draw. */
+  readonly plan?: FaultPlan;
+  readonly trace?: (line: string) => void;
+}
+
+export interface Outcome {
+  readonly violations: readonly Violation[];
+  /** Calls that crossed a boundary while faults happened. */
+  readonly crossings: number;
+  readonly charged: number;
+  readonly delivered: number;
+  readonly crashes: number;
+}
+
+interface Call {
+  readonly life: Life;
+  readonly end: (answer: Answer) => boolean;
+}
+
+interface Replica {
+  readonly number: number;
+  readonly accounts: readonly string[];
+  lives: number;
+  life: Life | null;
+  front: Front | null;
+}
+
+export class World {
+  readonly profile: Profile;
+  readonly random: Random;
+  readonly time: VirtualTime;
+  readonly chain: SimulatedChain;
+  readonly store = new MemoryStore();
+  readonly journal: Journal;
+  readonly requirements: PaymentRequirements;
+  /** Whether buyers still begin anything. */
+  isOpen = true;
+  crashes = 0;
+  readonly #options: WorldOptions;
+  readonly #boundary: Boundary;
+  readonly #nodeFaults: NodeFaults;
+  readonly #mood: UpstreamMood;
+  readonly #replicas: readonly Replica[];
+  readonly #calls = new Set<Call>();
+  readonly #trace: ((line: string) => void) | undefined;
+  #isCalm = false;
+  #numbers = 0;
+
+  constructor(options: WorldOptions) {
+    const { seed, profile, trace } = options;
+    this.#options = options;
+    this.profile = profile;
+    this.random = new Random(seed);
+    this.time = new VirtualTime(START_MS, this.random.fork());
+    this.#trace =
+      trace && ((line) => trace(`${((this.time.nowMs - START_MS) / 1000).toFixed(3)} ${line}`));
+    const tell = this.#trace ?? (() => undefined);
+    this.chain = new SimulatedChain({
+      time: this.time,
+      random: this.random.fork(),
+      blockMs: profile.blockMs,
+      firstNonce: FIRST_NONCE,
+      trace: tell,
+    });
+    this.journal = new Journal(this.store, this.time, tell);
+    this.requirements = requirementsOf(profile.maxTimeoutSeconds);
+    const { staleBlocks, losing, lying, refusing, upstreamFailing, large, leaving } = profile;
+    this.#nodeFaults = { staleBlocks, losing, lying };
+    this.#mood = { refusing, failing: upstreamFailing, large, leaving };
+    this.#boundary = new Boundary({
+      time: this.time,
+      random: this.random.fork(),
+      plan: { at: (crossing, name) => this.#faultAt(crossing, name) },
+      crash: (life) => this.#crash(life),
+      trace: tell,
+    });
+    this.#replicas = profile.accounts.map((accounts, number) => ({
+      number,
+      accounts,
+      lives: 0,
+      life: null,
+      front: null,
+    }));
+  }
+
+  /** Calls that went wrong. */
+  get faults(): number {
+    return this.#boundary.faults;
+  }
+
+  async run(): Promise<Outcome> {
+    const { profile, time, chain, journal } = this;
+    const { payments, payers } = profile;
+    for (let payer = 0; payer < payers; payer += 1) {
+      const wanted = Math.ceil((payments * 2) / payers);
+      const most = this.random.chance(profile.hostile) ? Math.ceil(wanted / 3) : wanted;
+      chain.endow(payerNamed(payer), PRICE * BigInt(most));
+    }
+    for (const replica of this.#replicas) this.#start(replica);
+    let areDone = false;
+    void startBuyers(this).finally(() => {
+      areDone = true;
+    });
+    this.#disturb();
+    await time.run(START_MS + FAULTY_MS);
+    const { crossings } = this.#boundary;
+    this.#calm();
+    await this.#runUntil(START_MS + FAULTY_MS + BUYING_MS, () => areDone);
+    this.isOpen = false;
+    const finalMs = (FINAL_BLOCKS + profile.confirmations) * profile.blockMs;
+    const lastMs = time.nowMs + profile.maxTimeoutSeconds * 1000 + finalMs + SLACK_MS;
+    await this.#runUntil(lastMs, () => this.#isAtRest());
+    await audit(this);
+    return {
+      violations: journal.violations,
+      crossings,
+      charged: [...journal.payments.values()].filter((each) => this.isCharged(each)).length,
+      delivered: journal.deliveries.size,
+      crashes: this.crashes,
+    };
+  }
+
+  isCharged({ authorization }: SimulatedPayment): boolean {
+    return this.chain.use(authorization, this.chain.head)?.kind === "paid";
+  }
+
+  sign(payer: number): SimulatedPayment {
+    this.#numbers += 1;
+    const number = this.#numbers;
+    const { requirements } = this;
+    const payment = signPayment({ payer, number, nowMs: this.time.nowMs, requirements });
+    this.journal.signed(payment);
+    return payment;
+  }
+
+  /** A transaction of somebody else, who makes no other. */
+  readonly name = (who: string, action: Action): ChainTransaction => {
+    this.#numbers += 1;
+    const account = `${who} ${this.#numbers}`;
+    return {
+      id: `0x${account.replace(" ", "-")}`,
+      account,
+      nonce: FIRST_NONCE,
+      fee: 1_000_000,
+      actions: [action],
+    };
+  };
+
+  /** Sends a request to some life, or to that one; the buyer leaves when the patience (ms) is over. */
+  send(
+    { payment, path, target }: Pick<Asked, "payment" | "path" | "target">,
+    patienceMs: number,
+    to?: string,
+  ): Promise<Answer> {
+    const { time, random } = this;
+    return new Promise((resolve) => {
+      const up = this.#replicas.filter(
+        ({ life }) => life?.isAlive === true && (to === undefined || life.id === to),
+      );
+      const { life, front } = up[random.between(0, up.length - 1)] ?? {};
+      let isOver = false;
+      const end = (answer: Answer): boolean => {
+        if (isOver) return false;
+        isOver = true;
+        resolve(answer);
+        return true;
+      };
+      if (life == null || front == null) {
+        time.schedule(50, null, () => end({ status: "lost" }));
+        return;
+      }
+      const call = { life, end };
+      this.#calls.add(call);
+      time.schedule(patienceMs, null, () => end({ status: "lost" }));
+      time.schedule(random.between(0, 20), null, () => {
+        if (!life.isAlive) return;
+        const asked = { payment, path, target, isGone: () => isOver, give: end };
+        front
+          .serve(asked)
+          .catch((cause: unknown) => journalError(this.journal, cause))
+          .finally(() => this.#calls.delete(call));
+      });
+    });
+  }
+
+  /** Until that time, or until it is so; looked at now and then. */
+  async #runUntil(lastMs: number, isSo: () => boolean): Promise<void> {
+    const { time } = this;
+    while (time.nowMs < lastMs && !isSo()) {
+      await time.run(Math.min(lastMs, time.nowMs + STEP_MS));
+    }
+  }
+
+  /** Nothing is left that time alone would bring to an end. */
+  #isAtRest(): boolean {
+    const { store, chain } = this;
+    const states = [...store.payments.values()].map(({ row }) => row.state);
+    return (
+      chain.mempool.size === 0 &&
+      this.#replicas.every(({ life }) => life?.isAlive === true) &&
+      states.every((state) => ["SETTLED", "DELIVERED", "FAILED"].includes(state)) &&
+      [...store.submissions.values()].every(({ state }) => state === "CLOSED")
+    );
+  }
+
+  #start(replica: Replica): void {
+    replica.lives += 1;
+    const life: Life = { id: `${"ab"[replica.number]}${replica.lives}`, isAlive: true };
+    const { profile, store, random, chain } = this;
+    const boundary = this.#boundary;
+    const time = new LifeTime(this.time, life);
+    const memory = new MemoryLedger({ store, time, life: life.id });
+    const onSigned = (by: Life, account: Lease): void => this.journal.wasSignedBy(by, account);
+    const ledger = faultyLedger(memory, life, boundary, { onSigned });
+    const mechanism = new SimulatedMechanism({
+      chain,
+      boundary,
+      life,
+      random: random.fork(),
+      accounts: replica.accounts,
+      nodeFaults: this.#nodeFaults,
+      confirmations: profile.confirmations,
+      maxTogether: profile.maxTogether,
+    });
+    const telemetry = silentTelemetry(
+      this.#trace && ((line) => this.#trace?.(`${life.id}: ${line}`)),
+    );
+    const facilitator = new EmbeddedFacilitator({
+      mechanisms: [mechanism],
+      ledger,
+      gate: { isOpen: () => true },
+      telemetry,
+      time,
+      describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
+    });
+    startRecovery(facilitator, telemetry, time);
+    const paywall = new Paywall({
+      facilitator,
+      redemptions: ledger,
+      logger: telemetry.logger,
+      settlementWaitMs: 30_000,
+      time,
+      newIdempotencyKey: () => `key-${life.id}-${(this.#numbers += 1)}`,
+    });
+    const { requirements, journal } = this;
+    replica.life = life;
+    replica.front = new Front({
+      life,
+      paywall,
+      requirements,
+      boundary,
+      random: random.fork(),
+      mood: this.#mood,
+      journal,
+    });
+    this.#trace?.(`${life.id}: begins`);
+  }
+
+  #faultAt(crossing: number, name: string): Fault | undefined {
+    if (this.#isCalm) return undefined;
+    if (this.#options.plan !== undefined) return this.#options.plan.at(crossing, name);
+    const { failing, crashing, mostCrashes } = this.profile;
+    const drawn = this.random.next();
+    if (drawn < crashing && this.crashes < mostCrashes) {
+      return this.random.chance(0.5) ? "crash-before" : "crash-after";
+    }
+    if (drawn > 1 - failing) return this.random.pick(["fail-before", "fail-after", "slow"]);
+    return undefined;
+  }
+
+  /** The others take it for dead; it goes on, and is heard of again or stopped. */
+  #takeForDead(): void {
+    const alive = this.#replicas.flatMap(({ life }) => (life?.isAlive === true ? [life] : []));
+    const life = alive[this.random.between(0, alive.length - 1)];
+    if (this.#isCalm || life === undefined) return;
+    this.#trace?.(`${life.id}: is TAKEN FOR DEAD`);
+    this.store.takeForDead(life.id);
+    this.time.schedule(this.random.between(0, 10_000), life, () => {
+      if (this.random.chance(0.5)) return this.#crash(life);
+      this.#trace?.(`${life.id}: is heard of again`);
+      this.store.revive(life.id);
+    });
+  }
+
+  #crash(life: Life): void {
+    if (!life.isAlive) return;
+    life.isAlive = false;
+    this.crashes += 1;
+    this.#trace?.(`${life.id}: DIES`);
+    for (const call of this.#calls) {
+      if (call.life !== life) continue;
+      this.#calls.delete(call);
+      call.end({ status: "lost" });
+    }
+    const replica = this.#replicas.find((each) => each.life === life);
+    const downMs = this.random.between(100, 8000);
+    // The others see the death before the next life begins, or only then.
+    this.time.schedule(this.random.between(0, downMs), null, () => this.store.kill(life.id));
+    this.time.schedule(downMs, null, () => {
+      this.store.kill(life.id);
+      if (replica !== undefined) this.#start(replica);
+    });
+  }
+
+  #disturb(): void {
+    const { profile, time, random, chain } = this;
+    for (let count = 0; count < profile.presumptions; count += 1) {
+      time.schedule(random.between(0, FAULTY_MS), null, () => this.#takeForDead());
+    }
+    for (let count = 0; count < profile.reorganizations; count += 1) {
+      time.schedule(random.between(2000, FAULTY_MS), null, () => {
+        chain.reorganize(random.between(1, 4));
+      });
+    }
+    for (let count = 0; count < profile.feeSpikes; count += 1) {
+      const atMs = random.between(0, FAULTY_MS / 2);
+      const fee = random.between(150, 2000);
+      time.schedule(atMs, null, () => (chain.baseFee = fee));
+      time.schedule(atMs + random.between(3000, 25_000), null, () => (chain.baseFee = 100));
+    }
+  }
+
+  /** From here on nothing goes wrong any more. */
+  #calm(): void {
+    this.#isCalm = true;
+    this.chain.isCalm = true;
+    this.chain.baseFee = 100;
+    Object.assign(this.#nodeFaults, { staleBlocks: 0, losing: 0, lying: 0 });
+    Object.assign(this.#mood, { refusing: 0, failing: 0, leaving: 0 });
+  }
+}
+
+function journalError(journal: Journal, cause: unknown): void {
+  const said = cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+  journal.violated("error", said);
+}
