@@ -1,7 +1,7 @@
 /** `coinslot` as a process of its own, for what only a process can show: signals, exit codes, crashes. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -42,6 +42,15 @@ export interface Served {
   untilReady(status?: 200 | 503): Promise<string>;
 }
 
+export interface SiteOptions {
+  /** Default: a SQLite file in the site's folder. */
+  readonly store?: string;
+  /** Default: the gateway's own address; replicas have one in common. */
+  readonly publicUrl?: string;
+  /** A file system of this size for the SQLite file, in a mount namespace of the process' own. */
+  readonly diskBytes?: number;
+}
+
 /** A folder and ports that several lives of one gateway share. */
 export class Site {
   readonly folder: string;
@@ -49,30 +58,51 @@ export class Site {
   readonly #adminPort: number;
   readonly #children = new Set<ChildProcess>();
 
-  private constructor(folder: string, port: number, adminPort: number) {
+  readonly #options: SiteOptions;
+
+  private constructor(folder: string, ports: readonly [number, number], options: SiteOptions) {
     this.folder = folder;
-    this.port = port;
-    this.#adminPort = adminPort;
+    [this.port, this.#adminPort] = ports;
+    this.#options = options;
   }
 
-  static async create(): Promise<Site> {
+  static async create(options: SiteOptions = {}): Promise<Site> {
     const folder = await mkdtemp(join(tmpdir(), "coinslot-site-"));
-    return new Site(folder, await freePort(), await freePort());
+    return new Site(folder, [await freePort(), await freePort()], options);
+  }
+
+  get adminUrl(): string {
+    return `http://127.0.0.1:${this.#adminPort}`;
+  }
+
+  /** The address of the SQLite file, or of the store that was given. */
+  get store(): string {
+    const folder = this.#options.diskBytes === undefined ? this.folder : this.#disk;
+    return this.#options.store ?? `sqlite:${join(folder, "ledger.db")}`;
+  }
+
+  get #disk(): string {
+    return join(this.folder, "disk");
+  }
+
+  /** The process's own file system, seen from outside. */
+  diskOf({ pid }: Served): string {
+    return `/proc/${pid}/root${this.#disk}`;
   }
 
   /** Writes the configuration (listeners and store are added) and starts the process. */
   async serve(yaml: string, env: Readonly<Record<string, string>>): Promise<Served> {
     const file = join(this.folder, "gateway.yaml");
     const own = `listen: 127.0.0.1:${this.port}
-publicUrl: http://127.0.0.1:${this.port}
+publicUrl: ${this.#options.publicUrl ?? `http://127.0.0.1:${this.port}`}
 admin: 127.0.0.1:${this.#adminPort}
-store: sqlite:${join(this.folder, "ledger.db")}
+store: ${this.store}
 `;
     await writeFile(file, own + yaml);
-    const child = launch(["serve", file], env);
+    const child = launch(["serve", file], env, await this.#mount());
     this.#children.add(child);
     const output = collect(child);
-    const adminUrl = `http://127.0.0.1:${this.#adminPort}`;
+    const { adminUrl } = this;
     const ended = once(child, "close").then(() => child.exitCode);
     const served: Served = {
       ended,
@@ -89,6 +119,15 @@ store: sqlite:${join(this.folder, "ledger.db")}
     return served;
   }
 
+  /** The command that mounts the file system and then becomes what follows it. */
+  async #mount(): Promise<readonly string[]> {
+    const { diskBytes } = this.#options;
+    if (diskBytes === undefined) return [];
+    await mkdir(this.#disk, { recursive: true });
+    const script = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"';
+    return ["unshare", "-rm", "sh", "-c", script, "sh", String(diskBytes), this.#disk];
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const child of this.#children) {
       if (child.exitCode !== null || child.signalCode !== null) continue;
@@ -99,10 +138,15 @@ store: sqlite:${join(this.folder, "ledger.db")}
   }
 }
 
-function launch(words: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
+function launch(
+  words: readonly string[],
+  env: Readonly<Record<string, string>>,
+  prefix: readonly string[] = [],
+): ChildProcess {
+  const [command = process.execPath, ...args] = [...prefix, process.execPath, MAIN, ...words];
   const stdio: ["ignore", "pipe", "pipe"] = ["ignore", "pipe", "pipe"];
   const inherited = { PATH: process.env["PATH"] ?? "", NO_COLOR: "1" };
-  return spawn(process.execPath, [MAIN, ...words], { stdio, env: { ...inherited, ...env } });
+  return spawn(command, args, { stdio, env: { ...inherited, ...env } });
 }
 
 function collect(child: ChildProcess): () => { stdout: string; stderr: string } {

@@ -1,0 +1,140 @@
+/** After a run: every purchase against the chain, the goods against the money, the nonces against both. */
+import { encodeFunctionData, parseAbi, toEventSelector, type Address, type Hex } from "viem";
+import type { Chain } from "../support/chain.ts";
+import { isPaidFor, type Payment, type Purchase } from "./customer.ts";
+import type { Shop } from "./shop.ts";
+
+const abi = parseAbi([
+  "function authorizationState(address authorizer, bytes32 nonce) view returns (bool)",
+]);
+const AUTHORIZATION_USED = toEventSelector("AuthorizationUsed(address,bytes32)");
+/** Upstream executions that one payment may cause. */
+const MAX_EXECUTIONS = 3;
+
+export interface AuditOptions {
+  readonly chain: Chain;
+  readonly shop: Shop;
+  readonly purchases: readonly Purchase[];
+  readonly payee: Address;
+  readonly priceAtomic: bigint;
+  /** Accounts of ours, with the next nonce that the ledger would give. */
+  readonly accounts: readonly { readonly address: Address; readonly stored: number | undefined }[];
+  /** Authorization nonces of the payments that the ledger lists as paid and not delivered. */
+  readonly listedUndelivered: ReadonlySet<string>;
+}
+
+export interface Audit {
+  readonly counts: Readonly<Record<string, number>>;
+  readonly violations: readonly string[];
+}
+
+export async function audit(options: AuditOptions): Promise<Audit> {
+  const { chain, purchases, payee, priceAtomic } = options;
+  const violations: string[] = [];
+  const counts: Counts = {
+    purchases: purchases.length,
+    payments: 0,
+    charged: 0,
+    delivered: 0,
+    "refused, nothing charged": 0,
+    "paid, attempts used up, listed for the operator": 0,
+  };
+  for (const purchase of purchases) {
+    const fault = await judge(purchase, options, counts);
+    if (fault !== undefined) violations.push(`item ${purchase.item}: ${fault}`);
+  }
+  violations.push(...(await executionFaults(options)));
+  const balance = await chain.balanceOf(payee);
+  if (balance !== BigInt(counts.charged) * priceAtomic) {
+    violations.push(`the payee has ${balance}, not ${counts.charged} × ${priceAtomic}`);
+  }
+  for (const account of options.accounts) violations.push(...(await nonceFaults(chain, account)));
+  return { counts: { ...counts }, violations };
+}
+
+interface Counts {
+  readonly purchases: number;
+  payments: number;
+  charged: number;
+  delivered: number;
+  "refused, nothing charged": number;
+  "paid, attempts used up, listed for the operator": number;
+}
+
+/** What is wrong with a purchase, or undefined; what is right is counted. */
+async function judge(
+  purchase: Purchase,
+  { chain, listedUndelivered }: AuditOptions,
+  counts: Counts,
+): Promise<string | undefined> {
+  const { delivered, refusal, answers } = purchase;
+  const charged = await chargedPayments(chain, purchase.payments);
+  counts.payments += purchase.payments.length;
+  counts.charged += charged.length;
+  if (delivered) counts.delivered += 1;
+  const [paid] = charged;
+  if (charged.length > 1) return `charged ${charged.length} times`;
+  if (paid === undefined) {
+    if (delivered) return "delivered unpaid";
+    counts["refused, nothing charged"] += 1;
+    return undefined;
+  }
+  if (delivered) return undefined;
+  const listed = listedUndelivered.has(paid.nonce.toLowerCase());
+  if (!listed || !isPaidFor(refusal ?? "")) {
+    const said = JSON.stringify({ refusal, answers, listed });
+    return `paid, and neither delivered nor deliverable: ${said}`;
+  }
+  counts["paid, attempts used up, listed for the operator"] += 1;
+  return undefined;
+}
+
+async function nonceFaults(
+  chain: Chain,
+  { address, stored = 0 }: AuditOptions["accounts"][number],
+): Promise<readonly string[]> {
+  const mined = Number(await chain.rpc("eth_getTransactionCount", [address, "latest"]));
+  const pending = Number(await chain.rpc("eth_getTransactionCount", [address, "pending"]));
+  if (stored === mined && pending === mined) return [];
+  return [`${address}: stored nonce ${stored}, chain ${mined}, pending ${pending}`];
+}
+
+async function chargedPayments(chain: Chain, payments: readonly Payment[]): Promise<Payment[]> {
+  const charged: Payment[] = [];
+  for (const payment of payments) {
+    const args = [payment.from as Address, payment.nonce as Hex] as const;
+    const data = encodeFunctionData({ abi, functionName: "authorizationState", args });
+    const state = await chain.rpc("eth_call", [{ to: chain.asset, data }, "latest"]);
+    if (BigInt(String(state)) !== 0n) charged.push(payment);
+  }
+  return charged;
+}
+
+/** At most so many executions for one item, and none whose payment is not in the named transaction. */
+async function executionFaults({ chain, shop, purchases }: AuditOptions): Promise<string[]> {
+  const faults: string[] = [];
+  const executions = Map.groupBy(shop.executions, ({ item }) => item);
+  const uses = new Map<string, ReadonlySet<string>>();
+  for (const [item, all] of executions) {
+    const name = `item ${item}`;
+    const payments = purchases[Number(item)]?.payments ?? [];
+    if (all.length > MAX_EXECUTIONS) faults.push(`${name}: executed ${all.length} times`);
+    const keys = new Set(all.map(({ idempotencyKey }) => idempotencyKey));
+    if (keys.size > 1) faults.push(`${name}: executed under ${keys.size} idempotency keys`);
+    for (const { transaction } of all) {
+      const used = uses.get(transaction) ?? (await usesIn(chain, transaction));
+      uses.set(transaction, used);
+      if (payments.some(({ nonce }) => used.has(nonce))) continue;
+      faults.push(`${name}: executed for ${transaction}, which did not pay for it`);
+    }
+  }
+  return faults;
+}
+
+/** The authorizations that a transaction used, by their nonces; none where it failed or is not there. */
+async function usesIn(chain: Chain, transaction: string): Promise<ReadonlySet<string>> {
+  const { status, logs } = Object(await chain.rpc("eth_getTransactionReceipt", [transaction]));
+  if (status !== "0x1" || !Array.isArray(logs)) return new Set();
+  const used = logs.filter(({ topics }) => topics[0] === AUTHORIZATION_USED);
+  return new Set(used.map(({ topics }) => String(topics[2])));
+}

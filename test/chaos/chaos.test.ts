@@ -1,0 +1,42 @@
+import { describe, expect, it } from "vitest";
+import { runRolling } from "./rolling.ts";
+import { runChaos, type ChaosOptions } from "./run.ts";
+
+/** `npm run chaos` is the long form. */
+const SHORT = { purchases: 100, kills: 5, storeRestarts: 0, seed: 402, say: () => undefined };
+const PATIENCE_MS = 240_000;
+
+describe("whatever dies", () => {
+  const cases: readonly [string, ChaosOptions][] = [
+    ["one replica on SQLite", { ...SHORT, replicas: 1, store: "sqlite" }],
+    ["three on PostgreSQL, which restarts", threeReplicas()],
+  ];
+  it.each(cases)(
+    "no payment is lost, doubled or given away: %s",
+    async (_name, options) => {
+      const { violations, counts } = await runChaos(options);
+      expect(violations).toEqual([]);
+      expect(counts).toMatchObject({ purchases: options.purchases, "kill -9": options.kills });
+      expect(counts["restarts of PostgreSQL"]).toBe(options.storeRestarts);
+      expect(counts.delivered).toBeGreaterThan(options.purchases / 2);
+    },
+    PATIENCE_MS,
+  );
+});
+
+describe("a rolling restart", () => {
+  it(
+    "fails no request",
+    async () => {
+      const { failures, counts } = await runRolling({ restarts: 4, say: () => undefined });
+      expect(failures).toEqual([]);
+      expect(counts["free requests"]).toBeGreaterThan(100);
+      expect(counts.purchases).toBeGreaterThan(4);
+    },
+    PATIENCE_MS,
+  );
+});
+
+function threeReplicas(): ChaosOptions {
+  return { ...SHORT, replicas: 3, store: "postgres", kills: 8, storeRestarts: 1 };
+}

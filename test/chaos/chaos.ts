@@ -1,0 +1,51 @@
+/**
+ * A bounded run of everything that goes wrong, against real parts: gateways that are killed, a real EVM node
+ * behind a bad network, a backend that fails, customers who leave and who click twice, PostgreSQL that is
+ * restarted. Then an audit of every purchase against the chain.
+ *
+ *     npm run chaos -- --purchases 3000 --kills 150
+ *     npm run chaos -- --purchases 3000 --kills 150 --replicas 3 --store postgres --restarts 20
+ *     npm run chaos -- --rolling 50
+ */
+import { writeFile } from "node:fs/promises";
+import { parseArgs } from "node:util";
+import { runRolling } from "./rolling.ts";
+import { runChaos, type ChaosOptions } from "./run.ts";
+
+const { values } = parseArgs({
+  options: {
+    purchases: { type: "string", default: "300" },
+    kills: { type: "string", default: "15" },
+    replicas: { type: "string", default: "1" },
+    store: { type: "string", default: "sqlite" },
+    restarts: { type: "string", default: "0" },
+    seed: { type: "string", default: String(Date.now() % 2 ** 32) },
+    rolling: { type: "string" },
+    log: { type: "string" },
+  },
+});
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+
+if (values.rolling !== undefined) {
+  const { counts, failures } = await runRolling({ restarts: Number(values.rolling), say });
+  for (const [name, count] of Object.entries(counts)) say(`${name}: ${count}`);
+  for (const failure of failures.slice(0, 50)) say(`FAILED ${failure}`);
+  say(`${failures.length} failed requests`);
+  process.exit(failures.length === 0 ? 0 : 1);
+}
+
+const options: ChaosOptions = {
+  purchases: Number(values.purchases),
+  kills: Number(values.kills),
+  replicas: Number(values.replicas),
+  store: values.store === "postgres" ? "postgres" : "sqlite",
+  storeRestarts: Number(values.restarts),
+  seed: Number(values.seed),
+  say,
+};
+const report = await runChaos(options);
+for (const [name, count] of Object.entries(report.counts)) say(`${name}: ${count}`);
+for (const violation of report.violations.slice(0, 50)) say(`VIOLATION ${violation}`);
+say(`${report.violations.length} violations in ${Math.round(report.seconds)} s`);
+if (values.log !== undefined) await writeFile(values.log, report.logs.join("\n---- next life\n"));
+process.exitCode = report.violations.length === 0 ? 0 : 1;

@@ -1,0 +1,31 @@
+/** The gateways' configuration, without listeners and store. */
+import type { Chain } from "../support/chain.ts";
+
+export interface Places {
+  readonly upstream: string;
+  readonly rpc: string;
+  readonly payee: string;
+}
+
+/** The keys of the signers are in the variables SIGNER_0, SIGNER_1 and so on. */
+export function configuration(
+  { network }: Chain,
+  signers: readonly unknown[],
+  { upstream, rpc, payee }: Places,
+): string {
+  const keys = signers.map((_, n) => `env:SIGNER_${n}`).join(", ");
+  return `
+upstream: ${upstream}
+payTo: "${payee}"
+accept: [${network.name}]
+facilitator:
+  embedded:
+    networks:
+      ${network.name}: { rpc: ["${rpc}"], signers: [${keys}] }
+unmatched: deny
+shutdown: 10s
+logging: { level: warn }
+routes:
+  GET /items/:id: { price: $0.01, description: An item, maxTimeoutSeconds: 900 }
+`;
+}

@@ -1,0 +1,30 @@
+/** Chance from a seed, so that a run's plan can be repeated; what the machine makes of it cannot. */
+
+export class Chance {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** From 0 up to, not including, 1 (mulberry32). */
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let mixed = this.#state;
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  }
+
+  happens(probability: number): boolean {
+    return this.next() < probability;
+  }
+
+  between(least: number, most: number): number {
+    return least + Math.floor(this.next() * (most - least + 1));
+  }
+
+  of<Value>(values: readonly [Value, ...Value[]]): Value {
+    return values[Math.floor(this.next() * values.length)] ?? values[0];
+  }
+}

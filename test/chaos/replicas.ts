@@ -1,0 +1,120 @@
+/** The gateways of a run: real processes that are killed and started again. */
+import { setTimeout as pause } from "node:timers/promises";
+import { Site, type Served } from "../support/serve.ts";
+import type { Chance } from "./random.ts";
+
+export interface ReplicasOptions {
+  readonly count: number;
+  /** The configuration without listeners and store. */
+  readonly yaml: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Default: each replica its own SQLite file, which makes sense for one only. */
+  readonly store?: string;
+}
+
+export class Replicas {
+  readonly sites: readonly Site[];
+  readonly #options: ReplicasOptions;
+  readonly #running = new Map<Site, Served>();
+  /** What killed lives had to say last, for a failed run. */
+  readonly logs: string[] = [];
+  kills = 0;
+
+  private constructor(sites: readonly Site[], options: ReplicasOptions) {
+    this.sites = sites;
+    this.#options = options;
+  }
+
+  static async start(options: ReplicasOptions): Promise<Replicas> {
+    const first = await Site.create(options.store === undefined ? {} : { store: options.store });
+    const publicUrl = `http://127.0.0.1:${first.port}`;
+    const sites = [first];
+    while (sites.length < options.count) {
+      const { store } = options;
+      sites.push(await Site.create({ publicUrl, ...(store === undefined ? {} : { store }) }));
+    }
+    const replicas = new Replicas(sites, options);
+    await Promise.all(sites.map((site) => replicas.#serve(site)));
+    return replicas;
+  }
+
+  /** One of them, whether it is up or not. */
+  url(chance: Chance): string {
+    const site = this.sites[Math.floor(chance.next() * this.sites.length)];
+    return `http://127.0.0.1:${site?.port ?? 0}`;
+  }
+
+  /** kill -9 of one that is up, and a new life, which is ready when the promise resolves. */
+  async killOne(chance: Chance): Promise<void> {
+    const up = [...this.#running];
+    const [site, served] = up[Math.floor(chance.next() * up.length)] ?? [];
+    if (site === undefined || served === undefined) return;
+    this.#running.delete(site);
+    this.kills += 1;
+    await served.end("SIGKILL");
+    this.#keepLog(served);
+    await this.#serve(site);
+  }
+
+  /** Starts those that have ended by themselves. Resolves with how many. */
+  async revive(): Promise<number> {
+    const ended = [...this.#running].filter(([, { pid }]) => !isAlive(pid));
+    await Promise.all(ended.map(([site]) => this.#serve(site)));
+    return ended.length;
+  }
+
+  /** SIGTERM and a new life; resolves with the exit code once that is ready. */
+  async restart(site: Site | undefined): Promise<number | null> {
+    const served = site && this.#running.get(site);
+    if (site === undefined || served === undefined) throw new Error("that gateway is not up");
+    this.#running.delete(site);
+    const code = await served.end("SIGTERM");
+    this.#keepLog(served);
+    await this.#serve(site);
+    return code;
+  }
+
+  /** Ends all of them in good order; resolves with their exit codes. */
+  async stop(): Promise<readonly (number | null)[]> {
+    const codes = await Promise.all(
+      [...this.#running.values()].map((served) => served.end("SIGTERM")),
+    );
+    for (const served of this.#running.values()) this.#keepLog(served);
+    return codes;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const site of this.sites) await site[Symbol.asyncDispose]();
+  }
+
+  async #serve(site: Site): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      const served = await site.serve(this.#options.yaml, this.#options.env);
+      try {
+        await served.untilReady();
+        this.#running.set(site, served);
+        return;
+      } catch (cause) {
+        // The store or the node may be down just then; a supervisor tries again.
+        this.#keepLog(served);
+        await served.end("SIGKILL");
+        if (attempt === 20) throw cause;
+        await pause(200);
+      }
+    }
+  }
+
+  #keepLog(served: Served | undefined): void {
+    const { stdout = "", stderr = "" } = served?.output() ?? {};
+    this.logs.push(`${stdout}${stderr}`);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

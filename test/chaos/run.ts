@@ -1,0 +1,268 @@
+/** One run of chaos: sets the stage, lets everything go wrong, calms down, audits. */
+import { setTimeout as pause } from "node:timers/promises";
+import { systemTime } from "../../src/time/time.ts";
+import { openPostgresLedger } from "../../src/ledger/postgres.ts";
+import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
+import type { Ledger } from "../../src/ledger/ledger.ts";
+import { createLogger } from "../../src/telemetry/logger.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { freshAccount, type FreshAccount } from "../support/payer.ts";
+import { startPostgres } from "../support/postgres.ts";
+import { audit, type Audit } from "./audit.ts";
+import { configuration } from "./configuration.ts";
+import { buy, newPurchase, type Market, type Purchase } from "./customer.ts";
+import { startFaultyRpc, type RpcFaults } from "./faulty-rpc.ts";
+import { Chance } from "./random.ts";
+import { Replicas } from "./replicas.ts";
+import { startShop } from "./shop.ts";
+
+const PRICE_ATOMIC = 10_000n;
+const PAYERS = 50;
+const CUSTOMERS_AT_ONCE = 64;
+const SIGNERS = 2;
+/** Of the calls to the node, the upstream requests and the customers' requests. */
+const RPC_FAULTS: RpcFaults = {
+  errors: 0.04,
+  drops: 0.03,
+  lostBroadcasts: 0.06,
+  stale: 0.08,
+  lies: 0.02,
+  late: 0.02,
+};
+const UPSTREAM_FAILURES = 0.05;
+const HABITS = { aborts: 0.08, duplicates: 0.1 };
+/** Longest time that everything unresolved may take once nothing fails any more, milliseconds. */
+const CALM_MS = 180_000;
+/** Longest whole run, milliseconds. */
+const RUN_MS = 1_800_000;
+
+export interface ChaosOptions {
+  readonly purchases: number;
+  readonly kills: number;
+  readonly replicas: number;
+  readonly store: "sqlite" | "postgres";
+  /** Restarts of PostgreSQL. */
+  readonly storeRestarts: number;
+  readonly seed: number;
+  readonly say: (line: string) => void;
+}
+
+export interface ChaosReport extends Audit {
+  readonly seconds: number;
+  readonly logs: readonly string[];
+}
+
+export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
+  const started = performance.now();
+  await using stage = new AsyncDisposableStack();
+  const chance = new Chance(options.seed);
+  options.say(`seed ${options.seed}`);
+  const chain = stage.use(await startChain({ blockTime: 1 }));
+  const rpc = stage.use(await startFaultyRpc(chain.rpcUrl, RPC_FAULTS, chance));
+  const shop = stage.use(await startShop(UPSTREAM_FAILURES, chance));
+  const postgres = options.store === "postgres" ? stage.use(await startPostgres()) : undefined;
+  const payee = freshAccount().address;
+  const signers = Array.from({ length: SIGNERS }, freshAccount);
+  for (const { address } of signers) await chain.fund(address, 0n, 10n ** 20n);
+  const payers = Array.from({ length: PAYERS }, freshAccount);
+  await Promise.all(payers.map(({ address }) => chain.fund(address, 10n ** 12n)));
+
+  const replicas = stage.use(
+    await Replicas.start({
+      count: options.replicas,
+      yaml: configuration(chain, signers, { upstream: shop.url, rpc: rpc.url, payee }),
+      env: Object.fromEntries(signers.map(({ privateKey }, n) => [`SIGNER_${n}`, privateKey])),
+      ...(postgres === undefined ? {} : { store: postgres.url }),
+    }),
+  );
+  const market: Market = { gateway: () => replicas.url(chance), chance, habits: { ...HABITS } };
+  const purchases = Array.from({ length: options.purchases }, (_, n) => newPurchase(`${n}`));
+  const trouble = new Trouble(options, { replicas, chance, postgres });
+  const signal = AbortSignal.timeout(RUN_MS);
+  await Promise.all([
+    trouble.run(signal),
+    shopAll(purchases, payers, market, { options, trouble, signal }),
+  ]);
+
+  rpc.calm();
+  shop.calm();
+  Object.assign(market.habits, { aborts: 0, duplicates: 0 });
+  await replicas.revive();
+  const calm = AbortSignal.timeout(CALM_MS);
+  const open = purchases.filter((each) => !each.delivered);
+  options.say(`calm: ${open.length} purchases go on`);
+  await Promise.all(open.map((each) => buy(each, payerOf(payers, each), market, calm)));
+  await settled(replicas, calm);
+  const codes = await replicas.stop();
+  const store = postgres?.url ?? replicas.sites[0]?.store ?? "";
+  const books = await readBooks(store, signers, chain.network.name);
+  const audited = await audit({
+    chain,
+    shop,
+    purchases,
+    payee,
+    priceAtomic: PRICE_ATOMIC,
+    ...books,
+  });
+  const bad = codes.filter((code) => code !== 0);
+  const violations = [
+    ...audited.violations,
+    ...bad.map((code) => `a gateway ended with ${code} after SIGTERM`),
+  ];
+  const counts = {
+    ...audited.counts,
+    ...answersOf(purchases),
+    "kill -9": replicas.kills,
+    "restarts of PostgreSQL": trouble.restarts,
+    "upstream executions": shop.executions.length,
+    "upstream failures": shop.failures,
+    ...Object.fromEntries(Object.entries(rpc.counts).map(([name, n]) => [`RPC ${name}`, n])),
+  };
+  const seconds = (performance.now() - started) / 1000;
+  return { counts, violations, seconds, logs: replicas.logs };
+}
+
+interface Stage {
+  readonly replicas: Replicas;
+  readonly chance: Chance;
+  readonly postgres: { restart(): Promise<void> } | undefined;
+}
+
+/** Kills gateways and restarts the store, evenly over the run. */
+class Trouble {
+  readonly #options: ChaosOptions;
+  readonly #stage: Stage;
+  restarts = 0;
+
+  constructor(options: ChaosOptions, stage: Stage) {
+    this.#options = options;
+    this.#stage = stage;
+  }
+
+  /** From 0 to 1: how much of the trouble has happened. */
+  get progress(): number {
+    const { kills } = this.#options;
+    return kills === 0 ? 1 : this.#stage.replicas.kills / kills;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { replicas, chance, postgres } = this.#stage;
+    const { kills, storeRestarts } = this.#options;
+    const reviving = new Set<Promise<void>>();
+    while (replicas.kills < kills && !signal.aborted) {
+      // One is killed every second or so, whichever it is; alone, it gets the time to come back.
+      await pause(chance.between(500, 1_500));
+      const revival = replicas.killOne(chance).finally(() => reviving.delete(revival));
+      reviving.add(revival);
+      if (replicas.sites.length === 1) await revival;
+      if (this.restarts < Math.floor(storeRestarts * this.progress)) {
+        this.restarts += 1;
+        await postgres?.restart();
+      }
+    }
+    await Promise.all(reviving);
+  }
+}
+
+interface Shopping {
+  readonly options: ChaosOptions;
+  readonly trouble: Trouble;
+  readonly signal: AbortSignal;
+}
+
+/** So many customers at once; they come no faster than the trouble does. */
+async function shopAll(
+  purchases: readonly Purchase[],
+  payers: readonly FreshAccount[],
+  market: Market,
+  { options, trouble, signal }: Shopping,
+): Promise<void> {
+  let next = 0;
+  let done = 0;
+  const report = setInterval(() => {
+    options.say(
+      `${done} of ${purchases.length} purchases over, trouble ${trouble.progress.toFixed(2)}`,
+    );
+  }, 5_000);
+  const customer = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const ahead = next / purchases.length - trouble.progress;
+      if (ahead > 0.05) {
+        await pause(100);
+        continue;
+      }
+      const purchase = purchases[next];
+      if (purchase === undefined) return;
+      next += 1;
+      await buy(purchase, payerOf(payers, purchase), market, signal);
+      done += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: CUSTOMERS_AT_ONCE }, customer));
+  clearInterval(report);
+}
+
+function payerOf(payers: readonly FreshAccount[], { item }: Purchase): FreshAccount {
+  const payer = payers[Number(item) % payers.length];
+  if (payer === undefined) throw new Error("there are no payers");
+  return payer;
+}
+
+/** Until no gateway knows of an unresolved settlement. */
+async function settled(replicas: Replicas, signal: AbortSignal): Promise<void> {
+  const urls = replicas.sites.map(({ adminUrl }) => `${adminUrl}/metrics`);
+  while (!signal.aborted) {
+    const pages = await Promise.all(urls.map(async (url) => (await fetch(url)).text()));
+    const open = pages.flatMap((page) => [
+      ...page.matchAll(/^coinslot_payments_unresolved(?:\{[^}]*\})? (\d+)$/gm),
+    ]);
+    if (open.length > 0 && open.every(([, count]) => count === "0")) return;
+    await pause(500);
+  }
+}
+
+async function readBooks(
+  store: string,
+  signers: readonly FreshAccount[],
+  network: string,
+): Promise<{
+  accounts: { address: FreshAccount["address"]; stored: number | undefined }[];
+  listedUndelivered: ReadonlySet<string>;
+}> {
+  const ledger = await openLedger(store);
+  try {
+    const accounts = [];
+    for (const { address } of signers) {
+      accounts.push({ address, stored: await ledger.nextAccountNonce(network, address) });
+    }
+    const listed = await ledger.books.list({ undelivered: true, limit: 10_000 });
+    const nonces = listed.map(({ key }) => key.split("/").at(-1) ?? "");
+    return { accounts, listedUndelivered: new Set(nonces) };
+  } finally {
+    await ledger.close();
+  }
+}
+
+function openLedger(store: string): Promise<Ledger> {
+  const common = { time: systemTime, life: "audit" };
+  if (store.startsWith("sqlite:")) {
+    return openSqliteLedger({ ...common, path: store.slice("sqlite:".length) });
+  }
+  return openPostgresLedger({
+    ...common,
+    url: store,
+    logger: createLogger({ level: "error", format: "json" }),
+  });
+}
+
+function answersOf(purchases: readonly Purchase[]): Record<string, number> {
+  const names: Record<string, string> = { "-1": "abandoned by the customer", 0: "broken" };
+  const counts: Record<string, number> = {};
+  for (const { answers } of purchases) {
+    for (const [status, count] of Object.entries(answers)) {
+      const name = `answers ${names[status] ?? status}`;
+      counts[name] = (counts[name] ?? 0) + count;
+    }
+  }
+  return counts;
+}

@@ -1,0 +1,68 @@
+/**
+ * The backend behind the gateways: sells numbered items, remembers each execution, and fails as backends
+ * do. It must never be asked for an item whose payment is not on chain.
+ */
+import { createServer } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
+import { drain, listen } from "../../src/gateway/listener.ts";
+import type { Chance } from "./random.ts";
+
+/** How long an answer takes at most, milliseconds. */
+const SLOW_MS = 120;
+
+export interface Execution {
+  readonly item: string;
+  /** The transaction that the gateway says has paid for it. */
+  readonly transaction: string;
+  readonly idempotencyKey: string;
+}
+
+export interface Shop extends AsyncDisposable {
+  readonly url: string;
+  readonly executions: readonly Execution[];
+  readonly failures: number;
+  /** From now on every request is answered. */
+  calm(): void;
+}
+
+/** What a buyer of that item receives. */
+export function goodsOf(item: string): string {
+  return `goods ${item} ${"x".repeat(200)}`;
+}
+
+/** @param failing share of the requests that fail: half with 500, half with a broken connection */
+export async function startShop(failing: number, chance: Chance): Promise<Shop> {
+  const executions: Execution[] = [];
+  let failures = 0;
+  let active = true;
+  const server = createServer((request, response) => {
+    const item = (request.url ?? "").split("/").at(-1) ?? "";
+    const { headers } = request;
+    executions.push({
+      item,
+      transaction: String(headers["x-402-transaction"]),
+      idempotencyKey: String(headers["idempotency-key"]),
+    });
+    const fails = active && chance.happens(failing);
+    if (fails) failures += 1;
+    const rude = chance.happens(0.5);
+    void pause(chance.between(0, SLOW_MS)).then(() => {
+      if (!fails) return response.end(goodsOf(item));
+      if (rude) return request.socket.destroy();
+      response.statusCode = 500;
+      return response.end("out of order");
+    });
+  });
+  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+  return {
+    url: `http://127.0.0.1:${port}`,
+    executions,
+    get failures() {
+      return failures;
+    },
+    calm() {
+      active = false;
+    },
+    [Symbol.asyncDispose]: () => drain(server, AbortSignal.abort()),
+  };
+}
