@@ -9,7 +9,8 @@ import { paymentMiddleware } from "x402-express";
 import { serve } from "../process.ts";
 import { PAY_TO, PRICED_ROUTES } from "./coinslot.ts";
 
-const [, , backend = ""] = process.argv;
+const [, , backend = "", facilitatorUrl = "http://127.0.0.1:9"] = process.argv;
+const url = `http://${new URL(facilitatorUrl).host}` as const;
 
 const routes = PRICED_ROUTES.map((path) => [
   `GET ${path}`,
@@ -19,7 +20,7 @@ const proxy = createProxyServer({ target: backend, agent: new Agent({ keepAlive:
 proxy.on("error", (error) => process.stderr.write(`proxy: ${error.message}\n`));
 
 const app = express();
-app.use(paymentMiddleware(PAY_TO, Object.fromEntries(routes), { url: "http://127.0.0.1:9" }));
+app.use(paymentMiddleware(PAY_TO, Object.fromEntries(routes), { url }));
 app.use((request, response) => {
   proxy.web(request, response);
 });

@@ -1,18 +1,19 @@
 /**
  * The smallest facilitator that can be made of the npm package `x402`: express, its schemas, its
- * `verify`, and one viem client.
+ * `verify` and `settle`, and one viem client.
  */
 import { createServer } from "node:http";
 import express from "express";
-import { createPublicClient, http, type Chain } from "viem";
+import { createPublicClient, createWalletClient, http, publicActions, type Chain } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
 import { baseSepolia } from "viem/chains";
-import { verify } from "x402/facilitator";
+import { settle, verify } from "x402/facilitator";
 import { PaymentPayloadSchema, PaymentRequirementsSchema } from "x402/types";
 import { serve } from "../process.ts";
 
-const [, , rpcUrl = ""] = process.argv;
+const [, , rpcUrl = "", privateKey = ""] = process.argv;
 const chain: Chain = baseSepolia;
-const client = createPublicClient({ chain, transport: http(rpcUrl) });
+const reader = createPublicClient({ chain, transport: http(rpcUrl) });
 
 const app = express();
 app.use(express.json());
@@ -20,6 +21,17 @@ app.post("/verify", async (request, response) => {
   const { paymentPayload, paymentRequirements } = request.body;
   const payment = PaymentPayloadSchema.parse(paymentPayload);
   const requirements = PaymentRequirementsSchema.parse(paymentRequirements);
-  response.json(await verify(client, payment, requirements));
+  response.json(await verify(reader, payment, requirements));
 });
+if (privateKey !== "") {
+  const account = privateKeyToAccount(`0x${privateKey.slice(2)}`);
+  const transport = http(rpcUrl);
+  const signer = createWalletClient({ chain, transport, account }).extend(publicActions);
+  app.post("/settle", async (request, response) => {
+    const { paymentPayload, paymentRequirements } = request.body;
+    const payment = PaymentPayloadSchema.parse(paymentPayload);
+    const requirements = PaymentRequirementsSchema.parse(paymentRequirements);
+    response.json(await settle(signer, payment, requirements));
+  });
+}
 serve(createServer(app));
