@@ -78,8 +78,9 @@ describe("one payment", () => {
     const buyer = await richBuyer(chain);
     const header = await sign(buyer, weather());
     handler = (_request, response) => {
-      response.writeHead(200, { "Content-Length": "1000" });
-      response.write("x".repeat(999));
+      // Too large to be kept for the buyer.
+      response.writeHead(200, { "Content-Length": "100000" });
+      response.write("x".repeat(99_999));
     };
     const cut = new AbortController();
     const streaming = await fetch(weather("q=one"), {
