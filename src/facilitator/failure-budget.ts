@@ -8,7 +8,7 @@ import type { Refusal } from "../x402/result.ts";
 /** On-chain failures of one payer within the window, after which its payments are refused. */
 export const MAX_FAILURES = 3;
 /** How long a failure counts, milliseconds. */
-export const FAILURE_WINDOW_MS = 600_000;
+const FAILURE_WINDOW_MS = 600_000;
 /** Payers remembered at most; the one that failed longest ago is forgotten first. */
 const MAX_PAYERS = 10_000;
 

@@ -7,7 +7,7 @@ import type { FailureBudget } from "./failure-budget.ts";
 import type { NetworkGate } from "./network-gate.ts";
 
 /** How long a judgement by the chain counts for the settlement, milliseconds. */
-export const JUDGED_FOR_MS = 5_000;
+const JUDGED_FOR_MS = 5_000;
 /** Longest that the chain may take for one, where nobody sets a shorter limit, milliseconds. */
 const INSPECT_TIMEOUT_MS = 10_000;
 

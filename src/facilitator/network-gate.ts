@@ -8,8 +8,10 @@ import type { Finding, Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 
-/** Pause before networks are checked again while one of them is not open, milliseconds. */
-const RETRY_MS = 5_000;
+/** First pause before networks are checked again while one of them is not open, milliseconds; it doubles. */
+const FIRST_RETRY_MS = 250;
+/** The longest of these pauses, milliseconds. */
+const MAX_RETRY_MS = 5_000;
 /** Pause before they are checked again while all is well, milliseconds. */
 const RECHECK_MS = 30_000;
 /** Longest that the checks of one network may take, milliseconds. */
@@ -30,6 +32,7 @@ export class NetworkGate {
   readonly #states = new Map<string, Probe["state"]>();
   readonly #time: Time;
   readonly #closing = new AbortController();
+  #retryMs = FIRST_RETRY_MS;
   /** Ends the pause before the next checks. */
   #pause = new AbortController();
 
@@ -63,7 +66,7 @@ export class NetworkGate {
     if (signal.aborted) return probes;
     this.#pause.abort();
     this.#pause = new AbortController();
-    void this.#probeAfter(this.closed().length === 0 ? RECHECK_MS : RETRY_MS, this.#pause.signal);
+    void this.#probeAfter(this.#nextPause(), this.#pause.signal);
     return probes;
   }
 
@@ -71,6 +74,16 @@ export class NetworkGate {
   close(): void {
     this.#closing.abort();
     this.#pause.abort();
+  }
+
+  #nextPause(): number {
+    if (this.closed().length === 0) {
+      this.#retryMs = FIRST_RETRY_MS;
+      return RECHECK_MS;
+    }
+    const pauseMs = this.#retryMs;
+    this.#retryMs = Math.min(pauseMs * 2, MAX_RETRY_MS);
+    return pauseMs;
   }
 
   async #probeAfter(pauseMs: number, ended: AbortSignal): Promise<void> {

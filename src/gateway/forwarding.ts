@@ -19,7 +19,7 @@ interface Head {
 export interface Connections {
   /** Keeps its connections for the next request. */
   readonly kept: Dispatcher;
-  /** Opens one for each: where a kept one died of being reused, the others may be as old. */
+  /** Opens one for each: for sales; and where a kept one died of being reused, the others may be as old. */
   readonly fresh: Dispatcher;
   readonly options: UpstreamOptions;
 }
@@ -89,7 +89,9 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     this.#body = body;
     this.#startedAt = performance.now();
     const { kept, fresh } = this.#connections;
-    (this.#replayed ? fresh : kept).dispatch(
+    // A sale counts what it asks of the backend: it takes no connection that may die of being reused.
+    const isSale = this.#exchange.sale !== null;
+    (this.#replayed || isSale ? fresh : kept).dispatch(
       {
         path: target,
         method,
@@ -194,12 +196,13 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   /**
    * The backend may close an idle connection just as it is reused. A safe request without a body that got
    * not one byte of an answer is sent once more (RFC 9110 section 9.2.2), unless the connection that died
-   * is known to have been new.
+   * is known to have been new. Never what was paid for: that would be one more attempt than was counted.
    */
   #mayReplay(error: Error): boolean {
-    const { method } = this.#exchange.request;
-    if (this.#replayed || this.#began || this.#withBody || !safe.has(method ?? "")) return false;
-    return diedOfReuse(error);
+    const { request, sale } = this.#exchange;
+    const { method } = request;
+    if (sale !== null || this.#replayed || this.#began || this.#withBody) return false;
+    return safe.has(method ?? "") && diedOfReuse(error);
   }
 
   /** Writes the head and what was held back, if that has not happened yet. */

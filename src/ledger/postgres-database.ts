@@ -67,7 +67,7 @@ const SETTINGS = `SELECT
 const OPERATIONAL = /^(?:08|0A000|25006|25P03|28|3D000|3F000|40|42501|42P01|53|54|55|57|58|F0|XX)/;
 
 /** A constraint or a statement of ours that was wrong: its values are payments, and stay out of logs. */
-export class StatementRefused extends Error {
+class StatementRefused extends Error {
   override readonly name = "StatementRefused";
   readonly code = "LEDGER_STATEMENT_REFUSED";
 }

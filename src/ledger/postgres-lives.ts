@@ -21,7 +21,7 @@ export const BEAT_MS = 1000;
 /** Silence after which a life without its lock is dead, milliseconds. */
 export const DEAD_AFTER_MS = 2000;
 /** Silence after which a life is dead although its connection still stands, milliseconds. */
-export const FROZEN_AFTER_MS = 10_000;
+const FROZEN_AFTER_MS = 10_000;
 
 /** Payments that one {@link reapPayments} looks at; the next round goes on. */
 const REAPED_AT_ONCE = 500;

@@ -55,12 +55,11 @@ export async function buy(
   market: Market,
   signal: AbortSignal,
 ): Promise<void> {
-  while (!purchase.delivered && !signal.aborted) {
+  while (!isOver(purchase) && !signal.aborted) {
     const payment = await currentPayment(purchase, payer, market, signal);
     if (payment === undefined) return;
     await present(purchase, payment, market, signal);
-    if (isOver(purchase)) return;
-    await pause(market.chance.between(50, RETRY_MS));
+    if (!isOver(purchase)) await pause(market.chance.between(50, RETRY_MS));
   }
 }
 

@@ -202,8 +202,10 @@ describe("a listening connection that is lost", () => {
     // A change that tells nobody.
     await sql(url, "UPDATE coinslot.payments SET version = version + 1");
     await waited;
-    const offered = one.offered(AbortSignal.timeout(60_000));
     await bring(one, examplePayment(2), "claimed");
+    // Ends for what may have been offered before the connection stood.
+    await one.offered(AbortSignal.timeout(60_000));
+    const offered = one.offered(AbortSignal.timeout(60_000));
     await sql(url, "UPDATE coinslot.payments SET offered = true WHERE state = 'CLAIMED'");
     await offered;
     expect(await one.takeOffered(NETWORK, 1)).toHaveLength(1);
