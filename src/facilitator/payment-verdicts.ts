@@ -42,13 +42,14 @@ export class PaymentVerdicts {
   readonly #at: WatchSurroundings;
   readonly #events: VerdictEvents;
   readonly #log: Logger;
+  readonly #submission: string;
   readonly #payments: readonly WatchedPayment[];
   /** Whether a payment cannot be read: then nobody can say what became of it. */
   readonly #isUnreadable: boolean;
   readonly #isLone: boolean;
 
   constructor(
-    { payments }: StoredSubmission,
+    { id, payments }: StoredSubmission,
     at: WatchSurroundings,
     events: VerdictEvents,
     log: Logger,
@@ -56,6 +57,7 @@ export class PaymentVerdicts {
     this.#at = at;
     this.#events = events;
     this.#log = log;
+    this.#submission = id;
     this.#isLone = payments.length === 1;
     this.#payments = payments.flatMap(({ key, request, state }) => {
       const parsed = at.mechanism.parse(request);
@@ -138,7 +140,7 @@ export class PaymentVerdicts {
     }
     // Bytes whose account nonce somebody else has used are as good as never signed.
     if (retriable && isNonceUsed && (!this.#isLone || !isIncluded)) {
-      await ledger.withdrawn(key);
+      await ledger.withdrawn(key, this.#submission);
       payment.fate = "left";
       telemetry.metrics.withdrawal(request.paymentRequirements.network);
       this.#log.warn({ key, detail }, "a payment was left behind; it goes alone");

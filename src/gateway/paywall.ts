@@ -36,9 +36,11 @@ import {
 } from "./admission.ts";
 import { Settling } from "./settling.ts";
 
-/** How often and how long apart a delivery's end is stored again when the ledger fails. */
-const RECORD_ATTEMPTS = 60;
+/** Pauses before a delivery's end is stored again when the ledger fails, milliseconds: at first, and then. */
 const RECORD_PAUSE_MS = 1_000;
+const LATER_RECORD_PAUSE_MS = 10_000;
+/** How many of these pauses are short. */
+const SHORT_PAUSES = 60;
 
 export interface PaywallOptions {
   readonly facilitator: Facilitator;
@@ -286,10 +288,13 @@ export class Paywall {
     };
   }
 
-  /** Until it is stored, the payment stays in flight: forgotten, it would be delivered once more. */
+  /**
+   * Until it is stored, the payment stays in flight, for as long as this process lives: given up, it would
+   * be neither sold nor for sale, since nobody takes over a delivery from a life that goes on.
+   */
   async #record(key: PaymentKey, store: () => Promise<void>): Promise<void> {
     const { logger, time } = this.#options;
-    for (let attempt = 1; attempt <= RECORD_ATTEMPTS; attempt += 1) {
+    for (let attempt = 1; ; attempt += 1) {
       try {
         return await store();
       } catch (cause) {
@@ -300,7 +305,8 @@ export class Paywall {
         }
         logger.error({ err: cause, key, attempt }, "a delivery was not recorded");
         // A timeout, not a pause: it does not keep a process alive that has closed everything else.
-        if (attempt < RECORD_ATTEMPTS) await once(time.timeout(RECORD_PAUSE_MS), "abort");
+        const pauseMs = attempt <= SHORT_PAUSES ? RECORD_PAUSE_MS : LATER_RECORD_PAUSE_MS;
+        await once(time.timeout(pauseMs), "abort");
       }
     }
   }

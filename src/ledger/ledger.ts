@@ -284,7 +284,8 @@ export interface Settlements {
    * none stored or when the chain is ahead of us. Throws, allocating nothing, when `sign` throws. All or
    * nothing: one key that is not CLAIMED by this life (or handed over without bytes), or a lease that is
    * no longer ours, is a {@link LedgerConflict}. After {@link LedgerUnavailable} the bytes may nevertheless
-   * be stored, and recovery would send them: the outcome is unknown, not failed.
+   * be stored, and recovery would send them: the outcome is unknown, not failed. The payments are given back
+   * in the order of the keys.
    */
   signed(
     keys: readonly PaymentKey[],
@@ -307,9 +308,10 @@ export interface Settlements {
   failed(key: PaymentKey, failure: Failing): Promise<void>;
   /**
    * SIGNED -> CLAIMED by this life: its transaction is in a block and did not move this payment's money,
-   * though the authorization is unused; it may be signed again in another transaction.
+   * though the authorization is unused; it may be signed again in another transaction. With `submission`
+   * only out of that one, else a {@link LedgerConflict}: another life may have signed it again already.
    */
-  withdrawn(key: PaymentKey): Promise<void>;
+  withdrawn(key: PaymentKey, submission?: string): Promise<void>;
   /**
    * CLAIMED -> (none), for claims that `begin` itself made. A resource server's claim is left to it
    * (`released`): were it dropped here, its own release could drop the next caller's claim. One that was

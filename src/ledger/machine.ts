@@ -245,8 +245,10 @@ export function fail(row: Row, { code, detail, isUnsigned }: Failing): Step<void
   return { outcome: undefined, next, note: `${code}: ${detail}` };
 }
 
-export function withdraw(row: Row, { life }: Moment): Step<void> {
+/** `from`: only out of that submission; whoever was taken for dead may not know of a later one. */
+export function withdraw(row: Row, { life }: Moment, from?: string): Step<void> {
   if (row?.state !== "SIGNED" || row.submission === null) throw conflict(row, "CLAIMED");
+  if (from !== undefined && row.submission !== from) throw conflict(row, "CLAIMED");
   const next = { ...after(row), state: "CLAIMED", submission: null, claimedBy: life } as const;
   return { outcome: undefined, next, note: `not moved by ${row.submission}; signed again` };
 }

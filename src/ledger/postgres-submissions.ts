@@ -114,8 +114,6 @@ export async function storeSigned(
     if ((await writeMoves(session, moves, moment)) !== keys.length) {
       throw new LedgerConflict("a payment was named twice, or changed while it was locked");
     }
-    // In the order in which they are read later.
-    moves.sort((left, right) => left.stored.id - right.stored.id);
     const payments = moves.map(({ stored: { key }, next }) => carried(key, next));
     return { ...submission, payments };
   });

@@ -243,8 +243,8 @@ class PostgresLedger implements Ledger {
     await storeConclusion(this.#database, submission, state);
   }
 
-  async withdrawn(key: PaymentKey): Promise<void> {
-    await this.#step(key, (row, moment) => machine.withdraw(row, moment));
+  async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
+    await this.#step(key, (row, moment) => machine.withdraw(row, moment, submission));
   }
 
   async abandoned(key: PaymentKey): Promise<void> {

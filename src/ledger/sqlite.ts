@@ -240,8 +240,8 @@ class SqliteLedger implements Ledger {
     return this.#batch.write(() => this.#submissions.conclude(submission, state));
   }
 
-  async withdrawn(key: PaymentKey): Promise<void> {
-    return this.#step(key, machine.withdraw);
+  async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
+    return this.#step(key, (row, moment) => machine.withdraw(row, moment, submission));
   }
 
   async abandoned(key: PaymentKey): Promise<void> {

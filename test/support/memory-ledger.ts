@@ -194,7 +194,9 @@ export class MemoryLedger implements Ledger {
     };
     this.#store.submissions.set(submission.id, submission);
     for (const { key, step } of steps) this.#store.apply(key, step, moment);
-    return this.#store.withPayments(submission);
+    const { payments, ...rest } = this.#store.withPayments(submission);
+    const place = ({ key }: { readonly key: PaymentKey }): number => keys.indexOf(key);
+    return { ...rest, payments: payments.toSorted((one, other) => place(one) - place(other)) };
   }
 
   async replaced(lease: Lease, id: string, variant: StoredTransaction): Promise<void> {
@@ -224,8 +226,8 @@ export class MemoryLedger implements Ledger {
     this.#store.submissions.set(id, { ...submission, state });
   }
 
-  async withdrawn(key: PaymentKey): Promise<void> {
-    this.#step(key, (row, moment) => machine.withdraw(row, moment));
+  async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
+    this.#step(key, (row, moment) => machine.withdraw(row, moment, submission));
   }
 
   async abandoned(key: PaymentKey): Promise<void> {

@@ -140,7 +140,8 @@ export class ConfirmationReader {
     }
     const reason = reasonOf(succeeded, authorizations.length);
     const unpaid = authorizations.filter((_, index) => paid[index] !== true);
-    const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason }, signal);
+    const isLone = authorizations.length === 1;
+    const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason, isLone }, signal);
     const verdicts = judged.values();
     const payments = paid.map((isPaid): Confirmation => {
       return isPaid ? { kind: "confirmed", transaction } : (verdicts.next().value ?? UNDECIDED);
@@ -151,7 +152,11 @@ export class ConfirmationReader {
   async #judgeUnpaid(
     rpc: Rpc,
     unpaid: readonly EvmCheckedAuthorization[],
-    { newest, reason }: { readonly newest: bigint; readonly reason: string },
+    {
+      newest,
+      reason,
+      isLone,
+    }: { readonly newest: bigint; readonly reason: string; readonly isLone: boolean },
     signal: AbortSignal,
   ): Promise<readonly Confirmation[]> {
     const used = await areUsed(rpc, unpaid, newest, signal);
@@ -161,11 +166,8 @@ export class ConfirmationReader {
       : { number: newest, timestamp: 0n };
     const verdicts: Confirmation[] = [];
     for (const [index, authorization] of unpaid.entries()) {
-      if (used[index] === true) {
-        verdicts.push(await this.#judgeUse(rpc, authorization, at, signal));
-      } else {
-        verdicts.push(failed(reason, this.#isOpen(authorization)));
-      }
+      if (used[index] !== true) verdicts.push(failed(reason, this.#isOpen(authorization)));
+      else verdicts.push(await this.#judgeOneUse(rpc, { authorization, at, isLone }, signal));
     }
     return verdicts;
   }
@@ -192,15 +194,39 @@ export class ConfirmationReader {
     const due = authorizations.filter(isDue);
     const used = await areUsed(rpc, due, head.number, signal);
     const states = used.values();
+    const isLone = authorizations.length === 1;
     const payments: Confirmation[] = [];
     for (const authorization of authorizations) {
       if (!isDue(authorization)) payments.push(NOT_YET);
       else if (states.next().value === true) {
-        payments.push(await this.#judgeUse(rpc, authorization, head, signal));
+        const asked = { authorization, at: head, isLone };
+        payments.push(await this.#judgeOneUse(rpc, asked, signal));
       } else if (isPast(authorization, head.timestamp)) payments.push(EXPIRED);
       else payments.push(failed(NONCE_TAKEN, this.#isOpen(authorization)));
     }
     return { payments, included: null, isNonceUsed };
+  }
+
+  /** One of several that cannot be traced stays open, and does not keep the others from their verdicts. */
+  async #judgeOneUse(
+    rpc: Rpc,
+    {
+      authorization,
+      at,
+      isLone,
+    }: {
+      readonly authorization: EvmCheckedAuthorization;
+      readonly at: Block;
+      readonly isLone: boolean;
+    },
+    signal: AbortSignal,
+  ): Promise<Confirmation> {
+    try {
+      return await this.#judgeUse(rpc, authorization, at, signal);
+    } catch (cause) {
+      if (isLone || !(cause instanceof ChainError)) throw cause;
+      return { kind: "unknown", detail: UNTRACED + cause.message };
+    }
   }
 
   /** An authorization that is used, but not in the transaction that was looked at. */
@@ -242,6 +268,7 @@ export class ConfirmationReader {
   }
 }
 
+const UNTRACED = "its use could not be traced: ";
 const NONCE_TAKEN = "another transaction has used our account's nonce";
 const NOT_YET: Confirmation = {
   kind: "unknown",
@@ -249,6 +276,11 @@ const NOT_YET: Confirmation = {
 };
 const UNDECIDED: Confirmation = { kind: "unknown", detail: "not judged" };
 const EXPIRED = failed("the authorization expired unused", false);
+
+/** Whether the node that was asked could not tell who used an authorization; another one may. */
+export function isUntraced(confirmation: Confirmation): boolean {
+  return confirmation.kind === "unknown" && confirmation.detail.startsWith(UNTRACED);
+}
 
 /** The newest variant first: it is the likeliest to be in a block, and usually the only one. */
 async function findIncluded(

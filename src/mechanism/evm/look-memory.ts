@@ -3,7 +3,7 @@
  * decides anything: forgotten, a look asks less, or the same again.
  */
 import type { Look } from "../mechanism.ts";
-import type { LookDepth, EvmSubmission } from "./confirmation.ts";
+import { isUntraced, type LookDepth, type EvmSubmission } from "./confirmation.ts";
 
 /** How often it is asked whether somebody else has used an account nonce, seconds. */
 export const NONCE_CHECK_SECONDS = 5;
@@ -15,7 +15,7 @@ interface Memory {
   nonceAskedAt: number;
   isIncluded: boolean;
   isNonceUsed: boolean;
-  /** Who said that a payment has failed: somebody else has to say so too. */
+  /** Who said that a payment has failed, or could not say: somebody else is to be asked too. */
   doubted: string | undefined;
 }
 
@@ -53,7 +53,8 @@ export class LookMemory {
     if (memory === undefined) return;
     memory.isIncluded = included !== null;
     memory.isNonceUsed = isNonceUsed && included === null;
-    memory.doubted = payments.some(({ kind }) => kind === "failed") ? host : undefined;
+    const isDoubted = payments.some((each) => each.kind === "failed" || isUntraced(each));
+    memory.doubted = isDoubted ? host : undefined;
   }
 
   #remember(submission: EvmSubmission, now: number): Memory {

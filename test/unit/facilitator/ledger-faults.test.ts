@@ -104,3 +104,17 @@ describe("a claim of a resource server", () => {
     expect(await unfinished(at)).toEqual([]);
   });
 });
+
+test("a ledger that cannot be tidied up keeps recovery from nothing else", async () => {
+  const before = await openEngine();
+  before.chain.automines = false;
+  const settling = settle(before, payment(1), { key: "key" }).catch(() => undefined);
+  await before.time.until(() => before.chain.sent.length === 1);
+  await before.facilitator.close();
+  await settling;
+  const { chain, time, ledger: on } = before;
+  const after = await openEngine({ chain, time, on, ledger: { reap: unavailable }, isStarted: false });
+  await expect(after.facilitator.recover()).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
+  chain.mine();
+  await time.until(async () => (await on.outcome(keyOf(payment(1)))).kind === "settled");
+});

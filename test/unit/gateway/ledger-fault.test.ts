@@ -82,6 +82,24 @@ describe("a ledger that fails", () => {
     },
   );
 
+  it.each(["delivered", "undelivered"] as const)(
+    "for a quarter of an hour as a payment is %s leaves none that is neither sold nor for sale",
+    async (name) => {
+      const failure = { count: Infinity, error: down() };
+      const { paywall, time, ledger } = await paywallStage({
+        redemptions: (whole) => failing(whole, { [name]: failure }),
+      });
+      const paid = paidOf(await paywall.admit(presented()));
+      const recorded =
+        name === "delivered" ? paid.delivered() : paid.undelivered({ sent: true, served: null });
+      for (let second = 0; second < 900; second += 1) await time.advance(1_000);
+      failure.count = 0;
+      for (let second = 0; second < 60; second += 1) await time.advance(1_000);
+      await recorded;
+      expect(await stateOf(ledger)).toBe(name === "delivered" ? "DELIVERED" : "SETTLED");
+    },
+  );
+
   it("because others took us for dead ends the flight: the client has been served", async () => {
     const error = new LedgerConflict("not ours");
     const { paywall, ledger, log } = await paywallStage({

@@ -105,6 +105,21 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       expect((await sign(next, [second])).variants).toEqual([signWith(1)]);
     });
 
+    it("takes no payment out of another transaction than the one that did not move it", async () => {
+      const payment = examplePayment(1);
+      await bring(place().ledger, payment, "begun");
+      const before = await sign(place().ledger, [payment]);
+      const next = await place().restart("second");
+      await next.reap();
+      await next.withdrawn(payment.key, before.id);
+      const after = await sign(next, [payment]);
+      expect(await word(next.withdrawn(payment.key, before.id))).toBe("conflict");
+      expect(await next.unfinished(NETWORK, ACCOUNT)).toMatchObject([
+        { id: before.id, payments: [] },
+        { id: after.id, payments: [{ key: payment.key, state: "SIGNED" }] },
+      ]);
+    });
+
     it("signs what it finds signed in a transaction that did not move it", async () => {
       const payment = examplePayment(1);
       await bring(place().ledger, payment, "signed");

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { uintWord } from "../../../../src/mechanism/evm/abi.ts";
 import { EXPIRY_FINALITY_SECONDS } from "../../../../src/mechanism/evm/confirmation.ts";
+import { LookMemory } from "../../../../src/mechanism/evm/look-memory.ts";
 import type { RpcReply } from "../../../support/scripted-node.ts";
 import {
   authorization,
@@ -225,6 +226,33 @@ describe("several payments in one transaction", () => {
     });
     expect(payments).toEqual([confirmed, refused, refused]);
     expect(methods).toEqual(["eth_getTransactionReceipt", "eth_blockNumber", "eth_call"]);
+  });
+});
+
+describe("a node that does not tell who used one of several authorizations", () => {
+  const second = { ...authorization, nonce: `0x${"34".repeat(32)}` };
+  const asked = { authorizations: [authorization, second] };
+  const chain = (method: string, params: readonly unknown[]): RpcReply => {
+    if (method === "eth_getLogs") return { error: { code: -32_600, message: "range too large" } };
+    if (method === "eth_getBlockByNumber") return block(100, NOW);
+    return chainOfSeveral([used, paid], [second.nonce])(method, params);
+  };
+
+  test("leaves that payment open, and none of the others", async () => {
+    const { payments, isNonceUsed } = await look(chain, asked);
+    expect(isNonceUsed).toBe(true);
+    expect(payments[0]).toEqual(confirmed);
+    expect(payments[1]?.kind).toBe("unknown");
+    expect(payments[1]).toHaveProperty("detail", expect.stringContaining("range too large"));
+  });
+
+  test("is asked last at the next look", async () => {
+    const memory = new LookMemory(() => NOW);
+    const signed = { raw: "0x", account: OUR_ACCOUNT, accountNonce: OUR_NONCE, transaction: OURS };
+    const submission = { variants: [signed], authorizations: asked.authorizations };
+    memory.next(submission);
+    memory.found(submission, await look(chain, asked), "a.example");
+    expect(memory.next(submission).avoid).toBe("a.example");
   });
 });
 
