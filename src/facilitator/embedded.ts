@@ -147,14 +147,18 @@ export class EmbeddedFacilitator implements Facilitator {
   /** Signs no more, and gives back the accounts; what is unresolved stays in the ledger. */
   async close(): Promise<void> {
     this.#closing.abort();
-    await Promise.all([...this.#served.values()].map(({ engine }) => engine.close()));
+    const engines = [...this.#served.values()].map(({ engine }) => engine);
+    await Promise.all(engines.map((engine) => engine.close()));
     await Promise.allSettled([this.#listening, this.#round]);
+    await Promise.all(engines.map((engine) => engine.drained()));
   }
 
+  /** Rejects where the dead could not be reaped, though not before everything else was done. */
   async #recover(): Promise<number> {
-    await this.#ledger.reap();
+    const [reaped] = await Promise.allSettled([this.#ledger.reap()]);
     const engines = [...this.#served.values()].map(({ engine }) => engine);
     await Promise.all(engines.map((engine) => engine.round()));
+    if (reaped.status === "rejected") throw reaped.reason;
     return engines.reduce((sum, { openCount }) => sum + openCount, 0);
   }
 

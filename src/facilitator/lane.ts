@@ -83,8 +83,9 @@ export class Lane implements WatchedLane {
     return this.#ending.signal.aborted;
   }
 
+  /** In the air: one whose account nonce is used takes nobody's place, whatever is still to be decided. */
   get openCount(): number {
-    return this.#open.size;
+    return [...this.#open.values()].filter(({ holdsUp }) => holdsUp).length;
   }
 
   get canTake(): boolean {

@@ -57,6 +57,7 @@ export class SettlementEngine {
   #openedMs = 0;
   /** Why no lane could be opened, where no other life has an account of ours either. */
   #noLane: unknown;
+  readonly #running = new Set<Promise<void>>();
   #offersFromMs = 0;
   #wakeMs: number | undefined;
   readonly #closing = new AbortController();
@@ -88,7 +89,7 @@ export class SettlementEngine {
     const item = this.#itemOf(claim, flight, "begun");
     flight.deserted.addEventListener("abort", () => {
       const called = this.#queue.remove(item.key);
-      if (called !== undefined) void this.#giveUp(called, DESERTED);
+      if (called !== undefined) this.#run(this.#giveUp(called, DESERTED));
     });
     this.#launch(item);
     return flight;
@@ -132,6 +133,7 @@ export class SettlementEngine {
     await Promise.all(unsigned.map((claim) => this.#giveUp(claim, CLOSED)));
     const lanes = [...this.#lanes.values()];
     await Promise.all(lanes.map((lane) => lane.close()));
+    await this.drained();
     const { logger } = this.#at.telemetry;
     for (const { lease } of lanes) {
       await this.#ledger.unlease(lease).catch((cause: unknown) => {
@@ -139,6 +141,20 @@ export class SettlementEngine {
       });
     }
     for (const key of this.#flights.keys()) this.#landed(key, LEFT);
+  }
+
+  /**
+   * Until nothing is between queue and lane. After {@link close} these claims are offered, too, and the
+   * ledger must not be closed before: it would take the process for dead, and drop them.
+   */
+  async drained(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+
+  /** Work on a claim that nobody waits for. It never rejects. */
+  #run(work: Promise<void>): void {
+    const running = work.finally(() => this.#running.delete(running));
+    this.#running.add(running);
   }
 
   get #load(): number {
@@ -157,13 +173,15 @@ export class SettlementEngine {
     this.#flights.set(item.key, item.flight);
     this.#claims.revive(item.key);
     if (item.origin === "begun" && this.#load >= MAX_QUEUED) {
-      void this.#giveUp(item, new Error(`${MAX_QUEUED} payments wait already`));
+      this.#run(this.#giveUp(item, new Error(`${MAX_QUEUED} payments wait already`)));
       return;
     }
     this.#admitting += 1;
-    void this.#admit(item).finally(() => {
-      this.#admitting -= 1;
-    });
+    this.#run(
+      this.#admit(item).finally(() => {
+        this.#admitting -= 1;
+      }),
+    );
   }
 
   async #admit(item: Settling): Promise<void> {
@@ -197,7 +215,7 @@ export class SettlementEngine {
   #dispatch(): void {
     for (const [address, lane] of this.#lanes) if (lane.isEnded) this.#lanes.delete(address);
     if (this.#lanes.size === 0) {
-      for (const item of this.#queue.drain()) void this.#admit(item);
+      for (const item of this.#queue.drain()) this.#run(this.#admit(item));
       return;
     }
     for (;;) {
@@ -292,11 +310,11 @@ export class SettlementEngine {
     landed: (key, ending) => this.#landed(key, ending),
     withdrawn: (key, request) => this.#accept({ key, request }, "withdrawn"),
     failedOnChain: (payer) => this.#at.budget.failedOnChain(payer),
-    refused: (item, refusal) => void this.#refuse(item, refusal),
-    unsigned: (item, cause) => void this.#giveUp(item, cause),
+    refused: (item, refusal) => this.#run(this.#refuse(item, refusal)),
+    unsigned: (item, cause) => this.#run(this.#giveUp(item, cause)),
     leftOut: (item) => {
       this.#at.budget.suspect(item.checked.payer);
-      void this.#again({ ...item, isAlone: true });
+      this.#run(this.#again({ ...item, isAlone: true }));
     },
     returned: (items) => this.#returned(items),
     doubtful: (items) => {
@@ -315,7 +333,7 @@ export class SettlementEngine {
     this.#flights.set(key, flight);
     const checked = this.#at.judgement.check(request);
     if (!checked.ok) {
-      void this.#refuse({ key, request, origin }, checked.error);
+      this.#run(this.#refuse({ key, request, origin }, checked.error));
       return;
     }
     const claim = { key, request, checked: checked.value, judgedMs: 0 };
@@ -338,9 +356,9 @@ export class SettlementEngine {
     const isSolvent = [...this.#lanes.values()].some((lane) => !lane.isEnded && !lane.isShort);
     const back: Settling[] = [];
     for (const item of items) {
-      if (this.#closing.signal.aborted) void this.#giveUp(item, CLOSED);
+      if (this.#closing.signal.aborted) this.#run(this.#giveUp(item, CLOSED));
       else if (item.shortage === undefined || isSolvent) back.push(item);
-      else void this.#giveUp(item, item.shortage);
+      else this.#run(this.#giveUp(item, item.shortage));
     }
     this.#queue.putBack(back);
   }

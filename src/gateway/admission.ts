@@ -27,6 +27,11 @@ export interface Presented {
   readonly binding: string;
   /** Canonical path and query. */
   readonly target: string;
+  /**
+   * The address that it came from. Once a payment is on chain everybody can read all of it there, its
+   * signature included: a kept answer is given again to the address that it was sold to, and to no other.
+   */
+  readonly client: string;
   /** True when nobody waits for the answer any more: then no delivery is tried. */
   readonly isGone: () => boolean;
   /** Asked before a payment is taken that was never claimed: why the upstream would not be asked now. */

@@ -181,6 +181,7 @@ export class Gateway {
       accepts: plan.offers.requirements(resource),
       binding: `${visitor.request.method} ${decision.path}`,
       target: decision.target,
+      client: visitor.request.socket.remoteAddress ?? "",
       isGone: () => visitor.isGone(),
       refusal: () => visitor.refusal(plan.engine),
       readBodyHash: async () => (await visitor.replaying?.readBodyHash()) ?? null,

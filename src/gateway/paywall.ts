@@ -252,14 +252,15 @@ export class Paywall {
 
   async #replay(
     key: PaymentKey,
-    { target, readBodyHash }: Presented,
+    { target, client, readBodyHash }: Presented,
     { settlement }: Replayable,
   ): Promise<Admission> {
     const { redemptions, logger } = this.#options;
     const bodyHash = await readBodyHash();
     if (bodyHash === null) return USED;
     try {
-      const response = await redemptions.replay(key, { target, bodyHash });
+      const asked = { target, bodyHash: askedBy(client, bodyHash) };
+      const response = await redemptions.replay(key, asked);
       return response === undefined ? USED : { kind: "replayed", settlement, response };
     } catch (cause) {
       logger.error({ err: cause, key }, "the ledger failed; a kept answer was not given");
@@ -274,15 +275,15 @@ export class Paywall {
 
   #paid(key: PaymentKey, settled: Deliverable, { presented, land }: Flight): Paid {
     const { redemptions } = this.#options;
-    const { target } = presented;
+    const { target, client } = presented;
     return {
       settlement: settled.settlement,
       idempotencyKey: upstreamKey(settled.idempotencyKey),
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
-      delivered: (sold) =>
-        this.#record(key, () => redemptions.delivered(key, sold && { target, ...sold })).finally(
-          land,
-        ),
+      delivered: (sold) => {
+        const kept = sold && { ...sold, target, bodyHash: askedBy(client, sold.bodyHash) };
+        return this.#record(key, () => redemptions.delivered(key, kept)).finally(land);
+      },
       undelivered: (attempt) =>
         this.#record(key, () => redemptions.undelivered(key, attempt)).finally(land),
     };
@@ -315,6 +316,11 @@ export class Paywall {
 /** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */
 function upstreamKey(idempotencyKey: string): string {
   return createHash("sha256").update(`coinslot upstream ${idempotencyKey}`).digest("hex");
+}
+
+/** One fingerprint of a request's body and of who sent it. */
+function askedBy(client: string, bodyHash: string): string {
+  return createHash("sha256").update(`${client} ${bodyHash}`).digest("hex");
 }
 
 /** Whether a payment is for exactly that offer, as far as it says what it is for. */

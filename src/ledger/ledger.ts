@@ -62,8 +62,8 @@ export type ClaimOutcome =
       readonly idempotencyKey: string;
     }
   /**
-   * The key is taken, but by another payment than the one presented: payer and nonce are public once a
-   * payment is on chain, its signature alone shows who it belongs to.
+   * The key is taken, but by another payment than the one presented: payer and nonce may be guessed or
+   * seen, the signature is the payer's own until the payment is on chain.
    */
   | { readonly kind: "forged" }
   /**
@@ -110,7 +110,7 @@ export interface StoredResponse {
 export interface Fingerprint {
   /** Canonical path and query. */
   readonly target: string;
-  /** Hex SHA-256 of the request's body. */
+  /** Hex SHA-256, of the request's body and of whatever else must be the same. */
   readonly bodyHash: string;
 }
 

@@ -333,9 +333,13 @@ export function replay(row: Row, asked: Fingerprint, moment: Moment): Step<boole
   return { outcome: true, next: { ...after(row), replays }, note };
 }
 
-/** What the death of the life that it belongs to makes of a row; `outcome`: whether anything. */
+/**
+ * What the death of the life that it belongs to makes of a row; `outcome`: whether anything. An offered claim
+ * belongs to whoever takes it: the life that offered it last may only have passed it on, and the buyer may
+ * wait elsewhere.
+ */
 export function reap(row: Row): Step<boolean> {
-  if (row?.state === "CLAIMED") return { outcome: true, next: null };
+  if (row?.state === "CLAIMED" && !row.offered) return { outcome: true, next: null };
   if (row?.state !== "DELIVERING") return { outcome: false };
   const next = { ...after(row), state: "SETTLED" } as const;
   return { outcome: true, next, note: "its delivery died with the process" };

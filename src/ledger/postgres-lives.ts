@@ -105,11 +105,12 @@ const LEFT_BEHIND: Statement = {
     WITH gone AS (
       SELECT h.life FROM (
         SELECT DISTINCT claimed_by AS life FROM coinslot.payments
-        WHERE state IN ('CLAIMED', 'DELIVERING') AND claimed_by <> $1
+        WHERE state IN ('CLAIMED', 'DELIVERING') AND NOT offered AND claimed_by <> $1
       ) AS h WHERE NOT ${isAlive("h.life", "$1")}
     )
     SELECT ${COLUMNS} FROM coinslot.payments AS p
-    WHERE p.state IN ('CLAIMED', 'DELIVERING') AND p.claimed_by IN (SELECT life FROM gone)
+    WHERE p.state IN ('CLAIMED', 'DELIVERING') AND NOT p.offered
+      AND p.claimed_by IN (SELECT life FROM gone)
     ORDER BY p.id LIMIT ${REAPED_AT_ONCE}`,
 };
 

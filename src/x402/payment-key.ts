@@ -44,8 +44,8 @@ export function paymentKey(request: FacilitatorRequest): Result<PaymentKey, Refu
 
 /**
  * Whether two payments that have been parsed are one authorization with one signature, whatever the
- * letter case. The key alone does not say so: payer and nonce can be read off the chain, and whoever
- * knows them could otherwise speak for the payer. Payload kinds without a key are never the same.
+ * letter case. The key alone does not say so: payer and nonce may be known before the payment is on chain,
+ * and whoever knows them could otherwise speak for the payer. Once it is there, its signature is public, too. Payload kinds without a key are never the same.
  */
 export function samePayment(left: PaymentPayload, right: PaymentPayload): boolean {
   const [one, other] = [evmPayloadOf(left), evmPayloadOf(right)];

@@ -27,7 +27,8 @@ const { values } = parseArgs({
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
 if (values.rolling !== undefined) {
-  const { counts, failures } = await runRolling({ restarts: Number(values.rolling), say });
+  const { counts, failures, logs } = await runRolling({ restarts: Number(values.rolling), say });
+  await keep(logs);
   for (const [name, count] of Object.entries(counts)) say(`${name}: ${count}`);
   for (const failure of failures.slice(0, 50)) say(`FAILED ${failure}`);
   say(`${failures.length} failed requests`);
@@ -47,5 +48,10 @@ const report = await runChaos(options);
 for (const [name, count] of Object.entries(report.counts)) say(`${name}: ${count}`);
 for (const violation of report.violations.slice(0, 50)) say(`VIOLATION ${violation}`);
 say(`${report.violations.length} violations in ${Math.round(report.seconds)} s`);
-if (values.log !== undefined) await writeFile(values.log, report.logs.join("\n---- next life\n"));
+await keep(report.logs);
 process.exitCode = report.violations.length === 0 ? 0 : 1;
+
+/** What the gateways logged, where `--log FILE` asks for it. */
+async function keep(logs: readonly string[]): Promise<void> {
+  if (values.log !== undefined) await writeFile(values.log, logs.join("\n---- next life\n"));
+}

@@ -30,6 +30,7 @@ export interface RollingOptions {
 export interface RollingReport {
   readonly counts: Readonly<Record<string, number>>;
   readonly failures: readonly string[];
+  readonly logs: readonly string[];
 }
 
 export async function runRolling({ restarts, say }: RollingOptions): Promise<RollingReport> {
@@ -102,7 +103,7 @@ export async function runRolling({ restarts, say }: RollingOptions): Promise<Rol
   isOver = true;
   await Promise.all(customers);
   await replicas.stop();
-  return { counts, failures };
+  return { counts, failures, logs: replicas.logs };
 }
 
 /** Sends requests only where the last answer of `/readyz` was 200. */

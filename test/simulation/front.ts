@@ -75,6 +75,7 @@ export class Front {
       accepts: [requirements],
       binding: `GET ${path}`,
       target,
+      client: "192.0.2.1",
       isGone,
       refusal: () => null,
       readBodyHash: async () => BODY_HASH,

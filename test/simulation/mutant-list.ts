@@ -204,7 +204,7 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: `if (row?.state === "CLAIMED") return { outcome: true, next: null };`,
+        find: `if (row?.state === "CLAIMED" && !row.offered) return { outcome: true, next: null };`,
         put: `if (row?.state === "CLAIMED" || row?.state === "SIGNED") return { outcome: true, next: null };`,
       },
     ],
@@ -214,7 +214,7 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: `if (row?.state === "CLAIMED") return { outcome: true, next: null };`,
+        find: `if (row?.state === "CLAIMED" && !row.offered) return { outcome: true, next: null };`,
         put: ``,
       },
     ],

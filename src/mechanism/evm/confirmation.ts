@@ -86,9 +86,11 @@ export class ConfirmationReader {
   async reconcile(
     rpc: Rpc,
     authorization: EvmCheckedAuthorization,
-    claimed: string | undefined,
+    said: string | undefined,
     signal: AbortSignal,
   ): Promise<Confirmation> {
+    // A node refuses to look for what is no hash, and would be taken for broken.
+    const claimed = said !== undefined && TRANSACTION_HASH.test(said) ? said : undefined;
     const receipt = claimed === undefined ? null : await readReceipt(rpc, claimed, signal);
     const head = await readBlock(rpc, "latest", signal);
     if (claimed !== undefined && receipt?.succeeded) {
@@ -140,8 +142,7 @@ export class ConfirmationReader {
     }
     const reason = reasonOf(succeeded, authorizations.length);
     const unpaid = authorizations.filter((_, index) => paid[index] !== true);
-    const isLone = authorizations.length === 1;
-    const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason, isLone }, signal);
+    const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason }, signal);
     const verdicts = judged.values();
     const payments = paid.map((isPaid): Confirmation => {
       return isPaid ? { kind: "confirmed", transaction } : (verdicts.next().value ?? UNDECIDED);
@@ -152,11 +153,7 @@ export class ConfirmationReader {
   async #judgeUnpaid(
     rpc: Rpc,
     unpaid: readonly EvmCheckedAuthorization[],
-    {
-      newest,
-      reason,
-      isLone,
-    }: { readonly newest: bigint; readonly reason: string; readonly isLone: boolean },
+    { newest, reason }: { readonly newest: bigint; readonly reason: string },
     signal: AbortSignal,
   ): Promise<readonly Confirmation[]> {
     const used = await areUsed(rpc, unpaid, newest, signal);
@@ -167,7 +164,7 @@ export class ConfirmationReader {
     const verdicts: Confirmation[] = [];
     for (const [index, authorization] of unpaid.entries()) {
       if (used[index] !== true) verdicts.push(failed(reason, this.#isOpen(authorization)));
-      else verdicts.push(await this.#judgeOneUse(rpc, { authorization, at, isLone }, signal));
+      else verdicts.push(await this.#traceUse(rpc, authorization, at, signal));
     }
     return verdicts;
   }
@@ -194,37 +191,31 @@ export class ConfirmationReader {
     const due = authorizations.filter(isDue);
     const used = await areUsed(rpc, due, head.number, signal);
     const states = used.values();
-    const isLone = authorizations.length === 1;
     const payments: Confirmation[] = [];
     for (const authorization of authorizations) {
       if (!isDue(authorization)) payments.push(NOT_YET);
       else if (states.next().value === true) {
-        const asked = { authorization, at: head, isLone };
-        payments.push(await this.#judgeOneUse(rpc, asked, signal));
+        payments.push(await this.#traceUse(rpc, authorization, head, signal));
       } else if (isPast(authorization, head.timestamp)) payments.push(EXPIRED);
       else payments.push(failed(NONCE_TAKEN, this.#isOpen(authorization)));
     }
     return { payments, included: null, isNonceUsed };
   }
 
-  /** One of several that cannot be traced stays open, and does not keep the others from their verdicts. */
-  async #judgeOneUse(
+  /**
+   * A use that the node cannot tell about leaves its payment open. It keeps nobody from the verdicts on the
+   * others, nor from knowing that our account's nonce is used: else a payer could hold up both.
+   */
+  async #traceUse(
     rpc: Rpc,
-    {
-      authorization,
-      at,
-      isLone,
-    }: {
-      readonly authorization: EvmCheckedAuthorization;
-      readonly at: Block;
-      readonly isLone: boolean;
-    },
+    authorization: EvmCheckedAuthorization,
+    at: Block,
     signal: AbortSignal,
   ): Promise<Confirmation> {
     try {
       return await this.#judgeUse(rpc, authorization, at, signal);
     } catch (cause) {
-      if (isLone || !(cause instanceof ChainError)) throw cause;
+      if (!(cause instanceof ChainError)) throw cause;
       return { kind: "unknown", detail: UNTRACED + cause.message };
     }
   }
@@ -268,6 +259,7 @@ export class ConfirmationReader {
   }
 }
 
+const TRANSACTION_HASH = /^0x[0-9a-f]{64}$/i;
 const UNTRACED = "its use could not be traced: ";
 const NONCE_TAKEN = "another transaction has used our account's nonce";
 const NOT_YET: Confirmation = {

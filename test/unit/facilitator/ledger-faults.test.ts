@@ -113,7 +113,13 @@ test("a ledger that cannot be tidied up keeps recovery from nothing else", async
   await before.facilitator.close();
   await settling;
   const { chain, time, ledger: on } = before;
-  const after = await openEngine({ chain, time, on, ledger: { reap: unavailable }, isStarted: false });
+  const after = await openEngine({
+    chain,
+    time,
+    on,
+    ledger: { reap: unavailable },
+    isStarted: false,
+  });
   await expect(after.facilitator.recover()).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
   chain.mine();
   await time.until(async () => (await on.outcome(keyOf(payment(1)))).kind === "settled");

@@ -113,6 +113,30 @@ describe("a lane with something in the air", () => {
   });
 });
 
+test("payments that nobody can trace, in blocks, do not keep a lane from signing", async () => {
+  const at: EngineStage = await openEngine({
+    members: {
+      look: async ({ variants: [first] }) => {
+        const transaction = first?.transaction ?? "";
+        const isIn = isMined && first !== undefined && first.accountNonce < MAX_OPEN;
+        const included = isIn ? { transaction, confirmations: 1, isFinal: false } : null;
+        const unknown = { kind: "unknown", detail: "its use could not be traced" } as const;
+        return { payments: [unknown], included, isNonceUsed: isIn };
+      },
+    },
+  });
+  let isMined = false;
+  at.chain.automines = false;
+  void settleAll(at, ...range(1, MAX_OPEN + 1));
+  await at.time.advance(5_000);
+  expect(new Set(at.chain.sent).size).toBe(MAX_OPEN);
+  isMined = true;
+  await at.time.advance(5_000);
+  await at.facilitator.recover();
+  await at.time.advance(1_000);
+  expect(new Set(at.chain.sent).size).toBe(MAX_OPEN + 1);
+});
+
 describe("a payment goes alone", () => {
   test("when its signature is not proven", async () => {
     const { at } = await withOneInTheAir(10);

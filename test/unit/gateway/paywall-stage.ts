@@ -153,6 +153,7 @@ export function presented(number = 1, members: Partial<Presented> = {}): Present
     accepts: [request.paymentRequirements],
     binding: "GET /premium-data",
     target: "/premium-data",
+    client: "192.0.2.1",
     isGone: () => false,
     refusal: () => null,
     readBodyHash: async () => EMPTY_BODY,

@@ -116,6 +116,11 @@ describe("a kept answer", () => {
       "invalid_transaction_state",
     ],
     [
+      "another address, which may have read the payment off the chain",
+      presented(1, { client: "203.0.113.7" }),
+      "invalid_transaction_state",
+    ],
+    [
       "a body that cannot be read",
       presented(1, { readBodyHash: async () => null }),
       "invalid_transaction_state",

@@ -44,7 +44,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
   describe("after a restart", () => {
     it("drops claims that were never signed, so that the payer may use them again", async () => {
       const { ledger } = place();
-      const states = ["claimed", "begun", "offered"] as const;
+      const states = ["claimed", "begun"] as const;
       for (const [number, state] of states.entries()) {
         await bring(ledger, examplePayment(number), state);
       }
@@ -56,6 +56,14 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
         expect(await word(next.claim(payment.key, termsOf(payment)))).toBe("granted");
       }
       expect(await next.reap()).toBe(0);
+    });
+
+    it("leaves what was offered to whoever takes it: its buyer may wait elsewhere", async () => {
+      const payment = examplePayment(1);
+      await bring(place().ledger, payment, "offered");
+      const next = await place().restart("second");
+      expect(await next.reap()).toBe(0);
+      expect(await next.takeOffered(NETWORK, 10)).toMatchObject([{ key: payment.key }]);
     });
 
     it("allows a delivery that was cut off again, with its attempts counted", async () => {

@@ -10,6 +10,7 @@ import type { RpcReply } from "../../../support/scripted-node.ts";
 import {
   block,
   cancelled,
+  chainWith,
   failure,
   hex,
   look,
@@ -82,7 +83,13 @@ describe("a used nonce", () => {
         ? theirs
         : chain(method, params),
     );
-    await expect(looking).rejects.toThrow("the receipt of a logged transaction");
+    await expect(looking).resolves.toMatchObject({
+      isNonceUsed: true,
+      payment: {
+        kind: "unknown",
+        detail: expect.stringContaining("the receipt of a logged transaction"),
+      },
+    });
   });
 
   test("by another submitter is confirmed only as deep as ours would be", async () => {
@@ -116,7 +123,10 @@ describe("a used nonce", () => {
       if (method === "eth_getTransactionReceipt") return { result: found };
       return reverted(null)(method, params);
     });
-    await expect(looking).rejects.toThrow("no log of 10000 blocks");
+    await expect(looking).resolves.toMatchObject({
+      isNonceUsed: true,
+      payment: { kind: "unknown", detail: expect.stringContaining("no log of 10000 blocks") },
+    });
     expect(ranges).toHaveLength(MAX_LOG_WINDOWS);
     const last = 1_000_000n - LOG_WINDOW_BLOCKS * BigInt(MAX_LOG_WINDOWS) + 1n;
     expect(ranges.at(-1)).toMatchObject({ fromBlock: hex(last) });
@@ -162,6 +172,17 @@ const unused =
   };
 
 describe("reconciling", () => {
+  test("does not ask about a claim that no transaction is named by", async () => {
+    const theirs = { ...used, transactionHash: THEIRS };
+    const { confirmation } = await reconcile((method, params) => {
+      if (method === "eth_getLogs") return { result: [theirs] };
+      if (method !== "eth_getTransactionReceipt") return chainWith({ result: null }, 1n)(method);
+      if (params[0] === THEIRS) return receipt("0x1", [used, paid], THEIRS);
+      return { error: { code: -32_602, message: "invalid argument 0: hex string too short" } };
+    }, "0xdeadbeef");
+    expect(confirmation).toEqual({ kind: "confirmed", transaction: THEIRS });
+  });
+
   test("believes the claimed transaction's own logs", async () => {
     const { confirmation, methods } = await reconcile(
       (method, params) => reverted(null, [used, paid])(method, params),
