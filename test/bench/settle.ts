@@ -21,7 +21,7 @@ const ALONE = 40;
 const TOGETHER = 64;
 const CROWD = { payments: 200, payers: 50, atOnce: 64 };
 const VALID_SECONDS = 3_600;
-const ANSWER_TIMEOUT_MS = 90_000;
+const ANSWER_TIMEOUT_MS = 30_000;
 
 interface Contender {
   readonly name: string;
