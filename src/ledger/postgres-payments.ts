@@ -168,9 +168,14 @@ const RESPONSE: Statement = {
          FROM coinslot.responses WHERE payment_key = $1`,
 };
 
+/** Kept answers that one statement removes at most: it must end within its time limit. */
+const FORGOTTEN_AT_ONCE = 1_000;
+
 const FORGET_RESPONSES: Statement = {
   name: "forget_responses",
-  text: `DELETE FROM coinslot.responses WHERE until_ms <= $1`,
+  text: `DELETE FROM coinslot.responses WHERE payment_key IN (
+           SELECT payment_key FROM coinslot.responses WHERE until_ms <= $1 LIMIT ${FORGOTTEN_AT_ONCE}
+         )`,
 };
 
 export async function readPayment(session: Session, key: PaymentKey): Promise<Stored | undefined> {
