@@ -3,11 +3,11 @@ import type {
   Books,
   PaymentCounts,
   PaymentDetail,
-  PaymentEvent,
   PaymentFilter,
   PaymentSummary,
 } from "./books.ts";
-import { present, requestOf, stateOf, type PaymentRow } from "./payment-row.ts";
+import { readEvent, readSummary, shownSubmission } from "./books-row.ts";
+import { requestOf, type PaymentRow } from "./payment-row.ts";
 import {
   PostgresDatabase,
   type Columns,
@@ -91,7 +91,7 @@ export class PostgresBooks implements Books {
       filter.after ?? null,
       filter.limit,
     ]);
-    return rows.map(summaryOf);
+    return rows.map(readSummary);
   }
 
   async show(name: string): Promise<PaymentDetail | undefined> {
@@ -99,9 +99,9 @@ export class PostgresBooks implements Books {
     if (columns === undefined) return undefined;
     const { key, row } = storedOf(columns);
     return {
-      ...summaryOf(columns),
+      ...readSummary(columns),
       resource: resourceOf(row),
-      events: (await this.#database.query(EVENTS, [key])).map(eventOf),
+      events: (await this.#database.query(EVENTS, [key])).map(readEvent),
       submission: await this.#submission(row.submission),
     };
   }
@@ -119,11 +119,7 @@ export class PostgresBooks implements Books {
   async #submission(id: string | null): Promise<PaymentDetail["submission"]> {
     if (id === null) return null;
     const [columns] = await this.#database.query(SUBMISSION, [id]);
-    if (columns === undefined) return null;
-    const { state, variants } = readSubmissionRow(columns);
-    const { account, accountNonce } = present(variants[0] ?? null, "variants");
-    const transactions = variants.map(({ transaction }) => transaction);
-    return { id, state, account, accountNonce, transactions };
+    return columns === undefined ? null : shownSubmission(readSubmissionRow(columns));
   }
 }
 
@@ -158,37 +154,10 @@ export async function openPostgresBooks({
   };
 }
 
-/** Needs no readable request, so that an operator sees the payments that have none. */
-function summaryOf(columns: Columns): PaymentSummary {
-  const { key, row } = storedOf(columns);
-  return {
-    key,
-    state: row.state,
-    network: row.network,
-    asset: String(columns.asset),
-    amount: String(columns.amount),
-    payer: row.payer,
-    payTo: String(columns.payTo),
-    binding: row.binding,
-    target: row.target,
-    facilitator: row.facilitator,
-    transaction: row.settledTransaction,
-    attempts: row.attempts,
-    failureCode: row.failureCode,
-    failureDetail: row.failureDetail,
-    claimedMs: Number(columns.claimedMs),
-    updatedMs: Number(columns.updatedMs),
-  };
-}
-
 function resourceOf(row: PaymentRow): string {
   try {
     return requestOf(row).paymentRequirements.resource;
   } catch {
     return "";
   }
-}
-
-function eventOf({ atMs, state, note, by }: Columns): PaymentEvent {
-  return { atMs: Number(atMs), state: stateOf(state), note: String(note), by: String(by) };
 }

@@ -1,6 +1,5 @@
 /** What an operator asks of the SQLite ledger: in the process that writes it, and beside it. */
 import { existsSync } from "node:fs";
-import type { PaymentKey } from "../x402/payment-key.ts";
 import type {
   Books,
   PaymentCounts,
@@ -9,8 +8,8 @@ import type {
   PaymentFilter,
   PaymentSummary,
 } from "./books.ts";
+import { readEvent, readSummary, shownSubmission } from "./books-row.ts";
 import { LedgerUnavailable } from "./ledger.ts";
-import { readPaymentRow, stateOf } from "./payment-row.ts";
 import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
 import { ROW_COLUMNS } from "./sqlite-rows.ts";
 import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
@@ -126,52 +125,16 @@ export class SqliteBooks implements Books {
        WHERE payment_key = :key ORDER BY version`,
       { key },
     );
-    return rows.map(({ atMs, state, note, by }) => ({
-      atMs: Number(atMs),
-      state: stateOf(state),
-      note: String(note),
-      by: String(by),
-    }));
+    return rows.map(readEvent);
   }
 
   #submission(submission: Columns[string] | undefined): PaymentDetail["submission"] {
     if (typeof submission !== "string") return null;
     const columns = this.#database.get(
-      `SELECT id, network, state, variants, signed_ms AS "signedMs",
-         account_nonce AS "accountNonce" FROM submissions WHERE id = :submission`,
+      `SELECT id, network, state, variants, signed_ms AS "signedMs"
+       FROM submissions WHERE id = :submission`,
       { submission },
     );
-    if (columns === undefined) return null;
-    const { id, state, variants } = readSubmissionRow(columns);
-    return {
-      id,
-      state,
-      account: variants[0]?.account ?? "",
-      accountNonce: Number(columns.accountNonce),
-      transactions: variants.map(({ transaction }) => transaction),
-    };
+    return columns === undefined ? null : shownSubmission(readSubmissionRow(columns));
   }
-}
-
-/** Needs no readable request, so that an operator sees the payments that have none. */
-function readSummary(columns: Columns): PaymentSummary {
-  const row = readPaymentRow(columns);
-  return {
-    key: String(columns.key) as PaymentKey,
-    state: row.state,
-    network: row.network,
-    asset: String(columns.asset),
-    amount: String(columns.amount),
-    payer: row.payer,
-    payTo: String(columns.payTo),
-    binding: row.binding,
-    target: row.target,
-    facilitator: row.facilitator,
-    transaction: row.settledTransaction,
-    attempts: row.attempts,
-    failureCode: row.failureCode,
-    failureDetail: row.failureDetail,
-    claimedMs: Number(columns.claimedMs),
-    updatedMs: Number(columns.updatedMs),
-  };
 }

@@ -1,0 +1,52 @@
+/** Lines of the books, as a database driver returns them: columns bear the names of what they hold. */
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { PaymentDetail, PaymentEvent, PaymentSummary } from "./books.ts";
+import { readPaymentRow, stateOf } from "./payment-row.ts";
+import type { SubmissionRow } from "./submission-row.ts";
+
+type Columns = Readonly<Record<string, unknown>>;
+
+/** Needs no readable request, so that an operator sees the payments that have none. */
+export function readSummary(columns: Columns): PaymentSummary {
+  const row = readPaymentRow(columns);
+  return {
+    key: String(columns.key) as PaymentKey,
+    state: row.state,
+    network: row.network,
+    asset: String(columns.asset),
+    amount: String(columns.amount),
+    payer: row.payer,
+    payTo: String(columns.payTo),
+    binding: row.binding,
+    target: row.target,
+    facilitator: row.facilitator,
+    transaction: row.settledTransaction,
+    attempts: row.attempts,
+    failureCode: row.failureCode,
+    failureDetail: row.failureDetail,
+    claimedMs: Number(columns.claimedMs),
+    updatedMs: Number(columns.updatedMs),
+  };
+}
+
+export function readEvent({ atMs, state, note, by }: Columns): PaymentEvent {
+  return { atMs: Number(atMs), state: stateOf(state), note: String(note), by: String(by) };
+}
+
+/** A submission as a payment's page shows it. */
+export function shownSubmission({
+  id,
+  state,
+  variants,
+}: SubmissionRow): PaymentDetail["submission"] {
+  const [first] = variants;
+  if (first === undefined) return null;
+  const { account, accountNonce } = first;
+  return {
+    id,
+    state,
+    account,
+    accountNonce,
+    transactions: variants.map((each) => each.transaction),
+  };
+}
