@@ -56,9 +56,6 @@ export class Listener {
       shouldUpgradeCallback: asksForWebSocket,
     });
     this.#server.maxHeadersCount = MAX_HEADER_LINES;
-    const retire = (_request: IncomingMessage, response: ServerResponse): void => {
-      response.shouldKeepAlive = false;
-    };
     options.retiring?.addEventListener("abort", () => {
       this.#server.prependListener("request", retire);
       this.#server.prependListener("checkContinue", retire);
@@ -89,6 +86,10 @@ export class Listener {
     await drain(this.#server, signal);
     signal.removeEventListener("abort", cut);
   }
+}
+
+function retire(_request: IncomingMessage, response: ServerResponse): void {
+  response.shouldKeepAlive = false;
 }
 
 /** Opens any HTTP server of this process. `host` null: every interface. */

@@ -8,12 +8,7 @@ import type {
 } from "./books.ts";
 import { readEvent, readSummary, shownSubmission } from "./books-row.ts";
 import { requestOf, type PaymentRow } from "./payment-row.ts";
-import {
-  PostgresDatabase,
-  type Columns,
-  type Session,
-  type Statement,
-} from "./postgres-database.ts";
+import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf } from "./postgres-payments.ts";
 import { requireNewest } from "./postgres-schema.ts";
 import { readSubmissionRow } from "./submission-row.ts";
