@@ -223,7 +223,9 @@ export class Paywall {
     if (settled.kind !== "settled") return settled;
     if (flight.presented.isGone()) return ABANDONED;
     try {
-      if (!(await redemptions.delivering(key))) return "lost";
+      const { idempotencyKey } = settled;
+      const sale = { idempotencyKey, target: flight.presented.target };
+      if (!(await redemptions.delivering(key, sale))) return "lost";
     } catch (cause) {
       this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
       return "unsure";

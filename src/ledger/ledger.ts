@@ -90,6 +90,17 @@ export type ClaimOutcome =
   /** Failed for certain: the payer keeps the money and must sign anew. */
   | { readonly kind: "failed"; readonly failure: FailedPayment };
 
+/** What a delivery is for. */
+export interface SaleTerms {
+  /**
+   * Of the claim that was settled: a life that was taken for dead may have lost its own, and the payment may
+   * be bound to something else by now.
+   */
+  readonly idempotencyKey: string;
+  /** Once the answer for one target has begun, another is not delivered. */
+  readonly target: string;
+}
+
 /** How a delivery ended that did not reach its end. */
 export interface BrokenDelivery {
   /** Whether the upstream may have seen the request; where it did not, the attempt is given back. */
@@ -147,9 +158,10 @@ export interface Redemptions {
   released(key: PaymentKey): Promise<void>;
   /**
    * SETTLED -> DELIVERING(n + 1), durable before the upstream sees anything. False when the row was not
-   * SETTLED (another delivery won) or no attempt is left.
+   * SETTLED (another delivery won), no attempt is left, or the row does not fit the sale any more: much may
+   * have happened while its settlement was waited for.
    */
-  delivering(key: PaymentKey): Promise<boolean>;
+  delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean>;
   /**
    * DELIVERING -> DELIVERED: sold, with the answer where it is small enough to be kept. A repeat is fine.
    */

@@ -17,6 +17,7 @@ import {
   type ClaimTerms,
   type Failing,
   type Fingerprint,
+  type SaleTerms,
   type SettledPayment,
   type SettlementOutcome,
 } from "./ledger.ts";
@@ -114,10 +115,17 @@ function sold(row: PaymentRow, target: string, moment: Moment): ClaimOutcome {
 }
 
 /** Once a part of one target's answer is out, a repeat may fetch the rest, but nothing else. */
+function isForTarget({ servedTarget }: PaymentRow, target: string): boolean {
+  return servedTarget === null || servedTarget === target;
+}
+
+function fits(row: PaymentRow, { idempotencyKey, target }: SaleTerms): boolean {
+  return row.idempotencyKey === idempotencyKey && isForTarget(row, target);
+}
+
 function deliverable(row: PaymentRow, target: string): ClaimOutcome {
-  const { attempts, servedTarget } = row;
-  const sameTarget = servedTarget === null || servedTarget === target;
-  if (!sameTarget || attempts >= MAX_DELIVERY_ATTEMPTS) return spent(row);
+  const { attempts } = row;
+  if (!isForTarget(row, target) || attempts >= MAX_DELIVERY_ATTEMPTS) return spent(row);
   const { idempotencyKey } = termsOf(row);
   return { kind: "settled", settlement: settlementOf(row), attempts, idempotencyKey };
 }
@@ -288,8 +296,9 @@ export function takeOffered(row: Row, { life }: Moment): Step<boolean> {
   return { outcome: true, next, note: "taken to be signed" };
 }
 
-export function deliver(row: Row, { life }: Moment): Step<boolean> {
+export function deliver(row: Row, sale: SaleTerms | null, { life }: Moment): Step<boolean> {
   if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };
+  if (sale !== null && !fits(row, sale)) return { outcome: false };
   const attempts = row.attempts + 1;
   const next = { ...after(row), state: "DELIVERING", attempts, claimedBy: life } as const;
   return { outcome: true, next, note: `attempt ${attempts} of ${MAX_DELIVERY_ATTEMPTS}` };

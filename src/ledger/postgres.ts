@@ -23,6 +23,7 @@ import {
   type Lease,
   type Ledger,
   type OfferedPayment,
+  type SaleTerms,
   type SettledPayment,
   type SettlementOutcome,
   type StoredResponse,
@@ -180,8 +181,8 @@ class PostgresLedger implements Ledger {
     await this.#step(key, (row, moment) => machine.release(row, moment));
   }
 
-  async delivering(key: PaymentKey): Promise<boolean> {
-    return this.#step(key, (row, moment) => machine.deliver(row, moment));
+  async delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean> {
+    return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
   }
 
   async delivered(

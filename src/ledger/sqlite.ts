@@ -22,6 +22,7 @@ import {
   type Lease,
   type Ledger,
   type OfferedPayment,
+  type SaleTerms,
   type SettledPayment,
   type SettlementOutcome,
   type StoredResponse,
@@ -151,8 +152,8 @@ class SqliteLedger implements Ledger {
     return this.#step(key, machine.release);
   }
 
-  async delivering(key: PaymentKey): Promise<boolean> {
-    return this.#step(key, machine.deliver);
+  async delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean> {
+    return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
   }
 
   async delivered(

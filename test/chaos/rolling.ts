@@ -62,7 +62,7 @@ export async function runRolling({ restarts, say }: RollingOptions): Promise<Rol
 
   const failures: string[] = [];
   const counts = { "free requests": 0, purchases: 0, "SIGTERM restarts": 0 };
-  let isOver = false;
+  const over = new AbortController();
   const fetchItem = async (path: string, headers: Record<string, string>): Promise<void> => {
     const origin = balancer.pick();
     const item = path.split("/").at(-1) ?? "";
@@ -76,14 +76,14 @@ export async function runRolling({ restarts, say }: RollingOptions): Promise<Rol
     }
   };
   const browse = async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       await fetchItem(`/free/${(counts["free requests"] += 1)}`, {});
       await pause(chance.between(0, 20));
     }
   };
   const requirements = requirementsFor(chain.network.name, { payTo: payee });
   const shopping = async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const payment = await signPayment({ account: payer.account, requirements });
       const header = encodePaymentHeader(payment);
       await fetchItem(`/items/${(counts.purchases += 1)}`, { "x-payment": header });
@@ -100,7 +100,7 @@ export async function runRolling({ restarts, say }: RollingOptions): Promise<Rol
     await balancer.untilAllReady();
     if (restart % 10 === 0) say(`${restart} of ${restarts} restarts, ${failures.length} failures`);
   }
-  isOver = true;
+  over.abort();
   await Promise.all(customers);
   await replicas.stop();
   return { counts, failures, logs: replicas.logs };

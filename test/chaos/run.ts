@@ -5,7 +5,7 @@ import { openPostgresLedger } from "../../src/ledger/postgres.ts";
 import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
-import { startChain, type Chain } from "../support/chain.ts";
+import { startChain } from "../support/chain.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { audit, type Audit } from "./audit.ts";

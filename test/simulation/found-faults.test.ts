@@ -50,7 +50,34 @@ describe("a claim that was offered without an answer", () => {
   });
 });
 
+describe("a settlement that was waited for", () => {
+  it("is not delivered for one target when the answer for another has begun meanwhile", async () => {
+    const ledger = live(new MemoryStore(), "first");
+    await ledger.claim(key, terms);
+    await sign(ledger);
+    await ledger.settled(key, { transaction: "0x1", network: NETWORK, payer: "" });
+    await ledger.delivering(key, terms);
+    await ledger.undelivered(key, { sent: true, served: "/a" });
+    expect(await ledger.delivering(key, { ...terms, target: "/a?b" })).toBe(false);
+    expect(await ledger.delivering(key, terms)).toBe(true);
+  });
+});
+
 describe("a claim that was reaped while its life went on", () => {
+  it("does not deliver what another claim of the same payment has paid for", async () => {
+    const store = new MemoryStore();
+    const [first, second] = [live(store, "first"), live(store, "second")];
+    await first.claim(key, terms);
+    store.takeForDead("first");
+    await second.reap();
+    const others = { ...terms, binding: "GET /b", target: "/b", idempotencyKey: "another's" };
+    expect((await second.claim(key, others)).kind).toBe("granted");
+    await sign(second);
+    await second.settled(key, { transaction: "0x1", network: NETWORK, payer: "" });
+    expect(await first.delivering(key, terms)).toBe(false);
+    expect(await second.delivering(key, others)).toBe(true);
+  });
+
   it("is not settled in its absence, bound to nothing", async () => {
     const store = new MemoryStore();
     const [first, second] = [live(store, "first"), live(store, "second")];

@@ -105,7 +105,7 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: "src/gateway/paywall.ts",
-        find: `if (!(await redemptions.delivering(key))) return "lost";`,
+        find: `if (!(await redemptions.delivering(key, sale))) return "lost";`,
         put: `void redemptions.delivering(key).catch(() => undefined);`,
       },
     ],
@@ -184,8 +184,8 @@ export const MUTANTS: readonly Mutant[] = [
       },
       {
         file: MACHINE,
-        find: "if (!sameTarget || attempts >= MAX_DELIVERY_ATTEMPTS) return spent(row);",
-        put: "if (!sameTarget) return spent(row);",
+        find: "if (!isForTarget(row, target) || attempts >= MAX_DELIVERY_ATTEMPTS) return spent(row);",
+        put: "if (!isForTarget(row, target)) return spent(row);",
       },
     ],
   },
@@ -194,8 +194,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: "const sameTarget = servedTarget === null || servedTarget === target;",
-        put: "const sameTarget = servedTarget === null || target !== '';",
+        find: "return servedTarget === null || servedTarget === target;",
+        put: "return servedTarget === null || target !== '';",
       },
     ],
   },

@@ -18,6 +18,7 @@ import {
   type Lease,
   type Ledger,
   type OfferedPayment,
+  type SaleTerms,
   type SettledPayment,
   type SettlementOutcome,
   type StoredResponse,
@@ -94,8 +95,8 @@ export class MemoryLedger implements Ledger {
     this.#step(key, (row, moment) => machine.release(row, moment));
   }
 
-  async delivering(key: PaymentKey): Promise<boolean> {
-    return this.#step(key, (row, moment) => machine.deliver(row, moment));
+  async delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean> {
+    return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
   }
 
   async delivered(

@@ -62,7 +62,9 @@ const COMMANDS: Readonly<Record<string, Command["run"]>> = {
   abandon: machine.abandon,
   offer: machine.offer,
   takeOffered: machine.takeOffered,
-  deliver: machine.deliver,
+  deliver: (row, moment) => machine.deliver(row, null, moment),
+  deliverOthers: (row, moment) =>
+    machine.deliver(row, { idempotencyKey: "another", target: TARGET }, moment),
   delivered: (row, moment) => machine.delivered(row, null, moment),
   deliveredKept: (row, moment) => machine.delivered(row, ASKED, moment),
   unsent: (row, moment) => machine.undelivered(row, { sent: false, served: null }, moment),
