@@ -31,6 +31,8 @@ const RPC_FAULTS: RpcFaults = {
 };
 const UPSTREAM_FAILURES = 0.05;
 const HABITS = { aborts: 0.08, duplicates: 0.1 };
+/** How far the purchases may be ahead of the trouble, and the other way round: of 1. */
+const MAX_AHEAD = 0.05;
 /** Longest time that everything unresolved may take once nothing fails any more, milliseconds. */
 const CALM_MS = 180_000;
 /** Longest whole run, milliseconds. */
@@ -139,6 +141,9 @@ class Trouble {
     this.#stage = stage;
   }
 
+  /** From 0 to 1: how many of the purchases are over. */
+  purchased = 0;
+
   /** From 0 to 1: how much of the trouble has happened. */
   get progress(): number {
     const { kills } = this.#options;
@@ -152,6 +157,7 @@ class Trouble {
     while (replicas.kills < kills && !signal.aborted) {
       // One is killed every second or so, whichever it is; alone, it gets the time to come back.
       await pause(chance.between(500, 1_500));
+      if (this.progress > this.purchased + MAX_AHEAD) continue;
       const revival = replicas.killOne(chance).finally(() => reviving.delete(revival));
       reviving.add(revival);
       if (replicas.sites.length === 1) await revival;
@@ -187,7 +193,7 @@ async function shopAll(
   const customer = async (): Promise<void> => {
     while (!signal.aborted) {
       const ahead = next / purchases.length - trouble.progress;
-      if (ahead > 0.05) {
+      if (ahead > MAX_AHEAD) {
         await pause(100);
         continue;
       }
@@ -196,6 +202,7 @@ async function shopAll(
       next += 1;
       await buy(purchase, payerOf(payers, purchase), market, signal);
       done += 1;
+      trouble.purchased = done / purchases.length;
     }
   };
   await Promise.all(Array.from({ length: CUSTOMERS_AT_ONCE }, customer));
