@@ -6,11 +6,12 @@ import type { Telemetry } from "../../src/telemetry/telemetry.ts";
 const LEVELS: ReadonlySet<unknown> = new Set(["trace", "debug", "info", "warn", "error", "fatal"]);
 
 const nothing = (): void => undefined;
+/** One for all worlds: each logger stays in memory until the process ends. */
+const silent = createLogger({ level: "silent", format: "json" });
 const metrics = new Proxy(new Metrics("simulation"), { get: () => nothing });
 
 /** `trace` undefined: nothing is told at all. */
 export function silentTelemetry(trace: ((line: string) => void) | undefined): Telemetry {
-  const silent = createLogger({ level: "silent", format: "json" });
   const logger: Logger = new Proxy(silent, {
     get(_, member) {
       if (member === "child") return () => logger;
