@@ -17,6 +17,12 @@ export interface Range {
 
 export type Print = (line: string) => void;
 
+/**
+ * Seeds that one process runs at most: lives that crash leave promises and signals that nothing ever ends,
+ * and Node.js keeps composite signals with listeners for good.
+ */
+const SEEDS_A_PROCESS = 2_000;
+
 /** The world of a seed. */
 function runSeed(seed: number, mode: Mode, trace?: Print): Promise<Outcome> {
   const profile = profileOf(new Random(seed), mode);
@@ -25,7 +31,7 @@ function runSeed(seed: number, mode: Mode, trace?: Print): Promise<Outcome> {
 
 /** True when every world kept every promise. */
 export async function runSeeds(range: Range, jobs: number, print: Print): Promise<boolean> {
-  if (jobs > 1) return beside(range, jobs, print);
+  if (jobs > 1 || range.to - range.from >= SEEDS_A_PROCESS) return beside(range, jobs, print);
   const started = performance.now();
   const sums = { worlds: 0, failed: 0, charged: 0, delivered: 0, crashes: 0 };
   for (let seed = range.from; seed <= range.to; seed += 1) {
@@ -55,18 +61,26 @@ export async function runSeeds(range: Range, jobs: number, print: Print): Promis
 }
 
 async function beside(range: Range, jobs: number, print: Print): Promise<boolean> {
-  const size = Math.ceil((range.to - range.from + 1) / jobs);
+  const size = Math.min(SEEDS_A_PROCESS, Math.ceil((range.to - range.from + 1) / jobs));
+  let next = range.from;
+  let failures = 0;
+  const work = async (): Promise<void> => {
+    while (next <= range.to && !(range.isFirstOnly && failures > 0)) {
+      const from = next;
+      next = from + size;
+      if (!(await runApart(range, from, Math.min(range.to, from + size - 1)))) failures += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, work));
+  if (failures > 0) print("some worlds failed");
+  return failures === 0;
+}
+
+/** In a process of its own. */
+async function runApart(range: Range, from: number, to: number): Promise<boolean> {
+  const flags = range.isFirstOnly ? ["--first"] : [];
+  const mode = range.modes.length === 1 ? ["--mode", ...range.modes] : [];
   const main = new URL("simulate.ts", import.meta.url);
-  const children = Array.from({ length: jobs }, async (_, job) => {
-    const from = range.from + job * size;
-    const to = Math.min(range.to, from + size - 1);
-    const flags = range.isFirstOnly ? ["--first"] : [];
-    const mode = range.modes.length === 1 ? ["--mode", ...range.modes] : [];
-    const child = fork(main, ["--seeds", `${from}..${to}`, ...flags, ...mode]);
-    const [code] = await once(child, "exit");
-    return code === 0;
-  });
-  const all = await Promise.all(children);
-  if (!all.every(Boolean)) print("some worlds failed");
-  return all.every(Boolean);
+  const [code] = await once(fork(main, ["--seeds", `${from}..${to}`, ...flags, ...mode]), "exit");
+  return code === 0;
 }
