@@ -114,8 +114,10 @@ export class Journal {
     this.#trace(`buyer: has the answer for ${nameOf(key)}, ${target}`);
     const before = this.deliveries.get(key) ?? [];
     const other = before.find((each) => each.target !== target);
-    // Where the life died before it could record an answer, nobody knows that it went out.
-    if (other !== undefined && (other.isRecorded || !this.#isOver(other.life))) {
+    // Where the life died before it could record an answer, nobody knows that it went out; and what a life
+    // that was taken for dead has asked of the backend still arrives, beside what its successor sells.
+    const isSuccessors = other?.isRecorded === true || (other && !this.#isOver(other.life));
+    if (other !== undefined && isSuccessors && !this.#isOver(life)) {
       this.violated("I2", `${nameOf(key)} bought ${other.target} and ${target}`);
     }
     const given = { target, life, isRecorded: false };
