@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import { signPayment, type FreshAccount } from "../support/payer.ts";
-import type { Chance } from "./random.ts";
+import type { Random } from "../simulation/random.ts";
 import { goodsOf } from "./shop.ts";
 
 /** Longest wait for one answer, milliseconds. */
@@ -39,7 +39,7 @@ export interface Purchase {
 export interface Market {
   /** One of the gateways, whether it is up or not. */
   readonly gateway: () => string;
-  readonly chance: Chance;
+  readonly chance: Random;
   /** Shares of the requests; both 0 once calm. */
   readonly habits: { aborts: number; duplicates: number };
 }
@@ -118,9 +118,9 @@ async function present(
   signal: AbortSignal,
 ): Promise<void> {
   const { chance, habits } = market;
-  const twice = chance.happens(habits.duplicates);
+  const twice = chance.chance(habits.duplicates);
   const requests = Array.from({ length: twice ? 2 : 1 }, () => {
-    const leaves = chance.happens(habits.aborts);
+    const leaves = chance.chance(habits.aborts);
     const patience = leaves ? chance.between(1, IMPATIENCE_MS) : ANSWER_MS;
     return presentOnce(purchase, payment, market.gateway(), [
       signal,

@@ -6,7 +6,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { drain, listen } from "../../src/gateway/listener.ts";
-import type { Chance } from "./random.ts";
+import type { Random } from "../simulation/random.ts";
 
 /** Shares of all calls; `lostBroadcasts` of the broadcasts, `lies` of the receipts. */
 export interface RpcFaults {
@@ -40,12 +40,12 @@ interface Call {
 export async function startFaultyRpc(
   nodeUrl: string,
   faults: RpcFaults,
-  chance: Chance,
+  chance: Random,
 ): Promise<FaultyRpc> {
   const counts: Record<string, number> = { calls: 0 };
   let active = true;
   const hit = (name: string, share: number): boolean => {
-    if (!active || !chance.happens(share)) return false;
+    if (!active || !chance.chance(share)) return false;
     counts[name] = (counts[name] ?? 0) + 1;
     return true;
   };
@@ -113,7 +113,7 @@ function isRead({ method }: Call): boolean {
 async function askThePast(
   call: Call,
   ask: (call: Call) => Promise<Record<string, unknown>>,
-  chance: Chance,
+  chance: Random,
 ): Promise<Record<string, unknown>> {
   const head = await ask({ id: call.id, method: "eth_blockNumber", params: [] });
   const behind = BigInt(chance.between(1, STALE_BLOCKS));

@@ -1,7 +1,7 @@
 /** The gateways of a run: real processes that are killed and started again. */
 import { setTimeout as pause } from "node:timers/promises";
 import { Site, type Served } from "../support/serve.ts";
-import type { Chance } from "./random.ts";
+import type { Random } from "../simulation/random.ts";
 
 export interface ReplicasOptions {
   readonly count: number;
@@ -39,13 +39,13 @@ export class Replicas {
   }
 
   /** One of them, whether it is up or not. */
-  url(chance: Chance): string {
+  url(chance: Random): string {
     const site = this.sites[Math.floor(chance.next() * this.sites.length)];
     return `http://127.0.0.1:${site?.port ?? 0}`;
   }
 
   /** kill -9 of one that is up, and a new life, which is ready when the promise resolves. */
-  async killOne(chance: Chance): Promise<void> {
+  async killOne(chance: Random): Promise<void> {
     const up = [...this.#running];
     const [site, served] = up[Math.floor(chance.next() * up.length)] ?? [];
     if (site === undefined || served === undefined) return;

@@ -10,7 +10,7 @@ import { startChain } from "../support/chain.ts";
 import { freshAccount, requirementsFor, signPayment } from "../support/payer.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { configuration } from "./configuration.ts";
-import { Chance } from "./random.ts";
+import { Random } from "../simulation/random.ts";
 import { Replicas } from "./replicas.ts";
 import { goodsOf, startShop } from "./shop.ts";
 
@@ -35,7 +35,7 @@ export interface RollingReport {
 
 export async function runRolling({ restarts, say }: RollingOptions): Promise<RollingReport> {
   await using stage = new AsyncDisposableStack();
-  const chance = new Chance(1);
+  const chance = new Random(1);
   const chain = stage.use(await startChain({ blockTime: 1 }));
   const postgres = stage.use(await startPostgres());
   const shop = stage.use(await startShop(0, chance));

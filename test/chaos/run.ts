@@ -12,7 +12,7 @@ import { audit, type Audit } from "./audit.ts";
 import { configuration } from "./configuration.ts";
 import { buy, newPurchase, type Market, type Purchase } from "./customer.ts";
 import { startFaultyRpc, type RpcFaults } from "./faulty-rpc.ts";
-import { Chance } from "./random.ts";
+import { Random } from "../simulation/random.ts";
 import { Replicas } from "./replicas.ts";
 import { startShop } from "./shop.ts";
 
@@ -57,7 +57,7 @@ export interface ChaosReport extends Audit {
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const started = performance.now();
   await using stage = new AsyncDisposableStack();
-  const chance = new Chance(options.seed);
+  const chance = new Random(options.seed);
   options.say(`seed ${options.seed}`);
   const chain = stage.use(await startChain({ blockTime: 1 }));
   const rpc = stage.use(await startFaultyRpc(chain.rpcUrl, RPC_FAULTS, chance));
@@ -126,7 +126,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
 
 interface Stage {
   readonly replicas: Replicas;
-  readonly chance: Chance;
+  readonly chance: Random;
   readonly postgres: { restart(): Promise<void> } | undefined;
 }
 

@@ -5,7 +5,7 @@
 import { createServer } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { drain, listen } from "../../src/gateway/listener.ts";
-import type { Chance } from "./random.ts";
+import type { Random } from "../simulation/random.ts";
 
 /** How long an answer takes at most, milliseconds. */
 const SLOW_MS = 120;
@@ -31,7 +31,7 @@ export function goodsOf(item: string): string {
 }
 
 /** @param failing share of the requests that fail: half with 500, half with a broken connection */
-export async function startShop(failing: number, chance: Chance): Promise<Shop> {
+export async function startShop(failing: number, chance: Random): Promise<Shop> {
   const executions: Execution[] = [];
   let failures = 0;
   let active = true;
@@ -43,9 +43,9 @@ export async function startShop(failing: number, chance: Chance): Promise<Shop> 
       transaction: String(headers["x-402-transaction"]),
       idempotencyKey: String(headers["idempotency-key"]),
     });
-    const fails = active && chance.happens(failing);
+    const fails = active && chance.chance(failing);
     if (fails) failures += 1;
-    const rude = chance.happens(0.5);
+    const rude = chance.chance(0.5);
     void pause(chance.between(0, SLOW_MS)).then(() => {
       if (!fails) return response.end(goodsOf(item));
       if (rude) return request.socket.destroy();
