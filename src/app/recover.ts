@@ -56,7 +56,7 @@ export async function recoverAll(
   for (;;) {
     const left = await unresolvedIn(ledger);
     await tell(ledger, { followed, left }, onOutcome);
-    if (left.length === 0 || signal.aborted) return explain(ledger, left, facilitation);
+    if (left.length === 0 || signal.aborted) return await explain(ledger, left, facilitation);
     await time.sleep(LOOK_PAUSE_MS, signal);
   }
 }
