@@ -3,8 +3,10 @@
  * `machine.ts`.
  */
 import { isErrorCode } from "../x402/error-code.ts";
-import { isEvmPayload } from "../x402/payment-key.ts";
+import { findNetwork } from "../x402/network.ts";
+import { isEvmPayload, payerOf, solanaTransactionOf } from "../x402/payment-key.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
+import { messageHash } from "../x402/solana-transaction.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import {
   LedgerUnavailable,
@@ -99,12 +101,20 @@ export function amountOf({ paymentPayload, paymentRequirements }: FacilitatorReq
 
 /**
  * `nonce/payer/network` of an authorization, lower case: what a payment can be found by without knowing its
- * asset. Null for payload kinds without one.
+ * asset. The nonce of a Solana payment is the hash of its message. Null for payload kinds without one.
  */
-export function identityOf({ network, payload }: PaymentPayload): string | null {
-  if (!isEvmPayload(payload)) return null;
-  const { nonce, from } = payload.authorization;
-  return [nonce, from, network].join("/").toLowerCase();
+export function identityOf(payment: PaymentPayload): string | null {
+  const nonce = nonceOf(payment);
+  if (nonce === undefined) return null;
+  return [nonce, payerOf(payment), payment.network].join("/").toLowerCase();
+}
+
+function nonceOf(payment: PaymentPayload): string | undefined {
+  const { network, payload } = payment;
+  if (isEvmPayload(payload)) return payload.authorization.nonce;
+  if (findNetwork(network)?.kind !== "solana") return undefined;
+  const transaction = solanaTransactionOf(payment);
+  return transaction.ok ? messageHash(transaction.value) : undefined;
 }
 
 export function termsOf(row: PaymentRow): ClaimTerms {

@@ -25,6 +25,8 @@ export type NetworkName = (typeof NETWORK_NAMES)[number];
 
 interface NetworkFacts {
   readonly name: NetworkName;
+  /** How version 2 of the protocol names it: `eip155:8453`, or `solana:` and the start of the genesis hash. */
+  readonly caip2: string;
   readonly displayName: string;
   readonly testnet: boolean;
   readonly nativeCurrency: {
@@ -51,6 +53,18 @@ export interface EvmAsset {
   readonly eip712: TokenDomain;
 }
 
+export interface SolanaAsset {
+  readonly symbol: string;
+  /** Mint, base58. Unlike EVM addresses, upper and lower case differ. */
+  readonly address: string;
+  readonly decimals: number;
+  /** Program that owns the mint, base58; null: not known until the chain is asked. */
+  readonly tokenProgram: string | null;
+}
+
+/** Told apart by the EIP-712 domain, which only EVM tokens have: `"eip712" in asset`. */
+export type Asset = EvmAsset | SolanaAsset;
+
 export interface EvmNetwork extends NetworkFacts {
   readonly kind: "evm";
   readonly chainId: number;
@@ -65,13 +79,9 @@ export interface EvmNetwork extends NetworkFacts {
 
 export interface SolanaNetwork extends NetworkFacts {
   readonly kind: "solana";
-  readonly asset: {
-    readonly symbol: string;
-    /** Mint, base58. */
-    readonly address: string;
-    readonly decimals: number;
-    readonly tokenProgram: string;
-  };
+  /** What `getGenesisHash` answers, base58: a cluster's identity, as the chain id is an EVM network's. */
+  readonly genesisHash: string;
+  readonly asset: SolanaAsset & { readonly tokenProgram: string };
 }
 
 export type Network = EvmNetwork | SolanaNetwork;
@@ -79,6 +89,7 @@ export type Network = EvmNetwork | SolanaNetwork;
 const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/);
 const facts = {
   network: z.enum(NETWORK_NAMES),
+  caip2: z.string(),
   displayName: z.string(),
   testnet: z.boolean(),
   nativeCurrency: z.object({ name: z.string(), symbol: z.string(), decimals: z.int() }),
@@ -102,6 +113,7 @@ const evmRow = z.object({
 const solanaRow = z.object({
   ...facts,
   kind: z.literal("svm"),
+  genesisHash: z.string().regex(/^[1-9A-HJ-NP-Za-km-z]{43,44}$/),
   asset: z.object({
     symbol: z.string(),
     address: z.string(),

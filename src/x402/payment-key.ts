@@ -6,16 +6,22 @@ import { checksumAddress, isEvmAddress } from "./address.ts";
 import { parseUint256 } from "./amount.ts";
 import { findNetwork } from "./network.ts";
 import { ok, refuse, type Refusal, type Result } from "./result.ts";
+import { messageHash, transactionOf, type SolanaTransaction } from "./solana-transaction.ts";
 import {
   EXACT_SCHEME,
   type EvmPayload,
   type FacilitatorRequest,
   type PaymentPayload,
+  type SolanaPayload,
 } from "./x402.ts";
 
 declare const key: unique symbol;
 
-/** `network/asset/from/nonce`, lower case: what the token contract itself keeps the nonce under. */
+/**
+ * EVM: `network/asset/from/nonce`, lower case: what the token contract itself keeps the nonce under. Solana:
+ * `network/sha256 of the message` in hex: the base64 text and the fee payer's signature can be varied by
+ * anyone, the message by nobody but its signers.
+ */
 export type PaymentKey = string & { readonly [key]: true };
 
 /** Tells the payload kinds of parsed payments apart; an opaque payload may imitate either. */
@@ -23,33 +29,61 @@ export function isEvmPayload(payload: PaymentPayload["payload"]): payload is Evm
   return "authorization" in payload && "signature" in payload;
 }
 
+function isSolanaPayload(payload: PaymentPayload["payload"]): payload is SolanaPayload {
+  return "transaction" in payload && typeof payload.transaction === "string";
+}
+
 /**
  * The key of a payment that has been parsed. Refuses payload kinds without a key rule, and those of an
- * unknown scheme or network: they are opaque, and hold whatever the client wrote.
+ * unknown scheme or network: they are opaque, and hold whatever the client wrote. A Solana transaction that
+ * cannot be read has no key either: `invalid_payload`.
  */
 export function paymentKey(request: FacilitatorRequest): Result<PaymentKey, Refusal> {
   const { paymentPayload, paymentRequirements } = request;
-  const { scheme, network } = paymentPayload;
+  const { scheme, network, payload } = paymentPayload;
   if (scheme !== EXACT_SCHEME) {
     return refuse("unsupported_scheme", `only the scheme "${EXACT_SCHEME}" is served here`);
   }
-  const payload = evmPayloadOf(paymentPayload);
-  if (payload === undefined) {
-    return refuse("invalid_network", `payments on ${network} are not served here`);
+  const kind = findNetwork(network)?.kind;
+  if (kind === "evm" && isEvmPayload(payload)) {
+    const { from, nonce } = payload.authorization;
+    const parts = [network, paymentRequirements.asset, from, nonce];
+    return ok(parts.join("/").toLowerCase() as PaymentKey);
   }
-  const { from, nonce } = payload.authorization;
-  const parts = [network, paymentRequirements.asset, from, nonce];
-  return ok(parts.join("/").toLowerCase() as PaymentKey);
+  if (kind === "solana") return solanaKey(paymentPayload);
+  return refuse("invalid_network", `payments on ${network} are not served here`);
+}
+
+function solanaKey(payment: PaymentPayload): Result<PaymentKey, Refusal> {
+  const transaction = solanaTransactionOf(payment);
+  if (!transaction.ok) return transaction;
+  return ok(`${payment.network}/${messageHash(transaction.value)}` as PaymentKey);
 }
 
 /**
  * Whether two payments that have been parsed are one authorization with one signature, whatever the
  * letter case. The key alone does not say so: payer and nonce may be known before the payment is on chain,
- * and whoever knows them could otherwise speak for the payer. Once it is there, its signature is public, too. Payload kinds without a key are never the same.
+ * and whoever knows them could otherwise speak for the payer. Once it is there, its signature is public, too.
+ * On Solana: the same message with the same signature of the payer; the fee payer's is ours to write.
+ * Payload kinds without a key are never the same.
  */
 export function samePayment(left: PaymentPayload, right: PaymentPayload): boolean {
-  const [one, other] = [evmPayloadOf(left), evmPayloadOf(right)];
-  if (one === undefined || other === undefined || left.network !== right.network) return false;
+  if (left.network !== right.network) return false;
+  if (left.scheme !== EXACT_SCHEME || right.scheme !== EXACT_SCHEME) return false;
+  switch (findNetwork(left.network)?.kind) {
+    case "evm":
+      return sameEvmPayload(left.payload, right.payload);
+    case "solana":
+      return sameSolanaPayload(left, right);
+    default:
+      return false;
+  }
+}
+
+type Payload = PaymentPayload["payload"];
+
+function sameEvmPayload(one: Payload, other: Payload): boolean {
+  if (!isEvmPayload(one) || !isEvmPayload(other)) return false;
   const [mine, theirs] = [one.authorization, other.authorization];
   return (
     one.signature.toLowerCase() === other.signature.toLowerCase() &&
@@ -66,17 +100,42 @@ function isSameNumber(left: string, right: string): boolean {
   return number !== undefined && number === parseUint256(right);
 }
 
-/** Undefined for the schemes and networks whose payloads nobody has read. */
-function evmPayloadOf({ scheme, network, payload }: PaymentPayload): EvmPayload | undefined {
-  if (scheme !== EXACT_SCHEME || findNetwork(network)?.kind !== "evm") return undefined;
-  return isEvmPayload(payload) ? payload : undefined;
+/** Signatures 0 (the fee payer) and 1 (the payer), where there are exactly two. */
+const PAYER_SLOT = 1;
+
+function sameSolanaPayload(left: PaymentPayload, right: PaymentPayload): boolean {
+  const [one, other] = [solanaTransactionOf(left), solanaTransactionOf(right)];
+  if (!one.ok || !other.ok || one.value.payer === undefined) return false;
+  const [mine, theirs] = [one.value.signatures[PAYER_SLOT], other.value.signatures[PAYER_SLOT]];
+  if (mine === undefined || theirs === undefined) return false;
+  return (
+    Buffer.compare(mine, theirs) === 0 &&
+    Buffer.compare(one.value.message, other.value.message) === 0
+  );
 }
 
 /**
- * The payer that a payload names, EIP-55 checksummed, or `""` where it names none (protocol section 2.4).
- * The payload may be unread as yet: whatever is not an address is not repeated.
+ * The transaction of a payment on a Solana network, read once for each payload object. The payload may be
+ * opaque as yet. Refusal: `invalid_payload`.
  */
-export function payerOf({ payload }: PaymentPayload): string {
+export function solanaTransactionOf({
+  payload,
+}: PaymentPayload): Result<SolanaTransaction, Refusal> {
+  if (isSolanaPayload(payload)) return transactionOf(payload);
+  return refuse("invalid_payload", "the payload must hold a transaction");
+}
+
+/**
+ * The payer that a payload names, or `""` where it names none (protocol section 2.4): on Solana the second
+ * of two signers, base58; elsewhere the authorization's `from`, EIP-55 checksummed. The payload may be unread
+ * as yet: whatever is not an address is not repeated.
+ */
+export function payerOf(payment: PaymentPayload): string {
+  const { network, payload } = payment;
+  if (findNetwork(network)?.kind === "solana") {
+    const transaction = solanaTransactionOf(payment);
+    return transaction.ok ? (transaction.value.payer ?? "") : "";
+  }
   const authorization: unknown = "authorization" in payload ? payload.authorization : undefined;
   if (typeof authorization !== "object" || authorization === null) return "";
   const from = "from" in authorization ? authorization.from : "";

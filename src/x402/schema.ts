@@ -8,6 +8,7 @@ import type { ErrorCode } from "./error-code.ts";
 import { findNetwork } from "./network.ts";
 import { payerOf } from "./payment-key.ts";
 import { err, ok, refuse, type Refusal, type Result } from "./result.ts";
+import { MAX_TRANSACTION_CHARACTERS } from "./solana-transaction.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -67,7 +68,7 @@ const solanaPayload = z.object(
   {
     transaction: z
       .string("must be a string")
-      .max(8192, "is too long")
+      .max(MAX_TRANSACTION_CHARACTERS, "is too long")
       .regex(/^[A-Za-z0-9+/]+={0,2}$/, "must be base64"),
   },
   "must be an object",

@@ -1,8 +1,19 @@
+import { createHash } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isEvmPayload, payerOf, paymentKey, samePayment } from "../../../src/x402/payment-key.ts";
+import type { Message } from "../../../src/mechanism/solana/message.ts";
+import {
+  isEvmPayload,
+  payerOf,
+  paymentKey,
+  samePayment,
+  solanaTransactionOf,
+} from "../../../src/x402/payment-key.ts";
 import { parseFacilitatorRequest } from "../../../src/x402/schema.ts";
-import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
+import { readSolanaTransaction } from "../../../src/x402/solana-transaction.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../../../src/x402/x402.ts";
+import { encodeTransaction, signaturesOf } from "../mechanism/solana/message-encoder.ts";
+import { paymentMessage, testKey } from "../mechanism/solana/payment-message.ts";
 import { exampleRequest } from "./example-request.ts";
 
 type Example = ReturnType<typeof exampleRequest>;
@@ -66,7 +77,7 @@ describe("a payment's key", () => {
 
   it.each([
     ["an unknown network", "exact", "nowhere", "invalid_network"],
-    ["Solana", "exact", "solana", "invalid_network"],
+    ["Solana", "exact", "solana", "invalid_payload"],
     ["an unknown scheme", "upto", "base", "unsupported_scheme"],
   ])("does not exist for %s, whatever the payload imitates", (_, scheme, network, code) => {
     const payload = fc.record({ signature: fc.jsonValue(), authorization: fc.jsonValue() });
@@ -170,5 +181,123 @@ describe("the kind of a parsed payload", () => {
     };
     const request = parseFacilitatorRequest({ ...solana, paymentPayload });
     expect(request.ok && isEvmPayload(request.value.paymentPayload.payload)).toBe(false);
+  });
+});
+
+/** A payment on Solana with that transaction. */
+function solanaPayment(transaction: string, network = "solana"): PaymentPayload {
+  return { x402Version: 1, scheme: "exact", network, payload: { transaction } };
+}
+
+function solanaKey(transaction: string, network = "solana"): string {
+  const { paymentRequirements } = exampleRequest();
+  return keyOf({ paymentPayload: solanaPayment(transaction, network), paymentRequirements });
+}
+
+/** With a signature of the fee payer that stands for a number. */
+function withFeePayerSignature(message: Message, number: number): string {
+  const signature = createHash("sha512").update(String(number)).digest();
+  return encodeTransaction(message, signaturesOf(2).with(0, signature));
+}
+
+describe.each(["legacy", 0, 1] as const)("a Solana payment of version %s", (version) => {
+  const message = paymentMessage({ version });
+  const text = encodeTransaction(message);
+
+  it("has the key of its network and the hash of its message", () => {
+    const transaction = readSolanaTransaction(text);
+    const signed = transaction.ok ? transaction.value.message : new Uint8Array(0);
+    const hash = createHash("sha256").update(signed).digest("hex");
+    expect(solanaKey(text)).toBe(`solana/${hash}`);
+    expect(solanaKey(text, "solana-devnet")).toBe(`solana-devnet/${hash}`);
+  });
+
+  it("has one key, and is one payment, whatever the fee payer's signature", () => {
+    const texts = Array.from({ length: 1_000 }, (_, number) =>
+      withFeePayerSignature(message, number),
+    );
+    expect(new Set(texts).size).toBe(1_000);
+    expect(new Set(texts.map((each) => solanaKey(each)))).toEqual(new Set([solanaKey(text)]));
+    for (const each of texts) {
+      expect(samePayment(solanaPayment(each), solanaPayment(text))).toBe(true);
+    }
+  });
+
+  it("has the same key with another signature of the payer, and is not the same payment", () => {
+    const other = encodeTransaction(message, signaturesOf(3).toSpliced(1, 1));
+    expect(solanaKey(other)).toBe(solanaKey(text));
+    expect(samePayment(solanaPayment(other), solanaPayment(text))).toBe(false);
+    expect(samePayment(solanaPayment(text), solanaPayment(other))).toBe(false);
+  });
+
+  it.each<[string, Message]>([
+    ["blockhash", { ...message, blockhash: testKey("another blockhash") }],
+    ["payer", paymentMessage({ version, payer: testKey("another payer") })],
+    ["memo", paymentMessage({ version, memoBytes: 31 })],
+    ["header", { ...message, readonlyUnsigned: 2 }],
+  ])("is another one, with another key, with another %s", (_, other) => {
+    const changed = encodeTransaction(other);
+    expect(solanaKey(changed)).toMatch(/^solana\/[0-9a-f]{64}$/);
+    expect(solanaKey(changed)).not.toBe(solanaKey(text));
+    expect(samePayment(solanaPayment(changed), solanaPayment(text))).toBe(false);
+  });
+
+  it("is another one on another network", () => {
+    const [main, test] = [solanaPayment(text), solanaPayment(text, "solana-devnet")];
+    expect(samePayment(main, test)).toBe(false);
+    expect(samePayment(test, { ...test })).toBe(true);
+  });
+
+  it("has no key in another spelling of base64", () => {
+    const bare = text.replace(/=+$/, "");
+    const others = [`${bare}\n`, ` ${text}`, `${text}====`, `${bare}=A`, text.replace("A", "-")];
+    for (const other of text === bare ? others : [...others, bare]) {
+      expect(solanaKey(other)).toBe("invalid_payload");
+      expect(samePayment(solanaPayment(other), solanaPayment(text))).toBe(false);
+    }
+  });
+
+  it("names the second of two signers as its payer", () => {
+    expect(payerOf(solanaPayment(text))).toBe(message.keys[1]);
+    for (const requiredSignatures of [1, 3]) {
+      const other = solanaPayment(encodeTransaction({ ...message, requiredSignatures }));
+      expect(payerOf(other)).toBe("");
+      expect(samePayment(other, other)).toBe(false);
+    }
+  });
+
+  it("is read once for each payload object", () => {
+    const payment = solanaPayment(text);
+    const read = solanaTransactionOf(payment);
+    payerOf(payment);
+    expect(solanaTransactionOf({ ...payment })).toBe(read);
+  });
+});
+
+describe("what is not a Solana payment", () => {
+  const text = encodeTransaction(paymentMessage({ version: 0 }));
+
+  it.each<[string, Partial<PaymentPayload>]>([
+    ["a transaction that is none", { payload: { transaction: "AAAA" } }],
+    ["an empty transaction", { payload: { transaction: "" } }],
+    ["a transaction that is no text", { payload: { transaction: 1 } }],
+    ["no transaction", { payload: {} }],
+    ["an EVM authorization", { payload: exampleRequest().paymentPayload.payload }],
+  ])("has neither key nor payer: %s", (_, change) => {
+    const paymentPayload = { ...solanaPayment(text), ...change };
+    const { paymentRequirements } = exampleRequest();
+    expect(keyOf({ paymentPayload, paymentRequirements })).toBe("invalid_payload");
+    expect(payerOf(paymentPayload)).toBe("");
+    expect(samePayment(paymentPayload, paymentPayload)).toBe(false);
+  });
+
+  it("has no key under another scheme, or on an EVM network", () => {
+    const { paymentRequirements } = exampleRequest();
+    const [other, evm] = [{ ...solanaPayment(text), scheme: "upto" }, solanaPayment(text, "base")];
+    expect(keyOf({ paymentPayload: other, paymentRequirements })).toBe("unsupported_scheme");
+    expect(keyOf({ paymentPayload: evm, paymentRequirements })).toBe("invalid_network");
+    expect(samePayment(other, other)).toBe(false);
+    expect(samePayment(evm, evm)).toBe(false);
+    expect(payerOf(evm)).toBe("");
   });
 });
