@@ -7,13 +7,11 @@ import type { Time } from "../time/time.ts";
 const FIRST_RESEND_MS = 250;
 /** Longest of these pauses, milliseconds. */
 const MAX_RESEND_MS = 8_000;
-/** Pause before bytes that a node took are sent again: it may have dropped them, milliseconds. */
-const REPEAT_MS = 10_000;
 /** Longest that one sending may take; some nodes answer only when the bytes are in a block, milliseconds. */
 const SEND_TIMEOUT_MS = 15_000;
 
 export interface BroadcasterOptions {
-  readonly mechanism: Pick<Mechanism, "broadcast">;
+  readonly mechanism: Pick<Mechanism, "broadcast" | "rules">;
   readonly time: Time;
   readonly closing: AbortSignal;
   readonly log: Logger;
@@ -69,14 +67,14 @@ export class Broadcaster {
     try {
       const answer = await mechanism.broadcast(signed, signal);
       if (stopped.aborted) return false;
-      this.#dueMs = time.now() + REPEAT_MS;
+      this.#dueMs = time.now() + mechanism.rules.resendMs;
       this.#pauseMs = FIRST_RESEND_MS;
       log.debug({ transaction }, "a submission was sent");
       return answer === "included";
     } catch (cause) {
       if (stopped.aborted || closing.aborted) return false;
       this.#dueMs = time.now() + this.#pauseMs;
-      this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_RESEND_MS);
+      this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_RESEND_MS, mechanism.rules.resendMs);
       log.warn({ err: cause, transaction }, "no answer to a broadcast; asking the chain");
       return false;
     }

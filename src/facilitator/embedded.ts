@@ -179,7 +179,9 @@ export class EmbeddedFacilitator implements Facilitator {
     const judged = this.#judge(request);
     if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
     const { served, checked } = judged.value;
-    const refusal = await served.judgement.inspect(checked, signal);
+    const key = paymentKey(request);
+    const isSettling = key.ok && served.engine.flight(key.value) !== undefined;
+    const refusal = isSettling ? SETTLING : await served.judgement.inspect(checked, signal);
     if (refusal !== undefined) return invalid(refusal, checked.payer);
     this.#verified.set(request, { ...judged.value, judgedMs: this.#time.now() });
     return { isValid: true, payer: checked.payer };
@@ -314,6 +316,11 @@ function certainRefusal(judged: Result<Judged, Refusal>): Refusal | undefined {
 }
 
 const CLAIM_GONE = new Error("the claim is gone; this process was taken for dead");
+
+const SETTLING: Refusal = {
+  code: "invalid_transaction_state",
+  detail: "this payment is being settled",
+};
 
 const USED: Refusal = {
   code: "invalid_transaction_state",

@@ -69,6 +69,8 @@ export interface Settling {
    * did not move it. It decides what becomes of the claim when the payment is not signed.
    */
   readonly origin: "begun" | "offered" | "withdrawn";
+  /** The one account of ours that can settle it; undefined where each of them can. */
+  readonly account: string | undefined;
   /** Shares its transaction with no other payment. */
   readonly isAlone: boolean;
   /** Milliseconds since the epoch: when the chain was last asked about it, and when it joined the queue. */

@@ -16,8 +16,6 @@ import type { Ending, Settling } from "./flight.ts";
 import type { Judgement } from "./judgement.ts";
 import { SubmissionWatch, type WatchedLane, type WatchSurroundings } from "./submission-watch.ts";
 
-/** Submissions of one account in the air at most: as many as geth keeps of one account for certain. */
-export const MAX_OPEN = 16;
 /** Longest that the making of one transaction may take, milliseconds. */
 const PREPARE_TIMEOUT_MS = 10_000;
 /** How long an account that cannot pay the network fee is asked last, milliseconds. */
@@ -89,7 +87,8 @@ export class Lane implements WatchedLane {
   }
 
   get canTake(): boolean {
-    return !this.isEnded && !this.#isSigning && this.openCount < MAX_OPEN;
+    const { maxOpen } = this.#at.mechanism.rules;
+    return !this.isEnded && !this.#isSigning && this.openCount < maxOpen;
   }
 
   /** Could not pay the network fee a short while ago. */

@@ -35,17 +35,19 @@ export class PaymentQueue {
   }
 
   /** What one account is to sign now, oldest first; `isIdle`: it has nothing in the air. */
-  take(nowMs: number, isIdle: boolean): readonly Settling[] {
-    const [first] = this.#together;
-    const [alone] = this.#alone;
+  take(account: string, nowMs: number, isIdle: boolean): readonly Settling[] {
+    const isFor = (item: Settling): boolean => (item.account ?? account) === account;
+    const together = this.#together.filter(isFor);
+    const [first] = together;
+    const alone = this.#alone.find(isFor);
     const maxTogether = this.#maxTogether();
     const isDue =
       first !== undefined &&
-      (isIdle || this.#together.length >= maxTogether || nowMs - first.queuedMs >= COLLECT_MS);
+      (isIdle || together.length >= maxTogether || nowMs - first.queuedMs >= COLLECT_MS);
     if (isDue && (alone === undefined || first.queuedMs <= alone.queuedMs)) {
-      return this.#together.splice(0, maxTogether);
+      return this.#takeOut(together.slice(0, maxTogether));
     }
-    return this.#alone.splice(0, 1);
+    return alone === undefined ? [] : this.#takeOut([alone]);
   }
 
   /** Milliseconds since the epoch: when those that are being collected have waited long enough. */
@@ -57,17 +59,19 @@ export class PaymentQueue {
   /** Calls one back; undefined when it is not here any more. */
   remove(key: PaymentKey): Settling | undefined {
     const found = [...this.#together, ...this.#alone].find((item) => item.key === key);
-    if (found === undefined) return undefined;
-    this.#together = this.#together.filter((item) => item !== found);
-    this.#alone = this.#alone.filter((item) => item !== found);
+    if (found !== undefined) this.#takeOut([found]);
     return found;
   }
 
-  /** Empties it. */
-  drain(): readonly Settling[] {
-    const all = [...this.#together, ...this.#alone];
-    this.#together = [];
-    this.#alone = [];
-    return all;
+  /** Takes out those for which `isWanted`; all, where nothing is said. */
+  drain(isWanted: (item: Settling) => boolean = () => true): readonly Settling[] {
+    return this.#takeOut([...this.#together, ...this.#alone].filter(isWanted));
+  }
+
+  #takeOut(items: readonly Settling[]): readonly Settling[] {
+    const taken = new Set(items);
+    this.#together = this.#together.filter((item) => !taken.has(item));
+    this.#alone = this.#alone.filter((item) => !taken.has(item));
+    return items;
   }
 }

@@ -8,9 +8,10 @@ import {
   type StoredSubmission,
   type StoredTransaction,
 } from "../ledger/ledger.ts";
+import { amountOf } from "../ledger/payment-row.ts";
 import type { Confirmation, Look } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { isEvmPayload, payerOf, type PaymentKey } from "../x402/payment-key.ts";
+import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Ending } from "./flight.ts";
 import type { WatchSurroundings } from "./submission-watch.ts";
@@ -34,7 +35,7 @@ interface WatchedPayment {
 /** What a look shows of the submission as a whole. */
 interface Seen {
   readonly isIncluded: boolean;
-  readonly isNonceUsed: boolean;
+  readonly isSpent: boolean;
   readonly variants: readonly StoredTransaction[];
 }
 
@@ -82,7 +83,7 @@ export class PaymentVerdicts {
   /** Stores what a look found. Throws what the ledger throws; a repeat stores the same. */
   async store(look: Look, variants: readonly StoredTransaction[]): Promise<void> {
     const isIncluded = look.included !== null;
-    const seen = { isIncluded, isNonceUsed: isIncluded || look.isNonceUsed, variants };
+    const seen = { isIncluded, isSpent: isIncluded || look.isSpent, variants };
     let trouble: unknown;
     for (const [index, payment] of this.#payments.entries()) {
       const said = look.payments[index];
@@ -118,7 +119,7 @@ export class PaymentVerdicts {
       payment.suspicion = undefined;
       return;
     }
-    const suspicion = JSON.stringify([said, seen.isNonceUsed, seen.isIncluded]);
+    const suspicion = JSON.stringify([said, seen.isSpent, seen.isIncluded]);
     const isNews = payment.suspicion !== suspicion;
     payment.suspicion = suspicion;
     if (!isNews) await this.#fail(payment, said, seen);
@@ -128,7 +129,7 @@ export class PaymentVerdicts {
   async #fail(
     payment: WatchedPayment,
     { refusal, retriable }: Extract<Confirmation, { kind: "failed" }>,
-    { isIncluded, isNonceUsed }: Seen,
+    { isIncluded, isSpent }: Seen,
   ): Promise<void> {
     const { ledger, telemetry } = this.#at;
     const { key, request, fate } = payment;
@@ -139,7 +140,7 @@ export class PaymentVerdicts {
       return;
     }
     // Bytes whose account nonce somebody else has used are as good as never signed.
-    if (retriable && isNonceUsed && (!this.#isLone || !isIncluded)) {
+    if (retriable && isSpent && (!this.#isLone || !isIncluded)) {
       await ledger.withdrawn(key, this.#submission);
       payment.fate = "left";
       telemetry.metrics.withdrawal(request.paymentRequirements.network);
@@ -194,11 +195,10 @@ export class PaymentVerdicts {
     this.#events.landed(key, endingOf(outcome));
   }
 
-  #countAmount({ paymentPayload, paymentRequirements }: FacilitatorRequest): void {
-    const { network, asset } = paymentRequirements;
+  #countAmount(request: FacilitatorRequest): void {
+    const { network, asset } = request.paymentRequirements;
     const { symbol, decimals } = this.#at.describeAsset(network, asset);
-    const { payload } = paymentPayload;
-    const amountAtomic = isEvmPayload(payload) ? BigInt(payload.authorization.value) : 0n;
+    const amountAtomic = BigInt(amountOf(request));
     const { metrics } = this.#at.telemetry;
     metrics.settledAmount({ network, asset: symbol, decimals, amountAtomic });
   }

@@ -165,7 +165,8 @@ export class SettlementEngine {
     const { checked } = claim;
     const isSuspect = this.#at.budget.isSuspect(checked.payer);
     const isAlone = origin === "withdrawn" || !checked.proven || isSuspect;
-    return { ...claim, flight, origin, isAlone, queuedMs: this.#at.time.now() };
+    const account = this.#at.mechanism.accountFor(checked);
+    return { ...claim, flight, origin, account, isAlone, queuedMs: this.#at.time.now() };
   }
 
   /** Judges it where that was not done just now, and puts it into the queue. */
@@ -188,6 +189,8 @@ export class SettlementEngine {
     const { judgement, time } = this.#at;
     const signal = AbortSignal.any([this.#closing.signal, item.flight.deserted]);
     try {
+      // Somebody else's, for an account that another life has as well.
+      if (item.origin === "offered" && !this.#hasLane(item)) throw NO_LANE;
       if (judgement.isFresh(item.judgedMs)) return await this.#enqueue(item);
       const refusal = await judgement.inspect(item.checked, signal);
       if (refusal !== undefined) return await this.#refuse(item, refusal);
@@ -199,10 +202,10 @@ export class SettlementEngine {
   }
 
   async #enqueue(item: Settling): Promise<void> {
-    if (this.#lanes.size === 0) await this.#openSoon();
+    if (!this.#hasLane(item)) await this.#openSoon();
     if (this.#closing.signal.aborted) return this.#giveUp(item, CLOSED);
     item.flight.deserted.throwIfAborted();
-    if (this.#lanes.size === 0) {
+    if (!this.#hasLane(item)) {
       if (this.#noLane !== undefined) return this.#giveUp(item, this.#noLane);
       item.flight.bind();
       return this.#ended(item, await this.#claims.offer(item));
@@ -214,27 +217,31 @@ export class SettlementEngine {
   /** Hands what waits to the lanes that have room, the one with the least in the air first. */
   #dispatch(): void {
     for (const [address, lane] of this.#lanes) if (lane.isEnded) this.#lanes.delete(address);
-    if (this.#lanes.size === 0) {
-      for (const item of this.#queue.drain()) this.#run(this.#admit(item));
-      return;
-    }
-    for (;;) {
-      const lane = this.#freeLane();
-      if (lane === undefined) return;
-      const items = this.#queue.take(this.#at.time.now(), lane.openCount === 0);
-      if (items.length === 0) return this.#wakeWhenDue();
+    const left = this.#queue.drain((item) => !this.#hasLane(item));
+    for (const item of left) this.#run(this.#admit(item));
+    if (this.#queue.size === 0) return;
+    const free = this.#freeLanes();
+    for (const lane of free) {
+      const nowMs = this.#at.time.now();
+      const items = this.#queue.take(lane.lease.address, nowMs, lane.openCount === 0);
+      if (items.length === 0) continue;
       for (const { flight } of items) flight.bind();
       lane.sign(items);
     }
+    if (free.length > 0) this.#wakeWhenDue();
   }
 
-  #freeLane(): Lane | undefined {
+  /** Whether some lane here can sign it. */
+  #hasLane({ account }: Settling): boolean {
+    return account === undefined ? this.#lanes.size > 0 : this.#lanes.has(account);
+  }
+
+  #freeLanes(): readonly Lane[] {
     const free = [...this.#lanes.values()].filter(({ canTake }) => canTake);
-    const [best] = free.sort(
+    return free.sort(
       (left, right) =>
         Number(left.isShort) - Number(right.isShort) || left.openCount - right.openCount,
     );
-    return best;
   }
 
   #wakeWhenDue(): void {
@@ -253,11 +260,8 @@ export class SettlementEngine {
 
   /** Because a payment needs a lane: not at each payment anew. */
   async #openSoon(): Promise<void> {
-    const { time, gate } = this.#at;
-    if (time.now() - this.#openedMs >= LEASE_PAUSE_MS && gate.isOpen(this.#network)) {
-      return this.#open();
-    }
-    await this.#opening;
+    const isDue = this.#at.time.now() - this.#openedMs >= LEASE_PAUSE_MS;
+    await (isDue && this.#at.gate.isOpen(this.#network) ? this.#open() : this.#opening);
   }
 
   /** Tries to get a lane for each account without one. */
@@ -353,11 +357,12 @@ export class SettlementEngine {
   }
 
   #returned(items: readonly Settling[]): void {
-    const isSolvent = [...this.#lanes.values()].some((lane) => !lane.isEnded && !lane.isShort);
+    const solvent = [...this.#lanes].filter(([, lane]) => !lane.isEnded && !lane.isShort);
     const back: Settling[] = [];
     for (const item of items) {
+      const isPayable = solvent.some(([address]) => (item.account ?? address) === address);
       if (this.#closing.signal.aborted) this.#run(this.#giveUp(item, CLOSED));
-      else if (item.shortage === undefined || isSolvent) back.push(item);
+      else if (item.shortage === undefined || isPayable) back.push(item);
       else this.#run(this.#giveUp(item, item.shortage));
     }
     this.#queue.putBack(back);
@@ -388,6 +393,7 @@ export class SettlementEngine {
 }
 
 const CLOSED = new Error("this process is shutting down");
+const NO_LANE = new Error("its account is in use elsewhere");
 const DESERTED = new Error("nobody waits for it any more");
 const DOUBTFUL: Ending = { kind: "open", detail: "it is not known whether it was signed" };
 const LEFT: Ending = { kind: "open", detail: "its outcome is left to the ledger" };

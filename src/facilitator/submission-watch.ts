@@ -40,8 +40,6 @@ const MAX_STUCK_DOUBLINGS = 5;
 /** Shortest and longest pause between two late looks, milliseconds; in between, half of its age. */
 const MIN_LATE_LOOK_MS = 2_000;
 const MAX_LATE_LOOK_MS = 60_000;
-/** After so long a nonce that somebody else used for good is nothing to watch any more, milliseconds. */
-const FOREIGN_NONCE_MS = 3_600_000;
 
 /** What a watch does its work with; the same for all of a lane. */
 export interface WatchSurroundings {
@@ -77,7 +75,7 @@ export class SubmissionWatch {
   readonly #broadcaster: Broadcaster;
   readonly #variants: StoredTransaction[];
   #state: SubmissionState;
-  #isNonceUsed = false;
+  #isSpent = false;
   #wasGone = false;
   #nudge = new AbortController();
   /** Milliseconds since the epoch: the newest variant's signature, or when it became the next in line. */
@@ -121,7 +119,7 @@ export class SubmissionWatch {
 
   /** Whether later nonces of the account wait behind it. */
   get holdsUp(): boolean {
-    return this.#state === "OPEN" && !this.#isNonceUsed;
+    return this.#state === "OPEN" && !this.#isSpent;
   }
 
   /**
@@ -156,7 +154,7 @@ export class SubmissionWatch {
     try {
       const look = await this.#look();
       await this.#verdicts.store(look, this.#variants);
-      const isGone = look.included === null && !look.isNonceUsed;
+      const isGone = look.included === null && !look.isSpent;
       if (isGone && this.#wasGone) return await this.#reopen();
       this.#wasGone = isGone;
       if (this.#isOver(look)) return await this.#conclude("CLOSED");
@@ -171,10 +169,11 @@ export class SubmissionWatch {
   async #step(): Promise<boolean> {
     try {
       const look = await this.#look();
-      this.#isNonceUsed = look.included !== null || look.isNonceUsed;
-      if (this.#isNonceUsed && look.included === null) this.#lane.overtaken();
+      this.#isSpent = look.included !== null || look.isSpent;
+      const { isOrdered } = this.#at.mechanism.rules;
+      if (isOrdered && this.#isSpent && look.included === null) this.#lane.overtaken();
       await this.#verdicts.store(look, this.#variants);
-      if (!this.#isNonceUsed) {
+      if (!this.#isSpent) {
         await this.#raiseWhenStuck();
         this.#send();
         return false;
@@ -187,7 +186,7 @@ export class SubmissionWatch {
     } catch (cause) {
       if (!this.#closing.aborted) this.#log.warn({ err: cause }, "a look at a submission failed");
       // Whatever the chain says, or does not: bytes that it may not have are sent.
-      if (!this.#isNonceUsed) this.#send();
+      if (!this.#isSpent) this.#send();
       return false;
     }
   }
@@ -206,6 +205,7 @@ export class SubmissionWatch {
   }
 
   async #raiseWhenStuck(): Promise<void> {
+    if (!this.#at.mechanism.rules.isOrdered) return;
     const nowMs = this.#at.time.now();
     const isNext = this.#lane.isNext(this.accountNonce);
     const waitedMs = nowMs - this.#stuckSinceMs;
@@ -245,7 +245,7 @@ export class SubmissionWatch {
     const payments = left.find(({ id }) => id === this.id)?.payments ?? [];
     const isDelivered = payments.some(({ state }) => DELIVERED.has(state));
     await this.#conclude("OPEN");
-    this.#isNonceUsed = false;
+    this.#isSpent = false;
     this.#wasGone = false;
     this.#stuckSinceMs = this.#at.time.now();
     this.#broadcaster.forget();
@@ -255,12 +255,15 @@ export class SubmissionWatch {
     else this.#log.warn(said);
   }
 
-  /** Final; or else somebody used the nonce with our key outside of the ledger, long ago. */
+  /** Final; or else expired, or somebody used the nonce with our key outside of the ledger, long ago. */
   #isOver(look: Look): boolean {
     if (look.included !== null) return look.included.isFinal && this.#verdicts.areAllDecided;
-    const isOld = this.#at.time.now() - this.#stored.signedMs > FOREIGN_NONCE_MS;
-    if (!look.isNonceUsed || !isOld) return false;
-    this.#log.error("its account nonce was used by a transaction that is not in the ledger");
+    const { isOrdered, forgetMs } = this.#at.mechanism.rules;
+    const isOld = this.#at.time.now() - this.#stored.signedMs > forgetMs;
+    if (!look.isSpent || !isOld) return false;
+    if (isOrdered) {
+      this.#log.error("its account nonce was used by a transaction that is not in the ledger");
+    }
     return true;
   }
 

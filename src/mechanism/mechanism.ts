@@ -82,8 +82,30 @@ export interface Look {
     /** No reorganization can be expected to undo it any more. */
     readonly isFinal: boolean;
   } | null;
-  /** The account's nonce is used by a transaction in a block, whichever it is. */
-  readonly isNonceUsed: boolean;
+  /**
+   * No variant can be included any more, or one is: the account's nonce is used by a transaction in a block,
+   * whichever it is, or the time in which the transaction counts is over.
+   */
+  readonly isSpent: boolean;
+}
+
+/** How the transactions of one account stand to each other, and what watching over them takes. */
+export interface AccountRules {
+  /**
+   * True where they are included in the order of their nonces: an earlier one holds up all later ones, and
+   * better paid bytes may replace it. Where it is false nonces are a mere count of ours, and each
+   * transaction stands alone.
+   */
+  readonly isOrdered: boolean;
+  /** Transactions of one account in the air at most. */
+  readonly maxOpen: number;
+  /** Pause before bytes that a node took are sent again, since it may have dropped them, milliseconds. */
+  readonly resendMs: number;
+  /**
+   * After so long one that is not on the chain, and cannot get there any more, is nothing to watch,
+   * milliseconds.
+   */
+  readonly forgetMs: number;
 }
 
 /** An account of ours, for the operator. */
@@ -131,6 +153,7 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
   readonly accounts: readonly string[];
   /** Payments that one transaction carries at most; 1 where the network has no such thing. */
   readonly maxTogether: number;
+  readonly rules: AccountRules;
 
   /**
    * Everything that can be judged without asking anyone: shape, requirements, signature, recipient,
@@ -144,6 +167,9 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
    * simulated transfer (steps 2 and 6). Throws when the chain cannot be asked.
    */
   inspect(checked: Checked<Authorization>, signal: AbortSignal): Promise<Result<void, Refusal>>;
+
+  /** The one account of ours that can settle it; undefined where each of them can. */
+  accountFor(checked: Checked<Authorization>): string | undefined;
 
   /**
    * Prepares a settlement by one account of ours: fees and our own balance are read, several payments are
@@ -159,7 +185,8 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
 
   /**
    * The same call again for the same account nonce with fees high enough to replace all variants so far,
-   * or undefined when our cap does not allow that. Throws {@link ChainError} like `prepare`.
+   * or undefined when our cap does not allow that. Throws {@link ChainError} like `prepare`. Asked only
+   * where transactions are ordered.
    */
   raise(
     submission: Submission<Authorization>,
@@ -168,15 +195,18 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
 
   /**
    * Sends signed bytes to every endpoint. Returns when one took them or already had them, throws when none
-   * did; after any throw the bytes may still have been sent. `included` where the node answered only when
-   * they were in a block (EIP-7966): a hint to look at once, never proof.
+   * did; after any throw the bytes may still have been sent. `included` where a node told that they are in a
+   * block (EIP-7966, `signatureSubscribe`): a hint to look at once, never proof.
    */
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included">;
 
   /** One look, by one endpoint. Never waits for a block. Throws {@link ChainError}. */
   look(submission: Submission<Authorization>, signal: AbortSignal): Promise<Look>;
 
-  /** The next account nonce as the chain sees it, pending ones included; only used to seed our store. */
+  /**
+   * The next account nonce as the chain sees it, pending ones included; only used to seed our store. 0 where
+   * accounts have none.
+   */
   accountNonce(account: string, signal: AbortSignal): Promise<number>;
 
   /** Throws {@link ChainError}. */

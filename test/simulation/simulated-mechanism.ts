@@ -57,6 +57,7 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
   readonly kind: SupportedKind = { x402Version: 1, scheme: "exact", network: "base-sepolia" };
   readonly accounts: readonly string[];
   readonly maxTogether: number;
+  readonly rules = { isOrdered: true, maxOpen: 16, resendMs: 10_000, forgetMs: 3_600_000 };
   readonly #options: SimulatedMechanismOptions;
 
   constructor(options: SimulatedMechanismOptions) {
@@ -104,6 +105,10 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
       }
       return ok(undefined);
     });
+  }
+
+  accountFor(): undefined {
+    return undefined;
   }
 
   prepare(
@@ -217,20 +222,20 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
       .map(({ transaction }) => chain.minedAs(transaction, height))
       .find((each) => each !== undefined);
     const [first] = variants;
-    const isNonceUsed =
+    const isSpent =
       first !== undefined && chain.accountNonce(first.account, height) > first.accountNonce;
     const payments = authorizations.map((each) => this.#judge(each, height, mined?.block));
     if (mined === undefined) {
       return {
         payments: this.#lie(variants[0]?.transaction, payments),
         included: null,
-        isNonceUsed,
+        isSpent,
       };
     }
     const confirmations = height - mined.block + 1;
     const isFinal = confirmations >= FINAL_BLOCKS;
     const { id: transaction } = mined.transaction;
-    return { payments, included: { transaction, confirmations, isFinal }, isNonceUsed };
+    return { payments, included: { transaction, confirmations, isFinal }, isSpent };
   }
 
   /** `triedIn`: the block that holds a transaction of ours for it. */

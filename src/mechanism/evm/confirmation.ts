@@ -131,7 +131,7 @@ export class ConfirmationReader {
         confirmations: Number(confirmations > 1n ? confirmations : 1n),
         isFinal: confirmations >= this.#finalAfter,
       },
-      isNonceUsed: true,
+      isSpent: true,
     };
     if (!this.#isDeep(confirmations)) {
       const waiting = this.#notDeep(confirmations);
@@ -177,7 +177,7 @@ export class ConfirmationReader {
   ): Promise<Look> {
     const now = BigInt(Math.floor(this.#clock()));
     const mayBePast = authorizations.some((authorization) => isPast(authorization, now));
-    const waiting = { included: null, isNonceUsed: false };
+    const waiting = { included: null, isSpent: false };
     const [variant] = variants;
     if (variant === undefined || (!mayBePast && !depth.nonce)) {
       return { ...waiting, payments: authorizations.map(() => NOT_YET) };
@@ -185,9 +185,9 @@ export class ConfirmationReader {
     const head = await readBlock(rpc, "latest", signal);
     const { account, accountNonce } = variant;
     const nextNonce = await readAccountNonce(rpc, account, toQuantity(head.number), signal);
-    const isNonceUsed = nextNonce > accountNonce;
+    const isSpent = nextNonce > accountNonce;
     const isDue = (authorization: EvmCheckedAuthorization): boolean =>
-      isNonceUsed || isPast(authorization, head.timestamp);
+      isSpent || isPast(authorization, head.timestamp);
     const due = authorizations.filter(isDue);
     const used = await areUsed(rpc, due, head.number, signal);
     const states = used.values();
@@ -199,7 +199,7 @@ export class ConfirmationReader {
       } else if (isPast(authorization, head.timestamp)) payments.push(EXPIRED);
       else payments.push(failed(NONCE_TAKEN, this.#isOpen(authorization)));
     }
-    return { payments, included: null, isNonceUsed };
+    return { payments, included: null, isSpent };
   }
 
   /**

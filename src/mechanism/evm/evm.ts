@@ -14,6 +14,7 @@ import {
 } from "../../x402/x402.ts";
 import {
   ChainError,
+  type AccountRules,
   type Checked,
   type Confirmation,
   type Finding,
@@ -70,6 +71,14 @@ export function createEvmMechanism(
   return new EvmMechanism(options);
 }
 
+const RULES: AccountRules = {
+  isOrdered: true,
+  // As many as geth keeps of one account for certain.
+  maxOpen: 16,
+  resendMs: 10_000,
+  forgetMs: 3_600_000,
+};
+
 const NOT_THE_PAYERS = refuse(
   "invalid_exact_evm_payload_signature",
   "the signature is not the payer's",
@@ -82,6 +91,7 @@ function isJudgedFirst({ code }: Refusal): boolean {
 
 class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly scheme = EXACT_SCHEME;
+  readonly rules = RULES;
   readonly network: EvmNetwork["name"];
   readonly kind: SupportedKind;
   readonly accounts: readonly string[];
@@ -163,6 +173,10 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     }
     if (fault !== null) return Promise.resolve({ ok: false, error: fault });
     return this.#shared.inspect(authorization, signal);
+  }
+
+  accountFor(): undefined {
+    return undefined;
   }
 
   async prepare(

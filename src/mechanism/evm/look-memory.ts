@@ -14,7 +14,7 @@ interface Memory {
   /** Unix seconds of the first look, then of the last question about the account nonce. */
   nonceAskedAt: number;
   isIncluded: boolean;
-  isNonceUsed: boolean;
+  isSpent: boolean;
   /** Who said that a payment has failed, or could not say: somebody else is to be asked too. */
   doubted: string | undefined;
 }
@@ -39,20 +39,20 @@ export class LookMemory {
     const isDue = now - memory.nonceAskedAt >= NONCE_CHECK_SECONDS || now < memory.nonceAskedAt;
     if (isDue) memory.nonceAskedAt = now;
     return {
-      nonce: isDue || memory.isNonceUsed,
+      nonce: isDue || memory.isSpent,
       head: memory.isIncluded,
       avoid: memory.doubted,
     };
   }
 
   /** @param host of the endpoint that was asked */
-  found(submission: EvmSubmission, { included, isNonceUsed, payments }: Look, host: string): void {
+  found(submission: EvmSubmission, { included, isSpent, payments }: Look, host: string): void {
     const id = idOf(submission);
     if (included?.isFinal === true) this.#memories.delete(id);
     const memory = this.#memories.get(id);
     if (memory === undefined) return;
     memory.isIncluded = included !== null;
-    memory.isNonceUsed = isNonceUsed && included === null;
+    memory.isSpent = isSpent && included === null;
     const isDoubted = payments.some((each) => each.kind === "failed" || isUntraced(each));
     memory.doubted = isDoubted ? host : undefined;
   }
@@ -64,7 +64,7 @@ export class LookMemory {
     const memory = {
       nonceAskedAt: now,
       isIncluded: false,
-      isNonceUsed: false,
+      isSpent: false,
       doubted: undefined,
     };
     const [oldest] = this.#memories.keys();

@@ -83,7 +83,7 @@ describe("a settlement that is too cheap for the next blocks", () => {
     expect(look).toMatchObject({
       payments: [{ kind: "confirmed", transaction: second.transaction }],
       included: { transaction: second.transaction },
-      isNonceUsed: true,
+      isSpent: true,
     });
     expect(await chain.balanceOf(payee.address)).toBe(10_000n);
   });
@@ -200,7 +200,7 @@ describe("an account nonce that another transaction has used", () => {
     asked.length = 0;
     expect(await watching.look(submission, soon())).toMatchObject({
       payments: [{ kind: "unknown" }],
-      isNonceUsed: false,
+      isSpent: false,
     });
     expect(asked).toEqual(["eth_getTransactionReceipt"]);
     now += NONCE_CHECK_SECONDS;
@@ -209,7 +209,7 @@ describe("an account nonce that another transaction has used", () => {
       expect(await watching.look(submission, soon())).toMatchObject({
         payments: [{ kind: "failed", retriable: true }],
         included: null,
-        isNonceUsed: true,
+        isSpent: true,
       });
     }
     const again = await signDraft(watching, payment);
@@ -243,7 +243,7 @@ describe("a reorganization", () => {
     expect(await evm.look(submission, soon())).toMatchObject({
       payments: [{ kind: "unknown" }],
       included: null,
-      isNonceUsed: false,
+      isSpent: false,
     });
     await evm.broadcast(signed, never);
     await chain.mine();

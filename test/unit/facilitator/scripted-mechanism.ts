@@ -28,6 +28,9 @@ interface Transaction extends SignedTransaction {
   readonly nonces: readonly string[];
 }
 
+/** Submissions of one account in the air at most. */
+export const MAX_OPEN = 16;
+
 export interface ScriptOptions {
   readonly accounts?: readonly string[];
   readonly maxTogether?: number;
@@ -131,6 +134,8 @@ export class ScriptedChain {
       kind: { x402Version: 1, scheme: "exact", network: "base-sepolia" },
       accounts,
       maxTogether,
+      rules: { isOrdered: true, maxOpen: MAX_OPEN, resendMs: 10_000, forgetMs: 3_600_000 },
+      accountFor: () => undefined,
       check: (request) => ok(this.#checked(request)),
       parse: (request) => ok({ nonce: nonceOf(request) }),
       inspect: async ({ authorization: { nonce } }) => {
@@ -223,22 +228,22 @@ export class ScriptedChain {
     const included = variants.find(({ transaction }) => this.#mined.has(transaction));
     const [first] = variants;
     const used = first && first.accountNonce < (this.#nextNonces.get(first.account) ?? 0);
-    const isNonceUsed = included !== undefined || used === true;
+    const isSpent = included !== undefined || used === true;
     return {
-      payments: authorizations.map(({ nonce }) => this.#judge(nonce, isNonceUsed)),
+      payments: authorizations.map(({ nonce }) => this.#judge(nonce, isSpent)),
       included:
         included === undefined
           ? null
           : { transaction: included.transaction, confirmations: 1, isFinal: this.isFinal },
-      isNonceUsed,
+      isSpent,
     };
   }
 
-  #judge(nonce: string, isNonceUsed: boolean | undefined): Confirmation {
+  #judge(nonce: string, isSpent: boolean | undefined): Confirmation {
     const transaction = this.#moved.get(nonce);
     if (transaction !== undefined) return { kind: "confirmed", transaction };
     if (this.expired.has(nonce)) return failed("expired unused", false);
-    if (isNonceUsed === true) return failed("reverted", true);
+    if (isSpent === true) return failed("reverted", true);
     return { kind: "unknown", detail: "not in a block yet" };
   }
 }

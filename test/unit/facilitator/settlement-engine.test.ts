@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SettleResponse } from "../../../src/x402/x402.ts";
 import { MAX_FAILURES } from "../../../src/facilitator/failure-budget.ts";
-import { MAX_OPEN } from "../../../src/facilitator/lane.ts";
 import { COLLECT_MS, MAX_QUEUED } from "../../../src/facilitator/payment-queue.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import {
@@ -15,7 +14,7 @@ import {
   unfinished,
   type EngineStage,
 } from "./engine-stage.ts";
-import { ACCOUNT, OTHER_ACCOUNT } from "./scripted-mechanism.ts";
+import { ACCOUNT, MAX_OPEN, OTHER_ACCOUNT } from "./scripted-mechanism.ts";
 
 const nonces = (...numbers: number[]): string[] => numbers.map(nonceOf);
 
@@ -121,7 +120,7 @@ test("payments that nobody can trace, in blocks, do not keep a lane from signing
         const isIn = isMined && first !== undefined && first.accountNonce < MAX_OPEN;
         const included = isIn ? { transaction, confirmations: 1, isFinal: false } : null;
         const unknown = { kind: "unknown", detail: "its use could not be traced" } as const;
-        return { payments: [unknown], included, isNonceUsed: isIn };
+        return { payments: [unknown], included, isSpent: isIn };
       },
     },
   });

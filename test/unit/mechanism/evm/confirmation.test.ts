@@ -34,12 +34,12 @@ const past = NOW + 60 + EXPIRY_FINALITY_SECONDS + 1;
 
 describe("a receipt with success", () => {
   test("confirms when it holds the exact use and transfer, in one call", async () => {
-    const { payment, included, isNonceUsed, methods } = await look(() =>
+    const { payment, included, isSpent, methods } = await look(() =>
       receipt("0x1", [used, paid]),
     );
     expect(payment).toEqual(confirmed);
     expect(included).toEqual({ transaction: OURS, confirmations: 1, isFinal: false });
-    expect(isNonceUsed).toBe(true);
+    expect(isSpent).toBe(true);
     expect(methods).toEqual(["eth_getTransactionReceipt"]);
   });
 
@@ -239,8 +239,8 @@ describe("a node that does not tell who used one of several authorizations", () 
   };
 
   test("leaves that payment open, and none of the others", async () => {
-    const { payments, isNonceUsed } = await look(chain, asked);
-    expect(isNonceUsed).toBe(true);
+    const { payments, isSpent } = await look(chain, asked);
+    expect(isSpent).toBe(true);
     expect(payments[0]).toEqual(confirmed);
     expect(payments[1]?.kind).toBe("unknown");
     expect(payments[1]).toHaveProperty("detail", expect.stringContaining("range too large"));
@@ -287,16 +287,16 @@ function chainWithout(timestamp: number, state: bigint, accountNonce = OUR_NONCE
 
 describe("without a receipt", () => {
   test("nothing more is asked as long as the authorization may be used", async () => {
-    const { payment, included, isNonceUsed, methods } = await look(chainWithout(past, 0n));
+    const { payment, included, isSpent, methods } = await look(chainWithout(past, 0n));
     expect(payment).toEqual(NOT_YET);
-    expect({ included, isNonceUsed }).toEqual({ included: null, isNonceUsed: false });
+    expect({ included, isSpent }).toEqual({ included: null, isSpent: false });
     expect(methods).toEqual(["eth_getTransactionReceipt"]);
   });
 
   test("an unused authorization has failed once the chain is well past validBefore", async () => {
-    const { payment, isNonceUsed, node } = await look(chainWithout(past, 0n), { now: past });
+    const { payment, isSpent, node } = await look(chainWithout(past, 0n), { now: past });
     expect(payment).toEqual(failure("the authorization expired unused", false));
-    expect(isNonceUsed).toBe(false);
+    expect(isSpent).toBe(false);
     // All at one block.
     const blocks = node.questions.flatMap(({ method, params }) =>
       method === "eth_call" || method === "eth_getTransactionCount" ? [params[1]] : [],
@@ -313,16 +313,16 @@ describe("without a receipt", () => {
   const asked = { depth: { nonce: true, head: false } };
 
   test("our account nonce is asked for when it is wanted", async () => {
-    const { payment, isNonceUsed, node } = await look(chainWithout(NOW, 0n), asked);
-    expect({ payment, isNonceUsed }).toEqual({ payment: NOT_YET, isNonceUsed: false });
+    const { payment, isSpent, node } = await look(chainWithout(NOW, 0n), asked);
+    expect({ payment, isSpent }).toEqual({ payment: NOT_YET, isSpent: false });
     expect(node.questions.at(-1)?.params).toEqual([OUR_ACCOUNT, "0x64"]);
   });
 
   test("a used account nonce ends all hope for its payments, unless they were used elsewhere", async () => {
     const taken = chainWithout(NOW, 0n, OUR_NONCE + 1);
-    const { payment, isNonceUsed, included } = await look(taken, asked);
+    const { payment, isSpent, included } = await look(taken, asked);
     expect(payment).toEqual(failure("another transaction has used our account's nonce", true));
-    expect({ isNonceUsed, included }).toEqual({ isNonceUsed: true, included: null });
+    expect({ isSpent, included }).toEqual({ isSpent: true, included: null });
 
     const foreign = await look((method, params) => {
       if (method === "eth_getLogs") return { result: [{ ...used, transactionHash: THEIRS }] };

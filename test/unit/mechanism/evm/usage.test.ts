@@ -84,7 +84,7 @@ describe("a used nonce", () => {
         : chain(method, params),
     );
     await expect(looking).resolves.toMatchObject({
-      isNonceUsed: true,
+      isSpent: true,
       payment: {
         kind: "unknown",
         detail: expect.stringContaining("the receipt of a logged transaction"),
@@ -124,7 +124,7 @@ describe("a used nonce", () => {
       return reverted(null)(method, params);
     });
     await expect(looking).resolves.toMatchObject({
-      isNonceUsed: true,
+      isSpent: true,
       payment: { kind: "unknown", detail: expect.stringContaining("no log of 10000 blocks") },
     });
     expect(ranges).toHaveLength(MAX_LOG_WINDOWS);

@@ -1,0 +1,118 @@
+import { describe, expect, test } from "vitest";
+import type { Mechanism } from "../../../src/mechanism/mechanism.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { keyOf, openEngine, payerAddress, payment, settle } from "./engine-stage.ts";
+import { ACCOUNT, OTHER_ACCOUNT } from "./scripted-mechanism.ts";
+
+/** As on Solana: the payment names its fee payer, and transactions stand alone. Payer 1's names the first. */
+const members: Partial<Mechanism<{ nonce: string }>> = {
+  rules: { isOrdered: false, maxOpen: 1_024, resendMs: 200, forgetMs: 180_000 },
+  accountFor: ({ payer }) => (payer === payerAddress(1) ? ACCOUNT : OTHER_ACCOUNT),
+};
+const accounts = [ACCOUNT, OTHER_ACCOUNT];
+
+/** Payments of payer 1 or 2. */
+const first = (number: number) => payment(number, 1);
+const second = (number: number) => payment(number, 2);
+
+describe("payments that name the account that settles them", () => {
+  test("are signed by it, however free the other one is", async () => {
+    const at = await openEngine({ accounts, members });
+    const all = [second(1), second(2), first(3), second(4)].map((each) => settle(at, each));
+    await at.time.of(Promise.all(all));
+    const signed = at.chain.sent.map((transaction) => transaction.split("/").length);
+    // The first account's transactions are named by the nonce alone.
+    expect(signed.filter((parts) => parts === 1)).toHaveLength(1);
+    expect(signed.filter((parts) => parts === 2)).toHaveLength(3);
+  });
+
+  test("do not wait for each other on the chain", async () => {
+    const at = await openEngine({ accounts, members });
+    at.chain.automines = false;
+    for (let number = 1; number <= 40; number += 1) void settle(at, first(number));
+    await at.time.until(() => new Set(at.chain.sent).size === 40);
+    expect(new Set(at.chain.sent).size).toBe(40);
+  });
+
+  test("are not settled by the other one while theirs cannot pay the fee", async () => {
+    const at = await openEngine({ accounts, members });
+    at.chain.poor.add(ACCOUNT);
+    const poor = settle(at, first(1));
+    const solvent = settle(at, second(2));
+    expect(await at.time.of(solvent)).toMatchObject({ success: true });
+    expect(await at.time.of(faultOf(poor))).toMatchObject({ kind: "unavailable" });
+    expect(at.chain.sent).toHaveLength(1);
+  });
+
+  test("are offered where another life has their account, and not judged again and again", async () => {
+    let offers = 0;
+    const at = await openEngine({ accounts, members, isStarted: false });
+    const { ledger } = at;
+    const real = { lease: ledger.lease.bind(ledger), offer: ledger.offer.bind(ledger) };
+    ledger.lease = async (network, address) =>
+      address === ACCOUNT ? undefined : real.lease(network, address);
+    ledger.offer = async (key) => {
+      offers += 1;
+      return real.offer(key);
+    };
+    await at.facilitator.recover();
+    const key = keyOf(first(1));
+    void settle(at, first(1), { key: "caller" });
+    await at.time.until(() => offers >= 2);
+    for (let round = 0; round < 5; round += 1) {
+      await at.time.advance(2_000);
+      await at.facilitator.recover();
+    }
+    expect(offers).toBeGreaterThan(4);
+    expect(at.chain.calls.filter((call) => call === "inspect")).toHaveLength(1);
+    expect(await ledger.outcome(key)).toMatchObject({ kind: "pending" });
+    expect(at.chain.sent).toEqual([]);
+
+    ledger.lease = real.lease;
+    await at.time.advance(2_000);
+    await at.facilitator.recover();
+    await at.time.until(async () => (await ledger.outcome(key)).kind === "settled");
+    expect(await ledger.outcome(key)).toMatchObject({ kind: "settled" });
+  });
+});
+
+describe("transactions that stand alone", () => {
+  test("are never replaced, however long they take, and sent again every so often", async () => {
+    const at = await openEngine({ accounts, members });
+    at.chain.automines = false;
+    void settle(at, first(1));
+    const startMs = at.time.now();
+    await at.time.until(() => at.time.now() - startMs > 30_000);
+    expect(at.chain.calls).not.toContain("raise");
+    expect(at.chain.sent.length).toBeGreaterThan(10);
+    expect(new Set(at.chain.sent).size).toBe(1);
+  });
+
+  test("fail for good when they expired, and are let go after a while", async () => {
+    const at = await openEngine({
+      accounts,
+      members: {
+        ...members,
+        look: async ({ authorizations }) => ({
+          payments: authorizations.map(() => ({
+            kind: "failed",
+            refusal: { code: "invalid_transaction_state", detail: "expired" },
+            retriable: false,
+          })),
+          included: null,
+          isSpent: true,
+        }),
+      },
+    });
+    const answer = settle(at, first(1));
+    expect(await at.time.of(answer)).toMatchObject({ errorReason: "invalid_transaction_state" });
+    const open = () => at.ledger.unfinished("base-sepolia", ACCOUNT);
+    expect(await open()).toMatchObject([{ state: "INCLUDED" }]);
+    for (let round = 0; round < 10; round += 1) {
+      await at.time.advance(30_000);
+      await at.time.of(at.facilitator.recover());
+    }
+    expect(await open()).toEqual([]);
+    expect(at.lines.join("")).not.toContain("nonce was used");
+  });
+});
