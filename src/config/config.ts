@@ -20,7 +20,9 @@ export type { Environment } from "./environment.ts";
 export type { Problem } from "./problem.ts";
 export type {
   Config,
+  EmbeddedNetwork,
   ListenAddress,
+  ObservedNetwork,
   Offer,
   PricedAction,
   RemoteFacilitator,

@@ -4,9 +4,11 @@
  * messages complete a sentence about the value that they point at.
  */
 import { z } from "zod";
+import { readAddress, readEvmAddress, readPayee, readSolanaPayee } from "./addresses.ts";
 import {
   bad,
   fault,
+  literalKey,
   NOT_YET,
   notYet,
   LISTEN_ADDRESS_FORM,
@@ -14,13 +16,12 @@ import {
   readBaseUrl,
   readBrowserOrigin,
   readDuration,
-  readEvmAddress,
+  readCommitment,
   readListenAddress,
   readNetwork,
   readOrigin,
   readRpcUrl,
   readSize,
-  readSolanaAddress,
   readWord,
   type Reader,
 } from "./reading.ts";
@@ -33,7 +34,7 @@ import {
   readPrice,
 } from "./price.ts";
 import { err, ok, type Result } from "../x402/result.ts";
-import { LOG_LEVELS } from "./settings.ts";
+import { LIGHTHOUSE_RULES, LOG_LEVELS } from "./settings.ts";
 import { readStore } from "./store.ts";
 
 /** Longest free text (descriptions and the like), characters. */
@@ -133,15 +134,19 @@ const upstream = map({
   headers: later(),
 });
 
+/** Who is paid, by the family of networks; one address alone is for its own family. */
 const payees = z.union(
   [
-    text(readEvmAddress),
+    reader(z.string(), (text): Result<{ evm?: string; solana?: string }, Fault> => {
+      const payee = readPayee(text);
+      return payee.ok ? ok({ [payee.value.kind]: payee.value.text }) : payee;
+    }),
     map({
       evm: text(readEvmAddress).exactOptional(),
-      solana: text(readSolanaAddress).exactOptional(),
+      solana: text(readSolanaPayee).exactOptional(),
     }),
   ],
-  "must be an address or { evm: 0x… }",
+  "must be an address or { evm: 0x…, solana: … }",
 );
 
 const acceptEntry = z.union(
@@ -156,10 +161,11 @@ const acceptEntry = z.union(
   "must be a network or { network, asset, amount }",
 );
 
+/** Which of it belongs to which family of networks is decided in `accepted.ts`. */
 const token = map({
-  address: text(readEvmAddress),
+  address: text(readAddress),
   decimals: whole(0, 36),
-  eip712: map({ name: plainText.min(1, "must not be empty"), version: plainText }),
+  eip712: map({ name: plainText.min(1, "must not be empty"), version: plainText }).exactOptional(),
 });
 
 const bearer = text((value) =>
@@ -181,15 +187,42 @@ const remote = map({
   confirm: text(readWord(["facilitator", "receipt"])).exactOptional(),
 });
 
+/** Bytes of half a keypair: what has fewer is no key. */
+const HALF_KEY = 32;
+
+/** Whether a list is the text of a keypair file, which is one remark then instead of 64. */
+function isKeyFile(list: readonly unknown[]): boolean {
+  return list.length >= HALF_KEY && list.every((each) => typeof each === "number");
+}
+
+const REFERENCE_FORM = "must be a reference to a key: env:NAME or file:PATH";
+const signer = z.union(
+  [
+    z.string(REFERENCE_FORM),
+    reader(z.array(z.unknown()), (list): Result<never, Fault> =>
+      isKeyFile(list) ? err(literalKey("must")) : bad(REFERENCE_FORM),
+    ),
+  ],
+  REFERENCE_FORM,
+);
+const signers = reader(z.array(z.unknown(), "must be a list"), (list) =>
+  isKeyFile(list) ? err(literalKey("must")) : ok(list),
+).pipe(listOf(signer));
+
+const MAX_FEE_REASON = ": two signatures alone cost 10000, and a whole SOL is 1000000000";
+
+/** Which of it belongs to which family of networks is decided in `settlers.ts`. */
 const embeddedNetwork = map({
   rpc: listOf(text(readRpcUrl)),
-  signers: listOf(z.string("must be text")),
+  signers,
   confirmations: whole(1, 1000).exactOptional(),
+  commitment: text(readCommitment).exactOptional(),
+  maxFeeLamports: whole(10_000, 1_000_000_000, MAX_FEE_REASON).exactOptional(),
+  lighthouse: text(readWord(LIGHTHOUSE_RULES)).exactOptional(),
   nativePrice: reader(
     z.union([z.string(), z.number()], NATIVE_PRICE_FORM),
     readNativePrice,
   ).exactOptional(),
-  commitment: later(),
 });
 
 const facilitator = map({
@@ -199,7 +232,7 @@ const facilitator = map({
   embedded: map({
     networks: named(embeddedNetwork),
     allow: map({
-      payTo: listOf(text(readEvmAddress)).exactOptional(),
+      payTo: listOf(text(readPayee)).exactOptional(),
       assets: listOf(plainText).exactOptional(),
     }).exactOptional(),
   }).exactOptional(),

@@ -1,108 +1,43 @@
 /** `facilitator`: who settles which network, and where that is offered to others. */
-import { networkOf, type EvmAsset, type NetworkName } from "../x402/network.ts";
+import {
+  networkOf,
+  type Asset,
+  type EvmAsset,
+  type NetworkName,
+  type SolanaAsset,
+} from "../x402/network.ts";
 import { dollarAsset, type Assets } from "./accepted.ts";
+import { readAddress } from "./addresses.ts";
 import type { Context } from "./context.ts";
-import type { ConfigDocument } from "./document.ts";
 import { listenAddress } from "./listeners.ts";
-import { readSigner } from "./private-key.ts";
+import type { Fault } from "./problem.ts";
 import { fault, readNetwork } from "./reading.ts";
 import { Secret } from "./secret.ts";
+import {
+  DEFAULT_COMMITMENT,
+  readSettlers,
+  type Settler,
+  type WrittenFacilitator,
+} from "./settlers.ts";
 import type {
-  EmbeddedNetwork,
   FacilitatorSettings,
   ObservedNetwork,
   Offer,
   RemoteFacilitator,
   Route,
-  Signer,
 } from "./settings.ts";
 import { didYouMean } from "./suggestion.ts";
-import type { Path } from "./tree.ts";
 
 const REMOTE_TIMEOUT_MS = 10_000;
-const NETWORKS: Path = ["facilitator", "embedded", "networks"];
 
-type Written = Exclude<ConfigDocument["facilitator"], string | undefined>;
-type WrittenNetwork = NonNullable<Written["embedded"]>["networks"][string];
-
-/** The networks that this process settles itself, without what depends on the routes. */
-export type Settler = Omit<EmbeddedNetwork, "assets">;
-
-/** The map form of `facilitator`; the short form is one remote facilitator. */
-function written({ document }: Context): Written {
+/** The short form of `facilitator` is one remote facilitator. */
+function written({ document }: Context): WrittenFacilitator {
   const { facilitator = {} } = document;
   return typeof facilitator === "string" ? { remote: [facilitator] } : facilitator;
 }
 
-/** Reads the embedded networks; whether they are enough is only known with the routes. */
-export function readSettlers(context: Context): readonly Settler[] {
-  const { embedded } = written(context);
-  const networks = Object.entries(embedded?.networks ?? {});
-  const settlers: Settler[] = [];
-  for (const [name, network] of networks) {
-    const path = [...NETWORKS, name];
-    const read = readNetwork(name);
-    if (read.ok) settlers.push(settler(read.value, network, context));
-    else context.problems.errorAtKey(path, read.error);
-  }
-  if (embedded !== undefined && networks.length === 0 && context.tree.intact(NETWORKS)) {
-    context.problems.error(NETWORKS, fault("bad-value", "must have at least one network"));
-  }
-  return settlers;
-}
-
-function settler(name: NetworkName, network: WrittenNetwork, context: Context): Settler {
-  const { problems, tree } = context;
-  const path = [...NETWORKS, name];
-  const signers = readSigners(name, network.signers, context);
-  if (network.rpc.length === 0 && tree.intact([...path, "rpc"])) {
-    problems.error([...path, "rpc"], fault("bad-value", "must have at least one URL"));
-  }
-  if (network.signers.length === 0 && tree.intact([...path, "signers"])) {
-    problems.error([...path, "signers"], fault("bad-value", "must have at least one key"));
-  }
-  return {
-    network: name,
-    rpc: network.rpc.map((url) => ({ url: new Secret(url.href), host: url.host })),
-    signers,
-    confirmations: network.confirmations ?? recommendedConfirmations(name),
-    nativePriceAttodollars: network.nativePrice ?? null,
-  };
-}
-
-function recommendedConfirmations(name: NetworkName): number {
-  const network = networkOf(name);
-  return network.kind === "evm" ? network.recommendedConfirmations : 1;
-}
-
-function readSigners(
-  network: NetworkName,
-  references: readonly string[],
-  context: Context,
-): readonly Signer[] {
-  const { problems } = context;
-  const signers: Signer[] = [];
-  for (const [index, reference] of references.entries()) {
-    const path = [...NETWORKS, network, "signers", index];
-    const signer = readSigner(reference, context);
-    if (!signer.ok) {
-      problems.error(path, signer.error);
-      continue;
-    }
-    if (signer.value.source === "literal") {
-      const { testnet } = networkOf(network);
-      const message = `a private key ${testnet ? "should" : "must"} not stand in the configuration`;
-      const hint = "write env:NAME or file:PATH";
-      problems.add(testnet ? "warning" : "error", path, fault("literal-key", message, hint));
-    }
-    const key = signer.value.key.reveal();
-    if (signers.some((each) => each.key.reveal() === key)) {
-      // Two signers with one key would take each other's account nonces.
-      problems.error(path, fault("duplicate-entry", "this is the same key as an earlier one"));
-    }
-    signers.push(signer.value);
-  }
-  return signers;
+export function embeddedSettlers(context: Context): readonly Settler[] {
+  return readSettlers(written(context).embedded, context);
 }
 
 /** Whether a payment on that network can be settled: in this process, or by a remote facilitator. */
@@ -123,7 +58,7 @@ export function resolveFacilitator(context: Context, parts: FacilitatorParts): F
   const offers = parts.routes.flatMap(({ action }) =>
     action.kind === "priced" ? action.offers : [],
   );
-  const allowed = embedded?.allow?.payTo ?? [];
+  const allowed = (embedded?.allow?.payTo ?? []).map(({ text }) => text);
   const payees = [...new Set([...offers.map((offer) => offer.payTo), ...allowed])];
   const assets = allowedAssets(context, parts);
   checkListener(context);
@@ -131,10 +66,12 @@ export function resolveFacilitator(context: Context, parts: FacilitatorParts): F
     listen: listen === undefined ? null : listenAddress(listen),
     basePath,
     bearer: auth === undefined ? null : new Secret(auth.bearer),
-    embedded: parts.settlers.map((each) => ({
-      ...each,
-      assets: settledAssets(each.network, offers, assets.get(each.network) ?? []),
-    })),
+    embedded: parts.settlers.map((each) => {
+      const settled = settledAssets(each.network, offers, assets.get(each.network) ?? []);
+      return each.kind === "evm"
+        ? { ...each, assets: settled.filter(isEvmAsset) }
+        : { ...each, assets: settled.filter(isSolanaAsset) };
+    }),
     payees: context.tree.has(["routes"]) || allowed.length > 0 ? payees : "any",
     remote: remote.map(remoteFacilitator),
     observed: resolveObserved(context, { embedded: parts.settlers, offers }),
@@ -156,37 +93,50 @@ function checkListener({ document, tree, problems }: Context): void {
   }
 }
 
-/** The tokens that are settled on one network, each once. */
+/** The tokens that are settled on one network, each once: all of its family. */
 function settledAssets(
   network: NetworkName,
   offers: readonly Offer[],
-  known: readonly EvmAsset[],
-): readonly EvmAsset[] {
+  known: readonly Asset[],
+): readonly Asset[] {
   const offered = offers.filter((offer) => offer.network === network).map((offer) => offer.asset);
   const all = [dollarAsset(network), ...offered, ...known];
   return [...new Map(all.map((asset) => [asset.address, asset])).values()];
 }
 
-/** `allow.assets`: symbols of tokens that others may settle through the embedded networks. */
+function isEvmAsset(asset: Asset): asset is EvmAsset {
+  return "eip712" in asset;
+}
+
+function isSolanaAsset(asset: Asset): asset is SolanaAsset {
+  return !isEvmAsset(asset);
+}
+
+/** `allow.assets`: tokens that others may settle through the embedded networks, by symbol or address. */
 function allowedAssets(
   context: Context,
   { assets, settlers }: FacilitatorParts,
-): ReadonlyMap<NetworkName, readonly EvmAsset[]> {
-  const allowed = new Map<NetworkName, EvmAsset[]>(settlers.map((each) => [each.network, []]));
+): ReadonlyMap<NetworkName, readonly Asset[]> {
+  const allowed = new Map<NetworkName, Asset[]>(settlers.map((each) => [each.network, []]));
   const path = ["facilitator", "embedded", "allow", "assets"];
-  for (const [index, symbol] of (written(context).embedded?.allow?.assets ?? []).entries()) {
+  for (const [index, name] of (written(context).embedded?.allow?.assets ?? []).entries()) {
     const before = [...allowed.values()].flat().length;
     for (const [network, list] of allowed) {
-      const asset = assets.find(symbol, network);
+      const asset = assets.find(name, network) ?? assets.findByAddress(name, network);
       if (asset !== undefined) list.push(asset);
     }
     if ([...allowed.values()].flat().length > before) continue;
     const symbols = settlers.flatMap((each) => assets.symbols(each.network));
-    const message = "no embedded network has an asset of this name";
-    const hint = didYouMean(symbol, symbols) ?? "define it under assets";
-    context.problems.error([...path, index], fault("unknown-asset", message, hint));
+    context.problems.error([...path, index], unknownAsset(name, symbols));
   }
   return allowed;
+}
+
+function unknownAsset(name: string, symbols: readonly string[]): Fault {
+  const address = readAddress(name);
+  if (!address.ok && address.error.code === "bad-checksum") return address.error;
+  const message = `no embedded network has an asset of this ${address.ok ? "address" : "name"}`;
+  return fault("unknown-asset", message, didYouMean(name, symbols) ?? "define it under assets");
 }
 
 interface Settled {
@@ -218,16 +168,27 @@ function resolveObserved(context: Context, settled: Settled): readonly ObservedN
       problems.add("warning", path, fault("unused-key", message), "key");
       continue;
     }
-    observed.push({
-      network,
-      rpc: urls.map((url) => ({ url: new Secret(url.href), host: url.host })),
-      confirmations: recommendedConfirmations(network),
-      assets: settledAssets(network, settled.offers, []),
-    });
+    observed.push(observe(network, urls, settled.offers));
   }
   checkRemotes(context);
   checkReceipts(context, settled);
   return observed;
+}
+
+function observe(
+  name: NetworkName,
+  urls: readonly URL[],
+  offers: readonly Offer[],
+): ObservedNetwork {
+  const network = networkOf(name);
+  const rpc = urls.map((url) => ({ url: new Secret(url.href), host: url.host }));
+  const assets = settledAssets(name, offers, []);
+  if (network.kind === "solana") {
+    const commitment = DEFAULT_COMMITMENT;
+    return { kind: "solana", network: name, rpc, commitment, assets: assets.filter(isSolanaAsset) };
+  }
+  const confirmations = network.recommendedConfirmations;
+  return { kind: "evm", network: name, rpc, confirmations, assets: assets.filter(isEvmAsset) };
 }
 
 /** A payment is asked for again at the facilitator of its URL: there must be one. */
@@ -264,7 +225,7 @@ function checkReceipts(context: Context, { embedded, offers }: Settled): void {
   }
 }
 
-type WrittenRemote = NonNullable<Written["remote"]>[number];
+type WrittenRemote = NonNullable<WrittenFacilitator["remote"]>[number];
 
 function remoteFacilitator(remote: WrittenRemote): RemoteFacilitator {
   if (typeof remote === "string") {

@@ -13,11 +13,20 @@ const SECRET_PATHS: readonly (readonly [Path, RegExp?])[] = [
   // Providers put their keys behind the host.
   [["facilitator", "embedded", "networks", "*", "rpc", "*"], RPC_HOST],
   [["facilitator", "rpc", "*", "*"], RPC_HOST],
-  [["facilitator", "embedded", "networks", "*", "signers", "*"], /^(?:env:[A-Za-z_]\w*|file:.*)$/],
+  [
+    ["facilitator", "embedded", "networks", "*", "signers", "*"],
+    // A name of the length of half a keypair in base58 is one.
+    /^(?:env:(?![1-9A-HJ-NP-Za-km-z]{43,44}$)[A-Za-z_]\w*|file:.*)$/,
+  ],
   [["store"], /^(?:[a-z]+:\/\/|(?!.*(?::\/\/|@)).*)/s],
 ];
-/** What has the length of a private key is treated as one, wherever it stands. */
-const KEY_LIKE = /[0-9a-fA-F]{64,}/g;
+/**
+ * What has the length of a private key is treated as one, wherever it stands: 32 bytes in hex, 64 bytes in
+ * base58, or either as a list of numbers. Base58 of 32 bytes cannot be told from an address. The upper
+ * limits keep the regular expression from exhausting its stack.
+ */
+const KEY_LIKE =
+  /[0-9a-fA-F]{64,4096}|[1-9A-HJ-NP-Za-km-z]{80,4096}|(?:[0-9]{1,3}\s{0,64},\s{0,64}){31,255}[0-9]{1,3}/g;
 /** Says where a secret is, and not what it is. */
 const PLACEHOLDER = /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/;
 
@@ -46,7 +55,7 @@ function maskValue(written: string, open: RegExp | undefined): string {
 }
 
 function stars(text: string): string {
-  return text.replace(/[^\s"']/g, "*");
+  return text.replace(/[^\s"']+/g, (run) => "*".repeat(run.length));
 }
 
 function matches(located: Located, path: Path): readonly Located[] {

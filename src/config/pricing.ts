@@ -4,9 +4,15 @@
  * token must be able to express exactly.
  */
 import { parseDollars } from "../x402/amount.ts";
-import type { NetworkName } from "../x402/network.ts";
+import { networkOf, type Network, type NetworkName } from "../x402/network.ts";
 import { err, ok, type Result } from "../x402/result.ts";
-import { acceptedTokens, dollarAsset, type AcceptedToken, type Assets } from "./accepted.ts";
+import {
+  acceptedTokens,
+  checkAmount,
+  dollarAsset,
+  type AcceptedToken,
+  type Assets,
+} from "./accepted.ts";
 import type { Context } from "./context.ts";
 import type { Payees, PriceBlock } from "./document.ts";
 import type { DollarPrice } from "./price.ts";
@@ -44,10 +50,11 @@ export class Pricing {
   offers(route: Path, wanted: Wanted): readonly Offer[] {
     this.#checkFacilitator(route);
     const tokens = this.#tokens(route, wanted);
-    const payTo = this.#payTo(route, wanted);
+    this.#checkPayees(route, wanted, tokens);
     const offers: Offer[] = [];
     for (const token of tokens) {
       this.#checkSettled(token);
+      const payTo = this.#payTo(token, wanted);
       const amount = this.#amount(token, wanted);
       if (!amount.ok) {
         const { path, fault } = amount.error;
@@ -57,7 +64,7 @@ export class Pricing {
         offers.push({ network, asset, payTo, ...amount.value });
       }
     }
-    return offers;
+    return offers.sort((left, right) => rankOf(left) - rankOf(right));
   }
 
   /** Says where one amount stands against several prices: most likely it was meant for one of them. */
@@ -90,15 +97,38 @@ export class Pricing {
     return this.#accepted;
   }
 
-  #payTo(route: Path, { payTo }: Wanted): string | undefined {
-    const { document, tree } = this.#context;
-    const address = evmAddress(payTo) ?? evmAddress(document.payTo);
-    const intact = tree.intact(["payTo"]) && tree.intact([...route, "payTo"]);
-    if (address === undefined && intact) {
+  /** A route may override the payee of one family of networks and leave the other's. */
+  #payTo({ network }: AcceptedToken, { payTo }: Wanted): string | undefined {
+    const { kind } = networkOf(network);
+    return payTo?.[kind] ?? this.#context.document.payTo?.[kind];
+  }
+
+  /** Every network that is accepted needs a payee of its family. */
+  #checkPayees(route: Path, wanted: Wanted, tokens: readonly AcceptedToken[]): void {
+    const { document, problems, tree } = this.#context;
+    if (!tree.intact(["payTo"]) || !tree.intact([...route, "payTo"])) return;
+    if (document.payTo === undefined && wanted.payTo === undefined) {
       const message = "this route is priced, but nothing says who is paid";
-      this.#context.errorOnce(route, fault("no-payto", message, 'add payTo: "0x…"'));
+      this.#context.errorOnce(route, fault("no-payto", message, payToHint(tokens)));
+      return;
     }
-    return address;
+    for (const token of tokens) {
+      const payTo = this.#payTo(token, wanted);
+      if (payTo === undefined) {
+        const message = `nothing says who is paid on ${token.network}`;
+        const hint = 'write payTo: { evm: "0x…", solana: … }';
+        problems.error(token.path, fault("no-payto", message, hint));
+      } else if (payTo === token.asset.address) {
+        const message = `is the token ${token.asset.symbol} on ${token.network}, not who is paid`;
+        const path = this.#placeOfPayee(route, wanted, networkOf(token.network).kind);
+        problems.error(path, fault("bad-value", message, "give the address of a wallet"));
+      }
+    }
+  }
+
+  #placeOfPayee(route: Path, { payTo }: Wanted, kind: Network["kind"]): Path {
+    const path = payTo?.[kind] === undefined ? ["payTo"] : [...route, "payTo"];
+    return this.#context.tree.find(path)?.kind === "mapping" ? [...path, kind] : path;
   }
 
   #checkFacilitator(route: Path): void {
@@ -120,7 +150,7 @@ export class Pricing {
     token: AcceptedToken,
     { price, pricePath }: Wanted,
   ): Result<Pick<Offer, "amountAtomic" | "dollars">, { path: Path; fault: Fault }> {
-    const { asset, amount, path } = token;
+    const { network, asset, amount, path } = token;
     if (amount !== null) {
       if (price !== undefined) this.#noteFixed(token, price);
       return ok({ amountAtomic: amount, dollars: null });
@@ -129,17 +159,23 @@ export class Pricing {
       return err({ path, fault: fault("no-amount", "needs an amount: the route has no price") });
     }
     if (!("kind" in price)) {
-      const { amount: amountAtomic, asset: symbol = dollarAsset(token.network).symbol } = price;
-      if (asset.symbol === symbol) return ok({ amountAtomic, dollars: null });
-      const message = "needs an amount: the price of the route is in another asset";
-      return err({ path, fault: fault("no-amount", message) });
+      const { amount: amountAtomic, asset: symbol = dollarAsset(network).symbol } = price;
+      if (asset.symbol !== symbol) {
+        const message = "needs an amount: the price of the route is in another asset";
+        return err({ path, fault: fault("no-amount", message) });
+      }
+      const excess = checkAmount(network, amountAtomic);
+      if (excess !== undefined) return err({ path: [...pricePath, "amount"], fault: excess });
+      return ok({ amountAtomic, dollars: null });
     }
-    const stablecoin = dollarAsset(token.network);
+    const stablecoin = dollarAsset(network);
     if (asset.address !== stablecoin.address) {
       const message = `needs an amount: dollars are paid in ${stablecoin.symbol} only`;
       return err({ path, fault: fault("no-amount", message) });
     }
     const parsed = parseDollars(price.dollars, asset.decimals);
+    const excess = parsed.ok ? checkAmount(network, parsed.value) : undefined;
+    if (excess !== undefined) return err({ path: pricePath, fault: excess });
     if (parsed.ok) return ok({ amountAtomic: parsed.value, dollars: price.dollars });
     return err({ path: pricePath, fault: fault("bad-price", parsed.error.message) });
   }
@@ -152,6 +188,13 @@ export class Pricing {
   }
 }
 
-function evmAddress(payees: Payees | undefined): string | undefined {
-  return typeof payees === "string" ? payees : payees?.evm;
+/** EVM before Solana: what older clients can pay stands first. */
+function rankOf({ network }: Offer): number {
+  return networkOf(network).kind === "evm" ? 0 : 1;
+}
+
+function payToHint(tokens: readonly AcceptedToken[]): string {
+  const kinds = new Set(tokens.map(({ network }) => networkOf(network).kind));
+  if (!kinds.has("solana")) return 'add payTo: "0x…"';
+  return kinds.has("evm") ? 'add payTo: { evm: "0x…", solana: … }' : "add payTo: { solana: … }";
 }

@@ -3,12 +3,11 @@
  * never what was written; its place shows that.
  */
 import { METHODS } from "node:http";
-import { checksumAddress, hasValidChecksum, isEvmAddress } from "../x402/address.ts";
 import { parseAtomicAmount, type AtomicAmount } from "../x402/amount.ts";
 import { NETWORK_NAMES, networkOf, type NetworkName } from "../x402/network.ts";
 import { ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
-import type { ListenAddress } from "./settings.ts";
+import { COMMITMENTS, type Commitment, type ListenAddress } from "./settings.ts";
 import { didYouMean } from "./suggestion.ts";
 
 export type Reader<Value> = (text: string) => Result<Value, Fault>;
@@ -34,7 +33,13 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
   GiB: 1024 ** 3,
 };
 const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])$/;
-const SOLANA_ADDRESS = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+/** What else Solana's networks are called, there and by other tools. */
+const SOLANA_ALIASES: Readonly<Record<string, NetworkName>> = {
+  "mainnet-beta": "solana",
+  "solana-mainnet": "solana",
+  "solana-mainnet-beta": "solana",
+  devnet: "solana-devnet",
+};
 
 export function fault(code: string, message: string, suggestion?: string): Fault {
   return suggestion === undefined ? { code, message } : { code, message, suggestion };
@@ -47,6 +52,12 @@ export function bad(message: string, suggestion?: string): { ok: false; error: F
 export function notYet(what: string): { ok: false; error: Fault } {
   const message = `${what} is recognised but not supported by this version yet`;
   return { ok: false, error: fault(NOT_YET, message) };
+}
+
+/** A private key that stands in the file itself: on test networks it only should not. */
+export function literalKey(modal: "must" | "should"): Fault {
+  const message = `a private key ${modal} not stand in the configuration`;
+  return fault("literal-key", message, "write env:NAME or file:PATH");
 }
 
 /** Milliseconds, from `0s` to a day. */
@@ -73,6 +84,13 @@ export const readSize: Reader<number> = (text) => {
   }
   const bytes = Number(digits) * (SIZE_UNITS[unit] ?? 0);
   return bytes <= 2 ** 40 ? ok(bytes) : bad("must be at most 1024GiB");
+};
+
+/** Where a Solana transaction counts; `processed` is known to Solana, and refused here. */
+export const readCommitment: Reader<Commitment> = (text) => {
+  const read = readWord(COMMITMENTS)(text);
+  if (read.ok || text !== "processed") return read;
+  return bad(read.error.message, "a block that is only processed may still be dropped");
 };
 
 /** One of a few words. */
@@ -143,50 +161,21 @@ function httpUrl(text: string): Result<URL, Fault> {
   return bad("must have no user name and password");
 }
 
-/** EIP-55 checksummed. The zero address is refused: nobody can spend from it. */
-export const readEvmAddress: Reader<string> = (text) => {
-  if (!isEvmAddress(text))
-    return bad("must be an EVM address: 0x and 40 hex digits", addressHint(text));
-  if (/^0x0*$/.test(text)) return bad("is the zero address, from which nobody can spend");
-  if (hasValidChecksum(text)) return ok(checksumAddress(text));
-  const message = "the checksum of the address does not fit: a character is mistyped";
-  return { ok: false, error: fault("bad-checksum", message, "copy the address again") };
-};
-
-function addressHint(text: string): string | undefined {
-  const digits = /^0x([0-9a-fA-F]+)$/.exec(text)?.[1];
-  if (digits?.length === 64) return "this has the length of a private key; never put one here";
-  if (digits !== undefined) return `${digits.length} hex digits are given`;
-  if (isEvmAddress(`0x${text}`)) return "begin with 0x";
-  if (SOLANA_ADDRESS.test(text)) {
-    return "this looks like a Solana address: payTo: { evm: 0x…, solana: … }";
-  }
-  return undefined;
-}
-
-/** Base58 of 32 bytes; not decoded, because nothing is paid to it by this version. */
-export const readSolanaAddress: Reader<string> = (text) =>
-  SOLANA_ADDRESS.test(text) ? ok(text) : bad("must be a Solana address (base58)");
-
-/** A network that this version can settle. */
 export const readNetwork: Reader<NetworkName> = (text) => {
   const name = NETWORK_NAMES.find((each) => each === text);
-  if (name === undefined) {
-    const hint = caip2Hint(text) ?? didYouMean(text, NETWORK_NAMES);
-    const known = `the networks are ${NETWORK_NAMES.join(", ")}`;
-    return { ok: false, error: fault("unknown-network", "unknown network", hint ?? known) };
-  }
-  return networkOf(name).kind === "evm" ? ok(name) : notYet("Solana");
+  if (name !== undefined) return ok(name);
+  const hint = otherNameHint(text) ?? didYouMean(text, NETWORK_NAMES);
+  const known = `the networks are ${NETWORK_NAMES.join(", ")}`;
+  return { ok: false, error: fault("unknown-network", "unknown network", hint ?? known) };
 };
 
-/** `eip155:8453` is how version 2 of the protocol calls `base`. */
-function caip2Hint(text: string): string | undefined {
-  const chainId = /^(?:eip155:)?([0-9]+)$/.exec(text)?.[1];
-  const name = NETWORK_NAMES.find((each) => {
-    const network = networkOf(each);
-    return network.kind === "evm" && String(network.chainId) === chainId;
-  });
-  return name === undefined ? undefined : `write ${name}`;
+/** `eip155:8453` is how version 2 of the protocol calls `base`; its chain id alone is understood as well. */
+function otherNameHint(text: string): string | undefined {
+  const caip2 = /^[0-9]+$/.test(text) ? `eip155:${text}` : text;
+  const name = NETWORK_NAMES.find((each) => networkOf(each).caip2 === caip2);
+  const alias = Object.hasOwn(SOLANA_ALIASES, text) ? SOLANA_ALIASES[text] : undefined;
+  const known = name ?? alias;
+  return known === undefined ? undefined : `write ${known}`;
 }
 
 /** A positive amount in atomic units. */

@@ -1,7 +1,7 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
 import { Assets } from "./accepted.ts";
 import type { Context } from "./context.ts";
-import { readSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
+import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
 import { checkListeners, resolveListen } from "./listeners.ts";
 import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
@@ -33,7 +33,7 @@ export function resolve(file: string, context: Context): Config {
   const { discovery, unmatched } = document;
   const assets = new Assets(context);
   const upstreams = new Upstreams(context);
-  const settlers = readSettlers(context);
+  const settlers = embeddedSettlers(context);
   const pricing = new Pricing(context, assets, settlesWith(context, settlers));
   const routes = resolveRoutes({ context, pricing, upstreams });
   pricing.warnOfFixedAmounts();

@@ -26,10 +26,8 @@ export function review(config: Config, context: Context): void {
   reviewNetworks(document.accept, ["accept"], context);
   reviewPublicUrl(config, context);
   reviewFacilitator(config, context);
-  if (typeof document.payTo === "object" && document.payTo.solana !== undefined) {
-    const message = "is not used: Solana is not supported by this version yet";
-    problems.add("note", ["payTo", "solana"], fault("not-used", message), "key");
-  }
+  reviewSolana(config, context);
+  reviewPayees(priced, context);
   warnOfFreeHoles(config, context);
 }
 
@@ -141,6 +139,32 @@ function reviewFacilitator(config: Config, { document, problems }: Context): voi
         : "whoever reaches this address can settle payments through your remote facilitators";
     const hint = "add facilitator.auth.bearer, or listen on 127.0.0.1";
     problems.add("warning", ["facilitator", "listen"], fault("open-facilitator", message, hint));
+  }
+}
+
+/** A buyer can neither see nor leave out what a wallet adds to a transaction. */
+function reviewSolana({ facilitator }: Config, { problems }: Context): void {
+  for (const settings of facilitator.embedded) {
+    if (settings.kind !== "solana" || settings.lighthouse !== "deny") continue;
+    const path = ["facilitator", "embedded", "networks", settings.network, "lighthouse"];
+    const message =
+      "wallets such as Phantom add assertions to what they sign: their payments are refused";
+    problems.add("note", path, fault("lighthouse-denied", message));
+  }
+}
+
+/** Most likely a network is missing under `accept`. */
+function reviewPayees(routes: readonly Priced[], { problems, tree }: Context): void {
+  const networks = routes.flatMap(({ action }) => action.offers.map(({ network }) => network));
+  const kinds = new Set(networks.map((network) => networkOf(network).kind));
+  for (const [kind, example] of [
+    ["evm", "base"],
+    ["solana", "solana"],
+  ] as const) {
+    const path = ["payTo", kind];
+    if (routes.length === 0 || kinds.has(kind) || !tree.has(path)) continue;
+    const message = `is not used: no ${kind === "evm" ? "EVM" : "Solana"} network is accepted`;
+    problems.add("note", path, fault("not-used", message, `add ${example} to accept`), "key");
   }
 }
 

@@ -4,7 +4,7 @@
  * names; `null` says "not configured" where there is no default.
  */
 import type { AtomicAmount } from "../x402/amount.ts";
-import type { EvmAsset, NetworkName } from "../x402/network.ts";
+import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
 import type { Secret } from "./secret.ts";
 
 export interface Config {
@@ -92,7 +92,7 @@ export interface FacilitatorSettings {
   readonly embedded: readonly EmbeddedNetwork[];
   /**
    * Who may be paid through the embedded facilitator: the payees of our own routes and `allow.payTo`,
-   * checksummed; `any` when a facilitator without routes names nobody.
+   * EVM ones checksummed, Solana ones as written; `any` when a facilitator without routes names nobody.
    */
   readonly payees: "any" | readonly string[];
   /** For networks that are not embedded, tried in this order, their URLs all different; empty: none. */
@@ -101,32 +101,72 @@ export interface FacilitatorSettings {
   readonly observed: readonly ObservedNetwork[];
 }
 
-export interface ObservedNetwork {
+/** A chain that is asked what became of a payment which others settled. */
+export type ObservedNetwork = EvmObservedNetwork | SolanaObservedNetwork;
+
+/** A chain on which this process settles. */
+export type EmbeddedNetwork = EvmEmbeddedNetwork | SolanaEmbeddedNetwork;
+
+interface Chain {
   readonly network: NetworkName;
   /** At least one, tried in this order. */
   readonly rpc: readonly RpcEndpoint[];
+}
+
+export interface EvmObservedNetwork extends Chain {
+  readonly kind: "evm";
   /** Blocks that hold a settlement before it counts, at least 1: what suits the network. */
   readonly confirmations: number;
   /** Tokens settled there: the network's own stablecoin first, then our routes'. */
   readonly assets: readonly EvmAsset[];
 }
 
-export interface EmbeddedNetwork {
-  readonly network: NetworkName;
-  /** At least one, tried in this order. */
-  readonly rpc: readonly RpcEndpoint[];
+export interface SolanaObservedNetwork extends Chain {
+  readonly kind: "solana";
+  readonly commitment: Commitment;
+  /** Tokens settled there: the network's own stablecoin first, then our routes'. */
+  readonly assets: readonly SolanaAsset[];
+}
+
+/** What both kinds of networks have that are settled here. */
+interface Settling extends Chain {
   /** At least one, all different. */
   readonly signers: readonly Signer[];
-  /** Blocks on top before a settlement counts as confirmed, at least 1. */
-  readonly confirmations: number;
   /**
    * Dollars for one whole unit of the network's currency, in 10^-18 dollars: what gas is compared with.
    * Null: not compared.
    */
   readonly nativePriceAttodollars: AtomicAmount | null;
+}
+
+export interface EvmEmbeddedNetwork extends Settling {
+  readonly kind: "evm";
+  /** Blocks on top before a settlement counts as confirmed, at least 1. */
+  readonly confirmations: number;
   /** Tokens settled here: the network's own stablecoin first, then our routes' and `allow.assets`. */
   readonly assets: readonly EvmAsset[];
 }
+
+export interface SolanaEmbeddedNetwork extends Settling {
+  readonly kind: "solana";
+  readonly commitment: Commitment;
+  /** The highest network fee, all signatures and priority together, that we pay for one settlement. */
+  readonly maxFeeLamports: bigint;
+  /** Whether buyers' transactions may hold Lighthouse assertions. */
+  readonly lighthouse: Lighthouse;
+  /** Tokens settled here: the network's own stablecoin first, then our routes' and `allow.assets`. */
+  readonly assets: readonly SolanaAsset[];
+}
+
+/** What the cluster has to say about a Solana transaction before it counts as settled. */
+export const COMMITMENTS = ["confirmed", "finalized"] as const;
+
+export type Commitment = (typeof COMMITMENTS)[number];
+
+/** `assertions`: those that change nothing are allowed; `deny`: none is. */
+export const LIGHTHOUSE_RULES = ["assertions", "deny"] as const;
+
+export type Lighthouse = (typeof LIGHTHOUSE_RULES)[number];
 
 /** RPC URLs often carry an API key, so the URL is secret and `host` is for messages. */
 interface RpcEndpoint {
@@ -137,7 +177,10 @@ interface RpcEndpoint {
 export interface Signer {
   /** Where the key came from: `env:NAME` or `file:PATH`, for messages; `literal` for a key in the file. */
   readonly source: string;
-  /** 0x and 64 lower-case hex digits. */
+  /**
+   * EVM: 0x and 64 lower-case hex digits. Solana: 128 lower-case hex digits, the 32 bytes of the seed and
+   * the 32 of the address.
+   */
   readonly key: Secret;
 }
 
@@ -197,8 +240,8 @@ export interface PricedAction {
 /** One way to pay for a route. */
 export interface Offer {
   readonly network: NetworkName;
-  readonly asset: EvmAsset;
-  /** EIP-55 checksummed. */
+  readonly asset: Asset;
+  /** EIP-55 checksummed, or base58 on Solana. */
   readonly payTo: string;
   readonly amountAtomic: AtomicAmount;
   /** The price as written (`$0.01`); null where the amount was given in atomic units. */

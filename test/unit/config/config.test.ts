@@ -175,8 +175,8 @@ facilitator:
       ["file:/run/secrets/key", `0x${FILE_KEY}`],
     ]);
     expect(sepolia?.assets.map((asset) => asset.symbol)).toEqual(["USDC"]);
-    expect(peaq?.confirmations).toBe(3);
-    expect(polygon?.confirmations).toBe(2);
+    expect(peaq).toMatchObject({ kind: "evm", confirmations: 3 });
+    expect(polygon).toMatchObject({ kind: "evm", confirmations: 2 });
   });
 
   test("restricts the embedded facilitator to our payees and those of `allow`", () => {

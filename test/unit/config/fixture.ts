@@ -9,9 +9,25 @@ export const KEY = `0x${"5a".repeat(32)}`;
 export const FILE_KEY = "6b".repeat(32);
 export const TOKEN = "a-very-secret-token";
 
+/** Three Solana keypairs: each seed is one byte, repeated. */
+export const SOLANA_ADDRESS = "uY46ibBrA5pEsx4z8iiQ6BpNeBuMR6weo4u2ubREB9q";
+/** As a wallet exports it. */
+export const SOLANA_BASE58 =
+  "2omt37n9Gg1v7dhZnbaxMFyvvYramkgJDwMUWPMb2XsmYeekXTBihv5hgjg2wP7N2mi3cMh2ZJFgUCARPzsgPSHm";
+export const SOLANA_HEX =
+  "5a".repeat(32) + "0d7550754e0800a5d237eef5826035766b9b3e5a15868a940ab289958788e3b0";
+export const OTHER_SOLANA_HEX =
+  "6b".repeat(32) + "8320a51977d8c38ca8a4927c670df5821e449761945e15e9efb26a1509d230ea";
+
+/** As `solana-keygen` writes it. */
+export function keypairFile(hex: string): string {
+  return JSON.stringify([...Buffer.from(hex, "hex")]);
+}
+
 const FILES: Readonly<Record<string, string>> = {
   "/run/secrets/key": `${FILE_KEY}\n`,
   "/run/secrets/duration": " 45s\n",
+  "/run/secrets/solana.json": `${keypairFile(OTHER_SOLANA_HEX)}\n`,
 };
 
 /** A fixed environment, so that what is said about a file never depends on the machine. */
@@ -21,6 +37,18 @@ export const environment: Environment = {
     TOKEN,
     ZERO_KEY: `0x${"00".repeat(32)}`,
     MALFORMED_KEY: "not a key, but still a secret",
+    SOLANA_KEY: SOLANA_BASE58,
+    SOLANA_JSON: keypairFile(SOLANA_HEX).replaceAll(",", ", "),
+    // The public half of another keypair.
+    SOLANA_MIXED: keypairFile(SOLANA_HEX.slice(0, 64) + OTHER_SOLANA_HEX.slice(64)),
+    SOLANA_MIXED_BASE58: `${SOLANA_BASE58.slice(0, -1)}n`,
+    SOLANA_SEED: "75hbt6uvDqjPZ9WgFtMhBnTeyHw7cinoHiz4FD2vEz2d",
+    SOLANA_SEED_HEX: SOLANA_HEX.slice(0, 64),
+    SOLANA_SEED_JSON: keypairFile(SOLANA_HEX.slice(0, 64)),
+    SOLANA_SHORT_JSON: keypairFile(SOLANA_HEX.slice(0, 126)),
+    SOLANA_LARGE_JSON: keypairFile(SOLANA_HEX).replace("[90", "[346"),
+    SOLANA_HEX,
+    SOLANA_WORDS: Array.from({ length: 12 }, () => "abandon").join(" "),
     EMPTY: "",
     BARE_NUMBER: "0.02",
     FROM_FILE_FILE: "/run/secrets/duration",

@@ -15,7 +15,16 @@ import {
 } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatProblems, parseConfig, type ParseResult } from "../../../src/config/config.ts";
-import { environment, FILE_KEY, KEY, TOKEN } from "./fixture.ts";
+import {
+  environment,
+  FILE_KEY,
+  KEY,
+  keypairFile,
+  OTHER_SOLANA_HEX,
+  SOLANA_BASE58,
+  SOLANA_HEX,
+  TOKEN,
+} from "./fixture.ts";
 
 const EXAMPLE = readFileSync(
   join(import.meta.dirname, "../../../config/gateway.example.yaml"),
@@ -23,13 +32,34 @@ const EXAMPLE = readFileSync(
 ).replaceAll(/#.*$/gm, "");
 const RPC_KEY = "rpc-key-1f2e3d";
 const LITERAL_KEY = "7d".repeat(32);
+/** Keypairs that stand in the file itself, as a wallet and as `solana-keygen` writes them. */
+const LITERAL_BASE58 =
+  "3WX7SVkN9sy3t6rtytFwKUFdE9oJuVSab5bt6NP9bMKxbNZAbc5jFU78pbpD1dnJsiXxZnfruytAy4J7MJTdq53f";
+const LITERAL_LIST = keypairFile("7d".repeat(64));
 const ENV = {
+  SOLANA_KEY: SOLANA_BASE58,
+  SOLANA_RPC: `https://rpc.example.com/?api-key=${RPC_KEY}`,
   FACILITATOR_TOKEN: TOKEN,
   REMOTE_TOKEN: TOKEN,
   BASE_KEY: KEY,
   BASE_RPC: `https://rpc.example.com/v2/${RPC_KEY}`,
 };
-const SECRETS = [TOKEN, KEY.slice(2), FILE_KEY, RPC_KEY, LITERAL_KEY];
+/** What no remark may show; of a list of numbers, a part that is long enough to be masked, or unmistakable. */
+const SECRETS = [
+  TOKEN,
+  KEY.slice(2),
+  FILE_KEY,
+  RPC_KEY,
+  LITERAL_KEY,
+  LITERAL_BASE58,
+  "125,".repeat(33),
+  SOLANA_BASE58,
+  SOLANA_HEX,
+  OTHER_SOLANA_HEX,
+  "13,117,80,117,78",
+  "13, 117, 80, 117, 78",
+  "131,32,165,25,119",
+];
 
 function parse(text: string): ParseResult {
   const env = { ...environment.env, ...ENV };
@@ -78,6 +108,8 @@ const token = constantFrom(
   "constructor",
   "0x",
   LITERAL_KEY,
+  LITERAL_BASE58,
+  LITERAL_LIST,
   "1e999",
   "upstreams",
   "networks",
@@ -110,7 +142,16 @@ describe("parseConfig", () => {
 
   test("mentions a secret of the environment in no problem, wherever it is filled in", () => {
     const values = [...EXAMPLE.matchAll(/(?<=: |\[|- )[^\s{}[\],]+(?=[\s\]},])/g)];
-    const secret = constantFrom("${TOKEN}", "${KEY}", "env:KEY", "file:/run/secrets/key");
+    const secret = constantFrom(
+      "${TOKEN}",
+      "${KEY}",
+      "env:KEY",
+      "file:/run/secrets/key",
+      "${SOLANA_KEY}",
+      "${SOLANA_JSON}",
+      "env:SOLANA_MIXED",
+      "file:/run/secrets/solana.json",
+    );
     const planted = tuple(constantFrom(...values), secret).map(([value, reference]) => {
       const end = value.index + value[0].length;
       return `${EXAMPLE.slice(0, value.index)}"${reference}"${EXAMPLE.slice(end)}`;
@@ -135,6 +176,7 @@ describe("parseConfig", () => {
     expect(JSON.stringify({ bearer })).toBe('{"bearer":"[secret]"}');
     expect(embedded?.[0]?.signers[0]?.key.reveal()).toBe(KEY);
     expect(embedded?.[0]?.rpc[0]?.url.reveal()).toContain(RPC_KEY);
+    expect(embedded?.[1]?.signers[0]?.key.reveal()).toBe(SOLANA_HEX);
   });
 
   test("survives nesting, aliases and sizes that are made to exhaust it", () => {
@@ -145,6 +187,8 @@ describe("parseConfig", () => {
       Array.from({ length: 2000 }, (_, depth) => `${" ".repeat(depth)}a:`).join("\n"),
       `a: &a [${"x,".repeat(100)}]\nb: [${"*a,".repeat(5000)}]`,
       "x".repeat(17 * 1024 * 1024),
+      "a".repeat(17 * 1024 * 1024),
+      "1,".repeat(8 * 1024 * 1024),
     ]) {
       expect(parse(text).ok).toBe(false);
     }

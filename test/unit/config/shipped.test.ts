@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatProblems, parseConfig, type ParseResult } from "../../../src/config/config.ts";
-import { KEY } from "./fixture.ts";
+import { KEY, SOLANA_BASE58 } from "./fixture.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../config");
 
@@ -27,6 +27,8 @@ const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] 
       REMOTE_TOKEN: "token",
       BASE_KEY: KEY,
       BASE_RPC: "https://rpc.example.com/v2/key",
+      SOLANA_KEY: SOLANA_BASE58,
+      SOLANA_RPC: "https://rpc.example.com/?api-key=key",
     },
   ],
 ];
