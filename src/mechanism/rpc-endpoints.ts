@@ -20,7 +20,7 @@ const CHECK_SECONDS = 5;
 /** A caller that gave up after so long was kept waiting by the endpoint, seconds. */
 const HUNG_SECONDS = 2;
 
-/** A node's words about the call itself: any other node would answer the same. */
+/** An EVM node's words about the call itself: any other node would answer the same. */
 const ABOUT_THE_CALL = /revert|out ?of ?gas|intrinsic gas|gas (?:limit|required|allowance)/i;
 
 /** Told when an endpoint becomes usable or stops being so; the host is all that may be shown of its URL. */
@@ -38,6 +38,8 @@ export interface RpcEndpointsOptions {
   readonly readHead: (rpc: Rpc, signal: AbortSignal) => Promise<bigint>;
   /** An endpoint further behind the best head is not used while there is a fresher one. */
   readonly maxLagBlocks: bigint;
+  /** Whether a node's error is about the call itself, so that any other would answer it. Default: EVM's. */
+  readonly isAboutTheCall?: (refusal: RpcRefusal) => boolean;
   /** Unix seconds. */
   readonly clock: () => number;
   readonly onHealth?: HealthObserver | undefined;
@@ -108,7 +110,7 @@ export class RpcEndpoints {
         this.#answered(endpoint);
         return value;
       } catch (error) {
-        if (!isEndpointFault(error)) throw error;
+        if (!this.#isEndpointFault(error)) throw error;
         const waited = this.#options.clock() - askedAt;
         if (!signal.aborted || waited >= HUNG_SECONDS) this.#failed(endpoint);
         failures.push(error);
@@ -263,14 +265,19 @@ export class RpcEndpoints {
     }
   }
 
+  /** Whether another endpoint may do better: our own limits and a call that fails are the same anywhere. */
+  #isEndpointFault(error: unknown): boolean {
+    if (!(error instanceof ChainError)) return false;
+    const { isAboutTheCall = isReverted } = this.#options;
+    if (error instanceof RpcRefusal) return !isAboutTheCall(error);
+    return error.code !== "CHAIN_FEE" && error.code !== "CHAIN_GAS";
+  }
+
   #noneLeft(): ChainError {
     return new ChainError("CHAIN_ANSWER", "no RPC endpoint serves the configured network");
   }
 }
 
-/** Whether another endpoint may do better: our own limits and a call that reverts are the same anywhere. */
-function isEndpointFault(error: unknown): boolean {
-  if (!(error instanceof ChainError)) return false;
-  if (error instanceof RpcRefusal) return !ABOUT_THE_CALL.test(error.rpcMessage);
-  return error.code !== "CHAIN_FEE" && error.code !== "CHAIN_GAS";
+function isReverted({ rpcMessage }: RpcRefusal): boolean {
+  return ABOUT_THE_CALL.test(rpcMessage);
 }

@@ -1,0 +1,214 @@
+/**
+ * What only the chain knows of a payment: its lookup tables (V15), and by one simulation whether it would be
+ * executed now (V28), why not (V29), and whose tokens it moves (V25).
+ */
+import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { ChainError } from "../mechanism.ts";
+import { RpcRefusal, type Rpc } from "../rpc.ts";
+import { readAccounts, readTokenAccount } from "./accounts.ts";
+import { associatedAccount } from "./associated-account.ts";
+import type { LookupTables } from "./lookup-tables.ts";
+import { judgeResolved, type SolanaAuthorization } from "./payment.ts";
+import type { Judged, RuleOptions } from "./rules.ts";
+import { describeFailure, simulate, type Failure, type Simulation } from "./simulation.ts";
+
+export interface InspectionOptions {
+  readonly rules: RuleOptions;
+  readonly tables: Pick<LookupTables, "load">;
+  /** Told when a blockhash was seen to be valid at that slot. */
+  readonly notedValid: (blockhash: string, slot: number) => void;
+}
+
+/** Why a transaction does not even begin, where the account that pays the network fee is the reason. */
+const FEE_PAYER_FAILURES: ReadonlySet<string> = new Set([
+  "AccountNotFound",
+  "InsufficientFundsForFee",
+  "InvalidAccountForFee",
+]);
+const RENT_FAILURE = "InsufficientFundsForRent";
+const FEE_PAYER_INDEX = 0;
+
+/** What a token program says of an account that is not there, or is no token account. */
+const NO_TOKEN_ACCOUNT: ReadonlySet<string> = new Set([
+  "AccountDataTooSmall",
+  "IncorrectProgramId",
+  "InvalidAccountData",
+  "InvalidAccountOwner",
+  "UninitializedAccount",
+]);
+/** Errors of Token and Token-2022 by number, as far as a checked transfer meets them. */
+const INSUFFICIENT_FUNDS = 1;
+const TOKEN_ERRORS: ReadonlyMap<number, string> = new Map([
+  [3, "the source account holds another token"],
+  [4, "the payer may not move the source account's tokens"],
+  [17, "the payer's or the payee's token account is frozen"],
+  [18, "the mint has other decimals"],
+]);
+
+/** A node's number for a transaction that it cannot read, or that breaks the runtime's rules; and its words. */
+const INVALID_PARAMETERS = -32_602;
+const ABOUT_THE_TRANSACTION = /transaction/i;
+
+export class Inspection {
+  readonly #options: InspectionOptions;
+  /** What was found of payments that could not be judged by what they say alone. */
+  readonly #judged = new WeakMap<SolanaAuthorization, Judged>();
+
+  constructor(options: InspectionOptions) {
+    this.#options = options;
+  }
+
+  /** That every static rule is kept, and what follows from it; undefined while it is not known. */
+  judged(authorization: SolanaAuthorization): Judged | undefined {
+    return authorization.judged ?? this.#judged.get(authorization);
+  }
+
+  /**
+   * One call; one more for lookup tables that are not known yet, and one more to tell whose token account is
+   * missing.
+   * @throws {ChainError} `CHAIN_GAS` when the fee payer, ours, cannot pay; another code when the chain cannot
+   * be asked
+   */
+  async inspect(
+    rpc: Rpc,
+    authorization: SolanaAuthorization,
+    signal: AbortSignal,
+  ): Promise<Result<void, Refusal>> {
+    const judged = await this.#judge(rpc, authorization, signal);
+    if (!judged.ok) return judged;
+    const { transaction, message } = authorization;
+    const { source } = judged.value;
+    let simulation: Simulation;
+    try {
+      simulation = await simulate(rpc, transaction.bytes, source, signal);
+    } catch (error) {
+      return refuseUnfit(error);
+    }
+    const { failure, slot } = simulation;
+    if (failure !== null)
+      return explain(rpc, { authorization, judged: judged.value, failure }, signal);
+    this.#options.notedValid(message.blockhash, slot);
+    return this.#judgeSource(simulation, authorization, judged.value);
+  }
+
+  /** Completes the static rules where they need lookup tables, or a mint that was not known before. */
+  async #judge(
+    rpc: Rpc,
+    authorization: SolanaAuthorization,
+    signal: AbortSignal,
+  ): Promise<Result<Judged, Refusal>> {
+    const known = this.judged(authorization);
+    if (known !== undefined) return ok(known);
+    const { rules, tables } = this.#options;
+    const { message, demand } = authorization;
+    if (rules.tokens.get(demand.asset)?.program === null) {
+      throw new ChainError("CHAIN_ANSWER", `the mint ${demand.asset} has not been read as yet`);
+    }
+    const loaded = await tables.load(rpc, message.lookups, signal);
+    const judged = judgeResolved(authorization, loaded, rules);
+    if (judged.ok) this.#judged.set(authorization, judged.value);
+    return judged;
+  }
+
+  /** V25. A delegate may move the tokens, and is the payer all the same; but never of an account of ours. */
+  #judgeSource(
+    { account }: Simulation,
+    { demand }: SolanaAuthorization,
+    { source, tokenProgram }: Judged,
+  ): Result<void, Refusal> {
+    const tokens = readTokenAccount(account, tokenProgram);
+    if (tokens === undefined || tokens.mint !== demand.asset) {
+      const detail = `the simulation does not show ${source} as a token account of the asset`;
+      return refuse("invalid_transaction_state", detail);
+    }
+    if (this.#options.rules.feePayers.has(tokens.owner)) {
+      const detail = `the tokens would come from ${source}, which belongs to this facilitator`;
+      return refuse("invalid_payload", detail);
+    }
+    return ok(undefined);
+  }
+}
+
+/** A node's refusal of the transaction as such; any other error is thrown again. */
+function refuseUnfit(error: unknown): Result<never, Refusal> {
+  const isUnfit =
+    error instanceof RpcRefusal &&
+    error.rpcCode === INVALID_PARAMETERS &&
+    ABOUT_THE_TRANSACTION.test(error.rpcMessage);
+  if (!isUnfit) throw error;
+  return failed(`the network does not take the transaction: ${error.rpcMessage}`);
+}
+
+interface Failed {
+  readonly authorization: SolanaAuthorization;
+  readonly judged: Judged;
+  readonly failure: Failure;
+}
+
+/** V29: whose fault it is that the simulation fails. */
+async function explain(
+  rpc: Rpc,
+  { authorization, judged, failure }: Failed,
+  signal: AbortSignal,
+): Promise<Result<never, Refusal>> {
+  const { name, instruction, custom, account } = failure;
+  if (
+    (instruction === undefined && FEE_PAYER_FAILURES.has(name)) ||
+    (name === RENT_FAILURE && account === FEE_PAYER_INDEX)
+  ) {
+    throw new ChainError(
+      "CHAIN_GAS",
+      `${authorization.feePayer} cannot pay the network fee of ${judged.networkFeeLamports} lamports (${name}); send it SOL`,
+    );
+  }
+  const words = `the simulated transaction fails: ${describeFailure(failure)}`;
+  if (instruction === undefined) return failed(`${words}${hintOf(name)}`);
+  if (instruction !== judged.transferIndex) return failed(words);
+  if (custom === INSUFFICIENT_FUNDS) {
+    const { amount } = authorization.demand;
+    const detail = `the payer's token account ${judged.source} has less than ${amount} atomic units to give`;
+    return refuse("insufficient_funds", detail);
+  }
+  if (NO_TOKEN_ACCOUNT.has(name)) {
+    const missing = await findMissing(rpc, authorization, judged, signal);
+    if (missing !== undefined) return err(missing);
+  }
+  const known = custom === undefined ? undefined : TOKEN_ERRORS.get(custom);
+  return failed(known === undefined ? words : `${words}: ${known}`);
+}
+
+function hintOf(name: string): string {
+  switch (name) {
+    case "BlockhashNotFound":
+      return "; its blockhash is too old or from another cluster: sign a fresh transaction";
+    case "AlreadyProcessed":
+      return "; it has been executed before: sign a fresh transaction for another purchase";
+    default:
+      return "";
+  }
+}
+
+/** Undefined where both token accounts are there. */
+async function findMissing(
+  rpc: Rpc,
+  { demand }: SolanaAuthorization,
+  { source, tokenProgram }: Judged,
+  signal: AbortSignal,
+): Promise<Refusal | undefined> {
+  const { asset, payTo } = demand;
+  const destination = associatedAccount(payTo, asset, tokenProgram);
+  const accounts = await readAccounts(rpc, [source, destination], "processed", signal);
+  if (readTokenAccount(accounts.get(source), tokenProgram) === undefined) {
+    const detail = `the payer has no token account at ${source}, so no tokens to give`;
+    return { code: "insufficient_funds", detail };
+  }
+  if (readTokenAccount(accounts.get(destination), tokenProgram) === undefined) {
+    const detail = `the seller's token account ${destination} does not exist; it has to be created for ${payTo} first`;
+    return { code: "invalid_transaction_state", detail };
+  }
+  return undefined;
+}
+
+function failed(detail: string): Result<never, Refusal> {
+  return refuse("invalid_transaction_state", detail);
+}

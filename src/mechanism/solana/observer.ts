@@ -1,0 +1,105 @@
+/** What became of Solana payments that others settle: reads the chain, needs no key. */
+import type { Time } from "../../time/time.ts";
+import type { SolanaAsset, SolanaNetwork } from "../../x402/network.ts";
+import type { Refusal, Result } from "../../x402/result.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
+import type { Confirmation, Observer } from "../mechanism.ts";
+import type { HealthObserver, RpcEndpoints } from "../rpc-endpoints.ts";
+import type { RpcObserver } from "../rpc.ts";
+import { openEndpoints } from "./endpoints.ts";
+import { foreignRules, Reconciler } from "./foreign-payment.ts";
+import { LookupTables } from "./lookup-tables.ts";
+import { readPayment, type SolanaAuthorization } from "./payment.ts";
+import type { RuleOptions, SolanaToken } from "./rules.ts";
+import { Tracker } from "./tracker.ts";
+
+export interface SolanaChainOptions {
+  readonly network: SolanaNetwork;
+  /** Tokens that are known. */
+  readonly assets: readonly SolanaAsset[];
+  /** In order of preference, at least one. */
+  readonly rpcUrls: readonly string[];
+  /** What the cluster has to say about a transaction before it counts. */
+  readonly commitment: "confirmed" | "finalized";
+  readonly time: Time;
+  readonly observer?: RpcObserver | undefined;
+  readonly onHealth?: HealthObserver | undefined;
+  /** For the log; no secrets. */
+  readonly onTrouble?: ((message: string) => void) | undefined;
+}
+
+/** The part that an observer and a mechanism share. */
+export interface SolanaChain {
+  readonly endpoints: RpcEndpoints;
+  readonly tracker: Tracker;
+  readonly tables: LookupTables;
+  readonly reconciler: Reconciler;
+  close(): Promise<void>;
+}
+
+/** Opens no connection. @throws {TypeError} on a URL that is not HTTP, or without one */
+export function openChain(options: SolanaChainOptions): SolanaChain {
+  const { commitment, time, onTrouble } = options;
+  const { endpoints, urls } = openEndpoints(options);
+  const tracker = new Tracker({ endpoints, websocketUrls: urls, commitment, time, onTrouble });
+  const tables = new LookupTables();
+  return {
+    endpoints,
+    tracker,
+    tables,
+    reconciler: new Reconciler({ endpoints, tracker, tables }),
+    async close() {
+      await tracker.close();
+      await endpoints.close();
+    },
+  };
+}
+
+/** By mint; a program that is not configured is not known before the mint has been read. */
+export function tokensOf(assets: readonly SolanaAsset[]): Map<string, SolanaToken> {
+  return new Map(
+    assets.map(({ address, decimals, tokenProgram }) => {
+      return [address, { address, decimals, program: tokenProgram }];
+    }),
+  );
+}
+
+/** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
+export function createSolanaObserver(options: SolanaChainOptions): Observer<SolanaAuthorization> {
+  return new SolanaObserver(options);
+}
+
+class SolanaObserver implements Observer<SolanaAuthorization> {
+  readonly network: SolanaNetwork["name"];
+  readonly #rules: RuleOptions;
+  readonly #chain: SolanaChain;
+
+  constructor(options: SolanaChainOptions) {
+    this.network = options.network.name;
+    this.#rules = {
+      tokens: tokensOf(options.assets),
+      feePayers: new Set(),
+      payTo: null,
+      maxFeeLamports: 0n,
+      lighthouse: "assertions",
+    };
+    this.#chain = openChain(options);
+  }
+
+  parse(request: FacilitatorRequest): Result<SolanaAuthorization, Refusal> {
+    const rules = foreignRules(this.#rules, request.paymentRequirements);
+    return readPayment(request, this.network, rules);
+  }
+
+  reconcile(
+    authorization: SolanaAuthorization,
+    claimed: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Confirmation> {
+    return this.#chain.reconciler.reconcile(authorization, claimed, signal);
+  }
+
+  close(): Promise<void> {
+    return this.#chain.close();
+  }
+}

@@ -1,0 +1,286 @@
+/**
+ * The `exact` scheme on Solana: the payer signs a whole transaction that transfers the token and names an
+ * account of ours as its fee payer; we add that account's signature and send it (protocol sections 1, 2.2,
+ * 4.1, 4.2). A transaction is signed only after it was found to do nothing else.
+ */
+import { encodeBase58, isSolanaAddress } from "../../x402/solana-address.ts";
+import type { SolanaAsset, SolanaNetwork } from "../../x402/network.ts";
+import { err, type Refusal, type Result } from "../../x402/result.ts";
+import {
+  EXACT_SCHEME,
+  X402_VERSION,
+  type FacilitatorRequest,
+  type SupportedKind,
+} from "../../x402/x402.ts";
+import {
+  ChainError,
+  type AccountRules,
+  type Checked,
+  type Confirmation,
+  type Finding,
+  type Look,
+  type Mechanism,
+  type Preparation,
+  type SignedTransaction,
+  type Submission,
+  type WalletBalance,
+} from "../mechanism.ts";
+import { readLamports } from "./accounts.ts";
+import { FeeBalances } from "./balances.ts";
+import { describeUnused, describeWrong } from "./endpoints.ts";
+import { foreignRules } from "./foreign-payment.ts";
+import { Inspection } from "./inspection.ts";
+import { openChain, tokensOf, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
+import { checkPayment, readPayment, type SolanaAuthorization } from "./payment.ts";
+import { probe } from "./probe.ts";
+import type { RuleOptions, SolanaToken } from "./rules.ts";
+import { Keypair, withFirstSignature } from "./signing.ts";
+
+export { createSolanaObserver, type SolanaChainOptions } from "./observer.ts";
+export type { SolanaAuthorization } from "./payment.ts";
+
+export interface SolanaMechanismOptions extends SolanaChainOptions {
+  /** Secrets of our fee payers: hex of 64 bytes each, the seed and the public key. */
+  readonly keys: readonly string[];
+  /** Recipients that may be paid; addresses of other kinds of networks among them are passed over. */
+  readonly allowPayTo: readonly string[] | "any";
+  /** The most that one settlement may cost us: signatures and priority together. */
+  readonly maxFeeLamports: bigint;
+  /** Whether buyers' transactions may hold Lighthouse assertions. */
+  readonly lighthouse: "assertions" | "deny";
+}
+
+/** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
+export function createSolanaMechanism(
+  options: SolanaMechanismOptions,
+): Mechanism<SolanaAuthorization> {
+  return new SolanaMechanism(options);
+}
+
+const RULES: AccountRules = {
+  isOrdered: false,
+  // Nothing stands behind anything: the number bounds what this process watches at a time.
+  maxOpen: 1_024,
+  // `broadcast` itself waits for two seconds.
+  resendMs: 200,
+  // Twice the time in which a blockhash counts, and more.
+  forgetMs: 180_000,
+};
+
+/** How often it is told that an account cannot pay, milliseconds. */
+const ALARM_PAUSE_MS = 60_000;
+
+/** 64 bytes in hex. */
+const KEY = /^[0-9a-fA-F]{128}$/;
+
+class SolanaMechanism implements Mechanism<SolanaAuthorization> {
+  readonly scheme = EXACT_SCHEME;
+  readonly rules = RULES;
+  readonly maxTogether = 1;
+  readonly network: SolanaNetwork["name"];
+  readonly accounts: readonly string[];
+
+  readonly #facts: SolanaNetwork;
+  readonly #assets: readonly SolanaAsset[];
+  readonly #keypairs: ReadonlyMap<string, Keypair>;
+  readonly #tokens: Map<string, SolanaToken>;
+  readonly #terms: RuleOptions;
+  readonly #balances: FeeBalances;
+  readonly #inspection: Inspection;
+  readonly #chain: SolanaChain;
+  readonly #options: Pick<SolanaMechanismOptions, "time" | "onTrouble">;
+  /** By request, as an object; as long as the rules are the same. */
+  #checks = new WeakMap<FacilitatorRequest, Result<Checked<SolanaAuthorization>, Refusal>>();
+  #alarmedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: SolanaMechanismOptions) {
+    const { network, assets, allowPayTo, maxFeeLamports, lighthouse, time } = options;
+    const keypairs = options.keys.map(readKey);
+    if (keypairs.length === 0) throw new TypeError(`${network.name} needs a private key`);
+    this.network = network.name;
+    this.#facts = network;
+    this.#assets = assets;
+    this.#options = options;
+    this.#keypairs = new Map(keypairs.map((keypair) => [keypair.address, keypair]));
+    this.accounts = [...this.#keypairs.keys()];
+    this.#tokens = tokensOf(assets);
+    this.#terms = {
+      tokens: this.#tokens,
+      feePayers: new Set(this.accounts),
+      payTo: allowPayTo === "any" ? null : new Set(allowPayTo.filter(isSolanaAddress)),
+      maxFeeLamports,
+      lighthouse,
+    };
+    const { accounts } = this;
+    this.#balances = new FeeBalances({ network: network.name, accounts, maxFeeLamports, time });
+    this.#chain = openChain(options);
+    const { tracker, tables } = this.#chain;
+    this.#inspection = new Inspection({
+      rules: this.#terms,
+      tables,
+      notedValid: (blockhash, slot) => tracker.notedValid(blockhash, slot),
+    });
+  }
+
+  /** Names the account of ours that a buyer is to write into the transaction: one that can pay. */
+  get kind(): SupportedKind {
+    const extra = { feePayer: this.#balances.preferred };
+    return { x402Version: X402_VERSION, scheme: EXACT_SCHEME, network: this.network, extra };
+  }
+
+  /**
+   * A transaction has no window of time that we could see: a blockhash is judged by the chain. So a request
+   * that comes again, as it does from one step of a purchase to the next, is not judged again.
+   */
+  check(request: FacilitatorRequest): Result<Checked<SolanaAuthorization>, Refusal> {
+    const known = this.#checks.get(request);
+    if (known !== undefined) return known;
+    const checked = checkPayment(request, this.network, this.#terms);
+    this.#checks.set(request, checked);
+    return checked;
+  }
+
+  parse(request: FacilitatorRequest): Result<SolanaAuthorization, Refusal> {
+    // Whoever was paid then is paid, whatever the configuration allows now.
+    const rules = foreignRules(this.#terms, request.paymentRequirements);
+    return readPayment(request, this.network, rules);
+  }
+
+  async inspect(
+    { authorization, fault }: Checked<SolanaAuthorization>,
+    signal: AbortSignal,
+  ): Promise<Result<void, Refusal>> {
+    if (fault !== null) return err(fault);
+    try {
+      return await this.#chain.endpoints.run(
+        (rpc) => this.#inspection.inspect(rpc, authorization, signal),
+        signal,
+      );
+    } catch (error) {
+      if (error instanceof ChainError && error.code === "CHAIN_GAS") {
+        this.#balances.notedShort(authorization.feePayer);
+        this.#alarm(error.message);
+      }
+      throw error;
+    }
+  }
+
+  accountFor({ authorization }: Checked<SolanaAuthorization>): string {
+    return authorization.feePayer;
+  }
+
+  async prepare(
+    payments: readonly Checked<SolanaAuthorization>[],
+    account: string,
+    signal: AbortSignal,
+  ): Promise<Preparation> {
+    const [payment] = payments;
+    if (payment === undefined || payments.length > 1) {
+      throw new TypeError(`${this.network}: payments are settled one by one`);
+    }
+    const { authorization } = payment;
+    const keypair = this.#keypairs.get(account);
+    if (keypair === undefined || authorization.feePayer !== account) {
+      throw new TypeError(`${this.network}: ${account} is not the payment's fee payer`);
+    }
+    const judged = this.#inspection.judged(authorization);
+    if (payment.fault !== null || judged === undefined) {
+      throw new TypeError(`${this.network}: what was not judged is not signed`);
+    }
+    const cost = judged.networkFeeLamports;
+    // What is known may be old: an account that was filled up is not turned down.
+    if (!this.#balances.canPay(account, cost)) await this.balance(account, signal);
+    this.#balances.reserve(account, cost);
+    const sign = (nonce: number): SignedTransaction => signWith(keypair, authorization, nonce);
+    return { draft: { account, sign }, leftOut: [] };
+  }
+
+  /** A fee cannot be raised: the payer has signed it. */
+  raise(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
+    return this.#chain.tracker.broadcast(signed, signal);
+  }
+
+  look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
+    return this.#chain.tracker.look(submission, signal);
+  }
+
+  reconcile(
+    authorization: SolanaAuthorization,
+    claimed: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Confirmation> {
+    return this.#chain.reconciler.reconcile(authorization, claimed, signal);
+  }
+
+  accountNonce(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
+  async balance(account: string, signal: AbortSignal): Promise<WalletBalance> {
+    const { endpoints } = this.#chain;
+    const lamports = await endpoints.run((rpc) => readLamports(rpc, account, signal), signal);
+    this.#balances.noted(account, lamports);
+    return {
+      address: account,
+      balanceAtomic: lamports,
+      decimals: this.#facts.nativeCurrency.decimals,
+      settlementAtomic: this.#balances.settlementLamports,
+    };
+  }
+
+  async probe(signal: AbortSignal): Promise<readonly Finding[]> {
+    const { endpoints } = this.#chain;
+    const identified = await endpoints.identifyAll(signal);
+    if (!identified.some(({ kind }) => kind === "right")) return describeWrong(identified);
+    const subject = {
+      network: this.#facts,
+      assets: this.#assets,
+      accounts: this.accounts,
+      payTo: this.#terms.payTo,
+      balances: this.#balances,
+      foundProgram: (asset: string, program: string) => this.#foundProgram(asset, program),
+    };
+    const found = await endpoints.run((rpc) => probe(subject, rpc, signal), signal);
+    return [...describeUnused(identified), ...found];
+  }
+
+  close(): Promise<void> {
+    return this.#chain.close();
+  }
+
+  #foundProgram(asset: string, program: string): void {
+    const token = this.#tokens.get(asset);
+    if (token === undefined || token.program === program) return;
+    this.#tokens.set(asset, { ...token, program });
+    this.#checks = new WeakMap();
+  }
+
+  /** Not for each payment anew. */
+  #alarm(message: string): void {
+    const nowMs = this.#options.time.now();
+    if (nowMs - this.#alarmedMs < ALARM_PAUSE_MS) return;
+    this.#alarmedMs = nowMs;
+    this.#options.onTrouble?.(`${this.network}: ${message}`);
+  }
+}
+
+/** Throws a `TypeError` that does not repeat the text when it is not a key. */
+function readKey(text: string): Keypair {
+  if (!KEY.test(text)) throw new TypeError("a Solana key must be 128 hex digits");
+  return new Keypair(Buffer.from(text, "hex"));
+}
+
+/** Our signature over the message that was judged, put into the bytes that were received (S4, S11). */
+function signWith(
+  keypair: Keypair,
+  { transaction }: SolanaAuthorization,
+  accountNonce: number,
+): SignedTransaction {
+  const signature = keypair.sign(transaction.message);
+  const raw = Buffer.from(withFirstSignature(transaction, signature)).toString("base64");
+  return { transaction: encodeBase58(signature), raw, account: keypair.address, accountNonce };
+}

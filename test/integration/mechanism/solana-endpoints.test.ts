@@ -1,0 +1,127 @@
+/** Nodes that fail, and payments that others settle. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createSolanaObserver } from "../../../src/mechanism/solana/solana.ts";
+import { systemTime } from "../../../src/time/time.ts";
+import { buildTransaction, destinationOf, testKey } from "../../support/solana-messages.ts";
+import { devnet, never, requestOf, requirementsOf } from "../../support/solana-requests.ts";
+import { startSolanaNode } from "../../support/solana/solana-node.ts";
+import { openBench, type Bench } from "./solana-bench.ts";
+
+let bench: Bench;
+beforeAll(async () => {
+  bench = await openBench();
+});
+afterAll(() => bench.close());
+beforeEach(() => bench.renew());
+
+describe("a node that fails", () => {
+  test("is an operational fault, and another one is asked where there is one", async () => {
+    await using other = await startSolanaNode({ slotMs: null });
+    other.inject({ method: "simulateTransaction", status: 503 });
+    const lone = bench.mechanism({ rpcUrls: [other.rpcUrl] });
+    await expect(bench.verify(bench.plan(), lone)).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
+    const both = bench.mechanism({ rpcUrls: [other.rpcUrl, bench.node.rpcUrl] });
+    expect(await bench.verify(bench.plan(), both)).toBe("valid");
+  });
+
+  test("because of the transaction stays in use", async () => {
+    const health: (readonly [string, boolean])[] = [];
+    const by = bench.mechanism({ onHealth: (host, isHealthy) => health.push([host, isHealthy]) });
+    const message = "invalid transaction: Transaction version is unsupported";
+    bench.node.inject({
+      method: "simulateTransaction",
+      error: { code: -32_602, message },
+      times: 1,
+    });
+    expect(await bench.verify(bench.plan(), by)).toBe(
+      `invalid_transaction_state: the network does not take the transaction: ${message}`,
+    );
+    bench.node.inject({
+      method: "simulateTransaction",
+      error: { code: -32_602, message: "Invalid params: unknown field." },
+      times: 1,
+    });
+    await expect(bench.verify(bench.plan(), by)).rejects.toMatchObject({ rpcCode: -32_602 });
+    const { host } = new URL(bench.node.rpcUrl);
+    expect(health).toEqual([[host, true]]);
+    bench.node.inject({
+      method: "simulateTransaction",
+      error: { code: -32_005, message: "Node is unhealthy" },
+      times: 1,
+    });
+    await expect(bench.verify(bench.plan(), by)).rejects.toMatchObject({ rpcCode: -32_005 });
+    expect(health).toEqual([
+      [host, true],
+      [host, false],
+    ]);
+  });
+
+  test("by being far behind is asked last", async () => {
+    await using slow = await startSolanaNode({ slotMs: null });
+    const both = bench.mechanism({ rpcUrls: [slow.rpcUrl, bench.node.rpcUrl] });
+    bench.node.tick(60);
+    expect(await both.probe(never)).toEqual([]);
+    slow.resetCalls();
+    expect(await bench.verify(bench.plan(), both)).toBe("valid");
+    expect(slow.count("simulateTransaction")).toBe(0);
+  });
+});
+
+function observer() {
+  return bench.keep(
+    createSolanaObserver({
+      network: devnet(),
+      assets: [devnet().asset],
+      rpcUrls: [bench.node.rpcUrl],
+      commitment: "confirmed",
+      time: systemTime,
+    }),
+  );
+}
+
+describe("an observer", () => {
+  test("sees a payment that others have settled, by the transaction that they name, or without", async () => {
+    const plan = bench.plan();
+    const checked = bench.accept(plan);
+    await bench.solana.inspect(checked, never);
+    const signed = await bench.sign(checked);
+    const { transaction } = signed;
+    await bench.settle(checked, signed);
+    const request = requestOf(buildTransaction(plan), requirementsOf(bench.payment));
+    const watching = observer();
+    const parsed = watching.parse(request);
+    if (!parsed.ok) throw new Error(parsed.error.detail);
+    for (const claimed of [transaction, undefined]) {
+      expect(await watching.reconcile(parsed.value, claimed, never)).toEqual({
+        kind: "confirmed",
+        transaction,
+      });
+    }
+  });
+
+  test.each([
+    ["somebody else", () => ({ payTo: testKey(3).address })],
+    ["more", () => ({ amount: bench.payment.amount + 1n })],
+  ])(
+    "does not take a transaction for a payment that should have paid %s",
+    async (_what, change) => {
+      for (const isLookedUp of [false, true]) {
+        const table = bench.node.lookupTable([destinationOf(bench.payment)]);
+        const signed = bench.plan(
+          isLookedUp ? { tables: { [table]: [destinationOf(bench.payment)] } } : {},
+        );
+        const checked = bench.accept(signed);
+        await bench.solana.inspect(checked, never);
+        await bench.settle(checked, await bench.sign(checked));
+        const wanted = requirementsOf({ ...bench.payment, ...change() });
+        const watching = observer();
+        const parsed = watching.parse(requestOf(buildTransaction(signed), wanted));
+        if (!parsed.ok) throw new Error(parsed.error.detail);
+        expect(await watching.reconcile(parsed.value, undefined, never)).toMatchObject({
+          kind: "failed",
+          refusal: { detail: expect.stringContaining("does not pay what was asked for") },
+        });
+      }
+    },
+  );
+});
