@@ -1,7 +1,7 @@
 /**
  * `npm run demo`: the main job on embedded parts, narrated. A local chain with Circle's real USDC, a
  * sample backend, the gateway as its own process with `config/demo.yaml`, and a purchase by the official
- * client. Stays up for the reader to try; `-- --once` buys and ends.
+ * client. Stays up for the reader to try; `-- --once` buys and ends; `-- --solana` buys on Solana, too.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -12,6 +12,8 @@ import { join } from "node:path";
 import { formatAmount } from "../../src/x402/amount.ts";
 import { drain, listen } from "../../src/gateway/listener.ts";
 import { startChain, type Chain } from "./chain.ts";
+import type { SolanaScene } from "./demo-solana.ts";
+import { say, show, step } from "./narration.ts";
 import { freshAccount, type FreshAccount } from "./payer.ts";
 import { purchase } from "./purchase.ts";
 import { createSampleBackend } from "./sample-backend.ts";
@@ -27,22 +29,21 @@ interface Scene {
   readonly gatewayUrl: string;
   readonly adminUrl: string;
   readonly facilitatorUrl: string;
+  /** Undefined where nothing is sold on Solana. */
+  readonly solana: SolanaScene | undefined;
 }
-
-let stepNumber = 0;
-const say = (text = ""): void => void process.stdout.write(`${text}\n`);
-const step = (text: string): void => say(`\n${(stepNumber += 1)}. ${text}`);
-const show = (value: unknown): void => {
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  for (const line of text.split("\n")) say(`     ${line}`);
-};
 
 async function main(): Promise<void> {
   const isOnce = process.argv.includes("--once");
+  const isOnSolana = process.argv.includes("--solana");
   await using closing = new AsyncDisposableStack();
-  const scene = await setUp(closing);
+  const scene = await setUp(closing, isOnSolana);
   await askWithoutPaying(scene);
   await buy(scene);
+  if (scene.solana !== undefined) {
+    const { buyOnSolana } = await import("./demo-solana.ts");
+    await buyOnSolana(scene.solana, `${scene.gatewayUrl}/weather?city=Oslo`);
+  }
   await lookAround(scene);
   if (isOnce) return;
   suggest(scene);
@@ -50,7 +51,7 @@ async function main(): Promise<void> {
   say("\nstopping");
 }
 
-async function setUp(closing: AsyncDisposableStack): Promise<Scene> {
+async function setUp(closing: AsyncDisposableStack, isOnSolana: boolean): Promise<Scene> {
   step("A local chain that stands in for Base Sepolia, with Circle's real USDC contract");
   const chain = await startChain();
   closing.defer(() => chain.stop());
@@ -60,6 +61,9 @@ async function setUp(closing: AsyncDisposableStack): Promise<Scene> {
   show(`chain id ${chain.chainId} at ${chain.rpcUrl}, USDC at ${chain.asset}`);
   show(`buyer  ${buyer.address} owns 5 USDC and no gas: the facilitator pays that`);
   show(`seller ${seller.address} owns nothing yet`);
+  const solana = isOnSolana
+    ? await (await import("./demo-solana.ts")).openSolana(closing)
+    : undefined;
 
   step("A backend that knows nothing of payments");
   const backend = createSampleBackend();
@@ -67,7 +71,8 @@ async function setUp(closing: AsyncDisposableStack): Promise<Scene> {
   closing.defer(() => drain(backend, AbortSignal.timeout(1_000)));
   show(`http://127.0.0.1:${port}`);
 
-  step("The gateway before it: npm run -s coinslot -- serve config/demo.yaml");
+  const file = isOnSolana ? "config/demo-solana.yaml" : "config/demo.yaml";
+  step(`The gateway before it: npm run -s coinslot -- serve ${file}`);
   const [gatewayPort, facilitatorPort, adminPort] = [
     await preferPort(8402),
     await preferPort(4021),
@@ -77,7 +82,7 @@ async function setUp(closing: AsyncDisposableStack): Promise<Scene> {
   closing.defer(() => rm(folder, { recursive: true, force: true }));
   const gatewayUrl = `http://localhost:${gatewayPort}`;
   const adminUrl = `http://127.0.0.1:${adminPort}`;
-  const gateway = spawn(process.execPath, ["src/main.ts", "serve", "config/demo.yaml"], {
+  const gateway = spawn(process.execPath, ["src/main.ts", "serve", file], {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe"],
     env: {
@@ -92,6 +97,7 @@ async function setUp(closing: AsyncDisposableStack): Promise<Scene> {
       DEMO_STORE: `sqlite:${join(folder, "coinslot.db")}`,
       DEMO_PAY_TO: seller.address,
       DEMO_FACILITATOR_KEY: facilitator.privateKey,
+      ...solana?.env,
     },
   });
   closing.defer(() => stop(gateway));
@@ -101,7 +107,7 @@ async function setUp(closing: AsyncDisposableStack): Promise<Scene> {
   }
   await untilReady(gateway, adminUrl);
   const facilitatorUrl = `http://127.0.0.1:${facilitatorPort}`;
-  return { chain, buyer, seller, gatewayUrl, adminUrl, facilitatorUrl };
+  return { chain, buyer, seller, gatewayUrl, adminUrl, facilitatorUrl, solana };
 }
 
 async function askWithoutPaying({ gatewayUrl }: Scene): Promise<void> {
@@ -116,7 +122,10 @@ async function buy(scene: Scene): Promise<void> {
   step("The official client (x402-fetch) signs what is asked for and asks again");
   const before = await balances(scene);
   const started = performance.now();
-  const bought = await purchase(buyer.privateKey, `${gatewayUrl}/weather?city=Oslo`);
+  const bought = await purchase(
+    { kind: "evm", key: buyer.privateKey },
+    `${gatewayUrl}/weather?city=Oslo`,
+  );
   const tookMs = Math.round(performance.now() - started);
   show("X-PAYMENT, decoded:");
   show(bought.payment);
@@ -154,13 +163,17 @@ async function lookAround({ gatewayUrl, adminUrl }: Scene): Promise<void> {
   show((metrics.match(wanted) ?? []).join("\n"));
 }
 
-function suggest({ buyer, gatewayUrl, adminUrl, facilitatorUrl }: Scene): void {
+function suggest({ buyer, gatewayUrl, adminUrl, facilitatorUrl, solana }: Scene): void {
   say("\nIt stays up. In another terminal, in this folder:\n");
   show(`curl -i "${gatewayUrl}/weather?city=Oslo"`);
   show(`BUYER_KEY=${buyer.privateKey} npm run -s buy -- ${gatewayUrl}/reports/7`);
   show(
     `BUYER_KEY=${buyer.privateKey} npm run -s buy -- ${gatewayUrl}/summarize '{"text":"a b c"}'`,
   );
+  if (solana !== undefined) {
+    const wallet = `SOLANA_BUYER_KEY=${solana.buyer.secret} SOLANA_RPC=${solana.node.rpcUrl}`;
+    show(`${wallet} npm run -s buy -- ${gatewayUrl}/reports/7`);
+  }
   show(`curl ${facilitatorUrl}/supported`);
   show(`curl -g "${gatewayUrl}/discovery/resources?metadata[category]=weather"`);
   show(`curl ${adminUrl}/metrics`);

@@ -4,12 +4,18 @@
  */
 import type { Hex } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
-import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
+import { createSigner, decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
 import { decodePaymentHeader } from "../../src/x402/header.ts";
 import type { PaymentPayload } from "../../src/x402/x402.ts";
 
 /** Ten dollars: the client's own default of ten cents would refuse the dearer routes. */
 const MOST_ATOMIC = 10_000_000n;
+
+/** Whose money is spent; the client takes the first offer that this account can pay. */
+export type Purse =
+  | { readonly kind: "evm"; readonly key: Hex }
+  /** Base58 of 64 bytes; without a URL the client asks the public node of the network that it pays on. */
+  | { readonly kind: "solana"; readonly key: string; readonly rpcUrl?: string };
 
 export interface Purchase {
   readonly status: number;
@@ -20,7 +26,7 @@ export interface Purchase {
 }
 
 export async function purchase(
-  privateKey: Hex,
+  purse: Purse,
   url: string,
   init: RequestInit = {},
 ): Promise<Purchase> {
@@ -31,8 +37,7 @@ export async function purchase(
     if (decoded?.ok) payment = decoded.value;
     return fetch(input, request);
   };
-  const account = privateKeyToAccount(privateKey);
-  const pay = wrapFetchWithPayment(watching, account, MOST_ATOMIC);
+  const pay = await payWith(purse, watching);
   const response = await pay(url, { method: "GET", ...init });
   const receipt = response.headers.get("X-PAYMENT-RESPONSE");
   return {
@@ -41,4 +46,15 @@ export async function purchase(
     payment,
     receipt: receipt === null ? undefined : decodeXPaymentResponse(receipt),
   };
+}
+
+async function payWith(purse: Purse, request: typeof fetch) {
+  if (purse.kind === "evm") {
+    return wrapFetchWithPayment(request, privateKeyToAccount(purse.key), MOST_ATOMIC);
+  }
+  // One key serves both Solana networks, whatever the name.
+  const signer = await createSigner("solana", purse.key);
+  const { rpcUrl } = purse;
+  const config = { svmConfig: rpcUrl === undefined ? {} : { rpcUrl } };
+  return wrapFetchWithPayment(request, signer, MOST_ATOMIC, undefined, config);
 }

@@ -1,8 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { formatProblems, parseConfig, type ParseResult } from "../../../src/config/config.ts";
-import { KEY, SOLANA_BASE58 } from "./fixture.ts";
+import {
+  formatProblems,
+  parseConfig,
+  type Config,
+  type ParseResult,
+} from "../../../src/config/config.ts";
+import { KEY, SOLANA_ADDRESS, SOLANA_BASE58 } from "./fixture.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../config");
 
@@ -19,6 +24,15 @@ function parse(name: string, env: Readonly<Record<string, string>>): ParseResult
 const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
   ["minimal.yaml", {}],
   ["demo.yaml", { DEMO_PAY_TO: `0x${"ab".repeat(20)}`, DEMO_FACILITATOR_KEY: KEY }],
+  [
+    "demo-solana.yaml",
+    {
+      DEMO_PAY_TO: `0x${"ab".repeat(20)}`,
+      DEMO_FACILITATOR_KEY: KEY,
+      DEMO_SOLANA_PAY_TO: SOLANA_ADDRESS,
+      DEMO_SOLANA_FEE_PAYER_KEY: SOLANA_BASE58,
+    },
+  ],
   ["facilitator.yaml", { FACILITATOR_TOKEN: "token", BASE_SEPOLIA_KEY: KEY }],
   [
     "gateway.example.yaml",
@@ -32,6 +46,15 @@ const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] 
     },
   ],
 ];
+
+/** What everything costs on a network, by route. */
+function wares(config: Config | undefined, network: string) {
+  return config?.routes.map(({ key, action }) => {
+    if (action.kind !== "priced") return [key, action.kind];
+    const offers = action.offers.filter((each) => each.network === network);
+    return [key, ...offers.map(({ dollars }) => dollars)];
+  });
+}
 
 describe("the configurations that we ship", () => {
   test.each(SHIPPED)("%s is accepted with no more than a note", (name, env) => {
@@ -79,5 +102,20 @@ describe("the configurations that we ship", () => {
       admin: { port: 5 },
       store: { path: "/tmp/demo.db" },
     });
+  });
+
+  test("demo-solana.yaml sells what demo.yaml sells, for the same prices, on Solana as well", () => {
+    const env = Object.fromEntries(SHIPPED.flatMap(([, each]) => Object.entries(each)));
+    const [demo, solana] = ["demo.yaml", "demo-solana.yaml"].map((name) => {
+      const result = parse(name, { ...env, DEMO_SOLANA_RPC: "http://127.0.0.1:6" });
+      if (!result.ok) throw new Error(formatProblems(result.problems, result.text));
+      return result.config;
+    });
+    expect(wares(solana, "base-sepolia")).toEqual(wares(demo, "base-sepolia"));
+    expect(wares(solana, "solana-devnet")).toEqual(wares(demo, "base-sepolia"));
+    expect(solana?.facilitator.embedded).toMatchObject([
+      { network: "base-sepolia" },
+      { network: "solana-devnet", rpc: [{ host: "127.0.0.1:6" }] },
+    ]);
   });
 });

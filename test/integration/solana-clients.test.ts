@@ -1,0 +1,270 @@
+/**
+ * The official clients of protocol version 1 buy with a Solana signer, from the gateway's own process: the
+ * price moves once, whatever they do, and all that we pay is the network's fee.
+ */
+import { createServer } from "node:http";
+import { address } from "@solana/kit";
+import express from "express";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { paymentMiddleware } from "x402-express";
+import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
+import { PaymentRequirementsSchema } from "x402/types";
+import { drain, listen } from "../../src/gateway/listener.ts";
+import { decodeBase58 } from "../../src/x402/solana-address.ts";
+import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { freshAccount } from "../support/payer.ts";
+import {
+  buyWithFetch,
+  clients,
+  createSvmSigner,
+  type Client,
+  type Shopper,
+} from "../support/solana-clients.ts";
+import {
+  BOND_PRICE,
+  openSolanaShop,
+  PRICE,
+  PURSE,
+  SLOT_MS,
+  type SolanaShop,
+} from "../support/solana-shop.ts";
+import type { SolanaNode } from "../support/solana/solana-node.ts";
+
+/** Two signatures, and the priority that all these clients offer: less than a lamport, rounded up. */
+const NETWORK_FEE = 10_001n;
+const SIGNATURE_BYTES = 64;
+
+const closing = new AsyncDisposableStack();
+
+afterAll(() => closing.disposeAsync());
+
+/** The transaction as the node tells it. */
+async function transactionOf(node: SolanaNode, signature: string) {
+  const config = { commitment: "confirmed", maxSupportedTransactionVersion: 0 };
+  const call = { jsonrpc: "2.0", id: 1, method: "getTransaction", params: [signature, config] };
+  const response = await fetch(node.rpcUrl, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(call),
+  });
+  const { result } = Object(await response.json());
+  const { meta, transaction } = Object(result);
+  return {
+    error: meta.err,
+    fee: BigInt(meta.fee),
+    signatures: transaction.signatures,
+    keys: transaction.message.accountKeys,
+  };
+}
+
+interface Sale {
+  readonly client: Client;
+  readonly path: string;
+  readonly mint: string;
+  readonly price: bigint;
+}
+
+/** Buys, and asserts that exactly the price moved, once, and that we paid exactly the network's fee. */
+async function expectSold(
+  { node, url, payee, feePayer, network, asked, newShopper }: SolanaShop,
+  { client, path, mint, price }: Sale,
+): Promise<void> {
+  const shopper = await newShopper(mint);
+  const buyer = shopper.key.address;
+  const paidBefore = await node.tokenBalanceOf(payee, mint);
+  const lamportsBefore = node.lamportsOf(feePayer.address);
+  const askedBefore = asked.length;
+
+  const { status, body, receipt } = await client(url + path, shopper);
+
+  expect(status).toBe(200);
+  expect(body).toEqual({ url: path, served: askedBefore + 1 });
+  expect(asked.slice(askedBefore)).toEqual([path]);
+  expect(receipt).toMatchObject({ success: true, network, payer: buyer });
+  const signature = String(receipt["transaction"]);
+  expect(decodeBase58(signature, SIGNATURE_BYTES)).toBeDefined();
+  const transaction = await transactionOf(node, signature);
+  expect(transaction).toMatchObject({ error: null, fee: NETWORK_FEE });
+  expect(transaction.signatures[0]).toBe(signature);
+  expect(transaction.keys.slice(0, 2)).toEqual([feePayer.address, buyer]);
+  expect(await node.tokenBalanceOf(payee, mint)).toBe(paidBefore + price);
+  expect(await node.tokenBalanceOf(buyer, mint)).toBe(PURSE - price);
+  expect(node.lamportsOf(feePayer.address)).toBe(lamportsBefore - transaction.fee);
+  expect(node.lamportsOf(buyer)).toBe(0n);
+}
+
+describe.each(["solana-devnet", "solana"] as const)("on %s", (network) => {
+  let shop: SolanaShop;
+
+  beforeAll(async () => {
+    shop = closing.use(await openSolanaShop({ network }));
+  });
+
+  describe.each(Object.entries(clients))("%s", (_, client) => {
+    test("buys with USDC", async () => {
+      const path = "/weather?city=Oslo";
+      await expectSold(shop, { client, path, mint: shop.usdc, price: PRICE });
+    });
+
+    test("buys with a token of the Token-2022 program", async () => {
+      await expectSold(shop, { client, path: "/bonds", mint: shop.bond, price: BOND_PRICE });
+    });
+  });
+});
+
+describe("x402-express 1.2.0 with our facilitator behind it", () => {
+  test("sells to x402-fetch, and our fee payer pays the network", async () => {
+    await using shop = await openSolanaShop({ network: "solana-devnet" });
+    const { node, payee, feePayer, network } = shop;
+    const app = express();
+    const prices = { "GET /joke": { price: "$0.01", network } } as const;
+    const { facilitatorUrl } = shop;
+    app.use(paymentMiddleware(address(payee), prices, { url: facilitatorUrl }));
+    app.get("/joke", (_request, response) => void response.json({ joke: "knock knock" }));
+    const server = createServer(app);
+    const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+    try {
+      const lamportsBefore = node.lamportsOf(feePayer.address);
+      const paidBefore = await node.tokenBalanceOf(payee, shop.usdc);
+      const response = await buyWithFetch(`http://127.0.0.1:${port}/joke`, await shop.newShopper());
+      expect(response.status).toBe(200);
+      expect(await response.json()).toEqual({ joke: "knock knock" });
+      expect(await node.tokenBalanceOf(payee, shop.usdc)).toBe(paidBefore + PRICE);
+      expect(node.lamportsOf(feePayer.address)).toBe(lamportsBefore - NETWORK_FEE);
+    } finally {
+      await drain(server, AbortSignal.timeout(1_000));
+    }
+  });
+});
+
+/** A `fetch` that holds payments back until so many are signed. */
+function holdPayments(count: number, release: () => void) {
+  const signed: string[] = [];
+  const all = Promise.withResolvers<void>();
+  const held: typeof fetch = async (input, init) => {
+    const header = new Headers(init?.headers).get("X-PAYMENT");
+    if (header !== null && signed.push(header) === count) {
+      release();
+      all.resolve();
+    }
+    if (header !== null) await all.promise;
+    return fetch(input, init);
+  };
+  return { signed, held };
+}
+
+describe("x402-fetch signs one transaction for two purchases within a slot, and", () => {
+  let shop: SolanaShop;
+
+  beforeAll(async () => {
+    shop = closing.use(await openSolanaShop({ network: "solana-devnet" }));
+  });
+
+  /** Both at once; time stands still until both are signed. */
+  async function buyTwice(shopper: Shopper, paths: readonly [string, string]) {
+    const { node, url, asked } = shop;
+    const askedBefore = asked.length;
+    node.setSlotMs(null);
+    const { signed, held } = holdPayments(paths.length, () => node.setSlotMs(SLOT_MS));
+    const responses = await Promise.all(
+      paths.map((path) => buyWithFetch(url + path, shopper, held)),
+    );
+    expect(new Set(signed).size).toBe(1);
+    const [sold, refused] = responses.toSorted((one, other) => one.status - other.status);
+    expect([sold?.status, refused?.status]).toEqual([200, 402]);
+    const { url: path } = Object(await sold?.json());
+    expect(asked.slice(askedBefore)).toEqual([path]);
+    const { error } = Object(await refused?.json());
+    return { path: String(path), error, header: signed[0] ?? "" };
+  }
+
+  test("the second is refused as used: one charge, one delivery", async () => {
+    const shopper = await shop.newShopper();
+    const { error } = await buyTwice(shopper, ["/weather?city=Oslo", "/weather?city=Bergen"]);
+    expect(error).toMatch(/^invalid_transaction_state: .*sign a new one/);
+    const left = await shop.node.tokenBalanceOf(shopper.key.address, shop.usdc);
+    expect(left).toBe(PURSE - PRICE);
+  });
+
+  test("it buys no other resource of the same price, and its own only once", async () => {
+    const shopper = await shop.newShopper();
+    const { path, error, header } = await buyTwice(shopper, ["/reports/1", "/reports/2"]);
+    expect(error).toMatch(/^invalid_payload: .*another resource/);
+    const askedBefore = shop.asked.length;
+    const again = await fetch(shop.url + path, { headers: { "X-PAYMENT": header } });
+    // What was paid for, given again.
+    expect([again.status, Object(await again.json()).url]).toEqual([200, path]);
+    expect(shop.asked.length).toBe(askedBefore);
+    const left = await shop.node.tokenBalanceOf(shopper.key.address, shop.usdc);
+    expect(left).toBe(PURSE - PRICE);
+  });
+});
+
+describe("a gateway that is paid on base-sepolia and on solana-devnet", () => {
+  let shop: SolanaShop;
+  let chain: Chain;
+
+  beforeAll(async () => {
+    chain = closing.use(await startChain());
+    shop = closing.use(await openSolanaShop({ network: "solana-devnet", chain }));
+  });
+
+  async function richAccount() {
+    const buyer = freshAccount();
+    await chain.fund(buyer.address, PURSE);
+    return buyer;
+  }
+
+  /** What has been paid so far, atomic units of USDC. */
+  async function paid() {
+    const { node, payee, evmPayee, usdc } = shop;
+    return { evm: await chain.balanceOf(evmPayee), solana: await node.tokenBalanceOf(payee, usdc) };
+  }
+
+  test("offers EVM first, and names its fee payer on Solana", async () => {
+    const response = await fetch(`${shop.url}/weather`);
+    expect(response.status).toBe(402);
+    const accepts: readonly PaymentRequirements[] = Object(await response.json()).accepts;
+    expect(accepts.map(({ network }) => network)).toEqual(["base-sepolia", "solana-devnet"]);
+    expect(accepts).toMatchObject([
+      { payTo: shop.evmPayee, asset: chain.asset, maxAmountRequired: "10000" },
+      { payTo: shop.payee, asset: shop.usdc, maxAmountRequired: "10000" },
+    ]);
+    expect(accepts.map(({ extra }) => extra)).toEqual([
+      { name: "USDC", version: "2" },
+      { feePayer: shop.feePayer.address },
+    ]);
+    for (const each of accepts) expect(PaymentRequirementsSchema.parse(each)).toEqual(each);
+  });
+
+  test("x402-fetch with an EVM account pays on EVM", async () => {
+    const { account, address: payer } = await richAccount();
+    const { evm, solana } = await paid();
+    const response = await wrapFetchWithPayment(fetch, account)(`${shop.url}/weather`);
+    expect(response.status).toBe(200);
+    const receipt = decodeXPaymentResponse(response.headers.get("X-PAYMENT-RESPONSE") ?? "");
+    expect(receipt).toMatchObject({ success: true, network: "base-sepolia", payer });
+    expect(await paid()).toEqual({ evm: evm + PRICE, solana });
+  });
+
+  test.each(Object.entries(clients))(
+    "%s with a Solana signer pays on Solana",
+    async (_, client) => {
+      const { evm } = await paid();
+      await expectSold(shop, { client, path: "/weather", mint: shop.usdc, price: PRICE });
+      expect((await paid()).evm).toBe(evm);
+    },
+  );
+
+  test("x402-fetch with a signer for each takes the first offer", async () => {
+    const { account } = await richAccount();
+    const { key, rpcUrl } = await shop.newShopper();
+    const { evm, solana } = await paid();
+    const signers = { evm: account, svm: await createSvmSigner(key) };
+    const config = { svmConfig: { rpcUrl } };
+    const pay = wrapFetchWithPayment(fetch, signers, undefined, undefined, config);
+    expect((await pay(`${shop.url}/weather`)).status).toBe(200);
+    expect(await paid()).toEqual({ evm: evm + PRICE, solana });
+  });
+});
