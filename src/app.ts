@@ -6,6 +6,7 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAdminHandler } from "./admin/admin.ts";
+import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { openFacilitation, type Facilitation } from "./app/facilitation.ts";
 import { startGauges } from "./app/gauges.ts";
 import { startRecoveries } from "./app/recoveries.ts";
@@ -38,6 +39,8 @@ export interface Running {
   readonly probes: readonly Probe[];
   /** Our accounts that pay network fees. */
   readonly wallets: readonly Wallet[];
+  /** Who pays network fees on Solana networks that others settle, as told so far. */
+  readonly feePayers: readonly ToldElsewhere[];
   readonly telemetry: Telemetry;
   /**
    * Turns readiness red, stops accepting after `shutdown.delay` (or at once), finishes what is in flight within
@@ -100,7 +103,10 @@ export async function start(config: Config, version: string): Promise<Running> {
   startRecoveries(facilitation, ground, closing);
   const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
   closing.defer(() => gauges.stop());
-  const list = await createListing(config, ledger);
+  const { feePayers } = facilitation;
+  closing.defer(() => feePayers.stop());
+  await feePayers.start();
+  const list = await createListing(config, ledger, feePayers);
   const facilitator = await openFacilitator(parts, facilitation, list);
   const gateway = config.routes.length === 0 ? [] : await openGateway(parts, facilitation, list);
   serving = facilitation;
@@ -122,6 +128,7 @@ export async function start(config: Config, version: string): Promise<Running> {
     addresses: { gateway, facilitator, admin },
     probes: facilitation.probes,
     wallets: facilitation.wallets,
+    feePayers: feePayers.elsewhere(),
     telemetry,
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
@@ -129,7 +136,7 @@ export async function start(config: Config, version: string): Promise<Running> {
 
 async function openGateway(
   parts: Parts,
-  { mesh }: Facilitation,
+  { mesh, feePayers }: Facilitation,
   list: List,
 ): Promise<readonly AddressInfo[]> {
   const { config, telemetry, ledger, closing, retiring, patience } = parts;
@@ -142,9 +149,10 @@ async function openGateway(
   const { settlementWaitMs, inFlight, headerBytes } = config.limits;
   const { logger, metrics } = telemetry;
   const gateway = new Gateway({
-    snapshot: createSnapshot(config, engines, metrics),
+    snapshot: createSnapshot(config, engines, { metrics, feePayers }),
     paywall: new Paywall({
       facilitator: mesh,
+      feePayers,
       redemptions: ledger,
       logger,
       settlementWaitMs,

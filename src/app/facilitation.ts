@@ -5,19 +5,22 @@ import { FacilitatorMesh } from "../facilitator/mesh.ts";
 import { NetworkGate, type Probe } from "../facilitator/network-gate.ts";
 import { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
 import type { Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
-import { sameAddress } from "../x402/address.ts";
-import { networkOf, type EvmNetwork, type NetworkName } from "../x402/network.ts";
+import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
+import { createMechanisms, createObservers } from "./chains.ts";
+import { KnownFeePayers, type FeePayerSources } from "./fee-payers.ts";
 import { findLosses } from "./gas-costs.ts";
 import { readBalances } from "./gauges.ts";
+import { isSameToken } from "./token-address.ts";
 import { describeWallets, type Wallet } from "./wallets.ts";
 
 export interface Facilitation {
   /** What settles: embedded where a network is settled here, else the remote ones. */
   readonly mesh: FacilitatorMesh;
+  /** Not started: who sells nothing need not ask for them. */
+  readonly feePayers: KnownFeePayers;
   /** The chains that can be asked what became of a payment, by network. */
   readonly observers: ReadonlyMap<string, Observer>;
   /** What is settled in this process; undefined when nothing is. */
@@ -48,9 +51,7 @@ export async function openFacilitation(
   closing: AsyncDisposableStack,
 ): Promise<Facilitation> {
   const { ledger, telemetry, time } = ground;
-  const mechanisms = config.facilitator.embedded.map((settings) =>
-    createMechanism(config, settings, ground),
-  );
+  const mechanisms = await createMechanisms(config, ground);
   for (const mechanism of mechanisms) closing.defer(() => mechanism.close());
   const gate = new NetworkGate(mechanisms, telemetry, time);
   closing.defer(() => gate.close());
@@ -71,14 +72,16 @@ export async function openFacilitation(
           time,
           describeAsset: (network, asset) => describeAsset(config, network, asset),
         });
-  const observed = createObservers(config, ground);
+  const observed = await createObservers(config, ground);
   for (const observer of observed) closing.defer(() => observer.close());
   // A payment that was handed over before its network was settled here is looked for as well.
   const observers = new Map([...observed, ...mechanisms].map((each) => [each.network, each]));
   const mesh = new FacilitatorMesh({ embedded, remotes, observers, telemetry, time });
+  const feePayers = createFeePayers(config, { mechanisms, mesh, remotes, telemetry, time });
   const balances = await balancesOf(mechanisms, ground, gate);
   return {
     mesh,
+    feePayers,
     observers,
     embedded,
     mechanisms,
@@ -112,51 +115,19 @@ function withLosses(probe: Probe, config: Config, balances: Balances): Probe {
   return probe;
 }
 
-function createMechanism(
-  config: Config,
-  settings: Config["facilitator"]["embedded"][number],
-  ground: Ground,
-): Mechanism {
-  return createEvmMechanism({
-    ...chainOptions(settings, ground),
-    keys: settings.signers.map(({ key }) => key.reveal()),
-    allowPayTo: config.facilitator.payees,
-  });
-}
-
-/** Of the chains that others settle on. */
-function createObservers({ facilitator }: Config, ground: Ground): readonly Observer[] {
-  return facilitator.observed.map((settings) => createEvmObserver(chainOptions(settings, ground)));
-}
-
-type ChainSettings = Pick<
-  Config["facilitator"]["observed"][number],
-  "network" | "rpc" | "assets" | "confirmations"
->;
-
-/** What a mechanism and an observer have in common. */
-function chainOptions(settings: ChainSettings, { telemetry, time }: Ground) {
-  const { metrics } = telemetry;
-  const network = evmNetwork(settings.network);
-  return {
-    network,
-    assets: settings.assets,
-    rpcUrls: settings.rpc.map(({ url }) => url.reveal()),
-    confirmations: settings.confirmations,
-    clock: () => Math.floor(time.now() / 1000),
-    observer: (method: string, durationMs: number, outcome: string) => {
-      metrics.rpcCall(network.name, method, outcome, durationMs / 1000);
-    },
-    onHealth: (host: string, isHealthy: boolean) => {
-      metrics.rpcHealth(network.name, host, isHealthy);
-    },
-  };
-}
-
-function evmNetwork(name: NetworkName): EvmNetwork {
-  const network = networkOf(name);
-  if (network.kind !== "evm") throw new StartError(`${name} is not supported yet`);
-  return network;
+/** Facilitators elsewhere are asked only where a payment on Solana depends on what they tell. */
+function createFeePayers(
+  { routes, facilitator }: Config,
+  { remotes, ...sources }: Omit<FeePayerSources, "networks">,
+): KnownFeePayers {
+  const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
+  const sold = offers.map(({ network }) => network);
+  const networks = [...new Set(sold)].filter((name) => networkOf(name).kind === "solana");
+  const isSoldElsewhere = networks.some((name) => sources.mesh.isRemote(name));
+  // One of several is chosen by the account that a payment names, also for those who ask us to settle.
+  const isChosenFrom = facilitator.listen !== null && remotes.length > 1;
+  const asked = isSoldElsewhere || isChosenFrom ? remotes : [];
+  return new KnownFeePayers({ ...sources, networks, remotes: asked });
 }
 
 function createRemote(settings: RemoteSettings, { telemetry, time }: Ground): RemoteFacilitator {
@@ -177,7 +148,8 @@ function describeAsset(
   address: string,
 ): { readonly symbol: string; readonly decimals: number } {
   const settings = config.facilitator.embedded.find((each) => each.network === network);
-  const asset = settings?.assets.find((each) => sameAddress(each.address, address));
+  const assets: readonly Asset[] = settings?.assets ?? [];
+  const asset = assets.find((each) => isSameToken(network, each.address, address));
   return asset ?? { symbol: "unknown", decimals: 0 };
 }
 

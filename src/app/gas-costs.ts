@@ -5,14 +5,14 @@
 import type { Config } from "../config/config.ts";
 import type { Finding, WalletBalance } from "../mechanism/mechanism.ts";
 import { formatAmount } from "../x402/amount.ts";
-import { sameAddress } from "../x402/address.ts";
 import { networkOf, type NetworkName } from "../x402/network.ts";
+import { isSameToken } from "./token-address.ts";
 
 const DOLLAR_DECIMALS = 18;
 /** Digits of a cost that are shown: it changes with every block. */
 const SHOWN_DIGITS = 3;
 
-/** Warnings about routes whose price does not pay for the gas of settling it, alone, on that network. */
+/** Warnings about routes whose price does not pay for settling it, alone, on that network. */
 export function findLosses(
   config: Config,
   network: NetworkName,
@@ -22,9 +22,11 @@ export function findLosses(
   const attodollars = settings?.nativePriceAttodollars ?? null;
   if (attodollars === null) return [];
   const gasAttodollars = (settlementAtomic * attodollars) / 10n ** BigInt(decimals);
-  const { symbol } = networkOf(network).nativeCurrency;
+  const { kind, nativeCurrency } = networkOf(network);
+  const { symbol } = nativeCurrency;
+  const what = kind === "evm" ? "gas" : "network fees";
   const cost =
-    `about $${roughly(gasAttodollars, DOLLAR_DECIMALS)} of gas ` +
+    `about $${roughly(gasAttodollars, DOLLAR_DECIMALS)} of ${what} ` +
     `(${roughly(settlementAtomic, decimals)} ${symbol} at $${formatAmount(attodollars, DOLLAR_DECIMALS)})`;
   return [...routesByEarnings(config, network)]
     .filter(([earnedAttodollars]) => earnedAttodollars < gasAttodollars)
@@ -44,7 +46,8 @@ function routesByEarnings(config: Config, network: NetworkName): ReadonlyMap<big
   for (const { key, action } of config.routes) {
     const offers = action.kind === "priced" ? action.offers : [];
     const offer = offers.find(
-      (each) => each.network === network && sameAddress(each.asset.address, dollar.address),
+      (each) =>
+        each.network === network && isSameToken(network, each.asset.address, dollar.address),
     );
     if (offer === undefined) continue;
     const attodollars = (offer.amountAtomic * 10n ** BigInt(DOLLAR_DECIMALS)) / unit;

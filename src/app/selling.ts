@@ -6,11 +6,12 @@ import {
   outputSchemaOf,
   parseDiscoveryQuery,
   termsHash,
+  type Catalogue,
   type CatalogueEntry,
 } from "../discovery/discovery.ts";
 import type { Listing } from "../facilitator/endpoints.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
-import { Offers, type Offer } from "../gateway/offers.ts";
+import { Offers, type FeePayers, type Offer } from "../gateway/offers.ts";
 import { Router } from "../gateway/router.ts";
 import type { Engine } from "../gateway/upstream.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -27,7 +28,7 @@ export type List = (query: string) => Listing;
 export function createSnapshot(
   config: Config,
   engines: ReadonlyMap<string, Engine>,
-  metrics: Metrics,
+  { metrics, feePayers }: { readonly metrics: Metrics; readonly feePayers: FeePayers },
 ): Snapshot {
   const plan = (route: Route): RoutePlan => {
     const meter = metrics.route(route.key);
@@ -35,7 +36,7 @@ export function createSnapshot(
     if (action.kind === "deny") return { kind: "deny", meter };
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") return { kind: "free", meter, engine };
-    const offers = new Offers(offersOf(route, action));
+    const offers = new Offers(offersOf(route, action), feePayers);
     return { kind: "priced", label: route.key, meter, engine, offers };
   };
   const routes = config.routes.map((route) => ({
@@ -65,33 +66,58 @@ export function createSnapshot(
   };
 }
 
-/** The discovery listing as a function of the raw query string; `ledger` keeps when terms changed. */
-export async function createListing(config: Config, ledger: Ledger): Promise<List> {
-  const entries: CatalogueEntry[] = [];
+/**
+ * The discovery listing as a function of the raw query string; `ledger` keeps when terms changed. Who pays
+ * the network fee on Solana is no term of a route: it may change at any time, and costs the buyer nothing.
+ */
+export async function createListing(
+  config: Config,
+  ledger: Pick<Ledger, "termsChangedAt">,
+  feePayers: FeePayers,
+): Promise<List> {
+  const sold: Sold[] = [];
   for (const route of config.routes) {
     if (route.action.kind !== "priced" || !route.action.discoverable) continue;
     const resource = `${config.publicUrl ?? ""}${route.pattern}`;
-    const accepts = new Offers(offersOf(route, route.action)).requirements(resource);
+    const offers = offersOf(route, route.action);
     const terms = {
       resource,
       methods: route.methods,
-      accepts,
+      accepts: new Offers(offers).requirements(resource),
       metadata: route.action.metadata,
       isTemplate: route.segments.some(({ kind }) => kind !== "static"),
     };
     const now = Math.floor(Date.now() / 1000);
     const lastUpdated = await ledger.termsChangedAt(route.key, termsHash(terms), now);
-    entries.push({ ...terms, lastUpdated });
+    sold.push({ entry: { ...terms, lastUpdated }, offers: new Offers(offers, feePayers) });
   }
-  const catalogue = createCatalogue(entries);
+  let { revision } = feePayers;
+  let catalogue = catalogueOf(sold);
   return (rawQuery) => {
     const query = parseDiscoveryQuery(rawQuery);
     if (query.ok) {
+      if (feePayers.revision !== revision) {
+        ({ revision } = feePayers);
+        catalogue = catalogueOf(sold);
+      }
       return { status: 200, body: writeListing(catalogue, query.value) };
     }
     const body = { x402Version: X402_VERSION, error: query.error.detail };
     return { status: 400, body: JSON.stringify(body) };
   };
+}
+
+interface Sold {
+  readonly entry: CatalogueEntry;
+  readonly offers: Offers;
+}
+
+/** What can be paid for now: what cannot is listed again as soon as it can. */
+function catalogueOf(sold: readonly Sold[]): Catalogue {
+  const payable = sold.filter(({ offers }) => !offers.areNone);
+  return createCatalogue(
+    payable.map(({ entry, offers }) => ({ ...entry, accepts: offers.accepts(entry.resource) })),
+  );
 }
 
 function offersOf(route: Route, action: PricedAction): Offer[] {
@@ -112,7 +138,10 @@ function offersOf(route: Route, action: PricedAction): Offer[] {
     mimeType,
     maxTimeoutSeconds,
     outputSchema,
-    extra: { name: asset.eip712.name, version: asset.eip712.version },
+    // Solana's names the account that pays the network fee, which is not the configuration's to know.
+    ...("eip712" in asset
+      ? { extra: { name: asset.eip712.name, version: asset.eip712.version } }
+      : {}),
   }));
 }
 

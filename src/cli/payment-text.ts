@@ -98,11 +98,12 @@ export function toTable(payments: readonly PaymentView[], color: boolean): strin
     .join("");
 }
 
+type Submission = NonNullable<PaymentDetailView["submission"]>;
 type Row = readonly [label: string, text: string | null];
 
 /** Everything about one payment, for people. */
 export function toPage(payment: PaymentDetailView, color: boolean): string {
-  const { submission, events } = payment;
+  const { submission, events, network } = payment;
   const facts: Row[] = [
     ["payment", payment.key],
     ["state", payment.state],
@@ -125,7 +126,7 @@ export function toPage(payment: PaymentDetailView, color: boolean): string {
     submission === null
       ? []
       : [
-          ["account", `${submission.account}, nonce ${submission.accountNonce}`],
+          ["account", accountOf(submission, network)],
           ["state", submission.state],
           ...submission.transactions.map((hash): Row => ["signed", hash]),
         ];
@@ -162,6 +163,11 @@ function amountOf({ amount, symbol, amountAtomic }: PaymentView): string {
 function explorerOf({ network, transaction }: PaymentView): string | null {
   const known = findNetwork(network);
   return known === undefined || transaction === null ? null : explorerLink(known, transaction);
+}
+
+/** On Solana the nonce is a mere count of ours. */
+function accountOf({ account, accountNonce }: Submission, network: string): string {
+  return findNetwork(network)?.kind === "solana" ? account : `${account}, nonce ${accountNonce}`;
 }
 
 function failureOf({ failureCode, failureDetail }: PaymentView): string | null {

@@ -3,10 +3,10 @@
  * scripts, in JSON and in CSV: members may be added, none is renamed or removed.
  */
 import type { PaymentDetail, PaymentSummary } from "../app/books.ts";
+import { isSameToken } from "../app/token-address.ts";
 import type { Config } from "../config/config.ts";
-import { sameAddress } from "../x402/address.ts";
 import { formatAmount, parseUint256 } from "../x402/amount.ts";
-import { findNetwork, type EvmAsset } from "../x402/network.ts";
+import { findNetwork, type Asset } from "../x402/network.ts";
 
 export interface PaymentView {
   readonly key: string;
@@ -52,7 +52,7 @@ export interface PaymentDetailView extends PaymentView {
 
 /** The tokens by which amounts are shown: those of the networks and of the configuration. */
 export class Tokens {
-  readonly #configured: readonly (readonly [network: string, asset: EvmAsset])[];
+  readonly #configured: readonly (readonly [network: string, asset: Asset])[];
 
   constructor({ facilitator, routes }: Config) {
     const settled = facilitator.embedded.flatMap(({ network, assets }) =>
@@ -66,11 +66,11 @@ export class Tokens {
     this.#configured = [...settled, ...sold];
   }
 
-  find(network: string, address: string): Pick<EvmAsset, "symbol" | "decimals"> | undefined {
+  find(network: string, address: string): Pick<Asset, "symbol" | "decimals"> | undefined {
     const own = findNetwork(network)?.asset;
-    if (own !== undefined && sameAddress(own.address, address)) return own;
+    if (own !== undefined && isSameToken(network, own.address, address)) return own;
     return this.#configured.find(
-      ([name, asset]) => name === network && sameAddress(asset.address, address),
+      ([name, asset]) => name === network && isSameToken(network, asset.address, address),
     )?.[1];
   }
 }

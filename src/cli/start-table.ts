@@ -1,21 +1,23 @@
 /** The table that `serve` prints once: what listens where, what costs what, what to look at. */
 import type { AddressInfo } from "node:net";
 import type { Running } from "../app.ts";
-import type { Config, Problem, Route } from "../config/config.ts";
+import type { Config, EmbeddedNetwork, Problem, Route } from "../config/config.ts";
 
+type Shown = "addresses" | "probes" | "wallets" | "feePayers";
 type Wallet = Running["wallets"][number];
+type FeePayer = Running["feePayers"][number];
 type Row = readonly [label: string, text: string];
 
 export function startTable(
   config: Config,
-  { addresses, probes, wallets }: Running,
+  { addresses, probes, wallets, feePayers }: Pick<Running, Shown>,
   problems: readonly Problem[],
 ): string {
   const sections: (readonly [title: string, rows: readonly Row[]])[] = [
     ["listeners", listeners(config, addresses)],
     ["routes", config.routes.map((route) => [route.key, describe(route)] as const)],
-    ["networks", networks(config, probes)],
-    ["wallets that pay gas", wallets.map(describeWallet)],
+    ["networks", networks(config, probes, feePayers)],
+    ["wallets that pay network fees", wallets.map(describeWallet)],
     ["warnings", warnings(probes, problems)],
   ];
   return sections
@@ -63,18 +65,34 @@ function describe({ action }: Route): string {
   return offers.join(", ");
 }
 
-function networks(config: Config, probes: Running["probes"]): Row[] {
-  const embedded = config.facilitator.embedded.map(({ network, rpc, confirmations }): Row => {
+function networks(
+  config: Config,
+  probes: Running["probes"],
+  feePayers: readonly FeePayer[],
+): Row[] {
+  const embedded = config.facilitator.embedded.map((settings): Row => {
+    const { network, rpc } = settings;
     const state = probes.find((probe) => probe.network === network)?.state ?? "unknown";
-    const blocks = `${confirmations} confirmation${confirmations === 1 ? "" : "s"}`;
     const hosts = rpc.map(({ host }) => host).join(", ");
-    return [network, `${STATES[state]}, rpc ${hosts}, ${blocks}`];
+    return [network, `${STATES[state]}, rpc ${hosts}, ${countsAt(settings)}`];
   });
   const remote = config.facilitator.remote.map(({ url: at }): Row => [
     "others",
     `settled by ${at}`,
   ]);
-  return [...embedded, ...remote];
+  return [...embedded, ...feePayers.map(describeFeePayer), ...remote];
+}
+
+function describeFeePayer({ network, address }: FeePayer): Row {
+  const told = address === null ? "NOT KNOWN YET, nothing is sold there" : address;
+  return [network, `settled by others, fee payer ${told}`];
+}
+
+/** From when on a settlement counts. */
+function countsAt(settings: EmbeddedNetwork): string {
+  if (settings.kind === "solana") return settings.commitment;
+  const { confirmations } = settings;
+  return `${confirmations} confirmation${confirmations === 1 ? "" : "s"}`;
 }
 
 function warnings(probes: Running["probes"], problems: readonly Problem[]): Row[] {

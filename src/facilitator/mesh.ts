@@ -3,13 +3,15 @@
  * rest to the remote ones in their configured order, past those whose circuit is open. A verification may
  * fail over freely; a settlement begins with the facilitator that verified it, and moves on only where
  * nothing can have been sent. One that was handed over before is asked for where it was left, whatever
- * the order and whatever the circuit.
+ * the order and whatever the circuit. On Solana a payment names the account that pays its network fee, so
+ * only the facilitator with that account can settle it, and no other is asked.
  */
 import type { HandedOver } from "../ledger/ledger.ts";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
-import { compareSupported, isNetworkName } from "../x402/network.ts";
+import { compareSupported, findNetwork, isNetworkName } from "../x402/network.ts";
+import { payerOf, solanaTransactionOf } from "../x402/payment-key.ts";
 import type {
   FacilitatorRequest,
   SettleResponse,
@@ -66,19 +68,30 @@ export class FacilitatorMesh implements Facilitator {
   }
 
   isRemote(network: string): boolean {
-    return !this.#embeddedNetworks.has(network);
+    return !this.#isHere(network);
   }
 
+  /**
+   * A payment that none of them can settle has to be signed anew; `verify` and `settle` are less sure, since
+   * a facilitator may have an account that it has not told yet.
+   */
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
-    return this.#here(request)?.precheck(request);
+    const here = this.#here(request);
+    if (here !== undefined) return here.precheck(request);
+    if (this.#members.length === 0 || this.#able(request).length > 0) return undefined;
+    const payer = payerOf(request.paymentPayload);
+    const detail = `${describeForeign(request)}; sign a new payment for the one that is asked for`;
+    return { isValid: false, invalidReason: "invalid_payload", payer, detail };
   }
 
   async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
     const here = this.#here(request);
     if (here !== undefined) return here.verify(request, signal);
-    let fault = nobody("unexpected_verify_error");
-    for (const [member, send] of this.#toAsk(this.#members)) {
-      const limit = this.#hasOther(member)
+    const code = "unexpected_verify_error";
+    const able = this.#able(request);
+    let fault = this.#nobody(code, request, able);
+    for (const [member, send] of this.#toAsk(able)) {
+      const limit = hasOther(member, able)
         ? AbortSignal.any([signal, this.#options.time.timeout(VERIFY_SHARE_MS)])
         : signal;
       try {
@@ -128,6 +141,27 @@ export class FacilitatorMesh implements Facilitator {
   }
 
   /**
+   * The account that a buyer on a Solana network has to name as fee payer: that of the first facilitator
+   * that can be asked. Undefined where none has told one, and on networks settled here.
+   */
+  feePayer(network: string): string | undefined {
+    let first: string | undefined;
+    for (const { remote, circuit } of this.#isHere(network) ? [] : this.#members) {
+      const told = remote.feePayers.current(network);
+      if (told === undefined || !this.#settlement.canCount(remote, network)) continue;
+      if (!circuit.isOpen) return told;
+      first ??= told;
+    }
+    return first;
+  }
+
+  /** Whether a facilitator elsewhere has told, now or before, that it pays network fees from that account. */
+  hasFeePayer(network: string, address: string): boolean {
+    if (this.#isHere(network)) return false;
+    return this.#members.some(({ remote }) => remote.feePayers.has(network, address) === true);
+  }
+
+  /**
    * Whether nobody works any more on a payment that was handed over: nobody in this process, and nobody
    * elsewhere as far as its age tells.
    */
@@ -165,9 +199,10 @@ export class FacilitatorMesh implements Facilitator {
   async #settleFirst(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
     const code = "unexpected_settle_error";
-    let fault = nobody(code);
+    const able = this.#able(request);
+    let fault = this.#nobody(code, request, able);
     const verifier = this.#verifiers.get(request);
-    const inOrder = [...this.#members].sort(
+    const inOrder = [...able].sort(
       (left, right) => Number(right === verifier) - Number(left === verifier),
     );
     const usable = inOrder.filter(({ remote }) => this.#settlement.canCount(remote, network));
@@ -197,9 +232,30 @@ export class FacilitatorMesh implements Facilitator {
     if (count === 0 && first !== undefined) yield [first, first.circuit.send];
   }
 
-  #hasOther(member: Member): boolean {
-    const later = this.#members.slice(this.#members.indexOf(member) + 1);
-    return later.some(({ circuit }) => !circuit.isOpen);
+  /**
+   * Those that may settle the payment: on Solana who has its fee payer, or where nobody is known to, whose
+   * accounts are not known.
+   */
+  #able({ paymentPayload, paymentRequirements }: FacilitatorRequest): readonly Member[] {
+    const { network } = paymentRequirements;
+    if (findNetwork(network)?.kind !== "solana") return this.#members;
+    const transaction = solanaTransactionOf(paymentPayload);
+    if (!transaction.ok) return this.#members;
+    const { feePayer } = transaction.value;
+    const known = this.#members.map(
+      (member) => [member, member.remote.feePayers.has(network, feePayer)] as const,
+    );
+    const wanted = known.some(([, has]) => has === true) ? true : undefined;
+    return known.flatMap(([member, has]) => (has === wanted ? [member] : []));
+  }
+
+  #nobody(
+    code: FacilitatorFault["code"],
+    request: FacilitatorRequest,
+    able: readonly Member[],
+  ): FacilitatorFault {
+    const isFor = able.length === 0 && this.#members.length > 0;
+    return isFor ? nobody(code, describeForeign(request)) : nobody(code);
   }
 
   #named(name: string): Asked | undefined {
@@ -209,7 +265,11 @@ export class FacilitatorMesh implements Facilitator {
 
   #here(request: FacilitatorRequest): Facilitator | undefined {
     const { network } = request.paymentRequirements;
-    return this.isRemote(network) ? undefined : this.#options.embedded;
+    return this.#isHere(network) ? this.#options.embedded : undefined;
+  }
+
+  #isHere(network: string): boolean {
+    return this.#embeddedNetworks.has(network);
   }
 
   #circuit({ name }: RemoteFacilitator): Circuit {
@@ -243,6 +303,18 @@ function nobody(
   message = "no facilitator serves this network",
 ): FacilitatorFault {
   return new FacilitatorFault("unavailable", code, message);
+}
+
+/** For a payment whose fee payer none of the facilitators has. */
+function describeForeign({ paymentPayload, paymentRequirements }: FacilitatorRequest): string {
+  const transaction = solanaTransactionOf(paymentPayload);
+  const account = transaction.ok ? transaction.value.feePayer : "its fee payer";
+  return `no facilitator pays network fees on ${paymentRequirements.network} from ${account}`;
+}
+
+function hasOther(member: Member, members: readonly Member[]): boolean {
+  const later = members.slice(members.indexOf(member) + 1);
+  return later.some(({ circuit }) => !circuit.isOpen);
 }
 
 /** Networks that are not the protocol's come last, in the order in which they were told. */

@@ -20,6 +20,7 @@ import {
 } from "../x402/x402.ts";
 import { exchange, NothingSent } from "./exchange.ts";
 import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+import { ToldFeePayers } from "./told-fee-payers.ts";
 
 /** Largest answer that is read from a facilitator, bytes. */
 const MAX_ANSWER_BYTES = 256 * 1024;
@@ -72,6 +73,8 @@ export class RemoteFacilitator implements Facilitator {
   readonly confirm: ConfirmBy;
   /** After so long a call has ended, milliseconds. */
   readonly timeoutMs: number;
+  /** By each answer of {@link supported}, whoever asked for it. */
+  readonly feePayers = new ToldFeePayers();
   /** For what buyers read: only the host. */
   readonly #host: string;
   readonly #pool: Pool;
@@ -158,7 +161,9 @@ export class RemoteFacilitator implements Facilitator {
     );
     const kinds = answer.body?.["kinds"];
     if (!Array.isArray(kinds)) throw this.#fault("unavailable", code, "no kinds in /supported");
-    return { kinds: kinds.filter(isSupportedKind) };
+    const readable = kinds.filter(isSupportedKind).map(withoutOddExtra);
+    this.feePayers.record(readable);
+    return { kinds: readable };
   }
 
   /** Waits for the calls that are under way. Idempotent. */
@@ -289,6 +294,12 @@ function isSupportedKind(value: unknown): value is SupportedKind {
     typeof value["scheme"] === "string" &&
     typeof value["network"] === "string"
   );
+}
+
+/** `extra: null`, as some write it, would make strict clients of ours refuse the whole answer. */
+function withoutOddExtra(kind: SupportedKind): SupportedKind {
+  const { extra, ...rest } = kind;
+  return isObject(extra) ? kind : rest;
 }
 
 /** A hash, a signature or an address: it goes into header lines, so nothing else passes. */

@@ -8,6 +8,7 @@ import type {
   SettledPayment,
   StoredResponse,
 } from "../ledger/ledger.ts";
+import { findNetwork } from "../x402/network.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type {
@@ -21,7 +22,9 @@ import type { Sold, Unanswered } from "./upstream.ts";
 /** A payment as presented for one URL. */
 export interface Presented {
   readonly payment: PaymentPayload;
-  /** Every way to pay for that URL. */
+  /**
+   * Every way to pay for that URL; on Solana without `extra.feePayer` as long as nobody can be told one.
+   */
   readonly accepts: readonly PaymentRequirements[];
   /** Method and canonical path: what the payment is bound to by its first use. */
   readonly binding: string;
@@ -149,7 +152,9 @@ export function explain(
     case "spent":
       return claim.delivered ? USED : refused("invalid_transaction_state", noDelivery(claim));
     case "forged":
-      return refused("invalid_exact_evm_payload_signature", "another payment has this nonce");
+      return isOnSolana(paymentPayload)
+        ? refused("invalid_payload", "this transaction was presented with another signature before")
+        : refused("invalid_exact_evm_payload_signature", "another payment has this nonce");
     case "foreign":
       return refused("invalid_payload", "this payment was used for another resource");
     case "failed": {
@@ -160,6 +165,10 @@ export function explain(
       return refusedSettlement({ ...failed, errorReason, detail });
     }
   }
+}
+
+function isOnSolana({ network }: PaymentPayload): boolean {
+  return findNetwork(network)?.kind === "solana";
 }
 
 export const USED = refused(

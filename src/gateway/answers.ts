@@ -33,12 +33,26 @@ export function errorText({ code, detail }: Refusal): string {
   return `${code}: ${detail}`;
 }
 
-export function retryAnswer(status: number, body: string, cors: readonly string[]): Answer {
-  return { status, lines: [...cors, ...RETRY_AFTER], body };
-}
-
 export function settlementLines(settlement: SettleResponse): readonly string[] {
   return ["X-PAYMENT-RESPONSE", encodeSettlementHeader(settlement)];
+}
+
+/** For buyers, who can only wait. */
+export function noFeePayer(networks: readonly string[]): string {
+  const places = networks.join(" and ");
+  return `it is not known at the moment who pays the network fee on ${places}; try again later`;
+}
+
+/**
+ * In place of a 402 where nothing is left that a buyer could pay with: an empty `accepts` would be a dead end
+ * for clients, and 503 says what is true, that the resource is for sale again later.
+ */
+export function unpayableAnswer(
+  error: string,
+  networks: readonly string[],
+  lines: readonly string[],
+): Answer {
+  return errorAnswer(503, `${error}; ${noFeePayer(networks)}`, [...lines, ...RETRY_AFTER]);
 }
 
 const UPSTREAM_SAID: Readonly<Record<number, string>> = {

@@ -3,8 +3,8 @@
  *
  *     decide -> rejected | denied | preflight | listing -> answer
  *            -> free ---------------------------------------> forward
- *            -> challenge | malformed ----------> answer 402 | 400
- *            -> presented -> admit -> refused | unavailable | unknown -> answer 402 | 500
+ *            -> challenge | malformed ----------> answer 402 | 400, or 503 without anything to pay with
+ *            -> presented -> admit -> refused | unavailable | unknown -> answer 402 | 500 | 503
  *                                  -> unservable ------------------> answer 503 | 413
  *                                  -> replayed --------------------> the kept answer again
  *                                  -> admitted -> forward -> record the delivery
@@ -24,9 +24,10 @@ import {
   errorAnswer,
   errorText,
   preflightAnswer,
-  retryAnswer,
+  RETRY_AFTER,
   settlementLines,
   undeliveredAnswer,
+  unpayableAnswer,
   unservableAnswer,
   upstreamAnswer,
   type Answer,
@@ -51,6 +52,12 @@ export interface GatewayOptions {
   readonly telemetry: Telemetry;
 }
 
+/** Pause before an operator is told again that a route cannot be paid for, milliseconds. */
+const UNPAYABLE_PAUSE_MS = 60_000;
+const UNPAYABLE =
+  "a route answers 503: it is sold on Solana only, and no facilitator says who pays the network fee there; " +
+  "one of them has to tell extra.feePayer for that network in GET /supported";
+
 /** How a request ended, for the meter. */
 interface Ending {
   readonly status: number;
@@ -65,6 +72,7 @@ export class Gateway {
   /** For requests that belong to no route. */
   readonly #unrouted: RouteMeter;
   #inFlight = 0;
+  #saysUnpayableAt = Number.NEGATIVE_INFINITY;
   #idle: PromiseWithResolvers<void> | null = null;
 
   constructor(options: GatewayOptions) {
@@ -163,17 +171,13 @@ export class Gateway {
   async #sell(visitor: Visitor, decision: PricedDecision): Promise<Ending> {
     const { plan, resource } = decision;
     const cors = this.#cors(visitor.request);
-    const quote = (status: number, error: string, lines: readonly string[] = []): Answer => ({
-      status,
-      lines: [...cors, ...lines],
-      body: plan.offers.body(error, resource),
-    });
     if (decision.kind === "challenge") {
-      const answer = quote(402, "X-PAYMENT header is required");
-      return this.#end(visitor, answer, "challenged", plan.meter);
+      const answer = this.#quote(decision, 402, "X-PAYMENT header is required", cors);
+      const outcome = answer.status === 402 ? "challenged" : "unavailable";
+      return this.#end(visitor, answer, outcome, plan.meter);
     }
     if (decision.kind === "malformed") {
-      const answer = quote(400, errorText(decision.refusal));
+      const answer = this.#quote(decision, 400, errorText(decision.refusal), cors);
       return this.#end(visitor, answer, "malformed", plan.meter);
     }
     const admission = await this.#options.paywall.admit({
@@ -200,13 +204,31 @@ export class Gateway {
       }
       default: {
         const { status, outcome, error, lines } = readRefusal(admission);
-        const body = plan.offers.body(error, resource);
-        const answer = status === 500 ? retryAnswer(500, body, cors) : quote(status, error, lines);
+        const answer = this.#quote(decision, status, error, [...cors, ...lines]);
         const facts = { requestId: visitor.id, route: plan.label, outcome, error };
         this.#options.telemetry.logger.info(facts, "payment not taken");
         return this.#end(visitor, answer, outcome, plan.meter);
       }
     }
+  }
+
+  /** What is asked for, with an error; 503 in place of a 402 that would ask for nothing. */
+  #quote(
+    { plan, resource }: PricedDecision,
+    status: 400 | 402 | 500,
+    error: string,
+    lines: readonly string[],
+  ): Answer {
+    const { offers } = plan;
+    const body = status === 402 ? offers.question(error, resource) : offers.body(error, resource);
+    if (body !== undefined) return { status, lines, body };
+    const networks = offers.missing;
+    const now = performance.now();
+    if (now >= this.#saysUnpayableAt) {
+      this.#saysUnpayableAt = now + UNPAYABLE_PAUSE_MS;
+      this.#options.telemetry.logger.error({ route: plan.label, networks }, UNPAYABLE);
+    }
+    return unpayableAnswer(error, networks, lines);
   }
 
   async #serveDelivery(
@@ -343,11 +365,11 @@ function readRefusal(
         status: 500,
         outcome: "unavailable",
         error: errorText(admission.refusal),
-        lines: [],
+        lines: RETRY_AFTER,
       };
     case "unknown": {
       const error = errorText({ code: "unexpected_settle_error", detail: admission.detail });
-      return { status: 500, outcome: "unknown", error, lines: [] };
+      return { status: 500, outcome: "unknown", error, lines: RETRY_AFTER };
     }
   }
 }

@@ -17,10 +17,9 @@ import {
 } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
-import { sameAddress } from "../x402/address.ts";
-import { isEvmPayload, paymentKey, samePayment, type PaymentKey } from "../x402/payment-key.ts";
-import { ok, refuse, type Refusal, type Result } from "../x402/result.ts";
-import type { FacilitatorRequest, PaymentPayload, PaymentRequirements } from "../x402/x402.ts";
+import { paymentKey, samePayment, type PaymentKey } from "../x402/payment-key.ts";
+import { ok, type Refusal, type Result } from "../x402/result.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
   ABANDONED,
   explain,
@@ -34,6 +33,8 @@ import {
   type Paid,
   type Presented,
 } from "./admission.ts";
+import { choose, type Choosing } from "./choice.ts";
+import { NO_FEE_PAYERS } from "./offers.ts";
 import { Settling } from "./settling.ts";
 
 /** Pauses before a delivery's end is stored again when the ledger fails, milliseconds: at first, and then. */
@@ -44,6 +45,8 @@ const SHORT_PAUSES = 60;
 
 export interface PaywallOptions {
   readonly facilitator: Facilitator;
+  /** Default: nobody, as where nothing is sold on Solana. */
+  readonly feePayers?: Choosing["feePayers"];
   readonly redemptions: Redemptions;
   readonly logger: Logger;
   /** Longest that a request is held for its settlement, milliseconds; `maxTimeoutSeconds` if less. */
@@ -76,12 +79,15 @@ interface Replayable {
 export class Paywall {
   readonly #options: PaywallOptions;
   readonly #settling: Settling;
+  readonly #choosing: Choosing;
   readonly #newIdempotencyKey: () => string;
   readonly #flights = new Map<PaymentKey, Promise<void>>();
 
   constructor(options: PaywallOptions) {
     this.#options = options;
     this.#settling = new Settling(options);
+    const { facilitator, feePayers = NO_FEE_PAYERS } = options;
+    this.#choosing = { facilitator, feePayers };
     this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
   }
 
@@ -93,7 +99,7 @@ export class Paywall {
       return this.#notLookedUp(cause);
     }
     const request = this.#identify(presented, stored);
-    if (!request.ok) return { kind: "refused", refusal: request.error };
+    if (!request.ok) return notChosen(request.error);
     const key = paymentKey(request.value);
     if (!key.ok) return { kind: "refused", refusal: key.error };
     const refusal = request.value === stored ? null : presented.refusal();
@@ -110,33 +116,7 @@ export class Paywall {
     stored: FacilitatorRequest | undefined,
   ): Result<FacilitatorRequest, Refusal> {
     const isOurs = stored !== undefined && samePayment(stored.paymentPayload, presented.payment);
-    return isOurs ? ok(stored) : this.#choose(presented);
-  }
-
-  /**
-   * The requirement that the payment answers. A payload does not name its asset, so of several
-   * requirements on one network the one that its signature fits is meant.
-   */
-  #choose({ payment, accepts }: Presented): Result<FacilitatorRequest, Refusal> {
-    const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
-    if (sameScheme.length === 0) {
-      return refuse(
-        "invalid_scheme",
-        `scheme ${JSON.stringify(payment.scheme)} is not accepted here`,
-      );
-    }
-    const candidates = sameScheme
-      .filter(({ network }) => network === payment.network)
-      .sort((left, right) => Number(fits(payment, right)) - Number(fits(payment, left)));
-    let first: Result<FacilitatorRequest, Refusal> | undefined;
-    for (const paymentRequirements of candidates) {
-      const request = { paymentPayload: payment, paymentRequirements };
-      const verdict = this.#options.facilitator.precheck(request);
-      if (verdict === undefined || verdict.isValid) return ok(request);
-      first ??= refuse(verdict.invalidReason, verdict.detail ?? "");
-    }
-    const name = JSON.stringify(payment.network);
-    return first ?? refuse("invalid_network", `network ${name} is not accepted here`);
+    return isOurs ? ok(stored) : choose(presented, this.#choosing);
   }
 
   /** Waits for the flight of the same payment, if there is one, and then takes off. */
@@ -315,6 +295,12 @@ export class Paywall {
   }
 }
 
+/** It is the payment's fault, unless the code says that nothing could be taken now. */
+function notChosen(refusal: Refusal): Admission {
+  const isOurs = refusal.code === "unexpected_verify_error";
+  return { kind: isOurs ? "unavailable" : "refused", refusal };
+}
+
 /** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */
 function upstreamKey(idempotencyKey: string): string {
   return createHash("sha256").update(`coinslot upstream ${idempotencyKey}`).digest("hex");
@@ -323,11 +309,4 @@ function upstreamKey(idempotencyKey: string): string {
 /** One fingerprint of a request's body and of who sent it. */
 function askedBy(client: string, bodyHash: string): string {
   return createHash("sha256").update(`${client} ${bodyHash}`).digest("hex");
-}
-
-/** Whether a payment is for exactly that offer, as far as it says what it is for. */
-function fits({ payload }: PaymentPayload, offer: PaymentRequirements): boolean {
-  if (!isEvmPayload(payload)) return false;
-  const { to, value } = payload.authorization;
-  return sameAddress(to, offer.payTo) && value === offer.maxAmountRequired;
 }

@@ -71,7 +71,7 @@ function fillGroups(bytes: Uint8Array): number {
 
 /** Exactly `length` bytes, or undefined: there is one spelling for each value, and no other is read. */
 export function decodeBase58(text: string, length: number): Uint8Array | undefined {
-  if (text.length < length || text.length > Math.ceil(length * LETTERS_PER_BYTE)) return undefined;
+  if (text.length > Math.ceil(length * LETTERS_PER_BYTE)) return undefined;
   const bytes = new Uint8Array(length);
   for (let index = 0; index < text.length; index += 1) {
     let carry = VALUES[text.charCodeAt(index)] ?? -1;

@@ -20,17 +20,17 @@ import { secretOf } from "./solana-requests.ts";
 import { USDC_DEVNET } from "./solana/set-up.ts";
 import { startSolanaNode, type SolanaNode, type SolanaNodeOptions } from "./solana/solana-node.ts";
 
-export const [FEE_PAYER, BUYER, PAYEE] = [testKey(1), testKey(2), testKey(3)];
+const [FEE_PAYER, BUYER, PAYEE] = [testKey(1), testKey(2), testKey(3)];
 /** What the buyer owns, and what `GET /weather` costs, atomic units. */
-export const PURSE = 1_000_000n;
-export const PRICE = 10_000n;
+const PURSE = 1_000_000n;
+const PRICE = 10_000n;
 /** Compute units that a payment asks for, and what it bids for them: 60 lamports in all. */
 const UNITS = 60_000;
 const UNIT_PRICE = 1_000;
 /** What a settlement costs the fee payer: two signatures and the bid. */
-export const NETWORK_FEE = 10_060n;
+const NETWORK_FEE = 10_060n;
 /** What the fee payer owns, lamports. */
-export const FEE_PURSE = 1_000_000_000n;
+const FEE_PURSE = 1_000_000_000n;
 
 /** `signers: [env:SOLANA_KEY]`. */
 export const SOLANA_ENV = { SOLANA_KEY: encodeBase58(Buffer.from(secretOf(1), "hex")) };
@@ -147,7 +147,7 @@ export function sales(count: bigint) {
   return { paid: PRICE * count, spent: PRICE * count, fees: NETWORK_FEE * count };
 }
 
-export function headerOf(transaction: string): string {
+function headerOf(transaction: string): string {
   const network = "solana-devnet";
   const payment = { x402Version: 1, scheme: "exact", network, payload: { transaction } };
   return Buffer.from(JSON.stringify(payment)).toString("base64");

@@ -1,13 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { findLosses, roughly } from "../../../src/app/gas-costs.ts";
-import { parseConfig, type Config } from "../../../src/config/config.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { configOf as configFrom } from "./config-of.ts";
 
 /** $3 of gas at $3000: one thousandth of a whole unit. */
 const COST = { settlementAtomic: 10n ** 15n, decimals: 18 };
-
-function readFile(): never {
-  throw new Error("no files");
-}
 
 function configOf(nativePrice: string): Config {
   const text = `
@@ -34,10 +31,7 @@ routes:
   GET /tokens: { accept: [{ network: base, asset: TKN, amount: "1" }] }
   GET /elsewhere: { price: $0.01, accept: [polygon] }
 `;
-  const env = { KEY: `0x${"5a".repeat(32)}` };
-  const parsed = parseConfig(text, { file: "x.yaml", env, readFile });
-  if (!parsed.ok) throw new Error(parsed.problems.map(({ message }) => message).join("\n"));
-  return parsed.config;
+  return configFrom(text, { KEY: `0x${"5a".repeat(32)}` });
 }
 
 describe("routes that cost more than they earn", () => {
@@ -60,6 +54,32 @@ describe("routes that cost more than they earn", () => {
     expect(findLosses(configOf(""), "base", COST)).toEqual([]);
     expect(findLosses(configOf(", nativePrice: $3000"), "polygon", COST)).toEqual([]);
   });
+});
+
+test("on Solana a settlement is weighed in lamports, by the token of that very spelling", () => {
+  const config = configFrom(`
+upstream: http://localhost:3000
+publicUrl: http://localhost:8402
+payTo: CmGgLQL36Y9ubtTsy2zmE46TAxwCBm66onZmPPhUWNqv
+accept: [solana]
+unmatched: deny
+facilitator:
+  embedded:
+    networks:
+      solana: { rpc: ["http://127.0.0.1:1"], signers: [env:SOLANA_KEY], nativePrice: $200 }
+routes:
+  GET /cheap: $0.001
+  GET /dear: $0.01
+`);
+  const cost = { settlementAtomic: 10_000n, decimals: 9 };
+  expect(findLosses(config, "solana", cost)).toEqual([
+    {
+      level: "warning",
+      message:
+        "GET /cheap earns $0.001, its settlement alone costs " +
+        "about $0.002 of network fees (0.00001 SOL at $200)",
+    },
+  ]);
 });
 
 test.each([

@@ -48,6 +48,17 @@ describe("base58", () => {
     );
   });
 
+  test("has no other letters, wherever they stand", () => {
+    const letters = /^[1-9A-HJ-NP-Za-km-z]$/;
+    for (let code = 0; code < 0x180; code += 1) {
+      const letter = String.fromCharCode(code);
+      for (const place of [0, 1, 20, 42, 43]) {
+        const text = USDC.slice(0, place) + letter + USDC.slice(place + 1);
+        if (!letters.test(letter)) expect(decodeBase58(text, 32), text).toBe(undefined);
+      }
+    }
+  });
+
   test("has one spelling for each value", () => {
     expect(decodeBase58(`1${USDC}`, 32)).toBe(undefined);
     expect(decodeBase58(USDC, 31)).toBe(undefined);

@@ -202,6 +202,15 @@ describe("other transactions", () => {
     expect(refusal(text)).toMatch(/another version/);
   });
 
+  test("of version 1 are refused when they are shorter than their signatures", () => {
+    const message = paymentMessage({ version: 1 });
+    const keys = Array.from({ length: 12 }, (_, index) => testKey(`signer ${index}`));
+    const bytes = bytesOf({ ...message, keys, requiredSignatures: 12 });
+    for (let length = 2; length < 12 * 64; length += 1) {
+      expect(refusal(toBase64(bytes.subarray(0, length)))).toMatch(/shorter than its signatures/);
+    }
+  });
+
   test("are refused, and nothing is thrown, whatever the text", () => {
     const texts = fc.oneof(
       fc.string({ unit: "binary" }),

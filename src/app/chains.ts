@@ -1,0 +1,134 @@
+/**
+ * Configuration -> the chains that are settled on and looked at. What only one kind of network needs is
+ * loaded where such a network is configured: Solana's libraries would double the start of all others.
+ */
+import type { Config, EmbeddedNetwork, ObservedNetwork } from "../config/config.ts";
+import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
+import type { Mechanism, Observer } from "../mechanism/mechanism.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Time } from "../time/time.ts";
+import { isEvmAddress } from "../x402/address.ts";
+import {
+  networkOf,
+  type EvmNetwork,
+  type NetworkName,
+  type SolanaNetwork,
+} from "../x402/network.ts";
+import { isSolanaAddress } from "../x402/solana-address.ts";
+
+/** What chains stand on. */
+export interface Surroundings {
+  readonly telemetry: Telemetry;
+  readonly time: Time;
+}
+
+/** What is settled in this process, in the order configured. */
+export function createMechanisms(
+  { facilitator }: Pick<Config, "facilitator">,
+  at: Surroundings,
+): Promise<readonly Mechanism[]> {
+  const { embedded, payees } = facilitator;
+  return Promise.all(embedded.map((settings) => createMechanism(settings, payees, at)));
+}
+
+/** What others settle, and we can look at. */
+export function createObservers(
+  { facilitator }: Pick<Config, "facilitator">,
+  at: Surroundings,
+): Promise<readonly Observer[]> {
+  return Promise.all(facilitator.observed.map((settings) => createObserver(settings, at)));
+}
+
+type Payees = Config["facilitator"]["payees"];
+
+async function createMechanism(
+  settings: EmbeddedNetwork,
+  payees: Payees,
+  at: Surroundings,
+): Promise<Mechanism> {
+  const keys = settings.signers.map(({ key }) => key.reveal());
+  if (settings.kind === "evm") {
+    const allowPayTo = payeesOf(payees, isEvmAddress);
+    return createEvmMechanism({ ...evmChain(settings, at), keys, allowPayTo });
+  }
+  const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
+  const { maxFeeLamports, lighthouse } = settings;
+  const allowPayTo = payeesOf(payees, isSolanaAddress);
+  return createSolanaMechanism({
+    ...solanaChain(settings, at),
+    keys,
+    allowPayTo,
+    maxFeeLamports,
+    lighthouse,
+  });
+}
+
+async function createObserver(settings: ObservedNetwork, at: Surroundings): Promise<Observer> {
+  if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));
+  const { createSolanaObserver } = await import("../mechanism/solana/solana.ts");
+  return createSolanaObserver(solanaChain(settings, at));
+}
+
+/** Those payees who can be paid on that kind of network; an empty list allows nobody. */
+function payeesOf(payees: Payees, isOfKind: (address: string) => boolean): Payees {
+  return payees === "any" ? payees : payees.filter(isOfKind);
+}
+
+type EvmChain = Pick<
+  Extract<ObservedNetwork, { readonly kind: "evm" }>,
+  "network" | "rpc" | "assets" | "confirmations"
+>;
+
+/** What a mechanism and an observer have in common. */
+function evmChain(settings: EvmChain, at: Surroundings) {
+  const { assets, confirmations } = settings;
+  const clock = (): number => Math.floor(at.time.now() / 1000);
+  return {
+    ...endpoints(settings, at),
+    network: evmNetwork(settings.network),
+    assets,
+    confirmations,
+    clock,
+  };
+}
+
+type SolanaChain = Pick<
+  Extract<ObservedNetwork, { readonly kind: "solana" }>,
+  "network" | "rpc" | "assets" | "commitment"
+>;
+
+function solanaChain(settings: SolanaChain, at: Surroundings) {
+  const { network: name, assets, commitment } = settings;
+  const { time, telemetry } = at;
+  const onTrouble = (message: string): void => telemetry.logger.warn({ network: name }, message);
+  const network = solanaNetwork(name);
+  return { ...endpoints(settings, at), network, assets, commitment, time, onTrouble };
+}
+
+function endpoints(
+  { network, rpc }: Pick<ObservedNetwork, "network" | "rpc">,
+  { telemetry }: Surroundings,
+) {
+  const { metrics } = telemetry;
+  return {
+    rpcUrls: rpc.map(({ url }) => url.reveal()),
+    observer: (method: string, durationMs: number, outcome: string) => {
+      metrics.rpcCall(network, method, outcome, durationMs / 1000);
+    },
+    onHealth: (host: string, isHealthy: boolean) => {
+      metrics.rpcHealth(network, host, isHealthy);
+    },
+  };
+}
+
+function evmNetwork(name: NetworkName): EvmNetwork {
+  const network = networkOf(name);
+  if (network.kind !== "evm") throw new TypeError(`${name} is no EVM network`);
+  return network;
+}
+
+function solanaNetwork(name: NetworkName): SolanaNetwork {
+  const network = networkOf(name);
+  if (network.kind !== "solana") throw new TypeError(`${name} is no Solana network`);
+  return network;
+}
