@@ -1,6 +1,6 @@
 /**
  * Base58, as Solana writes addresses, blockhashes and signatures (Bitcoin's alphabet, no checksum). Written
- * here since every payment brings a dozen values to spell: `@scure/base` takes about twenty times as long.
+ * here since every payment brings a dozen values to spell: `@scure/base` takes more than ten times as long.
  */
 
 const ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";

@@ -4,7 +4,7 @@
  */
 import { execFileSync, fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
@@ -88,7 +88,8 @@ export interface Command {
 export async function startCommand({ command, args, serves, env }: Command): Promise<Running> {
   // The kernel ends the command when the bench dies, even of SIGKILL.
   const child = spawn("setpriv", ["--pdeathsig", "TERM", command, ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
+    // Nothing is written to its standard input; what ends when that closes stays while the bench runs.
+    stdio: ["pipe", "pipe", "pipe"],
     env: { ...environment, ...env },
   });
   let output = "";
@@ -133,6 +134,22 @@ async function end(child: ChildProcess): Promise<void> {
   child.kill("SIGTERM");
   await ended;
   clearTimeout(timer);
+}
+
+/**
+ * The same as {@link cpuMicros} to the nanosecond, for what takes few ticks; without processes and threads
+ * that have ended meanwhile (sched-stats.rst: the first field is the time on a processor).
+ */
+export function preciseCpuMicros(pid: number): number {
+  const tasks = `/proc/${pid}/task`;
+  let micros = 0;
+  for (const task of readdirSync(tasks)) {
+    const [nanoseconds] = readFileSync(`${tasks}/${task}/schedstat`, "utf8").split(" ");
+    micros += Number(nanoseconds) / 1000;
+    const children = readFileSync(`${tasks}/${task}/children`, "utf8").split(" ").filter(Boolean);
+    for (const child of children) micros += preciseCpuMicros(Number(child));
+  }
+  return micros;
 }
 
 /** User and system time of a process and all its descendants so far, microseconds. */

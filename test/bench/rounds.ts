@@ -60,6 +60,12 @@ async function runRound(
   return { cpuMicros: spent / answers, perSecond: answers / seconds, p50Ms, p99Ms };
 }
 
+/** A whole HTTP request, as the load generator sends it. */
+export function post(path: string, body: string): Uint8Array {
+  const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json`;
+  return Buffer.from(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+}
+
 export async function runLoad(load: Program, job: LoadJob): Promise<LoadResult> {
   return (await load.ask(job)) as LoadResult;
 }

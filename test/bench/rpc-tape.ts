@@ -16,6 +16,12 @@ export interface TapeState {
 }
 
 const [, , nodeUrl = ""] = process.argv;
+/** What a verification asks. The chain's clock and the like are not replayed: a facilitator looks after them. */
+const REPLAYED: ReadonlySet<string> = new Set([
+  "eth_call",
+  "getMultipleAccounts",
+  "simulateTransaction",
+]);
 /** Results by what was asked: a whole call, or one call of an aggregate. */
 const answers = new Map<string, string>();
 let isReplaying = false;
@@ -26,8 +32,7 @@ async function send(response: ServerResponse, text: string): Promise<void> {
   const { id, method, params } = JSON.parse(text);
   calls[method] = (calls[method] ?? 0) + 1;
   const parts = method === "eth_call" ? callsOf(params[0].data.slice(2)) : null;
-  // The chain's clock and the like are not replayed: a facilitator looks after them as it runs.
-  const isOnTape = isReplaying && method === "eth_call";
+  const isOnTape = isReplaying && REPLAYED.has(method);
   const result = isOnTape ? replay(method, params, parts) : await record(text, parts);
   const body = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`;
   const length = String(Buffer.byteLength(body));

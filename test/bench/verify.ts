@@ -11,7 +11,7 @@ import { freshAccount, requirementsFor, signPayment } from "../support/payer.ts"
 import { startCoinslot } from "./contenders/coinslot.ts";
 import { startProgram, type Program } from "./process.ts";
 import { coinslotVersion, say, sayAim, sayHead, sayPace, sayTable, versionOf } from "./report.ts";
-import { measure, runLoad, type Contender, type Measured } from "./rounds.ts";
+import { measure, post, runLoad, type Contender, type Measured } from "./rounds.ts";
 import type { TapeState } from "./rpc-tape.ts";
 
 const CONNECTIONS = 16;
@@ -131,11 +131,6 @@ async function preparePayments(on: Chain): Promise<Uint8Array[]> {
     prepared.push(post("/verify", JSON.stringify(body)));
   }
   return prepared;
-}
-
-function post(path: string, body: string): Uint8Array {
-  const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json`;
-  return Buffer.from(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }
 
 /** What the tape counted since it was asked last; then it records or replays. */

@@ -4,7 +4,7 @@ import { Statuses, type StatusQuestion } from "../../../../src/mechanism/solana/
 import { systemTime } from "../../../../src/time/time.ts";
 import type { RpcReply } from "../../../support/scripted-node.ts";
 import { inContext, startScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { hurriedTime, never } from "./tracking.ts";
+import { eventually, hurriedTime, never } from "./tracking.ts";
 
 const RECENT: StatusQuestion = { isSearched: false, avoid: undefined };
 const SEARCHED: StatusQuestion = { isSearched: true, avoid: undefined };
@@ -89,15 +89,14 @@ describe("reads at the same time", () => {
       (question) => ({
         raw(response) {
           const reply = answer(question);
-          void held.promise.then(() => {
-            response.end(JSON.stringify({ jsonrpc: "2.0", id: question.id, ...reply }));
-          });
+          const text = JSON.stringify({ jsonrpc: "2.0", id: question.id, ...reply });
+          void held.promise.then(() => response.end(text));
         },
       }),
     ]);
     const statuses = open(cluster);
     const first = [statuses.read("a", RECENT, never), statuses.read("b", RECENT, never)];
-    await expect.poll(() => cluster.questions().length).toBe(1);
+    await eventually(() => cluster.questions().length).toBe(1);
     const second = ["c", "d", "c"].map((name) => statuses.read(name, RECENT, never));
     held.resolve();
     const seen = await Promise.all([...first, ...second]);
@@ -153,10 +152,10 @@ describe("reads at the same time", () => {
         return { raw: (response) => hung.push(response) };
       },
     ]);
-    const statuses = open(cluster, hurriedTime(4));
+    const statuses = open(cluster, hurriedTime(20));
     const leaving = new AbortController();
     const stuck = statuses.read("a", RECENT, leaving.signal);
-    await expect.poll(() => hung.length).toBe(1);
+    await eventually(() => hung.length).toBe(1);
     expect(await statuses.read("b", RECENT, never)).toMatchObject({ slot: SLOT });
     leaving.abort();
     await expect(stuck).rejects.toMatchObject({ code: "CHAIN_TIMEOUT" });

@@ -145,7 +145,7 @@ describe("a payment without a claimed transaction", () => {
     const { node } = tracking;
     const plain = devnetPayment();
     const addresses = [sourceOf(plain), destinationOf(plain)];
-    const table = await node.lookupTable(addresses);
+    const table = node.lookupTable(addresses);
     const payment = signPayment(node, { tables: { [table]: addresses } });
     expect(payment.authorization.message.lookups).toHaveLength(1);
     await settleElsewhere(node, payment);

@@ -4,7 +4,7 @@ import { RESEND_MS } from "../../../../src/mechanism/solana/tracker.ts";
 import { USDC_DEVNET } from "../../../support/solana/set-up.ts";
 import { startSolanaNode, type SolanaNode } from "../../../support/solana/solana-node.ts";
 import { testKey } from "../../../support/solana-messages.ts";
-import { never, openTracker, signPayment, startTracking, watch } from "./tracking.ts";
+import { eventually, never, openTracker, signPayment, startTracking, watch } from "./tracking.ts";
 
 const waiting = (detail: string) => ({ payments: [{ kind: "unknown", detail }], included: null });
 const NOT_YET = "the transaction is not in a block yet";
@@ -132,7 +132,7 @@ describe("without a websocket that works", () => {
     await isOnItsWay(node);
     node.tick(2);
     await broadcast;
-    await expect.poll(() => troubles.length).toBe(2);
+    await eventually(() => troubles.length).toBe(2);
     expect(troubles[1]).toMatch(/its websocket works again$/);
   });
 
@@ -274,7 +274,7 @@ describe("a transaction in a block", () => {
     await using tracking = await startTracking();
     const { node } = tracking;
     const source = await node.associatedTokenAccount(testKey(2).address, USDC_DEVNET);
-    await node.freeze(source);
+    node.freeze(source);
     const { look } = await watch(tracking, signPayment(node));
     const [said] = look.payments;
     expect(said).toMatchObject({ refusal: { code: "invalid_transaction_state" } });
@@ -289,13 +289,14 @@ describe("a transaction in a block", () => {
       const { signed, submission } = signPayment(node, { amount });
       await tracker.broadcast(signed, never);
       node.tick();
-      await expect
-        .poll(() => tracker.look(submission, never))
-        .toMatchObject({ ...waiting(detail), isSpent: false });
+      await eventually(() => tracker.look(submission, never)).toMatchObject({
+        ...waiting(detail),
+        isSpent: false,
+      });
       node.tick(3);
-      await expect
-        .poll(async () => (await tracker.look(submission, never)).included?.confirmations)
-        .toBe(1);
+      await eventually(
+        async () => (await tracker.look(submission, never)).included?.confirmations,
+      ).toBe(1);
     }
   });
 
@@ -312,23 +313,19 @@ describe("a transaction in a block", () => {
     await isOnItsWay(node);
     node.tick(3);
     expect(await broadcast).toBe("sent");
-    await expect
-      .poll(() => tracker.look(submission, never))
-      .toEqual({
-        payments: [
-          { kind: "unknown", detail: "the transaction is confirmed, but not finalized yet" },
-        ],
-        included: { transaction, confirmations: 1, isFinal: false },
-        isSpent: true,
-      });
+    await eventually(() => tracker.look(submission, never)).toEqual({
+      payments: [
+        { kind: "unknown", detail: "the transaction is confirmed, but not finalized yet" },
+      ],
+      included: { transaction, confirmations: 1, isFinal: false },
+      isSpent: true,
+    });
     node.tick(32);
-    await expect
-      .poll(() => tracker.look(submission, never))
-      .toEqual({
-        payments: [{ kind: "confirmed", transaction }],
-        included: { transaction, confirmations: 32, isFinal: true },
-        isSpent: true,
-      });
+    await eventually(() => tracker.look(submission, never)).toEqual({
+      payments: [{ kind: "confirmed", transaction }],
+      included: { transaction, confirmations: 32, isFinal: true },
+      isSpent: true,
+    });
   });
 
   test("of another life is found however long ago that was", async () => {
@@ -356,7 +353,7 @@ describe("the end", () => {
     await tracker.close();
     expect(await broadcast).toBe("sent");
     await expect(tracker.look(submission, never)).rejects.toMatchObject({ code: "CHAIN_TIMEOUT" });
-    await expect.poll(() => node.subscriptions).toBe(0);
+    await eventually(() => node.subscriptions).toBe(0);
   });
 
   test("of a caller's patience ends its own look only", async () => {

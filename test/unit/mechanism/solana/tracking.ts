@@ -1,4 +1,5 @@
 /** Transactions that a tracker follows on a local Solana node, watched as the settlement engine does it. */
+import { expect } from "vitest";
 import { Broadcaster } from "../../../../src/facilitator/broadcaster.ts";
 import type { Look, SignedTransaction, Submission } from "../../../../src/mechanism/mechanism.ts";
 import { openEndpoints } from "../../../../src/mechanism/solana/endpoints.ts";
@@ -25,6 +26,10 @@ import {
 } from "../../../support/solana/solana-node.ts";
 
 export const never = new AbortController().signal;
+
+/** For what comes about by itself, on a slow machine too. */
+export const eventually = <Value>(read: () => Value) =>
+  expect.poll(read, { timeout: 15_000, interval: 10 });
 
 /** Time that passes so many times as fast, so that seconds of patience are tested in fractions of one. */
 export function hurriedTime(times: number): Time {
@@ -173,33 +178,33 @@ const MAX_PAUSE_MS = 500;
 export async function watch(
   { tracker, time }: Pick<Tracking, "tracker" | "time">,
   { signed, submission }: SignedPayment,
-  signal = never,
 ): Promise<Watched> {
-  const log = createLogger({ level: "fatal" });
-  let nudge = new AbortController();
   const mechanism = {
     broadcast: tracker.broadcast.bind(tracker),
     rules: { isOrdered: false, maxOpen: 16, resendMs: 200, forgetMs: 180_000 },
   };
-  const broadcaster = new Broadcaster({ mechanism, time, closing: signal, log });
-  let suspicion: string | undefined;
+  const log = createLogger({ level: "fatal", format: "json" });
+  const broadcaster = new Broadcaster({ mechanism, time, closing: never, log });
+  let nudge = new AbortController();
+  let last: Look | undefined;
   let pauseMs = FIRST_PAUSE_MS;
-  broadcaster.send(signed, () => nudge.abort());
   try {
     for (let looks = 1; ; looks += 1) {
-      await time.sleep(pauseMs, AbortSignal.any([signal, nudge.signal]));
-      if (signal.aborted) throw new Error("the watch was ended");
+      if (last?.isSpent !== true) broadcaster.send(signed, () => nudge.abort());
+      await time.sleep(pauseMs, nudge.signal);
       if (nudge.signal.aborted) nudge = new AbortController();
       pauseMs = Math.min(pauseMs * 1.5, MAX_PAUSE_MS);
       const look = await tracker.look(submission, time.timeout(10_000)).catch(() => undefined);
-      const [said] = look?.payments ?? [];
-      if (look !== undefined && said?.kind === "confirmed") return { look, looks };
-      const found = said?.kind === "failed" ? JSON.stringify(look) : undefined;
-      if (look !== undefined && found !== undefined && found === suspicion) return { look, looks };
-      if (look !== undefined) suspicion = found;
-      if (look?.isSpent !== true) broadcaster.send(signed, () => nudge.abort());
+      if (look !== undefined && isDecided(look, last)) return { look, looks };
+      last = look ?? last;
     }
   } finally {
     broadcaster.stop();
   }
+}
+
+function isDecided(look: Look, last: Look | undefined): boolean {
+  const [said] = look.payments;
+  if (said?.kind === "failed") return JSON.stringify(look) === JSON.stringify(last);
+  return said?.kind === "confirmed";
 }
