@@ -12,6 +12,7 @@ import {
   type FacilitatorRequest,
   type SupportedKind,
 } from "../../x402/x402.ts";
+import { describeUnused, describeWrong } from "../endpoint-findings.ts";
 import {
   ChainError,
   type AccountRules,
@@ -24,7 +25,7 @@ import {
   type SignedTransaction,
   type WalletBalance,
 } from "../mechanism.ts";
-import type { Identification, RpcEndpoints } from "../rpc-endpoints.ts";
+import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { Rpc } from "../rpc.ts";
 import { Account } from "./account.ts";
 import {
@@ -238,12 +239,12 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   async probe(signal: AbortSignal): Promise<readonly Finding[]> {
     const identified = await this.#endpoints.identifyAll(signal);
     const right = identified.filter(({ kind }) => kind === "right");
-    if (right.length === 0) return wrongChain(identified);
+    if (right.length === 0) return describeWrong(identified);
     const [found] = await Promise.all([
       this.#endpoints.run((rpc) => this.#probe(rpc, signal), signal),
       ...right.map(({ rpc }) => this.#broadcast.discover(rpc, signal).catch(ignoreChain)),
     ]);
-    return [...identified.flatMap(describeUnused), ...found];
+    return [...describeUnused(identified), ...found];
   }
 
   async close(): Promise<void> {
@@ -288,24 +289,6 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     const signed = await isSignedByContract(rpc, authorization, gasLimit, signal);
     return signed ? judged : NOT_THE_PAYERS;
   }
-}
-
-/** Where no endpoint serves the network: whatever else is asked would be about another chain. */
-function wrongChain(identified: readonly Identification[]): readonly Finding[] {
-  const wrong = identified.flatMap((each) => (each.kind === "wrong" ? [error(each.detail)] : []));
-  if (wrong.length > 0) return wrong;
-  for (const each of identified) if (each.kind === "unreachable") throw each.error;
-  throw new ChainError("CHAIN_UNREACHABLE", "no RPC endpoint answered");
-}
-
-/** The network stays open: another endpoint serves it. */
-function describeUnused(each: Identification): Finding[] {
-  if (each.kind === "right") return [];
-  const message =
-    each.kind === "wrong"
-      ? `${each.detail}; that endpoint is not used`
-      : `${each.error.message}; that endpoint is not used until it answers`;
-  return [{ level: "warning", message }];
 }
 
 /** What an endpoint offers beyond the usual is asked again next time. */

@@ -39,7 +39,7 @@ interface Asked {
 interface Known {
   /** The highest slot at which it was valid. */
   validSlot: number | undefined;
-  /** The lowest slot at which it was said not to be, since it was last seen valid. */
+  /** The lowest slot at which it was said not to be. */
   invalidSlot: number | undefined;
   /** The last question to each endpoint, by host. */
   readonly asked: Map<string, Asked>;
@@ -112,12 +112,8 @@ export class Blockhashes {
 }
 
 function note(known: Known, { isValid, slot }: Answer): void {
-  if (isValid) {
-    known.validSlot = Math.max(known.validSlot ?? slot, slot);
-    known.invalidSlot = undefined;
-  } else {
-    known.invalidSlot = Math.min(known.invalidSlot ?? slot, slot);
-  }
+  if (isValid) known.validSlot = Math.max(known.validSlot ?? slot, slot);
+  else known.invalidSlot = Math.min(known.invalidSlot ?? slot, slot);
 }
 
 /** Whether "not valid", said at that slot, means that it was valid before. */

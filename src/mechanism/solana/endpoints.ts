@@ -1,8 +1,8 @@
 /** The RPC endpoints of a Solana network: how each shows its cluster and its head. */
 import type { SolanaNetwork } from "../../x402/network.ts";
 import type { Time } from "../../time/time.ts";
-import { ChainError, type Finding } from "../mechanism.ts";
-import { RpcEndpoints, type HealthObserver, type Identification } from "../rpc-endpoints.ts";
+import { ChainError } from "../mechanism.ts";
+import { RpcEndpoints, type HealthObserver } from "../rpc-endpoints.ts";
 import { openRpc, type Rpc, type RpcObserver, type RpcRefusal } from "../rpc.ts";
 
 /** The longest wait for one call where another endpoint could be asked instead, milliseconds. */
@@ -88,31 +88,4 @@ async function readHead(rpc: Rpc, signal: AbortSignal): Promise<bigint> {
   const slot = await rpc.call("getSlot", [{ commitment: "processed" }], signal);
   if (typeof slot === "number" && Number.isSafeInteger(slot) && slot >= 0) return BigInt(slot);
   throw new ChainError("CHAIN_ANSWER", `getSlot at ${rpc.host}: not a slot`);
-}
-
-/**
- * Where no endpoint serves the network: whatever else is asked would be about another cluster.
- * @throws {ChainError} when none could be asked
- */
-export function describeWrong(identified: readonly Identification[]): readonly Finding[] {
-  const wrong = identified.filter((each) => each.kind === "wrong");
-  if (wrong.length > 0) return wrong.map(({ detail }) => ({ level: "error", message: detail }));
-  for (const each of identified) if (each.kind === "unreachable") throw each.error;
-  throw new ChainError("CHAIN_UNREACHABLE", "no RPC endpoint answered");
-}
-
-/** The endpoints that are left out while another one serves the network. */
-export function describeUnused(identified: readonly Identification[]): readonly Finding[] {
-  return identified.flatMap((each): Finding[] => {
-    switch (each.kind) {
-      case "right":
-        return [];
-      case "wrong":
-        return [{ level: "warning", message: `${each.detail}; that endpoint is not used` }];
-      case "unreachable": {
-        const message = `${each.error.message}; that endpoint is not used until it answers`;
-        return [{ level: "warning", message }];
-      }
-    }
-  });
 }

@@ -12,6 +12,7 @@ import {
   type FacilitatorRequest,
   type SupportedKind,
 } from "../../x402/x402.ts";
+import { describeUnused, describeWrong } from "../endpoint-findings.ts";
 import {
   ChainError,
   type AccountRules,
@@ -27,7 +28,6 @@ import {
 } from "../mechanism.ts";
 import { readLamports } from "./accounts.ts";
 import { FeeBalances } from "./balances.ts";
-import { describeUnused, describeWrong } from "./endpoints.ts";
 import { foreignRules } from "./foreign-payment.ts";
 import { Inspection } from "./inspection.ts";
 import { openChain, tokensOf, type SolanaChain, type SolanaChainOptions } from "./observer.ts";

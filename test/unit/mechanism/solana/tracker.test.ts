@@ -107,6 +107,7 @@ describe("without a websocket that works", () => {
       expect(look.payments[0]?.kind).toBe("confirmed");
     }
     expect(node.count("sendTransaction")).toBe(2);
+    await eventually(() => node.subscriptions).toBe(0);
   });
 
   test("none at all: polling confirms, and the log hears of it once", async () => {
@@ -326,6 +327,10 @@ describe("a transaction in a block", () => {
       included: { transaction, confirmations: 32, isFinal: true },
       isSpent: true,
     });
+    // Nothing is remembered of it, so the node is asked.
+    node.resetCalls();
+    await tracker.look(submission, never);
+    expect(node.calls()).toEqual({ getSignatureStatuses: 1 });
   });
 
   test("of another life is found however long ago that was", async () => {
