@@ -20,8 +20,8 @@ beforeEach(async () => {
 
 afterAll(() => closing.disposeAsync());
 
-async function openShop(site: Site, chain = ""): Promise<{ served: Served; weather: string }> {
-  const served = await site.serve(stage.yaml(chain), SOLANA_ENV);
+async function openShop(site: Site): Promise<{ served: Served; weather: string }> {
+  const served = await site.serve(stage.yaml(), SOLANA_ENV);
   await served.untilReady();
   return { served, weather: `${served.url}/weather` };
 }
@@ -69,9 +69,8 @@ describe("one message", { timeout: TIMEOUT_MS }, () => {
     await using site = await Site.create();
     await using other = await Site.create();
     const settleUrl = `http://127.0.0.1:${other.port}/settle`;
-    const listener = `facilitator:\n  listen: 127.0.0.1:${other.port}\n`;
-    const yaml = stage.yaml().replace("facilitator:\n", listener);
-    const served = await site.serve(yaml, SOLANA_ENV);
+    const facilitator = `\n  listen: 127.0.0.1:${other.port}${stage.embedded}`;
+    const served = await site.serve(stage.yaml(facilitator), SOLANA_ENV);
     await served.untilReady();
     const requirements = await stage.quote(`${served.url}/weather`);
     const transaction = stage.pay(requirements);

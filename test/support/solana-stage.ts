@@ -20,10 +20,10 @@ import { secretOf } from "./solana-requests.ts";
 import { USDC_DEVNET } from "./solana/set-up.ts";
 import { startSolanaNode, type SolanaNode, type SolanaNodeOptions } from "./solana/solana-node.ts";
 
-const [FEE_PAYER, BUYER, PAYEE] = [testKey(1), testKey(2), testKey(3)];
+export const [FEE_PAYER, BUYER, PAYEE] = [testKey(1), testKey(2), testKey(3)];
 /** What the buyer owns, and what `GET /weather` costs, atomic units. */
 const PURSE = 1_000_000n;
-const PRICE = 10_000n;
+export const PRICE = 10_000n;
 /** Compute units that a payment asks for, and what it bids for them: 60 lamports in all. */
 const UNITS = 60_000;
 const UNIT_PRICE = 1_000;
@@ -76,15 +76,21 @@ export class SolanaStage {
     return this.#served;
   }
 
-  /** A gateway's configuration, without listeners and store; `chain` is added to the network's. */
-  yaml(chain = ""): string {
+  /** Settles in its own process; YAML, below `facilitator:`. */
+  get embedded(): string {
+    const { rpcUrl } = this.node;
+    return `
+  embedded:
+    networks:
+      solana-devnet: { rpc: ["${rpcUrl}"], signers: [env:SOLANA_KEY] }`;
+  }
+
+  /** A gateway's configuration, without listeners and store. */
+  yaml(facilitator = this.embedded): string {
     return `upstream: ${this.upstreamUrl}
 payTo: ${PAYEE.address}
 accept: [solana-devnet]
-facilitator:
-  embedded:
-    networks:
-      solana-devnet: { rpc: ["${this.node.rpcUrl}"], signers: [env:SOLANA_KEY] ${chain} }
+facilitator:${facilitator}
 unmatched: deny
 logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "fatal"} }
 routes:
