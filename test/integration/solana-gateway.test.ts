@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { start, type Running } from "../../src/app.ts";
-import { decodeBase58 } from "../../src/x402/solana-address.ts";
+import { decodeBase58, encodeBase58 } from "../../src/x402/solana-address.ts";
 import { testKey } from "../support/solana-messages.ts";
+import { secretOf } from "../support/solana-requests.ts";
 import {
   BUYER,
   FEE_PAYER,
@@ -84,6 +85,48 @@ async function buyOnce({ weather }: Shop): Promise<void> {
   expect(await stage.present(weather, transaction)).toMatchObject({ status: 200, text: "sunny" });
   expect(await stage.moved()).toEqual(sales(sold));
   expect(stage.served).toBe(Number(sold));
+}
+
+describe("several fee payers", () => {
+  it("take turns when one runs out of SOL, and a buyer with an older offer is not turned away for good", async () => {
+    const [own, other] = [FEE_PAYER, testKey(7)];
+    await using alone = await SolanaStage.open();
+    const { node } = alone;
+    node.fundSol(other.address, 1_000_000_000n);
+    const OTHER_KEY = encodeBase58(Buffer.from(secretOf(7), "hex"));
+    const facilitator = alone.embedded.replace("env:SOLANA_KEY", "env:SOLANA_KEY, env:OTHER_KEY");
+    const own402 = `listen: 127.0.0.1:0\npublicUrl: http://localhost:8402\nstore: sqlite:`;
+    const folder = await mkdtemp(join(tmpdir(), "coinslot-solana-"));
+    closing.defer(() => rm(folder, { recursive: true, force: true }));
+    const text = `${own402}${join(folder, "ledger.db")}\n${alone.yaml(facilitator)}`;
+    const running = await start(configOf(text, { ...SOLANA_ENV, OTHER_KEY }), "test");
+    closing.defer(() => running.close());
+    const weather = `${urlOf(running.addresses.gateway[0])}/weather`;
+
+    const older = await alone.quote(weather);
+    expect(older.extra).toEqual({ feePayer: own.address });
+    node.setLamports(own.address, 5_000n);
+    expect(await alone.present(weather, alone.pay(older))).toMatchObject({ status: 500 });
+    expect((await alone.moved()).paid).toBe(0n);
+
+    const newer = await untilNamed(alone, weather, other.address);
+    expect(await alone.present(weather, alone.pay(newer))).toMatchObject({ status: 200 });
+    expect((await alone.moved()).paid).toBe(PRICE);
+
+    // Filled up again, it settles what names it, whichever is offered now.
+    node.setLamports(own.address, 1_000_000_000n);
+    expect(await alone.present(weather, alone.pay(older))).toMatchObject({ status: 200 });
+    expect((await alone.moved()).paid).toBe(2n * PRICE);
+  });
+});
+
+/** The offer, once it names that fee payer: a changed one is noticed within a quarter of a second. */
+async function untilNamed(at: SolanaStage, weather: string, feePayer: string) {
+  for (;;) {
+    const offer = await at.quote(weather);
+    if (offer.extra?.["feePayer"] === feePayer) return offer;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
 }
 
 describe("a route that is paid on Solana", () => {
