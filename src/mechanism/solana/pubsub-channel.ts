@@ -25,7 +25,7 @@ const MAX_PAUSE_MS = 30_000;
 /** A connection that held so long was no failure, milliseconds. */
 const STABLE_MS = 10_000;
 /** How often a connection is looked after: one that says nothing twice in a row is dead, milliseconds. */
-export const CHECK_MS = 10_000;
+const CHECK_MS = 10_000;
 /** A connection without subscriptions is closed after so long, milliseconds. */
 const IDLE_MS = 60_000;
 /** A subscription that nobody asked for so long is given up, milliseconds. */
@@ -149,6 +149,7 @@ export class PubsubChannel {
       if (this.#wanted.size === 0) break;
       const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, MAX_PAUSE_MS);
       await time.sleep(pauseMs, signal);
+      this.#dropUnwanted();
     }
     this.#running = undefined;
   }
@@ -186,23 +187,27 @@ export class PubsubChannel {
     this.#questions.clear();
     this.#numbers.clear();
     for (const wanted of this.#wanted.values()) wanted.state = "new";
-    const isStable = time.now() - openedMs >= STABLE_MS && this.#missed < MAX_MISSED;
-    if (!isStable && this.#wanted.size > 0 && !this.#closing.signal.aborted) {
-      this.#failed(socket.reason);
-    }
+    if (this.#closing.signal.aborted) return;
+    const isShort = time.now() - openedMs < STABLE_MS && this.#wanted.size > 0;
+    if (isShort || this.#missed >= MAX_MISSED) this.#failed(socket.reason);
   }
 
   #lookAfter(socket: PubsubSocket, openedMs: number): void {
     const nowMs = this.#options.time.now();
-    for (const wanted of this.#wanted.values()) {
-      if (nowMs - wanted.wantedMs >= UNWANTED_MS) this.drop(wanted.signature, false);
-      else if (wanted.state === "asked" && nowMs - wanted.askedMs >= CHECK_MS) {
-        return socket.end("does not answer");
-      }
+    this.#dropUnwanted();
+    for (const { state, askedMs } of this.#wanted.values()) {
+      if (state === "asked" && nowMs - askedMs >= CHECK_MS) return socket.end("does not answer");
     }
     if (!socket.checkAlive()) return socket.end("was silent");
     if (nowMs - openedMs >= STABLE_MS) this.#failures = 0;
     if (this.#wanted.size === 0 && nowMs - this.#idleSinceMs >= IDLE_MS) socket.end("was idle");
+  }
+
+  #dropUnwanted(): void {
+    const nowMs = this.#options.time.now();
+    for (const { signature, wantedMs } of this.#wanted.values()) {
+      if (nowMs - wantedMs >= UNWANTED_MS) this.drop(signature, false);
+    }
   }
 
   #subscribe(wanted: Subscription): void {

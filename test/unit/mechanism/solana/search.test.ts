@@ -1,0 +1,197 @@
+/** The search for a payment in long lists, and in lists that make no sense. */
+import { describe, expect, test } from "vitest";
+import { Blockhashes } from "../../../../src/mechanism/solana/blockhashes.ts";
+import { Search } from "../../../../src/mechanism/solana/search.ts";
+import { Statuses } from "../../../../src/mechanism/solana/statuses.ts";
+import { isRecord } from "../../../../src/mechanism/rpc.ts";
+import type { RpcReply } from "../../../support/scripted-node.ts";
+import { buildTransaction, layOut, testKey } from "../../../support/solana-messages.ts";
+import { devnetPayment, requirementsOf } from "../../../support/solana-requests.ts";
+import { inContext, startScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { hurriedTime, never, signTransaction, type SignedPayment } from "./tracking.ts";
+
+const VALID_SLOT = 10_000;
+const EXPIRED_SLOT = VALID_SLOT + 200;
+const NOT_ALL = "not all of the payer's transactions could be compared with the payment yet";
+const NOT_YET = "no transaction with the payment is on the chain yet";
+
+/** What an account took part in, newest first, as a node lists and shows it. */
+interface Ledger {
+  readonly listed: readonly { readonly signature: string; readonly slot: number }[];
+  /** By signature: base64; another payment's where it is not here, null where the node has none. */
+  readonly shown: Readonly<Record<string, string | null>>;
+}
+
+function sign(memo: string): SignedPayment {
+  const payment = devnetPayment();
+  return signTransaction(
+    buildTransaction(layOut("svm", payment, { memo })),
+    requirementsOf(payment),
+  );
+}
+
+const payment = sign("this one");
+const ours = payment.signed.transaction;
+const another = sign("another one").signed.raw;
+
+/** So many transactions of others, the newest at `slot`, one a slot. */
+function strangers(count: number, slot: number, prefix = "stranger"): Ledger["listed"] {
+  return Array.from({ length: count }, (_, index) => {
+    return { signature: `${prefix}-${index}`, slot: slot - index };
+  });
+}
+
+function answering({ listed, shown }: Ledger) {
+  return ({ method, params }: { method: string; params: readonly unknown[] }): RpcReply => {
+    const [name, options] = params;
+    if (method === "isBlockhashValid") return inContext(EXPIRED_SLOT, false);
+    if (method === "getTransaction") {
+      const raw = shown[String(name)] === undefined ? another : shown[String(name)];
+      const transaction = [raw, "base64"];
+      return { result: raw === null ? null : { slot: 1, transaction, meta: { err: null } } };
+    }
+    const { before, limit } = isRecord(options) ? options : {};
+    const start = listed.findIndex(({ signature }) => signature === before) + 1;
+    return { result: listed.slice(start, start + Number(limit)) };
+  };
+}
+
+interface Searching {
+  readonly search: Search;
+  readonly blockhashes: Blockhashes;
+}
+
+function open({ endpoints }: ScriptedCluster): Searching {
+  const time = hurriedTime(100);
+  const blockhashes = new Blockhashes({ time, closing: never });
+  const statuses = new Statuses({ endpoints, time, closing: never });
+  const search = new Search({ endpoints, statuses, blockhashes, commitment: "confirmed" });
+  return { search, blockhashes };
+}
+
+function reconcile({ search }: Searching, claimed?: string) {
+  return search.reconcile(payment.authorization, claimed, never);
+}
+
+const countOf = (cluster: ScriptedCluster, wanted: string): number =>
+  cluster.questions().filter(({ method }) => method === wanted).length;
+
+describe("a long list", () => {
+  test("is read page by page, down to where the payment cannot be", async () => {
+    const floor = strangers(250, VALID_SLOT - 400);
+    const listed = [...strangers(350, EXPIRED_SLOT, "late"), ...floor];
+    await using cluster = await startScriptedCluster([answering({ listed, shown: {} })]);
+    const searching = open(cluster);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    let said = await reconcile(searching);
+    while (said.kind === "unknown") {
+      expect(said.detail).toBe(NOT_ALL);
+      said = await reconcile(searching);
+    }
+    expect(said).toMatchObject({ kind: "failed", retriable: false });
+    // Of the last ones, those from 600 slots before on.
+    expect(countOf(cluster, "getTransaction")).toBe(350 + 201);
+    const first = cluster.questions().find(({ method }) => method.endsWith("ForAddress"));
+    expect(first?.params[1]).toEqual({
+      limit: 200,
+      commitment: "confirmed",
+      minContextSlot: EXPIRED_SLOT,
+    });
+  });
+
+  test("is not fetched all at once", async () => {
+    const listed = strangers(100, EXPIRED_SLOT);
+    await using cluster = await startScriptedCluster([answering({ listed, shown: {} })]);
+    const searching = open(cluster);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: NOT_ALL });
+    expect(countOf(cluster, "getTransaction")).toBe(24);
+    await reconcile(searching);
+    expect(countOf(cluster, "getTransaction")).toBe(48);
+  });
+
+  test("that never ends decides nothing", async () => {
+    const listed = strangers(1_500, EXPIRED_SLOT + 5_000);
+    await using cluster = await startScriptedCluster([answering({ listed, shown: {} })]);
+    const searching = open(cluster);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    for (let count = 0; count < 45; count += 1) {
+      expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: NOT_ALL });
+    }
+    expect(countOf(cluster, "getTransaction")).toBe(1_000);
+  });
+
+  test("holds the payment on a later page", async () => {
+    const listed = [...strangers(205, EXPIRED_SLOT), { signature: ours, slot: VALID_SLOT }];
+    const shown = { [ours]: payment.signed.raw };
+    await using cluster = await startScriptedCluster([answering({ listed, shown })]);
+    const searching = open(cluster);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    let said = await reconcile(searching);
+    while (said.kind === "unknown") said = await reconcile(searching);
+    expect(said).toEqual({ kind: "confirmed", transaction: ours });
+  });
+});
+
+describe("a transaction that is listed", () => {
+  test("and not shown yet leaves the payment open", async () => {
+    const listed = strangers(1, EXPIRED_SLOT);
+    const shown = { "stranger-0": null };
+    await using cluster = await startScriptedCluster([answering({ listed, shown })]);
+    const searching = open(cluster);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: NOT_ALL });
+  });
+
+  test("and cannot be read is another one", async () => {
+    const listed = strangers(1, EXPIRED_SLOT);
+    const shown = { "stranger-0": Buffer.from("nonsense").toString("base64") };
+    await using cluster = await startScriptedCluster([answering({ listed, shown })]);
+    const searching = open(cluster);
+    expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: NOT_YET });
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    expect(await reconcile(searching)).toMatchObject({ kind: "failed" });
+    expect(countOf(cluster, "getTransaction")).toBe(1);
+  });
+
+  test("under another name is the payment by its own name", async () => {
+    const claimed = sign("yet another one").signed.transaction;
+    const shown = { [claimed]: payment.signed.raw };
+    await using cluster = await startScriptedCluster([answering({ listed: [], shown })]);
+    const said = await reconcile(open(cluster), claimed);
+    expect(said).toEqual({ kind: "confirmed", transaction: ours });
+  });
+});
+
+describe("an answer that makes no sense", () => {
+  const transaction = [another, "base64"];
+  test.each<[string, string, unknown]>([
+    ["getSignaturesForAddress", "no list", null],
+    ["getSignaturesForAddress", "names alone", ["a"]],
+    ["getSignaturesForAddress", "no slots", [{ signature: "a" }]],
+    ["getSignaturesForAddress", "more than was asked for", strangers(201, EXPIRED_SLOT)],
+    ["getTransaction", "text", "found"],
+    ["getTransaction", "no transaction", { meta: { err: null } }],
+    [
+      "getTransaction",
+      "another encoding",
+      { transaction: [another, "base58"], meta: { err: null } },
+    ],
+    ["getTransaction", "no result of it", { transaction, meta: null }],
+    ["getTransaction", "half a result of it", { transaction, meta: {} }],
+  ])("to %s says nothing of the payment: %s", async (wanted, _title, result) => {
+    const answer = answering({ listed: strangers(1, EXPIRED_SLOT), shown: {} });
+    await using cluster = await startScriptedCluster([
+      (question) => (question.method === wanted ? { result } : answer(question)),
+    ]);
+    await expect(reconcile(open(cluster))).rejects.toMatchObject({ code: "CHAIN_ANSWER" });
+  });
+});
+
+test("the account that is searched is the one that pays", async () => {
+  await using cluster = await startScriptedCluster([answering({ listed: [], shown: {} })]);
+  await reconcile(open(cluster));
+  const listing = cluster.questions().find(({ method }) => method.endsWith("ForAddress"));
+  expect(listing?.params[0]).not.toBe(testKey(2).address);
+  expect(payment.authorization.message.keys).toContain(listing?.params[0]);
+});
