@@ -7,6 +7,8 @@ import type { Time } from "../time/time.ts";
 const FIRST_RESEND_MS = 250;
 /** Longest of these pauses, milliseconds. */
 const MAX_RESEND_MS = 8_000;
+/** Longer than any of these pauses, milliseconds. */
+const MAX_PAUSE_MS = 60_000;
 /** Longest that one sending may take; some nodes answer only when the bytes are in a block, milliseconds. */
 const SEND_TIMEOUT_MS = 15_000;
 
@@ -30,7 +32,10 @@ export class Broadcaster {
   /** Sends when it is time to and nothing is being sent; `onIncluded` where the node saw it in a block. */
   send(signed: SignedTransaction, onIncluded: () => void): void {
     const { time, closing } = this.#options;
-    if (this.#sending !== undefined || closing.aborted || time.now() < this.#dueMs) return;
+    const leftMs = this.#dueMs - time.now();
+    // More than any pause is no pause: the clock was set back.
+    const isDue = leftMs <= 0 || leftMs > MAX_PAUSE_MS;
+    if (this.#sending !== undefined || closing.aborted || !isDue) return;
     const sending = new AbortController();
     this.#sending = sending;
     void this.#sendOnce(signed, sending, onIncluded);

@@ -32,8 +32,8 @@ const OFFERS_PAUSE_MS = 50;
 export interface EmbeddedOptions {
   readonly mechanisms: readonly Mechanism[];
   readonly ledger: Ledger;
-  /** Networks whose start-up checks passed: only their chains are believed and written to. */
-  readonly gate: Pick<NetworkGate, "isOpen">;
+  /** Which networks' start-up checks passed. */
+  readonly gate: Pick<NetworkGate, "isOpen" | "isTrusted">;
   readonly telemetry: Telemetry;
   readonly time: Time;
   /** Symbol and decimals of a token that the mechanisms accept, for logs and metrics. */

@@ -31,7 +31,7 @@ export class FailureBudget {
     this.#note(payer, []);
   }
 
-  /** Its payment was in a block, or expired on the way there, and did not move. */
+  /** Its payment was in a block and did not move: that cost us a fee. */
   failedOnChain(payer: string): void {
     this.#note(payer, [this.#time.now()]);
   }

@@ -33,12 +33,17 @@ export class Judgement {
 
   /** A refusal, or undefined for a valid payment. Throws when the chain cannot be asked. */
   async inspect(checked: Checked<unknown>, signal: AbortSignal): Promise<Refusal | undefined> {
-    const { mechanism, budget } = this.#options;
-    const refusal = locallyRefused(checked) ?? budget.refusal(checked.payer);
+    const { mechanism } = this.#options;
+    const refusal = locallyRefused(checked) ?? this.suspension(checked);
     if (refusal !== undefined) return refusal;
     this.requireOpen();
     const inspected = await mechanism.inspect(checked, this.#within(signal));
     return inspected.ok ? undefined : inspected.error;
+  }
+
+  /** Why no more of that payer's payments are taken for now; undefined where they are. */
+  suspension({ payer }: Checked<unknown>): Refusal | undefined {
+    return this.#options.budget.refusal(payer);
   }
 
   /** Both anew, for a payment that has waited. Throws when the chain cannot be asked. */
@@ -54,7 +59,8 @@ export class Judgement {
 
   /** Whether a judgement of that time still counts. */
   isFresh(judgedMs: number): boolean {
-    return this.#options.time.now() - judgedMs < JUDGED_FOR_MS;
+    // A clock that was set back makes nothing younger.
+    return Math.abs(this.#options.time.now() - judgedMs) < JUDGED_FOR_MS;
   }
 
   /** Throws as long as the network has not proven itself: nothing is believed and nothing signed. */

@@ -20,9 +20,6 @@ import { SubmissionWatch, type WatchedLane, type WatchSurroundings } from "./sub
 const PREPARE_TIMEOUT_MS = 10_000;
 /** How long an account that cannot pay the network fee is asked last, milliseconds. */
 const SHORT_MS = 30_000;
-/** Late looks in one round at most, and at the same time. */
-const MAX_LATE_LOOKS = 64;
-const LATE_LOOKS_AT_ONCE = 8;
 /** How long the late looks of one round may take before the rest is left to the next, milliseconds. */
 const LATE_LOOKS_MS = 5_000;
 
@@ -138,13 +135,14 @@ export class Lane implements WatchedLane {
   /** Takes up what is unfinished and looks again at what is not final. Never rejects. */
   async round(): Promise<void> {
     await this.takeUp();
-    const nowMs = this.#at.time.now();
+    const { time, mechanism } = this.#at;
+    const nowMs = time.now();
+    const { looksAtOnce } = mechanism.rules;
     const due = [...this.#included.values()].filter((watch) => watch.isDue(nowMs));
-    const chosen = due.slice(0, MAX_LATE_LOOKS);
-    for (let first = 0; first < chosen.length; first += LATE_LOOKS_AT_ONCE) {
-      const some = chosen.slice(first, first + LATE_LOOKS_AT_ONCE);
+    for (let first = 0; first < due.length; first += looksAtOnce) {
+      const some = due.slice(first, first + looksAtOnce);
       await Promise.all(some.map((watch) => this.#lookAgain(watch)));
-      if (this.isEnded || this.#at.time.now() - nowMs >= LATE_LOOKS_MS) return;
+      if (this.isEnded || time.now() - nowMs >= LATE_LOOKS_MS) return;
     }
   }
 
@@ -200,7 +198,8 @@ export class Lane implements WatchedLane {
     const signal = AbortSignal.any([this.#ending.signal, time.timeout(PREPARE_TIMEOUT_MS)]);
     try {
       judgement.requireOpen();
-      const payable = items.length === 1 ? await this.#freshen(items, signal) : items;
+      const wanted = this.#withoutSuspended(items);
+      const payable = wanted.length === 1 ? await this.#freshen(wanted, signal) : wanted;
       if (payable.length === 0) return undefined;
       if (this.#isOvertaken) {
         this.#seed = await mechanism.accountNonce(this.lease.address, signal);
@@ -217,6 +216,16 @@ export class Lane implements WatchedLane {
       this.#unprepared(items, cause);
       return undefined;
     }
+  }
+
+  /** Payers may have used up their failures since their payments were judged. */
+  #withoutSuspended(items: readonly Settling[]): readonly Settling[] {
+    const { judgement } = this.#at;
+    return items.filter((item) => {
+      const refusal = judgement.suspension(item.checked);
+      if (refusal !== undefined) this.#desk.refused(item, refusal);
+      return refusal === undefined;
+    });
   }
 
   /** A lone payment is not simulated again when it is prepared: one that has waited is judged anew. */

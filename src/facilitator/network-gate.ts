@@ -2,7 +2,8 @@
  * Which networks may be used. A network opens when its checks passed: until the RPC endpoint has shown
  * the right chain and the right token, nothing is signed and nothing is concluded from what it says. The
  * checks go on while the process runs: an endpoint that turns to another chain, or an account without
- * gas, closes its network; one that cannot be reached makes the process unready and is tried again.
+ * gas, closes its network; one that cannot be reached makes the process unready and is tried again. What was
+ * signed before is watched as long as the chain is the right one, whatever else is wrong.
  */
 import type { Finding, Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -29,6 +30,8 @@ export class NetworkGate {
   readonly #telemetry: Telemetry;
   /** Networks whose endpoint has proven itself, reachable now or not. */
   readonly #open = new Set<string>();
+  /** Those, and the ones where nothing is wrong but on our side. */
+  readonly #trusted = new Set<string>();
   readonly #states = new Map<string, Probe["state"]>();
   readonly #time: Time;
   readonly #closing = new AbortController();
@@ -42,9 +45,14 @@ export class NetworkGate {
     this.#time = time;
   }
 
-  /** Whether its chain may be believed and written to. */
+  /** Whether payments may be judged and signed there. */
   isOpen(network: string): boolean {
     return this.#open.has(network);
+  }
+
+  /** Whether its chain may be believed, and given what was signed before. */
+  isTrusted(network: string): boolean {
+    return this.#trusted.has(network);
   }
 
   /** Networks that are configured and on which payments fail now. */
@@ -58,10 +66,11 @@ export class NetworkGate {
     const { signal } = this.#closing;
     const time = this.#time;
     const probes = await Promise.all(this.#mechanisms.map((each) => probe(each, time, signal)));
-    for (const { network, state } of probes) {
+    for (const { network, state, findings } of probes) {
       this.#states.set(network, state);
-      if (state === "open") this.#open.add(network);
-      if (state === "wrong") this.#open.delete(network);
+      if (state === "unreachable") continue;
+      mark(this.#open, network, state === "open");
+      mark(this.#trusted, network, findings.every(isHarmless));
     }
     if (signal.aborted) return probes;
     this.#pause.abort();
@@ -103,6 +112,16 @@ export class NetworkGate {
       if (state === "open") logger.info({ network }, "network is ready");
     }
   }
+}
+
+function mark(networks: Set<string>, network: string, isSo: boolean): void {
+  if (isSo) networks.add(network);
+  else networks.delete(network);
+}
+
+/** As far as the chain is concerned. */
+function isHarmless({ level, isChainRight }: Finding): boolean {
+  return level === "warning" || isChainRight === true;
 }
 
 async function probe(mechanism: Mechanism, time: Time, closing: AbortSignal): Promise<Probe> {

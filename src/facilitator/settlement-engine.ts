@@ -51,7 +51,7 @@ export class SettlementEngine {
   readonly #flights = new Map<PaymentKey, Flight>();
   readonly #claims: UnsignedClaims;
   /** Claims that nobody could judge or sign and that are not to be dropped: for the next round. */
-  #parked: UnsignedClaim[] = [];
+  readonly #parked: UnsignedClaim[] = [];
   #admitting = 0;
   #opening: Promise<void> | undefined;
   #openedMs = 0;
@@ -101,13 +101,13 @@ export class SettlementEngine {
    */
   async round(): Promise<void> {
     await this.#claims.retry();
-    if (!this.#at.gate.isOpen(this.#network) || this.#closing.signal.aborted) return;
+    const { gate } = this.#at;
+    if (!gate.isTrusted(this.#network) || this.#closing.signal.aborted) return;
     await this.#open();
-    const parked = this.#parked;
-    this.#parked = [];
-    for (const claim of parked) this.#accept(claim, claim.origin);
+    const isOpen = gate.isOpen(this.#network);
+    for (const claim of isOpen ? this.#parked.splice(0) : []) this.#accept(claim, claim.origin);
     await Promise.all([...this.#lanes.values()].map((lane) => lane.round()));
-    await this.takeOffered();
+    if (isOpen) await this.takeOffered();
   }
 
   /** Takes claims that other lives offer, where there is room for them. Never rejects. */

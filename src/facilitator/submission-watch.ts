@@ -45,7 +45,7 @@ const MAX_LATE_LOOK_MS = 60_000;
 export interface WatchSurroundings {
   readonly mechanism: Mechanism;
   readonly ledger: Settlements;
-  readonly gate: Pick<NetworkGate, "isOpen">;
+  readonly gate: Pick<NetworkGate, "isOpen" | "isTrusted">;
   readonly telemetry: Telemetry;
   readonly time: Time;
   /** Symbol and decimals of a token that the mechanism accepts, for logs and metrics. */
@@ -130,7 +130,7 @@ export class SubmissionWatch {
     let pauseMs = FIRST_LOOK_MS;
     let sends = isFresh;
     while (!this.#closing.aborted) {
-      if (this.#at.gate.isOpen(this.#stored.network)) {
+      if (this.#at.gate.isTrusted(this.#stored.network)) {
         if (sends) this.#send();
         else if (await this.#step()) break;
         sends = false;

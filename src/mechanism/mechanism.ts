@@ -99,6 +99,8 @@ export interface AccountRules {
   readonly isOrdered: boolean;
   /** Transactions of one account in the air at most. */
   readonly maxOpen: number;
+  /** Looks at the same time at those that are in a block, though not for good. */
+  readonly looksAtOnce: number;
   /** Pause before bytes that a node took are sent again, since it may have dropped them, milliseconds. */
   readonly resendMs: number;
   /**
@@ -122,6 +124,11 @@ export interface WalletBalance {
 export interface Finding {
   readonly level: "error" | "warning";
   readonly message: string;
+  /**
+   * True for an error on our side of the right chain, such as an account that cannot pay: nothing is signed
+   * then, and what was signed before is still sent and watched.
+   */
+  readonly isChainRight?: true;
 }
 
 /** What can be said about payments that others settle: reads the chain, signs nothing. */

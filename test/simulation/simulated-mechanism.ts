@@ -57,7 +57,13 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
   readonly kind: SupportedKind = { x402Version: 1, scheme: "exact", network: "base-sepolia" };
   readonly accounts: readonly string[];
   readonly maxTogether: number;
-  readonly rules = { isOrdered: true, maxOpen: 16, resendMs: 10_000, forgetMs: 3_600_000 };
+  readonly rules = {
+    isOrdered: true,
+    maxOpen: 16,
+    looksAtOnce: 8,
+    resendMs: 10_000,
+    forgetMs: 3_600_000,
+  };
   readonly #options: SimulatedMechanismOptions;
 
   constructor(options: SimulatedMechanismOptions) {

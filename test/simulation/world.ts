@@ -272,7 +272,7 @@ export class World {
     const facilitator = new EmbeddedFacilitator({
       mechanisms: [mechanism],
       ledger,
-      gate: { isOpen: () => true },
+      gate: { isOpen: () => true, isTrusted: () => true },
       telemetry,
       time,
       describeAsset: () => ({ symbol: "USDC", decimals: 6 }),

@@ -76,6 +76,7 @@ const RULES: AccountRules = {
   isOrdered: true,
   // As many as geth keeps of one account for certain.
   maxOpen: 16,
+  looksAtOnce: 8,
   resendMs: 10_000,
   forgetMs: 3_600_000,
 };

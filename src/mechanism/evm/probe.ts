@@ -87,7 +87,7 @@ async function probeAccount(
   const balance = await read(rpc, "eth_getBalance", [account, "latest"], signal);
   const { symbol, decimals } = network.nativeCurrency;
   const title = `${network.name}: ${account} holds ${formatAmount(balance, decimals)} ${symbol}`;
-  if (balance === 0n) return [error(`${title} and cannot pay network fees`)];
+  if (balance === 0n) return [ourError(`${title} and cannot pay network fees`)];
   const perSettlement = gasLimit * (await fees.price(rpc, signal));
   if (balance >= perSettlement * LOW_BALANCE_SETTLEMENTS) return [];
   const left = balance / perSettlement;
@@ -107,9 +107,8 @@ async function probeClock(
   const skew = Number(chainTime) - Math.floor(clock());
   if (Math.abs(skew) <= MAX_CLOCK_SKEW_SECONDS) return [];
   const direction = skew > 0 ? "behind" : "ahead of";
-  return [
-    error(`${network.name}: clock skew: our clock is ${Math.abs(skew)} s ${direction} the chain's`),
-  ];
+  const message = `clock skew: our clock is ${Math.abs(skew)} s ${direction} the chain's`;
+  return [ourError(`${network.name}: ${message}`)];
 }
 
 async function blockTime(
@@ -169,6 +168,11 @@ async function read(
 
 export function error(message: string): Finding {
   return { level: "error", message };
+}
+
+/** The chain is the right one all the same. */
+function ourError(message: string): Finding {
+  return { level: "error", message, isChainRight: true };
 }
 
 function quote(text: string): string {

@@ -61,6 +61,8 @@ const RULES: AccountRules = {
   isOrdered: false,
   // Nothing stands behind anything: the number bounds what this process watches at a time.
   maxOpen: 1_024,
+  // As many as one call takes.
+  looksAtOnce: 256,
   // `broadcast` itself waits for two seconds.
   resendMs: 200,
   // Twice the time in which a blockhash counts, and more.

@@ -120,6 +120,14 @@ describe("a network", () => {
     expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([true, ["base-sepolia"]]);
   });
 
+  test("whose account is empty signs nothing, and its chain is believed all the same", async () => {
+    proxy.inject({ method: "eth_getBalance", result: "0x0" });
+    const gate = openGate([await mechanism(proxy.url)]);
+    const [probe] = await gate.probe();
+    expect(probe).toMatchObject({ state: "wrong" });
+    expect([gate.isOpen("base-sepolia"), gate.isTrusted("base-sepolia")]).toEqual([false, true]);
+  });
+
   test("behind the URL of another chain is wrong", async () => {
     proxy.inject({ method: "eth_chainId", result: "0x1" });
     const gate = openGate([await mechanism(proxy.url)]);
@@ -127,6 +135,7 @@ describe("a network", () => {
     expect(probe).toMatchObject({ network: "base-sepolia", state: "wrong" });
     expect(probe?.findings.filter(({ level }) => level === "error").length).toBeGreaterThan(0);
     expect([gate.isOpen("base-sepolia"), gate.closed()]).toEqual([false, ["base-sepolia"]]);
+    expect(gate.isTrusted("base-sepolia")).toBe(false);
   });
 
   test("that cannot be reached opens by itself when it can", async () => {

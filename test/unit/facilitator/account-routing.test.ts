@@ -1,15 +1,26 @@
 import { describe, expect, test } from "vitest";
 import type { Mechanism } from "../../../src/mechanism/mechanism.ts";
+import { isEvmPayload } from "../../../src/x402/payment-key.ts";
+import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { keyOf, openEngine, payerAddress, payment, settle } from "./engine-stage.ts";
 import { ACCOUNT, OTHER_ACCOUNT } from "./scripted-mechanism.ts";
 
 /** As on Solana: the payment names its fee payer, and transactions stand alone. Payer 1's names the first. */
 const members: Partial<Mechanism<{ nonce: string }>> = {
-  rules: { isOrdered: false, maxOpen: 1_024, resendMs: 200, forgetMs: 180_000 },
+  rules: {
+    isOrdered: false,
+    maxOpen: 1_024,
+    looksAtOnce: 256,
+    resendMs: 200,
+    forgetMs: 180_000,
+  },
   accountFor: ({ payer }) => (payer === payerAddress(1) ? ACCOUNT : OTHER_ACCOUNT),
 };
 const accounts = [ACCOUNT, OTHER_ACCOUNT];
+
+const nonceIn = ({ paymentPayload: { payload } }: FacilitatorRequest): string =>
+  isEvmPayload(payload) ? payload.authorization.nonce : "";
 
 /** Payments of payer 1 or 2. */
 const first = (number: number) => payment(number, 1);
@@ -73,6 +84,51 @@ describe("payments that name the account that settles them", () => {
     await at.facilitator.recover();
     await at.time.until(async () => (await ledger.outcome(key)).kind === "settled");
     expect(await ledger.outcome(key)).toMatchObject({ kind: "settled" });
+  });
+});
+
+describe("a payer whose payments failed on chain", () => {
+  test("has the rest turned away that were judged before, and no more of them signed", async () => {
+    const at = await openEngine({ accounts, members, maxTogether: 1 });
+    at.chain.automines = false;
+    const failing = Array.from({ length: 6 }, (_, index) => first(index + 1));
+    for (const request of failing) at.chain.fails.add(nonceIn(request));
+    const all = Promise.all(failing.map((request) => settle(at, request)));
+    await at.time.until(() => new Set(at.chain.sent).size === 6);
+    at.chain.mine();
+    expect((await at.time.of(all)).every(({ success }) => !success)).toBe(true);
+    const sent = at.chain.sent.length;
+    const more = await at.time.of(settle(at, first(99)));
+    expect(more).toMatchObject({ success: false, errorReason: "invalid_transaction_state" });
+    expect(at.chain.sent.length).toBe(sent);
+  });
+
+  test("finds out also where the payment was judged a moment before", async () => {
+    const at = await openEngine({ accounts, members });
+    const waiting = first(50);
+    const { signal } = new AbortController();
+    expect(await at.facilitator.verify(waiting, signal)).toMatchObject({ isValid: true });
+    const failing = [first(1), first(2), first(3)];
+    for (const request of failing) at.chain.fails.add(nonceIn(request));
+    await at.time.of(Promise.all(failing.map((request) => settle(at, request))));
+    const sent = at.chain.sent.length;
+    expect(await at.time.of(settle(at, waiting))).toMatchObject({ success: false });
+    expect(at.chain.sent.length).toBe(sent);
+  });
+});
+
+describe("late looks", () => {
+  test("keep up with a hundred sales a second", async () => {
+    const at = await openEngine({ accounts, members });
+    at.chain.isFinal = false;
+    const count = 400;
+    const sales = Array.from({ length: count }, (_, index) => settle(at, first(index + 1)));
+    await at.time.of(Promise.all(sales));
+    at.chain.isFinal = true;
+    await at.time.advance(4_000);
+    await at.time.of(at.facilitator.recover());
+    const left = await at.ledger.unfinished("base-sepolia", ACCOUNT);
+    expect(left).toEqual([]);
   });
 });
 

@@ -45,7 +45,7 @@ describe("the supported kinds", () => {
     const facilitator = new EmbeddedFacilitator({
       mechanisms,
       ledger,
-      gate: { isOpen: () => true },
+      gate: { isOpen: () => true, isTrusted: () => true },
       telemetry: {
         logger: createLogger({ level: "silent", format: "json" }),
         metrics: new Metrics("test"),

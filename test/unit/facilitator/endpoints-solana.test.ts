@@ -21,7 +21,7 @@ async function embeddedWith(feePayer: () => string): Promise<EmbeddedFacilitator
   const facilitator = new EmbeddedFacilitator({
     mechanisms,
     ledger,
-    gate: { isOpen: () => true },
+    gate: { isOpen: () => true, isTrusted: () => true },
     telemetry: {
       logger: createLogger({ level: "silent", format: "json" }),
       metrics: new Metrics("test"),

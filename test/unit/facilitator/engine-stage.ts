@@ -29,6 +29,8 @@ export interface EngineStageOptions extends ScriptOptions {
   /** Methods of the ledger that do something else. */
   readonly ledger?: Partial<Ledger>;
   readonly isOpen?: () => boolean;
+  /** Default: as {@link isOpen}. */
+  readonly isTrusted?: () => boolean;
   /** Whether a round of recovery has run before the test begins; default: true. */
   readonly isStarted?: boolean;
 }
@@ -43,7 +45,10 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
   const facilitator = new EmbeddedFacilitator({
     mechanisms: [chain.mechanism(options)],
     ledger: overriding(ledger, options.ledger ?? {}),
-    gate: { isOpen: options.isOpen ?? (() => true) },
+    gate: {
+      isOpen: options.isOpen ?? (() => true),
+      isTrusted: options.isTrusted ?? options.isOpen ?? (() => true),
+    },
     telemetry: { logger, metrics },
     time,
     describeAsset: () => ({ symbol: "USDC", decimals: 6 }),

@@ -32,7 +32,7 @@ async function openStage(): Promise<Stage> {
   const facilitator = new EmbeddedFacilitator({
     mechanisms: [mechanism],
     ledger,
-    gate: { isOpen: () => false },
+    gate: { isOpen: () => false, isTrusted: () => false },
     telemetry: {
       logger: createLogger({ level: "silent", format: "json" }),
       metrics: new Metrics("test"),

@@ -116,6 +116,23 @@ describe("a submission that was sent", () => {
   });
 });
 
+describe("a network that may not be used because of us", () => {
+  test("is still watched for what was signed, and sent it again", async () => {
+    let isOpen = true;
+    const stage = { isOpen: () => isOpen, isTrusted: () => true };
+    const { at, settling } = await withOneInTheAir(stage);
+    isOpen = false;
+    const sent = at.chain.sent.length;
+    await at.time.advance(30_000);
+    expect(at.chain.sent.length).toBeGreaterThan(sent);
+    expect(await at.time.of(faultOf(settle(at, payment(2))))).toMatchObject({
+      kind: "unavailable",
+    });
+    at.chain.mine();
+    expect(await at.time.of(settling)).toMatchObject({ success: true });
+  });
+});
+
 describe("a failure", () => {
   test("counts when two looks in a row have found it", async () => {
     const { at, settling } = await withOneInTheAir();

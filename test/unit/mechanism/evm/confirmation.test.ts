@@ -34,9 +34,7 @@ const past = NOW + 60 + EXPIRY_FINALITY_SECONDS + 1;
 
 describe("a receipt with success", () => {
   test("confirms when it holds the exact use and transfer, in one call", async () => {
-    const { payment, included, isSpent, methods } = await look(() =>
-      receipt("0x1", [used, paid]),
-    );
+    const { payment, included, isSpent, methods } = await look(() => receipt("0x1", [used, paid]));
     expect(payment).toEqual(confirmed);
     expect(included).toEqual({ transaction: OURS, confirmations: 1, isFinal: false });
     expect(isSpent).toBe(true);

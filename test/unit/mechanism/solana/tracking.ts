@@ -181,7 +181,13 @@ export async function watch(
 ): Promise<Watched> {
   const mechanism = {
     broadcast: tracker.broadcast.bind(tracker),
-    rules: { isOrdered: false, maxOpen: 16, resendMs: 200, forgetMs: 180_000 },
+    rules: {
+      isOrdered: false,
+      maxOpen: 16,
+      looksAtOnce: 256,
+      resendMs: 200,
+      forgetMs: 180_000,
+    },
   };
   const log = createLogger({ level: "fatal", format: "json" });
   const broadcaster = new Broadcaster({ mechanism, time, closing: never, log });
