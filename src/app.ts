@@ -10,6 +10,7 @@ import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { openFacilitation, type Facilitation } from "./app/facilitation.ts";
 import { startGauges } from "./app/gauges.ts";
 import { startRecoveries } from "./app/recoveries.ts";
+import { startStrangerWatch } from "./app/strangers.ts";
 import { createListing, createSnapshot, type List } from "./app/selling.ts";
 import { openLedger } from "./app/store.ts";
 import type { Wallet } from "./app/wallets.ts";
@@ -101,6 +102,8 @@ export async function start(config: Config, version: string): Promise<Running> {
   const ground = { ledger, telemetry, time };
   const facilitation = await openFacilitation(config, ground, closing);
   startRecoveries(facilitation, ground, closing);
+  const strangers = startStrangerWatch(facilitation, ground);
+  closing.defer(() => strangers.stop());
   const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
   closing.defer(() => gauges.stop());
   const { feePayers } = facilitation;
