@@ -145,7 +145,7 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: "src/facilitator/broadcaster.ts",
-        find: "if (this.#sending !== undefined || closing.aborted || time.now() < this.#dueMs) return;",
+        find: "if (this.#sending !== undefined || closing.aborted || !isDue) return;",
         put: "if (this.#sending !== undefined || closing.aborted || this.#dueMs > 0) return;",
       },
       {
