@@ -189,9 +189,9 @@ export class EmbeddedFacilitator implements Facilitator {
 
   async #settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
-    const payer = payerOf(request.paymentPayload);
     const { idempotencyKey, signal } = options;
     const judged = this.#recall(request) ?? this.#judge(request);
+    const payer = judged.ok ? judged.value.checked.payer : payerOf(request.paymentPayload);
     // With an idempotency key the payment may be an old one, whose outcome is asked for again.
     const refusal = idempotencyKey === undefined ? certainRefusal(judged) : undefined;
     if (refusal !== undefined) return failure(refusal, network, payer);
