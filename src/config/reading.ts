@@ -147,7 +147,14 @@ export const readOrigin: Reader<string> = (text) => {
 };
 
 /** Path and query are allowed: RPC URLs carry keys there. */
-export const readRpcUrl: Reader<URL> = (text) => httpUrl(text);
+export const readRpcUrl: Reader<URL> = (text) => {
+  const url = httpUrl(text);
+  if (!url.ok || !text.includes("#")) return url;
+  return bad(
+    "must have no fragment",
+    "leave out the # and what follows it: no server gets to see it",
+  );
+};
 
 function httpUrl(text: string): Result<URL, Fault> {
   const scheme = /^https?:\/\//.test(text);

@@ -36,8 +36,8 @@ export interface Preparation {
   /** Undefined when every payment was left out. */
   readonly draft: Draft | undefined;
   /**
-   * Indices of payments that are not in the draft, since together with the others they would fail: each has
-   * to be judged again, alone. Always empty for a lone payment.
+   * Indices of payments that are not in the draft, since together with the others, or with what was signed
+   * before and is not decided yet, they would fail: each has to be judged again, alone.
    */
   readonly leftOut: readonly number[];
 }
@@ -171,7 +171,8 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
 
   /**
    * What only the chain knows, in one round trip for a proven payer: balance, nonce state and the
-   * simulated transfer (steps 2 and 6). Throws when the chain cannot be asked.
+   * simulated transfer (steps 2 and 6). May wait a few seconds for other payments of the payer that are
+   * under way. Throws when the chain cannot be asked.
    */
   inspect(checked: Checked<Authorization>, signal: AbortSignal): Promise<Result<void, Refusal>>;
 

@@ -9,7 +9,7 @@
  * shows its network before its first use, and again after a failure; who serves another one is left out.
  */
 import { ChainError } from "./mechanism.ts";
-import { RpcRefusal, type Rpc } from "./rpc.ts";
+import { RpcAnswerTooLarge, RpcRefusal, type Rpc } from "./rpc.ts";
 
 /** Pause after the first failure in a row, seconds; each further one doubles it. */
 const FIRST_REST_SECONDS = 1;
@@ -92,13 +92,13 @@ export class RpcEndpoints {
 
   /**
    * One operation at one endpoint; from the start again at the next one when that endpoint fails. An
-   * endpoint named in `avoid` (its host) is asked last.
+   * endpoint that is to be avoided is asked last.
    * @throws {ChainError} of the first endpoint asked, when none could answer
    */
   async run<Value>(
     work: (rpc: Rpc) => Promise<Value>,
     signal: AbortSignal,
-    avoid?: string,
+    avoid?: Rpc,
   ): Promise<Value> {
     this.#checkSometimes();
     const failures: unknown[] = [];
@@ -173,11 +173,11 @@ export class RpcEndpoints {
     await Promise.all(this.#endpoints.map(({ rpc }) => rpc.close()));
   }
 
-  #inOrder(avoid: string | undefined): readonly Endpoint[] {
+  #inOrder(avoid: Rpc | undefined): readonly Endpoint[] {
     const rank = ({ rpc, failures, isBehind }: Endpoint): number => {
       if (failures > 0) return 3;
       if (isBehind) return 2;
-      return rpc.host === avoid ? 1 : 0;
+      return rpc === avoid ? 1 : 0;
     };
     const usable = this.#endpoints.filter(({ identity }) => identity !== "wrong");
     // Equal ones stay in the operator's order; of those that rest, the one that rests shortest is first.
@@ -270,6 +270,7 @@ export class RpcEndpoints {
     if (!(error instanceof ChainError)) return false;
     const { isAboutTheCall = isReverted } = this.#options;
     if (error instanceof RpcRefusal) return !isAboutTheCall(error);
+    if (error instanceof RpcAnswerTooLarge) return false;
     return error.code !== "CHAIN_FEE" && error.code !== "CHAIN_GAS";
   }
 

@@ -38,6 +38,15 @@ export class RpcRefusal extends ChainError {
   }
 }
 
+/** The node's answer is larger than any that is wanted, as any other node's would be. */
+export class RpcAnswerTooLarge extends ChainError {
+  override readonly name = "RpcAnswerTooLarge";
+
+  constructor(where: string, options: ErrorOptions) {
+    super("CHAIN_ANSWER", `${where}: the answer is too large`, options);
+  }
+}
+
 export interface RpcOptions {
   readonly timeoutMs?: number;
   readonly maxAnswerBytes?: number;
@@ -45,6 +54,10 @@ export interface RpcOptions {
   readonly observer?: RpcObserver | undefined;
 }
 
+/**
+ * A client of one endpoint. The object itself is what tells endpoints apart: two of them may be of one host,
+ * with different keys.
+ */
 export interface Rpc {
   /** The endpoint's host: the only part of its URL that may be shown. */
   readonly host: string;
@@ -161,9 +174,8 @@ class HttpRpc implements Rpc {
         throw new ChainError("CHAIN_TIMEOUT", `${where}: no answer in ${this.#timeoutMs} ms`);
       }
       const reason = systemCode(cause);
-      const code =
-        reason === "UND_ERR_RES_EXCEEDED_MAX_SIZE" ? "CHAIN_ANSWER" : "CHAIN_UNREACHABLE";
-      throw new ChainError(code, `${where}: ${reason}`, { cause });
+      if (reason === "UND_ERR_RES_EXCEEDED_MAX_SIZE") throw new RpcAnswerTooLarge(where, { cause });
+      throw new ChainError("CHAIN_UNREACHABLE", `${where}: ${reason}`, { cause });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener("abort", abandon);

@@ -6,7 +6,7 @@ import { isEvmAddress, sameAddress } from "../../x402/address.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import { isEvmPayload } from "../../x402/payment-key.ts";
 import type { EvmAsset, EvmNetwork, NetworkName } from "../../x402/network.ts";
-import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import {
   EXACT_SCHEME,
   type EvmPayload,
@@ -66,15 +66,42 @@ export function readRequest(
   network: NetworkName,
   terms: Terms,
 ): Result<EvmCheckedAuthorization, Refusal> {
-  const { paymentPayload, paymentRequirements } = request;
+  const fault = envelopeFault(request, network);
+  if (fault !== undefined) return err(fault);
+  const token = readRequirements(request.paymentRequirements, terms);
+  return token.ok ? readAuthorization(request, token.value) : token;
+}
+
+/**
+ * Reads a payment that others accepted, or an earlier life of ours did, in whatever token that was: of one that
+ * is not configured only the address is known, and nothing else is needed to find its events.
+ */
+export function readAccepted(
+  request: FacilitatorRequest,
+  { name, chainId }: EvmNetwork,
+  tokens: Terms["tokens"],
+): Result<EvmCheckedAuthorization, Refusal> {
+  const fault = envelopeFault(request, name);
+  if (fault !== undefined) return err(fault);
+  const { asset: address } = request.paymentRequirements;
+  if (!isEvmAddress(address)) return unfit("asset is not an EVM address");
+  const asset = { address, symbol: "", decimals: 0, eip712: { name: "", version: "" } };
+  const token = tokens.get(address.toLowerCase()) ?? createToken(asset, chainId);
+  return readAuthorization(request, token);
+}
+
+/** Whether it is for that network at all. */
+function envelopeFault(
+  { paymentPayload, paymentRequirements }: FacilitatorRequest,
+  network: NetworkName,
+): Refusal | undefined {
   for (const part of [paymentPayload, paymentRequirements]) {
     if (part.scheme !== EXACT_SCHEME) {
-      return refuse("invalid_scheme", `only ${EXACT_SCHEME} is served`);
+      return { code: "invalid_scheme", detail: `only ${EXACT_SCHEME} is served` };
     }
-    if (part.network !== network) return refuse("invalid_network", `this is ${network}`);
+    if (part.network !== network) return { code: "invalid_network", detail: `this is ${network}` };
   }
-  const token = readRequirements(paymentRequirements, terms);
-  return token.ok ? readAuthorization(request, token.value) : token;
+  return undefined;
 }
 
 /** The token that the requirements ask for, or `invalid_payment_requirements` with the first fault. */

@@ -31,6 +31,7 @@ import { Account } from "./account.ts";
 import {
   createTokens,
   firstFault,
+  readAccepted,
   readRequest,
   VALID_BEFORE_MARGIN_SECONDS,
   type EvmCheckedAuthorization,
@@ -162,7 +163,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
 
   parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
     // Whoever was paid then is paid, whatever the configuration allows now.
-    return readRequest(request, this.network, { ...this.#terms, payTo: null });
+    return readAccepted(request, this.#facts, this.#terms.tokens);
   }
 
   inspect(
@@ -209,7 +210,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     return this.#endpoints.run(
       async (rpc) => {
         const look = await this.#confirmation.look(rpc, submission, depth, signal);
-        this.#memory.found(submission, look, rpc.host);
+        this.#memory.found(submission, look, rpc);
         return look;
       },
       signal,

@@ -3,6 +3,7 @@
  * decides anything: forgotten, a look asks less, or the same again.
  */
 import type { Look } from "../mechanism.ts";
+import type { Rpc } from "../rpc.ts";
 import { isUntraced, type LookDepth, type EvmSubmission } from "./confirmation.ts";
 
 /** How often it is asked whether somebody else has used an account nonce, seconds. */
@@ -16,12 +17,12 @@ interface Memory {
   isIncluded: boolean;
   isSpent: boolean;
   /** Who said that a payment has failed, or could not say: somebody else is to be asked too. */
-  doubted: string | undefined;
+  doubted: Rpc | undefined;
 }
 
 export interface NextLook extends LookDepth {
-  /** Host of an endpoint that is better not asked again. */
-  readonly avoid: string | undefined;
+  /** An endpoint that is better not asked again. */
+  readonly avoid: Rpc | undefined;
 }
 
 export class LookMemory {
@@ -45,8 +46,8 @@ export class LookMemory {
     };
   }
 
-  /** @param host of the endpoint that was asked */
-  found(submission: EvmSubmission, { included, isSpent, payments }: Look, host: string): void {
+  /** @param rpc the endpoint that was asked */
+  found(submission: EvmSubmission, { included, isSpent, payments }: Look, rpc: Rpc): void {
     const id = idOf(submission);
     if (included?.isFinal === true) this.#memories.delete(id);
     const memory = this.#memories.get(id);
@@ -54,7 +55,7 @@ export class LookMemory {
     memory.isIncluded = included !== null;
     memory.isSpent = isSpent && included === null;
     const isDoubted = payments.some((each) => each.kind === "failed" || isUntraced(each));
-    memory.doubted = isDoubted ? host : undefined;
+    memory.doubted = isDoubted ? rpc : undefined;
   }
 
   #remember(submission: EvmSubmission, now: number): Memory {

@@ -6,7 +6,7 @@ import type { Confirmation, Observer } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import {
   createTokens,
-  readRequest,
+  readAccepted,
   VALID_BEFORE_MARGIN_SECONDS,
   type EvmCheckedAuthorization,
   type Terms,
@@ -44,24 +44,22 @@ export function createConfirmationReader(
 
 class EvmObserver implements Observer<EvmCheckedAuthorization> {
   readonly network: EvmNetwork["name"];
-  readonly #terms: Terms;
+  readonly #facts: EvmNetwork;
+  readonly #tokens: Terms["tokens"];
   readonly #endpoints: RpcEndpoints;
   readonly #confirmation: ConfirmationReader;
 
   constructor(options: EvmObserverOptions) {
     const { network, assets } = options;
     this.network = network.name;
-    this.#terms = {
-      tokens: createTokens(network, assets),
-      payTo: null,
-      validBeforeMarginSeconds: 0,
-    };
+    this.#facts = network;
+    this.#tokens = createTokens(network, assets);
     this.#endpoints = openEndpoints(options).endpoints;
     this.#confirmation = createConfirmationReader(network, options);
   }
 
   parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
-    return readRequest(request, this.network, this.#terms);
+    return readAccepted(request, this.#facts, this.#tokens);
   }
 
   reconcile(

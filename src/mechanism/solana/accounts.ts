@@ -2,13 +2,27 @@
 import { ADDRESS_BYTES, encodeBase58 } from "../../x402/solana-address.ts";
 import { ChainError } from "../mechanism.ts";
 import { isRecord, type Rpc } from "../rpc.ts";
-import { readRawAccount, type RawAccount } from "./raw-account.ts";
+import { TOKEN_2022_PROGRAM } from "./programs.ts";
+import {
+  readingOptions,
+  readRawAccount,
+  type AccountReading,
+  type RawAccount,
+} from "./raw-account.ts";
 
 /** Accounts that a node answers in one call at most. */
 const MAX_ACCOUNTS = 100;
-/** A token account of Token; with the extensions of Token-2022 it is longer. */
+/** A token account of Token; with the extensions of Token-2022 it is longer, and the next byte tells what it is. */
 const TOKEN_ACCOUNT_BYTES = 165;
+const TOKEN_ACCOUNT_TYPE = 2;
+/** All that is read of a token account. */
+export const TOKEN_ACCOUNT_HEAD_BYTES = TOKEN_ACCOUNT_BYTES + 1;
 const OWNER_OFFSET = 32;
+const AMOUNT_OFFSET = 64;
+/** Whether there is a delegate, a little-endian u32 before its address; and the amount left to it. */
+const DELEGATE_OFFSET = 72;
+const DELEGATED_AMOUNT_OFFSET = 121;
+const OPTION_BYTES = 4;
 /** What the account is for: 1 is to hold tokens, 2 the same while frozen. */
 const STATE_OFFSET = 108;
 const FROZEN = 2;
@@ -27,15 +41,15 @@ export interface ChainAccount extends RawAccount {
 export async function readAccounts(
   rpc: Rpc,
   addresses: readonly string[],
-  commitment: ReadCommitment,
+  reading: AccountReading<ReadCommitment>,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, ChainAccount>> {
   const wanted = [...new Set(addresses)];
   const found = new Map<string, ChainAccount>();
   for (let first = 0; first < wanted.length; first += MAX_ACCOUNTS) {
     const some = wanted.slice(first, first + MAX_ACCOUNTS);
-    const options = { commitment, encoding: "base64" };
-    const answer = await rpc.call("getMultipleAccounts", [some, options], signal);
+    const params = [some, readingOptions(reading)];
+    const answer = await rpc.call("getMultipleAccounts", params, signal);
     const values = isRecord(answer) ? answer["value"] : undefined;
     if (!Array.isArray(values) || values.length !== some.length) {
       throw new ChainError(
@@ -79,6 +93,10 @@ export interface TokenAccount {
   readonly mint: string;
   readonly owner: string;
   readonly isFrozen: boolean;
+  /** Atomic units. */
+  readonly amount: bigint;
+  /** Who else may take that much, base58; null where nobody may. */
+  readonly delegate: { readonly address: string; readonly amount: bigint } | null;
 }
 
 /** Undefined for what is not a token account of that program. */
@@ -89,10 +107,27 @@ export function readTokenAccount(
   if (account?.owner !== tokenProgram) return undefined;
   const { data } = account;
   const state = data[STATE_OFFSET] ?? 0;
-  if (data.length < TOKEN_ACCOUNT_BYTES || state === 0) return undefined;
-  return {
-    mint: encodeBase58(data.subarray(0, ADDRESS_BYTES)),
-    owner: encodeBase58(data.subarray(OWNER_OFFSET, OWNER_OFFSET + ADDRESS_BYTES)),
-    isFrozen: state === FROZEN,
+  if (!isTokenAccount(data, tokenProgram) || state === 0) return undefined;
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  const hasDelegate = view.getUint32(DELEGATE_OFFSET, true) === 1;
+  const delegate = {
+    address: addressAt(data, DELEGATE_OFFSET + OPTION_BYTES),
+    amount: view.getBigUint64(DELEGATED_AMOUNT_OFFSET, true),
   };
+  return {
+    mint: addressAt(data, 0),
+    owner: addressAt(data, OWNER_OFFSET),
+    isFrozen: state === FROZEN,
+    amount: view.getBigUint64(AMOUNT_OFFSET, true),
+    delegate: hasDelegate ? delegate : null,
+  };
+}
+
+function isTokenAccount(data: Uint8Array, tokenProgram: string): boolean {
+  if (data.length <= TOKEN_ACCOUNT_BYTES) return data.length === TOKEN_ACCOUNT_BYTES;
+  return tokenProgram === TOKEN_2022_PROGRAM && data[TOKEN_ACCOUNT_BYTES] === TOKEN_ACCOUNT_TYPE;
+}
+
+function addressAt(data: Uint8Array, offset: number): string {
+  return encodeBase58(data.subarray(offset, offset + ADDRESS_BYTES));
 }

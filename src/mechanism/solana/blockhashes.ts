@@ -2,7 +2,8 @@
  * Which blockhashes have expired, so that no transaction that names them can be included any more
  * (`isBlockhashValid`). A node that is behind says "not valid" of a blockhash that it has not heard of yet:
  * so a node's word counts only at a slot past one at which the blockhash was valid, and where no such slot
- * is known, after a restart, only when it has been said twice over enough slots.
+ * is known, after a restart, only when it has been said twice over enough slots. That it was valid at a slot
+ * is one node's word too: it is forgotten when the chain does not come to that slot.
  */
 import type { Time } from "../../time/time.ts";
 import { ChainError } from "../mechanism.ts";
@@ -13,6 +14,11 @@ import { readContextSlot } from "./statuses.ts";
 
 /** Slots between two answers where no slot is known at which the blockhash was valid: about 13 s. */
 export const UNKNOWN_VALIDITY_SLOTS = 32;
+/**
+ * After so long nobody has to be behind who answers at a slot before the one at which the blockhash was said
+ * to be valid: that slot may have been a mistake, milliseconds. Twice the 150 blocks of a blockhash, and more.
+ */
+export const BELIEVED_MS = 180_000;
 /** Blockhashes that are remembered. */
 const MAX_BLOCKHASHES = 10_000;
 
@@ -39,10 +45,12 @@ interface Asked {
 interface Known {
   /** The highest slot at which it was valid. */
   validSlot: number | undefined;
+  /** When it was last said to be, milliseconds since the epoch. */
+  validMs: number;
   /** The lowest slot at which it was said not to be. */
   invalidSlot: number | undefined;
-  /** The last question to each endpoint, by host. */
-  readonly asked: Map<string, Asked>;
+  /** The last question to each endpoint. */
+  readonly asked: Map<Rpc, Asked>;
 }
 
 export interface BlockhashesOptions {
@@ -61,7 +69,7 @@ export class Blockhashes {
 
   /** It was seen valid at that slot. */
   notedValid(blockhash: string, slot: number): void {
-    note(this.#remember(blockhash), { isValid: true, slot });
+    note(this.#remember(blockhash), { isValid: true, slot }, this.#options.time.now());
   }
 
   /** The highest slot at which it is known to have been valid. */
@@ -82,11 +90,11 @@ export class Blockhashes {
   #askOnce(rpc: Rpc, blockhash: string, maxAgeMs: number): Promise<Answer> {
     const known = this.#remember(blockhash);
     const atMs = this.#options.time.now();
-    const last = known.asked.get(rpc.host);
+    const last = known.asked.get(rpc);
     const ageMs = atMs - (last?.atMs ?? Number.NEGATIVE_INFINITY);
     if (last !== undefined && ageMs >= 0 && ageMs <= maxAgeMs) return last.answer;
     const asked = { atMs, answer: this.#call(rpc, blockhash, known) };
-    known.asked.set(rpc.host, asked);
+    known.asked.set(rpc, asked);
     return asked.answer;
   }
 
@@ -94,10 +102,10 @@ export class Blockhashes {
     const { time, closing } = this.#options;
     try {
       const answer = await isBlockhashValid(rpc, blockhash, sharedSignal(time, closing));
-      note(known, answer);
+      note(known, answer, time.now());
       return answer;
     } catch (error) {
-      known.asked.delete(rpc.host);
+      known.asked.delete(rpc);
       throw error;
     }
   }
@@ -105,15 +113,24 @@ export class Blockhashes {
   #remember(blockhash: string): Known {
     const known = this.#known.get(blockhash);
     if (known !== undefined) return known;
-    const fresh = { validSlot: undefined, invalidSlot: undefined, asked: new Map() };
+    const fresh = { validSlot: undefined, validMs: 0, invalidSlot: undefined, asked: new Map() };
     this.#known.set(blockhash, fresh);
     return fresh;
   }
 }
 
-function note(known: Known, { isValid, slot }: Answer): void {
-  if (isValid) known.validSlot = Math.max(known.validSlot ?? slot, slot);
-  else known.invalidSlot = Math.min(known.invalidSlot ?? slot, slot);
+function note(known: Known, { isValid, slot }: Answer, nowMs: number): void {
+  const { validSlot, validMs } = known;
+  if (isValid) {
+    known.validSlot = Math.max(validSlot ?? slot, slot);
+    known.validMs = nowMs;
+  } else if (validSlot !== undefined && slot <= validSlot && nowMs - validMs > BELIEVED_MS) {
+    // As after a restart: what was said before does not count.
+    known.validSlot = undefined;
+    known.invalidSlot = slot;
+  } else {
+    known.invalidSlot = Math.min(known.invalidSlot ?? slot, slot);
+  }
 }
 
 /** Whether "not valid", said at that slot, means that it was valid before. */

@@ -45,6 +45,12 @@ const NOT_FINAL: Confirmation = {
   kind: "unknown",
   detail: "the transaction is confirmed, but not finalized yet",
 };
+const UNTOLD: Confirmation = {
+  kind: "unknown",
+  detail:
+    "the transaction's blockhash has expired, and no endpoint that was asked keeps enough history to tell " +
+    "whether an older block holds it; an RPC endpoint that does can be added to the configuration",
+};
 /** Its blockhash is too old for any block to come, and no block up to then holds it. */
 export const EXPIRED: Confirmation = failed({
   code: "invalid_transaction_state",
@@ -57,6 +63,11 @@ type Payments = readonly { readonly message: Message }[];
 /** A look that found nothing. */
 export function notYet(payments: Payments): Look {
   return { payments: payments.map(() => NOT_YET), included: null, isSpent: false };
+}
+
+/** A look that found its blockhash expired, at a node that does not know of the blocks up to then. */
+export function untold(payments: Payments): Look {
+  return { payments: payments.map(() => UNTOLD), included: null, isSpent: false };
 }
 
 /** A look that found it expired. */

@@ -4,6 +4,7 @@ import type { Time } from "../../time/time.ts";
 import { ChainError } from "../mechanism.ts";
 import { RpcEndpoints, type HealthObserver } from "../rpc-endpoints.ts";
 import { openRpc, type Rpc, type RpcObserver, type RpcRefusal } from "../rpc.ts";
+import { isSlot } from "./statuses.ts";
 
 /** The longest wait for one call where another endpoint could be asked instead, milliseconds. */
 const SHARED_TIMEOUT_MS = 4_000;
@@ -39,8 +40,8 @@ export interface EndpointsOptions {
 
 export interface SolanaEndpoints {
   readonly endpoints: RpcEndpoints;
-  /** The whole HTTP URL of each endpoint, by its host; it may hold a key. */
-  readonly urls: ReadonlyMap<string, string>;
+  /** The whole HTTP URL of each endpoint; it may hold a key. */
+  readonly urls: ReadonlyMap<Rpc, string>;
 }
 
 /** Opens no connection. @throws {TypeError} on a URL that is not HTTP, or without one */
@@ -58,7 +59,7 @@ export function openEndpoints(options: EndpointsOptions): SolanaEndpoints {
     clock: () => Math.floor(time.now() / 1000),
     onHealth,
   });
-  return { endpoints, urls: new Map(opened.map(({ url, rpc }) => [rpc.host, url])) };
+  return { endpoints, urls: new Map(opened.map(({ url, rpc }) => [rpc, url])) };
 }
 
 function isAboutTheCall({ rpcCode }: RpcRefusal): boolean {
@@ -86,6 +87,6 @@ const MAX_SHOWN = 64;
 /** The newest slot, confirmed or not. */
 async function readHead(rpc: Rpc, signal: AbortSignal): Promise<bigint> {
   const slot = await rpc.call("getSlot", [{ commitment: "processed" }], signal);
-  if (typeof slot === "number" && Number.isSafeInteger(slot) && slot >= 0) return BigInt(slot);
+  if (isSlot(slot)) return BigInt(slot);
   throw new ChainError("CHAIN_ANSWER", `getSlot at ${rpc.host}: not a slot`);
 }

@@ -2,7 +2,6 @@
  * Payments that are not ours to judge: others accepted them, or an earlier life of ours did under another
  * configuration. What they may be like was up to whoever accepted them; whether they pay what was asked was not.
  */
-import type { PaymentRequirements } from "../../x402/x402.ts";
 import type { Confirmation } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import { associatedAccount } from "./associated-account.ts";
@@ -10,20 +9,13 @@ import type { LookupTables } from "./lookup-tables.ts";
 import { resolve, type Instruction, type ResolvedMessage } from "./message.ts";
 import type { SolanaAuthorization } from "./payment.ts";
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from "./programs.ts";
-import type { Demand, RuleOptions } from "./rules.ts";
+import type { Demand } from "./rules.ts";
 import type { Tracker } from "./tracker.ts";
 
 /** TransferChecked: one byte of kind, eight of amount, one of decimals. */
 const TRANSFER_CHECKED = 12;
 const TRANSFER_BYTES = 10;
 const AMOUNT_OFFSET = 1;
-
-/** The rules by which such a payment is read: any recipient, and whichever fee payer it was to have. */
-export function foreignRules(rules: RuleOptions, { extra }: PaymentRequirements): RuleOptions {
-  const feePayer = extra?.["feePayer"];
-  const feePayers = new Set(typeof feePayer === "string" ? [feePayer] : []);
-  return { ...rules, payTo: null, feePayers };
-}
 
 export interface ReconcilerOptions {
   readonly endpoints: RpcEndpoints;

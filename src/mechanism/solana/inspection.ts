@@ -5,7 +5,12 @@
 import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ChainError } from "../mechanism.ts";
 import { RpcRefusal, type Rpc } from "../rpc.ts";
-import { readAccounts, readTokenAccount } from "./accounts.ts";
+import {
+  readAccounts,
+  readTokenAccount,
+  TOKEN_ACCOUNT_HEAD_BYTES,
+  type TokenAccount,
+} from "./accounts.ts";
 import { associatedAccount } from "./associated-account.ts";
 import type { LookupTables } from "./lookup-tables.ts";
 import { judgeResolved, type SolanaAuthorization } from "./payment.ts";
@@ -64,8 +69,8 @@ export class Inspection {
   }
 
   /**
-   * One call; one more for lookup tables that are not known yet, and one more to tell whose token account is
-   * missing.
+   * What the payer may still take from the source when the payment has been executed, atomic units. One call;
+   * one more for lookup tables that are not known yet, and one more to tell whose token account is missing.
    * @throws {ChainError} `CHAIN_GAS` when the fee payer, ours, cannot pay; another code when the chain cannot
    * be asked
    */
@@ -73,7 +78,7 @@ export class Inspection {
     rpc: Rpc,
     authorization: SolanaAuthorization,
     signal: AbortSignal,
-  ): Promise<Result<void, Refusal>> {
+  ): Promise<Result<bigint, Refusal>> {
     const judged = await this.#judge(rpc, authorization, signal);
     if (!judged.ok) return judged;
     const { transaction, message } = authorization;
@@ -114,8 +119,8 @@ export class Inspection {
   #judgeSource(
     { account }: Simulation,
     { demand }: SolanaAuthorization,
-    { source, tokenProgram }: Judged,
-  ): Result<void, Refusal> {
+    { payer, source, tokenProgram }: Judged,
+  ): Result<bigint, Refusal> {
     const tokens = readTokenAccount(account, tokenProgram);
     if (tokens === undefined || tokens.mint !== demand.asset) {
       const detail = `the simulation does not show ${source} as a token account of the asset`;
@@ -125,8 +130,15 @@ export class Inspection {
       const detail = `the tokens would come from ${source}, which belongs to this facilitator`;
       return refuse("invalid_payload", detail);
     }
-    return ok(undefined);
+    return ok(leftTo(payer, tokens));
   }
+}
+
+/** A delegate has what it was allowed, and that is forgotten with its last unit. */
+function leftTo(payer: string, { owner, amount, delegate }: TokenAccount): bigint {
+  if (owner === payer) return amount;
+  if (delegate?.address !== payer) return 0n;
+  return delegate.amount < amount ? delegate.amount : amount;
 }
 
 /** A node's refusal of the transaction as such; any other error is thrown again. */
@@ -197,7 +209,8 @@ async function findMissing(
 ): Promise<Refusal | undefined> {
   const { asset, payTo } = demand;
   const destination = associatedAccount(payTo, asset, tokenProgram);
-  const accounts = await readAccounts(rpc, [source, destination], "processed", signal);
+  const reading = { commitment: "processed", maxBytes: TOKEN_ACCOUNT_HEAD_BYTES } as const;
+  const accounts = await readAccounts(rpc, [source, destination], reading, signal);
   if (readTokenAccount(accounts.get(source), tokenProgram) === undefined) {
     const detail = `the payer has no token account at ${source}, so no tokens to give`;
     return { code: "insufficient_funds", detail };

@@ -17,6 +17,7 @@ const META_BYTES = 56;
 const TABLE_TYPE = 1;
 /** An index is one byte. */
 const MAX_ADDRESSES = 256;
+const MAX_TABLE_BYTES = META_BYTES + MAX_ADDRESSES * ADDRESS_BYTES;
 
 /** Reads lookup tables of one network, and keeps them. */
 export class LookupTables {
@@ -66,7 +67,8 @@ async function readTables(
   tables: readonly string[],
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, readonly string[]>> {
-  const accounts = await readAccounts(rpc, tables, "finalized", signal);
+  const reading = { commitment: "finalized", maxBytes: MAX_TABLE_BYTES } as const;
+  const accounts = await readAccounts(rpc, tables, reading, signal);
   const found = new Map<string, readonly string[]>();
   for (const [index, table] of tables.entries()) {
     const addresses = readAddresses(accounts[index] ?? null);

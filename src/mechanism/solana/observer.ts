@@ -1,22 +1,19 @@
 /** What became of Solana payments that others settle: reads the chain, needs no key. */
 import type { Time } from "../../time/time.ts";
-import type { SolanaAsset, SolanaNetwork } from "../../x402/network.ts";
+import type { SolanaNetwork } from "../../x402/network.ts";
 import type { Refusal, Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Confirmation, Observer } from "../mechanism.ts";
 import type { HealthObserver, RpcEndpoints } from "../rpc-endpoints.ts";
 import type { RpcObserver } from "../rpc.ts";
 import { openEndpoints } from "./endpoints.ts";
-import { foreignRules, Reconciler } from "./foreign-payment.ts";
+import { Reconciler } from "./foreign-payment.ts";
 import { LookupTables } from "./lookup-tables.ts";
 import { readPayment, type SolanaAuthorization } from "./payment.ts";
-import type { RuleOptions, SolanaToken } from "./rules.ts";
 import { Tracker } from "./tracker.ts";
 
 export interface SolanaChainOptions {
   readonly network: SolanaNetwork;
-  /** Tokens that are known. */
-  readonly assets: readonly SolanaAsset[];
   /** In order of preference, at least one. */
   readonly rpcUrls: readonly string[];
   /** What the cluster has to say about a transaction before it counts. */
@@ -55,15 +52,6 @@ export function openChain(options: SolanaChainOptions): SolanaChain {
   };
 }
 
-/** By mint; a program that is not configured is not known before the mint has been read. */
-export function tokensOf(assets: readonly SolanaAsset[]): Map<string, SolanaToken> {
-  return new Map(
-    assets.map(({ address, decimals, tokenProgram }) => {
-      return [address, { address, decimals, program: tokenProgram }];
-    }),
-  );
-}
-
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createSolanaObserver(options: SolanaChainOptions): Observer<SolanaAuthorization> {
   return new SolanaObserver(options);
@@ -71,24 +59,15 @@ export function createSolanaObserver(options: SolanaChainOptions): Observer<Sola
 
 class SolanaObserver implements Observer<SolanaAuthorization> {
   readonly network: SolanaNetwork["name"];
-  readonly #rules: RuleOptions;
   readonly #chain: SolanaChain;
 
   constructor(options: SolanaChainOptions) {
     this.network = options.network.name;
-    this.#rules = {
-      tokens: tokensOf(options.assets),
-      feePayers: new Set(),
-      payTo: null,
-      maxFeeLamports: 0n,
-      lighthouse: "assertions",
-    };
     this.#chain = openChain(options);
   }
 
   parse(request: FacilitatorRequest): Result<SolanaAuthorization, Refusal> {
-    const rules = foreignRules(this.#rules, request.paymentRequirements);
-    return readPayment(request, this.network, rules);
+    return readPayment(request, this.network, null);
   }
 
   reconcile(

@@ -31,11 +31,14 @@ export interface SolanaAuthorization {
 /** The second signer's place: the fee payer signs first. */
 const PAYER_SLOT = 1;
 
-/** Reads a whole request for a network, without judging the payment. */
+/**
+ * Reads a whole request for a network, without judging the payment.
+ * @param rules null for a payment that others accepted, or an earlier life of ours did, whatever it served then
+ */
 export function readPayment(
   request: FacilitatorRequest,
   network: NetworkName,
-  rules: RuleOptions,
+  rules: RuleOptions | null,
 ): Result<SolanaAuthorization, Refusal> {
   const { paymentPayload, paymentRequirements } = request;
   if (paymentPayload.x402Version !== X402_VERSION) {

@@ -18,6 +18,12 @@ const CLUSTERS: Readonly<Partial<Record<string, string>>> = {
   "solana-devnet": "devnet",
 };
 
+/**
+ * So much is read of each account: mints have a few hundred bytes, with a name and a link in their extensions
+ * some more; and a hundred accounts of that length still fit into an answer.
+ */
+const MAX_BYTES = 16_384;
+
 export interface ProbeSubject {
   readonly network: SolanaNetwork;
   readonly assets: readonly SolanaAsset[];
@@ -49,7 +55,12 @@ export async function probe(
     ...payees,
     ...payees.flatMap((payee) => assets.flatMap((asset) => candidatesOf(payee, asset))),
   ];
-  const found = await readAccounts(rpc, wanted, "confirmed", signal);
+  const found = await readAccounts(
+    rpc,
+    wanted,
+    { commitment: "confirmed", maxBytes: MAX_BYTES },
+    signal,
+  );
   return [
     ...probeAccounts(subject, found),
     ...assets.flatMap((asset) => probeAsset(subject, asset, found)),
@@ -121,6 +132,9 @@ function probeAsset(subject: ProbeSubject, asset: SolanaAsset, found: Accounts):
   const title = `${network.name}: the token ${asset.symbol} at ${asset.address}`;
   const account = found.get(asset.address);
   if (account === undefined) return [error(`${title} does not exist`)];
+  if (account.data.length >= MAX_BYTES) {
+    return [error(`${title} cannot be accepted: its account has ${MAX_BYTES} bytes or more`)];
+  }
   const mint = readMint(account);
   if (!mint.ok) return [error(`${title} cannot be accepted: ${mint.error}`)];
   const { decimals, program } = mint.value;

@@ -34,6 +34,8 @@ const UNWANTED_MS = 60_000;
 const STARTING_MS = 500;
 /** Subscriptions of one endpoint at most; what is beyond them is polled. */
 const MAX_SUBSCRIPTIONS = 2_000;
+/** Questions that wait for the node's answer at most; as long as they do, no more are asked. */
+const MAX_QUESTIONS = 2_000;
 /** After so many transactions in a row that were confirmed without a word, a connection counts as broken. */
 const MAX_MISSED = 3;
 
@@ -66,13 +68,19 @@ interface Subscription {
   number: number;
 }
 
+/** What the node was asked to tell of; nobody may want to hear of it any more. */
+interface Question {
+  readonly signature: string;
+  readonly askedMs: number;
+}
+
 export class PubsubChannel {
   readonly #options: PubsubChannelOptions;
   readonly #targets: readonly PubsubTarget[];
   readonly #closing = new AbortController();
   readonly #wanted = new Map<string, Subscription>();
-  /** Questions to the node that it has not answered, by their id: signatures. */
-  readonly #questions = new Map<number, string>();
+  /** Questions to the node that it has not answered, by their id, the oldest first. */
+  readonly #questions = new Map<number, Question>();
   /** Live subscriptions by the node's number. */
   readonly #numbers = new Map<number, string>();
   #socket: PubsubSocket | undefined;
@@ -84,6 +92,8 @@ export class PubsubChannel {
   #lastId = 0;
   #failures = 0;
   #missed = 0;
+  /** The connection left a question unanswered. */
+  #isMute = false;
   #idleSinceMs = 0;
   #isTroubled = false;
 
@@ -177,6 +187,7 @@ export class PubsubChannel {
     const openedMs = time.now();
     this.#socket = socket;
     this.#missed = 0;
+    this.#isMute = false;
     this.#idleSinceMs = openedMs;
     for (const wanted of this.#wanted.values()) this.#subscribe(wanted);
     while (!socket.over.aborted) {
@@ -189,14 +200,17 @@ export class PubsubChannel {
     for (const wanted of this.#wanted.values()) wanted.state = "new";
     if (this.#closing.signal.aborted) return;
     const isShort = time.now() - openedMs < STABLE_MS && this.#wanted.size > 0;
-    if (isShort || this.#missed >= MAX_MISSED) this.#failed(socket.reason);
+    const isBroken = this.#isMute || this.#missed >= MAX_MISSED;
+    if (isShort || isBroken) this.#failed(socket.reason);
   }
 
   #lookAfter(socket: PubsubSocket, openedMs: number): void {
     const nowMs = this.#options.time.now();
     this.#dropUnwanted();
-    for (const { state, askedMs } of this.#wanted.values()) {
-      if (state === "asked" && nowMs - askedMs >= CHECK_MS) return socket.end("does not answer");
+    const [oldest] = this.#questions.values();
+    if (oldest !== undefined && nowMs - oldest.askedMs >= CHECK_MS) {
+      this.#isMute = true;
+      return socket.end("does not answer");
     }
     if (!socket.checkAlive()) return socket.end("was silent");
     if (nowMs - openedMs >= STABLE_MS) this.#failures = 0;
@@ -211,12 +225,12 @@ export class PubsubChannel {
   }
 
   #subscribe(wanted: Subscription): void {
-    if (this.#socket === undefined) return;
+    if (this.#socket === undefined || this.#questions.size >= MAX_QUESTIONS) return;
     const { commitment, time } = this.#options;
     const id = (this.#lastId += 1);
     wanted.state = "asked";
     wanted.askedMs = time.now();
-    this.#questions.set(id, wanted.signature);
+    this.#questions.set(id, { signature: wanted.signature, askedMs: wanted.askedMs });
     const params = [wanted.signature, { commitment }];
     this.#socket.send({ jsonrpc: "2.0", id, method: "signatureSubscribe", params });
   }
@@ -233,10 +247,10 @@ export class PubsubChannel {
       return this.#notified(isRecord(params) ? params["subscription"] : undefined);
     }
     const id = message["id"];
-    const signature = typeof id === "number" ? this.#questions.get(id) : undefined;
-    if (typeof id !== "number" || signature === undefined) return;
+    const question = typeof id === "number" ? this.#questions.get(id) : undefined;
+    if (typeof id !== "number" || question === undefined) return;
     this.#questions.delete(id);
-    this.#answered(signature, message["result"]);
+    this.#answered(question.signature, message["result"]);
   }
 
   #answered(signature: string, number: unknown): void {

@@ -39,6 +39,8 @@ export function pubsubTargets(httpUrl: string): readonly PubsubTarget[] {
   const headers: Record<string, string> = credentials === ":" ? {} : { authorization: basic };
   url.username = "";
   url.password = "";
+  // Of no matter over HTTP, and against the rules of a websocket's address.
+  url.hash = "";
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   const targets = [{ url: url.href, headers }];
   const port = Number(url.port);
@@ -53,8 +55,13 @@ const MAX_PORT = 65_535;
 
 /** Undefined where no websocket opens. Never rejects. */
 export async function openPubsub(options: PubsubSocketOptions): Promise<PubsubSocket | undefined> {
-  const socket = new PubsubSocket(options);
-  return (await socket.opened) ? socket : undefined;
+  try {
+    const socket = new PubsubSocket(options);
+    return (await socket.opened) ? socket : undefined;
+  } catch {
+    // An address that no websocket can have.
+    return undefined;
+  }
 }
 
 export class PubsubSocket {

@@ -9,6 +9,18 @@ export interface RawAccount {
   readonly data: Uint8Array;
 }
 
+/** How accounts are read. */
+export interface AccountReading<Commitment extends string> {
+  readonly commitment: Commitment;
+  /** So much of the data of each, from its beginning: anybody can make an account of ten megabytes. */
+  readonly maxBytes: number;
+}
+
+/** The options of a call that reads accounts. */
+export function readingOptions({ commitment, maxBytes }: AccountReading<string>): object {
+  return { commitment, encoding: "base64", dataSlice: { offset: 0, length: maxBytes } };
+}
+
 /**
  * One account of `getAccountInfo` or `getMultipleAccounts`; null where there is none at that address.
  * @throws {ChainError} when it is neither
@@ -31,11 +43,11 @@ export function readRawAccount(value: unknown): RawAccount | null {
 export async function readAccounts(
   rpc: Rpc,
   addresses: readonly string[],
-  commitment: "processed" | "confirmed" | "finalized",
+  reading: AccountReading<"finalized">,
   signal: AbortSignal,
 ): Promise<readonly (RawAccount | null)[]> {
-  const options = { commitment, encoding: "base64" };
-  const answer = await rpc.call("getMultipleAccounts", [addresses, options], signal);
+  const params = [addresses, readingOptions(reading)];
+  const answer = await rpc.call("getMultipleAccounts", params, signal);
   const values = isRecord(answer) ? answer["value"] : undefined;
   if (!Array.isArray(values) || values.length !== addresses.length) {
     throw new ChainError(

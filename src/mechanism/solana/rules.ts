@@ -60,6 +60,8 @@ export interface Judged {
   /** The most that we can pay. */
   readonly networkFeeLamports: bigint;
   readonly tokenProgram: string;
+  /** Whether assertions are in it, which any other payment of the payer may turn into failures. */
+  readonly isGuarded: boolean;
 }
 
 /** The largest amount that a token account can hold: 2^64 - 1. */
@@ -70,10 +72,11 @@ const SIGNATURES = 2;
 /**
  * What the requirements ask for, V5 to V9 as far as they need no chain. A memo of no text asks for nothing:
  * the official clients take it so. Refusal: `invalid_payment_requirements`.
+ * @param options null for what others served, or we did once: whatever token, recipient and fee payer it names
  */
 export function readDemand(
   { maxAmountRequired, payTo, asset, extra }: PaymentRequirements,
-  options: RuleOptions,
+  options: RuleOptions | null,
 ): Result<Demand, Refusal> {
   const amount = readAmount(maxAmountRequired);
   if (amount === undefined) {
@@ -85,12 +88,12 @@ export function readDemand(
     if (!isSolanaAddress(address)) return unfit(`${name} is not a Solana address`);
   }
   const feePayer = extra?.["feePayer"];
-  if (typeof feePayer !== "string" || !options.feePayers.has(feePayer)) {
+  if (typeof feePayer !== "string" || options?.feePayers.has(feePayer) === false) {
     return unfit(
       "extra.feePayer is not an address of this facilitator; GET /supported tells which must stand there",
     );
   }
-  const notServed = servingFault(asset, payTo, options);
+  const notServed = options === null ? undefined : servingFault(asset, payTo, options);
   if (notServed !== undefined) return unfit(notServed);
   const memo = readMemo(extra?.["memo"]);
   if (memo === null) return unfit("extra.memo is not a string");
@@ -169,6 +172,7 @@ export function judge(
     transferIndex: index,
     networkFeeLamports: fee.value,
     tokenProgram,
+    isGuarded: assertions.length > 0,
   });
 }
 

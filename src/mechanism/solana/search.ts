@@ -7,20 +7,29 @@
  *     none ── its blockhash may be valid ─────────────────────────────────────── unknown
  *          └── expired ── all that the account did since then was compared ───── failed
  *                     └── not all of it ──────────────────────────────────────── unknown
+ *
+ * What one look cannot compare is left to the next one, which goes on where it stopped.
  */
-import { decodeBase58, encodeBase58 } from "../../x402/solana-address.ts";
-import { messageHash, readSolanaTransaction } from "../../x402/solana-transaction.ts";
-import { ChainError, type Confirmation } from "../mechanism.ts";
+import type { Time } from "../../time/time.ts";
+import { decodeBase58 } from "../../x402/solana-address.ts";
+import type { Confirmation } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
-import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
+import type { Rpc } from "../rpc.ts";
 import type { Blockhashes, Validity } from "./blockhashes.ts";
 import { EXPIRED, findTransfer, judgeDepth, judgeResult, type Commitment } from "./confirmation.ts";
+import {
+  fetchTransaction,
+  listTransactions,
+  newestVersion,
+  PAGE,
+  type Fetched,
+  type Listed,
+} from "./history.ts";
 import { LeastRecent } from "./least-recent.ts";
 import type { SolanaAuthorization } from "./payment.ts";
-import { isSlot, type Statuses } from "./statuses.ts";
+import type { Statuses } from "./statuses.ts";
 
-/** Transactions of an account that are listed in one call, and calls at most. */
-const PAGE = 200;
+/** Pages of an account's list that are read for one answer at most. */
 const MAX_PAGES = 5;
 /** Transactions that are fetched for one answer at most, and at the same time; the others come next time. */
 const MAX_FETCHES = 24;
@@ -32,10 +41,18 @@ const VALIDITY_MS = 2_000;
  * blocks, and not every slot has one.
  */
 const REACH_SLOTS = 600;
+/**
+ * How far back a payment can be when nothing is known of its age, as after a restart: longer than any outage
+ * after which somebody still asks for it, milliseconds.
+ */
+export const REACH_MS = 7 * 24 * 3_600_000;
+/** So long a transaction may be listed and not shown before it is taken for another one, milliseconds. */
+export const MISSING_MS = 600_000;
 /** Transactions that are remembered by their message, and payments that were said to have failed. */
 const MAX_REMEMBERED = 10_000;
-/** The transaction is of a version that was not asked for (Agave, `rpc_custom_error.rs`). */
-const OTHER_VERSION = -32_015;
+/** Payments whose search is remembered until it has come to its end, or is begun again. */
+const MAX_WALKS = 1_000;
+const MS_PER_SECOND = 1_000;
 const SIGNATURE_BYTES = 64;
 
 export interface SearchOptions {
@@ -43,13 +60,7 @@ export interface SearchOptions {
   readonly statuses: Statuses;
   readonly blockhashes: Blockhashes;
   readonly commitment: Commitment;
-}
-
-/** A transaction on the chain, confirmed at least. */
-interface Fetched {
-  readonly transaction: string;
-  readonly messageHash: string;
-  readonly err: unknown;
+  readonly time: Time;
 }
 
 /** One operation at one endpoint. */
@@ -59,12 +70,39 @@ interface Operation {
   readonly signal: AbortSignal;
 }
 
+/** A search at one endpoint, from the newest transaction back, over as many looks as it takes. */
+interface Walk {
+  /** The slot that the node had reached when it began. */
+  readonly slot: number;
+  /** What is older is no candidate: slots, and Unix seconds. */
+  readonly floorSlot: number;
+  readonly floorSeconds: number;
+  /** The last two transactions that were compared; none where it begins at the newest. */
+  tail: readonly string[];
+  /** Since when some are listed, and not shown; milliseconds since the epoch. */
+  missingMs: number | undefined;
+  /** All that can be the payment was compared. */
+  isOver: boolean;
+}
+
+/** The part of the list that one look reads. */
+interface Stretch {
+  readonly names: readonly string[];
+  /** There is nothing beyond it that could be the payment. */
+  readonly isLast: boolean;
+}
+
+/** `incomplete`: the next look goes on. `unshown`: this node cannot show what it lists; another one may. */
+type Searched = Fetched | "incomplete" | "unshown" | undefined;
+
 export class Search {
   readonly #options: SearchOptions;
   /** The message hash of transactions that were fetched; "" for what cannot be a payment. */
   readonly #messages = new LeastRecent<string>(MAX_REMEMBERED);
-  /** By message hash: the host that said that the payment has failed. */
-  readonly #doubted = new LeastRecent<string>(MAX_REMEMBERED);
+  /** By message hash: who said that the payment has failed, or could not say. */
+  readonly #doubted = new LeastRecent<Rpc>(MAX_REMEMBERED);
+  /** By message hash. */
+  readonly #walks = new LeastRecent<Map<Rpc, Walk>>(MAX_WALKS);
 
   constructor(options: SearchOptions) {
     this.#options = options;
@@ -84,7 +122,8 @@ export class Search {
       async (rpc) => {
         const said = await this.#ask({ rpc, authorization, signal }, named);
         // Somebody else is to find the same.
-        if (said.kind === "failed") this.#doubted.set(authorization.messageHash, rpc.host);
+        const isDoubtful = said.kind === "failed" || said === UNSHOWN;
+        if (isDoubtful) this.#doubted.set(authorization.messageHash, rpc);
         else this.#doubted.delete(authorization.messageHash);
         return said;
       },
@@ -104,29 +143,94 @@ export class Search {
     const validity = await blockhashes.ask(rpc, blockhash, VALIDITY_MS, signal);
     const found = await this.#search(operation, validity);
     if (found === undefined) return validity.hasExpired ? EXPIRED : NOT_YET;
-    return found === "incomplete" ? INCOMPLETE : this.#judge(operation, found);
+    if (found === "incomplete") return INCOMPLETE;
+    return found === "unshown" ? UNSHOWN : this.#judge(operation, found);
   }
 
   /** The payment among the payer's transactions; undefined when it is certainly not there. */
-  async #search(
-    operation: Operation,
-    validity: Validity,
-  ): Promise<Fetched | "incomplete" | undefined> {
-    const { names, isComplete } = await this.#list(operation, validity);
-    const strangers = names.filter((name) => this.#isCandidate(operation, name));
-    let isMissing = !isComplete || strangers.length > MAX_FETCHES;
-    const queue = strangers.slice(0, MAX_FETCHES).values();
+  async #search(operation: Operation, { slot, hasExpired }: Validity): Promise<Searched> {
+    // As long as a block may still take it, each look begins with the newest transaction.
+    const known = hasExpired ? this.#walk(operation) : undefined;
+    if (known?.isOver === true) return undefined;
+    const walk = known ?? this.#begin(operation, slot);
+    const found = await this.#goOn(operation, walk, slot);
+    walk.isOver = found === undefined;
+    // What is done in one look is done anew in the next one, which has to find the same.
+    if (hasExpired && (known !== undefined || !walk.isOver)) this.#keep(operation, walk);
+    return found;
+  }
+
+  #begin({ authorization }: Operation, slot: number): Walk {
+    const { blockhashes, time } = this.#options;
+    const validSlot = blockhashes.validSlot(authorization.message.blockhash);
+    return {
+      slot,
+      floorSlot: validSlot === undefined ? 0 : validSlot - REACH_SLOTS,
+      floorSeconds: (time.now() - REACH_MS) / MS_PER_SECOND,
+      tail: [],
+      missingMs: undefined,
+      isOver: false,
+    };
+  }
+
+  /** One that began after the blockhash had expired; what came later cannot be the payment. */
+  #walk({ rpc, authorization }: Operation): Walk | undefined {
+    const walk = this.#walks.get(authorization.messageHash)?.get(rpc);
+    const validSlot = this.#options.blockhashes.validSlot(authorization.message.blockhash);
+    const isLate = validSlot === undefined || (walk !== undefined && walk.slot > validSlot);
+    return isLate ? walk : undefined;
+  }
+
+  #keep({ rpc, authorization }: Operation, walk: Walk): void {
+    const walks = this.#walks.get(authorization.messageHash) ?? new Map<Rpc, Walk>();
+    walks.set(rpc, walk);
+    this.#walks.set(authorization.messageHash, walks);
+  }
+
+  /** The next stretch of a walk. */
+  async #goOn(operation: Operation, walk: Walk, slot: number): Promise<Searched> {
+    const stretch = await this.#list(operation, walk, slot);
+    if (stretch === undefined) {
+      walk.tail = [];
+      return "unshown";
+    }
+    const { names, isLast } = stretch;
+    const { found, missing } = await this.#compareAll(operation, names);
+    if (found !== undefined) return found;
+    const isPassed = this.#isPatienceOver(walk, missing.size > 0);
+    const open = names.findIndex(
+      (name) => this.#isCandidate(operation, name) && !(isPassed && missing.has(name)),
+    );
+    const done = [...walk.tail, ...(open === -1 ? names : names.slice(0, open))];
+    // One alone cannot show where the list goes on.
+    walk.tail = done.length < 2 ? [] : done.slice(-2);
+    if (open === -1 && isLast) return undefined;
+    return missing.size > 0 && !isPassed ? "unshown" : "incomplete";
+  }
+
+  /** Whether what is not shown has been waited for long enough. */
+  #isPatienceOver(walk: Walk, isAnyMissing: boolean): boolean {
+    if (!isAnyMissing) return false;
+    const nowMs = this.#options.time.now();
+    walk.missingMs ??= nowMs;
+    return nowMs - walk.missingMs >= MISSING_MS;
+  }
+
+  /** Fetches the first ones that are not known, as many as one look may. */
+  async #compareAll(operation: Operation, names: readonly string[]): Promise<Compared> {
+    const candidates = names.filter((name) => this.#isCandidate(operation, name));
+    const queue = candidates.slice(0, MAX_FETCHES).values();
+    const missing = new Set<string>();
     let found: Fetched | undefined;
     const work = async (): Promise<void> => {
       for (const name of queue) {
         const compared = found === undefined ? await this.#compare(operation, name) : undefined;
-        if (compared === "missing") isMissing = true;
+        if (compared === "missing") missing.add(name);
         else if (compared !== undefined) found = compared;
       }
     };
     await Promise.all(Array.from({ length: MAX_FETCHES_AT_ONCE }, work));
-    if (found !== undefined) return found;
-    return isMissing ? "incomplete" : undefined;
+    return { found, missing };
   }
 
   /** Whether it may be the payment: what was fetched before is known. */
@@ -135,34 +239,38 @@ export class Search {
     return known === undefined || known === authorization.messageHash;
   }
 
-  /** Newest first, as far back as the payment can be. */
-  async #list(
-    { rpc, authorization, signal }: Operation,
-    { slot }: Validity,
-  ): Promise<{ readonly names: readonly string[]; readonly isComplete: boolean }> {
+  /**
+   * Newest first, as far back as one look goes. Each page begins with the last transaction of the one before,
+   * which shows that the node knows where the walk stands; undefined where it does not.
+   */
+  async #list(operation: Operation, walk: Walk, slot: number): Promise<Stretch | undefined> {
+    const { rpc, authorization, signal } = operation;
     const account = accountOf(authorization);
-    const validSlot = this.#options.blockhashes.validSlot(authorization.message.blockhash);
-    const floor = validSlot === undefined ? 0 : validSlot - REACH_SLOTS;
     const names: string[] = [];
-    for (let page = 0; page < MAX_PAGES; page += 1) {
-      const last = names.at(-1);
-      const before = last === undefined ? {} : { before: last };
-      const options = { limit: PAGE, commitment: "confirmed", minContextSlot: slot, ...before };
-      const answer = await rpc.call("getSignaturesForAddress", [account, options], signal);
-      const listed = readListed(answer, rpc);
-      const within = listed.filter((each) => each.slot >= floor);
-      names.push(...within.map(({ signature }) => signature));
-      if (listed.length < PAGE || within.length < listed.length) return { names, isComplete: true };
+    let candidates = 0;
+    for (let page = 0; page < MAX_PAGES && candidates <= MAX_FETCHES; page += 1) {
+      const [before, last] = [...walk.tail, ...names].slice(-2);
+      const question = { account, before, minContextSlot: slot };
+      const listed = await listTransactions(rpc, question, signal);
+      if (last !== undefined && listed[0]?.signature !== last) return undefined;
+      const further = last === undefined ? listed : listed.slice(1);
+      const within = further.filter((each) => !isBelow(walk, each));
+      for (const { signature } of within) {
+        names.push(signature);
+        if (this.#isCandidate(operation, signature)) candidates += 1;
+      }
+      const isLast = listed.length < PAGE || within.length < further.length;
+      if (isLast) return { names, isLast };
     }
-    return { names, isComplete: false };
+    return { names, isLast: false };
   }
 
   /** Fetches a transaction; undefined for another one, `missing` where the node does not have it. */
   async #compare(operation: Operation, name: string): Promise<Fetched | "missing" | undefined> {
     if (!this.#isCandidate(operation, name)) return undefined;
-    const fetched = await fetchTransaction(operation, name);
+    const { rpc, authorization, signal } = operation;
+    const fetched = await fetchTransaction(rpc, name, authorization.message.version, signal);
     if (fetched === "missing") return fetched;
-    const { authorization } = operation;
     this.#messages.set(memoryKey(authorization, name), fetched?.messageHash ?? "");
     return fetched?.messageHash === authorization.messageHash ? fetched : undefined;
   }
@@ -190,6 +298,22 @@ const INCOMPLETE: Confirmation = {
   detail: "not all of the payer's transactions could be compared with the payment yet",
 };
 
+const UNSHOWN: Confirmation = {
+  kind: "unknown",
+  detail: "a node lists transactions of the payer that it could not show yet",
+};
+
+interface Compared {
+  readonly found: Fetched | undefined;
+  /** Listed, and not shown. */
+  readonly missing: ReadonlySet<string>;
+}
+
+/** Whether it is too old to be the payment. */
+function isBelow({ floorSlot, floorSeconds }: Walk, { slot, blockTime }: Listed): boolean {
+  return slot < floorSlot || (blockTime !== undefined && blockTime < floorSeconds);
+}
+
 /** The token account that pays; the payer's own where that is in a lookup table. */
 function accountOf({ judged, message, payer }: SolanaAuthorization): string {
   if (judged !== undefined) return judged.source;
@@ -197,64 +321,7 @@ function accountOf({ judged, message, payer }: SolanaAuthorization): string {
   return (index === undefined ? undefined : message.keys[index]) ?? payer;
 }
 
-/** The newest version that is asked for: a node may refuse one that it does not know. */
-function newestVersion({ message }: SolanaAuthorization): 0 | 1 {
-  return message.version === 1 ? 1 : 0;
-}
-
 /** What could not be read for one payment may be readable for another. */
-function memoryKey(authorization: SolanaAuthorization, name: string): string {
-  return `${newestVersion(authorization)} ${name}`;
-}
-
-interface Listed {
-  readonly signature: string;
-  readonly slot: number;
-}
-
-function readListed(answer: unknown, rpc: Rpc): readonly Listed[] {
-  if (!Array.isArray(answer) || answer.length > PAGE)
-    throw malformed("getSignaturesForAddress", rpc);
-  return answer.map((each: unknown) => {
-    if (isRecord(each) && typeof each["signature"] === "string" && isSlot(each["slot"])) {
-      return { signature: each["signature"], slot: each["slot"] };
-    }
-    throw malformed("getSignaturesForAddress", rpc);
-  });
-}
-
-/** Undefined for one that is not of the payment's kind, or cannot be read. */
-async function fetchTransaction(
-  { rpc, authorization, signal }: Operation,
-  name: string,
-): Promise<Fetched | "missing" | undefined> {
-  const options = {
-    encoding: "base64",
-    commitment: "confirmed",
-    maxSupportedTransactionVersion: newestVersion(authorization),
-  };
-  try {
-    const answer = await rpc.call("getTransaction", [name, options], signal);
-    return answer === null ? "missing" : readFetched(answer, rpc);
-  } catch (error) {
-    if (error instanceof RpcRefusal && error.rpcCode === OTHER_VERSION) return undefined;
-    throw error;
-  }
-}
-
-function readFetched(answer: unknown, rpc: Rpc): Fetched | undefined {
-  const { transaction, meta } = isRecord(answer) ? answer : {};
-  const [text, encoding]: unknown[] = Array.isArray(transaction) ? transaction : [];
-  if (typeof text !== "string" || encoding !== "base64" || !isRecord(meta) || !("err" in meta)) {
-    throw malformed("getTransaction", rpc);
-  }
-  const read = readSolanaTransaction(text);
-  const first = read.ok ? read.value.signatures[0] : undefined;
-  if (!read.ok || first === undefined) return undefined;
-  const { err } = meta;
-  return { transaction: encodeBase58(first), messageHash: messageHash(read.value), err };
-}
-
-function malformed(method: string, rpc: Rpc): ChainError {
-  return new ChainError("CHAIN_ANSWER", `${method} at ${rpc.host}: an answer of the wrong shape`);
+function memoryKey({ message }: SolanaAuthorization, name: string): string {
+  return `${newestVersion(message.version)} ${name}`;
 }

@@ -12,6 +12,7 @@ import {
 } from "node:crypto";
 import { ADDRESS_BYTES, decodeBase58, encodeBase58 } from "../../x402/solana-address.ts";
 import type { SolanaTransaction } from "../../x402/solana-transaction.ts";
+import { isStrictPoint, isStrictSignature } from "./strict-signature.ts";
 
 /** Bytes of the secret that a key is derived from. */
 const SEED_BYTES = 32;
@@ -63,11 +64,12 @@ export class Keypair {
 }
 
 /**
- * Whether the holder of an address signed exactly these bytes (V14). False also for what is no address and
- * no signature. The chain refuses a few signatures that pass here, those of keys of small order: they are
- * refused when sent, before any fee.
+ * Whether the holder of an address signed exactly these bytes (V14), as strictly as the chain sees it: keys and
+ * commitments of small order, and values in a second spelling, are refused whatever OpenSSL says of them.
+ * False also for what is no address and no signature.
  */
 export function isSignedBy(message: Uint8Array, signature: Uint8Array, address: string): boolean {
+  if (!isStrictSignature(signature)) return false;
   const key = publicKey(address);
   return key !== undefined && verify(null, message, key, signature);
 }
@@ -89,7 +91,7 @@ function publicKey(address: string): KeyObject | undefined {
   const known = keys.get(address);
   if (known !== undefined) return known;
   const bytes = decodeBase58(address, ADDRESS_BYTES);
-  if (bytes === undefined) return undefined;
+  if (bytes === undefined || !isStrictPoint(bytes)) return undefined;
   const jwk: JsonWebKey = {
     kty: "OKP",
     crv: "Ed25519",

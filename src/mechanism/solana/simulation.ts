@@ -2,6 +2,7 @@
 import { ChainError } from "../mechanism.ts";
 import { isRecord, type Rpc } from "../rpc.ts";
 import { readRawAccount, type RawAccount } from "./raw-account.ts";
+import { readContextSlot } from "./statuses.ts";
 
 /** Characters of a node's own words that are repeated. */
 const MAX_WORDS = 200;
@@ -48,10 +49,9 @@ export async function simulate(
   };
   const raw = Buffer.from(transaction).toString("base64");
   const answer = await rpc.call("simulateTransaction", [raw, options], signal);
-  const context = isRecord(answer) ? answer["context"] : undefined;
   const value = isRecord(answer) ? answer["value"] : undefined;
-  const slot = isRecord(context) ? context["slot"] : undefined;
-  if (typeof slot !== "number" || !isRecord(value) || value["err"] === undefined) {
+  const slot = readContextSlot(answer);
+  if (slot === undefined || !isRecord(value) || value["err"] === undefined) {
     throw new ChainError("CHAIN_ANSWER", `simulateTransaction at ${rpc.host}: no result`);
   }
   const failure = readFailure(value["err"]);

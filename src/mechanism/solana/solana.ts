@@ -5,7 +5,7 @@
  */
 import { encodeBase58, isSolanaAddress } from "../../x402/solana-address.ts";
 import type { SolanaAsset, SolanaNetwork } from "../../x402/network.ts";
-import { err, type Refusal, type Result } from "../../x402/result.ts";
+import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -28,18 +28,20 @@ import {
 } from "../mechanism.ts";
 import { readLamports } from "./accounts.ts";
 import { FeeBalances } from "./balances.ts";
-import { foreignRules } from "./foreign-payment.ts";
 import { Inspection } from "./inspection.ts";
-import { openChain, tokensOf, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
+import { openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
 import { checkPayment, readPayment, type SolanaAuthorization } from "./payment.ts";
 import { probe } from "./probe.ts";
 import type { RuleOptions, SolanaToken } from "./rules.ts";
 import { Keypair, withFirstSignature } from "./signing.ts";
+import { SourceFunds, type FundsReading } from "./source-funds.ts";
 
 export { createSolanaObserver, type SolanaChainOptions } from "./observer.ts";
 export type { SolanaAuthorization } from "./payment.ts";
 
 export interface SolanaMechanismOptions extends SolanaChainOptions {
+  /** Tokens that are accepted. */
+  readonly assets: readonly SolanaAsset[];
   /** Secrets of our fee payers: hex of 64 bytes each, the seed and the public key. */
   readonly keys: readonly string[];
   /** Recipients that may be paid; addresses of other kinds of networks among them are passed over. */
@@ -89,6 +91,9 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   readonly #terms: RuleOptions;
   readonly #balances: FeeBalances;
   readonly #inspection: Inspection;
+  readonly #funds: SourceFunds;
+  /** What the last simulation of a payment showed; of those that may be signed by it. */
+  readonly #readings = new WeakMap<SolanaAuthorization, FundsReading>();
   readonly #chain: SolanaChain;
   readonly #options: Pick<SolanaMechanismOptions, "time" | "onTrouble">;
   /** By request, as an object; as long as the rules are the same. */
@@ -115,6 +120,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     };
     const { accounts } = this;
     this.#balances = new FeeBalances({ network: network.name, accounts, maxFeeLamports, time });
+    this.#funds = new SourceFunds(time);
     this.#chain = openChain(options);
     const { tracker, tables } = this.#chain;
     this.#inspection = new Inspection({
@@ -144,8 +150,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
 
   parse(request: FacilitatorRequest): Result<SolanaAuthorization, Refusal> {
     // Whoever was paid then is paid, whatever the configuration allows now.
-    const rules = foreignRules(this.#terms, request.paymentRequirements);
-    return readPayment(request, this.network, rules);
+    return readPayment(request, this.network, null);
   }
 
   async inspect(
@@ -153,18 +158,17 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
     if (fault !== null) return err(fault);
-    try {
-      return await this.#chain.endpoints.run(
-        (rpc) => this.#inspection.inspect(rpc, authorization, signal),
-        signal,
-      );
-    } catch (error) {
-      if (error instanceof ChainError && error.code === "CHAIN_GAS") {
-        this.#balances.notedShort(authorization.feePayer);
-        this.#alarm(error.message);
-      }
-      throw error;
-    }
+    const read = (moment: number): Promise<Result<FundsReading, Refusal>> =>
+      this.#read(authorization, moment, signal);
+    // A lane that renews a judgement signs nothing while it waits; what does not fit, `prepare` leaves out.
+    const isRenewed = this.#readings.has(authorization);
+    const reading = isRenewed
+      ? await read(this.#funds.moment)
+      : await this.#funds.admit(read, signal);
+    this.#readings.delete(authorization);
+    if (!reading.ok) return reading;
+    this.#readings.set(authorization, reading.value);
+    return ok(undefined);
   }
 
   accountFor({ authorization }: Checked<SolanaAuthorization>): string {
@@ -192,7 +196,14 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     const cost = judged.networkFeeLamports;
     // What is known may be old: an account that was filled up is not turned down.
     if (!this.#balances.canPay(account, cost)) await this.balance(account, signal);
+    // From here to the signature nothing else can be signed.
+    const reading = this.#readings.get(authorization);
+    if (reading === undefined || !this.#funds.fits(reading)) {
+      this.#readings.delete(authorization);
+      return { draft: undefined, leftOut: [0] };
+    }
     this.#balances.reserve(account, cost);
+    this.#funds.reserve(reading);
     const sign = (nonce: number): SignedTransaction => signWith(keypair, authorization, nonce);
     return { draft: { account, sign }, leftOut: [] };
   }
@@ -206,8 +217,12 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     return this.#chain.tracker.broadcast(signed, signal);
   }
 
-  look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
-    return this.#chain.tracker.look(submission, signal);
+  async look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
+    const look = await this.#chain.tracker.look(submission, signal);
+    if (look.isSpent) {
+      for (const { messageHash } of submission.authorizations) this.#funds.decided(messageHash);
+    }
+    return look;
   }
 
   reconcile(
@@ -254,6 +269,40 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     return this.#chain.close();
   }
 
+  /** Simulates; what that leaves in the account that pays. */
+  async #read(
+    authorization: SolanaAuthorization,
+    moment: number,
+    signal: AbortSignal,
+  ): Promise<Result<FundsReading, Refusal>> {
+    const { messageHash, demand } = authorization;
+    const left = await this.#simulate(authorization, signal);
+    if (!left.ok) return left;
+    const judged = this.#inspection.judged(authorization);
+    if (judged === undefined) throw new TypeError(`${this.network}: simulated without judgement`);
+    const { payer, source, isGuarded } = judged;
+    const { amount } = demand;
+    return ok({ messageHash, payer, source, amount, isGuarded, left: left.value, moment });
+  }
+
+  async #simulate(
+    authorization: SolanaAuthorization,
+    signal: AbortSignal,
+  ): Promise<Result<bigint, Refusal>> {
+    try {
+      return await this.#chain.endpoints.run(
+        (rpc) => this.#inspection.inspect(rpc, authorization, signal),
+        signal,
+      );
+    } catch (error) {
+      if (error instanceof ChainError && error.code === "CHAIN_GAS") {
+        this.#balances.notedShort(authorization.feePayer);
+        this.#alarm(error.message);
+      }
+      throw error;
+    }
+  }
+
   #foundProgram(asset: string, program: string): void {
     const token = this.#tokens.get(asset);
     if (token === undefined || token.program === program) return;
@@ -268,6 +317,15 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     this.#alarmedMs = nowMs;
     this.#options.onTrouble?.(`${this.network}: ${message}`);
   }
+}
+
+/** By mint; a program that is not configured is not known before the mint has been read. */
+function tokensOf(assets: readonly SolanaAsset[]): Map<string, SolanaToken> {
+  return new Map(
+    assets.map(({ address, decimals, tokenProgram }) => {
+      return [address, { address, decimals, program: tokenProgram }];
+    }),
+  );
 }
 
 /** Throws a `TypeError` that does not repeat the text when it is not a key. */

@@ -13,6 +13,8 @@ import { sharedSignal, waitFor } from "./shared-call.ts";
 const MAX_SIGNATURES = 256;
 /** After so long the next call does not wait for this one any more, milliseconds. */
 const PATIENCE_MS = 1_000;
+/** More than a hundred years of slots, as fast as they have ever been. */
+const MAX_SLOT = 10_000_000_000;
 /** The node keeps no history, so nothing is to be searched there (Agave, `rpc_custom_error.rs`). */
 const NO_HISTORY = -32_011;
 
@@ -34,7 +36,7 @@ export interface SeenStatus {
   /** The node's newest slot when it said so. */
   readonly slot: number;
   /** Who said so. */
-  readonly host: string;
+  readonly rpc: Rpc;
   /** Whether it has looked further back than the last 300 blocks. */
   readonly isSearched: boolean;
 }
@@ -43,8 +45,8 @@ export interface SeenStatus {
 export interface StatusQuestion {
   /** Also the blocks that the node's recent memory does not reach; costs the node more. */
   readonly isSearched: boolean;
-  /** Host of an endpoint that is to be asked last. */
-  readonly avoid: string | undefined;
+  /** An endpoint that is to be asked last. */
+  readonly avoid: Rpc | undefined;
 }
 
 export interface StatusesOptions {
@@ -56,12 +58,16 @@ export interface StatusesOptions {
 
 type Answers = readonly SeenStatus[];
 
+/** One batch for each endpoint that is avoided, or asked; and one for none. */
+type Batches = Map<Rpc | undefined, Batch>;
+
 export class Statuses {
   readonly #options: StatusesOptions;
-  /** One for each way of asking: as many as there are endpoints, and a few. */
-  readonly #batches = new Map<string, Batch>();
-  /** Hosts of nodes that keep no history. */
-  readonly #forgetful = new Set<string>();
+  readonly #recent: Batches = new Map();
+  readonly #searched: Batches = new Map();
+  readonly #single: Batches = new Map();
+  /** Nodes that keep no history. */
+  readonly #forgetful = new Set<Rpc>();
 
   constructor(options: StatusesOptions) {
     this.#options = options;
@@ -74,25 +80,28 @@ export class Statuses {
     signal: AbortSignal,
   ): Promise<SeenStatus> {
     const { endpoints } = this.#options;
-    const batch = this.#batch(`${isSearched} ${avoid ?? ""}`, (signatures, shared) =>
-      endpoints.run((rpc) => this.#ask(rpc, signatures, isSearched, shared), shared, avoid),
+    const batch = this.#batch(
+      isSearched ? this.#searched : this.#recent,
+      avoid,
+      (signatures, shared) =>
+        endpoints.run((rpc) => this.#ask(rpc, signatures, isSearched, shared), shared, avoid),
     );
     return batch.read(signature, signal);
   }
 
   /** By this endpoint, searching its history. @throws {ChainError} when it cannot be asked */
   readAt(rpc: Rpc, signature: string, signal: AbortSignal): Promise<SeenStatus> {
-    const batch = this.#batch(`at ${rpc.host}`, (signatures, shared) =>
+    const batch = this.#batch(this.#single, rpc, (signatures, shared) =>
       this.#ask(rpc, signatures, true, shared),
     );
     return batch.read(signature, signal);
   }
 
-  #batch(name: string, ask: Ask): Batch {
-    const known = this.#batches.get(name);
+  #batch(batches: Batches, rpc: Rpc | undefined, ask: Ask): Batch {
+    const known = batches.get(rpc);
     if (known !== undefined) return known;
     const batch = new Batch(ask, this.#options);
-    this.#batches.set(name, batch);
+    batches.set(rpc, batch);
     return batch;
   }
 
@@ -102,13 +111,13 @@ export class Statuses {
     isSearched: boolean,
     signal: AbortSignal,
   ): Promise<Answers> {
-    const searches = isSearched && !this.#forgetful.has(rpc.host);
+    const searches = isSearched && !this.#forgetful.has(rpc);
     try {
       return await readStatuses(rpc, signatures, searches, signal);
     } catch (error) {
       const isForgetful = error instanceof RpcRefusal && error.rpcCode === NO_HISTORY;
       if (!isForgetful || !searches) throw error;
-      this.#forgetful.add(rpc.host);
+      this.#forgetful.add(rpc);
       return readStatuses(rpc, signatures, false, signal);
     }
   }
@@ -185,7 +194,7 @@ async function readStatuses(
   return values.map((value: unknown): SeenStatus => {
     const status = readStatus(value);
     if (status === undefined) throw malformed(rpc);
-    return { status, slot, host: rpc.host, isSearched };
+    return { status, slot, rpc, isSearched };
   });
 }
 
@@ -196,8 +205,9 @@ export function readContextSlot(answer: unknown): number | undefined {
   return isSlot(slot) ? slot : undefined;
 }
 
+/** Whether it can be the number of a slot: a node's mistake must not count as knowledge of the far future. */
 export function isSlot(value: unknown): value is number {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MAX_SLOT;
 }
 
 /** Undefined for what is no status. */

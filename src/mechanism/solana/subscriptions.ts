@@ -3,12 +3,13 @@
  * `pubsub-channel.ts` for what each of them does.
  */
 import type { Time } from "../../time/time.ts";
+import type { Rpc } from "../rpc.ts";
 import type { Commitment } from "./confirmation.ts";
 import { PubsubChannel, type SubscriptionState } from "./pubsub-channel.ts";
 
 export interface SubscriptionsOptions {
-  /** The whole HTTP URL of each endpoint, by its host. */
-  readonly httpUrls: ReadonlyMap<string, string>;
+  /** The whole HTTP URL of each endpoint. */
+  readonly httpUrls: ReadonlyMap<Rpc, string>;
   readonly commitment: Commitment;
   readonly time: Time;
   readonly onNotified: (signature: string) => void;
@@ -17,19 +18,19 @@ export interface SubscriptionsOptions {
 }
 
 export class Subscriptions {
-  readonly #channels: ReadonlyMap<string, PubsubChannel>;
+  readonly #channels: ReadonlyMap<Rpc, PubsubChannel>;
 
   /** Opens no connection. */
   constructor({ httpUrls, ...options }: SubscriptionsOptions) {
-    const entries = [...httpUrls].map(([host, httpUrl]) => {
-      return [host, new PubsubChannel({ ...options, host, httpUrl })] as const;
+    const entries = [...httpUrls].map(([rpc, httpUrl]) => {
+      return [rpc, new PubsubChannel({ ...options, host: rpc.host, httpUrl })] as const;
     });
     this.#channels = new Map(entries);
   }
 
   /** Wants to hear of a transaction from these endpoints. Never waits. */
-  follow(signature: string, hosts: Iterable<string>): void {
-    for (const host of hosts) this.#channels.get(host)?.follow(signature);
+  follow(signature: string, rpcs: Iterable<Rpc>): void {
+    for (const rpc of rpcs) this.#channels.get(rpc)?.follow(signature);
   }
 
   /** The best that any endpoint has promised. */

@@ -3,6 +3,7 @@
  * what is worth asking. Nothing here decides anything: forgotten, a look asks again.
  */
 import type { Look } from "../mechanism.ts";
+import type { Rpc } from "../rpc.ts";
 import type { SubscriptionState } from "./pubsub-channel.ts";
 
 /** How often a transaction is read while a websocket promises to tell, milliseconds. */
@@ -23,11 +24,20 @@ const UNSEEN_MS = 2_000;
 const LATE_SUBSCRIPTION_MS = 200;
 /** After so long without a look, a node's recent memory is not relied on, milliseconds. */
 const SEARCHED_AFTER_MS = 20_000;
+/**
+ * After so long in no block, and so long undecided in one, every look is another endpoint's than the last,
+ * milliseconds: a node whose answers do not move on any more must not be the only one that is asked. A block
+ * takes a second or two, its finality about thirteen more.
+ */
+const STUCK_MS = 10_000;
+const STUCK_IN_BLOCK_MS = 30_000;
 /** How often another endpoint is asked whether a transaction has failed in its block. */
 const MAX_SECOND_OPINIONS = 3;
 
 /** All times are milliseconds since the epoch. */
 export class Tracked {
+  /** Since when it is known here. */
+  readonly #knownMs: number;
   /** The first broadcast; undefined for what another life has sent. */
   readonly #sentMs: number | undefined;
   /** When its status was last read. */
@@ -43,13 +53,14 @@ export class Tracked {
   #isDue = false;
   #isSuspected = false;
   #opinions = 0;
-  #avoid: string | undefined;
+  #avoid: Rpc | undefined;
   #last: Look | undefined;
   /** When a node last took the bytes. */
   takenMs: number | undefined;
 
   /** @param isSent whether it is sent now, for the first time as far as anybody here knows */
   constructor(nowMs: number, isSent: boolean) {
+    this.#knownMs = nowMs;
     this.#sentMs = isSent ? nowMs : undefined;
     this.#unseenSinceMs = nowMs;
   }
@@ -64,8 +75,8 @@ export class Tracked {
     return this.#isSuspected;
   }
 
-  /** Host of an endpoint whose word is not enough: somebody else is to be asked. */
-  get avoid(): string | undefined {
+  /** An endpoint whose word is not enough: somebody else is to be asked. */
+  get avoid(): Rpc | undefined {
     return this.#avoid;
   }
 
@@ -110,12 +121,13 @@ export class Tracked {
   }
 
   /** What a look found, and whose word that was. */
-  found(look: Look, host: string, nowMs: number): void {
+  found(look: Look, rpc: Rpc, nowMs: number): void {
     const isFailed = isAny(look, "failed");
-    const isIncluded = look.included !== null;
     this.#last = isFailed ? undefined : look;
     this.#isSuspected = isFailed;
-    this.#avoid = this.#isDoubtful(isFailed, isIncluded, nowMs) ? host : undefined;
+    if (this.#isDoubtful(look, nowMs)) this.#avoid = rpc;
+    // Who has the last word is to repeat it.
+    else if (!isFailed || this.#avoid === rpc) this.#avoid = undefined;
   }
 
   /** A websocket says that it is in a block. */
@@ -132,9 +144,14 @@ export class Tracked {
     this.#isDue = true;
   }
 
-  #isDoubtful(isFailed: boolean, isIncluded: boolean, nowMs: number): boolean {
-    // Told to be in a block, and not found there: this node may be behind.
-    if (!isFailed) return !isIncluded && isWithin(HINT_MS, this.#hintedMs, nowMs);
+  #isDoubtful(look: Look, nowMs: number): boolean {
+    const isIncluded = look.included !== null;
+    if (!isAny(look, "failed")) {
+      // Told to be in a block, and not found there: this node may be behind.
+      if (!isIncluded && isWithin(HINT_MS, this.#hintedMs, nowMs)) return true;
+      const stuckMs = isIncluded ? STUCK_IN_BLOCK_MS : STUCK_MS;
+      return !isAny(look, "confirmed") && nowMs - this.#knownMs >= stuckMs;
+    }
     if (!isIncluded) return true;
     // Where the others never come to know of its block, there is nobody else to ask.
     this.#opinions += 1;

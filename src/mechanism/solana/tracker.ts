@@ -8,9 +8,10 @@ import type { Time } from "../../time/time.ts";
 import type { Confirmation, Look, SignedTransaction, Submission } from "../mechanism.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
+import type { Rpc } from "../rpc.ts";
 import { Blockhashes } from "./blockhashes.ts";
 import { send } from "./broadcast.ts";
-import { expired, included, notYet, type Commitment } from "./confirmation.ts";
+import { expired, included, notYet, untold, type Commitment } from "./confirmation.ts";
 import { LeastRecent } from "./least-recent.ts";
 import { decodeMessage } from "./message.ts";
 import type { SolanaAuthorization } from "./payment.ts";
@@ -31,8 +32,8 @@ const REMEMBERED_SLOTS = 150;
 export interface TrackerOptions {
   /** Shared with the rest of the mechanism, and not closed here. */
   readonly endpoints: RpcEndpoints;
-  /** By `Rpc.host`: the endpoint's HTTP URL, near which its websocket is looked for. May hold a key. */
-  readonly websocketUrls: ReadonlyMap<string, string>;
+  /** Each endpoint's HTTP URL, near which its websocket is looked for. May hold a key. */
+  readonly websocketUrls: ReadonlyMap<Rpc, string>;
   readonly commitment: Commitment;
   readonly time: Time;
   /** For the log: no secrets. */
@@ -42,7 +43,7 @@ export interface TrackerOptions {
 /** One reading, and who gave it. */
 interface Reading {
   readonly look: Look;
-  readonly host: string;
+  readonly rpc: Rpc;
 }
 
 type SolanaSubmission = Submission<SolanaAuthorization>;
@@ -67,7 +68,7 @@ export class Tracker {
     this.#statuses = new Statuses({ endpoints, time, closing });
     this.#blockhashes = new Blockhashes({ time, closing });
     const [statuses, blockhashes] = [this.#statuses, this.#blockhashes];
-    this.#search = new Search({ endpoints, statuses, blockhashes, commitment });
+    this.#search = new Search({ endpoints, statuses, blockhashes, commitment, time });
     this.#subscriptions = new Subscriptions({
       httpUrls: options.websocketUrls,
       commitment,
@@ -97,8 +98,8 @@ export class Tracker {
     const nowMs = time.now();
     const tracked = this.#track(transaction, true);
     const targets = endpoints.forAll(signal);
-    const hosts = targets.map(({ rpc }) => rpc.host);
-    this.#subscriptions.follow(transaction, hosts);
+    const rpcs = targets.map(({ rpc }) => rpc);
+    this.#subscriptions.follow(transaction, rpcs);
     const hint = tracked.awaitHint();
     if (!isWithin(MIN_RESEND_MS, tracked.takenMs, nowMs)) {
       const sending = send(targets, signed, signal).then(() => "sent" as const);
@@ -123,8 +124,8 @@ export class Tracker {
     const state = this.#subscriptions.state(transaction);
     const nowMs = this.#options.time.now();
     if (!tracked.isDue(state, nowMs)) return tracked.last ?? notYet(authorizations);
-    const { look, host } = await this.#read({ signed, authorizations, tracked }, signal);
-    tracked.found(look, host, nowMs);
+    const { look, rpc } = await this.#read({ signed, authorizations, tracked }, signal);
+    tracked.found(look, rpc, nowMs);
     this.#release(transaction, look, tracked.isMissed);
     return look;
   }
@@ -156,31 +157,32 @@ export class Tracker {
     const isSearched = tracked.isOld(nowMs);
     tracked.reading();
     const found = await this.#statuses.read(transaction, { isSearched, avoid }, signal);
-    const { status, host } = found;
+    const { status, rpc } = found;
     tracked.read(status !== null, nowMs);
     if (status !== null) {
-      return { look: included(transaction, status, authorizations, commitment), host };
+      return { look: included(transaction, status, authorizations, commitment), rpc };
     }
-    const waiting = { look: notYet(authorizations), host };
+    const waiting = { look: notYet(authorizations), rpc };
     if (!tracked.mayBeExpired(nowMs)) return waiting;
     const blockhash = authorizations[0]?.message.blockhash ?? blockhashOf(signed);
     const last = await this.#readExpired({ transaction, blockhash, tracked }, signal);
     if (last === undefined) return waiting;
-    const look =
-      last.status === null
-        ? expired(authorizations)
-        : included(transaction, last.status, authorizations, commitment);
-    return { look, host: last.host };
+    if (last.status !== null) {
+      const look = included(transaction, last.status, authorizations, commitment);
+      return { look, rpc: last.rpc };
+    }
+    const look = last.isKnowing ? expired(authorizations) : untold(authorizations);
+    return { look, rpc: last.rpc };
   }
 
   /**
    * The last word on a transaction: its status at a slot at which its blockhash had expired. Undefined where
-   * it has not, or where the node cannot tell. All by one endpoint.
+   * it has not, or where the node's blocks do not reach that slot. All by one endpoint.
    */
   async #readExpired(
     { transaction, blockhash, tracked }: Expiring,
     signal: AbortSignal,
-  ): Promise<SeenStatus | undefined> {
+  ): Promise<LastWord | undefined> {
     const blockhashes = this.#blockhashes;
     // What one look has found is not repeated from memory in the next.
     const maxAgeMs = tracked.isSuspected ? 0 : POLL_MS;
@@ -192,9 +194,7 @@ export class Tracker {
         if (last.slot < validity.slot) return undefined;
         const validSlot = blockhashes.validSlot(blockhash) ?? Number.NEGATIVE_INFINITY;
         const isRecent = last.slot - validSlot <= REMEMBERED_SLOTS;
-        if (last.status !== null || last.isSearched || isRecent) return last;
-        const what = "keeps no history, and the transaction is too old for its memory";
-        throw new ChainError("CHAIN_ANSWER", `${rpc.host} ${what}`);
+        return { ...last, isKnowing: last.isSearched || isRecent };
       },
       signal,
       tracked.avoid,
@@ -243,6 +243,11 @@ interface Readable {
   readonly signed: SignedTransaction;
   readonly authorizations: readonly SolanaAuthorization[];
   readonly tracked: Tracked;
+}
+
+interface LastWord extends SeenStatus {
+  /** Whether the node would know of its block: one without a history forgets soon, and is well all the same. */
+  readonly isKnowing: boolean;
 }
 
 interface Expiring {

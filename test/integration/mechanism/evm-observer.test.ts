@@ -131,6 +131,31 @@ describe("a payment that others settle", () => {
 });
 
 describe("an observer", () => {
+  test("of other tokens sees a payment all the same, as does a mechanism", async () => {
+    const asset = { ...chain.network.asset, address: freshAccount().address };
+    const strange = observe({ assets: [asset] });
+    const mechanism = openMechanism(chain, freshAccount().privateKey, { assets: [asset] });
+    const paymentRequirements = payFor(payee);
+    const { account } = payer;
+    const requirements = paymentRequirements;
+    // The chain's time may have been moved on.
+    const overrides = { validBefore: "99999999999" };
+    const paymentPayload = await signPayment({ account, requirements, overrides });
+    const request: FacilitatorRequest = { paymentPayload, paymentRequirements };
+    const known = observer.parse(request);
+    if (!known.ok) throw new Error(known.error.detail);
+    const transaction = await submit(known.value);
+    for (const by of [strange, mechanism]) {
+      const parsed = by.parse(request);
+      if (!parsed.ok) throw new Error(parsed.error.detail);
+      expect(await by.reconcile(parsed.value, undefined, soon())).toEqual({
+        kind: "confirmed",
+        transaction,
+      });
+    }
+    expect(mechanism.check(request, unixNow()).ok).toBe(false);
+  });
+
   test("reads a stored request without judging it", async () => {
     const authorization = await authorize({ validBefore: "1" });
     expect(authorization).toMatchObject({ validBefore: 1n, from: payer.address.toLowerCase() });

@@ -3,7 +3,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { createSolanaObserver } from "../../../src/mechanism/solana/solana.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { buildTransaction, destinationOf, testKey } from "../../support/solana-messages.ts";
-import { devnet, never, requestOf, requirementsOf } from "../../support/solana-requests.ts";
+import {
+  devnet,
+  never,
+  requestOf,
+  requirementsOf,
+  secretOf,
+} from "../../support/solana-requests.ts";
 import { startSolanaNode } from "../../support/solana/solana-node.ts";
 import { openBench, type Bench } from "./solana-bench.ts";
 
@@ -71,13 +77,34 @@ function observer() {
   return bench.keep(
     createSolanaObserver({
       network: devnet(),
-      assets: [devnet().asset],
       rpcUrls: [bench.node.rpcUrl],
       commitment: "confirmed",
       time: systemTime,
     }),
   );
 }
+
+test("a payment in a token that is not configured any more is followed to its end", async () => {
+  const asset = { ...devnet().asset, symbol: "EURC", address: bench.freshKey().address };
+  const later = bench.mechanism({ assets: [asset], keys: [secretOf(8)], allowPayTo: [] });
+  const plan = bench.plan();
+  const checked = bench.accept(plan);
+  await bench.solana.inspect(checked, never);
+  const signed = await bench.sign(checked);
+  const { transaction } = signed;
+  await bench.settle(checked, signed);
+  const request = requestOf(buildTransaction(plan), requirementsOf(bench.payment));
+  expect(later.check(request, 0).ok).toBe(false);
+  for (const by of [later, observer()]) {
+    const parsed = by.parse(request);
+    if (!parsed.ok) throw new Error(parsed.error.detail);
+    const said = await by.reconcile(parsed.value, undefined, never);
+    expect(said).toEqual({ kind: "confirmed", transaction });
+    const submission = { variants: [signed], authorizations: [parsed.value] };
+    const { payments } = await later.look(submission, never);
+    expect(payments).toEqual([{ kind: "confirmed", transaction }]);
+  }
+});
 
 describe("an observer", () => {
   test("sees a payment that others have settled, by the transaction that they name, or without", async () => {

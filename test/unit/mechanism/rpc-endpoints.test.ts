@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { ChainError } from "../../../src/mechanism/mechanism.ts";
 import { RpcEndpoints } from "../../../src/mechanism/rpc-endpoints.ts";
-import { RpcRefusal, type Rpc } from "../../../src/mechanism/rpc.ts";
+import { RpcAnswerTooLarge, RpcRefusal, type Rpc } from "../../../src/mechanism/rpc.ts";
 
 const never = new AbortController().signal;
 const open: RpcEndpoints[] = [];
@@ -65,7 +65,7 @@ function connect(...nodes: readonly Node[]) {
     onHealth: (host, isHealthy) => health.push(`${host} ${isHealthy ? "up" : "down"}`),
   });
   open.push(endpoints);
-  const ask = (signal = never, avoid?: string) =>
+  const ask = (signal = never, avoid?: Rpc) =>
     endpoints.run((rpc) => rpc.call("ask", [], signal), signal, avoid);
   /** Lets the checks beside the operations run; the next operation finds their result. */
   const check = async (seconds = 5) => {
@@ -128,6 +128,7 @@ describe("an operation", () => {
   test.each<[string, Error]>([
     ["a revert", refusal("execution reverted: too poor")],
     ["too much gas", refusal("gas limit is too high")],
+    ["more than is wanted", new RpcAnswerTooLarge("ask", {})],
     ["our own fee cap", new ChainError("CHAIN_FEE", "dear")],
     ["our own empty account", new ChainError("CHAIN_GAS", "poor")],
     ["a fault of ours", new TypeError("bug")],
@@ -180,11 +181,19 @@ describe("an operation", () => {
   test("avoids an endpoint where there is another good one, and only then", async () => {
     const [first, second] = [node("first"), node("second")];
     const { ask } = connect(first, second);
-    expect(await ask(never, "first")).toBe("second");
-    expect(await ask(never, "second")).toBe("first");
+    expect(await ask(never, first.rpc)).toBe("second");
+    expect(await ask(never, second.rpc)).toBe("first");
     second.fault = down;
-    expect(await ask(never, "first")).toBe("first");
-    expect(await ask(never, "first")).toBe("first");
+    expect(await ask(never, first.rpc)).toBe("first");
+    expect(await ask(never, first.rpc)).toBe("first");
+  });
+
+  test("avoids one of two endpoints that have the same host", async () => {
+    const [first, second] = [node("same"), node("same")];
+    const { ask } = connect(first, second);
+    await ask(never, first.rpc);
+    expect(first.asked).not.toContain("ask");
+    expect(second.asked).toContain("ask");
   });
 });
 

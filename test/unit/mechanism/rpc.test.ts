@@ -1,6 +1,12 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { ChainError } from "../../../src/mechanism/mechanism.ts";
-import { openRpc, RpcRefusal, type Rpc, type RpcOptions } from "../../../src/mechanism/rpc.ts";
+import {
+  openRpc,
+  RpcAnswerTooLarge,
+  RpcRefusal,
+  type Rpc,
+  type RpcOptions,
+} from "../../../src/mechanism/rpc.ts";
 import {
   startScriptedNode,
   type RpcReply,
@@ -120,7 +126,9 @@ describe("an RPC call", () => {
     const { rpc, observed } = await connect(() => ({ result: "x".repeat(5_000) }), {
       maxAnswerBytes: 4_096,
     });
-    expect((await failure(rpc.call("eth_getLogs", [], never))).code).toBe("CHAIN_ANSWER");
+    const error = await failure(rpc.call("eth_getLogs", [], never));
+    expect(error).toBeInstanceOf(RpcAnswerTooLarge);
+    expect(error.code).toBe("CHAIN_ANSWER");
     expect(observed).toEqual(["eth_getLogs malformed"]);
   });
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { uintWord } from "../../../../src/mechanism/evm/abi.ts";
 import { EXPIRY_FINALITY_SECONDS } from "../../../../src/mechanism/evm/confirmation.ts";
 import { LookMemory } from "../../../../src/mechanism/evm/look-memory.ts";
+import { openRpc } from "../../../../src/mechanism/rpc.ts";
 import type { RpcReply } from "../../../support/scripted-node.ts";
 import {
   authorization,
@@ -249,8 +250,9 @@ describe("a node that does not tell who used one of several authorizations", () 
     const signed = { raw: "0x", account: OUR_ACCOUNT, accountNonce: OUR_NONCE, transaction: OURS };
     const submission = { variants: [signed], authorizations: asked.authorizations };
     memory.next(submission);
-    memory.found(submission, await look(chain, asked), "a.example");
-    expect(memory.next(submission).avoid).toBe("a.example");
+    const rpc = openRpc("http://a.example");
+    memory.found(submission, await look(chain, asked), rpc);
+    expect(memory.next(submission).avoid).toBe(rpc);
   });
 });
 

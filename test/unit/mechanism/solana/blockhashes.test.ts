@@ -1,6 +1,7 @@
 /** What nodes say of a blockhash, and when that means that it has expired. */
 import { describe, expect, test } from "vitest";
 import {
+  BELIEVED_MS,
   Blockhashes,
   UNKNOWN_VALIDITY_SLOTS,
   type Validity,
@@ -89,6 +90,37 @@ describe("not valid", () => {
     await using stage = await startStage();
     stage.blockhashes.notedValid("11111111111111111111111111111111", 100);
     expect(await stage.says(false, 101)).toMatchObject({ hasExpired: false });
+  });
+});
+
+describe("a slot at which it was said to be valid", () => {
+  /** A slot that the chain does not come to for a long time. */
+  const WRONG = 1_000_000;
+
+  test("and that the chain does not come to is forgotten in the end", async () => {
+    await using stage = await startStage();
+    const { time, blockhashes } = stage;
+    blockhashes.notedValid(BLOCKHASH, WRONG);
+    expect(await stage.says(false, 1_000)).toMatchObject({ hasExpired: false });
+    await time.advance(BELIEVED_MS - 10);
+    expect(await stage.says(false, 1_450)).toMatchObject({ hasExpired: false });
+    await time.advance(10);
+    // What was said before that does not count, nor does one answer alone.
+    expect(await stage.says(false, 1_451)).toMatchObject({ hasExpired: false });
+    expect(blockhashes.validSlot(BLOCKHASH)).toBeUndefined();
+    expect(await stage.says(false, 1_482)).toMatchObject({ hasExpired: false });
+    expect(await stage.says(false, 1_483)).toMatchObject({ hasExpired: true });
+  });
+
+  test("counts from when it was last said, by whomever, and at whichever slot", async () => {
+    await using stage = await startStage(2);
+    const { time, blockhashes } = stage;
+    blockhashes.notedValid(BLOCKHASH, WRONG);
+    await time.advance(BELIEVED_MS);
+    expect(await stage.says(true, 900, 1)).toMatchObject({ isValid: true });
+    await time.advance(BELIEVED_MS - 10);
+    await stage.says(false, 1_000);
+    expect(blockhashes.validSlot(BLOCKHASH)).toBe(WRONG);
   });
 });
 

@@ -225,7 +225,7 @@ describe("a simulation that fails", () => {
         method: "getMultipleAccounts",
         params: [
           [sourceOf(payment), destinationOf(payment)],
-          { commitment: "processed", encoding: "base64" },
+          { commitment: "processed", encoding: "base64", dataSlice: { offset: 0, length: 166 } },
         ],
       });
       return verdict;

@@ -49,7 +49,9 @@ class Node implements Rpc {
   async call(method: string, params: readonly unknown[]): Promise<unknown> {
     expect(method).toBe("getMultipleAccounts");
     const [addresses, options] = params;
-    expect(options).toEqual({ commitment: "finalized", encoding: "base64" });
+    // The header, and as many addresses as a table can have.
+    const dataSlice = { offset: 0, length: 56 + 256 * 32 };
+    expect(options).toEqual({ commitment: "finalized", encoding: "base64", dataSlice });
     if (!Array.isArray(addresses)) throw new TypeError("no addresses");
     this.calls.push(addresses);
     const value = addresses.map((address) => this.accounts.get(address) ?? null);

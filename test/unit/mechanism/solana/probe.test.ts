@@ -160,6 +160,18 @@ describe("a mint", () => {
     ]);
   });
 
+  test("that is too large to be read whole is an error", async () => {
+    const mint = node.createMint({ decimals: 6, program: "token-2022" });
+    const account = node.account(mint);
+    if (account === null) throw new Error("no account");
+    const data = new Uint8Array(20_000);
+    data.set(account.data);
+    node.setAccount(mint, { ...account, data });
+    expect(await findings({ assets: [other(mint)] })).toEqual([
+      expect.stringMatching(/^error: .* cannot be accepted: its account has 16384 bytes or more/),
+    ]);
+  });
+
   test("that has other decimals, or another program than configured, is an error", async () => {
     const mint = node.createMint({ decimals: 9, program: "token-2022" });
     await node.fundToken({ mint, owner: payee, amount: 0n });

@@ -5,9 +5,10 @@ import { createServer, type Server, type Socket } from "node:net";
 import { setTimeout } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { drain, listen } from "../../../../src/gateway/listener.ts";
-import { pubsubTargets } from "../../../../src/mechanism/solana/pubsub-socket.ts";
+import { openPubsub, pubsubTargets } from "../../../../src/mechanism/solana/pubsub-socket.ts";
+import { systemTime } from "../../../../src/time/time.ts";
 import { openChannel, SLOW, startScriptedPubsub } from "./scripted-pubsub.ts";
-import { eventually } from "./tracking.ts";
+import { eventually, never } from "./tracking.ts";
 
 /** Listens on any port, and says where. */
 async function listenPlainly(server: Server): Promise<string> {
@@ -24,6 +25,8 @@ describe("where a websocket is looked for", () => {
     ["http://localhost:8899", ["ws://localhost:8899/", "ws://localhost:8900/"]],
     ["https://node.example:65535/rpc", ["wss://node.example:65535/rpc"]],
     ["https://node.example:443", ["wss://node.example/"]],
+    ["http://node.example:80/a?b#main", ["ws://node.example/a?b"]],
+    ["http://127.0.0.1:8899/#main", ["ws://127.0.0.1:8899/", "ws://127.0.0.1:8900/"]],
   ])("%s", (url, expected) => {
     expect(pubsubTargets(url).map((target) => target.url)).toEqual(expected);
   });
@@ -32,6 +35,19 @@ describe("where a websocket is looked for", () => {
     const [target] = pubsubTargets("https://me:s%20cret@node.example/path");
     const authorization = `Basic ${Buffer.from("me:s cret").toString("base64")}`;
     expect(target).toEqual({ url: "wss://node.example/path", headers: { authorization } });
+  });
+});
+
+describe("an address that no websocket can have", () => {
+  test("opens none, and is no fault of anybody's", async () => {
+    const target = { url: "ws://node.example/#main", headers: {} };
+    const opened = openPubsub({
+      target,
+      time: systemTime,
+      onMessage: () => undefined,
+      signal: never,
+    });
+    expect(await opened).toBeUndefined();
   });
 });
 

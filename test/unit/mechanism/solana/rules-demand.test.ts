@@ -36,6 +36,15 @@ test("requirements are read", () => {
   });
 });
 
+test("requirements that others served are read whatever they name, so long as it can be read", () => {
+  const [asset, payTo, feePayer] = [60, 61, 62].map((number) => testKey(number).address);
+  const foreign = { ...REQUIREMENTS, asset: asset ?? "", payTo: payTo ?? "", extra: { feePayer } };
+  expect(readDemand(foreign, null)).toMatchObject({ value: { asset, payTo, feePayer } });
+  expectUnfit(readDemand({ ...foreign, maxAmountRequired: "0" }, null), /maxAmountRequired/);
+  expectUnfit(readDemand({ ...foreign, asset: "USDC" }, null), /asset/);
+  expectUnfit(readDemand({ ...foreign, extra: {} }, null), /^extra\.feePayer/);
+});
+
 describe("maxAmountRequired (V5)", () => {
   test.each(["1", "9007199254740993", "18446744073709551615"])("%s is an amount", (text) => {
     expect(read({ maxAmountRequired: text })).toMatchObject({ value: { amount: BigInt(text) } });

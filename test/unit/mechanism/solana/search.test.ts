@@ -1,9 +1,12 @@
 /** The search for a payment in long lists, and in lists that make no sense. */
 import { describe, expect, test } from "vitest";
 import { Blockhashes } from "../../../../src/mechanism/solana/blockhashes.ts";
-import { Search } from "../../../../src/mechanism/solana/search.ts";
+import { MISSING_MS, REACH_MS, Search } from "../../../../src/mechanism/solana/search.ts";
 import { Statuses } from "../../../../src/mechanism/solana/statuses.ts";
+import type { Confirmation } from "../../../../src/mechanism/mechanism.ts";
 import { isRecord } from "../../../../src/mechanism/rpc.ts";
+import type { Time } from "../../../../src/time/time.ts";
+import { ManualTime } from "../../../support/manual-time.ts";
 import type { RpcReply } from "../../../support/scripted-node.ts";
 import { buildTransaction, layOut, testKey } from "../../../support/solana-messages.ts";
 import { devnetPayment, requirementsOf } from "../../../support/solana-requests.ts";
@@ -13,11 +16,19 @@ import { hurriedTime, never, signTransaction, type SignedPayment } from "./track
 const VALID_SLOT = 10_000;
 const EXPIRED_SLOT = VALID_SLOT + 200;
 const NOT_ALL = "not all of the payer's transactions could be compared with the payment yet";
+const UNSHOWN = "a node lists transactions of the payer that it could not show yet";
 const NOT_YET = "no transaction with the payment is on the chain yet";
+
+interface Entry {
+  readonly signature: string;
+  readonly slot: number;
+  /** Unix seconds. */
+  readonly blockTime?: number | null;
+}
 
 /** What an account took part in, newest first, as a node lists and shows it. */
 interface Ledger {
-  readonly listed: readonly { readonly signature: string; readonly slot: number }[];
+  readonly listed: readonly Entry[];
   /** By signature: base64; another payment's where it is not here, null where the node has none. */
   readonly shown: Readonly<Record<string, string | null>>;
 }
@@ -61,16 +72,30 @@ interface Searching {
   readonly blockhashes: Blockhashes;
 }
 
-function open({ endpoints }: ScriptedCluster): Searching {
-  const time = hurriedTime(100);
+function open({ endpoints }: ScriptedCluster, time: Time = hurriedTime(100)): Searching {
   const blockhashes = new Blockhashes({ time, closing: never });
   const statuses = new Statuses({ endpoints, time, closing: never });
-  const search = new Search({ endpoints, statuses, blockhashes, commitment: "confirmed" });
+  const search = new Search({ endpoints, statuses, blockhashes, commitment: "confirmed", time });
   return { search, blockhashes };
 }
 
 function reconcile({ search }: Searching, claimed?: string) {
   return search.reconcile(payment.authorization, claimed, never);
+}
+
+async function untilKnown(searching: Searching): Promise<Confirmation> {
+  let said = await reconcile(searching);
+  for (let count = 0; said.kind === "unknown" && count < 200; count += 1) {
+    said = await reconcile(searching);
+  }
+  return said;
+}
+
+/** Nothing is known of the blockhash but that it has expired. */
+function restarted(cluster: ScriptedCluster, time?: Time): Searching {
+  const searching = open(cluster, time);
+  searching.blockhashes.notedValid(payment.authorization.message.blockhash, 0);
+  return searching;
 }
 
 const countOf = (cluster: ScriptedCluster, wanted: string): number =>
@@ -110,15 +135,101 @@ describe("a long list", () => {
     expect(countOf(cluster, "getTransaction")).toBe(48);
   });
 
-  test("that never ends decides nothing", async () => {
+  test("is read on where the last look stopped, however long it is", async () => {
     const listed = strangers(1_500, EXPIRED_SLOT + 5_000);
     await using cluster = await startScriptedCluster([answering({ listed, shown: {} })]);
     const searching = open(cluster);
     searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
-    for (let count = 0; count < 45; count += 1) {
+    // 24 for a look, and nothing twice.
+    for (let count = 0; count < 62; count += 1) {
       expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: NOT_ALL });
     }
-    expect(countOf(cluster, "getTransaction")).toBe(1_000);
+    for (let count = 0; count < 2; count += 1) {
+      expect(await reconcile(searching)).toMatchObject({ kind: "failed" });
+    }
+    expect(countOf(cluster, "getTransaction")).toBe(1_500);
+    expect(countOf(cluster, "getSignaturesForAddress")).toBeLessThan(80);
+  });
+
+  test("is read by each endpoint, and both have to find the same", async () => {
+    const listed = strangers(300, EXPIRED_SLOT);
+    const answer = answering({ listed, shown: {} });
+    await using cluster = await startScriptedCluster([answer, answer]);
+    const searching = open(cluster);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    const said: string[] = [];
+    while (said.at(-1) !== "failed" || said.at(-2) !== "failed") {
+      said.push((await reconcile(searching)).kind);
+    }
+    for (const node of [0, 1]) {
+      const methods = cluster.questions(node).map(({ method }) => method);
+      expect(methods).toContain("getSignaturesForAddress");
+    }
+  });
+
+  test("holds the payment behind more than one look can list", async () => {
+    const listed = [
+      ...strangers(1_300, EXPIRED_SLOT),
+      { signature: ours, slot: VALID_SLOT - 1_000 },
+    ];
+    const shown = { [ours]: payment.signed.raw };
+    await using cluster = await startScriptedCluster([answering({ listed, shown })]);
+    expect(await untilKnown(restarted(cluster))).toEqual({ kind: "confirmed", transaction: ours });
+  });
+
+  test("ends where it is older than any payment that is still asked for", async () => {
+    const time = new ManualTime();
+    const nowSeconds = time.now() / 1_000;
+    const oldest = nowSeconds - REACH_MS / 1_000;
+    const listed = strangers(500, EXPIRED_SLOT).map((each, index) => {
+      // Nothing is known of the time of some.
+      return { ...each, blockTime: index % 2 === 0 ? null : index < 250 ? nowSeconds : oldest - 1 };
+    });
+    await using cluster = await startScriptedCluster([answering({ listed, shown: {} })]);
+    expect(await untilKnown(restarted(cluster, time))).toMatchObject({ kind: "failed" });
+    expect(countOf(cluster, "getTransaction")).toBeLessThan(500);
+    expect(countOf(cluster, "getTransaction")).toBeGreaterThanOrEqual(250);
+  });
+
+  test("is begun again where a node has lost the place", async () => {
+    const ledger = answering({ listed: strangers(300, EXPIRED_SLOT), shown: {} });
+    let isLost = false;
+    await using cluster = await startScriptedCluster([
+      (question) => {
+        const isOn = isRecord(question.params[1]) && "before" in question.params[1];
+        return isOn && isLost ? { result: [] } : ledger(question);
+      },
+    ]);
+    const searching = open(cluster);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    await reconcile(searching);
+    isLost = true;
+    // An empty list there is no end of the list.
+    expect(await reconcile(searching)).toMatchObject({ kind: "unknown" });
+    isLost = false;
+    expect(await untilKnown(searching)).toMatchObject({ kind: "failed" });
+    expect(countOf(cluster, "getTransaction")).toBe(300);
+  });
+
+  test("is begun again where the blockhash was valid later than it seemed", async () => {
+    const listed: Entry[] = [...strangers(100, EXPIRED_SLOT)];
+    let slot = EXPIRED_SLOT;
+    const shown = { [ours]: payment.signed.raw };
+    const ledger = answering({ listed, shown });
+    await using cluster = await startScriptedCluster([
+      (question) =>
+        question.method === "isBlockhashValid" ? inContext(slot, false) : ledger(question),
+    ]);
+    const time = new ManualTime();
+    const searching = open(cluster, time);
+    const { blockhash } = payment.authorization.message;
+    searching.blockhashes.notedValid(blockhash, VALID_SLOT);
+    await reconcile(searching);
+    searching.blockhashes.notedValid(blockhash, EXPIRED_SLOT + 100);
+    listed.unshift({ signature: ours, slot: EXPIRED_SLOT + 99 });
+    slot = EXPIRED_SLOT + 200;
+    await time.advance(3_000);
+    expect(await reconcile(searching)).toEqual({ kind: "confirmed", transaction: ours });
   });
 
   test("holds the payment on a later page", async () => {
@@ -140,7 +251,40 @@ describe("a transaction that is listed", () => {
     await using cluster = await startScriptedCluster([answering({ listed, shown })]);
     const searching = open(cluster);
     searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
-    expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: NOT_ALL });
+    for (let count = 0; count < 3; count += 1) {
+      expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: UNSHOWN });
+    }
+  });
+
+  test("and shown by another endpoint only is asked for there", async () => {
+    const listed = [{ signature: ours, slot: VALID_SLOT }];
+    await using cluster = await startScriptedCluster([
+      answering({ listed, shown: { [ours]: null } }),
+      answering({ listed, shown: { [ours]: payment.signed.raw } }),
+    ]);
+    const searching = open(cluster);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: UNSHOWN });
+    expect(await reconcile(searching)).toEqual({ kind: "confirmed", transaction: ours });
+  });
+
+  test("and never shown does not keep the payment open for ever", async () => {
+    const listed = strangers(60, EXPIRED_SLOT);
+    const shown = Object.fromEntries(listed.map(({ signature }) => [signature, null]));
+    await using cluster = await startScriptedCluster([answering({ listed, shown })]);
+    const time = new ManualTime();
+    const searching = open(cluster, time);
+    searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
+    expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: UNSHOWN });
+    await time.advance(MISSING_MS - 1);
+    expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: UNSHOWN });
+    await time.advance(1);
+    for (let count = 0; count < 2; count += 1) {
+      expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: NOT_ALL });
+    }
+    for (let count = 0; count < 2; count += 1) {
+      expect(await reconcile(searching)).toMatchObject({ kind: "failed" });
+    }
   });
 
   test("and cannot be read is another one", async () => {

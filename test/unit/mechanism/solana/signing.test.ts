@@ -1,4 +1,5 @@
 /** Keys and signatures, by the vectors of RFC 8032 and by another implementation. */
+import { createHash } from "node:crypto";
 import { createKeyPairFromBytes, getAddressFromPublicKey, signBytes } from "@solana/kit";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -7,6 +8,10 @@ import {
   Keypair,
   withFirstSignature,
 } from "../../../../src/mechanism/solana/signing.ts";
+import {
+  isStrictPoint,
+  isStrictSignature,
+} from "../../../../src/mechanism/solana/strict-signature.ts";
 import { ADDRESS_BYTES, decodeBase58, encodeBase58 } from "../../../../src/x402/solana-address.ts";
 import { readSolanaTransaction } from "../../../../src/x402/solana-transaction.ts";
 import {
@@ -44,6 +49,41 @@ const TWO_BYTES = {
   ),
 };
 const VECTORS = [EMPTY, ONE_BYTE, TWO_BYTES];
+
+const ORDER = (1n << 252n) + 27_742_317_777_372_353_535_851_937_790_883_648_493n;
+/** Every encoding of a point of small order, without its sign: the last two are beyond the prime. */
+const SMALL_ORDER = [
+  "00".repeat(32),
+  `01${"00".repeat(31)}`,
+  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+  `ec${"ff".repeat(30)}7f`,
+  `ed${"ff".repeat(30)}7f`,
+  `ee${"ff".repeat(30)}7f`,
+];
+
+/** A key, and the number that it is a multiple of (RFC 8032, section 5.1.5). */
+function secretScalar(seed: Uint8Array): { key: Uint8Array; scalar: bigint } {
+  const half = createHash("sha512").update(seed).digest().subarray(0, 32);
+  half[0] = (half[0] ?? 0) & 248;
+  half[31] = ((half[31] ?? 0) & 127) | 64;
+  return { key: publicKeyOf(new Keypair(seed)), scalar: fromLittleEndian(half) };
+}
+
+/** The challenge of a signature (RFC 8032, section 5.1.6). */
+function hashed(...parts: readonly Uint8Array[]): bigint {
+  const hash = createHash("sha512");
+  for (const part of parts) hash.update(part);
+  return fromLittleEndian(hash.digest()) % ORDER;
+}
+
+function fromLittleEndian(value: Uint8Array): bigint {
+  return BigInt(`0x${Buffer.from(value.toReversed()).toString("hex")}`);
+}
+
+function littleEndian(value: bigint): Uint8Array {
+  return bytes(value.toString(16).padStart(64, "0")).toReversed();
+}
 
 describe("a key pair", () => {
   test("signs as the standard says, from a seed or from a whole key file", () => {
@@ -94,12 +134,53 @@ describe("a signature", () => {
 
   test("with the same value in another spelling is refused", () => {
     const { key, message, signature } = EMPTY;
-    const order = (1n << 252n) + 27_742_317_777_372_353_535_851_937_790_883_648_493n;
     const [commitment, scalar] = [signature.slice(0, 32), signature.slice(32).toReversed()];
-    const added = BigInt(`0x${Buffer.from(scalar).toString("hex")}`) + order;
+    const added = BigInt(`0x${Buffer.from(scalar).toString("hex")}`) + ORDER;
     const spelled = bytes(added.toString(16).padStart(64, "0")).toReversed();
     const other = Buffer.concat([commitment, spelled]);
     expect(isSignedBy(message, other, encodeBase58(key))).toBe(false);
+  });
+
+  test("by a key or with a commitment of small order is refused, in every spelling", () => {
+    const { message, key, signature } = ONE_BYTE;
+    const signer = secretScalar(new Uint8Array(32).fill(78));
+    expect([isStrictPoint(key), isStrictSignature(signature)]).toEqual([true, true]);
+    for (const encoded of SMALL_ORDER) {
+      for (const sign of [0, 0x80]) {
+        const point = bytes(encoded);
+        point[31] = (point[31] ?? 0) | sign;
+        expect(isStrictPoint(point)).toBe(false);
+        // The number that goes with such a commitment: the challenge times the key's, with nothing added.
+        const challenge = hashed(point, signer.key, message);
+        const number = littleEndian((challenge * signer.scalar) % ORDER);
+        const forged = Buffer.concat([point, number]);
+        expect(isStrictSignature(forged)).toBe(false);
+        expect(isSignedBy(message, forged, encodeBase58(signer.key))).toBe(false);
+        // With such a key, any key and its own number are a commitment and the number for it.
+        const byKey = Buffer.concat([signer.key, littleEndian(signer.scalar % ORDER)]);
+        expect(isSignedBy(message, byKey, encodeBase58(point))).toBe(false);
+      }
+    }
+  });
+
+  test("whose commitment, key or number is spelled beyond its limit is refused", () => {
+    const { signature } = EMPTY;
+    for (let beyond = 0; beyond < 19; beyond += 1) {
+      for (const last of [0x7f, 0xff]) {
+        const point = new Uint8Array(32).fill(0xff);
+        [point[0], point[31]] = [0xed + beyond, last];
+        expect(isStrictPoint(point)).toBe(false);
+        expect(isStrictSignature(Buffer.concat([point, signature.subarray(32)]))).toBe(false);
+      }
+    }
+    const point = signature.subarray(0, 32);
+    for (const [number, isStrict] of [
+      [ORDER - 1n, true],
+      [ORDER, false],
+      [2n ** 256n - 1n, false],
+    ] as const) {
+      expect(isStrictSignature(Buffer.concat([point, littleEndian(number)]))).toBe(isStrict);
+    }
   });
 
   test("by another implementation is known", async () => {

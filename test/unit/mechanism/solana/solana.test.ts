@@ -25,6 +25,7 @@ import {
   secretOf,
   type SolanaMechanism,
 } from "../../../support/solana-requests.ts";
+import { startSolanaNode } from "../../../support/solana/solana-node.ts";
 
 const NOWHERE = ["http://127.0.0.1:9"];
 const payment = devnetPayment();
@@ -225,19 +226,36 @@ test("a request that comes again is not judged again", () => {
 });
 
 test("an old payment is read whatever the configuration allows now", () => {
-  const strict = mechanism({ keys: [secretOf(8)], allowPayTo: [], maxFeeLamports: 1n });
+  const asset = { ...devnet().asset, symbol: "EURC", address: testKey(60).address };
+  const strict = mechanism({
+    assets: [asset],
+    keys: [secretOf(8)],
+    allowPayTo: [],
+    maxFeeLamports: 1n,
+  });
   const request = requestFor(layOut("svm", { ...payment, amount: 1n }), payment);
   expect(strict.check(request, 0).ok).toBe(false);
   expect(strict.parse(request)).toMatchObject({ ok: true, value: { payer, feePayer } });
 });
 
+/** To be judged, before it is signed. */
+const NOT_SIMULATED = { draft: undefined, leftOut: [0] };
+
 describe("preparing a settlement", () => {
   test.each(["legacy", 0, 1] as const)(
     "signs the bytes that were received, of version %s, and changes nothing else",
     async (version) => {
-      const request = requestFor(layOut("svm", payment, { version }), payment);
-      const checked = check(request);
-      const { draft, leftOut } = await solana.prepare([checked], feePayer, never);
+      await using node = await startSolanaNode({ slotMs: null });
+      node.fundSol(feePayer, 1_000_000_000n);
+      const { asset: mint, amount, payTo } = payment;
+      await node.fundToken({ mint, owner: payer, amount });
+      await node.fundToken({ mint, owner: payTo, amount: 0n });
+      const by = mechanism({ rpcUrls: [node.rpcUrl] });
+      const plan = { ...layOut("svm", payment, { version }), blockhash: node.blockhash };
+      const checked = check(requestFor(plan, payment), by);
+      expect(await by.prepare([checked], feePayer, never)).toEqual(NOT_SIMULATED);
+      expect(await by.inspect(checked, never)).toMatchObject({ ok: true });
+      const { draft, leftOut } = await by.prepare([checked], feePayer, never);
       expect(leftOut).toEqual([]);
       const signed = draft?.sign(7);
       const received = checked.authorization.transaction;

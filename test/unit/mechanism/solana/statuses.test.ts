@@ -36,7 +36,7 @@ describe("a status", () => {
     expect(seen).toEqual({
       status: { slot: 499, err: null, depth: "confirmed" },
       slot: SLOT,
-      host: cluster.rpcs[0]?.host,
+      rpc: cluster.rpcs[0],
       isSearched: false,
     });
   });
@@ -60,6 +60,8 @@ describe("a status", () => {
   test.each<[string, unknown]>([
     ["no context", { value: [null] }],
     ["no slot", { context: {}, value: [null] }],
+    ["a slot of the far future", { context: { slot: Number.MAX_SAFE_INTEGER }, value: [null] }],
+    ["half a slot", { context: { slot: 0.5 }, value: [null] }],
     ["one too many", { context: { slot: SLOT }, value: [null, null] }],
     ["none", { context: { slot: SLOT }, value: [] }],
     ["no list", { context: { slot: SLOT }, value: null }],
@@ -181,9 +183,9 @@ describe("several endpoints", () => {
     await using cluster = await startScriptedCluster([knowing({}), knowing({ a: status })]);
     const statuses = open(cluster);
     expect(await statuses.read("a", RECENT, never)).toMatchObject({ status: null });
-    const avoid = cluster.rpcs[0]?.host;
+    const avoid = cluster.rpcs[0];
     const seen = await statuses.read("a", { isSearched: false, avoid }, never);
-    expect(seen).toMatchObject({ status: { depth: "confirmed" }, host: cluster.rpcs[1]?.host });
+    expect(seen).toMatchObject({ status: { depth: "confirmed" }, rpc: cluster.rpcs[1] });
   });
 
   test("a read at one of them is by that one, with its history", async () => {
@@ -191,7 +193,7 @@ describe("several endpoints", () => {
     const [, second] = cluster.rpcs;
     if (second === undefined) throw new Error("there are two");
     const seen = await open(cluster).readAt(second, "a", never);
-    expect(seen).toMatchObject({ host: second.host, isSearched: true });
+    expect(seen).toMatchObject({ rpc: second, isSearched: true });
     expect(cluster.questions()).toEqual([]);
   });
 });

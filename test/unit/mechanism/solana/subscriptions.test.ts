@@ -145,6 +145,36 @@ describe("a connection", () => {
     await eventually(() => server.clients.length).toBeGreaterThan(1);
   });
 
+  test("that leaves questions unanswered is broken, also where nobody wants to hear any more", async () => {
+    await using server = await startScriptedPubsub(() => undefined);
+    await using opened = openChannel(server, 100);
+    const { channel, troubles } = opened;
+    channel.follow("a");
+    await eventually(() => server.questions.length).toBe(1);
+    channel.drop("a", false);
+    await eventually(() => troubles).toHaveLength(1);
+    expect(troubles[0]).toContain("its websocket does not answer");
+  });
+
+  test("that answers nothing is not asked without end", async () => {
+    await using server = await startScriptedPubsub(() => undefined);
+    await using opened = openChannel(server, 0.1);
+    const { channel } = opened;
+    channel.follow("first");
+    await eventually(() => server.questions.length).toBe(1);
+    for (let count = 0; count < 3_000; count += 1) {
+      channel.follow(`s${count}`);
+      channel.drop(`s${count}`, false);
+    }
+    // Its own goodbye comes after all that was asked.
+    const closed = new Promise((resolve) => {
+      server.clients[0]?.on("close", resolve);
+    });
+    await channel.close();
+    await closed;
+    expect(server.questions).toHaveLength(2_000);
+  });
+
   test("that did not tell of three transactions in a row is given up", async () => {
     await using server = await startScriptedPubsub();
     await using opened = openChannel(server, 1);

@@ -1,6 +1,7 @@
 /** When a look asks a node, and whom. */
 import { describe, expect, test } from "vitest";
 import type { Look } from "../../../../src/mechanism/mechanism.ts";
+import { openRpc } from "../../../../src/mechanism/rpc.ts";
 import { POLL_MS, Tracked } from "../../../../src/mechanism/solana/tracked.ts";
 
 const START = 1_700_000_000_000;
@@ -20,15 +21,18 @@ const FAILED: Look = {
   included: { transaction: "a", confirmations: 1, isFinal: false },
 };
 
+/** Two endpoints of one host; no connection is made. */
+const [a, b] = [openRpc("http://a.example/1"), openRpc("http://a.example/2")];
+
 /** Sent at the start, and looked at so many milliseconds later. */
 function sent(): Tracked {
   return new Tracked(START, true);
 }
 
-function look(tracked: Tracked, atMs: number, found: Look, host = "a.example"): void {
+function look(tracked: Tracked, atMs: number, found: Look, rpc = a): void {
   tracked.reading();
   tracked.read(found.included !== null, START + atMs);
-  tracked.found(found, host, START + atMs);
+  tracked.found(found, rpc, START + atMs);
 }
 
 describe("a transaction that was just sent", () => {
@@ -103,8 +107,45 @@ describe("a transaction in no block", () => {
     look(tracked, 5, NOTHING);
     expect(tracked.avoid).toBeUndefined();
     tracked.notified(START + 10);
-    look(tracked, 10, NOTHING, "b.example");
-    expect(tracked.avoid).toBe("b.example");
+    look(tracked, 10, NOTHING, b);
+    expect(tracked.avoid).toBe(b);
+  });
+});
+
+describe("a transaction that nobody decides", () => {
+  const IN_BLOCK: Look = {
+    ...NOTHING,
+    included: { transaction: "a", confirmations: 1, isFinal: false },
+  };
+  const PAID: Look = { ...IN_BLOCK, payments: [{ kind: "confirmed", transaction: "a" }] };
+
+  test.each([
+    ["in no block", NOTHING, 10_000],
+    ["in a block that is not deep enough", IN_BLOCK, 30_000],
+  ])("is asked of another endpoint each time, after a while: %s", (_title, found, afterMs) => {
+    const tracked = sent();
+    look(tracked, afterMs - 1, found);
+    expect(tracked.avoid).toBeUndefined();
+    look(tracked, afterMs, found);
+    expect(tracked.avoid).toBe(a);
+    look(tracked, afterMs + 1, found, b);
+    expect(tracked.avoid).toBe(b);
+    look(tracked, afterMs + 2, PAID);
+    expect(tracked.avoid).toBeUndefined();
+  });
+
+  test("is decided by who finds it failed, where the other one never comes to know of it", () => {
+    const tracked = sent();
+    for (let count = 0; count < 3; count += 1) {
+      look(tracked, 11_000, NOTHING);
+      look(tracked, 11_000, FAILED, b);
+      expect(tracked.avoid).toBe(b);
+    }
+    look(tracked, 11_000, NOTHING);
+    look(tracked, 11_000, FAILED, b);
+    expect(tracked.avoid).toBe(a);
+    look(tracked, 11_000, FAILED, b);
+    expect(tracked.avoid).toBe(a);
   });
 });
 
@@ -114,7 +155,7 @@ describe("a failure", () => {
     look(tracked, 3_000, EXPIRED);
     expect(tracked.isSuspected).toBe(true);
     expect(tracked.isDue("live", START + 3_000)).toBe(true);
-    expect(tracked.avoid).toBe("a.example");
+    expect(tracked.avoid).toBe(a);
   });
 
   test("is not told from memory", () => {
@@ -123,20 +164,20 @@ describe("a failure", () => {
     expect(tracked.last).toBe(NOTHING);
     look(tracked, 3_000, EXPIRED);
     expect(tracked.last).toBeUndefined();
-    look(tracked, 3_500, NOTHING, "b.example");
+    look(tracked, 3_500, NOTHING, b);
     expect(tracked.isSuspected).toBe(false);
     expect(tracked.avoid).toBeUndefined();
   });
 
   test("of a blockhash always needs another endpoint, one in a block three times at most", () => {
     const tracked = sent();
-    const avoided: (string | undefined)[] = [];
+    const avoided: unknown[] = [];
     for (let count = 0; count < 5; count += 1) {
       look(tracked, 3_000, FAILED);
       avoided.push(tracked.avoid);
     }
-    expect(avoided).toEqual(["a.example", "a.example", "a.example", undefined, undefined]);
+    expect(avoided).toEqual([a, a, a, undefined, undefined]);
     look(tracked, 4_000, EXPIRED);
-    expect(tracked.avoid).toBe("a.example");
+    expect(tracked.avoid).toBe(a);
   });
 });

@@ -1,7 +1,10 @@
 /** Transactions whose blockhash expires: the end of those that are in no block, and of no others. */
 import { describe, expect, test } from "vitest";
 import type { Confirmation } from "../../../../src/mechanism/mechanism.ts";
-import type { Tracker } from "../../../../src/mechanism/solana/tracker.ts";
+import { isRecord } from "../../../../src/mechanism/rpc.ts";
+import { Tracker } from "../../../../src/mechanism/solana/tracker.ts";
+import { openEndpoints } from "../../../../src/mechanism/solana/endpoints.ts";
+import { devnet } from "../../../support/solana-requests.ts";
 import { startRpcProxy } from "../../../support/rpc-proxy.ts";
 import { startSolanaNode, type SolanaNode } from "../../../support/solana/solana-node.ts";
 import {
@@ -35,6 +38,12 @@ const EXPIRED = {
   ],
   included: null,
   isSpent: true,
+};
+
+const UNTOLD = {
+  payments: [{ kind: "unknown", detail: expect.stringContaining("keeps enough history") }],
+  included: null,
+  isSpent: false,
 };
 
 /** Looks until something is so, and tells what was said meanwhile. */
@@ -237,6 +246,33 @@ describe("with several endpoints", () => {
     expect(time.now() - startedMs).toBeLessThan(10_000);
   });
 
+  test.each<[string, Record<string, unknown>]>([
+    [
+      "a block that is never confirmed",
+      {
+        getSignatureStatuses: [{ slot: 2, err: null, confirmationStatus: "processed" }],
+      },
+    ],
+    ["no block, and a valid blockhash", { getSignatureStatuses: [null], isBlockhashValid: true }],
+  ])("one that is stuck is not the only one asked: %s", async (_title, stuck) => {
+    await using tracking = await startTracking({ websocket: "none" });
+    const { node } = tracking;
+    await using first = await startRpcProxy(node.rpcUrl);
+    for (const [method, value] of Object.entries(stuck)) {
+      first.inject({
+        method,
+        rewrite: (result) => (isRecord(result) ? { ...result, value } : result),
+      });
+    }
+    const time = hurriedTime(HURRY);
+    const tracker = openTracker([first.url, node.rpcUrl], "confirmed", time);
+    const payment = signPayment(node);
+    tracker.notedValid(payment.authorization.message.blockhash, node.slot);
+    const { look } = await watch({ tracker, time }, payment);
+    expect(look.payments).toEqual([{ kind: "confirmed", transaction: payment.signed.transaction }]);
+    await tracker.close();
+  });
+
   test("one that fails a transaction is asked alone in the end, where no other knows of it", async () => {
     await using node = await startSolanaNode({ slotMs: null });
     await using first = await startRpcProxy(node.rpcUrl);
@@ -286,11 +322,42 @@ describe("a node without history", () => {
     expect(await forgetful.look(payment.submission, never)).toEqual(EXPIRED);
     // Much later nobody there can tell.
     node.tick(400);
-    await expect(forgetful.look(payment.submission, never)).rejects.toMatchObject({
-      code: "CHAIN_ANSWER",
-      message: expect.stringContaining("keeps no history"),
-    });
+    expect(await forgetful.look(payment.submission, never)).toEqual(UNTOLD);
     await forgetful.close();
     await tracker.close();
+  });
+
+  test("is well all the same, and leaves an old transaction to one that has a history", async () => {
+    await using tracking = await startTracking(frozen);
+    const { node, time } = tracking;
+    await using proxy = await startRpcProxy(node.rpcUrl);
+    proxy.inject({
+      method: "getSignatureStatuses",
+      when: ({ params }) => params.length > 1,
+      error: NO_HISTORY,
+    });
+    const unhealthy: string[] = [];
+    const { endpoints, urls } = openEndpoints({
+      network: devnet(),
+      rpcUrls: [proxy.url, node.rpcUrl],
+      time,
+      onHealth: (host, isHealthy) => isHealthy || unhealthy.push(host),
+    });
+    const commitment = "confirmed";
+    const restarted = new Tracker({ endpoints, websocketUrls: urls, commitment, time });
+    const payment = signPayment(node);
+    node.tick(EXPIRY_SLOTS);
+    await lookUntil({ tracker: restarted, time }, payment, askedAgain(node, 2));
+    node.tick(400);
+    const looks: unknown[] = [];
+    // Each look is another one's by now: one of them can tell, and finds it twice where it is asked twice.
+    while (looks.length < 4) {
+      await time.sleep(2_500);
+      looks.push(await restarted.look(payment.submission, never));
+    }
+    expect(looks).toContainEqual(UNTOLD);
+    expect(looks).toContainEqual(EXPIRED);
+    expect(unhealthy).toEqual([]);
+    await restarted.close();
   });
 });

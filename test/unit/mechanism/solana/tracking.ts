@@ -3,7 +3,6 @@ import { expect } from "vitest";
 import { Broadcaster } from "../../../../src/facilitator/broadcaster.ts";
 import type { Look, SignedTransaction, Submission } from "../../../../src/mechanism/mechanism.ts";
 import { openEndpoints } from "../../../../src/mechanism/solana/endpoints.ts";
-import { foreignRules } from "../../../../src/mechanism/solana/foreign-payment.ts";
 import { readPayment, type SolanaAuthorization } from "../../../../src/mechanism/solana/payment.ts";
 import { TOKEN_PROGRAM } from "../../../../src/mechanism/solana/programs.ts";
 import { withFirstSignature } from "../../../../src/mechanism/solana/signing.ts";
@@ -132,16 +131,8 @@ export function signTransaction(
   text: string,
   requirements: ReturnType<typeof requirementsOf>,
 ): SignedPayment {
-  const { asset } = devnet();
-  const rules = {
-    tokens: new Map([[asset.address, { ...asset, program: TOKEN_PROGRAM }]]),
-    feePayers: new Set<string>(),
-    payTo: null,
-    maxFeeLamports: 100_000n,
-    lighthouse: "assertions" as const,
-  };
   const request = requestOf(text, requirements);
-  const read = readPayment(request, "solana-devnet", foreignRules(rules, requirements));
+  const read = readPayment(request, "solana-devnet", null);
   if (!read.ok) throw new Error(read.error.detail);
   const authorization = read.value;
   const { transaction } = authorization;
