@@ -191,7 +191,7 @@ export class EmbeddedFacilitator implements Facilitator {
     const { network } = request.paymentRequirements;
     const { idempotencyKey, signal } = options;
     const judged = this.#recall(request) ?? this.#judge(request);
-    const payer = judged.ok ? judged.value.checked.payer : payerOf(request.paymentPayload);
+    const payer = payerIn(judged, request);
     // With an idempotency key the payment may be an old one, whose outcome is asked for again.
     const refusal = idempotencyKey === undefined ? certainRefusal(judged) : undefined;
     if (refusal !== undefined) return failure(refusal, network, payer);
@@ -313,6 +313,11 @@ function serve(mechanism: Mechanism, options: EmbeddedOptions): Served {
 
 function certainRefusal(judged: Result<Judged, Refusal>): Refusal | undefined {
   return judged.ok ? locallyRefused(judged.value.checked) : judged.error;
+}
+
+/** As far as is proven, where it was judged at all. */
+function payerIn(judged: Result<Judged, Refusal>, { paymentPayload }: FacilitatorRequest): string {
+  return judged.ok ? judged.value.checked.payer : payerOf(paymentPayload);
 }
 
 const CLAIM_GONE = new Error("the claim is gone; this process was taken for dead");
