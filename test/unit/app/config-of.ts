@@ -7,8 +7,8 @@ const SEED = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
 const PUBLIC = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 
 export const SOLANA_ADDRESS = encodeBase58(Buffer.from(PUBLIC, "hex"));
-export const SOLANA_KEY = encodeBase58(Buffer.from(SEED + PUBLIC, "hex"));
-export const EVM_KEY = `0x${"5a".repeat(32)}`;
+const SOLANA_KEY = encodeBase58(Buffer.from(SEED + PUBLIC, "hex"));
+const EVM_KEY = `0x${"5a".repeat(32)}`;
 
 const KEYS = { SOLANA_KEY, EVM_KEY };
 
