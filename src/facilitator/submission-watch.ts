@@ -24,10 +24,8 @@ import type { NetworkGate } from "./network-gate.ts";
 import { Broadcaster } from "./broadcaster.ts";
 import { PaymentVerdicts, type VerdictEvents } from "./payment-verdicts.ts";
 
-/** First pause between two looks, milliseconds; each next one is half as long again. */
-const FIRST_LOOK_MS = 50;
-/** Longest pause between two looks, milliseconds. */
-const MAX_LOOK_MS = 500;
+/** Each pause between two looks is so much longer than the one before. */
+const PAUSE_GROWTH = 1.5;
 /** Longest pause once the submission is older than {@link PATIENT_AFTER_MS}, milliseconds. */
 const MAX_PATIENT_LOOK_MS = 5_000;
 const PATIENT_AFTER_MS = 120_000;
@@ -37,8 +35,7 @@ const CHAIN_TIMEOUT_MS = 10_000;
 export const STUCK_MS = 8_000;
 /** Doublings of that time, one for each replacement, at most. */
 const MAX_STUCK_DOUBLINGS = 5;
-/** Shortest and longest pause between two late looks, milliseconds; in between, half of its age. */
-const MIN_LATE_LOOK_MS = 2_000;
+/** Longest pause between two late looks, milliseconds; up to there, half of its age. */
 const MAX_LATE_LOOK_MS = 60_000;
 
 /** What a watch does its work with; the same for all of a lane. */
@@ -127,7 +124,8 @@ export class SubmissionWatch {
    * just signed is sent before the first look; what another life left may be in a block already.
    */
   async run(isFresh: boolean): Promise<void> {
-    let pauseMs = FIRST_LOOK_MS;
+    const { firstLookMs, maxLookMs } = this.#at.mechanism.rules;
+    let pauseMs = firstLookMs;
     let sends = isFresh;
     while (!this.#closing.aborted) {
       if (this.#at.gate.isTrusted(this.#stored.network)) {
@@ -137,7 +135,8 @@ export class SubmissionWatch {
       }
       await this.#pause(pauseMs);
       const isOld = this.#at.time.now() - this.#stored.signedMs > PATIENT_AFTER_MS;
-      pauseMs = Math.min(Math.round(pauseMs * 1.5), isOld ? MAX_PATIENT_LOOK_MS : MAX_LOOK_MS);
+      const longestMs = isOld ? MAX_PATIENT_LOOK_MS : maxLookMs;
+      pauseMs = Math.min(Math.round(pauseMs * PAUSE_GROWTH), longestMs);
     }
     this.#broadcaster.stop();
     if (!this.#closing.aborted) return;
@@ -284,9 +283,10 @@ export class SubmissionWatch {
     const nowMs = this.#at.time.now();
     const halfAgeMs = Math.round((nowMs - this.#stored.signedMs) / 2);
     // One that seems gone is looked at again at once: it takes two looks to believe it.
+    const { lateLookMs } = this.#at.mechanism.rules;
     const pauseMs = this.#wasGone
-      ? MIN_LATE_LOOK_MS
-      : Math.min(Math.max(halfAgeMs, MIN_LATE_LOOK_MS), MAX_LATE_LOOK_MS);
+      ? lateLookMs
+      : Math.min(Math.max(halfAgeMs, lateLookMs), MAX_LATE_LOOK_MS);
     this.#nextLateLookMs = nowMs + pauseMs;
   }
 

@@ -78,7 +78,9 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
   let lock: SqliteDatabase | undefined;
   try {
     if (options.shared !== true) lock = lockLedger(database);
-    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
+    database.exec(
+      "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY",
+    );
     migrate(database);
     const ledger = new SqliteLedger(database, lock, options);
     await ledger.reap();

@@ -99,6 +99,11 @@ export interface AccountRules {
   readonly isOrdered: boolean;
   /** Transactions of one account in the air at most. */
   readonly maxOpen: number;
+  /** First and longest pause between two looks at one that is in the air, milliseconds. */
+  readonly firstLookMs: number;
+  readonly maxLookMs: number;
+  /** Shortest pause between two looks at one that is in a block: before that it cannot be there for good, milliseconds. */
+  readonly lateLookMs: number;
   /** Looks at the same time at those that are in a block, though not for good. */
   readonly looksAtOnce: number;
   /** Pause before bytes that a node took are sent again, since it may have dropped them, milliseconds. */

@@ -49,6 +49,9 @@ export interface PaymentsWaiting {
 
 type Reading = (counter: Counter) => void;
 
+/** How often the delay of the event loop is sampled, milliseconds: each sample wakes an idle process. */
+const EVENT_LOOP_SAMPLE_MS = 100;
+
 export class Metrics {
   readonly registry = new Registry();
   readonly #meters = new Map<string, FlatRouteMeter>();
@@ -169,7 +172,8 @@ export class Metrics {
   );
 
   constructor(version: string) {
-    collectDefaultMetrics({ register: this.registry });
+    const eventLoopMonitoringPrecision = EVENT_LOOP_SAMPLE_MS;
+    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
     this.#gauge("coinslot_build_info", "1, labelled with the running version", ["version"]).set(
       { version },
       1,

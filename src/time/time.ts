@@ -2,21 +2,57 @@
  * Time as the money path sees it: everything that waits, expires or is stamped asks here, so that a
  * simulation can run years of faults in seconds and repeat each of them.
  */
-import { setTimeout as sleep } from "node:timers/promises";
-
 export interface Time {
   /** Milliseconds since the epoch. */
   now(): number;
   /** Resolves after the pause, or as soon as the signal ends it. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** A signal that aborts after that long; it does not keep the process alive. */
+  /** A signal that aborts after that long, or a little later; it does not keep the process alive. */
   timeout(ms: number): AbortSignal;
 }
 
+/** Limits from here on are shared: who waits for seconds does not mind a quarter of one more. */
+const SHARED_FROM_MS = 2_000;
+/** Limits that begin within so long end together, milliseconds. */
+const SHARED_FOR_MS = 250;
+
 export const systemTime: Time = {
   now: Date.now,
-  async sleep(ms, signal) {
-    await sleep(ms, undefined, signal === undefined ? {} : { signal }).catch(() => undefined);
-  },
-  timeout: (ms) => AbortSignal.timeout(ms),
+  sleep,
+  timeout: (ms) => (ms < SHARED_FROM_MS ? AbortSignal.timeout(ms) : sharedTimeout(ms)),
 };
+
+/** Without the error that `timers/promises` makes for each pause that ends early: most of them do. */
+function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal?.addEventListener("abort", end);
+  });
+}
+
+interface Shared {
+  readonly sinceMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** The last limit of each length that was begun. */
+const shared = new Map<number, Shared>();
+/** Lengths that are remembered; they are named constants, and settings. */
+const MAX_SHARED = 256;
+
+/** A settlement sets a dozen limits, hardly any of which is reached. */
+function sharedTimeout(ms: number): AbortSignal {
+  const nowMs = performance.now();
+  const last = shared.get(ms);
+  if (last !== undefined && nowMs - last.sinceMs < SHARED_FOR_MS) return last.signal;
+  const signal = AbortSignal.timeout(ms + SHARED_FOR_MS);
+  if (shared.size >= MAX_SHARED) shared.clear();
+  shared.set(ms, { sinceMs: nowMs, signal });
+  return signal;
+}

@@ -33,8 +33,10 @@ async function send(response: ServerResponse, text: string): Promise<void> {
   calls[method] = (calls[method] ?? 0) + 1;
   const parts = method === "eth_call" ? callsOf(params[0].data.slice(2)) : null;
   const isOnTape = isReplaying && REPLAYED.has(method);
-  const result = isOnTape ? replay(method, params, parts) : await record(text, parts);
-  const body = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`;
+  const outcome = isOnTape
+    ? `"result":${replay(method, params, parts)}`
+    : await record(text, parts);
+  const body = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${outcome}}`;
   const length = String(Buffer.byteLength(body));
   response.writeHead(200, ["Content-Type", "application/json", "Content-Length", length]);
   response.end(body);
@@ -51,24 +53,27 @@ function recorded(question: string): string {
   return answer ?? "null";
 }
 
+/** The member of the answer that says how the call went. A refusal is passed on and not kept. */
 async function record(text: string, parts: readonly string[] | null): Promise<string> {
   const { method, params } = JSON.parse(text);
-  const result = await ask(text);
+  const { result, error } = await ask(text);
+  if (error !== undefined) return `"error":${JSON.stringify(error)}`;
   if (parts === null) answers.set(JSON.stringify([method, params]), JSON.stringify(result));
   else {
     const results = resultsOf(String(result).slice(2));
     for (const [index, part] of parts.entries()) answers.set(part, results[index] ?? "");
   }
-  return JSON.stringify(result);
+  return `"result":${JSON.stringify(result)}`;
 }
 
-async function ask(text: string): Promise<unknown> {
+async function ask(text: string): Promise<{ readonly result?: unknown; readonly error?: unknown }> {
   const headers = { "content-type": "application/json" };
   const response = await fetch(nodeUrl, { method: "POST", headers, body: text });
   const body: unknown = await response.json();
-  if (typeof body !== "object" || body === null || !("result" in body))
-    throw new Error(`the node refused ${text}: ${JSON.stringify(body)}`);
-  return body.result;
+  if (typeof body === "object" && body !== null && ("result" in body || "error" in body)) {
+    return body;
+  }
+  throw new Error(`the node did not answer ${text}: ${JSON.stringify(body)}`);
 }
 
 const server = createServer((request, response) => {

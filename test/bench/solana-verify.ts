@@ -69,11 +69,13 @@ sayAim({
 sayCpu("tape", replayed);
 sayCpu("real node", real);
 
-function sayCpu(where: string, [ours, ...others]: readonly Measured[]): void {
-  if (ours === undefined) return;
+function sayCpu(where: string, [ours, x402, ...others]: readonly Measured[]): void {
+  if (ours === undefined || x402 === undefined) return;
+  const value = ours.cpuMicros / x402.cpuMicros;
+  sayAim({ text: `CPU as a multiple of ${x402.name}'s, ${where}`, value, atMost: MOST_CPU });
   for (const { name, cpuMicros } of others) {
-    const value = ours.cpuMicros / cpuMicros;
-    sayAim({ text: `CPU as a multiple of ${name}'s, ${where}`, value, atMost: MOST_CPU });
+    const ratio = (ours.cpuMicros / cpuMicros).toFixed(2);
+    say(`           CPU as a multiple of ${name}'s, ${where}: ${ratio}`);
   }
 }
 

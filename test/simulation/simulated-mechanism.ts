@@ -61,6 +61,9 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
     isOrdered: true,
     maxOpen: 16,
     looksAtOnce: 8,
+    firstLookMs: 50,
+    maxLookMs: 500,
+    lateLookMs: 2_000,
     resendMs: 10_000,
     forgetMs: 3_600_000,
   };

@@ -78,6 +78,9 @@ const RULES: AccountRules = {
   // As many as geth keeps of one account for certain.
   maxOpen: 16,
   looksAtOnce: 8,
+  firstLookMs: 50,
+  maxLookMs: 500,
+  lateLookMs: 2_000,
   resendMs: 10_000,
   forgetMs: 3_600_000,
 };

@@ -65,6 +65,11 @@ const RULES: AccountRules = {
   maxOpen: 1_024,
   // As many as one call takes.
   looksAtOnce: 256,
+  // A block takes 400 ms, and where a websocket is there it tells when to look.
+  firstLookMs: 250,
+  maxLookMs: 400,
+  // A block is final after some 13 s.
+  lateLookMs: 14_000,
   // `broadcast` itself waits for two seconds.
   resendMs: 200,
   // Twice the time in which a blockhash counts, and more.

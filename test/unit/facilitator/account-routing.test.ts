@@ -12,6 +12,9 @@ const members: Partial<Mechanism<{ nonce: string }>> = {
     isOrdered: false,
     maxOpen: 1_024,
     looksAtOnce: 256,
+    firstLookMs: 250,
+    maxLookMs: 400,
+    lateLookMs: 14_000,
     resendMs: 200,
     forgetMs: 180_000,
   },
@@ -125,7 +128,7 @@ describe("late looks", () => {
     const sales = Array.from({ length: count }, (_, index) => settle(at, first(index + 1)));
     await at.time.of(Promise.all(sales));
     at.chain.isFinal = true;
-    await at.time.advance(4_000);
+    await at.time.advance(15_000);
     await at.time.of(at.facilitator.recover());
     const left = await at.ledger.unfinished("base-sepolia", ACCOUNT);
     expect(left).toEqual([]);
