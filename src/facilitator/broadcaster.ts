@@ -1,7 +1,7 @@
 /** Sends the bytes of one submission, beside the looks at it, and again where the node gave no answer. */
 import type { Mechanism, SignedTransaction } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { Time } from "../time/time.ts";
+import { OVER, type Time } from "../time/time.ts";
 
 /** First pause before bytes that the node did not take are sent again, milliseconds; it doubles. */
 const FIRST_RESEND_MS = 250;
@@ -29,6 +29,11 @@ export class Broadcaster {
     this.#options = options;
   }
 
+  /** Bytes are on their way, or somebody waits for the block that they are in. */
+  get isSending(): boolean {
+    return this.#sending !== undefined;
+  }
+
   /** Sends when it is time to and nothing is being sent; `onIncluded` where the node saw it in a block. */
   send(signed: SignedTransaction, onIncluded: () => void): void {
     const { time, closing } = this.#options;
@@ -49,7 +54,7 @@ export class Broadcaster {
   }
 
   stop(): void {
-    this.#sending?.abort();
+    this.#sending?.abort(OVER);
     this.#sending = undefined;
   }
 

@@ -2,7 +2,6 @@
  * A facilitator verifies and settles payments (protocol section 1). Whether it lives in this process
  * (`embedded.ts`) or elsewhere (`remote.ts`), its users see this interface only.
  */
-import { once } from "node:events";
 import type {
   FacilitatorRequest,
   SettleResponse,
@@ -76,18 +75,16 @@ export class FacilitatorFault extends Error {
  * Waits for something that goes on whether or not anybody waits: its value, or `otherwise` when the
  * signal ends first. Rejects as `event` does.
  */
-export async function waitWithin<Value>(
+export function waitWithin<Value>(
   event: Promise<Value>,
   signal: AbortSignal,
   otherwise: Value,
 ): Promise<Value> {
-  if (signal.aborted) return otherwise;
-  const waiting = new AbortController();
-  try {
-    const timeUp = once(signal, "abort", { signal: waiting.signal }).then(() => otherwise);
-    timeUp.catch(() => undefined);
-    return await Promise.race([event, timeUp]);
-  } finally {
-    waiting.abort();
-  }
+  if (signal.aborted) return Promise.resolve(otherwise);
+  return new Promise((resolve, reject) => {
+    const timeUp = (): void => resolve(otherwise);
+    signal.addEventListener("abort", timeUp, { once: true });
+    const over = (): void => signal.removeEventListener("abort", timeUp);
+    event.finally(over).then(resolve, reject);
+  });
 }

@@ -19,7 +19,7 @@ import {
 import type { Look, Mechanism, Submission } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Time } from "../time/time.ts";
+import { OVER, type Time } from "../time/time.ts";
 import type { NetworkGate } from "./network-gate.ts";
 import { Broadcaster } from "./broadcaster.ts";
 import { PaymentVerdicts, type VerdictEvents } from "./payment-verdicts.ts";
@@ -124,7 +124,7 @@ export class SubmissionWatch {
    * just signed is sent before the first look; what another life left may be in a block already.
    */
   async run(isFresh: boolean): Promise<void> {
-    const { firstLookMs, maxLookMs } = this.#at.mechanism.rules;
+    const { firstLookMs, maxLookMs, attendedLookMs } = this.#at.mechanism.rules;
     let pauseMs = firstLookMs;
     let sends = isFresh;
     while (!this.#closing.aborted) {
@@ -133,7 +133,10 @@ export class SubmissionWatch {
         else if (await this.#step()) break;
         sends = false;
       }
-      await this.#pause(pauseMs);
+      const isTold = await this.#pause(pauseMs);
+      // Whoever waits for the block at the node's side tells of it sooner than a look would.
+      const moreMs = this.#broadcaster.isSending ? attendedLookMs - pauseMs : 0;
+      if (!isTold && moreMs > 0) await this.#pause(moreMs);
       const isOld = this.#at.time.now() - this.#stored.signedMs > PATIENT_AFTER_MS;
       const longestMs = isOld ? MAX_PATIENT_LOOK_MS : maxLookMs;
       pauseMs = Math.min(Math.round(pauseMs * PAUSE_GROWTH), longestMs);
@@ -200,7 +203,7 @@ export class SubmissionWatch {
 
   #send(): void {
     const newest = this.#variants.at(-1);
-    if (newest !== undefined) this.#broadcaster.send(newest, () => this.#nudge.abort());
+    if (newest !== undefined) this.#broadcaster.send(newest, () => this.#nudge.abort(OVER));
   }
 
   async #raiseWhenStuck(): Promise<void> {
@@ -290,11 +293,16 @@ export class SubmissionWatch {
     this.#nextLateLookMs = nowMs + pauseMs;
   }
 
-  /** Ends early where there is something to see. */
-  async #pause(ms: number): Promise<void> {
-    const signal = AbortSignal.any([this.#closing, this.#nudge.signal]);
-    await this.#at.time.sleep(ms, signal);
-    if (this.#nudge.signal.aborted) this.#nudge = new AbortController();
+  /** Ends early where there is something to see, and says so. */
+  async #pause(ms: number): Promise<boolean> {
+    const nudge = this.#nudge;
+    const end = (): void => nudge.abort(OVER);
+    this.#closing.addEventListener("abort", end);
+    await this.#at.time.sleep(this.#closing.aborted ? 0 : ms, nudge.signal);
+    this.#closing.removeEventListener("abort", end);
+    if (!nudge.signal.aborted) return false;
+    this.#nudge = new AbortController();
+    return true;
   }
 
   #within(ms: number): AbortSignal {

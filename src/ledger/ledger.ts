@@ -10,13 +10,17 @@
  * A transaction that we signed is a {@link StoredSubmission}: it carries one payment or several, and all
  * the bytes that were ever signed for its account nonce.
  *
- * Several processes ("lives") may share one ledger. A row belongs to the life that claimed or delivers it;
- * what a dead life leaves behind is freed by the others ({@link Ledger.reap}).
+ * Several processes ("lives") may share one ledger, and a process has a life within its own for each of its
+ * workers. A row belongs to the life that claimed or delivers it; what a dead life leaves behind is freed by
+ * the others ({@link Ledger.reap}).
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
+import type { WorkerLife } from "./worker-life.ts";
+
+export type { WorkerLife } from "./worker-life.ts";
 
 export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DELIVERED" | "FAILED";
 
@@ -366,6 +370,8 @@ export interface Ledger extends Redemptions, Settlements {
    * again. Also forgets kept answers whose time is over. Resolves with the number of payments freed.
    */
   reap(): Promise<number>;
+  /** The share of a worker process: each life of each worker has another name, without "/". */
+  worker(name: string): WorkerLife;
   /** Resolves when a trivial write succeeds; throws otherwise (readiness). */
   ping(): Promise<void>;
   close(): Promise<void>;

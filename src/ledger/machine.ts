@@ -21,11 +21,13 @@ import {
   type SettledPayment,
   type SettlementOutcome,
 } from "./ledger.ts";
+import { isOf, processOf } from "./life.ts";
+import { asksTheSame, isLeft, isOpen, isReplayable, isSignable } from "./payment-judgement.ts";
 import { failureOf, requestOf, settlementOf, termsOf, type PaymentRow } from "./payment-row.ts";
 
 /** Who acts, and when. */
 export interface Moment {
-  /** Unique to one life of a process. */
+  /** Unique to one life of a process, or of a worker within one. */
   readonly life: string;
   readonly nowMs: number;
 }
@@ -80,7 +82,10 @@ export function claim(row: Row, terms: ClaimTerms, moment: Moment): Step<ClaimOu
   if (row === undefined) {
     return { outcome: { kind: "granted" }, next: firstRow(terms, moment), note: terms.binding };
   }
-  return { outcome: repeatedClaim(row, terms, moment) };
+  const outcome = repeatedClaim(row, terms, moment);
+  if (outcome.kind !== "unresolved" || !isLeft(row, moment.life)) return { outcome };
+  const next = { ...after(row), claimedBy: moment.life };
+  return { outcome, next, note: "taken over by a worker" };
 }
 
 function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): ClaimOutcome {
@@ -94,7 +99,9 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   }
   switch (row.state) {
     case "CLAIMED":
-      if (row.claimedBy !== moment.life) return { kind: "busy", version: row.version };
+      if (row.claimedBy !== moment.life && row.claimedBy !== processOf(moment.life)) {
+        return { kind: "busy", version: row.version };
+      }
       return { kind: "unresolved", terms: termsOf(row), facilitator: null };
     case "SIGNED":
       return { kind: "unresolved", terms: termsOf(row), facilitator: row.facilitator };
@@ -110,7 +117,7 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
 }
 
 function sold(row: PaymentRow, target: string, moment: Moment): ClaimOutcome {
-  const isKept = isReplayable(row, moment) && row.servedTarget === target;
+  const isKept = isReplayable(row, moment.nowMs) && row.servedTarget === target;
   return isKept ? { kind: "replayable", settlement: settlementOf(row) } : spent(row);
 }
 
@@ -176,7 +183,7 @@ function beginUnder(
 function repeatedBegin(row: PaymentRow, { life }: Moment): BeginOutcome {
   switch (row.state) {
     case "CLAIMED":
-      return { kind: row.claimedBy === life && !row.offered ? "granted" : "pending" };
+      return { kind: isOf(row.claimedBy, life) && !row.offered ? "granted" : "pending" };
     case "SIGNED":
       // Handed over by the caller, to us: what it handed over is what it asks for.
       if (row.submission !== null || row.facilitator === null) return { kind: "pending" };
@@ -284,7 +291,7 @@ export function abandon(row: Row, { life }: Moment): Step<void> {
 }
 
 export function offer(row: Row, { life }: Moment): Step<boolean> {
-  if (row?.state !== "CLAIMED" || row.claimedBy !== life) return { outcome: false };
+  if (row?.state !== "CLAIMED" || !isOf(row.claimedBy, life)) return { outcome: false };
   if (row.offered) return { outcome: true };
   return { outcome: true, next: { ...after(row), offered: true }, note: "waits for a signer" };
 }
@@ -333,13 +340,23 @@ export function undelivered(row: Row, broken: BrokenDelivery, { life }: Moment):
 export function replay(row: Row, asked: Fingerprint, moment: Moment): Step<boolean> {
   const same =
     row !== undefined &&
-    isReplayable(row, moment) &&
+    isReplayable(row, moment.nowMs) &&
     row.servedTarget === asked.target &&
     row.bodyHash === asked.bodyHash;
   if (!same) return { outcome: false };
   const replays = row.replays + 1;
   const note = `answered again, ${replays} of ${MAX_REPLAYS}`;
   return { outcome: true, next: { ...after(row), replays }, note };
+}
+
+/**
+ * A worker's claim that nobody works on any more, though it is not known what became of it: the next worker that
+ * the payment is presented to goes on with it. `outcome`: whether it was that worker's.
+ */
+export function leave(row: Row, { life }: Moment): Step<boolean> {
+  if (row?.state !== "CLAIMED" || row.claimedBy !== life) return { outcome: false };
+  const next = { ...after(row), claimedBy: processOf(life) };
+  return { outcome: true, next, note: "left by its worker" };
 }
 
 /**
@@ -356,31 +373,8 @@ export function reap(row: Row): Step<boolean> {
 
 const DONE: Step<void> = { outcome: undefined };
 
-function isReplayable({ replays, replayUntilMs }: PaymentRow, { nowMs }: Moment): boolean {
-  return replayUntilMs !== null && nowMs < replayUntilMs && replays < MAX_REPLAYS;
-}
-
-/** The outcome is not known yet. */
-function isOpen({ state }: PaymentRow): boolean {
-  return state === "CLAIMED" || state === "SIGNED";
-}
-
-/** Claimed by this life, or handed over without bytes of ours, by whichever life. */
-function isSignable({ state, claimedBy, submission }: PaymentRow, life: string): boolean {
-  if (state === "CLAIMED") return claimedBy === life;
-  return state === "SIGNED" && submission === null;
-}
-
 function after(row: PaymentRow): PaymentRow {
   return { ...row, version: row.version + 1 };
-}
-
-/** What the settlement of a payment is judged by; texts for people may change in between. */
-const ASKED = ["network", "asset", "payTo", "maxAmountRequired", "resource"] as const;
-
-function asksTheSame(left: FacilitatorRequest, right: FacilitatorRequest): boolean {
-  const [one, other] = [left.paymentRequirements, right.paymentRequirements];
-  return ASKED.every((name) => one[name] === other[name]);
 }
 
 function conflict(row: Row, to: string): LedgerConflict {

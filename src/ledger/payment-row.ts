@@ -85,10 +85,26 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
   };
 }
 
-export function requestOf(row: PaymentRow): FacilitatorRequest {
-  const request = parseFacilitatorRequest(JSON.parse(row.request));
+/** Stored requests that are remembered as values, and the longest text of one, characters. */
+const MAX_REMEMBERED = 1024;
+const MAX_REMEMBERED_LENGTH = 8192;
+
+/** By their text: each step of a payment reads its row anew, and what it was signed for never changes. */
+const remembered = new Map<string, FacilitatorRequest>();
+
+export function requestOf({ request: text }: PaymentRow): FacilitatorRequest {
+  const known = remembered.get(text);
+  if (known !== undefined) return known;
+  const request = parseFacilitatorRequest(JSON.parse(text));
   if (!request.ok) throw new LedgerUnavailable(`stored request: ${request.error.detail}`);
+  if (text.length <= MAX_REMEMBERED_LENGTH) remember(text, request.value);
   return request.value;
+}
+
+function remember(text: string, request: FacilitatorRequest): void {
+  const [oldest] = remembered.size < MAX_REMEMBERED ? [] : remembered.keys();
+  if (oldest !== undefined) remembered.delete(oldest);
+  remembered.set(text, request);
 }
 
 /** The amount that a settlement moves, decimal digits: what the payer signed, not what was asked. */

@@ -2,12 +2,21 @@
  * Group commit: operations that arrive in one turn of the event loop share one transaction and so one
  * wait for the disk. Each runs in a savepoint of its own, in the order of arrival; one that throws takes
  * back only itself. Nobody is answered before the COMMIT.
+ *
+ * A COMMIT costs more than what is in it: the wait for the disk stops the process, and pages are written
+ * whole. Where they come thick and fast the next one is held back for a moment, in which others join it.
  */
 import { LedgerUnavailable } from "./ledger.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 
 /** Operations that share a COMMIT at most: bounds how long one batch keeps the event loop. */
 const MAX_BATCH = 128;
+
+/** COMMITs that come at once before they are spaced, and the space between them then, milliseconds. */
+const BURST = 4;
+const SPACE_MS = 5;
+/** COMMITs that are not held back after one that nobody has joined: the writers come one after another. */
+const UNHELD = 4;
 
 interface Operation {
   /** Runs inside the transaction; what it returns answers its caller once that is committed. */
@@ -19,14 +28,27 @@ export class SqliteBatch {
   readonly #database: SqliteDatabase;
   readonly #onCommitted: () => void;
   readonly #most: number;
+  readonly #spaceMs: number;
   #waiting: Operation[] = [];
   #isScheduled = false;
+  /** When the next COMMIT would be due if they were spaced evenly, of `performance.now`. */
+  #dueAt = 0;
+  #isHeld = false;
+  #unheld = 0;
 
-  /** `onCommitted` is called after each COMMIT, before those who wait for it hear of it. */
-  constructor(database: SqliteDatabase, onCommitted: () => void, most = MAX_BATCH) {
+  /**
+   * `onCommitted` is called after each COMMIT, before those who wait for it hear of it. A database that
+   * has no disk to wait for needs no space between them.
+   */
+  constructor(
+    database: SqliteDatabase,
+    onCommitted: () => void,
+    { most = MAX_BATCH, spaceMs = SPACE_MS } = {},
+  ) {
     this.#database = database;
     this.#onCommitted = onCommitted;
     this.#most = most;
+    this.#spaceMs = spaceMs;
   }
 
   /**
@@ -52,27 +74,60 @@ export class SqliteBatch {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    setImmediate(() => {
-      this.#isScheduled = false;
-      this.#runNext();
-      if (this.#waiting.length > 0) this.#schedule();
-    });
+    const early = this.#dueAt - performance.now() - (BURST - 1) * this.#spaceMs;
+    this.#isHeld = early > 0 && this.#unheld === 0 && this.#waiting.length < this.#most;
+    if (this.#isHeld) setTimeout(this.#turn, early);
+    else setImmediate(this.#turn);
   }
+
+  readonly #turn = (): void => {
+    this.#isScheduled = false;
+    if (!this.#isHeld) this.#unheld = Math.max(0, this.#unheld - 1);
+    else if (this.#waiting.length === 1) this.#unheld = UNHELD;
+    this.#runNext();
+    if (this.#waiting.length > 0) this.#schedule();
+  };
 
   #runNext(): void {
     const batch = this.#waiting.slice(0, this.#most);
     this.#waiting = this.#waiting.slice(this.#most);
-    if (batch.length === 0) return;
+    const [first, second] = batch;
+    if (first === undefined) return;
+    const now = performance.now();
+    const latest = now + (BURST - 1) * this.#spaceMs;
+    this.#dueAt = Math.min(Math.max(this.#dueAt, now), latest) + this.#spaceMs;
+    if (second === undefined) return this.#runAlone(first);
     let answers: readonly (() => void)[];
     try {
       answers = this.#database.transaction(() => batch.map((operation) => this.#runOne(operation)));
     } catch (cause) {
-      const error = cause instanceof LedgerUnavailable ? cause : notStored(cause);
+      const error = lost(cause);
       for (const { reject } of batch) reject(error);
       return;
     }
     this.#onCommitted();
     for (const answer of answers) answer();
+  }
+
+  /** The transaction is savepoint enough. */
+  #runAlone({ run, reject }: Operation): void {
+    let thrown: { readonly error: unknown } | undefined;
+    let answer: () => void;
+    try {
+      answer = this.#database.transaction(() => {
+        try {
+          return run();
+        } catch (error) {
+          if (this.#database.isInTransaction) thrown = { error };
+          throw error;
+        }
+      });
+    } catch (cause) {
+      reject(thrown === undefined ? lost(cause) : thrown.error);
+      return;
+    }
+    this.#onCommitted();
+    answer();
   }
 
   /** How its caller is to be answered. Throws where the whole transaction is lost. */
@@ -91,7 +146,8 @@ export class SqliteBatch {
   }
 }
 
-function notStored(cause: unknown): LedgerUnavailable {
+function lost(cause: unknown): LedgerUnavailable {
+  if (cause instanceof LedgerUnavailable) return cause;
   const detail = cause instanceof Error ? cause.message : String(cause);
   return new LedgerUnavailable(`the ledger's database did not store: ${detail}`, { cause });
 }

@@ -23,6 +23,13 @@ const BUSY_TIMEOUT_MS = 1000;
 
 const BUSY = 5;
 
+/** Pages of 4 KiB in the WAL before they go into the file itself: each once, however often it was written. */
+const CHECKPOINT_PAGES = 8_000;
+
+/** What is committed survives a power cut. */
+export const DURABLE = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+  PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`;
+
 /** SQLite's primary result codes that a correct program can meet: the machine's fault, not ours. */
 const OPERATIONAL: ReadonlySet<number> = new Set([
   3, // PERM

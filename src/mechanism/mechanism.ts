@@ -102,6 +102,11 @@ export interface AccountRules {
   /** First and longest pause between two looks at one that is in the air, milliseconds. */
   readonly firstLookMs: number;
   readonly maxLookMs: number;
+  /**
+   * First pause instead where `broadcast` still runs after it: it may be waiting for the block. 0 where it
+   * never does.
+   */
+  readonly attendedLookMs: number;
   /** Shortest pause between two looks at one that is in a block: before that it cannot be there for good, milliseconds. */
   readonly lateLookMs: number;
   /** Looks at the same time at those that are in a block, though not for good. */

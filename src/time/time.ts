@@ -11,6 +11,12 @@ export interface Time {
   timeout(ms: number): AbortSignal;
 }
 
+/**
+ * What a pause of ours is ended with, where nobody reads the reason: without one each `abort` makes an error
+ * with a stack, which costs more than the pause.
+ */
+export const OVER = new Error("the pause is over");
+
 /** Limits from here on are shared: who waits for seconds does not mind a quarter of one more. */
 const SHARED_FROM_MS = 2_000;
 /** Limits that begin within so long end together, milliseconds. */

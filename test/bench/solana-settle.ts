@@ -26,8 +26,11 @@ const PACES: readonly Pace[] = [
   { inFlight: 20, payments: 80, rounds: 5, mostSlots: 2 },
   { inFlight: 100, payments: 200, rounds: 3, mostSlots: Infinity },
 ];
-/** Shorter slots than real ones, and long enough that a payment stays good until its turn comes. */
-const WARM_UP = { inFlight: 60, payments: 400, rounds: 2, slotMs: 100 };
+/**
+ * Shorter slots than real ones, and long enough that a payment stays good until its turn comes; so many that
+ * everybody's code is compiled, as in a process that has served for some minutes.
+ */
+const WARM_UP = { inFlight: 60, payments: 400, rounds: 6, slotMs: 100 };
 const ANSWER_TIMEOUT_MS = 30_000;
 
 const AIMS = { cpu: 0.4, sends: 1, polls: 0.5 };

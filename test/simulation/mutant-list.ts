@@ -105,8 +105,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: "src/gateway/paywall.ts",
-        find: `if (!(await redemptions.delivering(key, sale))) return "lost";`,
-        put: `void redemptions.delivering(key).catch(() => undefined);`,
+        find: `if (!(await this.#till.delivering(key, sale))) return "lost";`,
+        put: `void this.#till.delivering(key, sale).catch(() => undefined);`,
       },
     ],
   },

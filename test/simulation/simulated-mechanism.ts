@@ -63,6 +63,7 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
     looksAtOnce: 8,
     firstLookMs: 50,
     maxLookMs: 500,
+    attendedLookMs: 0,
     lateLookMs: 2_000,
     resendMs: 10_000,
     forgetMs: 3_600_000,

@@ -6,6 +6,7 @@ import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
 import type { Lease } from "../../src/ledger/ledger.ts";
 import { startRecovery } from "../../src/facilitator/recovery.ts";
 import { Paywall } from "../../src/gateway/paywall.ts";
+import { LocalTill } from "../../src/gateway/till.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
 import { audit } from "./audit.ts";
@@ -278,10 +279,10 @@ export class World {
       describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
     });
     startRecovery(facilitator, telemetry, time);
+    const { logger } = telemetry;
     const paywall = new Paywall({
-      facilitator,
-      redemptions: ledger,
-      logger: telemetry.logger,
+      till: new LocalTill({ facilitator, redemptions: ledger, logger, time }),
+      logger,
       settlementWaitMs: 30_000,
       time,
       newIdempotencyKey: () => `key-${life.id}-${(this.#numbers += 1)}`,

@@ -80,6 +80,7 @@ const RULES: AccountRules = {
   looksAtOnce: 8,
   firstLookMs: 50,
   maxLookMs: 500,
+  attendedLookMs: 0,
   lateLookMs: 2_000,
   resendMs: 10_000,
   forgetMs: 3_600_000,

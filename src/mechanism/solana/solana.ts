@@ -68,6 +68,7 @@ const RULES: AccountRules = {
   // A block takes 400 ms, and where a websocket is there it tells when to look.
   firstLookMs: 250,
   maxLookMs: 400,
+  attendedLookMs: 1_000,
   // A block is final after some 13 s.
   lateLookMs: 14_000,
   // `broadcast` itself waits for two seconds.

@@ -3,7 +3,7 @@
  * finds no call in flight is asked at once, those that come meanwhile share the next call. A call that hangs
  * does not hold up the next one for long.
  */
-import type { Time } from "../../time/time.ts";
+import { OVER, type Time } from "../../time/time.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
@@ -154,7 +154,7 @@ class Batch {
       const together = [...this.#waiting].slice(0, MAX_SIGNATURES);
       for (const [signature] of together) this.#waiting.delete(signature);
       const done = new AbortController();
-      const answering = this.#answer(together).finally(() => done.abort());
+      const answering = this.#answer(together).finally(() => done.abort(OVER));
       await Promise.race([answering, this.#options.time.sleep(PATIENCE_MS, done.signal)]);
     }
     this.#isWorking = false;

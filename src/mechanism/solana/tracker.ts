@@ -4,7 +4,7 @@
  * one sending and a share of one status read. Where no websocket works, the statuses are polled.
  */
 import { readSolanaTransaction } from "../../x402/solana-transaction.ts";
-import type { Time } from "../../time/time.ts";
+import { OVER, type Time } from "../../time/time.ts";
 import type { Confirmation, Look, SignedTransaction, Submission } from "../mechanism.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
@@ -227,7 +227,7 @@ export class Tracker {
     const ended = AbortSignal.any([signal, this.#closing.signal, told.signal]);
     const waited = this.#options.time.sleep(ms, ended).then(() => "sent" as const);
     const answer = await Promise.race([hint, waited]);
-    told.abort();
+    told.abort(OVER);
     return answer;
   }
 

@@ -14,6 +14,7 @@ const members: Partial<Mechanism<{ nonce: string }>> = {
     looksAtOnce: 256,
     firstLookMs: 250,
     maxLookMs: 400,
+    attendedLookMs: 0,
     lateLookMs: 14_000,
     resendMs: 200,
     forgetMs: 180_000,

@@ -125,12 +125,39 @@ describe("operations that share a transaction", () => {
       () => {
         commits += 1;
       },
-      3,
+      { most: 3 },
     );
     const all = Array.from({ length: 8 }, (_, index) => String(index));
     await Promise.all(all.map((v) => small.write(() => insert(v))));
     expect(values()).toEqual(all);
     expect(commits).toBe(3);
+  });
+
+  it("throws what it throws where it is alone, and leaves nothing behind", async () => {
+    const failing = batch.write(() => {
+      insert("a");
+      throw new RangeError("no");
+    });
+    await expect(failing).rejects.toThrow(RangeError);
+    expect(values()).toEqual([]);
+    expect(commits).toBe(0);
+    await batch.write(() => insert("a"));
+    expect(values()).toEqual(["a"]);
+  });
+
+  it("wait for others to join them where COMMITs come thick and fast", async () => {
+    const spaced = new SqliteBatch(database, () => (commits += 1), { spaceMs: 1_000 });
+    const burst = ["a", "b", "c", "d"];
+    for (const v of burst) await spaced.write(() => insert(v));
+    expect(commits).toBe(burst.length);
+    const late = ["e", "f"].map((v) => spaced.write(() => insert(v)));
+    await nextTurn();
+    const later = spaced.write(() => insert("g"));
+    await nextTurn();
+    expect(values()).toEqual(burst);
+    await Promise.all([...late, later]);
+    expect(values()).toEqual([...burst, "e", "f", "g"]);
+    expect(commits).toBe(burst.length + 1);
   });
 
   it("wait for one turn of the event loop, no longer, where they are alone", async () => {

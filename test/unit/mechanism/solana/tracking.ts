@@ -178,6 +178,7 @@ export async function watch(
       looksAtOnce: 256,
       firstLookMs: 250,
       maxLookMs: 400,
+      attendedLookMs: 1_000,
       lateLookMs: 14_000,
       resendMs: 200,
       forgetMs: 180_000,

@@ -1,0 +1,119 @@
+/** The resource server's view of the SQLite ledger, for one life: the process' own, or a worker's. */
+import { samePayment, type PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import {
+  MAX_STORED_BODY_BYTES,
+  type BrokenDelivery,
+  type ClaimOutcome,
+  type ClaimTerms,
+  type Failing,
+  type Fingerprint,
+  type HandedOver,
+  type Redemptions,
+  type SaleTerms,
+  type SettledPayment,
+  type StoredResponse,
+} from "./ledger.ts";
+import * as machine from "./machine.ts";
+import { present, requestOf, type PaymentRow } from "./payment-row.ts";
+import type { Judge, SqliteCore } from "./sqlite-core.ts";
+
+export class SqliteRedemptions implements Redemptions {
+  readonly #core: SqliteCore;
+  readonly #life: string;
+
+  constructor(core: SqliteCore, life: string) {
+    this.#core = core;
+    this.#life = life;
+  }
+
+  async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
+    return this.#step(key, (row, moment) => machine.claim(row, terms, moment));
+  }
+
+  async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
+    const used = this.#core.rows.recall(payment);
+    return used.find(({ paymentPayload }) => samePayment(paymentPayload, payment));
+  }
+
+  async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
+    try {
+      if (this.#core.rows.version(key) !== version) return;
+    } catch {
+      return;
+    }
+    await this.#core.wait(key, signal);
+  }
+
+  async handedOver(key: PaymentKey, facilitator: string): Promise<void> {
+    return this.#step(key, (row, moment) => machine.handOver(row, facilitator, moment));
+  }
+
+  async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
+    return this.#step(key, (row) => machine.settle(row, settlement));
+  }
+
+  async failed(key: PaymentKey, failure: Failing): Promise<void> {
+    return this.#step(key, (row) => machine.fail(row, failure));
+  }
+
+  async released(key: PaymentKey): Promise<void> {
+    return this.#step(key, machine.release);
+  }
+
+  async delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean> {
+    return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
+  }
+
+  async delivered(
+    key: PaymentKey,
+    sold?: Fingerprint & { readonly response: StoredResponse },
+  ): Promise<void> {
+    const { batch, rows } = this.#core;
+    const kept = sold && sold.response.body.byteLength <= MAX_STORED_BODY_BYTES ? sold : null;
+    return batch.write(() => {
+      const { next } = this.#take(key, (row, moment) => machine.delivered(row, kept, moment));
+      if (kept === null || !next) return;
+      rows.keep(key, kept.response, present(next.replayUntilMs, "replayUntilMs"));
+    });
+  }
+
+  async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
+    return this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
+  }
+
+  async replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined> {
+    const { batch, rows } = this.#core;
+    return batch.write(() => {
+      const response = rows.kept(key);
+      if (response === undefined) return undefined;
+      const { outcome } = this.#take(key, (row, moment) => machine.replay(row, asked, moment));
+      return outcome ? response : undefined;
+    });
+  }
+
+  async handedOvers(limit: number): Promise<readonly HandedOver[]> {
+    const where = "WHERE state = 'SIGNED' AND submission IS NULL AND facilitator IS NOT NULL";
+    return this.#core.readable(`${where} ORDER BY updated_ms, rowid`, { limit }, handedOverOf);
+  }
+
+  #step<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
+    return this.#core.step(key, this.#life, judge);
+  }
+
+  #take<Outcome>(key: PaymentKey, judge: Judge<Outcome>): machine.Step<Outcome> {
+    return this.#core.take(key, this.#life, judge);
+  }
+}
+
+function handedOverOf(
+  row: PaymentRow,
+  key: string,
+  { updatedMs }: Readonly<Record<string, unknown>>,
+): HandedOver {
+  const request = requestOf(row);
+  const idempotencyKey = present(row.idempotencyKey, "idempotencyKey");
+  const facilitator = present(row.facilitator, "facilitator");
+  const sinceMs = Number(updatedMs);
+  return { key: key as PaymentKey, request, idempotencyKey, facilitator, sinceMs };
+}

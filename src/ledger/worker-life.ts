@@ -1,0 +1,20 @@
+/** A worker process' share in the ledger of the process that forked it. */
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { Redemptions } from "./ledger.ts";
+
+/**
+ * The resource server's view for one life of a worker process. What it claims is busy for its siblings until it
+ * is settled by the process; what it delivers is its own.
+ */
+export interface WorkerLife extends Redemptions {
+  /**
+   * A claim whose settlement has ended without a definite outcome: from here on any worker that the payment is
+   * presented to may go on with it. Fine where the row is no longer a claim of this life.
+   */
+  leave(key: PaymentKey): Promise<void>;
+  /**
+   * The life is over: its claims are dropped and its deliveries broken, as {@link Ledger.reap} does for a
+   * process. Not so the claims of `kept`, whose settlement goes on. Resolves with the number of payments freed.
+   */
+  end(kept: ReadonlySet<PaymentKey>): Promise<number>;
+}
