@@ -1,0 +1,85 @@
+/**
+ * Asking for a payment: the answer with what a route costs, and how often one address is told without paying.
+ */
+import type { PaymentOutcome } from "../telemetry/metrics.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { unpayableAnswer, type Answer } from "./answers.ts";
+import type { Client } from "./client.ts";
+import type { PricedDecision } from "./decision.ts";
+import type { Paywall } from "./paywall.ts";
+import { UnpaidLimit, type RequestRate } from "./rate-limit.ts";
+import type { Refused } from "./refused.ts";
+
+/** Pause before an operator is told again that a route cannot be paid for, milliseconds. */
+const UNPAYABLE_PAUSE_MS = 60_000;
+const UNPAYABLE =
+  "a route answers 503: it is sold on Solana only, and no facilitator says who pays the network fee there; " +
+  "one of them has to tell extra.feePayer for that network in GET /supported";
+
+export interface AskingOptions {
+  readonly paywall: Pick<Paywall, "isInFlight">;
+  readonly telemetry: Telemetry;
+  /** Unpaid requests of one address; null: as many as they want. */
+  readonly unpaidRate: RequestRate | null;
+}
+
+export class Asking {
+  readonly #options: AskingOptions;
+  readonly #unpaid: UnpaidLimit | null;
+  #saysUnpayableAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: AskingOptions) {
+    this.#options = options;
+    this.#unpaid = options.unpaidRate && new UnpaidLimit(options.unpaidRate);
+  }
+
+  /**
+   * Seconds that the client has to wait before anything is looked at; 0: none. Only refused payments keep
+   * others from being looked at, so whoever pays is never kept waiting by those who merely ask. A payment
+   * that is being processed already may go over the limit once more: its buyer asks again what became of it.
+   */
+  waitSeconds(decision: PricedDecision, { address }: Client): number {
+    const unpaid = this.#unpaid;
+    if (unpaid === null) return 0;
+    if (decision.kind !== "presented") return unpaid.waitSeconds(address, "asked");
+    const seconds = unpaid.waitSeconds(address, "refused");
+    if (seconds === 0) return 0;
+    const { payment, plan, resource } = decision;
+    const accepts = plan.offers.requirements(resource);
+    if (!this.#options.paywall.isInFlight({ payment, accepts })) return seconds;
+    return unpaid.waitSeconds(address, "refused", "twice");
+  }
+
+  /** The answer to a request that nothing was paid for, which counts unless that is our own fault. */
+  ask(
+    decision: PricedDecision,
+    { address }: Client,
+    { status, outcome, error, lines }: Refused,
+  ): { readonly answer: Answer; readonly outcome: PaymentOutcome } {
+    const answer = this.#quote(decision, status, error, lines);
+    if (answer.status === 402 || answer.status === 400) {
+      this.#unpaid?.count(address, outcome === "refused" ? "refused" : "asked");
+    }
+    const isUnpayable = outcome === "challenged" && answer.status !== 402;
+    return { answer, outcome: isUnpayable ? "unavailable" : outcome };
+  }
+
+  /** What is asked for, with an error; 503 in place of a 402 that would ask for nothing. */
+  #quote(
+    { plan, resource }: PricedDecision,
+    status: Refused["status"],
+    error: string,
+    lines: readonly string[],
+  ): Answer {
+    const { offers } = plan;
+    const body = status === 402 ? offers.question(error, resource) : offers.body(error, resource);
+    if (body !== undefined) return { status, lines, body };
+    const networks = offers.missing;
+    const now = performance.now();
+    if (now >= this.#saysUnpayableAt) {
+      this.#saysUnpayableAt = now + UNPAYABLE_PAUSE_MS;
+      this.#options.telemetry.logger.error({ route: plan.label, networks }, UNPAYABLE);
+    }
+    return unpayableAnswer(error, networks, lines);
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Deadlines of request bodies: one that stalls, trickles or never ends is given up, on every route and also
+ * after its request was answered, so that a client cannot hold a connection by a few bytes. Only the time
+ * counts while the body is read: who waits for a settlement or a slow backend has done nothing wrong.
+ */
+import type { InboundRequest } from "./inbound.ts";
+import { Sweep, systemSweep, type SweepOptions } from "./sweep.ts";
+
+export interface BodyLimits {
+  /** Longest silence between two parts, milliseconds. */
+  readonly idleMs: number;
+  /** Longest for the whole body, milliseconds. */
+  readonly totalMs: number;
+  /** Slowest average; a body may be behind it by {@link idleMs}. */
+  readonly bytesPerSecond: number;
+}
+
+export const defaultBodyLimits: BodyLimits = {
+  idleMs: 15_000,
+  totalMs: 300_000,
+  bytesPerSecond: 512,
+};
+
+/** Whoever sends a body. */
+export interface Sender {
+  readonly request: InboundRequest;
+  /** The body is late: answers so where nothing was answered yet, and ends the connection. */
+  giveUp(): void;
+}
+
+/** What is known of one body; milliseconds are those in which it was read. */
+interface Progress {
+  lookedAtMs: number;
+  /** Of the connection, when it was last looked at. */
+  bytesRead: number;
+  receivedBytes: number;
+  readingMs: number;
+  silentMs: number;
+}
+
+export class BodyWatch {
+  readonly #limits: BodyLimits;
+  readonly #sweep: Sweep<Sender, Progress>;
+
+  constructor(limits: BodyLimits, options: SweepOptions = systemSweep) {
+    this.#limits = limits;
+    this.#sweep = new Sweep((sender, progress, now) => this.#look(sender, progress, now), options);
+  }
+
+  /** Bodies that are looked after. */
+  get size(): number {
+    return this.#sweep.size;
+  }
+
+  /** For a request that has a body. */
+  begin(sender: Sender): void {
+    const lookedAtMs = this.#sweep.now;
+    const { bytesRead } = sender.request.socket;
+    const none = { receivedBytes: 0, readingMs: 0, silentMs: 0 };
+    this.#sweep.add(sender, { lookedAtMs, bytesRead, ...none });
+  }
+
+  /** The request is answered: a body that is whole by now needs no look any more. */
+  end(sender: Sender): void {
+    if (sender.request.complete) this.#sweep.delete(sender);
+  }
+
+  #look(sender: Sender, progress: Progress, nowMs: number): boolean {
+    const { request } = sender;
+    if (request.complete || request.destroyed || request.socket.destroyed) return false;
+    this.#measure(request, progress, nowMs);
+    const { readingMs, silentMs, receivedBytes } = progress;
+    const { idleMs, totalMs, bytesPerSecond } = this.#limits;
+    const earnedMs = (receivedBytes * 1000) / bytesPerSecond;
+    if (silentMs <= idleMs && readingMs <= totalMs && readingMs <= idleMs + earnedMs) return true;
+    sender.giveUp();
+    return false;
+  }
+
+  #measure({ socket, readableFlowing }: InboundRequest, progress: Progress, nowMs: number): void {
+    const elapsedMs = nowMs - progress.lookedAtMs;
+    const bytes = socket.bytesRead - progress.bytesRead;
+    progress.lookedAtMs = nowMs;
+    progress.bytesRead += bytes;
+    progress.receivedBytes += bytes;
+    if (bytes > 0) progress.silentMs = 0;
+    if (readableFlowing !== true) return;
+    progress.readingMs += elapsedMs;
+    if (bytes === 0) progress.silentMs += elapsedMs;
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * How many requests to priced routes one address may make without paying for them. A question for the price
+ * and a payment that is refused are counted apart, each as often as the limit says: a buyer who shares an
+ * address with somebody who only asks is not kept from paying.
+ *
+ * A count is one number, the time at which all of it is forgotten (the generic cell rate algorithm). It may
+ * go over the limit: what is answered at the same time is counted when it is answered, and has to be waited
+ * for afterwards.
+ */
+import { randomBytes } from "node:crypto";
+import { isIpv4, readIp } from "./ip-address.ts";
+
+/** So many requests in so many milliseconds, and so many at once. */
+export interface RequestRate {
+  readonly requests: number;
+  readonly perMs: number;
+}
+
+/** `asked`: no payment, or none that can be read. `refused`: a payment that was looked into and not taken. */
+export type UnpaidKind = "asked" | "refused";
+
+/**
+ * Addresses that are remembered: fewer than an attacker with an IPv6 network of his own can have, so what is
+ * forgotten matters. In its place in the table an address takes that of the one that has used least of its
+ * limit. Somebody who wants a count forgotten has to use up the limits of {@link PLACES} other addresses first,
+ * and to know which ones: where an address belongs is a secret of the process.
+ */
+export const MAX_ADDRESSES = 65_536;
+/** Addresses that compete for the same memory. */
+const PLACES = 8;
+/** Longest that somebody waits who is far over the limit, milliseconds. */
+const MAX_WAIT_MS = 60_000;
+/** Of sums of intervals that are no whole numbers, milliseconds. */
+const TOLERANCE_MS = 0.001;
+
+/** High word of an IPv4 address's key; as IPv6 it would be multicast, which nobody sends from. */
+const IPV4_KEY = 0xffffffff;
+const words = new Uint32Array(4);
+
+export class UnpaidLimit {
+  /** What one request costs, milliseconds. */
+  readonly #costMs: number;
+  /** What may be used at once, milliseconds. */
+  readonly #windowMs: number;
+  readonly #clock: () => number;
+  readonly #seed = randomBytes(8);
+  readonly #high = new Uint32Array(MAX_ADDRESSES);
+  readonly #low = new Uint32Array(MAX_ADDRESSES);
+  /** When all is forgotten, by place; in the past for places that nobody needs. */
+  readonly #forgottenAt: Readonly<Record<UnpaidKind, Float64Array>> = {
+    asked: new Float64Array(MAX_ADDRESSES),
+    refused: new Float64Array(MAX_ADDRESSES),
+  };
+
+  /** @param clock one that only goes forward, milliseconds */
+  constructor({ requests, perMs }: RequestRate, clock = () => performance.now()) {
+    this.#costMs = perMs / requests;
+    this.#windowMs = perMs;
+    this.#clock = clock;
+  }
+
+  /**
+   * Whole seconds until such a request is answered again, at least 1; 0: it is answered now.
+   * @param often how many times the limit may be used at once
+   */
+  waitSeconds(address: string, kind: UnpaidKind, often: "once" | "twice" = "once"): number {
+    const place = this.#find(address);
+    if (place === -1) return 0;
+    const forgottenAt = this.#forgottenAt[kind][place] ?? 0;
+    const windowMs = often === "once" ? this.#windowMs : 2 * this.#windowMs;
+    const waitMs = forgottenAt + this.#costMs - windowMs - this.#clock();
+    return waitMs <= TOLERANCE_MS ? 0 : Math.ceil(waitMs / 1000);
+  }
+
+  /** Such a request has been answered. */
+  count(address: string, kind: UnpaidKind): void {
+    const now = this.#clock();
+    const known = this.#find(address);
+    const place = known === -1 ? this.#replace() : known;
+    const times = this.#forgottenAt[kind];
+    const most = now + this.#windowMs + MAX_WAIT_MS;
+    times[place] = Math.min(Math.max(times[place] ?? 0, now) + this.#costMs, most);
+  }
+
+  /** The key of the address that is being looked for, and where its places begin. */
+  #keyHigh = 0;
+  #keyLow = 0;
+  #first = 0;
+
+  /** The place of an address; -1: it has none. */
+  #find(address: string): number {
+    this.#setKey(address);
+    const end = this.#first + PLACES;
+    for (let place = this.#first; place < end; place += 1) {
+      if (this.#high[place] === this.#keyHigh && this.#low[place] === this.#keyLow) return place;
+    }
+    return -1;
+  }
+
+  /** An IPv6 network of 64 bits is one customer's, who can have each address of it. */
+  #setKey(address: string): void {
+    if (!readIp(address, words)) words.fill(0);
+    const isFour = isIpv4(words);
+    this.#keyHigh = isFour ? IPV4_KEY : (words[0] ?? 0);
+    this.#keyLow = isFour ? (words[3] ?? 0) : (words[1] ?? 0);
+    const mixed = mix(mix(this.#keyHigh ^ this.#seed.readUInt32LE(0)) ^ this.#keyLow);
+    const hash = mix(mixed ^ this.#seed.readUInt32LE(4)) >>> 0;
+    this.#first = (hash % (MAX_ADDRESSES / PLACES)) * PLACES;
+  }
+
+  /** Gives the key that was looked for the place of whoever has used least. */
+  #replace(): number {
+    const { asked, refused } = this.#forgottenAt;
+    let least = Number.POSITIVE_INFINITY;
+    let chosen = this.#first;
+    for (let place = this.#first; place < this.#first + PLACES; place += 1) {
+      const used = Math.max(asked[place] ?? 0, refused[place] ?? 0);
+      if (used < least) {
+        least = used;
+        chosen = place;
+      }
+    }
+    this.#high[chosen] = this.#keyHigh;
+    this.#low[chosen] = this.#keyLow;
+    asked[chosen] = 0;
+    refused[chosen] = 0;
+    return chosen;
+  }
+}
+
+/** Each bit of the result depends on all bits of the number (the finalizer of MurmurHash3). */
+function mix(number: number): number {
+  let mixed = number;
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+  return mixed ^ (mixed >>> 16);
+}

@@ -1,0 +1,35 @@
+/** What is answered where a payment was not taken: the one table from a refusal to a status. */
+import type { PaymentOutcome } from "../telemetry/metrics.ts";
+import type { Admission } from "./admission.ts";
+import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
+
+export interface Refused {
+  readonly status: 400 | 402 | 500;
+  readonly outcome: PaymentOutcome;
+  readonly error: string;
+  /** Raw header lines of the answer. */
+  readonly lines: readonly string[];
+}
+
+export function readRefusal(
+  admission: Extract<Admission, { kind: "refused" | "unavailable" | "unknown" }>,
+): Refused {
+  switch (admission.kind) {
+    case "refused": {
+      const { refusal, settlement } = admission;
+      const lines = settlement === undefined ? [] : settlementLines(settlement);
+      return { status: 402, outcome: "refused", error: errorText(refusal), lines };
+    }
+    case "unavailable":
+      return {
+        status: 500,
+        outcome: "unavailable",
+        error: errorText(admission.refusal),
+        lines: RETRY_AFTER,
+      };
+    case "unknown": {
+      const error = errorText({ code: "unexpected_settle_error", detail: admission.detail });
+      return { status: 500, outcome: "unknown", error, lines: RETRY_AFTER };
+    }
+  }
+}
