@@ -1,7 +1,7 @@
 /**
  * Paid requests through the whole gateway, each with a payment of its own, on a chain that includes each
  * transaction at once: coinslot with its embedded facilitator, and what a user assembles today, x402-express
- * before http-proxy-3 with npm `x402` as its facilitator. The same backend, one key each. What counts is the
+ * before http-proxy-middleware with npm `x402` as its facilitator. The same backend, one key each. What counts is the
  * CPU time of all that is needed to sell (gateway and facilitator) for one answer that was paid and served.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -11,7 +11,8 @@ import { Agent } from "undici";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
 import { startChain } from "../support/chain.ts";
 import { freshAccount, requirementsFor, signPayment } from "../support/payer.ts";
-import { PAY_TO, PRICED_ROUTES, startCoinslot } from "./contenders/coinslot.ts";
+import { startCoinslot } from "./contenders/coinslot.ts";
+import { PAY_TO, PRICED_ROUTES } from "./contenders/wares.ts";
 import { cpuMicros, startProgram, type Running } from "./process.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead, versionOf } from "./report.ts";
 import { median } from "./rounds.ts";
@@ -42,7 +43,7 @@ closing.defer(() => rm(folder, { recursive: true, force: true }));
 const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
 closing.defer(() => agent.close());
 
-const peers = ["x402-express", "x402", "express", "http-proxy-3", "viem"].map(versionOf);
+const peers = ["x402-express", "x402", "express", "http-proxy-middleware", "viem"].map(versionOf);
 sayHead("Paid requests through the whole gateway", [coinslotVersion(), ...peers]);
 
 const chain = await startChain();

@@ -3,7 +3,7 @@
  * that whatever else the machine does hits all of them. The median of the rounds counts.
  */
 import type { LoadJob, LoadResult } from "./load.ts";
-import { cpuMicros, type Program, type Running } from "./process.ts";
+import { preciseCpuMicros, type Program, type Running } from "./process.ts";
 
 export interface Contender {
   readonly name: string;
@@ -15,7 +15,12 @@ export interface Pace {
   readonly rounds: number;
   readonly roundMs: number;
   readonly warmUpMs: number;
+  /** Warmed up again until a server has given so many answers, or {@link MAX_WARM_UPS} times. Default: once. */
+  readonly warmUpAnswers?: number;
 }
+
+/** On a busy machine a second is too short for a compiler, and no time is long enough for a slow server. */
+const MAX_WARM_UPS = 5;
 
 /** Medians of the rounds. */
 export interface Measured {
@@ -29,14 +34,23 @@ export interface Measured {
   readonly p99Ms: number;
 }
 
-type Round = Omit<Measured, "name" | "cpuRange">;
+export type Round = Omit<Measured, "name" | "cpuRange">;
 
 export async function measure(
   load: Program,
   contenders: readonly Contender[],
-  { rounds, roundMs, warmUpMs }: Pace,
+  { rounds, roundMs, warmUpMs, warmUpAnswers = 0 }: Pace,
 ): Promise<Measured[]> {
-  for (const contender of contenders) await runRound(load, contender, warmUpMs);
+  for (const contender of contenders) {
+    let answers = 0;
+    for (
+      let times = 0;
+      times === 0 || (times < MAX_WARM_UPS && answers < warmUpAnswers);
+      times += 1
+    ) {
+      answers += ((await runRound(load, contender, warmUpMs)).perSecond * warmUpMs) / 1000;
+    }
+  }
   const all = new Map(contenders.map((contender) => [contender, [] as Round[]]));
   for (let round = 0; round < rounds; round += 1) {
     const order = round % 2 === 0 ? contenders : contenders.toReversed();
@@ -52,9 +66,9 @@ async function runRound(
   { name, server, job }: Contender,
   durationMs: number,
 ): Promise<Round> {
-  const before = cpuMicros(server.pid);
+  const before = preciseCpuMicros(server.pid);
   const result = await runLoad(load, { ...job, url: server.url, durationMs });
-  const spent = cpuMicros(server.pid) - before;
+  const spent = preciseCpuMicros(server.pid) - before;
   if (result.fault !== null) throw new Error(`${name} gave a wrong answer: ${result.fault}`);
   const { answers, seconds, p50Ms, p99Ms } = result;
   return { cpuMicros: spent / answers, perSecond: answers / seconds, p50Ms, p99Ms };
@@ -70,7 +84,7 @@ export async function runLoad(load: Program, job: LoadJob): Promise<LoadResult> 
   return (await load.ask(job)) as LoadResult;
 }
 
-function summarize(name: string, rounds: readonly Round[]): Measured {
+export function summarize(name: string, rounds: readonly Round[]): Measured {
   const cpu = rounds.map((round) => round.cpuMicros);
   return {
     name,

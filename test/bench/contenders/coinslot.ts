@@ -3,11 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startCommand, type Running } from "../process.ts";
 import { ROOT } from "../report.ts";
-
-/** Priced routes of the gateway and of its peers. */
-export const PRICED_ROUTES = Array.from({ length: 98 }, (_, index) => `/products/item-${index}`);
-
-export const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+import { NETWORK, PAY_TO, PRICED_ROUTES } from "./wares.ts";
 
 /** `listener` is the one to measure. */
 export function startCoinslot(
@@ -27,15 +23,19 @@ export function startCoinslot(
 }
 
 /** A gateway with 98 priced routes and two free ones; metrics on, logging as by default. */
-export function gatewayConfig(folder: string, backend: string): string {
+export function gatewayConfig(
+  folder: string,
+  backend: string,
+  facilitator = "http://127.0.0.1:9",
+): string {
   return `
 listen: 127.0.0.1:0
 publicUrl: http://localhost:8402
 admin: 127.0.0.1:0
 upstream: ${backend}
 payTo: "${PAY_TO}"
-accept: [base-sepolia]
-facilitator: http://127.0.0.1:9
+accept: [${NETWORK}]
+facilitator: ${facilitator}
 unmatched: deny
 store: sqlite:${folder}/ledger.db
 routes:

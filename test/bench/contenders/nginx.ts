@@ -43,8 +43,8 @@ export async function startNginx(
   });
 }
 
-/** nginx cannot say which port it was given, so it is given one. */
-async function freePort(): Promise<number> {
+/** What cannot say which port it was given is given one. */
+export async function freePort(): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>();
   const probe = createServer().listen(0, "127.0.0.1", () => {
     const address = probe.address();
