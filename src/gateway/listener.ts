@@ -1,22 +1,22 @@
 /**
- * A public listener: Node's HTTP/1.1 server with its strict parser, every timeout on, and a drain that
- * ends by itself (protocol-independent limits of the front door).
+ * A public listener: HTTP/1.1, and behind TLS HTTP/2 as well, with every timeout on, a limit on connections, and
+ * a drain that ends by itself (protocol-independent limits of the front door).
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import type { Logger } from "../telemetry/logger.ts";
 import type { Gateway } from "./gateway.ts";
-import { asksForWebSocket } from "./upgrade-engine.ts";
+import {
+  createPlainServer,
+  retireHttp1,
+  serveHttp1,
+  type HttpServer,
+} from "./listener/http1-server.ts";
+import { SecureServer, type SecureOptions } from "./listener/secure-server.ts";
 
-/** A request's head must be complete within this, milliseconds. */
-const HEAD_TIMEOUT_MS = 15_000;
-/** A whole request, body included, must be complete within this, milliseconds. */
-const REQUEST_TIMEOUT_MS = 300_000;
-/** Idle connections are kept longer than the usual load balancer's 60 s, so that it closes first. */
-const KEEP_ALIVE_MS = 75_000;
-/** How often the timeouts above are looked at, milliseconds. */
-const SWEEP_MS = 5_000;
-/** Header lines of a request at most. */
-const MAX_HEADER_LINES = 100;
+/** Connections of one listener at the same time; what comes beyond them is closed at once. */
+const MAX_CONNECTIONS = 16_384;
+/** Pause before an operator is told again that connections were turned away, milliseconds. */
+const FULL_PAUSE_MS = 60_000;
 /** While draining, connections that became idle are closed this often, milliseconds. */
 const DRAIN_SWEEP_MS = 100;
 
@@ -31,75 +31,97 @@ export interface ListenerOptions {
    * back elsewhere never sends into a connection that is just being closed.
    */
   readonly retiring?: AbortSignal;
+  /** Other processes listen on the same address, and the system spreads the connections over all. */
+  readonly reusePort?: boolean;
+  /** Speaks TLS, with HTTP/2 for who knows it; null or none: HTTP/1.1 in the clear. */
+  readonly tls?: SecureOptions | null;
+  /** Default {@link MAX_CONNECTIONS}. */
+  readonly maxConnections?: number;
+  readonly logger?: Logger;
 }
 
 export class Listener {
-  readonly #server: Server;
+  readonly #server: HttpServer;
+  readonly #secure: SecureServer | null;
   readonly #options: ListenerOptions;
   /** Sockets that Node no longer counts as connections of the server, though it waits for them. */
   readonly #upgraded = new Set<Socket>();
+  #saysFullAt = Number.NEGATIVE_INFINITY;
 
   constructor(gateway: Gateway, options: ListenerOptions) {
     this.#options = options;
-    this.#server = createServer({
-      maxHeaderSize: options.headerBytes,
-      headersTimeout: HEAD_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      connectionsCheckingInterval: SWEEP_MS,
-      insecureHTTPParser: false,
-      optimizeEmptyRequests: true,
-      requireHostHeader: true,
-      noDelay: true,
-      // Other upgrades (h2c, which some HTTP clients offer with every request) are ignored, as RFC 9110
-      // section 7.8 allows: the request is answered as if it had not asked.
-      shouldUpgradeCallback: asksForWebSocket,
+    const { headerBytes, retiring, tls = null, maxConnections = MAX_CONNECTIONS } = options;
+    this.#secure = tls === null ? null : new SecureServer(gateway, headerBytes, tls);
+    this.#server = this.#secure?.server ?? createPlainServer(headerBytes);
+    this.#server.maxConnections = maxConnections;
+    this.#server.on("drop", () => this.#onFull(maxConnections));
+    serveHttp1(this.#server, gateway, this.#upgraded);
+    retiring?.addEventListener("abort", () => {
+      retireHttp1(this.#server);
+      this.#secure?.retire();
     });
-    this.#server.maxHeadersCount = MAX_HEADER_LINES;
-    options.retiring?.addEventListener("abort", () => {
-      this.#server.prependListener("request", retire);
-      this.#server.prependListener("checkContinue", retire);
-    });
-    this.#server.on("request", gateway.handleRequest);
-    this.#server.on("checkContinue", gateway.handleContinue);
-    this.#server.on("checkExpectation", gateway.handleRequest);
-    this.#server.on("upgrade", (request, socket: Socket, head) => {
-      this.#upgraded.add(socket);
-      socket.once("close", () => this.#upgraded.delete(socket));
-      gateway.handleUpgrade(request, socket, head);
-    });
-    this.#server.on("clientError", answerUnreadable);
   }
 
-  /** Resolves with the address once connections are accepted; rejects when it cannot be had. */
-  async open(): Promise<AddressInfo> {
-    return listen(this.#server, this.#options);
+  /**
+   * Resolves with the address once connections are accepted; rejects when it cannot be had. `taken`: the
+   * {@link socket} of another process' listener, which goes on here with all that waits in it.
+   */
+  async open(taken?: object): Promise<AddressInfo> {
+    await this.#secure?.open();
+    return listen(this.#server, taken === undefined ? this.#options : { taken });
+  }
+
+  /** What listens, as node passes it to another process. */
+  get socket(): unknown {
+    return Reflect.get(this.#server, "_handle");
+  }
+
+  /**
+   * Reads the files of the certificate now, rather than when their change is seen. False: they cannot be
+   * served, which is logged with its reason, and the certificate before is still in use.
+   */
+  async reloadCertificate(): Promise<boolean> {
+    return (await this.#secure?.reload()) ?? true;
   }
 
   /** Accepts nothing new and resolves when the last request is answered, or when the signal ends. */
   async drain(signal: AbortSignal): Promise<void> {
     const cut = (): void => {
       for (const socket of this.#upgraded) socket.destroy();
+      this.#secure?.destroy();
     };
+    this.#secure?.close();
     signal.addEventListener("abort", cut, { once: true });
     if (signal.aborted) cut();
     await drain(this.#server, signal);
     signal.removeEventListener("abort", cut);
+    this.#secure?.destroy();
+  }
+
+  #onFull(maxConnections: number): void {
+    const now = performance.now();
+    if (now < this.#saysFullAt) return;
+    this.#saysFullAt = now + FULL_PAUSE_MS;
+    const { logger, host, port } = this.#options;
+    const facts = { host, port, maxConnections };
+    logger?.warn(facts, "connections are turned away: as many as are allowed are open");
   }
 }
 
-function retire(_request: IncomingMessage, response: ServerResponse): void {
-  response.shouldKeepAlive = false;
-}
+/** Where a server listens; `host` null: on every interface. */
+type Place =
+  | { readonly host: string | null; readonly port: number; readonly reusePort?: boolean }
+  | { readonly taken: object };
 
-/** Opens any HTTP server of this process. `host` null: every interface. */
-export async function listen(
-  server: Server,
-  { host, port }: { readonly host: string | null; readonly port: number },
-): Promise<AddressInfo> {
+/** Opens any HTTP server of this process. */
+export async function listen(server: HttpServer, place: Place): Promise<AddressInfo> {
   const opened = Promise.withResolvers<void>();
   server.once("error", opened.reject);
-  server.listen({ port, ...(host === null ? {} : { host }) }, opened.resolve);
+  if ("taken" in place) server.listen(place.taken, opened.resolve);
+  else {
+    const { host, port, reusePort = false } = place;
+    server.listen({ port, reusePort, ...(host === null ? {} : { host }) }, opened.resolve);
+  }
   await opened.promise;
   server.off("error", opened.reject);
   const address = server.address();
@@ -108,7 +130,7 @@ export async function listen(
 }
 
 /** Closes any HTTP server of this process: requests in flight may finish until the signal ends. */
-export async function drain(server: Server, signal: AbortSignal): Promise<void> {
+export async function drain(server: HttpServer, signal: AbortSignal): Promise<void> {
   const closed = Promise.withResolvers<void>();
   server.close(() => closed.resolve());
   server.closeIdleConnections();
@@ -119,21 +141,4 @@ export async function drain(server: Server, signal: AbortSignal): Promise<void> 
   await closed.promise;
   clearInterval(sweep);
   signal.removeEventListener("abort", giveUp);
-}
-
-const UNREADABLE: Readonly<Record<string, string>> = {
-  HPE_HEADER_OVERFLOW: "431 Request Header Fields Too Large",
-  ERR_HTTP_REQUEST_TIMEOUT: "408 Request Timeout",
-};
-
-/** What the parser refused never became a request: one line, and the connection is over. */
-function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
-  if (!socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const status = UNREADABLE[error.code ?? ""] ?? "400 Bad Request";
-  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () => {
-    socket.destroy();
-  });
 }

@@ -1,0 +1,100 @@
+/**
+ * What the request path knows of a client's request and of the answer to it: the narrow part of node's
+ * `IncomingMessage` and `ServerResponse` that it uses. Node's own classes fit as they are; a request that
+ * came over HTTP/2 brings an adapter of the same shape.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+
+/** Of an event that says nothing but that it happened. */
+type Told = (...facts: unknown[]) => void;
+
+/**
+ * Where a request came from, and what keeps its client waiting. Of HTTP/1.1 it is the connection's socket; of
+ * HTTP/2 it stands for one stream, so that nothing that is done here touches the other requests of the
+ * connection.
+ */
+export interface InboundSocket {
+  /** Undefined once the connection is gone. */
+  readonly remoteAddress?: string | undefined;
+  /** There, and true, only on a TLS connection. */
+  readonly encrypted?: boolean;
+  readonly destroyed: boolean;
+  /** Bytes received: it grows while a body comes, whoever reads it. */
+  readonly bytesRead: number;
+  /** Bytes that the client has not taken yet. */
+  readonly writableLength: number;
+  /** What {@link setTimeout} was last given, milliseconds; 0 or undefined: none. */
+  readonly timeout?: number | undefined;
+  /** Gives the client up after so many milliseconds without a byte moving; 0: never. */
+  setTimeout(ms: number): unknown;
+  /** Ends without any sign of completeness: a TCP reset, or RST_STREAM with an error. */
+  resetAndDestroy(): unknown;
+  destroy(): unknown;
+}
+
+/** A request with its head read. The body comes as `data` events, and `end` once it is complete. */
+export interface InboundRequest {
+  readonly method?: string | undefined;
+  /** The request target, as received. */
+  readonly url?: string | undefined;
+  /** `1.0`, `1.1` or `2.0`. */
+  readonly httpVersion: string;
+  readonly httpVersionMajor: number;
+  readonly httpVersionMinor: number;
+  /**
+   * Raw `name, value` pairs in their order. Of HTTP/2: Host stands for `:authority`, cookies are one line, and
+   * a body without Content-Length has `transfer-encoding: chunked`, as the HTTP/1.1 request that it would be.
+   */
+  readonly rawHeaders: string[];
+  readonly headers: IncomingHttpHeaders;
+  /** Raw pairs; empty before `end`. */
+  readonly rawTrailers: string[];
+  /** The body, and its trailers, have been received whole. */
+  readonly complete: boolean;
+  readonly socket: InboundSocket;
+  readonly destroyed: boolean;
+  /** True while the body is being read; else nobody wants it yet, or it comes too fast. */
+  readonly readableFlowing: boolean | null;
+  on(event: "data", listener: (chunk: Buffer) => void): unknown;
+  on(event: "end" | "close", listener: Told): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  once(event: "end" | "close", listener: Told): unknown;
+  off(event: "data", listener: (chunk: Buffer) => void): unknown;
+  off(event: "end" | "close", listener: Told): unknown;
+  pause(): unknown;
+  resume(): unknown;
+  destroy(): unknown;
+}
+
+/** The answer to a request: one head, then body, then perhaps trailers. */
+export interface InboundResponse {
+  readonly headersSent: boolean;
+  readonly destroyed: boolean;
+  /** All of the answer has been handed to the operating system. */
+  readonly writableFinished: boolean;
+  readonly writableEnded: boolean;
+  readonly writableLength: number;
+  /**
+   * @param lines raw `name, value` pairs
+   * @throws Error when they cannot be written as HTTP; nothing has been written then
+   */
+  writeHead(status: number, lines: string[]): unknown;
+  writeHead(status: number, phrase: string, lines: string[]): unknown;
+  /** 100 (Continue). */
+  writeContinue(): unknown;
+  flushHeaders(): unknown;
+  /**
+   * False: wait for `drain`.
+   * @param done called at most once, when nobody needs the chunk's memory any more, or with an error
+   */
+  write(chunk: Uint8Array, done?: (error?: Error | null) => void): boolean;
+  /** Before {@link end}. */
+  addTrailers(pairs: readonly [string, string][]): unknown;
+  end(): unknown;
+  end(chunk: Uint8Array | string | undefined): unknown;
+  end(chunk: string, encoding: BufferEncoding): unknown;
+  /** Breaks the answer off, so that it never looks complete. */
+  destroy(): unknown;
+  once(event: "close" | "drain" | "finish", listener: Told): unknown;
+  off(event: "close" | "drain" | "finish", listener: Told): unknown;
+}

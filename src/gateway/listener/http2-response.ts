@@ -1,0 +1,228 @@
+/** The answer to a request that came as an HTTP/2 stream, as the request path knows it. */
+import { EventEmitter } from "node:events";
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import type { ServerHttp2Stream } from "node:http2";
+import type { InboundResponse } from "../inbound.ts";
+import type { Http2Request } from "./http2-request.ts";
+import { cutStream, releaseStream } from "./http2-stream-socket.ts";
+
+/** A client that takes nothing of the rest of a complete answer is given up after this, milliseconds. */
+const STALL_MS = 60_000;
+
+/** RFC 9113 section 8.2.2: they belong to a connection of HTTP/1.1. */
+const CONNECTION_LINES = new Set([
+  "connection",
+  "http2-settings",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+]);
+/** Statuses whose answers have no body, and end with their head. */
+const BODYLESS = new Set([204, 205, 304]);
+
+type Listener = Parameters<EventEmitter["on"]>[1];
+
+export class Http2Response implements InboundResponse {
+  readonly #stream: ServerHttp2Stream;
+  readonly #request: Http2Request;
+  readonly #events = new EventEmitter();
+  #headersSent = false;
+  #hasBody = true;
+  #isEnded = false;
+  #isFinished = false;
+  /** Bytes were thrown away. */
+  #isTorn = false;
+  /** The stream is closed, and nobody has been told. */
+  #isClosed = false;
+  /** Chunks that are not yet with the operating system. */
+  #unwritten = 0;
+  #awaitsTrailers = false;
+  #trailers: Record<string, string[]> | null = null;
+
+  constructor(stream: ServerHttp2Stream, request: Http2Request) {
+    this.#stream = stream;
+    this.#request = request;
+    stream.on("drain", () => this.#events.emit("drain"));
+    stream.once("close", () => this.#onClose());
+  }
+
+  get headersSent(): boolean {
+    return this.#headersSent || this.#stream.headersSent;
+  }
+
+  get destroyed(): boolean {
+    return this.#request.socket.destroyed;
+  }
+
+  get writableFinished(): boolean {
+    return this.#isFinished;
+  }
+
+  get writableEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  get writableLength(): number {
+    return this.#stream.bufferSize;
+  }
+
+  writeHead(status: number, lines: string[]): this;
+  writeHead(status: number, phrase: string, lines: string[]): this;
+  /** The reason phrase has no place in HTTP/2. */
+  writeHead(status: number, phrase: string | string[], lines: string[] = []): this {
+    if (this.headersSent) throw new Error("The head of this answer has been written already.");
+    const head = outgoingHead(status, typeof phrase === "string" ? lines : phrase);
+    if (this.destroyed) {
+      this.#headersSent = true;
+      return this;
+    }
+    this.#hasBody = !BODYLESS.has(status) && this.#request.method !== "HEAD";
+    const waitForTrailers = this.#hasBody && !head.hasLength;
+    this.#stream.respond(head.lines, { waitForTrailers });
+    this.#headersSent = true;
+    this.#awaitsTrailers = waitForTrailers;
+    if (waitForTrailers) this.#stream.once("wantTrailers", () => this.#endWithTrailers());
+    return this;
+  }
+
+  writeContinue(): this {
+    const { destroyed, closed, headersSent } = this.#stream;
+    if (!destroyed && !closed && !headersSent) this.#stream.additionalHeaders({ ":status": 100 });
+    return this;
+  }
+
+  /** The head is on its way as soon as it is written. */
+  flushHeaders(): this {
+    return this;
+  }
+
+  write(chunk: Uint8Array): boolean {
+    if (!this.#isWritable()) return true;
+    this.#unwritten += 1;
+    return this.#stream.write(chunk, this.#onWritten);
+  }
+
+  addTrailers(pairs: readonly [string, string][]): this {
+    // A backend chooses the names: none of them is an object's own.
+    const trailers: Record<string, string[]> = Object.create(null);
+    for (const [written, value] of pairs) {
+      const name = written.toLowerCase();
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+      if (!CONNECTION_LINES.has(name)) (trailers[name] ??= []).push(withoutMargins(value));
+    }
+    this.#trailers = trailers;
+    return this;
+  }
+
+  end(chunk?: Uint8Array | string, encoding: BufferEncoding = "utf8"): this {
+    if (this.#isEnded) return this;
+    const stream = this.#stream;
+    const hasChunk = chunk !== undefined && chunk.length > 0 && this.#isWritable();
+    this.#isEnded = true;
+    if (this.destroyed) return this;
+    const { socket } = this.#request;
+    if (socket.timeout === 0) socket.setTimeout(STALL_MS);
+    if (hasChunk) {
+      this.#unwritten += 1;
+      stream.write(chunk, encoding, this.#onWritten);
+    }
+    stream.end();
+    if (!this.#awaitsTrailers && this.#unwritten === 0) setImmediate(() => this.#finish());
+    return this;
+  }
+
+  destroy(): this {
+    if (!this.#isFinished) cutStream(this.#stream, "The answer was broken off.");
+    return this;
+  }
+
+  once(event: string, listener: Listener): this {
+    this.#events.once(event, listener);
+    return this;
+  }
+
+  off(event: string, listener: Listener): this {
+    this.#events.off(event, listener);
+    return this;
+  }
+
+  #isWritable(): boolean {
+    return this.#hasBody && !this.#isEnded && !this.#stream.writableEnded && !this.destroyed;
+  }
+
+  /**
+   * Not the stream's `finish`: node destroys a stream as soon as both of its sides have ended, with the last
+   * bytes still on their way, and then there is none.
+   */
+  readonly #onWritten = (error?: Error | null): void => {
+    this.#unwritten -= 1;
+    if (error) this.#isTorn = true;
+    else if (this.#unwritten === 0) this.#finish();
+    if (this.#isClosed) this.#tellClosed();
+  };
+
+  /** The stream of a whole answer is closed before it is known whether its last bytes got away. */
+  #onClose(): void {
+    this.#isClosed = true;
+    this.#tellClosed();
+  }
+
+  #tellClosed(): void {
+    const isLeaving = this.#isEnded && this.#stream.rstCode === 0 && !this.#isTorn;
+    if (isLeaving && this.#unwritten > 0) return;
+    this.#isClosed = false;
+    if (this.#unwritten === 0) this.#finish();
+    this.#events.emit("close");
+  }
+
+  #endWithTrailers(): void {
+    const stream = this.#stream;
+    if (stream.destroyed || stream.closed) return;
+    stream.sendTrailers(this.#trailers ?? {});
+    this.#awaitsTrailers = false;
+    if (this.#unwritten === 0) setImmediate(() => this.#finish());
+  }
+
+  #finish(): void {
+    if (this.#isFinished || !this.#isEnded || this.#awaitsTrailers) return;
+    if (this.#stream.rstCode !== 0 || this.#isTorn) return;
+    this.#isFinished = true;
+    this.#request.drop();
+    this.#events.emit("finish");
+    if (!this.#request.complete) setImmediate(releaseStream, this.#stream);
+  }
+}
+
+interface OutgoingHead {
+  readonly lines: string[];
+  /** There is a Content-Length, so that no trailers can follow. */
+  readonly hasLength: boolean;
+}
+
+/** @throws Error for lines that cannot be written: nghttp2 does not look at them, so that a NUL would end one. */
+function outgoingHead(status: number, lines: readonly string[]): OutgoingHead {
+  const head = [":status", String(status)];
+  let hasLength = false;
+  for (let index = 0; index < lines.length; index += 2) {
+    const name = (lines[index] ?? "").toLowerCase();
+    const value = lines[index + 1] ?? "";
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+    if (CONNECTION_LINES.has(name)) continue;
+    if (name === "content-length") {
+      // Clients refuse it where there can be no body (RFC 9110 section 8.6).
+      if (status === 204 || status === 205) continue;
+      hasLength = true;
+    }
+    head.push(name, withoutMargins(value));
+  }
+  return { lines: head, hasLength };
+}
+
+/** RFC 9113 section 8.2.1: a value that begins or ends with a blank is malformed. */
+function withoutMargins(value: string): string {
+  return /^[\t ]|[\t ]$/.test(value) ? value.replace(/^[\t ]+|[\t ]+$/g, "") : value;
+}
