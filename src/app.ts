@@ -3,31 +3,23 @@
  * which they need each other and closed in the reverse one, so that a shutdown stops accepting, finishes
  * what is in flight, and only then lets go of the chain and the ledger.
  */
-import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAdminHandler } from "./admin/admin.ts";
 import type { ToldElsewhere } from "./app/fee-payers.ts";
-import { openFacilitation, type Facilitation } from "./app/facilitation.ts";
-import { startGauges } from "./app/gauges.ts";
-import { startRecoveries } from "./app/recoveries.ts";
-import { startStrangerWatch } from "./app/strangers.ts";
-import { createListing, createSnapshot, type List } from "./app/selling.ts";
+import { Front } from "./app/front.ts";
+import { openMoney, type Money } from "./app/money.ts";
+import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
 import type { Wallet } from "./app/wallets.ts";
-import type { Config, ListenAddress, Upstream } from "./config/config.ts";
-import { FacilitatorEndpoints } from "./facilitator/endpoints.ts";
+import { countWorkers, openWorkers } from "./app/workers.ts";
+import type { Config } from "./config/config.ts";
 import type { Probe } from "./facilitator/network-gate.ts";
-import { RecordedFacilitator } from "./facilitator/recorded-facilitator.ts";
-import { Gateway } from "./gateway/gateway.ts";
-import { drain, listen, Listener } from "./gateway/listener.ts";
-import { Paywall } from "./gateway/paywall.ts";
-import { openUpstream } from "./gateway/open-upstream.ts";
-import { defaultUpstreamOptions, type Engine } from "./gateway/upstream.ts";
-import type { Ledger } from "./ledger/ledger.ts";
+import { LocalTill } from "./gateway/till.ts";
 import { createLogger } from "./telemetry/logger.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 import { systemTime } from "./time/time.ts";
+import type { Crew } from "./workers/crew.ts";
 
 /** A process that serves. */
 export interface Running {
@@ -43,6 +35,15 @@ export interface Running {
   /** Who pays network fees on Solana networks that others settle, as told so far. */
   readonly feePayers: readonly ToldElsewhere[];
   readonly telemetry: Telemetry;
+  /** Processes that serve requests; 1: this one. */
+  readonly workers: number;
+  /** Resolves with the reason where it is no use to go on: the caller closes, and ends with an error. */
+  readonly hopeless: Promise<string>;
+  /**
+   * Puts another process in the place of each worker, one after another, without a dropped request. Resolves
+   * when the old ones are gone; at once where there are none. Rejects where one cannot be replaced: it stays.
+   */
+  replaceWorkers(): Promise<void>;
   /**
    * Turns readiness red, stops accepting after `shutdown.delay` (or at once), finishes what is in flight within
    * `shutdown.within`, closes everything. Idempotent.
@@ -50,74 +51,60 @@ export interface Running {
   close(options?: { readonly atOnce: boolean }): Promise<void>;
 }
 
-/** Of the listeners beside the gateway's, whose requests are small and come from our own side. */
-const TIMEOUTS = {
-  headersTimeout: 15_000,
-  requestTimeout: 30_000,
-  connectionsCheckingInterval: 5_000,
-};
-
-/** What all parts of one start share. */
-interface Parts {
-  readonly config: Config;
-  readonly telemetry: Telemetry;
-  readonly ledger: Ledger;
-  /** Closed last to first. */
-  readonly closing: AsyncDisposableStack;
-  /** Aborts when a shutdown begins: connections are not kept for another request. */
-  readonly retiring: AbortController;
-  /** Aborts when the time for a shutdown is up. */
-  readonly patience: AbortController;
-}
-
-/** Starts everything that the configuration asks for, or nothing: what was opened is closed again. */
-export async function start(config: Config, version: string): Promise<Running> {
+/**
+ * Starts everything that the configuration asks for, or nothing: what was opened is closed again. `script` is
+ * what a worker process runs, with the command `worker`.
+ */
+export async function start(
+  config: Config,
+  version: string,
+  script = process.argv[1] ?? "",
+): Promise<Running> {
   await using closing = new AsyncDisposableStack();
   const telemetry = {
     logger: createLogger(config.logging),
     metrics: new Metrics(version),
   };
   const time = systemTime;
+  /** Aborts when the time for a shutdown is up. */
+  const patience = new AbortController();
+  const parts = { config, telemetry, time, closing, patience: patience.signal };
+  // Before any address: a second process on the same ledger hears what is wrong.
   const ledger = await openLedger(config, { logger: telemetry.logger, time });
   closing.defer(() => ledger.close());
-  const retiring = new AbortController();
-  const patience = new AbortController();
-  const parts: Parts = { config, telemetry, ledger, closing, retiring, patience };
 
   let draining = false;
   /** Undefined until every listener is open. */
-  let serving: Facilitation | undefined;
+  let serving: { readonly money: Money; readonly crew: Crew | undefined } | undefined;
   const readiness = async (): Promise<readonly string[]> => {
     if (draining) return ["shutting down"];
     if (serving === undefined) return ["starting"];
-    const closed = serving.gate.closed().map((name) => `${name}: RPC checks have not passed`);
-    const store = await ledger.ping().then(
-      () => [],
-      () => ["the ledger cannot be written"],
-    );
-    return [...closed, ...store];
+    const idle = serving.crew?.listening === 0 ? ["no worker listens"] : [];
+    return [...idle, ...(await serving.money.readiness())];
   };
-  const admin = await openServer(parts, config.admin, createAdminHandler({ telemetry, readiness }));
-
-  const ground = { ledger, telemetry, time };
-  const facilitation = await openFacilitation(config, ground, closing);
-  startRecoveries(facilitation, ground, closing);
-  const strangers = startStrangerWatch(facilitation, ground);
-  closing.defer(() => strangers.stop());
-  const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
-  closing.defer(() => gauges.stop());
-  const { feePayers } = facilitation;
-  closing.defer(() => feePayers.stop());
-  await feePayers.start();
-  const list = await createListing(config, ledger, feePayers);
-  const facilitator = await openFacilitator(parts, facilitation, list);
-  const gateway = config.routes.length === 0 ? [] : await openGateway(parts, facilitation, list);
-  serving = facilitation;
+  const metrics = async (): Promise<string> => {
+    const { registry } = telemetry.metrics;
+    const crew = serving?.crew;
+    return crew === undefined
+      ? registry.metrics()
+      : crew.metrics(await registry.getMetricsAsJSON());
+  };
+  const operator = createAdminHandler({ telemetry, readiness, metrics });
+  const admin = await openServer(parts, config.admin, operator);
+  const money = await openMoney(parts, ledger);
+  const workers = countWorkers(config);
+  const front = config.routes.length === 0 || workers > 1 ? undefined : openFront(parts, money);
+  const { crew, addresses: gateway } =
+    workers > 1
+      ? await openWorkers(parts, money, { script, version })
+      : { crew: undefined, addresses: (await front?.open()) ?? [] };
+  serving = { money, crew };
 
   const owned = closing.move();
   const close = async (atOnce: boolean): Promise<void> => {
     draining = true;
-    retiring.abort();
+    front?.retire();
+    crew?.retire();
     if (!atOnce) await time.sleep(config.shutdown.delayMs);
     const timer = setTimeout(() => patience.abort(), config.shutdown.withinMs);
     try {
@@ -128,101 +115,23 @@ export async function start(config: Config, version: string): Promise<Running> {
   };
   let closed: Promise<void> | undefined;
   return {
-    addresses: { gateway, facilitator, admin },
-    probes: facilitation.probes,
-    wallets: facilitation.wallets,
-    feePayers: feePayers.elsewhere(),
+    addresses: { gateway, facilitator: money.address, admin },
+    probes: money.probes,
+    wallets: money.wallets,
+    feePayers: money.feePayers.elsewhere(),
     telemetry,
+    workers,
+    hopeless: crew?.hopeless ?? new Promise(() => undefined),
+    replaceWorkers: async () => crew?.replace(),
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }
 
-async function openGateway(
-  parts: Parts,
-  { mesh, feePayers }: Facilitation,
-  list: List,
-): Promise<readonly AddressInfo[]> {
-  const { config, telemetry, ledger, closing, retiring, patience } = parts;
-  const engines = new Map<string, Engine>();
-  for (const upstream of config.upstreams) {
-    const engine = openUpstream(upstreamOptions(config, upstream));
-    engines.set(upstream.name, engine);
-    closing.defer(() => engine.close(patience.signal));
-  }
-  const { settlementWaitMs, inFlight, headerBytes } = config.limits;
-  const { logger, metrics } = telemetry;
-  const gateway = new Gateway({
-    snapshot: createSnapshot(config, engines, { metrics, feePayers }),
-    paywall: new Paywall({
-      facilitator: mesh,
-      feePayers,
-      redemptions: ledger,
-      logger,
-      settlementWaitMs,
-      time: systemTime,
-    }),
-    list,
-    cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
-    maxInFlight: inFlight,
-    telemetry,
-  });
-  metrics.observeInFlight(() => gateway.inFlight);
-  const listeners = config.listen.map(
-    (address) => new Listener(gateway, { ...address, headerBytes, retiring: retiring.signal }),
-  );
-  const addresses: AddressInfo[] = [];
-  for (const listener of listeners) addresses.push(await listener.open());
-  closing.defer(async () => {
-    await Promise.all(listeners.map((listener) => listener.drain(patience.signal)));
-    // Settlements and deliveries go on after their clients have left.
-    await gateway.drain(patience.signal);
-  });
-  return addresses;
-}
-
-function openFacilitator(
-  parts: Parts,
-  { embedded, mesh }: Facilitation,
-  list: List,
-): Promise<AddressInfo | null> {
-  const { listen: address, basePath, bearer, remote } = parts.config.facilitator;
-  const facilitator =
-    remote.length === 0
-      ? embedded
-      : new RecordedFacilitator({ facilitator: mesh, ledger: parts.ledger });
-  if (facilitator === undefined) return Promise.resolve(null);
-  const endpoints = new FacilitatorEndpoints({
-    facilitator,
-    list,
-    basePath,
-    bearer: bearer?.reveal(),
-    logger: parts.telemetry.logger,
-  });
-  return openServer(parts, address, endpoints.handle);
-}
-
-/** A listener that is not the gateway's; null where none is configured. */
-async function openServer(
-  { closing, patience, config }: Parts,
-  address: ListenAddress | null,
-  handler: RequestListener,
-): Promise<AddressInfo | null> {
-  if (address === null) return null;
-  const server = createServer({ maxHeaderSize: config.limits.headerBytes, ...TIMEOUTS }, handler);
-  const opened = await listen(server, address);
-  closing.defer(() => drain(server, patience.signal));
-  return opened;
-}
-
-function upstreamOptions({ limits }: Config, upstream: Upstream) {
-  const { url: origin, connectTimeoutMs, responseTimeoutMs, idleTimeoutMs } = upstream;
-  return {
-    ...defaultUpstreamOptions,
-    origin,
-    connections: limits.inFlight,
-    connectTimeoutMs,
-    responseTimeoutMs,
-    idleTimeoutMs,
-    bodyLimitBytes: limits.bodyBytes,
-  };
+function openFront({ config, telemetry, time, closing, patience }: Parts, money: Money): Front {
+  const { logger } = telemetry;
+  const { mesh: facilitator, feePayers, ledger: redemptions, list } = money;
+  const till = new LocalTill({ facilitator, feePayers, redemptions, logger, time });
+  const front = new Front({ config, telemetry, till, feePayers, list, fronts: 1 });
+  closing.defer(() => front.close(patience));
+  return front;
 }

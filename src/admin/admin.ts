@@ -11,11 +11,14 @@ export type ReadinessCheck = () => Promise<readonly string[]>;
 export interface AdminOptions {
   readonly telemetry: Telemetry;
   readonly readiness: ReadinessCheck;
+  /** All metrics in Prometheus' text format; default: those of this process. */
+  readonly metrics?: () => Promise<string>;
 }
 
 /** A request listener for a `node:http` server. */
-export function createAdminHandler({ telemetry, readiness }: AdminOptions) {
+export function createAdminHandler({ telemetry, readiness, ...options }: AdminOptions) {
   const { registry } = telemetry.metrics;
+  const metrics = options.metrics ?? (() => registry.metrics());
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = (request.url ?? "").split("?", 1)[0];
     if (request.method !== "GET" && request.method !== "HEAD") {
@@ -25,7 +28,7 @@ export function createAdminHandler({ telemetry, readiness }: AdminOptions) {
     switch (path) {
       case "/metrics":
         response.setHeader("Content-Type", registry.contentType);
-        return send(response, 200, await registry.metrics());
+        return send(response, 200, await metrics());
       case "/livez":
         return send(response, 200, "alive\n");
       case "/readyz": {

@@ -73,6 +73,11 @@ export class KnownFeePayers implements FeePayers {
     }));
   }
 
+  /** Solana networks on which something is sold. */
+  get networks(): readonly NetworkName[] {
+    return this.#sources.networks;
+  }
+
   get revision(): number {
     const nowMs = this.#sources.time.now();
     if (nowMs - this.#comparedMs >= SAME_MS) {

@@ -8,6 +8,7 @@ import {
   termsHash,
   type Catalogue,
   type CatalogueEntry,
+  type PublicTerms,
 } from "../discovery/discovery.ts";
 import type { Listing } from "../facilitator/endpoints.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
@@ -24,9 +25,21 @@ const LISTING_PATH = "/discovery/resources";
 
 export type List = (query: string) => Listing;
 
+/** Unix seconds of the last change of a route's public terms, by the key of the route. */
+export type TermsChanges = ReadonlyMap<string, number>;
+
+/** What of a configuration the decisions about requests depend on. */
+type Selling = Pick<
+  Config,
+  "routes" | "publicUrl" | "defaultUpstream" | "unmatched" | "discovery" | "cors"
+>;
+
+/** What of it the listing depends on. */
+type Sales = Pick<Config, "routes" | "publicUrl">;
+
 /** Everything that a request's decision depends on. `engines` has one for every upstream. */
 export function createSnapshot(
-  config: Config,
+  config: Selling,
   engines: ReadonlyMap<string, Engine>,
   { metrics, feePayers }: { readonly metrics: Metrics; readonly feePayers: FeePayers },
 ): Snapshot {
@@ -66,31 +79,28 @@ export function createSnapshot(
   };
 }
 
-/**
- * The discovery listing as a function of the raw query string; `ledger` keeps when terms changed. Who pays
- * the network fee on Solana is no term of a route: it may change at any time, and costs the buyer nothing.
- */
-export async function createListing(
-  config: Config,
+/** Notes the terms of every listed route in the ledger, which knows since when each of them has been the same. */
+export async function readTermsChanges(
+  config: Sales,
   ledger: Pick<Ledger, "termsChangedAt">,
-  feePayers: FeePayers,
-): Promise<List> {
-  const sold: Sold[] = [];
-  for (const route of config.routes) {
-    if (route.action.kind !== "priced" || !route.action.discoverable) continue;
-    const resource = `${config.publicUrl ?? ""}${route.pattern}`;
-    const offers = offersOf(route, route.action);
-    const terms = {
-      resource,
-      methods: route.methods,
-      accepts: new Offers(offers).requirements(resource),
-      metadata: route.action.metadata,
-      isTemplate: route.segments.some(({ kind }) => kind !== "static"),
-    };
+): Promise<TermsChanges> {
+  const changes = new Map<string, number>();
+  for (const { route, terms } of listed(config)) {
     const now = Math.floor(Date.now() / 1000);
-    const lastUpdated = await ledger.termsChangedAt(route.key, termsHash(terms), now);
-    sold.push({ entry: { ...terms, lastUpdated }, offers: new Offers(offers, feePayers) });
+    changes.set(route.key, await ledger.termsChangedAt(route.key, termsHash(terms), now));
   }
+  return changes;
+}
+
+/**
+ * The discovery listing as a function of the raw query string. Who pays the network fee on Solana is no term
+ * of a route: it may change at any time, and costs the buyer nothing.
+ */
+export function createListing(config: Sales, changes: TermsChanges, feePayers: FeePayers): List {
+  const sold: readonly Sold[] = listed(config).map(({ route, offers, terms }) => ({
+    entry: { ...terms, lastUpdated: changes.get(route.key) ?? 0 },
+    offers: new Offers(offers, feePayers),
+  }));
   let { revision } = feePayers;
   let catalogue = catalogueOf(sold);
   return (rawQuery) => {
@@ -105,6 +115,30 @@ export async function createListing(
     const body = { x402Version: X402_VERSION, error: query.error.detail };
     return { status: 400, body: JSON.stringify(body) };
   };
+}
+
+/** The priced routes that anyone may know of, with their public terms. */
+function listed({ routes, publicUrl }: Sales): readonly Listed[] {
+  return routes.flatMap((route) => {
+    const { action, methods, pattern, segments } = route;
+    if (action.kind !== "priced" || !action.discoverable) return [];
+    const resource = `${publicUrl ?? ""}${pattern}`;
+    const offers = offersOf(route, action);
+    const terms = {
+      resource,
+      methods,
+      accepts: new Offers(offers).requirements(resource),
+      metadata: action.metadata,
+      isTemplate: segments.some(({ kind }) => kind !== "static"),
+    };
+    return [{ route, offers, terms }];
+  });
+}
+
+interface Listed {
+  readonly route: Route;
+  readonly offers: readonly Offer[];
+  readonly terms: PublicTerms;
 }
 
 interface Sold {

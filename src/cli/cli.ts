@@ -40,6 +40,13 @@ export async function run(words: readonly string[], version: string): Promise<nu
       code = await serve(file, version);
     });
   program
+    .command("worker", { hidden: true })
+    .description("one of the workers of a running gateway, which starts it")
+    .action(async () => {
+      const { runWorker } = await import("../app/worker.ts");
+      code = await runWorker();
+    });
+  program
     .command("check")
     .description("read a configuration file and report every problem in it at once")
     .argument(...FILE)

@@ -14,7 +14,9 @@ export async function serve(file: string, version: string): Promise<number> {
   }
   // Before anything is started: a signal during the start is obeyed once it is complete.
   const stopped = firstSignal();
-  let running: Running;
+  let running: Running | undefined;
+  // Without workers it ends the process, as it always did.
+  if (loaded.config.workers !== 1) process.on("SIGHUP", () => running && replaceWorkers(running));
   try {
     running = await start(loaded.config, version);
   } catch (cause) {
@@ -26,12 +28,25 @@ export async function serve(file: string, version: string): Promise<number> {
   const { logger } = running.telemetry;
   logger.info({ file, version }, "coinslot is serving");
 
-  const signal = await stopped;
-  logger.info({ signal, ...loaded.config.shutdown }, "draining");
+  const ending = await Promise.race([stopped, running.hopeless.then((reason) => ({ reason }))]);
+  if (typeof ending === "object") {
+    logger.fatal(ending, "giving up");
+    process.stderr.write(`coinslot gives up: ${ending.reason}\n`);
+  } else logger.info({ signal: ending, ...loaded.config.shutdown }, "draining");
   // Whoever presses Ctrl-C is no load balancer.
-  await running.close({ atOnce: signal === "SIGINT" });
+  await running.close({ atOnce: ending !== "SIGTERM" });
   logger.info("stopped");
-  return 0;
+  return typeof ending === "object" ? 1 : 0;
+}
+
+function replaceWorkers(running: Running): void {
+  if (running.workers === 1) return;
+  const { logger } = running.telemetry;
+  logger.info("replacing the workers");
+  running.replaceWorkers().then(
+    () => logger.info("all workers were replaced"),
+    (cause: unknown) => logger.error({ err: cause }, "a worker could not be replaced; it goes on"),
+  );
 }
 
 /** Resolves with the first signal to stop; the second one ends the process at once. */

@@ -3,18 +3,18 @@ import type { AddressInfo } from "node:net";
 import type { Running } from "../app.ts";
 import type { Config, EmbeddedNetwork, Problem, Route } from "../config/config.ts";
 
-type Shown = "addresses" | "probes" | "wallets" | "feePayers";
+type Shown = "addresses" | "probes" | "wallets" | "feePayers" | "workers";
 type Wallet = Running["wallets"][number];
 type FeePayer = Running["feePayers"][number];
 type Row = readonly [label: string, text: string];
 
 export function startTable(
   config: Config,
-  { addresses, probes, wallets, feePayers }: Pick<Running, Shown>,
+  { addresses, probes, wallets, feePayers, workers }: Pick<Running, Shown>,
   problems: readonly Problem[],
 ): string {
   const sections: (readonly [title: string, rows: readonly Row[]])[] = [
-    ["listeners", listeners(config, addresses)],
+    ["listeners", [...listeners(config, addresses), ...crew(config, workers)]],
     ["routes", config.routes.map((route) => [route.key, describe(route)] as const)],
     ["networks", networks(config, probes, feePayers)],
     ["wallets that pay network fees", wallets.map(describeWallet)],
@@ -38,10 +38,10 @@ function describeWallet({ network, address, source, funds }: Wallet): Row {
 }
 
 function listeners(config: Config, { gateway, facilitator, admin }: Running["addresses"]): Row[] {
-  const rows: Row[] = gateway.map((address) => [
-    "gateway",
-    `${url(address)}  as ${config.publicUrl ?? url(address)}`,
-  ]);
+  const rows: Row[] = gateway.map((address, index) => {
+    const place = url(address, config.listen[index]?.tls ? "https" : "http");
+    return ["gateway", `${place}  as ${config.publicUrl ?? place}`];
+  });
   if (facilitator !== null) {
     const guard =
       config.facilitator.bearer === null ? "open to whoever reaches it" : "bearer token";
@@ -53,6 +53,13 @@ function listeners(config: Config, { gateway, facilitator, admin }: Running["add
   const place = store.kind === "sqlite" ? store.path : store.place;
   rows.push(["store", `${store.kind} ${place}`]);
   return rows;
+}
+
+/** Nothing where one process does everything. */
+function crew({ workers: written }: Config, workers: number): Row[] {
+  if (workers === 1 && written === 1) return [];
+  const said = workers === 1 ? "1: this process serves by itself" : `${workers} processes serve`;
+  return [["workers", written === "auto" ? `${said} (auto)` : said]];
 }
 
 function describe({ action }: Route): string {
@@ -110,6 +117,6 @@ function format(rows: readonly Row[]): string {
   return rows.map(([label, text]) => `  ${label.padEnd(width)}  ${text}`).join("\n");
 }
 
-function url({ address, family, port }: AddressInfo): string {
-  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+function url({ address, family, port }: AddressInfo, scheme = "http"): string {
+  return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }

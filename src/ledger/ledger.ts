@@ -9,17 +9,14 @@
  *
  * A transaction that we signed is a {@link StoredSubmission}: it carries one payment or several, and all
  * the bytes that were ever signed for its account nonce.
- *
- * Several processes ("lives") may share one ledger, and a process has a life within its own for each of its
- * workers. A row belongs to the life that claimed or delivers it; what a dead life leaves behind is freed by
- * the others ({@link Ledger.reap}).
+ * Several processes ("lives") may share one ledger, and have lives of workers within theirs. A row belongs to
+ * the life that claimed or delivers it; what a dead life leaves behind is freed by the others.
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import type { WorkerLife } from "./worker-life.ts";
-
 export type { WorkerLife } from "./worker-life.ts";
 
 export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DELIVERED" | "FAILED";

@@ -30,6 +30,9 @@ const LIFE_LOCK = "coinslot life ";
 
 const before = (ms: number): string => `clock_timestamp() - interval '${ms} milliseconds'`;
 
+/** The life of a process that a worker's life is within, as `processOf`: workers have no beat of their own. */
+const processIn = (life: string): string => `split_part(${life}, '/', 1)`;
+
 function isHeld(life: string): string {
   return `EXISTS (
     SELECT FROM pg_locks AS k
@@ -105,12 +108,22 @@ const LEFT_BEHIND: Statement = {
     WITH gone AS (
       SELECT h.life FROM (
         SELECT DISTINCT claimed_by AS life FROM coinslot.payments
-        WHERE state IN ('CLAIMED', 'DELIVERING') AND NOT offered AND claimed_by <> $1
-      ) AS h WHERE NOT ${isAlive("h.life", "$1")}
+        WHERE state IN ('CLAIMED', 'DELIVERING') AND NOT offered
+          AND ${processIn("claimed_by")} <> $1
+      ) AS h WHERE NOT ${isAlive(processIn("h.life"), "$1")}
     )
     SELECT ${COLUMNS} FROM coinslot.payments AS p
     WHERE p.state IN ('CLAIMED', 'DELIVERING') AND NOT p.offered
       AND p.claimed_by IN (SELECT life FROM gone)
+    ORDER BY p.id LIMIT ${REAPED_AT_ONCE}`,
+};
+
+const HELD: Statement = {
+  name: "held_by_worker",
+  text: `
+    SELECT ${COLUMNS} FROM coinslot.payments AS p
+    WHERE p.state IN ('CLAIMED', 'DELIVERING') AND NOT p.offered AND p.claimed_by = $1
+      AND p.id > $2
     ORDER BY p.id LIMIT ${REAPED_AT_ONCE}`,
 };
 
@@ -180,4 +193,28 @@ export async function reapPayments(
   }
   if (rows.length < REAPED_AT_ONCE) await session.query(BURY, [moment.life]);
   return freed;
+}
+
+/**
+ * Frees what a worker's life holds, but for the claims of `kept`; `moment` is of that life. Resolves with the
+ * number of payments freed.
+ */
+export async function reapWorker(
+  session: Session,
+  { moment, kept }: { readonly moment: machine.Moment; readonly kept: ReadonlySet<string> },
+  onUnreadable: OnUnreadable,
+): Promise<number> {
+  let freed = 0;
+  for (let behind = 0; ;) {
+    const rows = await session.query(HELD, [moment.life, behind]);
+    for (const columns of rows) {
+      behind = Number(columns.id);
+      const stored = readOrTell(columns, onUnreadable, (each) => each);
+      if (stored === undefined) continue;
+      if (stored.row.state === "CLAIMED" && kept.has(stored.key)) continue;
+      const { outcome, ...step } = machine.reap(stored.row);
+      if (outcome && (await writeStep(session, stored, step, { moment }))) freed += 1;
+    }
+    if (rows.length < REAPED_AT_ONCE) return freed;
+  }
 }

@@ -6,50 +6,35 @@
  */
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
-import { samePayment, type PaymentKey } from "../x402/payment-key.ts";
-import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import {
-  LedgerUnavailable,
-  MAX_STORED_BODY_BYTES,
   type BeginOutcome,
-  type BrokenDelivery,
   type ClaimHolder,
-  type ClaimOutcome,
-  type ClaimTerms,
-  type Failing,
-  type Fingerprint,
-  type HandedOver,
   type Lease,
   type Ledger,
   type OfferedPayment,
-  type SaleTerms,
-  type SettledPayment,
   type SettlementOutcome,
-  type StoredResponse,
   type StoredSubmission,
   type StoredTransaction,
   type SubmissionState,
 } from "./ledger.ts";
+import { lifeWithin } from "./life.ts";
 import * as machine from "./machine.ts";
-import { identityOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import { PostgresBooks } from "./postgres-books.ts";
 import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
 import { beat, lease, leave, reapPayments, unlease } from "./postgres-lives.ts";
+import { forgetResponses, readPayment } from "./postgres-payments.ts";
+import { takeOffers } from "./postgres-queues.ts";
 import {
-  COLUMNS,
-  forgetResponses,
-  insertPayment,
-  readPayment,
-  readResponse,
-  storedOf,
-  writeStep,
-  type Kept,
-  type Stored,
-} from "./postgres-payments.ts";
-import { readHandedOvers, takeOffers } from "./postgres-queues.ts";
+  PostgresRedemptions,
+  PostgresWorkerLife,
+  type PostgresGround,
+} from "./postgres-redemptions.ts";
 import { migrate } from "./postgres-schema.ts";
+import { PostgresSteps } from "./postgres-steps.ts";
 import {
   readNextNonce,
   readUnfinished,
@@ -57,6 +42,7 @@ import {
   storeSigned,
   storeVariant,
 } from "./postgres-submissions.ts";
+import type { WorkerLife } from "./worker-life.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
 
@@ -73,15 +59,6 @@ export interface PostgresLedgerOptions {
 
 /** Connections for statements, beside the one that listens. */
 const CONNECTIONS = 10;
-
-/** How often a step is tried again because the row was written meanwhile. */
-const MAX_TRIES = 10;
-
-const RECALL: Statement = {
-  name: "recall_payments",
-  text: `SELECT ${COLUMNS} FROM coinslot.payments AS p
-         WHERE p.identity = $1 ORDER BY p.id`,
-};
 
 const TERMS: Statement = {
   name: "route_terms",
@@ -118,19 +95,14 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   }
 }
 
-type Transition<Outcome> = (
-  row: PaymentRow | undefined,
-  moment: machine.Moment,
-) => machine.Step<Outcome>;
-
-class PostgresLedger implements Ledger {
+class PostgresLedger extends PostgresRedemptions implements Ledger {
   readonly books: Books;
   readonly #database: PostgresDatabase;
   readonly #listener: PostgresListener;
-  readonly #time: Time;
   readonly #life: string;
   readonly #logger: Logger;
-  readonly #onUnreadable: (key: string, reason: string) => void;
+  readonly #ground: PostgresGround;
+  readonly #steps: PostgresSteps;
   #isClosed = false;
 
   constructor(
@@ -138,74 +110,19 @@ class PostgresLedger implements Ledger {
     listener: PostgresListener,
     { time, life, logger, onUnreadable }: PostgresLedgerOptions,
   ) {
+    const ground = { database, listener, time, onUnreadable: onUnreadable ?? (() => undefined) };
+    super(ground, life);
     this.books = new PostgresBooks(database);
     this.#database = database;
     this.#listener = listener;
-    this.#time = time;
     this.#life = life;
     this.#logger = logger;
-    this.#onUnreadable = onUnreadable ?? (() => undefined);
+    this.#ground = ground;
+    this.#steps = new PostgresSteps(ground, life);
   }
 
-  async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
-    return this.#first(key, (row, moment) => machine.claim(row, terms, moment));
-  }
-
-  async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
-    const identity = identityOf(payment);
-    if (identity === null) return undefined;
-    for (const columns of await this.#database.query(RECALL, [identity])) {
-      const request = requestOf(storedOf(columns).row);
-      if (samePayment(request.paymentPayload, payment)) return request;
-    }
-    return undefined;
-  }
-
-  async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
-    await this.#listener.changed(key, version, signal);
-  }
-
-  async handedOver(key: PaymentKey, facilitator: string): Promise<void> {
-    await this.#step(key, (row, moment) => machine.handOver(row, facilitator, moment));
-  }
-
-  async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
-    await this.#step(key, (row) => machine.settle(row, settlement));
-  }
-
-  async failed(key: PaymentKey, failure: Failing): Promise<void> {
-    await this.#step(key, (row) => machine.fail(row, failure));
-  }
-
-  async released(key: PaymentKey): Promise<void> {
-    await this.#step(key, (row, moment) => machine.release(row, moment));
-  }
-
-  async delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean> {
-    return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
-  }
-
-  async delivered(
-    key: PaymentKey,
-    sold?: Fingerprint & { response: StoredResponse },
-  ): Promise<void> {
-    const kept = sold && sold.response.body.length <= MAX_STORED_BODY_BYTES ? sold : null;
-    await this.#step(key, (row, moment) => machine.delivered(row, kept, moment), kept?.response);
-  }
-
-  async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
-    await this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
-  }
-
-  async replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined> {
-    const response = await readResponse(this.#database, key);
-    if (response === undefined) return undefined;
-    const may = await this.#step(key, (row, moment) => machine.replay(row, asked, moment));
-    return may ? response : undefined;
-  }
-
-  async handedOvers(limit: number): Promise<readonly HandedOver[]> {
-    return readHandedOvers(this.#database, limit, this.#onUnreadable);
+  worker(name: string): WorkerLife {
+    return new PostgresWorkerLife(this.#ground, lifeWithin(this.#life, name));
   }
 
   async begin(
@@ -213,7 +130,7 @@ class PostgresLedger implements Ledger {
     request: FacilitatorRequest,
     caller: string | ClaimHolder | undefined,
   ): Promise<BeginOutcome> {
-    return this.#first(key, (row, moment) => machine.begin(row, request, caller, moment));
+    return this.#steps.first(key, (row, moment) => machine.begin(row, request, caller, moment));
   }
 
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
@@ -233,11 +150,15 @@ class PostgresLedger implements Ledger {
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
   ): Promise<StoredSubmission> {
-    return storeSigned(this.#database, { keys, account, sign }, this.#moment());
+    return storeSigned(this.#database, { keys, account, sign }, this.#steps.moment);
   }
 
   async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {
-    await storeVariant(this.#database, { lease: held, id: submission, variant }, this.#moment());
+    await storeVariant(
+      this.#database,
+      { lease: held, id: submission, variant },
+      this.#steps.moment,
+    );
   }
 
   async concluded(submission: string, state: SubmissionState): Promise<void> {
@@ -245,20 +166,20 @@ class PostgresLedger implements Ledger {
   }
 
   async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
-    await this.#step(key, (row, moment) => machine.withdraw(row, moment, submission));
+    await this.#steps.step(key, (row, moment) => machine.withdraw(row, moment, submission));
   }
 
   async abandoned(key: PaymentKey): Promise<void> {
-    await this.#step(key, (row, moment) => machine.abandon(row, moment));
+    await this.#steps.step(key, (row, moment) => machine.abandon(row, moment));
   }
 
   async offer(key: PaymentKey): Promise<boolean> {
-    return this.#step(key, (row, moment) => machine.offer(row, moment));
+    return this.#steps.step(key, (row, moment) => machine.offer(row, moment));
   }
 
   async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
-    const asked = { network, limit, moment: this.#moment() };
-    return takeOffers(this.#database, asked, this.#onUnreadable);
+    const asked = { network, limit, moment: this.#steps.moment };
+    return takeOffers(this.#database, asked, this.#ground.onUnreadable);
   }
 
   async offered(signal: AbortSignal): Promise<void> {
@@ -266,7 +187,7 @@ class PostgresLedger implements Ledger {
   }
 
   async unfinished(network: string, address: string): Promise<readonly StoredSubmission[]> {
-    return readUnfinished(this.#database, { network, address }, this.#onUnreadable);
+    return readUnfinished(this.#database, { network, address }, this.#ground.onUnreadable);
   }
 
   async nextAccountNonce(network: string, address: string): Promise<number | undefined> {
@@ -280,8 +201,8 @@ class PostgresLedger implements Ledger {
   }
 
   async reap(): Promise<number> {
-    const moment = this.#moment();
-    const freed = await reapPayments(this.#database, moment, this.#onUnreadable);
+    const moment = this.#steps.moment;
+    const freed = await reapPayments(this.#database, moment, this.#ground.onUnreadable);
     await forgetResponses(this.#database, moment.nowMs);
     return freed;
   }
@@ -300,51 +221,4 @@ class PostgresLedger implements Ledger {
     });
     await this.#database.close();
   }
-
-  /** A step whose row most likely is not there yet: it is made without a read. */
-  async #first<Outcome>(key: PaymentKey, transition: Transition<Outcome>): Promise<Outcome> {
-    const moment = this.#moment();
-    const { outcome, next, note } = transition(undefined, moment);
-    const isMade =
-      next && (await insertPayment(this.#database, key, { next, note: note ?? "" }, moment));
-    return isMade ? outcome : this.#step(key, transition);
-  }
-
-  /** Reads, asks the machine, and writes; again, where another was faster. */
-  async #step<Outcome>(
-    key: PaymentKey,
-    transition: Transition<Outcome>,
-    response?: StoredResponse,
-  ): Promise<Outcome> {
-    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-      const moment = this.#moment();
-      const stored = await readPayment(this.#database, key);
-      const step = transition(stored?.row, moment);
-      if (await this.#write(key, { stored, step, moment, response })) return step.outcome;
-    }
-    throw new LedgerUnavailable("a payment is changed by too many at once");
-  }
-
-  async #write(key: PaymentKey, { stored, step, moment, response }: Writing): Promise<boolean> {
-    const { next, note } = step;
-    if (stored !== undefined) {
-      const untilMs = next?.replayUntilMs ?? null;
-      const kept: Kept | undefined =
-        response === undefined || untilMs === null ? undefined : { response, untilMs };
-      return writeStep(this.#database, stored, step, { moment, kept });
-    }
-    if (!next) return true;
-    return insertPayment(this.#database, key, { next, note: note ?? "" }, moment);
-  }
-
-  #moment(): machine.Moment {
-    return { life: this.#life, nowMs: this.#time.now() };
-  }
-}
-
-interface Writing {
-  readonly stored: Stored | undefined;
-  readonly step: machine.Step<unknown>;
-  readonly moment: machine.Moment;
-  readonly response: StoredResponse | undefined;
 }

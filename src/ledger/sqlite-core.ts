@@ -31,7 +31,7 @@ export class SqliteCore {
   readonly rows: SqliteRows;
   readonly batch: SqliteBatch;
   readonly time: Time;
-  readonly #options: SqliteCoreOptions;
+  readonly onUnreadable: SqliteCoreOptions["onUnreadable"];
   readonly #waiters = new Waiters(MAX_WAITERS);
   /** What the transaction that runs now has changed. */
   readonly #touched = new Set<string>();
@@ -39,8 +39,8 @@ export class SqliteCore {
   #isOffered = false;
 
   constructor(options: SqliteCoreOptions) {
-    const { database, time, spaceMs } = options;
-    this.#options = options;
+    const { database, time, spaceMs, onUnreadable } = options;
+    this.onUnreadable = onUnreadable;
     this.time = time;
     this.rows = new SqliteRows(database);
     const pace = spaceMs === undefined ? {} : { spaceMs };
@@ -71,7 +71,7 @@ export class SqliteCore {
     const found: Value[] = [];
     for (let offset = 0; found.length < values.limit; offset += values.limit) {
       const rows = this.rows.select(`${rest} LIMIT :limit OFFSET :offset`, { ...values, offset });
-      found.push(...readEach(rows, read, this.#options.onUnreadable));
+      found.push(...readEach(rows, read, this.onUnreadable));
       if (rows.length < values.limit) break;
     }
     return found.slice(0, values.limit);

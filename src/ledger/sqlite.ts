@@ -12,11 +12,9 @@ import {
   LedgerConflict,
   type BeginOutcome,
   type ClaimHolder,
-  type Failing,
   type Lease,
   type Ledger,
   type OfferedPayment,
-  type SettledPayment,
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
@@ -193,7 +191,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async unfinished(network: string, address: string): Promise<readonly StoredSubmission[]> {
-    return this.#submissions.unfinished(network, address, this.#onUnreadable);
+    return this.#submissions.unfinished(network, address, this.#core.onUnreadable);
   }
 
   async nextAccountNonce(network: string, address: string): Promise<number | undefined> {

@@ -14,7 +14,12 @@ export interface LoggerOptions {
   /** `pretty` is for people at a terminal; machines read `json`. */
   readonly format: "json" | "pretty";
   readonly destination?: DestinationStream;
+  /** Other processes write to the same stdout: what is written at once is short enough to stay in one piece. */
+  readonly isShared?: boolean;
 }
+
+/** So much is written to a pipe in one piece, whoever else writes to it (PIPE_BUF on Linux), bytes. */
+const PIPE_BUFFER = 4096;
 
 const SECRET_FIELDS = [
   "signature",
@@ -39,11 +44,15 @@ export function createLogger(options: LoggerOptions): Logger {
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: REDACTED, censor: "[redacted]" },
   };
-  const destination = options.destination ?? pino.destination({ dest: 1, sync: false });
+  const destination = options.destination ?? defaultDestination(options);
   if (options.format === "json") return pino(settings, destination);
   const stream = pretty({
     destination,
     colorize: process.stdout.isTTY && !process.env["NO_COLOR"],
   });
   return pino(settings, stream);
+}
+
+function defaultDestination({ isShared = false }: LoggerOptions): DestinationStream {
+  return pino.destination({ dest: 1, sync: false, ...(isShared ? { maxWrite: PIPE_BUFFER } : {}) });
 }

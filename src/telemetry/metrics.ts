@@ -9,6 +9,7 @@ import { formatAmount } from "../x402/amount.ts";
 import { isNetworkName } from "../x402/network.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { FlatRouteMeter, type RouteMeter } from "./route-meter.ts";
+import { TargetMeters } from "./target-meter.ts";
 
 export { PAYMENT_OUTCOMES } from "./route-meter.ts";
 export type { PaymentOutcome, RouteMeter } from "./route-meter.ts";
@@ -54,6 +55,7 @@ const EVENT_LOOP_SAMPLE_MS = 100;
 
 export class Metrics {
   readonly registry = new Registry();
+  readonly targets = new TargetMeters(this.registry);
   readonly #meters = new Map<string, FlatRouteMeter>();
   readonly #queues = new Map<string, () => number>();
   #readInFlight = (): number => 0;
@@ -174,10 +176,13 @@ export class Metrics {
   constructor(version: string) {
     const eventLoopMonitoringPrecision = EVENT_LOOP_SAMPLE_MS;
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
-    this.#gauge("coinslot_build_info", "1, labelled with the running version", ["version"]).set(
-      { version },
-      1,
-    );
+    new Gauge({
+      name: "coinslot_build_info",
+      help: "1, labelled with the running version",
+      labelNames: ["version"],
+      registers: [this.registry],
+      aggregator: "first",
+    }).set({ version }, 1);
     const inFlight = this.#gauge(
       "coinslot_http_requests_in_flight",
       "Requests being answered now",
@@ -273,6 +278,22 @@ export class Metrics {
   /** A settled payment is no longer on chain; `delivered`: what it bought is given away already. */
   reorganization(network: string, delivered: boolean): void {
     this.#reorganizations.inc({ network, delivered: String(delivered) });
+  }
+
+  /** Worker processes of this one, asked at each scrape; without a call there are no such metrics. */
+  observeWorkers(read: () => { readonly listening: number; readonly deaths: number }): void {
+    const listening = this.#gauge(
+      "coinslot_workers_listening",
+      "Worker processes that accept connections, those that are about to leave not counted",
+      [],
+      () => listening.set(read().listening),
+    );
+    this.#counter(
+      "coinslot_worker_deaths_total",
+      "Worker processes that ended though nobody had told them to",
+      [],
+      (counter) => counter.inc(read().deaths),
+    );
   }
 
   /** The queue of a network is asked at each scrape; asked again, the later reader counts. */

@@ -1,6 +1,6 @@
 /**
- * What is counted for one route: how its requests ended, and how long they took. A request costs one map
- * look-up; prom-client reads the counts when somebody scrapes.
+ * What is counted for one route: how its requests ended, and how long they took. A request costs a
+ * few comparisons; prom-client reads the counts when somebody scrapes.
  */
 import type { Counter } from "prom-client";
 import type { Distribution } from "./histogram.ts";
@@ -11,6 +11,7 @@ export const PAYMENT_OUTCOMES = [
   "denied",
   "rejected",
   "challenged",
+  "limited",
   "malformed",
   "refused",
   "unavailable",
@@ -32,15 +33,17 @@ export interface RouteMeter {
   finished(status: number, outcome: PaymentOutcome, seconds: number, upstreamSeconds: number): void;
 }
 
-/** Status and outcome make one number, so that a request costs one map look-up. */
-const OUTCOME_BITS = 4;
-const outcomeIndex: ReadonlyMap<PaymentOutcome, number> = new Map(
-  PAYMENT_OUTCOMES.map((outcome, index) => [outcome, index]),
-);
+/** Requests that ended alike. */
+interface Tally {
+  readonly status: number;
+  readonly outcome: PaymentOutcome;
+  count: number;
+}
 
 export class FlatRouteMeter implements RouteMeter {
   readonly #label: string;
-  readonly #counts = new Map<number, number>();
+  /** The few ways in which requests of one route end, in the order of their first one. */
+  readonly #tallies: Tally[] = [];
   readonly #duration: Distribution;
   readonly #overhead: Distribution;
   readonly #upstream: Distribution;
@@ -63,28 +66,30 @@ export class FlatRouteMeter implements RouteMeter {
     seconds: number,
     upstreamSeconds: number,
   ): void {
-    const slot = (status << OUTCOME_BITS) | (outcomeIndex.get(outcome) ?? 0);
-    this.#counts.set(slot, (this.#counts.get(slot) ?? 0) + 1);
+    this.#count(status, outcome);
     this.#duration.observe(seconds);
     this.#overhead.observe(Math.max(0, seconds - upstreamSeconds));
     if (upstreamSeconds > 0) this.#upstream.observe(upstreamSeconds);
   }
 
+  #count(status: number, outcome: PaymentOutcome): void {
+    for (const tally of this.#tallies) {
+      if (tally.status !== status || tally.outcome !== outcome) continue;
+      tally.count += 1;
+      return;
+    }
+    this.#tallies.push({ status, outcome, count: 1 });
+  }
+
   collect(counter: Counter): void {
-    for (const [slot, count] of this.#counts) {
-      const labels = { route: this.#label, code: slot >> OUTCOME_BITS, outcome: outcomeOf(slot) };
-      counter.inc(labels, count);
+    for (const { status, outcome, count } of this.#tallies) {
+      counter.inc({ route: this.#label, code: status, outcome }, count);
     }
   }
 
   collectChallenges(counter: Counter): void {
-    for (const [slot, count] of this.#counts) {
-      if (slot >> OUTCOME_BITS !== 402) continue;
-      counter.inc({ route: this.#label, outcome: outcomeOf(slot) }, count);
+    for (const { status, outcome, count } of this.#tallies) {
+      if (status === 402) counter.inc({ route: this.#label, outcome }, count);
     }
   }
-}
-
-function outcomeOf(slot: number): PaymentOutcome {
-  return PAYMENT_OUTCOMES[slot & ((1 << OUTCOME_BITS) - 1)] ?? "rejected";
 }

@@ -15,6 +15,7 @@ import { describeOffers } from "../unit/ledger/contract-offers.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
 import { describeSubmissions } from "../unit/ledger/contract-submissions.ts";
 import { describeWaiting } from "../unit/ledger/contract-waiting.ts";
+import { describeWorkers } from "../unit/ledger/contract-workers.ts";
 
 export interface LedgerOptions {
   /**
@@ -55,6 +56,7 @@ export function ledgerContract(
     describe("waiting", () => describeWaiting(open));
     describe("books", () => describeBooks(open));
     describe("lives", () => describeLives(open, capabilities));
+    describe("workers", () => describeWorkers(open));
     describe("sequences", () => describeSequences(open));
   });
 }

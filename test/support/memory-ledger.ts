@@ -25,7 +25,9 @@ import {
   type StoredSubmission,
   type StoredTransaction,
   type SubmissionState,
+  type WorkerLife,
 } from "../../src/ledger/ledger.ts";
+import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Time } from "../../src/time/time.ts";
@@ -43,7 +45,7 @@ export interface MemoryLedgerOptions {
   readonly life: string;
 }
 
-export class MemoryLedger implements Ledger {
+export class MemoryLedger implements Ledger, WorkerLife {
   readonly books: MemoryBooks;
   readonly #store: MemoryStore;
   readonly #time: Pick<Time, "now">;
@@ -283,12 +285,31 @@ export class MemoryLedger implements Ledger {
     this.#requireOpen();
     let freed = 0;
     for (const [key, { row }] of this.#store.payments) {
-      if (!this.#store.dead.has(row.claimedBy)) continue;
+      if (!this.#store.dead.has(processOf(row.claimedBy))) continue;
       if (this.#step(key, (found) => machine.reap(found))) freed += 1;
     }
     for (const key of this.#store.responses.keys()) {
       const until = this.#store.payments.get(key)?.row.replayUntilMs ?? 0;
       if (until <= this.#time.now()) this.#store.responses.delete(key);
+    }
+    return freed;
+  }
+
+  worker(name: string): WorkerLife {
+    const life = lifeWithin(this.#life, name);
+    return new MemoryLedger({ store: this.#store, time: this.#time, life });
+  }
+
+  async leave(key: PaymentKey): Promise<void> {
+    this.#step(key, machine.leave);
+  }
+
+  async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
+    let freed = 0;
+    for (const [key, { row }] of this.#store.payments) {
+      const isKept = row.state === "CLAIMED" && kept.has(key);
+      if (row.claimedBy !== this.#life || isKept) continue;
+      if (this.#step(key, (found) => machine.reap(found))) freed += 1;
     }
     return freed;
   }

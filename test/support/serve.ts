@@ -49,6 +49,8 @@ export interface SiteOptions {
   readonly publicUrl?: string;
   /** A file system of this size for the SQLite file, in a mount namespace of the process' own. */
   readonly diskBytes?: number;
+  /** PEM; the listener speaks TLS, with HTTP/2. */
+  readonly tls?: { readonly cert: string; readonly key: string };
 }
 
 /** A folder and ports that several lives of one gateway share. */
@@ -93,7 +95,7 @@ export class Site {
   /** Writes the configuration (listeners and store are added) and starts the process. */
   async serve(yaml: string, env: Readonly<Record<string, string>>): Promise<Served> {
     const file = join(this.folder, "gateway.yaml");
-    const own = `listen: 127.0.0.1:${this.port}
+    const own = `listen: ${await this.#listen()}
 publicUrl: ${this.#options.publicUrl ?? `http://127.0.0.1:${this.port}`}
 admin: 127.0.0.1:${this.#adminPort}
 store: ${this.store}
@@ -117,6 +119,14 @@ store: ${this.store}
       untilReady: (status = 200) => untilStatus(child, `${adminUrl}/readyz`, status, output),
     };
     return served;
+  }
+
+  async #listen(): Promise<string> {
+    const { tls } = this.#options;
+    if (tls === undefined) return `127.0.0.1:${this.port}`;
+    await writeFile(join(this.folder, "tls.crt"), tls.cert);
+    await writeFile(join(this.folder, "tls.key"), tls.key);
+    return `[{ address: "127.0.0.1:${this.port}", tls: { cert: tls.crt, key: tls.key } }]`;
   }
 
   /** The command that mounts the file system and then becomes what follows it. */

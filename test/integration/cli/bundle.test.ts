@@ -27,15 +27,15 @@ beforeAll(async () => {
 
 afterAll(() => closing.disposeAsync());
 
-test(
-  "sells on Solana, and loads no native library for it",
-  async () => {
+test.each([1, 2])(
+  "sells on Solana with %i processes that serve, and loads no native library for it",
+  async (workers) => {
     await using stage = await SolanaStage.open();
     await using ports = await Site.create();
     const url = `http://127.0.0.1:${ports.port}`;
     const config = join(folder, "gateway.yaml");
-    const own = `listen: 127.0.0.1:${ports.port}\npublicUrl: ${url}\nstore: sqlite:${join(folder, "ledger.db")}\n`;
-    await writeFile(config, own + stage.yaml());
+    const own = `listen: 127.0.0.1:${ports.port}\npublicUrl: ${url}\nstore: sqlite:${join(folder, `${workers}.db`)}\n`;
+    await writeFile(config, `${own}workers: ${workers}\n${stage.yaml()}`);
     const main = join(folder, "dist/main.js");
     const gateway = spawn(process.execPath, [main, "serve", config], {
       cwd: folder,
@@ -44,8 +44,8 @@ test(
     });
     await using _ = {
       async [Symbol.asyncDispose]() {
-        gateway.kill("SIGKILL");
-        await exitOf(gateway);
+        gateway.kill("SIGTERM");
+        expect(await exitOf(gateway)).toBe(0);
       },
     };
     await answering(url, gateway);

@@ -20,6 +20,7 @@ test("networks that others settle are shown with who pays the network fee, or th
     configOf(TEXT),
     {
       addresses: { gateway: [], facilitator: null, admin: null },
+      workers: 1,
       probes: [],
       wallets: [
         {
@@ -46,4 +47,27 @@ networks
 wallets that pay network fees
   solana  ${FEE_PAYER}  key from env:KEY  has 0.5 SOL, a settlement costs 0.00001 SOL: enough for 50000
 `);
+});
+
+test("listeners are shown with the scheme that they speak", () => {
+  const config = configOf(TEXT);
+  const files = { certFile: "/run/tls.crt", keyFile: "/run/tls.key" };
+  const places = [
+    { host: null, port: 8443, tls: files },
+    { host: null, port: 8402, tls: null },
+  ];
+  const gateway = places.map(({ port }) => ({ address: "::", family: "IPv6", port }));
+  const table = startTable(
+    { ...config, listen: places },
+    {
+      addresses: { gateway, facilitator: null, admin: null },
+      workers: 1,
+      probes: [],
+      wallets: [],
+      feePayers: [],
+    },
+    [],
+  );
+  expect(table).toContain("gateway  https://[::]:8443  as http://localhost:8402");
+  expect(table).toContain("gateway  http://[::]:8402  as http://localhost:8402");
 });

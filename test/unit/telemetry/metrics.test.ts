@@ -14,8 +14,12 @@ const VOCABULARY: ReadonlySet<string> = new Set([
   "method", // the JSON-RPC methods that the mechanisms call
   "network", // twelve networks
   "outcome", // PAYMENT_OUTCOMES
+  "reason", // why a request was tried again: a handful of words
   "result", // a handful of words
   "route", // the configuration
+  "state", // ejected or down
+  "target", // host and port of a target, from the configuration
+  "upstream", // the configuration
   "version", // one
 ]);
 
@@ -62,6 +66,11 @@ function used(): Metrics {
   metrics.rpcHealth("base", "rpc.example.com", true);
   metrics.facilitatorHealth("https://facilitator.example.com", true);
   metrics.replayed("GET /a");
+  const target = metrics.targets.target("api", "10.0.0.1:80", () => ({ isUp: true, active: 2 }));
+  target.count("answered");
+  target.checked(true);
+  target.left("ejected");
+  metrics.targets.retried("api", "connect-failure");
   return metrics;
 }
 

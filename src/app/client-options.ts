@@ -1,0 +1,24 @@
+/** Configuration -> what the gateway believes and bears of its clients. */
+import type { Config } from "../config/config.ts";
+import type { GatewayOptions } from "../gateway/gateway.ts";
+import { TrustedProxies } from "../gateway/trusted-proxies.ts";
+
+/**
+ * @param fronts how many count for themselves. Together they take as many unpaid requests of one address as
+ *   the limit says; at once, each of them takes that many, since the connections of one client may all be one's.
+ */
+export function clientOptions(
+  { trustedProxies, limits }: Pick<Config, "trustedProxies" | "limits">,
+  fronts: number,
+): Pick<GatewayOptions, "trustedProxies" | "unpaidRate" | "bodyLimits"> {
+  const { unpaidPerIp, bodyIdleMs, bodyTimeoutMs, bodyBytesPerSecond } = limits;
+  return {
+    trustedProxies: new TrustedProxies(trustedProxies),
+    unpaidRate: unpaidPerIp && { ...unpaidPerIp, perMs: unpaidPerIp.perMs * fronts },
+    bodyLimits: {
+      idleMs: bodyIdleMs,
+      totalMs: bodyTimeoutMs,
+      bytesPerSecond: bodyBytesPerSecond,
+    },
+  };
+}

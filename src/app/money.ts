@@ -1,0 +1,80 @@
+/**
+ * The money side: the ledger, what settles, what goes on with no client asking, and the facilitator's own
+ * listener. There is one in every deployment of one process or of several workers: the ledger's file, the
+ * account nonces and the keys are in this process and in no other.
+ */
+import type { AddressInfo } from "node:net";
+import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
+import type { FacilitatorMesh } from "../facilitator/mesh.ts";
+import type { Probe } from "../facilitator/network-gate.ts";
+import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { openFacilitation, type Facilitation } from "./facilitation.ts";
+import type { KnownFeePayers } from "./fee-payers.ts";
+import { startGauges } from "./gauges.ts";
+import { startRecoveries } from "./recoveries.ts";
+import { createListing, readTermsChanges, type List, type TermsChanges } from "./selling.ts";
+import { openServer, type Parts } from "./server.ts";
+import { startStrangerWatch } from "./strangers.ts";
+import type { Wallet } from "./wallets.ts";
+
+export interface Money {
+  readonly ledger: Ledger;
+  readonly mesh: FacilitatorMesh;
+  readonly feePayers: KnownFeePayers;
+  readonly list: List;
+  /** When the terms of each route changed, for listings elsewhere. */
+  readonly termsChanges: TermsChanges;
+  /** Of the facilitator's listener; null: none. */
+  readonly address: AddressInfo | null;
+  readonly probes: readonly Probe[];
+  readonly wallets: readonly Wallet[];
+  /** Why nothing can be taken or settled now, in sentences; empty when it can. */
+  readiness(): Promise<readonly string[]>;
+}
+
+/** Opens everything or rejects; `closing` gets what must be closed, but for the ledger. */
+export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
+  const { config, telemetry, time, closing } = parts;
+  const ground = { ledger, telemetry, time };
+  const facilitation = await openFacilitation(config, ground, closing);
+  startRecoveries(facilitation, ground, closing);
+  const strangers = startStrangerWatch(facilitation, ground);
+  closing.defer(() => strangers.stop());
+  const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
+  closing.defer(() => gauges.stop());
+  const { feePayers, gate, mesh, probes, wallets } = facilitation;
+  closing.defer(() => feePayers.stop());
+  await feePayers.start();
+  const termsChanges = await readTermsChanges(config, ledger);
+  const list = createListing(config, termsChanges, feePayers);
+  const address = await openFacilitator(parts, facilitation, { ledger, list });
+  const readiness = async (): Promise<readonly string[]> => {
+    const closed = gate.closed().map((name) => `${name}: RPC checks have not passed`);
+    const store = await ledger.ping().then(
+      () => [],
+      () => ["the ledger cannot be written"],
+    );
+    return [...closed, ...store];
+  };
+  return { ledger, mesh, feePayers, list, termsChanges, address, probes, wallets, readiness };
+}
+
+function openFacilitator(
+  parts: Parts,
+  { embedded, mesh }: Facilitation,
+  { ledger, list }: { readonly ledger: Ledger; readonly list: List },
+): Promise<AddressInfo | null> {
+  const { listen: address, basePath, bearer, remote } = parts.config.facilitator;
+  const facilitator =
+    remote.length === 0 ? embedded : new RecordedFacilitator({ facilitator: mesh, ledger });
+  if (facilitator === undefined) return Promise.resolve(null);
+  const endpoints = new FacilitatorEndpoints({
+    facilitator,
+    list,
+    basePath,
+    bearer: bearer?.reveal(),
+    logger: parts.telemetry.logger,
+  });
+  return openServer(parts, address, endpoints.handle);
+}

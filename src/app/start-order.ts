@@ -1,0 +1,86 @@
+/**
+ * What a worker is told when it starts: the front's part of the configuration, and what the front shows that
+ * is kept elsewhere. It crosses a pipe between two processes of ours and is written nowhere.
+ */
+import { Secret } from "../config/secret.ts";
+import type { FeePayers } from "../gateway/offers.ts";
+import type { FrontConfig } from "./front.ts";
+
+export interface StartOrder {
+  /** From 1. */
+  readonly worker: number;
+  /** How many workers there are. */
+  readonly workers: number;
+  readonly version: string;
+  readonly config: FrontConfig;
+  /** See `TermsChanges`. */
+  readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
+  readonly feePayers: Told;
+}
+
+/** Whom buyers are told as fee payer, by network. */
+export type Told = readonly (readonly [network: string, address: string])[];
+
+/** Stands for a {@link Secret}, which no copy of an object would keep. */
+interface PackedSecret {
+  readonly packedSecret: string;
+}
+
+/** The part of a configuration that leaves the process with the keys. */
+export function frontPart(config: FrontConfig): FrontConfig {
+  const { file, listen, publicUrl, trustedProxies, limits, shutdown, workers } = config;
+  const { upstreams, routes, unmatched, defaultUpstream, discovery, logging, cors } = config;
+  const network = { file, listen, publicUrl, trustedProxies, limits, shutdown, workers };
+  return { ...network, upstreams, routes, unmatched, defaultUpstream, discovery, logging, cors };
+}
+
+/** A deep copy that can cross to another process. */
+export function pack(value: unknown): unknown {
+  if (value instanceof Secret) return { packedSecret: value.reveal() } satisfies PackedSecret;
+  return copy(value, pack);
+}
+
+/** What {@link pack} was given. */
+export function unpack(value: unknown): unknown {
+  return isPackedSecret(value) ? new Secret(value.packedSecret) : copy(value, unpack);
+}
+
+function copy(value: unknown, each: (member: unknown) => unknown): unknown {
+  if (Array.isArray(value)) return value.map(each);
+  if (typeof value !== "object" || value === null) return value;
+  // Bytes and maps cross as they are.
+  if (Object.getPrototypeOf(value) !== Object.prototype) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, each(member)]));
+}
+
+function isPackedSecret(value: unknown): value is PackedSecret {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, "packedSecret");
+}
+
+/** Fee payers as the process with the money tells them. */
+export class ToldFeePayers implements FeePayers {
+  #revision = 0;
+  #told: ReadonlyMap<string, string>;
+
+  constructor(told: Told) {
+    this.#told = new Map(told);
+  }
+
+  get revision(): number {
+    return this.#revision;
+  }
+
+  tell(told: Told): void {
+    this.#told = new Map(told);
+    this.#revision += 1;
+  }
+
+  offered(network: string): string | undefined {
+    return this.#told.get(network);
+  }
+
+  /** Of those that are told now; the till knows the others. */
+  isKnown(network: string, address: string): boolean {
+    return this.offered(network) === address;
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * The main function of a worker process: a front whose till is in the process that forked it. It does what that
+ * one says and lives as long as that one; a signal that is sent to the whole group is meant for that one.
+ */
+import type { AddressInfo } from "node:net";
+import type { MetricsSnapshot } from "../telemetry/aggregate-metrics.ts";
+import { createLogger, type Logger } from "../telemetry/logger.ts";
+import { Metrics } from "../telemetry/metrics.ts";
+import { systemTime } from "../time/time.ts";
+import { Channel } from "../workers/channel.ts";
+import { portOfParent } from "../workers/port.ts";
+import { RemoteTill } from "../workers/remote-till.ts";
+import type { Places } from "../workers/worker-process.ts";
+import { Front } from "./front.ts";
+import { createListing } from "./selling.ts";
+import { ToldFeePayers, unpack, type StartOrder, type Told } from "./start-order.ts";
+
+/** What is left after the end may hold up the process for so long, milliseconds. */
+const EXIT_MS = 2_000;
+
+/** Resolves with the exit code when there is nothing left to do. */
+export async function runWorker(): Promise<number> {
+  const port = portOfParent();
+  if (port === undefined) {
+    process.stderr.write(
+      "coinslot worker: this is started by `coinslot serve`, and by nobody else\n",
+    );
+    return 1;
+  }
+  leaveSignals();
+  const worker = new Worker();
+  const channel: Channel = new Channel(port, {
+    time: systemTime,
+    serves: {
+      start: ([order]) => worker.start(unpack(order) as StartOrder, channel),
+      listen: ([places]) => worker.listen(places as Places),
+      sockets: () => worker.passSockets(channel),
+      retire: () => worker.retire(),
+      feePayers: ([told]) => worker.tellFeePayers(told as Told),
+      metrics: () => worker.counted(),
+      finish: ([withinMs]) => worker.finish(Number(withinMs)),
+    },
+  });
+  channel.onPassed("socket", (socket) => worker.take(socket));
+  await channel.closed;
+  await worker.orphaned();
+  setTimeout(() => process.exit(), EXIT_MS).unref();
+  return 0;
+}
+
+/** A process group is told what the first process obeys; told to end twice, nobody is to wait any longer. */
+function leaveSignals(): void {
+  let count = 0;
+  const obeyTheSecond = (): void => {
+    count += 1;
+    if (count > 1) process.exit(1);
+  };
+  process.on("SIGTERM", obeyTheSecond);
+  process.on("SIGINT", obeyTheSecond);
+  process.on("SIGHUP", () => undefined);
+}
+
+interface Started {
+  readonly front: Front;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly feePayers: ToldFeePayers;
+  readonly withinMs: number;
+}
+
+class Worker {
+  #started: Started | undefined;
+  readonly #sockets: object[] = [];
+  #finished: Promise<void> | undefined;
+
+  start(order: StartOrder, channel: Channel): void {
+    const { config, worker, workers, version, termsChanges } = order;
+    const logger = createLogger({ ...config.logging, isShared: true }).child({ worker });
+    const metrics = new Metrics(version);
+    const feePayers = new ToldFeePayers(order.feePayers);
+    const front = new Front({
+      config,
+      telemetry: { logger, metrics },
+      till: new RemoteTill(channel, config.limits.settlementWaitMs),
+      feePayers,
+      list: createListing(config, new Map(termsChanges), feePayers),
+      fronts: workers,
+    });
+    this.#started = { front, metrics, logger, feePayers, withinMs: config.shutdown.withinMs };
+  }
+
+  async listen({ ports, sockets }: Places): Promise<readonly AddressInfo[]> {
+    const taken = this.#sockets.slice(0, sockets);
+    if (taken.length !== sockets)
+      throw new Error("a socket of the worker before this one is missing");
+    return this.#require().front.open({ ports, sockets: taken });
+  }
+
+  take(socket: unknown): void {
+    if (typeof socket === "object" && socket !== null) this.#sockets.push(socket);
+  }
+
+  passSockets(channel: Channel): number {
+    const { sockets } = this.#require().front;
+    for (const socket of sockets) channel.pass("socket", socket);
+    return sockets.length;
+  }
+
+  retire(): void {
+    this.#started?.front.retire();
+  }
+
+  tellFeePayers(told: Told): void {
+    this.#require().feePayers.tell(told);
+  }
+
+  async counted(): Promise<MetricsSnapshot> {
+    return this.#started === undefined ? [] : this.#started.metrics.registry.getMetricsAsJSON();
+  }
+
+  async finish(withinMs: number): Promise<MetricsSnapshot> {
+    this.#finished ??= this.#finish(withinMs);
+    await this.#finished;
+    return this.counted();
+  }
+
+  /** The process with the money is gone, in order or not: no payment can be taken any more. */
+  async orphaned(): Promise<void> {
+    if (this.#finished === undefined && this.#started !== undefined) {
+      const said = "the process that started this worker is gone; finishing what is in flight";
+      this.#started.logger.error(said);
+    }
+    await this.finish(this.#started?.withinMs ?? 0);
+  }
+
+  async #finish(withinMs: number): Promise<void> {
+    const patience = new AbortController();
+    const timer = setTimeout(() => patience.abort(), withinMs);
+    await this.#started?.front.close(patience.signal);
+    clearTimeout(timer);
+  }
+
+  #require(): Started {
+    if (this.#started === undefined)
+      throw new Error("this worker has not been told what it is for");
+    return this.#started;
+  }
+}

@@ -1,0 +1,191 @@
+/** Configuration and money -> a crew of workers, each of which is a front whose till is here. */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
+import { availableParallelism } from "node:os";
+import type { Config, ListenAddress } from "../config/config.ts";
+import { LocalTill } from "../gateway/till.ts";
+import { Crew } from "../workers/crew.ts";
+import { Desk } from "../workers/desk.ts";
+import { WorkerProcess } from "../workers/worker-process.ts";
+import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
+import type { Money } from "./money.ts";
+import type { Parts } from "./server.ts";
+import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
+
+/** How often an address that is taken is tried again, and the pause before, milliseconds. */
+const ADDRESS_TRIES = 8;
+const ADDRESS_PAUSE_MS = 250;
+
+/**
+ * What of our environment a worker gets: what node and its libraries go by. Keys and tokens are in it under any
+ * other name, and are nothing that a process with public listeners needs.
+ */
+const ENVIRONMENT =
+  /^(?:NODE_\w+|UV_\w+|OPENSSL_\w+|SSL_CERT_\w+|LC_\w+|LANG|TZ|TERM|NO_COLOR|FORCE_COLOR|PATH|HOME|TMPDIR)$/;
+
+/** How a worker process is begun. */
+export interface Entry {
+  /** The script of this process, which has the command `worker`. */
+  readonly script: string;
+  readonly version: string;
+}
+
+/** How many processes serve requests: 1 is this one. */
+export function countWorkers({ workers, routes }: Pick<Config, "workers" | "routes">): number {
+  if (routes.length === 0) return 1;
+  return workers === "auto" ? availableParallelism() : workers;
+}
+
+export interface Workers {
+  readonly crew: Crew;
+  readonly addresses: readonly AddressInfo[];
+}
+
+/** Resolves when all workers listen; `closing` gets their end. */
+export async function openWorkers(parts: Parts, money: Money, entry: Entry): Promise<Workers> {
+  const { config, telemetry, time, closing } = parts;
+  const { shutdown } = config;
+  for (const address of config.listen) await requireFree(address, parts);
+  const count = countWorkers(config);
+  const ending = new AbortController();
+  closing.defer(() => ending.abort());
+  const desks = new Desks({ ...parts, money, closing: ending.signal });
+  closing.defer(() => desks.closed());
+  const crew = new Crew({
+    count,
+    fork: (worker) => desks.fork(worker, entry),
+    order: (worker) => pack(orderOf(worker, { count, config, money, version: entry.version })),
+    withinMs: shutdown.withinMs,
+    logger: telemetry.logger,
+    time,
+  });
+  closing.defer(() => crew.close(parts.patience.aborted ? 0 : shutdown.withinMs));
+  telemetry.metrics.observeWorkers(() => crew);
+  const telling = tellFeePayers(crew, money.feePayers, ending.signal, parts);
+  closing.defer(() => telling.stop());
+  return { crew, addresses: await crew.open() };
+}
+
+interface DeskGround extends Pick<Parts, "config" | "telemetry" | "time"> {
+  readonly money: Money;
+  readonly closing: AbortSignal;
+}
+
+/** A desk and a life in the ledger for every worker process that is ever forked. */
+class Desks {
+  readonly #ground: DeskGround;
+  readonly #ending = new Set<Promise<void>>();
+  #forked = 0;
+
+  constructor(ground: DeskGround) {
+    this.#ground = ground;
+  }
+
+  fork(worker: number, { script }: Entry): WorkerProcess {
+    const { time } = this.#ground;
+    this.#forked += 1;
+    const desk = this.#open(`${worker}.${this.#forked}`);
+    const child = fork(script, ["worker"], { serialization: "advanced", env: environment() });
+    const process = new WorkerProcess(child, desk.serves, time);
+    process.onEnded(() => {
+      const ending = desk.close().finally(() => this.#ending.delete(ending));
+      this.#ending.add(ending);
+    });
+    return process;
+  }
+
+  /** Resolves when what all of them held is free. */
+  async closed(): Promise<void> {
+    await Promise.all(this.#ending);
+  }
+
+  #open(name: string): Desk {
+    const { config, money, telemetry, time, closing } = this.#ground;
+    const { logger } = telemetry;
+    const { mesh: facilitator, feePayers, ledger } = money;
+    const life = ledger.worker(name);
+    const till = new LocalTill({ facilitator, feePayers, redemptions: life, logger, time });
+    const { settlementWaitMs } = config.limits;
+    return new Desk({ life, till, settlementWaitMs, logger, time, closing });
+  }
+}
+
+function environment(): NodeJS.ProcessEnv {
+  const passed = Object.entries(process.env).filter(([name]) => ENVIRONMENT.test(name));
+  return Object.fromEntries(passed);
+}
+
+interface Ordered {
+  readonly count: number;
+  readonly config: Config;
+  readonly money: Money;
+  readonly version: string;
+}
+
+function orderOf(worker: number, { count, config, money, version }: Ordered): StartOrder {
+  return {
+    worker,
+    workers: count,
+    version,
+    config: frontPart(config),
+    termsChanges: [...money.termsChanges],
+    feePayers: toldBy(money.feePayers),
+  };
+}
+
+function toldBy(feePayers: KnownFeePayers): Told {
+  return feePayers.networks.flatMap((network) => {
+    const address = feePayers.offered(network);
+    return address === undefined ? [] : [[network, address] as const];
+  });
+}
+
+/** Workers hear of another fee payer about as soon as this process notices. */
+function tellFeePayers(
+  crew: Crew,
+  feePayers: KnownFeePayers,
+  closing: AbortSignal,
+  { time }: Pick<Parts, "time">,
+): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const signal = AbortSignal.any([closing, stopping.signal]);
+  let { revision } = feePayers;
+  const watching = (async () => {
+    while (feePayers.networks.length > 0 && !signal.aborted) {
+      await time.sleep(SAME_MS, signal);
+      if (feePayers.revision === revision) continue;
+      ({ revision } = feePayers);
+      crew.tell("feePayers", [toldBy(feePayers)]);
+    }
+  })();
+  return {
+    async stop() {
+      stopping.abort();
+      await watching;
+    },
+  };
+}
+
+/**
+ * Workers share their addresses, with each other and so with whoever else does that: another gateway of ours
+ * would get a part of the connections unnoticed. Rejects, once for all workers, where somebody listens there.
+ * Tries for a while: workers of a process that was killed are just letting go.
+ */
+async function requireFree({ host, port }: ListenAddress, { time }: Parts): Promise<void> {
+  if (port === 0) return;
+  for (let tries = 1; ; tries += 1) {
+    const server = createServer();
+    try {
+      server.listen({ port, ...(host === null ? {} : { host }) });
+      await once(server, "listening");
+      server.close();
+      await once(server, "close");
+      return;
+    } catch (cause) {
+      const isTaken = cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE";
+      if (!isTaken || tries >= ADDRESS_TRIES) throw cause;
+      await time.sleep(ADDRESS_PAUSE_MS);
+    }
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * The workers of a process: as many as are configured, on the same addresses, for as long as the process lives.
+ * What each of them is for and what it may ask is the caller's; here they are kept alive, replaced and ended.
+ */
+import type { AddressInfo } from "node:net";
+import {
+  aggregateMetrics,
+  EndedMetrics,
+  type MetricsSnapshot,
+} from "../telemetry/aggregate-metrics.ts";
+import { Member, type MemberOptions } from "./member.ts";
+import type { WorkerProcess } from "./worker-process.ts";
+
+export interface CrewOptions extends Pick<
+  MemberOptions,
+  "fork" | "order" | "withinMs" | "logger" | "time"
+> {
+  /** At least 1. */
+  readonly count: number;
+}
+
+/** The label of the process that has the crew. */
+const FIRST_PROCESS = "0";
+
+export class Crew {
+  readonly #members: readonly Member[];
+  readonly #ended = new EndedMetrics();
+  /** What is being added to it. */
+  #adding: Promise<void> = Promise.resolve();
+  readonly #hopeless = Promise.withResolvers<string>();
+  #replacing: Promise<void> = Promise.resolve();
+
+  constructor({ count, ...options }: CrewOptions) {
+    this.#members = Array.from(
+      { length: count },
+      (_, index) =>
+        new Member({
+          ...options,
+          number: index + 1,
+          onGone: (process) => this.#addEnded(process),
+          onHopeless: this.#hopeless.resolve,
+        }),
+    );
+  }
+
+  /**
+   * Resolves with the addresses when all workers listen on them. Rejects with the first reason why one cannot;
+   * the caller closes the crew then.
+   */
+  async open(): Promise<readonly AddressInfo[]> {
+    await Promise.all(this.#members.map((member) => member.start()));
+    const [first, ...others] = this.#members;
+    // Alone: an address that cannot be had is told once, and a port that the system chooses is one for all.
+    const addresses = (await first?.listen([])) ?? [];
+    const ports = addresses.map(({ port }) => port);
+    await Promise.all(others.map((member) => member.listen(ports)));
+    return addresses;
+  }
+
+  /** Resolves with the reason where a worker dies again and again, so that it is no use to go on. */
+  get hopeless(): Promise<string> {
+    return this.#hopeless.promise;
+  }
+
+  /** Workers that accept connections. */
+  get listening(): number {
+    return this.#members.filter(({ isListening }) => isListening).length;
+  }
+
+  /** Workers that ended though nobody had told them to. */
+  get deaths(): number {
+    return this.#members.reduce((sum, { deaths }) => sum + deaths, 0);
+  }
+
+  /** Tells every worker something that it has to know. */
+  tell(name: string, values: readonly unknown[]): void {
+    for (const { present } of this.#members) {
+      for (const { process } of present) process.tell(name, values);
+    }
+  }
+
+  /** The metrics of this process and of all workers, in Prometheus' text format. */
+  async metrics(own: MetricsSnapshot): Promise<string> {
+    const all = this.#members.flatMap(({ number, present }) =>
+      [...present].map((each) => ({ worker: String(number), ...each })),
+    );
+    await Promise.all(all.map(({ process }) => process.count()));
+    await this.#adding;
+    const first = { worker: FIRST_PROCESS, metrics: own, isLeaving: false };
+    const workers = all
+      .filter(({ process }) => !this.#ended.has(process))
+      .map(({ worker, process, isLeaving }) => ({ worker, isLeaving, metrics: process.counted }));
+    return aggregateMetrics([first, ...workers], this.#ended);
+  }
+
+  /**
+   * Puts another process in the place of each, one after another: each listens before the one that it replaces
+   * lets go. Resolves when all of those are gone. Rejects where one cannot be replaced; it stays, as do those
+   * behind it. Asked while it runs, it runs once more afterwards.
+   */
+  async replace(): Promise<void> {
+    const replacing = this.#replacing.catch(() => undefined).then(() => this.#replaceAll());
+    this.#replacing = replacing;
+    await replacing;
+  }
+
+  /** No connection is kept for another request from here on. */
+  retire(): void {
+    for (const member of this.#members) member.retire();
+  }
+
+  /** Nothing new is accepted, what is in flight is finished within that long, and all workers are ended. */
+  async close(withinMs: number): Promise<void> {
+    await Promise.all(this.#members.map((member) => member.close(withinMs)));
+    await this.#adding;
+  }
+
+  async #replaceAll(): Promise<void> {
+    for (const member of this.#members) await member.replace();
+    await Promise.all(this.#members.map((member) => member.settled()));
+  }
+
+  #addEnded(process: WorkerProcess): void {
+    this.#adding = this.#adding.then(() => this.#ended.add(process, process.counted));
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * Where one worker's questions about money are answered, in the process that has it. The worker is a life of
+ * its own in the ledger; what it holds is freed when it is gone, while settlements that it asked for go on.
+ */
+import type { Settled } from "../gateway/admission.ts";
+import type { Till } from "../gateway/till.ts";
+import type { ClaimOutcome, WorkerLife } from "../ledger/ledger.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Time } from "../time/time.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { Handler } from "./channel.ts";
+
+/** Pause before the ledger is told again what it could not store, milliseconds. */
+const STORE_PAUSE_MS = 1_000;
+
+export interface DeskOptions {
+  readonly life: WorkerLife;
+  /** Stands on {@link DeskOptions.life}. */
+  readonly till: Till;
+  /** Longest that a settlement is waited for, milliseconds, whether or not the worker still does. */
+  readonly settlementWaitMs: number;
+  readonly logger: Logger;
+  readonly time: Time;
+  /** Ends when the ledger is closed: then nothing is stored any more. */
+  readonly closing: AbortSignal;
+}
+
+export class Desk {
+  readonly #options: DeskOptions;
+  /** Settlements that are waited for, and for how many questions each. */
+  readonly #settling = new Map<PaymentKey, number>();
+  /** What is being stored for the worker. */
+  readonly #storing = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  constructor(options: DeskOptions) {
+    this.#options = options;
+  }
+
+  /** What the worker may ask, by name; the values are those of the {@link Till}. */
+  get serves(): Readonly<Record<string, Handler>> {
+    const { till } = this.#options;
+    const stored =
+      (answer: (...values: never[]) => Promise<unknown>): Handler =>
+      (values) =>
+        this.#store(() => answer(...(values as never[])));
+    return {
+      identify: stored((presented: Parameters<Till["identify"]>[0]) => till.identify(presented)),
+      claim: (values, signal) => this.#store(() => this.#claim(values, signal)),
+      changed: ([key, version], signal) =>
+        till.changed(key as PaymentKey, Number(version), this.#within(signal)),
+      charge: ([key, terms], signal) =>
+        this.#settle(key as PaymentKey, signal, (limit) =>
+          till.charge(key as PaymentKey, terms as Parameters<Till["charge"]>[1], limit),
+        ),
+      resume: ([key, begun], signal) =>
+        this.#settle(key as PaymentKey, signal, (limit) =>
+          till.resume(key as PaymentKey, begun as Parameters<Till["resume"]>[1], limit),
+        ),
+      delivering: stored((...asked: Parameters<Till["delivering"]>) => till.delivering(...asked)),
+      delivered: stored((...asked: Parameters<Till["delivered"]>) => till.delivered(...asked)),
+      undelivered: stored((...asked: Parameters<Till["undelivered"]>) =>
+        till.undelivered(...asked),
+      ),
+      replay: stored((...asked: Parameters<Till["replay"]>) => till.replay(...asked)),
+    };
+  }
+
+  /**
+   * The worker is gone: what it held is free when this resolves, but for payments that are being settled. Those
+   * are free when their settlement has ended.
+   */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#storing);
+    const { life, logger } = this.#options;
+    await this.#persist(async () => {
+      const freed = await life.end(new Set(this.#settling.keys()));
+      if (freed > 0) logger.warn({ freed }, "payments that a dead worker held are free again");
+    });
+  }
+
+  async #store<Value>(answer: () => Promise<Value>): Promise<Value> {
+    if (this.#isClosed) throw new Error("this worker is taken for dead");
+    const storing = answer();
+    this.#storing.add(storing);
+    try {
+      return await storing;
+    } finally {
+      this.#storing.delete(storing);
+    }
+  }
+
+  /** A claim that nobody waits for any more is nobody's: left alone, it would be busy for everyone else. */
+  async #claim([key, terms]: readonly unknown[], signal: AbortSignal): Promise<ClaimOutcome> {
+    const { life, till } = this.#options;
+    const name = key as PaymentKey;
+    const outcome = await till.claim(name, terms as Parameters<Till["claim"]>[1]);
+    if (signal.aborted && outcome.kind === "granted") await life.released(name);
+    return outcome;
+  }
+
+  /** Goes on when the worker is gone. Where it ends without an outcome, any worker may go on with the claim. */
+  async #settle(
+    key: PaymentKey,
+    signal: AbortSignal,
+    settle: (limit: AbortSignal) => Promise<Settled>,
+  ): Promise<Settled> {
+    if (this.#isClosed) throw new Error("this worker is taken for dead");
+    this.#settling.set(key, (this.#settling.get(key) ?? 0) + 1);
+    let isOpen = true;
+    try {
+      const settled = await settle(this.#within(signal));
+      isOpen = settled.kind === "unknown";
+      return settled;
+    } finally {
+      const others = (this.#settling.get(key) ?? 1) - 1;
+      if (others > 0) this.#settling.set(key, others);
+      else {
+        this.#settling.delete(key);
+        if (isOpen) void this.#persist(() => this.#options.life.leave(key));
+      }
+    }
+  }
+
+  #within(signal: AbortSignal): AbortSignal {
+    const { settlementWaitMs, time } = this.#options;
+    return AbortSignal.any([signal, time.timeout(settlementWaitMs)]);
+  }
+
+  /** Until it is stored: nobody else would do it as long as this process lives. */
+  async #persist(store: () => Promise<void>): Promise<void> {
+    const { logger, time, closing } = this.#options;
+    while (!closing.aborted) {
+      try {
+        return await store();
+      } catch (cause) {
+        if (closing.aborted) return;
+        logger.error({ err: cause }, "what a worker held could not be freed; trying again");
+        await time.sleep(STORE_PAUSE_MS, closing);
+      }
+    }
+  }
+}

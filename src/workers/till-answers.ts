@@ -1,0 +1,144 @@
+/**
+ * The answers of the process with the money, read by a worker: what is not of the right shape is no answer.
+ * Checked is what the request path decides by; texts for people are checked to be texts.
+ */
+import type { Settled } from "../gateway/admission.ts";
+import type { Identified } from "../gateway/till.ts";
+import type { ClaimOutcome, StoredResponse } from "../ledger/ledger.ts";
+import { err, ok, type Refusal, type Result } from "../x402/result.ts";
+import { ChannelFault } from "./fault.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Each reader throws {@link ChannelFault} for what is no such answer. */
+export function readIdentified(value: unknown): Result<Identified, Refusal> {
+  const fields = record(value);
+  if (fields["ok"] === false) return err(refusal(fields["error"]));
+  const { request, isClaimed } = record(fields["value"]);
+  check(typeof isClaimed === "boolean");
+  return ok({ request: requestOf(request), isClaimed: isClaimed === true });
+}
+
+export function readClaim(value: unknown): ClaimOutcome {
+  const fields = record(value);
+  switch (fields["kind"]) {
+    case "granted":
+    case "forged":
+    case "foreign":
+      break;
+    case "settled":
+      settlement(fields["settlement"]);
+      count(fields["attempts"]);
+      text(fields["idempotencyKey"]);
+      break;
+    case "replayable":
+      settlement(fields["settlement"]);
+      break;
+    case "busy":
+      count(fields["version"]);
+      break;
+    case "unresolved":
+      terms(fields["terms"]);
+      if (fields["facilitator"] !== null) text(fields["facilitator"]);
+      break;
+    case "spent":
+      check(typeof fields["delivered"] === "boolean");
+      text(fields["transaction"]);
+      break;
+    case "failed":
+      refusal(fields["failure"]);
+      break;
+    default:
+      check(false);
+  }
+  return value as ClaimOutcome;
+}
+
+export function readSettled(value: unknown): Settled {
+  const fields = record(value);
+  switch (fields["kind"]) {
+    case "settled":
+      settlement(fields["settlement"]);
+      count(fields["attempts"]);
+      text(fields["idempotencyKey"]);
+      break;
+    case "refused":
+      refusal(fields["refusal"]);
+      if (fields["settlement"] !== undefined)
+        check(record(fields["settlement"])["success"] === false);
+      break;
+    case "unavailable":
+      refusal(fields["refusal"]);
+      break;
+    case "unknown":
+      text(fields["detail"]);
+      break;
+    default:
+      check(false);
+  }
+  return value as Settled;
+}
+
+export function readFlag(value: unknown): boolean {
+  check(typeof value === "boolean");
+  return value === true;
+}
+
+export function readStoredResponse(value: unknown): StoredResponse | undefined {
+  if (value === undefined) return undefined;
+  const { status, headers, body } = record(value);
+  count(status);
+  check(body instanceof Uint8Array && Array.isArray(headers));
+  for (const line of Array.isArray(headers) ? headers : []) {
+    check(
+      Array.isArray(line) && line.length === 2 && line.every((part) => typeof part === "string"),
+    );
+  }
+  return value as StoredResponse;
+}
+
+function requestOf(value: unknown): Identified["request"] {
+  const { paymentPayload, paymentRequirements } = record(value);
+  const { network, scheme, payload } = record(paymentPayload);
+  const { asset, payTo, maxAmountRequired, maxTimeoutSeconds } = record(paymentRequirements);
+  for (const each of [network, scheme, asset, payTo, maxAmountRequired]) text(each);
+  record(payload);
+  count(maxTimeoutSeconds);
+  return value as Identified["request"];
+}
+
+function terms(value: unknown): void {
+  const { binding, target, idempotencyKey, request } = record(value);
+  for (const each of [binding, target, idempotencyKey]) text(each);
+  requestOf(request);
+}
+
+function settlement(value: unknown): void {
+  const { transaction, network, payer } = record(value);
+  for (const each of [transaction, network, payer]) text(each);
+}
+
+function refusal(value: unknown): Refusal {
+  const { code, detail } = record(value);
+  text(code);
+  text(detail);
+  return value as Refusal;
+}
+
+function record(value: unknown): Fields {
+  check(typeof value === "object" && value !== null);
+  return value as Fields;
+}
+
+function text(value: unknown): void {
+  check(typeof value === "string");
+}
+
+function count(value: unknown): void {
+  check(Number.isSafeInteger(value));
+}
+
+function check(isRight: boolean): void {
+  if (!isRight)
+    throw new ChannelFault("unreadable", "the process with the money said something else");
+}

@@ -1,0 +1,97 @@
+import { connect, constants, type ClientHttp2Session } from "node:http2";
+import { Agent, get } from "node:https";
+import { text } from "node:stream/consumers";
+import { expect, it, vi } from "vitest";
+import { FIRST } from "../../support/listener-tls.ts";
+import { Site } from "../../support/serve.ts";
+import { COMES_TRUE, isAlive, logOf, startBackend, workersOf } from "./stage.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+
+/** One request on a connection of its own, over HTTP/1.1. */
+async function askAlone(url: string): Promise<string> {
+  const agent = new Agent({ ca: FIRST.cert });
+  const asked = Promise.withResolvers<string>();
+  get(`${url}/health`, { agent }, (answer) => text(answer).then(asked.resolve, asked.reject)).once(
+    "error",
+    asked.reject,
+  );
+  try {
+    return await asked.promise;
+  } finally {
+    agent.destroy();
+  }
+}
+
+/** Requests on HTTP/2 sessions, each kept until the gateway says that it is the last of it. */
+class Sessions {
+  readonly #url: string;
+  #session: ClientHttp2Session | undefined;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  async ask(): Promise<string> {
+    if (this.#session === undefined || this.#session.closed || this.#session.destroyed) {
+      this.#session = connect(this.#url, { ca: FIRST.cert });
+      this.#session.on("error", () => undefined);
+    }
+    const stream = this.#session.request({ ":path": "/health" });
+    stream.end();
+    try {
+      return await text(stream);
+    } catch (cause) {
+      // It crossed with the word that the session is over: nothing of it was done (RFC 9113 section 8.7).
+      if (stream.rstCode === constants.NGHTTP2_REFUSED_STREAM) return this.ask();
+      throw cause;
+    }
+  }
+
+  close(): void {
+    this.#session?.destroy();
+  }
+}
+
+it("SIGHUP under load drops no request of a TLS listener, over HTTP/1.1 and HTTP/2", async () => {
+  await using backend = await startBackend((_request, response) => void response.end("fine"));
+  await using site = await Site.create({ tls: FIRST });
+  const yaml = `
+upstream: ${backend.url}
+payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+accept: [base-sepolia]
+facilitator: http://127.0.0.1:1
+unmatched: deny
+workers: 2
+routes:
+  GET /weather: { price: $0.01, description: Weather }
+  GET /health: free
+`;
+  const served = await site.serve(yaml, {});
+  await served.untilReady();
+  const url = served.url.replace("http:", "https:");
+  const before = [...workersOf(served).values()];
+  const answers = new Map<string, number>();
+  const stopping = new AbortController();
+  const repeat = async (ask: () => Promise<string>): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      const answer = await ask().catch(String);
+      answers.set(answer, (answers.get(answer) ?? 0) + 1);
+    }
+  };
+  const sessions = Array.from({ length: 4 }, () => new Sessions(url));
+  const loops = [
+    ...Array.from({ length: 12 }, () => repeat(() => askAlone(url))),
+    ...sessions.map((each) => repeat(() => each.ask())),
+  ];
+  process.kill(served.pid, "SIGHUP");
+  await expect
+    .poll(() => logOf(served).map(({ msg }) => msg), { ...COMES_TRUE, timeout: 60_000 })
+    .toContain("all workers were replaced");
+  stopping.abort();
+  await Promise.all(loops);
+  for (const each of sessions) each.close();
+  expect([...answers.keys()]).toEqual(["fine"]);
+  expect(before.filter(isAlive)).toEqual([]);
+  expect(await served.end("SIGTERM")).toBe(0);
+});

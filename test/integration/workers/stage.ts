@@ -1,0 +1,129 @@
+/** A gateway of several processes, and clients whose connections stay with the worker that took them. */
+import { randomUUID } from "node:crypto";
+import {
+  Agent,
+  createServer,
+  request,
+  type IncomingMessage,
+  type RequestListener,
+} from "node:http";
+import { text } from "node:stream/consumers";
+import { expect } from "vitest";
+import { drain, listen } from "../../../src/gateway/listener.ts";
+import type { Served } from "../../support/serve.ts";
+
+/** How long something may take to come true on a busy machine, milliseconds. */
+export const COMES_TRUE = { timeout: 20_000, interval: 25 };
+/** Connections that are opened until one belongs to the worker that is wanted. */
+const MOST_CONNECTIONS = 64;
+
+export interface Backend extends AsyncDisposable {
+  readonly url: string;
+  /** Paths and queries, in the order in which they came. */
+  readonly seen: string[];
+}
+
+export async function startBackend(handler: RequestListener): Promise<Backend> {
+  const seen: string[] = [];
+  const server = createServer((incoming, response) => {
+    seen.push(incoming.url ?? "");
+    handler(incoming, response);
+  });
+  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+  return {
+    url: `http://127.0.0.1:${port}`,
+    seen,
+    [Symbol.asyncDispose]: () => drain(server, AbortSignal.timeout(1_000)),
+  };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: IncomingMessage["headers"];
+}
+
+/** One TCP connection, kept between requests for as long as the gateway keeps it. */
+export class Connection implements Disposable {
+  readonly #url: string;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  /** Rejects where the connection fails, before or within the answer. */
+  async get(path: string, payment?: string): Promise<Answer> {
+    const answer = await this.head(path, payment);
+    return { status: answer.statusCode ?? 0, text: await text(answer), headers: answer.headers };
+  }
+
+  /** The answer as soon as it begins. */
+  head(path: string, payment?: string): Promise<IncomingMessage> {
+    const headers = payment === undefined ? {} : { "X-PAYMENT": payment };
+    const asked = Promise.withResolvers<IncomingMessage>();
+    const sent = request(`${this.#url}${path}`, { agent: this.#agent, headers }, asked.resolve);
+    sent.once("error", asked.reject);
+    sent.end();
+    return asked.promise;
+  }
+
+  [Symbol.dispose](): void {
+    this.#agent.destroy();
+  }
+}
+
+interface Line {
+  readonly msg?: string;
+  readonly worker?: number;
+  readonly pid?: number;
+  readonly path?: string;
+}
+
+/** Everything that was logged so far; a line that is still being written is left out. */
+export function logOf({ output }: Pick<Served, "output">): readonly Line[] {
+  const lines = output().stdout.split("\n").slice(0, -1);
+  return lines.map((line): Line => JSON.parse(line));
+}
+
+/** The process that holds the place of each worker now, by its number. */
+export function workersOf(served: Served): ReadonlyMap<number, number> {
+  const listening = logOf(served).filter(({ msg }) => msg === "a worker listens");
+  return new Map(listening.map(({ worker = 0, pid = 0 }) => [worker, pid]));
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The number of the worker that a connection belongs to. Needs `GET /who/*: free` and `level: debug`. */
+export async function workerOf(served: Served, connection: Connection): Promise<number> {
+  const path = `/who/${randomUUID()}`;
+  await connection.get(path);
+  const find = (): number | undefined => logOf(served).find((line) => line.path === path)?.worker;
+  await expect.poll(find, COMES_TRUE).toBeDefined();
+  return find() ?? 0;
+}
+
+/** A new connection to that worker. */
+export async function connectTo(served: Served, worker: number): Promise<Connection> {
+  for (let tries = 0; tries < MOST_CONNECTIONS; tries += 1) {
+    const connection = new Connection(served.url);
+    if ((await workerOf(served, connection)) === worker) return connection;
+    connection[Symbol.dispose]();
+  }
+  throw new Error(`none of ${MOST_CONNECTIONS} connections came to worker ${worker}`);
+}
+
+/** The sum of a metric's values whose line holds each of these texts. */
+export async function metricOf(served: Served, ...texts: readonly string[]): Promise<number> {
+  const metrics = await (await fetch(`${served.adminUrl}/metrics`)).text();
+  const lines = metrics.split("\n").filter((line) => !line.startsWith("#"));
+  const found = lines.filter((line) => texts.every((each) => line.includes(each)));
+  return found.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}

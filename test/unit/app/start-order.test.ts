@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { frontPart, pack, ToldFeePayers, unpack } from "../../../src/app/start-order.ts";
+import { Secret } from "../../../src/config/secret.ts";
+import { Offers } from "../../../src/gateway/offers.ts";
+import { solanaRequirements } from "../gateway/solana-payment.ts";
+import { configOf } from "./config-of.ts";
+
+const TOKEN = "the-token-of-the-facilitator";
+const HEADER = "the-key-of-the-backend";
+const config = configOf(
+  `
+publicUrl: http://localhost:8402
+payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+accept: [base-sepolia]
+upstreams: { api: { targets: [http://localhost:3000], headers: { set: { X-Key: "\${HEADER}" } } } }
+facilitator:
+  embedded: { networks: { base-sepolia: { rpc: ["http://localhost:1"], signers: [env:EVM_KEY] } } }
+  remote: [{ url: "https://facilitator.example.com", headers: { Authorization: "Bearer \${TOKEN}" } }]
+unmatched: deny
+workers: auto
+routes:
+  GET /weather: $0.01
+`,
+  { EVM_KEY: `0x${"5a".repeat(32)}`, TOKEN, HEADER },
+);
+
+test("the front's part of a configuration crosses whole, what it keeps secret included", () => {
+  const part = frontPart(config);
+  const crossed = unpack(structuredClone(pack(part)));
+  expect(crossed).toEqual(part);
+  const [upstream] = frontPart(crossed as typeof part).upstreams;
+  const secret = upstream?.headers.set[0]?.value;
+  expect(secret).toBeInstanceOf(Secret);
+  expect(secret?.reveal()).toBe(HEADER);
+  const action = config.routes[0]?.action;
+  expect(action?.kind === "priced" && action.offers[0]?.amountAtomic).toBe(10_000n);
+});
+
+test("no key of ours and no facilitator's token is in it", () => {
+  const crossing = JSON.stringify(pack(frontPart(config)), (_name, value: unknown) =>
+    typeof value === "bigint" ? value.toString() : value,
+  );
+  expect(crossing).toContain(HEADER);
+  expect(crossing).not.toContain(TOKEN);
+  expect(crossing).not.toContain("5a5a");
+});
+
+test("another fee payer is asked for as soon as it is told, and its loss is noticed", () => {
+  const { resource: _url, extra: _extra, ...offer } = solanaRequirements();
+  const told = new ToldFeePayers([[offer.network, "first"]]);
+  const offers = new Offers([offer], told);
+  const asked = (): unknown => offers.accepts("http://localhost/")[0]?.extra;
+  expect(asked()).toEqual({ feePayer: "first" });
+  told.tell([[offer.network, "second"]]);
+  expect(asked()).toEqual({ feePayer: "second" });
+  told.tell([]);
+  expect(offers.areNone).toBe(true);
+});

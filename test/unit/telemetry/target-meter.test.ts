@@ -1,0 +1,103 @@
+import { describe, expect, test } from "vitest";
+import { AggregatorRegistry } from "prom-client";
+import { Metrics } from "../../../src/telemetry/metrics.ts";
+import type { TargetReading } from "../../../src/telemetry/target-meter.ts";
+import { readScrape } from "./scrape.ts";
+
+async function valuesOf(text: string, name: string): Promise<Record<string, number>> {
+  const ours = readScrape(text).samples.filter((sample) => sample.name === name);
+  return Object.fromEntries(
+    ours.map(({ labels, value }) => [Object.values(labels).sort().join(" "), value]),
+  );
+}
+
+function idle(): TargetReading {
+  return { isUp: true, active: 0 };
+}
+
+function metricsWith(reading: TargetReading): Metrics {
+  const metrics = new Metrics("test");
+  const a = metrics.targets.target("api", "10.0.0.1:80", () => reading);
+  a.count("answered");
+  a.count("answered");
+  a.count("broken");
+  a.checked(false);
+  a.left("down");
+  metrics.targets.target("api", "10.0.0.2:80", () => ({ isUp: true, active: 0 })).checked(true);
+  metrics.targets.retried("api", "503");
+  return metrics;
+}
+
+describe("the targets of an upstream", () => {
+  test("are told apart, and asked at each scrape", async () => {
+    const reading = { isUp: true, active: 0 };
+    const metrics = metricsWith(reading);
+    const values = async (name: string) => valuesOf(await metrics.registry.metrics(), name);
+    expect(await values("coinslot_upstream_target_up")).toEqual({
+      "10.0.0.1:80 api": 1,
+      "10.0.0.2:80 api": 1,
+    });
+    Object.assign(reading, { isUp: false, active: 3 });
+    expect(await values("coinslot_upstream_target_up")).toEqual({
+      "10.0.0.1:80 api": 0,
+      "10.0.0.2:80 api": 1,
+    });
+    expect(await values("coinslot_upstream_target_requests_in_flight")).toEqual({
+      "10.0.0.1:80 api": 3,
+      "10.0.0.2:80 api": 0,
+    });
+    for (let scrape = 0; scrape < 2; scrape += 1) {
+      expect(await values("coinslot_upstream_target_requests_total")).toEqual({
+        "10.0.0.1:80 answered api": 2,
+        "10.0.0.1:80 api broken": 1,
+      });
+    }
+    expect(await values("coinslot_upstream_target_checks_total")).toEqual({
+      "10.0.0.1:80 api bad": 1,
+      "10.0.0.2:80 api good": 1,
+    });
+    expect(await values("coinslot_upstream_target_departures_total")).toEqual({
+      "10.0.0.1:80 api down": 1,
+    });
+    expect(await values("coinslot_upstream_retries_total")).toEqual({ "503 api": 1 });
+  });
+
+  test("keep their counts when a configuration is read again", async () => {
+    const metrics = metricsWith({ isUp: true, active: 0 });
+    metrics.targets
+      .target("api", "10.0.0.1:80", () => ({ isUp: false, active: 0 }))
+      .count("answered");
+    const text = await metrics.registry.metrics();
+    expect(await valuesOf(text, "coinslot_upstream_target_requests_total")).toMatchObject({
+      "10.0.0.1:80 answered api": 3,
+    });
+    expect(await valuesOf(text, "coinslot_upstream_target_up")).toMatchObject({
+      "10.0.0.1:80 api": 0,
+    });
+  });
+
+  test("are gone when nobody reads them any more", async () => {
+    const metrics = new Metrics("test");
+    const [first, second] = [idle, () => idle()].map((each) =>
+      metrics.targets.target("api", "10.0.0.1:80", each),
+    );
+    const up = async () =>
+      valuesOf(await metrics.registry.metrics(), "coinslot_upstream_target_up");
+    first?.retire();
+    expect(await up()).toEqual({ "10.0.0.1:80 api": 1 });
+    second?.retire();
+    expect(await up()).toEqual({});
+  });
+
+  test("are down for several processes together where one of them says so", async () => {
+    const all = [metricsWith({ isUp: true, active: 2 }), metricsWith({ isUp: false, active: 3 })];
+    const told = await Promise.all(all.map(({ registry }) => registry.getMetricsAsJSON()));
+    const text = await AggregatorRegistry.aggregate(told).metrics();
+    expect(await valuesOf(text, "coinslot_upstream_target_up")).toMatchObject({
+      "10.0.0.1:80 api": 0,
+    });
+    expect(await valuesOf(text, "coinslot_upstream_target_requests_in_flight")).toMatchObject({
+      "10.0.0.1:80 api": 5,
+    });
+  });
+});

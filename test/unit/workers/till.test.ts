@@ -1,0 +1,196 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
+import { LedgerConflict } from "../../../src/ledger/ledger.ts";
+import { Channel } from "../../../src/workers/channel.ts";
+import { systemTime } from "../../../src/time/time.ts";
+import { RemoteTill } from "../../../src/workers/remote-till.ts";
+import { examplePayment, PAYER } from "../ledger/example-payment.ts";
+import { termsOf } from "../ledger/ledger-driver.ts";
+import {
+  paidOf,
+  presented,
+  REVERTED,
+  SETTLED,
+  sold,
+  stateOf,
+  tell,
+  TRANSACTION,
+} from "../gateway/paywall-stage.ts";
+import { portPair } from "./port-pair.ts";
+import { workersStage } from "./workers-stage.ts";
+
+const { key } = examplePayment(1);
+
+describe("a payment at a worker", () => {
+  it("is verified, settled and admitted, and delivered it is sold, its answer kept for its sibling", async () => {
+    const { ledger, facilitator, worker } = await workersStage();
+    const [one, other] = [worker("1"), worker("2")];
+    const paid = paidOf(await one.paywall.admit(presented()));
+    expect(paid.settlement).toEqual({
+      transaction: TRANSACTION,
+      network: "base-sepolia",
+      payer: PAYER,
+    });
+    expect(await stateOf(ledger)).toBe("DELIVERING");
+    await paid.delivered(sold("the goods"));
+    const again = await other.paywall.admit(presented());
+    expect(again).toMatchObject({ kind: "replayed", response: { status: 200 } });
+    const body = again.kind === "replayed" ? again.response.body : new Uint8Array();
+    expect(Buffer.from(body).toString()).toBe("the goods");
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("that is presented at both at once is settled once and sold once", async () => {
+    const { facilitator, worker } = await workersStage();
+    const workers = [worker("1"), worker("2")];
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, async (_, index) => {
+        const admission = await workers[index % 2]?.paywall.admit(presented());
+        if (admission === undefined) throw new Error("no such worker");
+        if (admission.kind === "admitted") await admission.paid.delivered();
+        return tell(admission);
+      }),
+    );
+    expect(answers.filter((answer) => answer === "admitted")).toHaveLength(1);
+    expect(answers.filter((answer) => answer === "invalid_transaction_state")).toHaveLength(49);
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is refused with the facilitator's code, and may be presented again", async () => {
+    const { ledger, facilitator, worker } = await workersStage();
+    facilitator.onVerify = async () => ({
+      isValid: false,
+      invalidReason: "insufficient_funds",
+      payer: PAYER,
+      detail: "the payer has 0",
+    });
+    const refused = await worker("1").paywall.admit(presented());
+    expect(refused).toMatchObject({ kind: "refused", refusal: { code: "insufficient_funds" } });
+    expect(await stateOf(ledger)).toBe("(none)");
+    facilitator.onVerify = async () => ({ isValid: true, payer: PAYER });
+    facilitator.onSettle = async () => REVERTED;
+    const failed = await worker("2").paywall.admit(presented());
+    expect(failed).toMatchObject({ kind: "refused", settlement: { success: false } });
+  });
+
+  it("whose outcome is not known is gone on with by whichever worker it comes to next", async () => {
+    const { facilitator, worker } = await workersStage();
+    const [one, other] = [worker("1"), worker("2")];
+    facilitator.onSettle = async () => {
+      throw new FacilitatorFault("unknown", "unexpected_settle_error", "no answer came");
+    };
+    expect(tell(await one.paywall.admit(presented()))).toBe("unknown");
+    facilitator.onSettle = async () => SETTLED;
+    expect(tell(await other.paywall.admit(presented()))).toBe("admitted");
+    const keys = facilitator.settled.map(({ idempotencyKey }) => idempotencyKey);
+    expect(new Set(keys).size).toBe(1);
+  });
+
+  it("that its upstream would not take is not claimed", async () => {
+    const { ledger, worker } = await workersStage();
+    const { paywall } = worker("1");
+    const down = {
+      kind: "unanswered",
+      status: 503,
+      reason: "down",
+      detail: "",
+      sent: false,
+      retriable: true,
+    } as const;
+    const admission = await paywall.admit(presented(1, { refusal: () => down }));
+    expect(admission).toEqual({ kind: "unservable", refusal: down });
+    expect(await stateOf(ledger)).toBe("(none)");
+  });
+});
+
+describe("the death of a worker", () => {
+  it("in the middle of a settlement lets it go on, for its sibling to deliver", async () => {
+    const { facilitator, worker } = await workersStage();
+    const [one, other] = [worker("1"), worker("2")];
+    const asked = Promise.withResolvers<void>();
+    const settled = Promise.withResolvers<typeof SETTLED>();
+    facilitator.onSettle = () => {
+      asked.resolve();
+      return settled.promise;
+    };
+    const lost = one.paywall.admit(presented());
+    await asked.promise;
+    await one.die();
+    expect(tell(await lost)).toBe("unknown");
+    const waiting = other.paywall.admit(presented());
+    settled.resolve(SETTLED);
+    expect(tell(await waiting)).toBe("admitted");
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("drops a claim that nobody has begun to settle", async () => {
+    const { ledger, worker } = await workersStage();
+    const one = worker("1");
+    const { request } = examplePayment(1);
+    expect(await one.till.claim(key, termsOf({ request }))).toEqual({ kind: "granted" });
+    await one.die();
+    expect(await stateOf(ledger)).toBe("(none)");
+  });
+
+  it("breaks its delivery, which its sibling tries again; its own end is not noted any more", async () => {
+    const { ledger, worker } = await workersStage();
+    const [one, other] = [worker("1"), worker("2")];
+    const paid = paidOf(await one.paywall.admit(presented()));
+    await one.die();
+    expect(await stateOf(ledger)).toBe("SETTLED");
+    const again = paidOf(await other.paywall.admit(presented()));
+    // Resolves, as of a process that was taken for dead: it has nobody to tell.
+    await paid.delivered();
+    expect(await stateOf(ledger)).toBe("DELIVERING");
+    await again.delivered();
+    expect(await stateOf(ledger)).toBe("DELIVERED");
+  });
+});
+
+/** A till before somebody who answers all the same. */
+function tillBefore(answer: unknown): RemoteTill {
+  const [near, far] = portPair();
+  const serves = Object.fromEntries(
+    ["identify", "claim", "charge", "delivering", "replay"].map((name) => [name, () => answer]),
+  );
+  const other = new Channel(far, { serves, time: systemTime });
+  onTestFinished(() => other.close());
+  return new RemoteTill(new Channel(near, { serves: {}, time: systemTime }), 1_000);
+}
+
+describe("a till at the other end", () => {
+  const { request } = examplePayment(1);
+  const { signal } = new AbortController();
+
+  it.each([
+    undefined,
+    null,
+    "granted",
+    {},
+    { kind: "generous" },
+    { kind: "settled", settlement: { transaction: "0x" }, attempts: 0, idempotencyKey: "k" },
+    { kind: "busy", version: "1" },
+    { kind: "unresolved", terms: { binding: "GET /" }, facilitator: null },
+    { kind: "refused" },
+    { ok: true, value: { request: {}, isClaimed: false } },
+  ])("takes %j for no answer", async (answer) => {
+    const till = tillBefore(answer);
+    const unreadable = { name: "ChannelFault", kind: "unreadable" };
+    const asked = { payment: request.paymentPayload, accepts: [request.paymentRequirements] };
+    await expect(till.claim(key, termsOf({ request }))).rejects.toMatchObject(unreadable);
+    await expect(till.identify(asked)).rejects.toMatchObject(unreadable);
+    await expect(till.charge(key, termsOf({ request }), signal)).rejects.toMatchObject(unreadable);
+    await expect(till.delivering(key)).rejects.toMatchObject(unreadable);
+  });
+
+  it("cannot note the end of a delivery when it is gone: that is a delivery lost", async () => {
+    const [near, far] = portPair();
+    const till = new RemoteTill(new Channel(near, { serves: {}, time: systemTime }), 1_000);
+    far.close();
+    await expect(till.delivered(key)).rejects.toThrow(LedgerConflict);
+    await expect(till.undelivered(key, { sent: true, served: null })).rejects.toThrow(
+      LedgerConflict,
+    );
+    await expect(till.claim(key, termsOf({ request }))).rejects.toMatchObject({ kind: "closed" });
+  });
+});

@@ -1,0 +1,69 @@
+/** Workers without processes: paywalls whose tills are at the other end of a channel, before one real ledger. */
+import { onTestFinished } from "vitest";
+import { Paywall } from "../../../src/gateway/paywall.ts";
+import { LocalTill } from "../../../src/gateway/till.ts";
+import type { Ledger } from "../../../src/ledger/ledger.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { systemTime } from "../../../src/time/time.ts";
+import { Channel } from "../../../src/workers/channel.ts";
+import { Desk } from "../../../src/workers/desk.ts";
+import { RemoteTill } from "../../../src/workers/remote-till.ts";
+import { ActedFacilitator } from "../gateway/paywall-stage.ts";
+import { portPair } from "./port-pair.ts";
+
+const SETTLEMENT_WAIT_MS = 5_000;
+
+export interface StagedWorker {
+  readonly paywall: Paywall;
+  readonly till: RemoteTill;
+  /** As kill -9 does: nothing more is said. Resolves when what it held is free. */
+  die(): Promise<void>;
+}
+
+export interface WorkersStage {
+  readonly ledger: Ledger;
+  readonly facilitator: ActedFacilitator;
+  readonly worker: (name: string) => StagedWorker;
+}
+
+export async function workersStage(): Promise<WorkersStage> {
+  const time = systemTime;
+  const ledger = await openSqliteLedger({ path: ":memory:", time, life: "first" });
+  const facilitator = new ActedFacilitator();
+  const logger = createLogger({ level: "silent", format: "json" });
+  const closing = new AbortController();
+  onTestFinished(async () => {
+    closing.abort();
+    await ledger.close();
+  });
+  return {
+    ledger,
+    facilitator,
+    worker: (name) => {
+      const life = ledger.worker(name);
+      const desk = new Desk({
+        life,
+        till: new LocalTill({ facilitator, redemptions: life, logger, time }),
+        settlementWaitMs: SETTLEMENT_WAIT_MS,
+        logger,
+        time,
+        closing: closing.signal,
+      });
+      const [near, far] = portPair();
+      const here = new Channel(far, { serves: desk.serves, time });
+      const there = new Channel(near, { serves: {}, time });
+      const till = new RemoteTill(there, SETTLEMENT_WAIT_MS);
+      onTestFinished(() => there.close());
+      return {
+        till,
+        paywall: new Paywall({ till, logger, settlementWaitMs: SETTLEMENT_WAIT_MS, time }),
+        async die() {
+          here.close();
+          await here.closed;
+          await desk.close();
+        },
+      };
+    },
+  };
+}
