@@ -7,23 +7,18 @@ import { z } from "zod";
 import { readAddress, readEvmAddress, readPayee, readSolanaPayee } from "./addresses.ts";
 import {
   bad,
-  fault,
   literalKey,
-  NOT_YET,
   notYet,
   LISTEN_ADDRESS_FORM,
   readAmount,
   readBaseUrl,
   readBrowserOrigin,
-  readDuration,
   readCommitment,
   readListenAddress,
   readNetwork,
   readOrigin,
   readRpcUrl,
-  readSize,
   readWord,
-  type Reader,
 } from "./reading.ts";
 import type { Fault } from "./problem.ts";
 import {
@@ -34,105 +29,38 @@ import {
   readPrice,
 } from "./price.ts";
 import { err, ok, type Result } from "../x402/result.ts";
+import { limits, trustedProxies } from "./limits.ts";
 import { LIGHTHOUSE_RULES, LOG_LEVELS } from "./settings.ts";
+import {
+  duration,
+  flag,
+  headerName,
+  headerValue,
+  jsonObject,
+  later,
+  laterWhenTrue,
+  listOf,
+  map,
+  named,
+  plainText,
+  reader,
+  text,
+  whole,
+} from "./shapes.ts";
 import { readStore } from "./store.ts";
-
-/** Longest free text (descriptions and the like), characters. */
-const MAX_TEXT = 4096;
-
-function reader<Input, Output>(
-  schema: z.ZodType<Input>,
-  read: (input: Input) => Result<Output, Fault>,
-) {
-  return schema.transform((input, context) => {
-    const result = read(input);
-    if (result.ok) return result.value;
-    const { message, ...params } = result.error;
-    context.issues.push({ code: "custom", message, params, input });
-    return z.NEVER;
-  });
-}
-
-function text<Value>(read: Reader<Value>, wanted = "must be text") {
-  return reader(z.string(wanted), read);
-}
-
-const duration = text(readDuration, "must be a duration such as 500ms, 30s, 10m or 1h");
-const size = text(readSize, "must be a size such as 512B, 16KiB or 10MiB");
-
-const plainText = z
-  .string("must be text")
-  .max(MAX_TEXT, `must have at most ${MAX_TEXT} characters`);
-
-/** A whole number; digits in text are one too, since that is what `${NAME}` leaves. */
-function whole(least: number, most: number, why = "") {
-  const range = `must be a whole number from ${least} to ${most}${why}`;
-  return reader(z.union([z.number(), z.string()], range), (input) => {
-    const value = typeof input === "number" || /^[0-9]{1,15}$/.test(input) ? Number(input) : NaN;
-    return Number.isInteger(value) && value >= least && value <= most ? ok(value) : bad(range);
-  });
-}
-
-/** `true` or `false`, also as the text that `${NAME}` leaves. */
-const flag = reader(z.union([z.boolean(), z.string()], "must be true or false"), (input) => {
-  if (typeof input === "boolean") return ok(input);
-  return input === "true" || input === "false"
-    ? ok(input === "true")
-    : bad("must be true or false");
-});
-
-/** A key of the language that belongs to a later version. */
-function later() {
-  return reader(z.unknown(), () => err(LATER)).exactOptional();
-}
-
-const LATER = {
-  ...fault(NOT_YET, "is recognised but not supported by this version yet"),
-  part: "key",
-};
-
-/** On while false; `true` belongs to a later version. */
-const laterWhenTrue = reader(flag, (on) => (on ? err(LATER) : ok(false)));
-
-function map<Shape extends z.ZodRawShape>(shape: Shape) {
-  return z.strictObject(shape, "must be a map");
-}
-
-function listOf<Element extends z.ZodType>(element: Element) {
-  return z.array(element, "must be a list");
-}
-
-function named<Value extends z.ZodType>(value: Value) {
-  return z.record(z.string(), value, "must be a map");
-}
-
-/** JSON as the discovery listing shows it. */
-const jsonObject = z.record(z.string(), z.unknown(), "must be a map");
+import { upstream } from "./upstream-shape.ts";
+import { workers } from "./workers.ts";
 
 const address = text(readListenAddress, LISTEN_ADDRESS_FORM);
 const port = reader(z.number(), (number) => readListenAddress(`:${number}`));
-const listener = z.union(
-  [address, port, map({ address, tls: later() })],
-  "must be host:port, :port or a port number",
-);
+const LISTENER_FORM = "must be host:port, :port or a port number";
+const listener = z.union([address, port, map({ address, tls: later() })], LISTENER_FORM);
 
-const upstream = map({
-  targets: listOf(
-    z.union([text(readOrigin), map({ url: text(readOrigin), weight: later() })], "must be a URL"),
-  ),
-  timeouts: map({
-    connect: duration.exactOptional(),
-    response: duration.exactOptional(),
-    idle: duration.exactOptional(),
-  }).exactOptional(),
-  balance: later(),
-  health: later(),
-  retry: later(),
-  tls: later(),
-  host: later(),
-  path: later(),
-  headers: later(),
-});
+const filePath = plainText.min(1, "must be the path of a file in PEM");
+const publicListener = z.union(
+  [address, port, map({ address, tls: map({ cert: filePath, key: filePath }).exactOptional() })],
+  LISTENER_FORM,
+);
 
 /** Who is paid, by the family of networks; one address alone is for its own family. */
 const payees = z.union(
@@ -171,14 +99,6 @@ const token = map({
 const bearer = text((value) =>
   /^[\x21-\x7e]+$/.test(value) ? ok(value) : bad("must be printable ASCII without spaces"),
 );
-
-const headerValue = text((value) =>
-  /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(value)
-    ? ok(value)
-    : bad("must be printable ASCII"),
-);
-
-const headerName = z.string().regex(/^[A-Za-z0-9!#$%&'*+.^`|~-]+$/, "is not the name of a header");
 
 const remote = map({
   url: text(readBaseUrl),
@@ -284,24 +204,18 @@ const route = z.union(
 /** The whole file. */
 export const documentSchema = map({
   listen: z
-    .union([listener, listOf(listener)], "must be an address or a list of addresses")
+    .union([publicListener, listOf(publicListener)], "must be an address or a list of addresses")
     .exactOptional(),
   publicUrl: text(readBaseUrl).exactOptional(),
-  trustedProxies: later(),
-  limits: map({
-    header: size.exactOptional(),
-    body: size.exactOptional(),
-    inFlight: whole(1, 1_000_000).exactOptional(),
-    settlementWait: duration.exactOptional(),
-    unpaidPerIp: later(),
-  }).exactOptional(),
+  trustedProxies: trustedProxies.exactOptional(),
+  limits: limits.exactOptional(),
   shutdown: z
     .union(
       [duration, map({ within: duration.exactOptional(), delay: duration.exactOptional() })],
       "must be a duration such as 500ms, 30s, 10m or 1h, or a map of within and delay",
     )
     .exactOptional(),
-  workers: later(),
+  workers: workers.exactOptional(),
   admin: address.exactOptional(),
   upstream: text(readOrigin).exactOptional(),
   upstreams: named(upstream).exactOptional(),

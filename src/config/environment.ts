@@ -8,6 +8,8 @@ export interface Environment {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Text of a file; throws when it cannot be read. */
   readonly readFile: (path: string) => string;
+  /** Milliseconds since the epoch, for what expires; default: the system's clock. */
+  readonly now?: () => number;
 }
 
 /** The environment of this process. */

@@ -1,26 +1,56 @@
-/** Where the process listens: each address once. */
+/** Where the process listens, each address once, and with which certificates. */
 import type { Context } from "./context.ts";
 import type { ConfigDocument } from "./document.ts";
+import { readSecretFile } from "./environment.ts";
+import { keyPairFault } from "./key-pair.ts";
 import { fault } from "./reading.ts";
-import type { ListenAddress } from "./settings.ts";
+import type { ListenAddress, ListenerTls, PublicListener } from "./settings.ts";
 import type { Path } from "./tree.ts";
 
 type WrittenListener = Exclude<NonNullable<ConfigDocument["listen"]>, readonly unknown[]>;
 
 const DEFAULT_LISTENER: ListenAddress = { host: null, port: 8402 };
 
-export function listenAddress(written: WrittenListener): ListenAddress {
+export function listenAddress(
+  written: ListenAddress | { readonly address: ListenAddress },
+): ListenAddress {
   return "address" in written ? written.address : written;
 }
 
 /** The public listeners. */
-export function resolveListen({ document, tree, problems }: Context): readonly ListenAddress[] {
+export function resolveListen(context: Context): readonly PublicListener[] {
+  const { document, tree, problems } = context;
   const { listen = DEFAULT_LISTENER } = document;
-  if (!Array.isArray(listen)) return [listenAddress(listen)];
+  if (!Array.isArray(listen)) return [publicListener(listen, ["listen"], context)];
   if (listen.length === 0 && tree.intact(["listen"])) {
     problems.error(["listen"], fault("bad-value", "must have at least one address"));
   }
-  return listen.map(listenAddress);
+  return listen.map((each, index) => publicListener(each, ["listen", index], context));
+}
+
+function publicListener(written: WrittenListener, path: Path, context: Context): PublicListener {
+  const { host, port } = listenAddress(written);
+  const tls = "address" in written ? written.tls : undefined;
+  if (tls === undefined) return { host, port, tls: null };
+  const files = { certFile: context.absolute(tls.cert), keyFile: context.absolute(tls.key) };
+  checkKeyPair(files, [...path, "tls"], context);
+  return { host, port, tls: files };
+}
+
+/** The texts are not kept: the listener reads them when it opens, and again when they change. */
+function checkKeyPair({ certFile, keyFile }: ListenerTls, path: Path, context: Context): void {
+  const { problems, environment } = context;
+  const cert = readSecretFile(certFile, environment.readFile);
+  const key = readSecretFile(keyFile, environment.readFile);
+  const hint = "write the path of a file in PEM, relative to the folder of this file";
+  const unreadable = fault("unreadable-file", "the file cannot be read", hint);
+  if (cert === undefined) problems.error([...path, "cert"], unreadable);
+  if (key === undefined) problems.error([...path, "key"], unreadable);
+  if (cert === undefined || key === undefined) return;
+  const found = keyPairFault(cert, key, (environment.now ?? Date.now)());
+  if (found === null) return;
+  const { severity, part, code, message } = found;
+  problems.add(severity, [...path, part], fault(code, `the file ${message}`));
 }
 
 interface Named {

@@ -18,6 +18,9 @@ const SECRET_PATHS: readonly (readonly [Path, RegExp?])[] = [
     // A name of the length of half a keypair in base58 is one.
     /^(?:env:(?![1-9A-HJ-NP-Za-km-z]{43,44}$)[A-Za-z_]\w*|file:.*)$/,
   ],
+  [["upstreams", "*", "headers", "set", "*"], /^(?:Bearer|Basic) /],
+  // The key itself, where somebody took the file's text for its path.
+  [["upstreams", "*", "tls", "key"], /^(?!-)\S{1,255}$/],
   [["store"], /^(?:[a-z]+:\/\/|(?!.*(?::\/\/|@)).*)/s],
 ];
 /**

@@ -143,7 +143,7 @@ export const readBaseUrl: Reader<string> = (text) => {
 export const readOrigin: Reader<string> = (text) => {
   const url = readBaseUrl(text);
   if (!url.ok || new URL(url.value).pathname === "/") return url;
-  return notYet("a path in the URL of an upstream");
+  return bad("must have no path", "write it as path: { prefix: /… } of an entry of upstreams");
 };
 
 /** Path and query are allowed: RPC URLs carry keys there. */

@@ -2,23 +2,17 @@
 import { Assets } from "./accepted.ts";
 import type { Context } from "./context.ts";
 import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
+import { resolveLimits } from "./limits.ts";
 import { checkListeners, resolveListen } from "./listeners.ts";
 import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
 import { resolveRoutes } from "./routes.ts";
-import type { Config, Limits, Store } from "./settings.ts";
+import type { Config, Store } from "./settings.ts";
 import type { ConfigDocument } from "./document.ts";
+import { checkStripping } from "./upstream-paths.ts";
 import { Upstreams } from "./upstreams.ts";
 
-const KIB = 1024;
 const DEFAULTS = {
-  limits: {
-    // Holds the largest X-PAYMENT that is read (16 KiB, 22 KiB in base64) beside the other fields.
-    header: 32 * KIB,
-    body: 10 * KIB * KIB,
-    inFlight: 5000,
-    settlementWait: 30_000,
-  },
   shutdown: { within: 30_000, delay: 0 },
   unmatched: "deny",
   discovery: { listed: true },
@@ -39,18 +33,22 @@ export function resolve(file: string, context: Context): Config {
   pricing.warnOfFixedAmounts();
   checkListeners(context);
   checkPurpose(context);
+  const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
+  checkStripping({ upstreams: upstreams.list, routes, defaultUpstream }, context);
   return {
     file,
     listen: resolveListen(context),
     publicUrl: document.publicUrl ?? null,
+    trustedProxies: context.document.trustedProxies ?? [],
     limits: resolveLimits(context),
     shutdown: shutdownOf(document.shutdown),
+    workers: document.workers ?? 1,
     admin: document.admin ?? null,
     upstreams: upstreams.list,
     facilitator: resolveFacilitator(context, { assets, settlers, routes }),
     routes,
     unmatched,
-    defaultUpstream: unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null,
+    defaultUpstream,
     discovery: { listed: discovery.listed ?? DEFAULTS.discovery.listed },
     store: storeOf(document.store, context),
     logging: { ...DEFAULTS.logging, ...document.logging },
@@ -63,16 +61,6 @@ function shutdownOf(written: ConfigDocument["shutdown"] & {}): Config["shutdown"
   return {
     withinMs: within ?? DEFAULTS.shutdown.within,
     delayMs: delay ?? DEFAULTS.shutdown.delay,
-  };
-}
-
-function resolveLimits({ document }: Context): Limits {
-  const limits = { ...DEFAULTS.limits, ...document.limits };
-  return {
-    headerBytes: limits.header,
-    bodyBytes: limits.body,
-    inFlight: limits.inFlight,
-    settlementWaitMs: limits.settlementWait,
   };
 }
 

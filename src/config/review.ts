@@ -4,9 +4,11 @@ import { dollarAsset } from "./accepted.ts";
 import type { Context } from "./context.ts";
 import type { AcceptEntry } from "./document.ts";
 import { warnOfFreeHoles } from "./free-holes.ts";
+import { reviewTrustedProxies } from "./limits.ts";
 import { fault } from "./reading.ts";
 import type { Config, ListenAddress, PricedAction } from "./settings.ts";
 import type { Path } from "./tree.ts";
+import { reviewUpstreams } from "./upstream-review.ts";
 
 /** Longest description that catalogues show whole, characters. */
 const LONG_DESCRIPTION = 500;
@@ -29,6 +31,8 @@ export function review(config: Config, context: Context): void {
   reviewSolana(config, context);
   reviewPayees(priced, context);
   warnOfFreeHoles(config, context);
+  reviewUpstreams(config, context);
+  reviewTrustedProxies(context);
 }
 
 interface Priced {

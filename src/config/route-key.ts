@@ -4,7 +4,7 @@
  */
 import { err, ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
-import { fault, readMethod } from "./reading.ts";
+import { bad, fault, readMethod } from "./reading.ts";
 import type { Segment } from "./settings.ts";
 
 export interface RouteKey {
@@ -36,6 +36,15 @@ export function readRouteKey(key: string): Result<RouteKey, Fault> {
   if (!methods.ok) return methods;
   const segments = readPattern(pattern, key.slice(0, slash));
   return segments.ok ? ok({ methods: methods.value, pattern, segments: segments.value }) : segments;
+}
+
+/** A path without variable parts, canonical and without the slash at its end: "" for `/` alone. */
+export function readFixedPath(path: string): Result<string, Fault> {
+  const trimmed = path.replace(/\/+$/, "");
+  if (!path.startsWith("/")) return bad("must be a path that begins with /");
+  if (/(?:^|\/)(?::|[^/]*\*)/.test(trimmed)) return bad("must be a fixed path: no :name and no *");
+  const read = readPattern(trimmed === "" ? "/" : trimmed, "");
+  return read.ok ? ok(trimmed) : err({ ...read.error, code: "bad-value" });
 }
 
 /** `GET,HEAD ` before a pattern; "" means every method. */

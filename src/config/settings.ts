@@ -11,12 +11,14 @@ export interface Config {
   /** The file as it was named, for messages. */
   readonly file: string;
   /** Public listeners, at least one. They are opened only when there are routes. */
-  readonly listen: readonly ListenAddress[];
+  readonly listen: readonly PublicListener[];
   /**
    * Absolute http(s) URL without query, fragment or trailing slash: the only source of `resource`.
    * Null only when there are no routes.
    */
   readonly publicUrl: string | null;
+  /** Peers whose `X-Forwarded-` and `Forwarded` fields are believed; empty: nobody's. */
+  readonly trustedProxies: readonly AddressRange[];
   readonly limits: Limits;
   readonly shutdown: {
     /** How long requests in flight may take once nothing new is accepted. */
@@ -24,6 +26,8 @@ export interface Config {
     /** How long requests are still accepted while readiness is red already: for load balancers. */
     readonly delayMs: number;
   };
+  /** Processes that serve requests; 1: the only process does. `auto`: one for each core. */
+  readonly workers: number | "auto";
   /** The admin listener; null: none. */
   readonly admin: ListenAddress | null;
   /** In the order written; names are unique. `upstream: URL` is named `default`. */
@@ -59,6 +63,18 @@ export interface ListenAddress {
   readonly port: number;
 }
 
+export interface PublicListener extends ListenAddress {
+  /** Null: HTTP/1.1 in the clear. */
+  readonly tls: ListenerTls | null;
+}
+
+/** Absolute paths of two files in PEM, which are read again whenever they change. */
+export interface ListenerTls {
+  /** The certificate, and behind it those between it and the root. */
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
 export interface Limits {
   /** Largest request head. */
   readonly headerBytes: number;
@@ -68,18 +84,126 @@ export interface Limits {
   readonly inFlight: number;
   /** Longest that a buyer's request is held while its settlement is not resolved. */
   readonly settlementWaitMs: number;
+  /** Requests of one address to priced routes that nothing is paid for; null: no limit. */
+  readonly unpaidPerIp: RequestRate | null;
+  /** Longest that a request's body may take, while it is read. */
+  readonly bodyTimeoutMs: number;
+  /** Longest silence between two parts of it. */
+  readonly bodyIdleMs: number;
+  /** Slowest that it may be on average; it may be behind by `bodyIdleMs`. */
+  readonly bodyBytesPerSecond: number;
+  /** Switched (WebSocket) connections at the same time, for each upstream. */
+  readonly tunnels: number;
+  /** Longest silence of one of them, in both directions. */
+  readonly tunnelIdleMs: number;
+  /** Longest that one of them lives, whatever it was paid for. */
+  readonly tunnelLifeMs: number;
 }
 
+/** So many requests in so many milliseconds, and so many at once. */
+export interface RequestRate {
+  readonly requests: number;
+  readonly perMs: number;
+}
+
+/** An address without bits behind its prefix: dotted decimal with 0 to 32 of them, or IPv6 with 0 to 128. */
+export interface AddressRange {
+  readonly address: string;
+  readonly prefixBits: number;
+}
+
+/** A backend: a group of targets that serve the same. */
 export interface Upstream {
   readonly name: string;
-  /** Origin of the backend, without path or trailing slash: `http://127.0.0.1:3000`. */
-  readonly url: string;
+  /** At least one, all different. */
+  readonly targets: readonly UpstreamTarget[];
+  readonly balance: Balance;
+  /** Null: nobody asks but the requests themselves. */
+  readonly health: HealthCheck | null;
   readonly connectTimeoutMs: number;
   /** From the last byte of the request to the head of the response. */
   readonly responseTimeoutMs: number;
   /** Longest silence between two parts of a body. */
   readonly idleTimeoutMs: number;
+  readonly retry: RetrySettings;
+  /** For `https` targets. */
+  readonly tls: UpstreamTls;
+  readonly protocol: Protocol;
+  readonly host: HostRule;
+  /**
+   * How the path changes on its way: what it begins with is taken off, then put before what is left. Both
+   * are canonical, without a slash at the end; "" changes nothing. Every route of the upstream begins with
+   * `strip`.
+   */
+  readonly path: { readonly strip: string; readonly prefix: string };
+  readonly headers: {
+    /** For the target, in place of the client's of the same name. */
+    readonly set: readonly { readonly name: string; readonly value: Secret }[];
+    /** Lower-case names of what crosses neither to the target nor back to the client. */
+    readonly remove: readonly string[];
+  };
 }
+
+export interface UpstreamTarget {
+  /** Origin without path or trailing slash: `http://127.0.0.1:3000`. */
+  readonly url: string;
+  /** 1 or more; its share is that of all weights. */
+  readonly weight: number;
+}
+
+/** How a target is chosen: in turn, by what it has to do, or by the client's address. */
+export const BALANCES = ["round-robin", "least-requests", "hash(ip)"] as const;
+
+export type Balance = (typeof BALANCES)[number];
+
+/** What is spoken with a target; `h2` over TLS only. */
+export const PROTOCOLS = ["h1", "h2"] as const;
+
+export type Protocol = (typeof PROTOCOLS)[number];
+
+/** `GET path` of each target, again and again: 2xx and 3xx are healthy. */
+export interface HealthCheck {
+  readonly path: string;
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+  /** Good checks in a row until a target that was down is up. */
+  readonly up: number;
+  /** Bad checks in a row until it is down. */
+  readonly down: number;
+}
+
+/**
+ * Why a request is tried again: nothing of it was sent; its connection was lost without an answer; or the
+ * answer has, or would have, that status.
+ */
+export const RETRY_REASONS = ["connect-failure", "connection-lost", "502", "503", "504"] as const;
+
+export type RetryReason = (typeof RETRY_REASONS)[number];
+
+export interface RetrySettings {
+  /** All together, the first one included: 1 is none again. */
+  readonly attempts: number;
+  /** What of them may be sent twice, unpaid; a request of which nothing was sent has no need to be here. */
+  readonly methods: readonly string[];
+  readonly on: readonly RetryReason[];
+}
+
+/** Texts of PEM files; null where not given. */
+export interface UpstreamTls {
+  /** In place of the authorities that the system trusts. */
+  readonly ca: string | null;
+  /** The name in the certificate, where it is not that of the URL. */
+  readonly serverName: string | null;
+  /** Our own certificate and its key: both or none. */
+  readonly cert: string | null;
+  readonly key: Secret | null;
+}
+
+/** What `Host` says: the target's own name, what the client wrote, or a name. */
+export type HostRule =
+  | { readonly kind: "upstream" }
+  | { readonly kind: "preserve" }
+  | { readonly kind: "name"; readonly name: string };
 
 export interface FacilitatorSettings {
   /** Where the REST endpoints are served; null: they are not. */

@@ -1,14 +1,12 @@
 /** `upstream` and `upstreams`: the backends, and which of them a route means that names none. */
 import type { Context } from "./context.ts";
-import { fault, NOT_YET } from "./reading.ts";
+import { fault } from "./reading.ts";
 import type { Upstream } from "./settings.ts";
 import { didYouMean } from "./suggestion.ts";
 import type { Path } from "./tree.ts";
+import { resolveUpstream } from "./upstream-settings.ts";
 
 const DEFAULT_NAME = "default";
-const CONNECT_TIMEOUT_MS = 2_000;
-const RESPONSE_TIMEOUT_MS = 30_000;
-const IDLE_TIMEOUT_MS = 60_000;
 
 export class Upstreams {
   readonly list: readonly Upstream[];
@@ -61,40 +59,18 @@ export class Upstreams {
   }
 }
 
-function readUpstreams({ document, tree, problems }: Context): readonly Upstream[] {
+function readUpstreams(context: Context): readonly Upstream[] {
+  const { document, problems } = context;
   const upstreams: Upstream[] = [];
   if (document.upstream !== undefined) {
-    upstreams.push(upstream(DEFAULT_NAME, document.upstream, {}));
+    upstreams.push(resolveUpstream(DEFAULT_NAME, { targets: [document.upstream] }, context));
   }
-  for (const [name, { targets, timeouts = {} }] of Object.entries(document.upstreams ?? {})) {
-    const path = ["upstreams", name, "targets"];
-    const [target, second] = targets;
+  for (const [name, written] of Object.entries(document.upstreams ?? {})) {
     if (!/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
       const message = "a name has up to 64 letters, digits, dashes and underscores";
       problems.errorAtKey(["upstreams", name], fault("bad-value", message));
     }
-    if (second !== undefined) {
-      const message = "more than one target is recognised but not supported by this version yet";
-      problems.error([...path, 1], fault(NOT_YET, message));
-    } else if (target !== undefined) {
-      upstreams.push(upstream(name, typeof target === "string" ? target : target.url, timeouts));
-    } else if (tree.intact(path)) {
-      problems.error(path, fault("bad-value", "must have one target"));
-    }
+    upstreams.push(resolveUpstream(name, written, context));
   }
   return upstreams;
-}
-
-function upstream(
-  name: string,
-  url: string,
-  timeouts: { readonly connect?: number; readonly response?: number; readonly idle?: number },
-): Upstream {
-  return {
-    name,
-    url,
-    connectTimeoutMs: timeouts.connect ?? CONNECT_TIMEOUT_MS,
-    responseTimeoutMs: timeouts.response ?? RESPONSE_TIMEOUT_MS,
-    idleTimeoutMs: timeouts.idle ?? IDLE_TIMEOUT_MS,
-  };
 }

@@ -89,7 +89,7 @@ export class FacilitatorMesh implements Facilitator {
     if (here !== undefined) return here.verify(request, signal);
     const code = "unexpected_verify_error";
     const able = this.#able(request);
-    let fault = this.#nobody(code, request, able);
+    let fault: FacilitatorFault | undefined;
     for (const [member, send] of this.#toAsk(able)) {
       const limit = hasOther(member, able)
         ? AbortSignal.any([signal, this.#options.time.timeout(VERIFY_SHARE_MS)])
@@ -103,7 +103,7 @@ export class FacilitatorMesh implements Facilitator {
         fault = cause;
       }
     }
-    throw fault;
+    throw fault ?? this.#nobody(code, request, able);
   }
 
   /** With `askedBefore` it answers only what is definite and throws nothing but `unknown`. */
@@ -200,7 +200,7 @@ export class FacilitatorMesh implements Facilitator {
     const { network } = request.paymentRequirements;
     const code = "unexpected_settle_error";
     const able = this.#able(request);
-    let fault = this.#nobody(code, request, able);
+    let fault: FacilitatorFault | undefined;
     const verifier = this.#verifiers.get(request);
     const inOrder = [...able].sort(
       (left, right) => Number(right === verifier) - Number(left === verifier),
@@ -216,7 +216,7 @@ export class FacilitatorMesh implements Facilitator {
         fault = cause;
       }
     }
-    throw fault;
+    throw fault ?? this.#nobody(code, request, able);
   }
 
   /** Those whose circuit lets a request through, one by one; the first one when there is none. */

@@ -55,6 +55,28 @@ export function unpayableAnswer(
   return errorAnswer(503, `${error}; ${noFeePayer(networks)}`, [...lines, ...RETRY_AFTER]);
 }
 
+/** In place of whatever would cost more, for a client that pays for nothing; `presented`: it tried to. */
+export function limitedAnswer(
+  seconds: number,
+  presented: boolean,
+  lines: readonly string[],
+): Answer {
+  const said = `too many requests without payment from this address; try again in ${seconds} s`;
+  const error = presented ? `${said} with the same X-PAYMENT: it was not looked at` : said;
+  return errorAnswer(429, error, [...lines, "Retry-After", String(seconds)]);
+}
+
+const LATE = "the request body did not come in time";
+
+/** The request's body stalled; nothing of its connection is read any more. */
+export const LATE_ANSWER: Answer = errorAnswer(408, LATE, ["Connection", "close"]);
+
+/** {@link LATE_ANSWER} for a payment that was taken; as of {@link undeliveredAnswer}. */
+export function lateAnswer(receipt: readonly string[], again: boolean): Answer {
+  const advice = again ? SEND_AGAIN : NONE_LEFT;
+  return errorAnswer(408, `${LATE}; ${advice}`, [...receipt, "Connection", "close"]);
+}
+
 const UPSTREAM_SAID: Readonly<Record<number, string>> = {
   413: "the request body is larger than is accepted here",
   502: "the upstream gave no usable answer",
@@ -84,13 +106,13 @@ export function undeliveredAnswer(
   again: boolean,
 ): Answer {
   const said = saidOf(status);
-  if (!again) {
-    const advice = "the payment is settled and no delivery is left for it: ask the seller";
-    return errorAnswer(status, `${said}; ${advice}`, receipt);
-  }
-  const advice = "the payment is settled: send the same X-PAYMENT again, nothing is charged twice";
-  return errorAnswer(status, `${said}; ${advice}`, [...receipt, ...RETRY_AFTER]);
+  if (!again) return errorAnswer(status, `${said}; ${NONE_LEFT}`, receipt);
+  return errorAnswer(status, `${said}; ${SEND_AGAIN}`, [...receipt, ...RETRY_AFTER]);
 }
+
+const NONE_LEFT = "the payment is settled and no delivery is left for it: ask the seller";
+const SEND_AGAIN =
+  "the payment is settled: send the same X-PAYMENT again, nothing is charged twice";
 
 function saidOf(status: number): string {
   return UPSTREAM_SAID[status] ?? "the upstream did not answer";

@@ -2,14 +2,14 @@
  * How a request becomes a decision. One function, called for requests, upgrades and
  * `Expect: 100-continue` alike; it reads the head only, waits for nothing and changes nothing.
  *
- *     target -> framing -> [preflight] -> [listing] -> route -> payment
+ *     target -> framing -> host -> [preflight] -> [listing] -> route -> payment
  */
-import type { IncomingMessage } from "node:http";
 import type { RouteMeter } from "../telemetry/metrics.ts";
 import { decodePaymentHeader } from "../x402/header.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { PaymentPayload } from "../x402/x402.ts";
 import { framingProblem } from "./field-lines.ts";
+import type { InboundRequest } from "./inbound.ts";
 import type { Offers } from "./offers.ts";
 import type { Match, Router } from "./router.ts";
 import { readTarget } from "./target.ts";
@@ -70,7 +70,13 @@ export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resou
     | { readonly kind: "presented"; readonly payment: PaymentPayload }
   );
 
-export function decide(snapshot: Snapshot, request: IncomingMessage): Decision {
+/**
+ * RFC 9112 section 3.2: any other value is refused. Nothing here depends on it, but it goes on to the backend as
+ * `X-Forwarded-Host`. Narrower than RFC 3986, whose names may hold quotes and commas.
+ */
+const HOST = /^(?:[\w.-]{0,255}|\[[\da-fA-F:.]{2,45}\])(?::\d{0,5})?$/;
+
+export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const method = request.method ?? "";
   const target = readTarget(method, request.url ?? "", snapshot.authorities);
   if (target.kind === "refused") {
@@ -78,6 +84,9 @@ export function decide(snapshot: Snapshot, request: IncomingMessage): Decision {
   }
   const fault = framingProblem(request);
   if (fault !== null) return { kind: "rejected", status: 400, detail: fault };
+  if (!HOST.test(request.headers.host ?? "")) {
+    return { kind: "rejected", status: 400, detail: "Host is not the name of a host." };
+  }
   if (target.kind === "asterisk") return { kind: "server-options" };
 
   const place = { target: target.raw, path: target.path };
@@ -124,7 +133,7 @@ type Brought =
 const CHALLENGE: Brought = { kind: "challenge" };
 
 /** Counted in the raw lines: with several payments nobody could say which one is meant. */
-function readPayment({ rawHeaders }: IncomingMessage): Brought {
+function readPayment({ rawHeaders }: InboundRequest): Brought {
   let value: string | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? "";
@@ -148,7 +157,7 @@ function readPayment({ rawHeaders }: IncomingMessage): Brought {
  */
 function readPreflight(
   snapshot: Snapshot,
-  { method, headers }: IncomingMessage,
+  { method, headers }: InboundRequest,
   path: string,
 ): Extract<Decision, { kind: "preflight" }> | null {
   if (method !== "OPTIONS") return null;

@@ -11,10 +11,14 @@ const READ_ON_MS = 30_000;
 /** What goes along with a free request: nothing. */
 export const UNSOLD = { requestHeaders: [], responseSet: [], responseVary: null, sale: null };
 
-export function paidPassage(target: string, paid: Paid, receipt: readonly string[]): Passage {
+export function paidPassage(
+  asked: Pick<Passage, "target" | "client">,
+  paid: Paid,
+  receipt: readonly string[],
+): Passage {
   const { payer, transaction, network } = paid.settlement;
   return {
-    target,
+    ...asked,
     requestHeaders: [
       ["X-402-Payer", payer],
       ["X-402-Transaction", transaction],

@@ -2,7 +2,8 @@
  * Which header lines cross the gateway, and which are written here. Raw `name, value` arrays in both
  * directions, so that names keep their letter case and repeated lines (Set-Cookie) stay apart.
  */
-import type { IncomingMessage } from "node:http";
+import type { Client } from "./client.ts";
+import type { InboundRequest } from "./inbound.ts";
 
 /** RFC 9110 section 7.6.1, and the older names that mean the same: they belong to one connection. */
 const hopByHop = ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
@@ -75,7 +76,7 @@ const toClient = new NameFilter(crossesToClient);
  * The sentence that refuses the request's framing (400, then close), or null. Everything here is a
  * request that two readers could cut at different places; the parser in front refuses most of it too.
  */
-export function framingProblem(request: IncomingMessage): string | null {
+export function framingProblem(request: InboundRequest): string | null {
   const { rawHeaders, method } = request;
   if (valuesOf(rawHeaders, "host").length > 1) return "The request has more than one Host.";
   const lengths = valuesOf(rawHeaders, "content-length");
@@ -87,16 +88,16 @@ export function framingProblem(request: IncomingMessage): string | null {
   if (length !== undefined && !/^\d{1,15}$/.test(length)) return "Content-Length is not a number.";
   if (coding === undefined) return null;
   if (length !== undefined) return "The request has both Content-Length and Transfer-Encoding.";
-  return codingProblem(coding, method ?? "", request.httpVersionMinor);
+  return codingProblem(coding, method ?? "", request.httpVersion);
 }
 
 /** Methods whose bodies mean nothing: backends skip them, or take them for the next request. */
 const bodyless = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
 
-function codingProblem(coding: string, method: string, minor: number): string | null {
+function codingProblem(coding: string, method: string, version: string): string | null {
   if (coding.toLowerCase() !== "chunked") return "The only Transfer-Encoding taken is chunked.";
   // RFC 9112 section 6.1: a recipient of HTTP/1.0 may not know the field at all.
-  if (minor === 0) return "HTTP/1.0 has no Transfer-Encoding.";
+  if (version === "1.0") return "HTTP/1.0 has no Transfer-Encoding.";
   return bodyless.has(method) ? `${method} is not taken with a Transfer-Encoding.` : null;
 }
 
@@ -108,48 +109,66 @@ export interface RequestLines {
   readonly chunked: boolean;
 }
 
-/** The lines for the backend: the client's, filtered; then who the client is; then `added`. */
-export function requestLines(request: IncomingMessage, added: readonly string[]): RequestLines {
-  const { rawHeaders, socket } = request;
+const NONE: ReadonlySet<string> = new Set();
+
+/** What the request lines are made of; every exchange has it. */
+export interface Crossing {
+  readonly request: Pick<InboundRequest, "rawHeaders">;
+  readonly client: Client;
+  /** Raw pairs; they replace the client's lines of the same name, and those that tell of the client. */
+  readonly requestHeaders: readonly string[];
+  /** Lower-case names of the client's lines that do not cross, beside those that never do. */
+  readonly removed?: ReadonlySet<string>;
+}
+
+/**
+ * The lines for the backend: the client's, filtered and without those that are removed or replaced; then who
+ * the client is; then the added ones.
+ */
+export function requestLines(crossing: Crossing): RequestLines {
+  const { request, client, requestHeaders: added, removed = NONE } = crossing;
+  const { rawHeaders } = request;
   const lines: string[] = [];
   const listed = connectionOptions(rawHeaders);
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? "";
     if (!toUpstream.passes(name) || isListed(listed, name)) continue;
+    if (isRemoved(removed, name) || isSet(name, added)) continue;
     lines.push(name, rawHeaders[index + 1] ?? "");
   }
-  lines.push("X-Forwarded-For", peerAddress(socket.remoteAddress ?? "unknown"));
-  const [host] = valuesOf(rawHeaders, "host");
-  if (host !== undefined) lines.push("X-Forwarded-Host", host);
-  lines.push("X-Forwarded-Proto", "encrypted" in socket ? "https" : "http");
+  const { forwardedFor, host, proto } = client;
+  pushUnset(lines, "X-Forwarded-For", forwardedFor, added);
+  if (host !== undefined) pushUnset(lines, "X-Forwarded-Host", host, added);
+  pushUnset(lines, "X-Forwarded-Proto", proto, added);
   for (const text of added) lines.push(text);
-  const [length] = valuesOf(rawHeaders, "content-length");
+  const length = valueOf(rawHeaders, "content-length");
   return {
     lines,
     contentLength: length === undefined ? null : Number(length),
-    chunked: valuesOf(rawHeaders, "transfer-encoding").length > 0,
+    chunked: valueOf(rawHeaders, "transfer-encoding") !== undefined,
   };
 }
 
-/** A dual-stack socket reports IPv4 clients as `::ffff:192.0.2.1`. */
-function peerAddress(address: string): string {
-  return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
+function pushUnset(lines: string[], name: string, value: string, set: readonly string[]): void {
+  if (!isSet(name, set)) lines.push(name, value);
 }
 
 /**
- * The lines for the client: the backend's, filtered, without those that `set` replaces; then `set`, then
- * `vary`.
+ * The lines for the client: the backend's, filtered, without those that `set` replaces and those that are
+ * `removed` (lower-case names); then `set`, then `vary`.
  */
 export function responseLines(
   raw: readonly string[],
   set: readonly string[],
   vary: string | null,
+  removed = NONE,
 ): string[] {
   const lines: string[] = [];
   const listed = connectionOptions(raw);
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index] ?? "";
     if (!toClient.passes(name) || isListed(listed, name) || isSet(name, set)) continue;
+    if (isRemoved(removed, name)) continue;
     lines.push(name, raw[index + 1] ?? "");
   }
   for (const text of set) lines.push(text);
@@ -160,12 +179,46 @@ export function responseLines(
 /** RFC 9110 section 6.5.1: fields that would change how the message is read are never trailers. */
 const neverTrailers = new Set(["content-length", "content-encoding", "content-type", "host"]);
 
+/**
+ * What else a backend would take for a part of the request's head when it merges the two: who asks, for
+ * what, and on which conditions.
+ */
+const neverRequestTrailers = new Set([
+  ...neverTrailers,
+  "authorization",
+  "cache-control",
+  "content-range",
+  "cookie",
+  "idempotency-key",
+  "max-forwards",
+  "pragma",
+  "range",
+]);
+
+/** A request's trailer lines, raw, filtered like its header lines ({@link requestLines}). */
+export function requestTrailerLines(
+  raw: readonly string[],
+  added: readonly string[],
+  removed = NONE,
+): string[] {
+  const lines: string[] = [];
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] ?? "";
+    const lowerCase = name.toLowerCase();
+    if (!toUpstream.passes(name) || neverRequestTrailers.has(lowerCase)) continue;
+    if (lowerCase.startsWith("if-") || removed.has(lowerCase) || isSet(name, added)) continue;
+    lines.push(name, raw[index + 1] ?? "");
+  }
+  return lines;
+}
+
 /** A backend's trailer lines as pairs, filtered like its header lines. */
-export function trailerLines(raw: readonly string[]): [string, string][] {
+export function trailerLines(raw: readonly string[], removed = NONE): [string, string][] {
   const lines: [string, string][] = [];
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index] ?? "";
-    if (toClient.passes(name) && !neverTrailers.has(name.toLowerCase())) {
+    const lower = name.toLowerCase();
+    if (toClient.passes(name) && !neverTrailers.has(lower) && !removed.has(lower)) {
       lines.push([name, raw[index + 1] ?? ""]);
     }
   }
@@ -188,6 +241,11 @@ function connectionOptions(raw: readonly string[]): Set<string> | null {
 /** The length of the body is never one hop's affair, whoever says so. */
 function isListed(listed: Set<string> | null, name: string): boolean {
   return listed !== null && listed.has(name.toLowerCase()) && !isNamed(name, "content-length");
+}
+
+/** The length of the body is not the configuration's affair either. */
+function isRemoved(removed: ReadonlySet<string>, name: string): boolean {
+  return removed.size > 0 && removed.has(name.toLowerCase()) && !isNamed(name, "content-length");
 }
 
 function isSet(name: string, set: readonly string[]): boolean {
@@ -213,7 +271,8 @@ export function addMissing(lines: string[], added: readonly string[]): void {
   }
 }
 
-function valuesOf(raw: readonly string[], lowerCaseName: string): string[] {
+/** All values of a field in raw lines, in their order. */
+export function valuesOf(raw: readonly string[], lowerCaseName: string): string[] {
   const values: string[] = [];
   for (let index = 0; index < raw.length; index += 2) {
     if (isNamed(raw[index] ?? "", lowerCaseName)) values.push(raw[index + 1] ?? "");

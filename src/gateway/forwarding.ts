@@ -1,14 +1,18 @@
-/** One exchange as undici's dispatch handler: what has arrived so far, and what may still be answered. */
-import type { Dispatcher } from "undici";
-import { addMissing, requestLines, responseLines, trailerLines } from "./field-lines.ts";
+/** One exchange as its client's handler: what has arrived so far, and what may still be answered. */
+import { addMissing, responseLines, trailerLines } from "./field-lines.ts";
+import type { H1Request } from "./h1/exchange.ts";
+import { giveBack } from "./h1/read-buffers.ts";
 import { KeptAnswer } from "./kept-answer.ts";
+import { OutgoingRequest } from "./outgoing-request.ts";
 import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
-import { RequestBody, hashBody, readWholeBody, wholeBodyLimit } from "./request-body.ts";
-import { diedOfReuse, foreign402, tooLarge, unanswered } from "./unanswered.ts";
+import { foreign402, tooLarge, unanswered } from "./unanswered.ts";
+import type { ClientController, ClientHandler, UpstreamClient } from "./upstream-client.ts";
 import type { Delivery, Exchange, Sold, UpstreamOptions } from "./upstream.ts";
 
 /** Up to here a complete body is sent as a string, joined with the head into one write. */
 const oneWriteLimit = 16 * 1024;
+/** Of an answer that is not wanted so many bytes are read on, so that its connection lives. */
+const MAX_DROPPED_BYTES = 64 * 1024;
 
 interface Head {
   readonly status: number;
@@ -16,30 +20,17 @@ interface Head {
   readonly lines: string[];
 }
 
-export interface Connections {
-  /** Keeps its connections for the next request. */
-  readonly kept: Dispatcher;
-  /** Opens one for each: for sales; and where a kept one died of being reused, the others may be as old. */
-  readonly fresh: Dispatcher;
-  readonly options: UpstreamOptions;
-}
-
-export class Forwarding implements Dispatcher.DispatchHandler {
+export class Forwarding implements ClientHandler {
   readonly #exchange: Exchange;
-  readonly #connections: Connections;
+  readonly #client: UpstreamClient;
+  readonly #options: UpstreamOptions;
   readonly #resolve: (delivery: Delivery) => void;
-  #lines: string[] = [];
-  #withBody = false;
-  /** What was dispatched; undefined before. */
-  #body: Buffer | RequestBody | null | undefined;
-  #controller: Dispatcher.DispatchController | null = null;
+  #outgoing: OutgoingRequest | null = null;
+  #controller: ClientController | null = null;
   #startedAt = 0;
   #upstreamMs = 0;
   /** The request was handed to a connection: the backend may have seen it. */
   #sent = false;
-  /** A byte of an answer has arrived. */
-  #began = false;
-  #replayed = false;
   #head: Head | null = null;
   /** The first body bytes, kept back until it is known whether the whole answer came with them. */
   #held: Buffer | null = null;
@@ -57,76 +48,59 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   /** The status that the client had before it left. */
   #leftAt: number | null = null;
   #settled = false;
+  #droppedBytes = 0;
 
-  constructor(exchange: Exchange, connections: Connections, resolve: (delivery: Delivery) => void) {
+  constructor(
+    exchange: Exchange,
+    client: UpstreamClient,
+    options: UpstreamOptions,
+    resolve: (delivery: Delivery) => void,
+  ) {
     this.#exchange = exchange;
-    this.#connections = connections;
+    this.#client = client;
+    this.#options = options;
     this.#resolve = resolve;
   }
 
   start(): void {
-    const { request, response, requestHeaders, sale } = this.#exchange;
-    if (response.destroyed) return this.#abandon(null);
-    const { lines, contentLength, chunked } = requestLines(request, requestHeaders);
-    const limit = this.#connections.options.bodyLimitBytes;
-    const length = contentLength ?? 0;
-    if (length > limit) return this.#settle(tooLarge(limit, false));
-    if (sale !== null) addMissing(lines, ["Idempotency-Key", sale.idempotencyKey]);
-    this.#lines = lines;
-    this.#withBody = chunked || length > 0;
-    response.once("close", () => this.#onClientClose());
-    if (!this.#withBody) return this.#dispatch(null);
-    if (chunked || length > wholeBodyLimit) {
-      return this.#dispatch(new RequestBody(request, limit, sale !== null));
+    const { request, response } = this.#exchange;
+    if (response.destroyed || request.socket.remoteAddress === undefined) {
+      // Of a connection that nobody reads from, Node does not find out that it has been reset.
+      response.destroy();
+      return this.#abandon(null);
     }
-    readWholeBody(request, length, (body) => this.#dispatch(body));
+    const limit = this.#options.bodyLimitBytes;
+    const outgoing = new OutgoingRequest(this.#exchange, limit);
+    if (outgoing.length > limit) return this.#settle(tooLarge(limit, false));
+    this.#outgoing = outgoing;
+    response.once("close", this.#onClientClose);
+    outgoing.prepare((ready) => this.#dispatch(ready));
   }
 
-  #dispatch(body: Buffer | RequestBody | null): void {
+  #dispatch(request: H1Request): void {
     if (this.#settled) return;
-    const { request, target } = this.#exchange;
-    const method = request.method ?? "GET";
-    this.#body = body;
     this.#startedAt = performance.now();
-    const { kept, fresh } = this.#connections;
-    // A sale counts what it asks of the backend: it takes no connection that may die of being reused.
-    const isSale = this.#exchange.sale !== null;
-    (this.#replayed || isSale ? fresh : kept).dispatch(
-      {
-        path: target,
-        method,
-        headers: this.#lines,
-        body,
-        blocking: false,
-        // A backend that ignores such a body takes it for its next request: that connection is not reused.
-        reset: this.#withBody && bodyIsOdd.has(method),
-      },
-      this,
-    );
+    this.#client.dispatch(request, this);
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
+  onRequestStart(controller: ClientController): void {
     this.#controller = controller;
     this.#sent = true;
     // The client left while the request was waiting for a connection.
     if (this.#settled) controller.abort(new Error("The client has left."));
   }
 
-  onResponseStarted(): void {
-    this.#began = true;
-  }
-
   onResponseStart(
-    controller: Dispatcher.DispatchController,
+    _controller: ClientController,
     status: number,
-    _headers: unknown,
-    statusText = "",
+    raw: readonly string[],
+    statusText: string,
   ): void {
-    // 1xx: the client asked for none (Expect is not forwarded), and 103 hints are advisory.
-    if (status < 200 || this.#settled) return;
+    if (this.#settled) return;
+    if (this.#declines(status)) return;
     this.#upstreamMs = performance.now() - this.#startedAt;
-    const { request, responseSet, responseVary, sale } = this.#exchange;
-    const lines = responseLines(latin1(controller.rawHeaders), responseSet, responseVary);
+    const { request, responseSet, responseVary, removed, sale } = this.#exchange;
+    const lines = responseLines(raw, responseSet, responseVary, removed);
     this.#head = { status, statusText, lines };
     if (sale !== null) {
       if (status >= 500) addMissing(lines, sale.failureLines);
@@ -144,8 +118,8 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     else process.nextTick(passOnHead, this);
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#settled) return;
+  onResponseData(controller: ClientController, chunk: Buffer): void {
+    if (this.#settled) return this.#drop(controller, chunk);
     if (this.#judged !== null) return this.#judge(chunk, this.#judged);
     if (this.#kept !== null && !this.#kept.take(chunk)) this.#kept = null;
     if (this.#readingOn !== null) {
@@ -157,25 +131,23 @@ export class Forwarding implements Dispatcher.DispatchHandler {
       return;
     }
     this.passOn();
-    if (!this.#settled && !this.#exchange.response.write(chunk)) this.#pause(controller);
+    if (!this.#settled && !this.#write(chunk)) this.#pause(controller);
   }
 
-  onResponseEnd(controller: Dispatcher.DispatchController): void {
+  onResponseEnd(_controller: ClientController, trailers: readonly string[]): void {
     if (this.#settled) return;
     if (this.#judged !== null && !this.#acceptJudged(this.#judged)) return;
     this.#ended = true;
     if (this.#readingOn !== null) return this.#abandon(this.#leftAt);
-    const { request, response } = this.#exchange;
+    const { request, response, removed } = this.#exchange;
     if (!this.#writeHead()) return;
-    const trailers = latin1(controller.rawTrailers);
-    if (trailers.length > 0) response.addTrailers(trailerLines(trailers));
+    if (trailers.length > 0) response.addTrailers(trailerLines(trailers, removed));
     const body = this.#held;
     if (body === null) response.end();
     else if (body.length > oneWriteLimit) response.end(body);
     else response.end(body.toString("latin1"), "latin1");
     // A client that does not read the rest gets no more time than one that stops in the middle.
-    if (request.socket.writableLength > 0)
-      request.socket.setTimeout(this.#connections.options.idleTimeoutMs);
+    if (request.socket.writableLength > 0) request.socket.setTimeout(this.#options.idleTimeoutMs);
   }
 
   onResponseError(_controller: unknown, error: Error): void {
@@ -185,24 +157,28 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     } else if (this.#passedOn) {
       this.#settle({ kind: "broken", status: this.#head?.status ?? 0, detail: error.message });
       this.#cut();
-    } else if (this.#mayReplay(error)) {
-      this.#replayed = true;
-      this.#dispatch(null);
     } else {
-      this.#settle(unanswered(error, this.#sent, this.#connections.options));
+      const retriable = this.#outgoing?.release() ?? false;
+      this.#settle(unanswered(error, { sent: this.#sent, retriable }, this.#options));
     }
   }
 
-  /**
-   * The backend may close an idle connection just as it is reused. A safe request without a body that got
-   * not one byte of an answer is sent once more (RFC 9110 section 9.2.2), unless the connection that died
-   * is known to have been new. Never what was paid for: that would be one more attempt than was counted.
-   */
-  #mayReplay(error: Error): boolean {
-    const { request, sale } = this.#exchange;
-    const { method } = request;
-    if (sale !== null || this.#replayed || this.#began || this.#withBody) return false;
-    return safe.has(method ?? "") && diedOfReuse(error);
+  /** True when the answer is one that the caller does not want, and the request can be sent elsewhere. */
+  #declines(status: number): boolean {
+    const { declined = null, sale } = this.#exchange;
+    if (declined === null || sale !== null || !declined.has(status) || !isDeclinable(status)) {
+      return false;
+    }
+    if (this.#outgoing?.release() !== true) return false;
+    const detail = `${this.#options.origin} answered ${status}.`;
+    const facts = { kind: "unanswered", reason: "declined", sent: true, retriable: true } as const;
+    this.#settle({ ...facts, status, detail });
+    return true;
+  }
+
+  #drop(controller: ClientController, chunk: Buffer): void {
+    this.#droppedBytes += chunk.length;
+    if (this.#droppedBytes > MAX_DROPPED_BYTES) controller.abort(new Error("Not wanted."));
   }
 
   /** Writes the head and what was held back, if that has not happened yet. */
@@ -213,7 +189,16 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     const held = this.#held;
     this.#held = null;
     if (held === null) response.flushHeaders();
-    else if (!response.write(held) && this.#controller !== null) this.#pause(this.#controller);
+    else if (!this.#write(held) && this.#controller !== null) this.#pause(this.#controller);
+  }
+
+  /** False: the client is behind. */
+  #write(chunk: Buffer): boolean {
+    const { response } = this.#exchange;
+    if (this.#kept !== null) return response.write(chunk);
+    return response.write(chunk, (error) => {
+      if (!error) giveBack(chunk);
+    });
   }
 
   /** False when the head cannot be written as HTTP; the caller answers instead. */
@@ -225,21 +210,22 @@ export class Forwarding implements Dispatcher.DispatchHandler {
       this.#exchange.response.writeHead(head.status, phrase(head.statusText), head.lines);
     } catch (error) {
       const detail = `The answer cannot be passed on: ${String(error)}`;
-      this.#refuse({ kind: "unanswered", status: 502, reason: "malformed", detail, sent: true });
+      const facts = { kind: "unanswered", reason: "malformed", sent: true } as const;
+      this.#refuse({ ...facts, status: 502, detail, retriable: false });
       return false;
     }
     this.#passedOn = true;
     return true;
   }
 
-  #pause(controller: Dispatcher.DispatchController): void {
-    // At the end of a connection undici hands on what it still holds, paused or not.
+  #pause(controller: ClientController): void {
+    // What has been read already is handed on, paused or not.
     if (controller.paused) return;
     const { request, response } = this.#exchange;
     const { socket } = request;
     const timeout = socket.timeout ?? 0;
     controller.pause();
-    socket.setTimeout(this.#connections.options.idleTimeoutMs);
+    socket.setTimeout(this.#options.idleTimeoutMs);
     response.once("drain", () => {
       socket.setTimeout(timeout);
       controller.resume();
@@ -271,14 +257,15 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     const { request, response } = this.#exchange;
     const { socket } = request;
     // HTTP/1.0 has no other mark of completeness than an orderly close, so the close must not be one.
-    if (request.httpVersionMinor === 0 && !("encrypted" in socket)) socket.resetAndDestroy();
+    if (request.httpVersion === "1.0" && !("encrypted" in socket)) socket.resetAndDestroy();
     else response.destroy();
   }
 
-  #onClientClose(): void {
+  readonly #onClientClose = (): void => {
     if (this.#settled) return;
     const status = this.#head?.status ?? null;
     if (status !== null && this.#exchange.response.writableFinished) {
+      if (this.#held !== null && this.#kept === null) giveBack(this.#held);
       this.#settle({
         kind: "delivered",
         status,
@@ -290,12 +277,11 @@ export class Forwarding implements Dispatcher.DispatchHandler {
     } else {
       this.#abandon(status);
     }
-  }
+  };
 
   /** Whether the backend works on a request that is complete, and its answer may still be kept. */
   #mayReadOn(): boolean {
-    const body = this.#body;
-    const isSent = this.#sent && !(body instanceof RequestBody && body.hash === null);
+    const isSent = this.#sent && this.#outgoing?.isWhole === true;
     if (this.#exchange.sale === null || this.#ended || !isSent) return false;
     return this.#head === null || this.#kept !== null;
   }
@@ -321,22 +307,23 @@ export class Forwarding implements Dispatcher.DispatchHandler {
   }
 
   #sold(): { readonly kept?: Sold } {
-    const body = this.#body;
-    if (!this.#ended || this.#kept === null || body === undefined) return {};
-    const bodyHash = body instanceof RequestBody ? body.hash : hashBody(body);
+    if (!this.#ended || this.#kept === null) return {};
+    const bodyHash = this.#outgoing?.bodyHash() ?? null;
     return bodyHash === null ? {} : { kept: { bodyHash, response: this.#kept.finish() } };
   }
 
   #settle(delivery: Delivery): void {
     if (this.#settled) return;
     this.#settled = true;
+    if (delivery.kind === "unanswered") this.#exchange.response.off("close", this.#onClientClose);
     if (this.#readingOn !== null) clearTimeout(this.#readingOn);
     this.#resolve(delivery);
   }
 }
 
-const safe = new Set(["GET", "HEAD", "OPTIONS"]);
-const bodyIsOdd = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
+function isDeclinable(status: number): status is 502 | 503 | 504 {
+  return status >= 502 && status <= 504;
+}
 
 /** Not a closure: the head of every answer is scheduled with it. */
 function passOnHead(forwarding: Forwarding): void {
@@ -346,9 +333,4 @@ function passOnHead(forwarding: Forwarding): void {
 /** A reason phrase that `writeHead` takes; anything but ASCII is dropped with the whole phrase. */
 function phrase(statusText: string): string {
   return /^[\t\x20-\x7e]*$/.test(statusText) ? statusText : "";
-}
-
-function latin1(raw: Dispatcher.DispatchController["rawHeaders"]): string[] {
-  if (!Array.isArray(raw)) return [];
-  return raw.map((text) => (typeof text === "string" ? text : text.toString("latin1")));
 }

@@ -3,6 +3,7 @@
  *
  *     decide -> rejected | denied | preflight | listing -> answer
  *            -> free ---------------------------------------> forward
+ *            -> over the limit of unpaid requests --> answer 429
  *            -> challenge | malformed ----------> answer 402 | 400, or 503 without anything to pay with
  *            -> presented -> admit -> refused | unavailable | unknown -> answer 402 | 500 | 503
  *                                  -> unservable ------------------> answer 503 | 413
@@ -12,7 +13,7 @@
  * Not a middleware chain: the order of the stages is the safety argument. No upstream sees a request for
  * a priced route before its payment is durably settled.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { waitWithin } from "../facilitator/facilitator.ts";
 import type { BrokenDelivery } from "../ledger/ledger.ts";
@@ -23,20 +24,28 @@ import {
   corsLines,
   errorAnswer,
   errorText,
+  LATE_ANSWER,
+  lateAnswer,
+  limitedAnswer,
   preflightAnswer,
-  RETRY_AFTER,
   settlementLines,
   undeliveredAnswer,
-  unpayableAnswer,
   unservableAnswer,
   upstreamAnswer,
   type Answer,
   type CrossOrigin,
 } from "./answers.ts";
+import { Asking } from "./asking.ts";
+import { BodyWatch, type BodyLimits } from "./body-watch.ts";
+import { readClient, type Client } from "./client.ts";
 import { decide, type Decision, type PricedDecision, type Snapshot } from "./decision.ts";
 import { attemptOf, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
+import type { InboundRequest, InboundResponse } from "./inbound.ts";
 import type { Paywall } from "./paywall.ts";
+import type { RequestRate } from "./rate-limit.ts";
+import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./request-body.ts";
+import type { TrustedProxies } from "./trusted-proxies.ts";
 import { readUpgrade } from "./upgrade-engine.ts";
 import type { Delivery, Unanswered } from "./upstream.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
@@ -49,14 +58,19 @@ export interface GatewayOptions {
   readonly cors: CrossOrigin;
   /** Requests worked on at the same time; beyond them 503. */
   readonly maxInFlight: number;
+  /** Peers that say who their clients are. */
+  readonly trustedProxies: TrustedProxies;
+  /** Unpaid requests of one address to priced routes; null: as many as they want. */
+  readonly unpaidRate: RequestRate | null;
+  readonly bodyLimits: BodyLimits;
   readonly telemetry: Telemetry;
 }
 
-/** Pause before an operator is told again that a route cannot be paid for, milliseconds. */
-const UNPAYABLE_PAUSE_MS = 60_000;
-const UNPAYABLE =
-  "a route answers 503: it is sold on Solana only, and no facilitator says who pays the network fee there; " +
-  "one of them has to tell extra.feePayer for that network in GET /supported";
+const CHALLENGED = { status: 402, outcome: "challenged" } as const;
+const MALFORMED = { status: 400, outcome: "malformed" } as const;
+
+type FreeDecision = Extract<Decision, { kind: "free" }>;
+type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
 
 /** How a request ended, for the meter. */
 interface Ending {
@@ -71,13 +85,16 @@ export class Gateway {
   readonly #options: GatewayOptions;
   /** For requests that belong to no route. */
   readonly #unrouted: RouteMeter;
+  readonly #asking: Asking;
+  readonly #bodies: BodyWatch;
   #inFlight = 0;
-  #saysUnpayableAt = Number.NEGATIVE_INFINITY;
   #idle: PromiseWithResolvers<void> | null = null;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
     this.#unrouted = options.telemetry.metrics.route("(none)");
+    this.#asking = new Asking(options);
+    this.#bodies = new BodyWatch(options.bodyLimits);
   }
 
   get inFlight(): number {
@@ -94,12 +111,12 @@ export class Gateway {
     await waitWithin(this.#idle.promise, signal, undefined);
   }
 
-  readonly handleRequest = (request: IncomingMessage, response: ServerResponse): void => {
-    void this.#visit(new RequestVisitor(request, response, false));
+  readonly handleRequest = (request: InboundRequest, response: InboundResponse): void => {
+    this.#receive(new RequestVisitor(request, response, false));
   };
 
-  readonly handleContinue = (request: IncomingMessage, response: ServerResponse): void => {
-    void this.#visit(new RequestVisitor(request, response, true));
+  readonly handleContinue = (request: InboundRequest, response: InboundResponse): void => {
+    this.#receive(new RequestVisitor(request, response, true));
   };
 
   readonly handleUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
@@ -110,12 +127,27 @@ export class Gateway {
     } else void this.#visit(visitor);
   };
 
+  #receive(visitor: RequestVisitor): void {
+    if (hasRequestBody(visitor.request)) void this.#visitWithBody(visitor);
+    else void this.#visit(visitor);
+  }
+
+  /** A body is looked after until it is whole, also when nobody wants it. */
+  async #visitWithBody(visitor: RequestVisitor): Promise<void> {
+    this.#bodies.begin(visitor);
+    await this.#visit(visitor);
+    this.#bodies.end(visitor);
+  }
+
   /** Every request has an error exit: nothing that happens here reaches the process. */
   async #visit(visitor: Visitor): Promise<void> {
     const started = performance.now();
     this.#inFlight += 1;
     try {
-      this.#record(visitor, await this.#serve(visitor), started);
+      const served = this.#serve(visitor);
+      // Most answers are given at once; to wait for them as well would cost as much as to find them.
+      const ending = served instanceof Promise ? await served : served;
+      this.#record(visitor, ending, started);
     } catch (cause) {
       const { logger } = this.#options.telemetry;
       logger.error({ err: cause, requestId: visitor.id }, "a request failed unexpectedly");
@@ -131,7 +163,8 @@ export class Gateway {
   }
 
   #record(visitor: Visitor, ending: Ending, started: number): void {
-    const { status, outcome, upstreamMs } = ending;
+    const { outcome, upstreamMs } = ending;
+    const status = visitor.isLate ? LATE_ANSWER.status : ending.status;
     const ms = performance.now() - started;
     const meter = ending.meter ?? this.#unrouted;
     meter.finished(status, outcome, ms / 1000, upstreamMs / 1000);
@@ -142,7 +175,7 @@ export class Gateway {
     logger.debug({ requestId: visitor.id, method, path, status, outcome, ms }, "request answered");
   }
 
-  async #serve(visitor: Visitor): Promise<Ending> {
+  #serve(visitor: Visitor): Ending | Promise<Ending> {
     const { snapshot, maxInFlight } = this.#options;
     if (this.#inFlight > maxInFlight) {
       const answer = errorAnswer(503, "too many requests at once", ["Retry-After", "1"]);
@@ -150,14 +183,8 @@ export class Gateway {
     }
     const decision = decide(snapshot, visitor.request);
     switch (decision.kind) {
-      case "free": {
-        const { target, plan } = decision;
-        const delivery = await visitor.forward(plan.engine, { target, ...UNSOLD });
-        if (delivery.kind === "unanswered") {
-          this.#notServed(visitor, delivery, upstreamAnswer(delivery));
-        }
-        return ended(delivery, "free", plan.meter);
-      }
+      case "free":
+        return this.#give(visitor, decision);
       case "challenge":
       case "malformed":
       case "presented":
@@ -167,82 +194,102 @@ export class Gateway {
     }
   }
 
+  async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<Ending> {
+    const client = this.#client(visitor);
+    const delivery = await visitor.forward(plan.engine, { target, client, ...UNSOLD });
+    if (delivery.kind === "unanswered") {
+      this.#notServed(visitor, delivery, upstreamAnswer(delivery));
+    }
+    return ended(delivery, "free", plan.meter);
+  }
+
   /** A priced route: quote, refuse or serve. */
-  async #sell(visitor: Visitor, decision: PricedDecision): Promise<Ending> {
-    const { plan, resource } = decision;
-    const cors = this.#cors(visitor.request);
+  #sell(visitor: Visitor, decision: PricedDecision): Ending | Promise<Ending> {
+    const { plan } = decision;
+    const client = this.#client(visitor);
+    const lines = this.#cors(visitor.request);
+    const seconds = this.#asking.waitSeconds(decision, client);
+    if (seconds > 0) {
+      const answer = limitedAnswer(seconds, decision.kind === "presented", lines);
+      return this.#end(visitor, answer, "limited", plan.meter);
+    }
     if (decision.kind === "challenge") {
-      const answer = this.#quote(decision, 402, "X-PAYMENT header is required", cors);
-      const outcome = answer.status === 402 ? "challenged" : "unavailable";
-      return this.#end(visitor, answer, outcome, plan.meter);
+      const error = "X-PAYMENT header is required";
+      return this.#ask(visitor, decision, client, { ...CHALLENGED, error, lines });
     }
     if (decision.kind === "malformed") {
-      const answer = this.#quote(decision, 400, errorText(decision.refusal), cors);
-      return this.#end(visitor, answer, "malformed", plan.meter);
+      const error = errorText(decision.refusal);
+      return this.#ask(visitor, decision, client, { ...MALFORMED, error, lines });
     }
+    return this.#charge(visitor, decision, client, lines);
+  }
+
+  async #charge(
+    visitor: Visitor,
+    decision: PresentedDecision,
+    client: Client,
+    lines: readonly string[],
+  ): Promise<Ending> {
+    const { plan, resource } = decision;
     const admission = await this.#options.paywall.admit({
       payment: decision.payment,
       accepts: plan.offers.requirements(resource),
       binding: `${visitor.request.method} ${decision.path}`,
       target: decision.target,
-      client: visitor.request.socket.remoteAddress ?? "",
+      client: client.address,
       isGone: () => visitor.isGone(),
       refusal: () => visitor.refusal(plan.engine),
       readBodyHash: async () => (await visitor.replaying?.readBodyHash()) ?? null,
     });
     switch (admission.kind) {
       case "admitted":
-        return this.#serveDelivery(visitor, decision, admission.paid, cors);
+        return this.#serveDelivery(visitor, decision, client, {
+          paid: admission.paid,
+          cors: lines,
+        });
       case "replayed":
-        return this.#replay(visitor, decision, admission, cors);
+        return this.#replay(visitor, decision, admission, lines);
       case "abandoned":
         return ended({ kind: "abandoned", status: null, sent: false }, "undelivered", plan.meter);
       case "unservable": {
         const { refusal } = admission;
-        this.#notServed(visitor, refusal, unservableAnswer(refusal, cors));
+        this.#notServed(visitor, refusal, unservableAnswer(refusal, lines));
         return ended(refusal, "unavailable", plan.meter);
       }
       default: {
-        const { status, outcome, error, lines } = readRefusal(admission);
-        const answer = this.#quote(decision, status, error, [...cors, ...lines]);
+        const refused = readRefusal(admission);
+        const { outcome, error } = refused;
         const facts = { requestId: visitor.id, route: plan.label, outcome, error };
         this.#options.telemetry.logger.info(facts, "payment not taken");
-        return this.#end(visitor, answer, outcome, plan.meter);
+        const all = [...lines, ...refused.lines];
+        return this.#ask(visitor, decision, client, { ...refused, lines: all });
       }
     }
   }
 
-  /** What is asked for, with an error; 503 in place of a 402 that would ask for nothing. */
-  #quote(
-    { plan, resource }: PricedDecision,
-    status: 400 | 402 | 500,
-    error: string,
-    lines: readonly string[],
-  ): Answer {
-    const { offers } = plan;
-    const body = status === 402 ? offers.question(error, resource) : offers.body(error, resource);
-    if (body !== undefined) return { status, lines, body };
-    const networks = offers.missing;
-    const now = performance.now();
-    if (now >= this.#saysUnpayableAt) {
-      this.#saysUnpayableAt = now + UNPAYABLE_PAUSE_MS;
-      this.#options.telemetry.logger.error({ route: plan.label, networks }, UNPAYABLE);
-    }
-    return unpayableAnswer(error, networks, lines);
+  #ask(visitor: Visitor, decision: PricedDecision, client: Client, refused: Refused): Ending {
+    const { answer, outcome } = this.#asking.ask(decision, client, refused);
+    return this.#end(visitor, answer, outcome, decision.plan.meter);
+  }
+
+  #client({ request }: Visitor): Client {
+    return readClient(request, this.#options.trustedProxies);
   }
 
   async #serveDelivery(
     visitor: Visitor,
     { plan, target }: PricedDecision,
-    paid: Paid,
-    cors: readonly string[],
+    client: Client,
+    { paid, cors }: { readonly paid: Paid; readonly cors: readonly string[] },
   ): Promise<Ending> {
     const { settlement } = paid;
     const receipt = [...cors, ...settlementLines({ success: true, ...settlement })];
     let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
     let attempt: BrokenDelivery | null = { sent: true, served: null };
     try {
-      delivery = await visitor.forward(plan.engine, paidPassage(target, paid, receipt));
+      const passage = paidPassage({ target, client }, paid, receipt);
+      const late = (): Answer => lateAnswer(receipt, !paid.isLast);
+      delivery = await visitor.forward(plan.engine, passage, late);
       attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));
       if (delivery.kind === "unanswered") {
         const again = !paid.isLast || !delivery.sent;
@@ -319,7 +366,7 @@ export class Gateway {
     visitor.answer(answer);
   }
 
-  #cors(request: IncomingMessage): readonly string[] {
+  #cors(request: InboundRequest): readonly string[] {
     const { cors } = this.#options;
     return corsLines(cors, typeof cors === "string" ? undefined : request.headers.origin);
   }
@@ -343,33 +390,4 @@ function ended(delivery: Delivery, outcome: PaymentOutcome, meter: RouteMeter): 
 /** 499 stands for a client that left before there was a status, as access logs write it. */
 function statusOf(delivery: Delivery): number {
   return delivery.status ?? 499;
-}
-
-/** The one table from a payment's refusal to a status. */
-function readRefusal(
-  admission: Extract<Admission, { kind: "refused" | "unavailable" | "unknown" }>,
-): {
-  readonly status: 402 | 500;
-  readonly outcome: PaymentOutcome;
-  readonly error: string;
-  readonly lines: readonly string[];
-} {
-  switch (admission.kind) {
-    case "refused": {
-      const { refusal, settlement } = admission;
-      const lines = settlement === undefined ? [] : settlementLines(settlement);
-      return { status: 402, outcome: "refused", error: errorText(refusal), lines };
-    }
-    case "unavailable":
-      return {
-        status: 500,
-        outcome: "unavailable",
-        error: errorText(admission.refusal),
-        lines: RETRY_AFTER,
-      };
-    case "unknown": {
-      const error = errorText({ code: "unexpected_settle_error", detail: admission.detail });
-      return { status: 500, outcome: "unknown", error, lines: RETRY_AFTER };
-    }
-  }
 }

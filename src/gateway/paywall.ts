@@ -6,19 +6,18 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { waitWithin, type Facilitator } from "../facilitator/facilitator.ts";
+import { waitWithin } from "../facilitator/facilitator.ts";
 import {
   LedgerConflict,
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
   type ClaimTerms,
-  type Redemptions,
   type SettledPayment,
 } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
-import { paymentKey, samePayment, type PaymentKey } from "../x402/payment-key.ts";
-import { ok, type Refusal, type Result } from "../x402/result.ts";
+import { paymentKey, type PaymentKey } from "../x402/payment-key.ts";
+import type { Refusal, Result } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
   ABANDONED,
@@ -32,10 +31,9 @@ import {
   type Deliverable,
   type Paid,
   type Presented,
+  type Settled,
 } from "./admission.ts";
-import { choose, type Choosing } from "./choice.ts";
-import { NO_FEE_PAYERS } from "./offers.ts";
-import { Settling } from "./settling.ts";
+import type { Identified, Till } from "./till.ts";
 
 /** Pauses before a delivery's end is stored again when the ledger fails, milliseconds: at first, and then. */
 const RECORD_PAUSE_MS = 1_000;
@@ -44,10 +42,7 @@ const LATER_RECORD_PAUSE_MS = 10_000;
 const SHORT_PAUSES = 60;
 
 export interface PaywallOptions {
-  readonly facilitator: Facilitator;
-  /** Default: nobody, as where nothing is sold on Solana. */
-  readonly feePayers?: Choosing["feePayers"];
-  readonly redemptions: Redemptions;
+  readonly till: Till;
   readonly logger: Logger;
   /** Longest that a request is held for its settlement, milliseconds; `maxTimeoutSeconds` if less. */
   readonly settlementWaitMs: number;
@@ -78,45 +73,40 @@ interface Replayable {
 
 export class Paywall {
   readonly #options: PaywallOptions;
-  readonly #settling: Settling;
-  readonly #choosing: Choosing;
+  readonly #till: Till;
   readonly #newIdempotencyKey: () => string;
   readonly #flights = new Map<PaymentKey, Promise<void>>();
 
   constructor(options: PaywallOptions) {
     this.#options = options;
-    this.#settling = new Settling(options);
-    const { facilitator, feePayers = NO_FEE_PAYERS } = options;
-    this.#choosing = { facilitator, feePayers };
+    this.#till = options.till;
     this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
   }
 
   async admit(presented: Presented): Promise<Admission> {
-    let stored: FacilitatorRequest | undefined;
+    const { payment, accepts } = presented;
+    let identified: Result<Identified, Refusal>;
     try {
-      stored = await this.#options.redemptions.recall(presented.payment);
+      identified = await this.#till.identify({ payment, accepts });
     } catch (cause) {
       return this.#notLookedUp(cause);
     }
-    const request = this.#identify(presented, stored);
-    if (!request.ok) return notChosen(request.error);
-    const key = paymentKey(request.value);
+    if (!identified.ok) return notChosen(identified.error);
+    const { request, isClaimed } = identified.value;
+    const key = paymentKey(request);
     if (!key.ok) return { kind: "refused", refusal: key.error };
-    const refusal = request.value === stored ? null : presented.refusal();
+    const refusal = isClaimed ? null : presented.refusal();
     if (refusal !== null) return { kind: "unservable", refusal };
-    return this.#join(key.value, presented, request.value);
+    return this.#join(key.value, presented, request);
   }
 
-  /**
-   * Claims come before offers: a payment that was claimed is what it was claimed for, whatever the
-   * configuration asks by now.
-   */
-  #identify(
-    presented: Presented,
-    stored: FacilitatorRequest | undefined,
-  ): Result<FacilitatorRequest, Refusal> {
-    const isOurs = stored !== undefined && samePayment(stored.paymentPayload, presented.payment);
-    return isOurs ? ok(stored) : choose(presented, this.#choosing);
+  /** Whether something here works on the payment at this moment, or on one that has the same key. */
+  isInFlight({ payment, accepts }: Pick<Presented, "payment" | "accepts">): boolean {
+    return accepts.some((paymentRequirements) => {
+      if (paymentRequirements.network !== payment.network) return false;
+      const key = paymentKey({ paymentPayload: payment, paymentRequirements });
+      return key.ok && this.#flights.has(key.value);
+    });
   }
 
   /** Waits for the flight of the same payment, if there is one, and then takes off. */
@@ -154,9 +144,8 @@ export class Paywall {
     };
     const admission = await this.#board(key, { presented, terms, signal, land });
     if (admission === "unsure") {
-      const { redemptions } = this.#options;
       // In flight until that is stored: later it could take back another delivery than this one.
-      const takeBack = () => redemptions.undelivered(key, { sent: false, served: null });
+      const takeBack = () => this.#till.undelivered(key, { sent: false, served: null });
       void this.#record(key, takeBack).finally(land);
       return UNRESOLVED;
     }
@@ -168,10 +157,10 @@ export class Paywall {
 
   /** Never rejects: whatever fails after the claim leaves the payment unresolved, never "not taken". */
   async #board(key: PaymentKey, flight: Flight): Promise<Admission | Replayable | "unsure"> {
-    const { redemptions, logger } = this.#options;
+    const { logger } = this.#options;
     let claim: ClaimOutcome;
     try {
-      claim = await redemptions.claim(key, flight.terms);
+      claim = await this.#till.claim(key, flight.terms);
     } catch (cause) {
       return this.#notLookedUp(cause);
     }
@@ -183,7 +172,7 @@ export class Paywall {
         if (turn === "lost") losses += 1;
         if (flight.signal.aborted || losses > 1) return IN_FLIGHT;
         if (flight.presented.isGone()) return ABANDONED;
-        claim = await redemptions.claim(key, flight.terms);
+        claim = await this.#till.claim(key, flight.terms);
       }
     } catch (cause) {
       const said = "the ledger failed after a claim; its payment is unresolved";
@@ -193,10 +182,9 @@ export class Paywall {
   }
 
   async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Turn> {
-    const { redemptions } = this.#options;
     if (claim.kind === "replayable") return claim;
     if (claim.kind === "busy") {
-      await redemptions.changed(key, claim.version, flight.signal);
+      await this.#till.changed(key, claim.version, flight.signal);
       return "wait-over";
     }
     const settled = await this.#settle(key, claim, flight);
@@ -205,7 +193,7 @@ export class Paywall {
     try {
       const { idempotencyKey } = settled;
       const sale = { idempotencyKey, target: flight.presented.target };
-      if (!(await redemptions.delivering(key, sale))) return "lost";
+      if (!(await this.#till.delivering(key, sale))) return "lost";
     } catch (cause) {
       this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
       return "unsure";
@@ -217,12 +205,12 @@ export class Paywall {
     key: PaymentKey,
     claim: Exclude<ClaimOutcome, { kind: "busy" | "replayable" }>,
     { terms, signal }: Flight,
-  ): ReturnType<Settling["charge"]> {
+  ): Promise<Settled> {
     switch (claim.kind) {
       case "granted":
-        return this.#settling.charge(key, terms, signal);
+        return this.#till.charge(key, terms, signal);
       case "unresolved":
-        return this.#settling.resume(key, claim, signal);
+        return this.#till.resume(key, claim, signal);
       case "settled":
         return Promise.resolve(claim);
       default: {
@@ -237,12 +225,12 @@ export class Paywall {
     { target, client, readBodyHash }: Presented,
     { settlement }: Replayable,
   ): Promise<Admission> {
-    const { redemptions, logger } = this.#options;
+    const { logger } = this.#options;
     const bodyHash = await readBodyHash();
     if (bodyHash === null) return USED;
     try {
       const asked = { target, bodyHash: askedBy(client, bodyHash) };
-      const response = await redemptions.replay(key, asked);
+      const response = await this.#till.replay(key, asked);
       return response === undefined ? USED : { kind: "replayed", settlement, response };
     } catch (cause) {
       logger.error({ err: cause, key }, "the ledger failed; a kept answer was not given");
@@ -256,7 +244,6 @@ export class Paywall {
   }
 
   #paid(key: PaymentKey, settled: Deliverable, { presented, land }: Flight): Paid {
-    const { redemptions } = this.#options;
     const { target, client } = presented;
     return {
       settlement: settled.settlement,
@@ -264,10 +251,10 @@ export class Paywall {
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
       delivered: (sold) => {
         const kept = sold && { ...sold, target, bodyHash: askedBy(client, sold.bodyHash) };
-        return this.#record(key, () => redemptions.delivered(key, kept)).finally(land);
+        return this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
       },
       undelivered: (attempt) =>
-        this.#record(key, () => redemptions.undelivered(key, attempt)).finally(land),
+        this.#record(key, () => this.#till.undelivered(key, attempt)).finally(land),
     };
   }
 

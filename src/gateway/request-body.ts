@@ -1,7 +1,7 @@
 /** A request's body on its way to the backend: whole when it is small, streamed under a limit otherwise. */
 import { createHash, hash, type Hash } from "node:crypto";
-import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
+import type { InboundRequest } from "./inbound.ts";
 
 /**
  * Bodies up to this many bytes are read whole before the backend hears of the request: it is then never
@@ -11,7 +11,7 @@ export const wholeBodyLimit = 64 * 1024;
 
 /** Calls back once with exactly `length` bytes, or never when the client leaves before. */
 export function readWholeBody(
-  source: IncomingMessage,
+  source: InboundRequest,
   length: number,
   done: (body: Buffer) => void,
 ): void {
@@ -34,23 +34,24 @@ class BodyTooLarge extends Error {
  * that the client gets to read its answer; a client that sends twice the limit is cut off.
  */
 export class RequestBody extends Readable {
-  readonly #source: IncomingMessage;
+  readonly #source: InboundRequest;
   readonly #limit: number;
   #received = 0;
   readonly #hashing: Hash | null;
   #hash: string | null = null;
+  #isWhole = false;
 
   /**
    * @param limit bytes; one more destroys the stream with {@link BodyTooLarge}.
    * @param hashed whether {@link hash} is wanted
    */
-  constructor(source: IncomingMessage, limit: number, hashed: boolean) {
+  constructor(source: InboundRequest, limit: number, hashed: boolean) {
     super();
     this.#source = source;
     this.#limit = limit;
     this.#hashing = hashed ? createHash("sha256") : null;
-    source.on("data", (chunk: Buffer) => this.#take(chunk));
-    source.on("end", () => this.#end());
+    source.on("data", this.#take);
+    source.on("end", this.#end);
     source.pause();
   }
 
@@ -59,13 +60,32 @@ export class RequestBody extends Readable {
     return this.#hash;
   }
 
-  #end(): void {
-    // A body that was thrown away half read is not what the backend saw.
-    if (!this.destroyed) this.#hash = this.#hashing?.digest("hex") ?? null;
-    this.push(null);
+  /** All of the body has been read from the client. */
+  get isWhole(): boolean {
+    return this.#isWhole;
   }
 
-  #take(chunk: Buffer): void {
+  /** Ends this stream. True: nothing was read of the source, and nothing will be, until another reads it. */
+  giveBack(): boolean {
+    if (this.#received > 0 || this.#isWhole) return false;
+    this.#source.off("data", this.#take);
+    this.#source.off("end", this.#end);
+    this.destroy();
+    // Being destroyed, now or before in this turn of the loop, had the source read on.
+    this.#source.pause();
+    return true;
+  }
+
+  readonly #end = (): void => {
+    // A body that was thrown away half read is not what the backend saw.
+    if (!this.destroyed) {
+      this.#hash = this.#hashing?.digest("hex") ?? null;
+      this.#isWhole = true;
+    }
+    this.push(null);
+  };
+
+  readonly #take = (chunk: Buffer): void => {
     this.#received += chunk.length;
     if (!this.destroyed) this.#hashing?.update(chunk);
     if (this.destroyed) {
@@ -75,7 +95,7 @@ export class RequestBody extends Readable {
     } else if (!this.push(chunk)) {
       this.#source.pause();
     }
-  }
+  };
 
   override _read(): void {
     this.#source.resume();
@@ -93,7 +113,7 @@ export function hashBody(body: Buffer | null): string {
 }
 
 /** Whether a request announces a body. */
-export function hasRequestBody({ headers }: IncomingMessage): boolean {
+export function hasRequestBody({ headers }: InboundRequest): boolean {
   return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
 }
 
@@ -101,7 +121,7 @@ export function hasRequestBody({ headers }: IncomingMessage): boolean {
  * Reads a request's body for its hash alone. Null when it has more than `limit` bytes, or never ends
  * because the client left.
  */
-export async function readBodyHash(source: IncomingMessage, limit: number): Promise<string | null> {
+export async function readBodyHash(source: InboundRequest, limit: number): Promise<string | null> {
   if (!hasRequestBody(source)) return hashBody(null);
   if (source.destroyed || Number(source.headers["content-length"] ?? 0) > limit) return null;
   return new Promise((resolve) => {

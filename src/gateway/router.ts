@@ -10,11 +10,13 @@
  * methods, else 405. `GET` covers `HEAD`. There is no second look at less specific patterns: listing
  * methods for `/a/b` denies the others there, even below a priced `/a/*`.
  *
- * Backends differ in what they read alike: letter case, a trailing slash or dot, encoded reserved
- * characters. So every path is matched a second time in its loosest reading, against patterns folded
- * the same way. When that reading leads to another pattern that is priced or denied, the request is
- * `ambiguous`: nobody can say which of the two resources the backend would serve.
+ * Backends differ in what they read alike (`path-readings.ts`). So a path is matched in all its readings: where
+ * one of them may lead to another pattern that is priced or denied, the request is `ambiguous`, as nobody can
+ * say which of the two resources the backend would serve. What the file spells out is the exception: whoever
+ * writes `/docs: free` and `/Docs: $1` says that the backend tells them apart.
  */
+import { foldName, readingsOf, type Reading, type Segment } from "./path-readings.ts";
+import { Trie } from "./segment-trie.ts";
 import { readTarget } from "./target.ts";
 
 export interface Route<Value> {
@@ -42,7 +44,7 @@ export type Match<Value> =
 const unmatched = { kind: "unmatched" } as const;
 const ambiguous = { kind: "ambiguous" } as const;
 
-/** Immutable once built; a match allocates nothing that is kept, and visits a node at most once. */
+/** Immutable once built; a match keeps nothing, and its work is bounded by the patterns. */
 export class Router<Value> {
   readonly #strict = new Trie<Leaf<Value>>();
   readonly #loose = new Trie<Fold<Value>>();
@@ -55,41 +57,77 @@ export class Router<Value> {
     this.#options = options;
     for (const route of routes) {
       const pattern = parsePattern(route.pattern);
-      const fold = this.#loose.add(foldPattern(pattern), () => ({ leaves: [] }));
-      const leaf = this.#strict.add(pattern, () => {
-        const created = new Leaf(pattern, fold);
-        fold.leaves.push(created);
-        return created;
-      });
+      const leaf = this.#strict.add(pattern, () => this.#createLeaf(pattern));
       leaf.add(route);
-      if (isStatic(pattern)) this.#exact.set(`/${pattern.segments.join("/")}`, leaf);
+      if (isStatic(pattern)) this.#exact.set(pattern.text, leaf);
     }
+  }
+
+  #createLeaf(pattern: Pattern): Leaf<Value> {
+    const leaf = new Leaf<Value>(pattern);
+    const decoded = pattern.segments.map((segment) => segment && decodeURIComponent(segment));
+    const readings = readingsOf(decoded, pattern.isSlashed);
+    if (readings === null) {
+      throw new Error(`Backends can read the route pattern ${pattern.text} in too many ways.`);
+    }
+    for (const { segments, isCut } of readings) {
+      const names = segments.map((segment) => segment && foldName(segment));
+      const place = { segments: names, isSlashed: false, rest: pattern.rest && !isCut };
+      this.#loose.add(place, () => ({ leaves: [] })).leaves.push(leaf);
+    }
+    return leaf;
   }
 
   /** @param path as `readTarget` accepted it. */
   match(method: string, path: string): Match<Value> {
     const exact = this.#exact.get(path);
     if (exact !== undefined) return exact.answer(method);
-    const plain = isPlain(path);
-    const fold = this.#loose.findLoose(plain ? path : foldPath(path));
-    // Almost always the best loose reading is the spelling itself: then it is the best strict one, too.
-    const leaf = plain ? spelledOut(fold, path) : null;
-    return leaf === null ? this.#compare(method, path, fold) : leaf.answer(method);
+    // Almost always the best loose reading is the spelling itself: then it is the best of all of them.
+    const leaf = isPlain(path) ? spelledOut(this.#loose.find(path, false), path) : null;
+    return leaf === null ? this.#compare(method, path) : leaf.answer(method);
   }
 
-  /** The strict reading, unless the loosest one leads to something else that is guarded. */
-  #compare(method: string, path: string, fold: Fold<Value> | null): Match<Value> {
-    const leaf = this.#strict.find(path);
+  /** The strict reading, unless another one may lead to something else that is guarded. */
+  #compare(method: string, path: string): Match<Value> {
+    const leaf = this.#strict.find(path, true);
     const strict = leaf === null ? unmatched : leaf.answer(method);
     if (strict.kind === "method-not-allowed") return strict;
     if (leaf === null && this.#options.unmatchedGuarded) return strict;
-    if (fold === (leaf === null ? null : leaf.fold)) return strict;
-    return this.#isGuarded(fold, method) ? ambiguous : strict;
+    const isSlashed = path.endsWith("/");
+    const segments = path.slice(1, isSlashed ? -1 : undefined).split("/");
+    const readings = readingsOf(path === "/" ? [] : segments.map(decodeURIComponent), isSlashed);
+    if (readings === null) return ambiguous;
+    for (const reading of readings) {
+      const spelled = reading === readings[0] ? path : spell(reading);
+      const names = reading.segments.map((segment) => foldName(segment ?? ""));
+      for (const countsSlash of [true, false]) {
+        const view = { spelled, names, isSlashed: reading.isSlashed, countsSlash };
+        if (this.#mayCost(method, view, leaf)) return ambiguous;
+      }
+    }
+    return strict;
   }
 
-  #isGuarded(fold: Fold<Value> | null, method: string): boolean {
-    if (fold === null) return this.#options.unmatchedGuarded;
-    return fold.leaves.some((leaf) => {
+  /**
+   * Whether a backend with this view of a path may find something guarded there, beside `leaf`. All that may
+   * match is looked at in the order of precedence, down to what matches to the letter: every such backend
+   * finds that, or something before it.
+   */
+  #mayCost(method: string, view: View, leaf: Leaf<Value> | null): boolean {
+    const { spelled, names, isSlashed, countsSlash } = view;
+    const found = this.#strict.find(spelled, countsSlash);
+    const sure = found !== null && found.isSure(names) ? found : null;
+    let costs = false;
+    const isFound = this.#loose.reach(names, isSlashed || !countsSlash, ({ leaves }) => {
+      if (countsSlash && !leaves.some((each) => each.takesSlash(isSlashed))) return false;
+      costs = !(leaf !== null && leaves.includes(leaf)) && this.#isGuarded(leaves, method);
+      return costs || (sure !== null && leaves.includes(sure));
+    });
+    return costs || (!isFound && this.#options.unmatchedGuarded);
+  }
+
+  #isGuarded(leaves: readonly Leaf<Value>[], method: string): boolean {
+    return leaves.some((leaf) => {
       const answer = leaf.answer(method);
       return answer.kind !== "route" || this.#options.guarded(answer.value);
     });
@@ -101,11 +139,26 @@ interface Fold<Value> {
   readonly leaves: Leaf<Value>[];
 }
 
+/** A path as some backends have it. */
+interface View {
+  readonly spelled: string;
+  /** Folded. */
+  readonly names: readonly string[];
+  readonly isSlashed: boolean;
+  /** Whether these backends tell `/docs/` from `/docs`. */
+  readonly countsSlash: boolean;
+}
+
+/** The canonical spelling of a reading of a path. */
+function spell({ segments, isSlashed }: Reading): string {
+  const path = segments.map((segment) => `/${encodeURIComponent(segment ?? "")}`).join("");
+  return isSlashed ? `${path}/` : path;
+}
+
 /** The pattern of `fold` that is spelled like the plain path which led there, if one is. */
 function spelledOut<Value>(fold: Fold<Value> | null, path: string): Leaf<Value> | null {
   if (fold === null) return null;
-  const slashed = path.endsWith("/");
-  for (const leaf of fold.leaves) if (leaf.isSpelled(path, slashed)) return leaf;
+  for (const leaf of fold.leaves) if (leaf.isSpelled(path)) return leaf;
   return null;
 }
 
@@ -113,23 +166,35 @@ type Answer<Value> = Extract<Match<Value>, { kind: "route" | "method-not-allowed
 
 /** All keys of one pattern. */
 class Leaf<Value> {
-  readonly fold: Fold<Value>;
   readonly #pattern: Pattern;
   readonly #plain: boolean;
   readonly #listed = new Map<string, Answer<Value>>();
   #otherwise: Answer<Value> = { kind: "method-not-allowed", allow: "" };
 
-  constructor(pattern: Pattern, fold: Fold<Value>) {
-    this.fold = fold;
+  constructor(pattern: Pattern) {
     this.#pattern = pattern;
-    this.#plain = isPlain(pattern.segments.join("/"));
+    this.#plain = isPlain(pattern.text);
   }
 
   /** True when a plain path that reads like this pattern also is one letter by letter. */
-  isSpelled(path: string, slashed: boolean): boolean {
+  isSpelled(path: string): boolean {
     if (!this.#plain) return false;
-    const { segments, rest } = this.#pattern;
-    return rest ? hasSlashes(path, segments.length + 1) : slashed === (segments.at(-1) === "");
+    const { segments, isSlashed, rest } = this.#pattern;
+    return rest ? hasSlashes(path, segments.length + 1) : path.endsWith("/") === isSlashed;
+  }
+
+  takesSlash(isSlashed: boolean): boolean {
+    return this.#pattern.rest || this.#pattern.isSlashed === isSlashed;
+  }
+
+  /**
+   * True when a path that matches to the letter does so for every backend: to some, a segment whose folded name
+   * is empty is none, and `:param` stands for one that is there.
+   */
+  isSure(names: readonly string[]): boolean {
+    return !this.#pattern.segments.some(
+      (segment, index) => segment === null && names[index] === "",
+    );
   }
 
   add({ methods, pattern, value }: Route<Value>): void {
@@ -171,125 +236,48 @@ function duplicate(key: string): Error {
 }
 
 interface Pattern {
-  /** Null for `:param`. A trailing slash is a last, empty segment. */
-  readonly segments: readonly (string | null)[];
+  /** In the canonical spelling. */
+  readonly text: string;
+  /** Null for `:param`. */
+  readonly segments: readonly Segment[];
+  /** Ends in a slash. */
+  readonly isSlashed: boolean;
   /** Ends in `/*`. */
   readonly rest: boolean;
 }
 
-function parsePattern(text: string): Pattern {
-  const rest = text.endsWith("/*");
-  const path = (rest ? text.slice(0, -1) : text).replace(/[^\0-\x7f]+/g, encodeURIComponent);
-  const segments = path.split("/").map((segment) => (/^:./.test(segment) ? null : segment));
+function parsePattern(given: string): Pattern {
+  const rest = given.endsWith("/*");
+  const text = (rest ? given.slice(0, -1) : given).replace(/[^\0-\x7f]+/g, encodeURIComponent);
+  const segments = text.split("/").map((segment) => (/^:./.test(segment) ? null : segment));
   const sample = segments.map((segment) => segment ?? "param").join("/");
   const target = readTarget("GET", sample, new Set());
-  if (target.kind !== "ok" || target.path !== sample || /(?:^|\/):(?:\/|$)|\*/.test(path)) {
+  if (target.kind !== "ok" || target.path !== sample || /(?:^|\/):(?:\/|$)|\*/.test(text)) {
     const detail = target.kind === "refused" ? target.detail : "It is not a pattern.";
-    throw new Error(`No request can match the route pattern ${text}: ${detail}`);
+    throw new Error(`No request can match the route pattern ${given}: ${detail}`);
   }
-  return { segments: segments.slice(1, rest ? -1 : undefined), rest };
+  const isSlashed = text.endsWith("/");
+  return {
+    text,
+    segments: segments.slice(1, isSlashed ? -1 : undefined),
+    isSlashed: isSlashed && !rest,
+    rest,
+  };
 }
 
 function isStatic({ segments, rest }: Pattern): boolean {
   return !rest && !segments.includes(null);
 }
 
-/** One node of a trie of segments. */
-class Branch<Found> {
-  readonly statics = new Map<string, Branch<Found>>();
-  param: Branch<Found> | null = null;
-  /** A pattern that ends here. */
-  end: Found | null = null;
-  /** A pattern that ends in `*` below here. */
-  rest: Found | null = null;
-}
-
-class Trie<Found> {
-  readonly #root = new Branch<Found>();
-
-  /** What the pattern leads to, created unless an equal pattern was added before. */
-  add({ segments, rest }: Pattern, create: () => Found): Found {
-    let branch = this.#root;
-    for (const segment of segments) branch = descend(branch, segment);
-    return rest ? (branch.rest ??= create()) : (branch.end ??= create());
-  }
-
-  find(path: string): Found | null {
-    return findBelow(this.#root, path, 1, false);
-  }
-
-  /** A slash at the end of the path makes no difference. */
-  findLoose(path: string): Found | null {
-    return findBelow(this.#root, path, 1, true);
-  }
-}
-
-function descend<Found>(branch: Branch<Found>, segment: string | null): Branch<Found> {
-  if (segment === null) return (branch.param ??= new Branch<Found>());
-  const known = branch.statics.get(segment);
-  if (known !== undefined) return known;
-  const created = new Branch<Found>();
-  branch.statics.set(segment, created);
-  return created;
-}
-
-/**
- * Depth first, the more specific branch first. A branch has one path from the root, so that however a
- * request is spelled the work is bounded by the patterns, never by 2^segments.
- */
-function findBelow<Found>(
-  branch: Branch<Found>,
-  path: string,
-  from: number,
-  loose: boolean,
-): Found | null {
-  if (loose && from >= path.length) return branch.end ?? branch.rest;
-  if (from > path.length) return branch.end;
-  const slash = path.indexOf("/", from);
-  const to = slash === -1 ? path.length : slash;
-  const next = branch.statics.get(path.slice(from, to));
-  const found = next === undefined ? null : findBelow(next, path, to + 1, loose);
-  if (found !== null) return found;
-  if (branch.param !== null && to > from) {
-    const behindParam = findBelow(branch.param, path, to + 1, loose);
-    if (behindParam !== null) return behindParam;
-  }
-  return branch.rest;
-}
-
-/** Nothing but a slash at the end distinguishes the text from its loosest reading. */
+/** Its loosest reading is the text itself, but for a slash at the end. */
 function isPlain(text: string): boolean {
   // Cheaper than any regular expression: almost always nothing changes and nothing is found.
   return (
     text.toLowerCase() === text &&
     !text.includes("%") &&
+    !text.includes("+") &&
     !text.includes("./") &&
+    !text.includes(":$") &&
     !text.endsWith(".")
   );
-}
-
-/** The loosest reading of a canonical path. */
-function foldPath(path: string): string {
-  // A reader that decodes before it splits takes what follows for a query or a fragment.
-  const text = decodeURIComponent(path).split(/[?#]/, 1).join("");
-  return `/${foldSegments(text.split("/")).join("/")}`;
-}
-
-function foldPattern({ segments, rest }: Pattern): Pattern {
-  return { segments: foldSegments(segments.map((text) => text && decodeURIComponent(text))), rest };
-}
-
-/** Letter case and compatibility forms; dots and blanks at the end, which Windows ignores. */
-function foldSegments(segments: readonly (string | null)[]): (string | null)[] {
-  return segments
-    .map((segment) =>
-      segment === null
-        ? null
-        : segment
-            .normalize("NFKC")
-            .toLowerCase()
-            .replace(/[. ]+$/, "")
-            .replaceAll("/", "%2F"),
-    )
-    .filter((segment) => segment !== "");
 }

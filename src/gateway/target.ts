@@ -161,13 +161,14 @@ function encodedByteFault(byte: number): string | null {
     : null;
 }
 
-/** An encoded "%" before what reads as an escape: a second decoding would give another path. */
+/**
+ * An encoded "%" before what reads as an escape, `%u0061` of old servers included: a second decoding would give
+ * another path.
+ */
 function doubleEncodingFault(path: string, index: number): string | null {
-  const high = hexDigit(path.charCodeAt(index));
-  const low = hexDigit(path.charCodeAt(index + 1));
-  return high === -1 || low === -1
-    ? null
-    : "The path is percent-encoded twice (%25 before two digits).";
+  return /^(?:[\da-f]{2}|u[\da-f]{4})/i.test(path.slice(index, index + 5))
+    ? "The path is percent-encoded twice (%25 before two digits)."
+    : null;
 }
 
 /** 0 to 15; 16 more for a lower-case letter; -1 for anything else (NaN beyond the end included). */

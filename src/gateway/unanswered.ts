@@ -1,5 +1,5 @@
-/** Why nothing came from the backend, read from what the client library reports. */
-import type { Delivery, Unanswered, UpstreamOptions } from "./upstream.ts";
+/** Why nothing came from the backend, read from what the client reports: ours, or undici's. */
+import type { Unanswered, UnansweredReason, UpstreamOptions } from "./upstream.ts";
 
 export const foreign402: Unanswered = {
   kind: "unanswered",
@@ -7,38 +7,51 @@ export const foreign402: Unanswered = {
   reason: "foreign-402",
   detail: "The backend answered 402 without x402 payment requirements.",
   sent: true,
+  retriable: false,
 };
 
 export function tooLarge(limit: number, sent: boolean): Unanswered {
   const detail = `The request body is larger than ${limit} bytes.`;
-  return { kind: "unanswered", status: 413, reason: "too-large", detail, sent };
+  return { kind: "unanswered", status: 413, reason: "too-large", detail, sent, retriable: false };
 }
 
 /** Errors by their stable codes; what has none of them broke somewhere between head and body. */
-export function unanswered(error: Error, sent: boolean, options: UpstreamOptions): Delivery {
+export function unanswered(
+  error: Error,
+  { sent, retriable }: Pick<Unanswered, "sent" | "retriable">,
+  options: UpstreamOptions,
+): Unanswered {
   const code = codeOf(error);
-  const detail = `${options.origin}: ${error.message}`;
   if (code === "body_too_large") return tooLarge(options.bodyLimitBytes, sent);
-  if (code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT") {
-    return { kind: "unanswered", status: 504, reason: "timeout", detail, sent };
-  }
-  if (!sent) {
-    const status = code === "UND_ERR_CONNECT_TIMEOUT" ? 504 : 502;
-    return { kind: "unanswered", status, reason: "connect", detail, sent };
-  }
-  const malformed = code.startsWith("HPE_") || code.startsWith("UND_ERR_RES") || overflow.has(code);
-  return {
-    kind: "unanswered",
-    status: 502,
-    reason: malformed ? "malformed" : "broken",
-    detail,
-    sent,
-  };
+  const detail = `${options.origin}: ${error.message}`;
+  const facts = { kind: "unanswered", detail, sent, retriable } as const;
+  const known = KNOWN[code];
+  if (known !== undefined) return { ...facts, ...known };
+  if (!sent) return { ...facts, status: 502, reason: "connect" };
+  const isMalformed = code.startsWith("HPE_") || code.startsWith("UND_ERR_RES");
+  return { ...facts, status: 502, reason: isMalformed ? "malformed" : "broken" };
 }
 
-const overflow = new Set(["UND_ERR_HEADERS_OVERFLOW"]);
+const timeout = { status: 504, reason: "timeout" } as const;
+const connectTimeout = { status: 504, reason: "connect" } as const;
+const malformed = { status: 502, reason: "malformed" } as const;
 
-/** A kept connection died before it was told anything, or without a byte of an answer. */
+const KNOWN: Readonly<
+  Record<string, { readonly status: Unanswered["status"]; readonly reason: UnansweredReason }>
+> = {
+  saturated: { status: 503, reason: "saturated" },
+  "connect-timeout": connectTimeout,
+  UND_ERR_CONNECT_TIMEOUT: connectTimeout,
+  "head-timeout": timeout,
+  "idle-timeout": timeout,
+  UND_ERR_HEADERS_TIMEOUT: timeout,
+  UND_ERR_BODY_TIMEOUT: timeout,
+  malformed,
+  request: malformed,
+  UND_ERR_HEADERS_OVERFLOW: malformed,
+};
+
+/** Of undici: a kept connection died before it was told anything, or without a byte of an answer. */
 export function diedOfReuse(error: Error): boolean {
   const code = codeOf(error);
   if (code === "ECONNRESET" || code === "EPIPE") return true;

@@ -5,15 +5,18 @@
  * - It copies the client's headers. Here they are the filtered lines.
  * - It relays the backend's headers, receipts included. Here it sees them filtered.
  * - It relays a refusal without backpressure. Here a refusal is read under a limit and answered whole.
- * - It lets switched sockets idle for ever. Here the client's socket has a timeout.
+ * - It lets switched sockets live and idle for ever. Here a tunnel has two deadlines (`tunnels.ts`).
+ * - It checks a certificate against the name that the client wrote into Host. Here it is the target's name.
  */
 import { STATUS_CODES } from "node:http";
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from "node:http";
-import type { Socket } from "node:net";
+import { Agent } from "node:https";
+import { isIP, type Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
 import { addMissing, framingProblem, requestLines, responseLines } from "./field-lines.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
-import type { Delivery, Unanswered, UpgradeExchange, UpstreamOptions } from "./upstream.ts";
+import { Tunnels } from "./tunnels.ts";
+import type { Delivery, TargetOptions, Unanswered, UpgradeExchange } from "./upstream.ts";
 
 export type Upgrade =
   | { readonly kind: "websocket" }
@@ -44,12 +47,18 @@ export function readUpgrade(request: IncomingMessage, head: Buffer): Upgrade {
   if (method !== "GET") return refused("A WebSocket handshake is a GET.");
   if (!asksForWebSocket(request)) return refused("The only Upgrade taken is websocket.");
   if (request.httpVersion !== "1.1") return refused("A WebSocket handshake is HTTP/1.1.");
+  // Node's client would send its head at once, before the lines and the path are ours.
+  if (headers.expect !== undefined) return refused("A WebSocket handshake has no Expect.");
   const framing = framingProblem(request);
   if (framing !== null) return refused(framing);
   const length = headers["content-length"] ?? "0";
   if (length !== "0" || headers["transfer-encoding"] !== undefined || head.length > 0) {
     return refused("A WebSocket handshake has no body, and nothing follows it unanswered.");
   }
+  return readVersion(request);
+}
+
+function readVersion({ headers }: IncomingMessage): Upgrade {
   // Node joins repeated lines with commas, so that a second version or key fails these too.
   if (headers["sec-websocket-version"] !== "13") {
     return { ...refused("The WebSocket version taken is 13."), status: 426, lines: versionLines };
@@ -70,22 +79,47 @@ function refused(detail: string): Extract<Upgrade, { kind: "refused" }> {
 /** Bytes of the body of a refused handshake at most. */
 const refusalLimit = 64 * 1024;
 
+/** Where handshakes go, and what becomes of the connections that they switch. */
+interface Place {
+  readonly options: TargetOptions;
+  readonly url: URL;
+  /** For TLS; null for a target without. */
+  readonly agent: Agent | null;
+  readonly tunnels: Tunnels;
+}
+
 export class UpgradeEngine {
-  readonly #options: UpstreamOptions;
+  readonly #place: Place;
+  readonly #options: TargetOptions;
   readonly #health: UpstreamHealth;
   readonly #sockets = new Set<Socket>();
   #closed = false;
 
-  constructor(options: UpstreamOptions, health: UpstreamHealth) {
+  constructor(options: TargetOptions, health: UpstreamHealth) {
+    const url = new URL(options.origin);
+    const agent = url.protocol === "https:" ? openAgent(url, options) : null;
+    this.#place = { options, url, agent, tunnels: new Tunnels(options) };
     this.#options = options;
     this.#health = health;
+  }
+
+  /** Handshakes on their way, and switched connections. */
+  get active(): number {
+    return this.#sockets.size;
   }
 
   /** What {@link upgrade} would refuse without asking the backend. */
   refusal(): Unanswered | null {
     if (!this.#closed && this.#sockets.size < this.#options.upgrades) return null;
     const detail = `All ${this.#sockets.size} switched connections are in use, or none is taken.`;
-    return { kind: "unanswered", status: 503, reason: "saturated", detail, sent: false };
+    return {
+      kind: "unanswered",
+      status: 503,
+      reason: "saturated",
+      detail,
+      sent: false,
+      retriable: true,
+    };
   }
 
   /** Never rejects. `exchange.request` is one that `readUpgrade` accepted. */
@@ -96,7 +130,7 @@ export class UpgradeEngine {
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
     const delivery = await new Promise<Delivery>((resolve) => {
-      new Upgrading(exchange, this.#options, resolve).start();
+      new Upgrading(exchange, this.#place, resolve).start();
     });
     if (delivery.kind === "delivered") this.#health.succeeded();
     else this.#sockets.delete(socket);
@@ -110,6 +144,23 @@ export class UpgradeEngine {
     const closing = [...this.#sockets].map((socket) => closed(socket, signal));
     await Promise.all(closing);
   }
+}
+
+/** One connection for each handshake. */
+function openAgent({ hostname }: URL, { tls = {} }: TargetOptions): Agent {
+  const { ca, cert, key, serverName } = tls;
+  const host = hostname.replace(/^\[(.*)\]$/, "$1");
+  return new Agent({
+    keepAlive: false,
+    // Always given: Node would take it from Host, which is not ours yet when it connects.
+    servername: serverName ?? (isIP(host) === 0 ? host : ""),
+    ALPNProtocols: ["http/1.1"],
+    minVersion: "TLSv1.2",
+    rejectUnauthorized: true,
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  });
 }
 
 function closed(socket: Socket, signal: AbortSignal): Promise<void> {
@@ -128,26 +179,22 @@ function closed(socket: Socket, signal: AbortSignal): Promise<void> {
 /** One handshake, from the client's to the backend's 101, its refusal, or its absence. */
 class Upgrading {
   readonly #exchange: UpgradeExchange;
-  readonly #options: UpstreamOptions;
+  readonly #place: Place;
   readonly #resolve: (delivery: Delivery) => void;
   readonly #startedAt = performance.now();
   #deadline: NodeJS.Timeout | undefined;
   #sent = false;
   #settled = false;
 
-  constructor(
-    exchange: UpgradeExchange,
-    options: UpstreamOptions,
-    resolve: (delivery: Delivery) => void,
-  ) {
+  constructor(exchange: UpgradeExchange, place: Place, resolve: (delivery: Delivery) => void) {
     this.#exchange = exchange;
-    this.#options = options;
+    this.#place = place;
     this.#resolve = resolve;
   }
 
   start(): void {
     const { request, socket } = this.#exchange;
-    if (socket.destroyed) return this.#abandon();
+    if (socket.destroyed || socket.remoteAddress === undefined) return this.#abandon();
     const outgoing = this.#connect(request, socket);
     if (outgoing === null) return this.#fail("malformed", "The handshake was not understood.");
     // Called before anything can have been answered: ws() has only just sent its request.
@@ -159,6 +206,7 @@ class Upgrading {
         this.#sent = true;
       });
     });
+    socket.once("end", this.#leave);
     socket.once("close", () => {
       this.#abandon();
       outgoing.destroy();
@@ -166,18 +214,20 @@ class Upgrading {
     this.#deadline = setTimeout(() => {
       this.#fail("timeout", "The backend did not answer the handshake in time.");
       outgoing.destroy();
-    }, this.#options.responseTimeoutMs);
+    }, this.#place.options.responseTimeoutMs);
   }
 
   /** Runs `ws()` with our request line and header lines; null when it refused the request. */
   #connect(request: IncomingMessage, socket: Socket): ClientRequest | null {
+    const { url, agent, options } = this.#place;
     const proxy = createProxyServer({
-      target: new URL(this.#options.origin),
+      target: url,
+      ...(agent === null ? {} : { agent }),
       // Together: neither the client's nor the target's path is looked at.
       toProxy: true,
       ignorePath: true,
       prependPath: false,
-      connectTimeout: this.#options.connectTimeoutMs,
+      connectTimeout: options.connectTimeoutMs,
     });
     let outgoing: ClientRequest | null = null;
     // Errors of either socket after the switch: both are closed already, and there is nobody to tell.
@@ -192,11 +242,11 @@ class Upgrading {
   }
 
   #prepare(outgoing: ClientRequest): void {
-    const { request, target, requestHeaders, sale } = this.#exchange;
+    const { target, host, sale } = this.#exchange;
     for (const name of outgoing.getHeaderNames()) outgoing.removeHeader(name);
     outgoing.path = target;
-    outgoing.setHeader("Host", new URL(this.#options.origin).host);
-    const { lines } = requestLines(request, requestHeaders);
+    outgoing.setHeader("Host", host ?? this.#place.url.host);
+    const { lines } = requestLines(this.#exchange);
     if (sale !== null) addMissing(lines, ["Idempotency-Key", sale.idempotencyKey]);
     for (let index = 0; index < lines.length; index += 2) {
       outgoing.appendHeader(lines[index] ?? "", lines[index + 1] ?? "");
@@ -207,10 +257,10 @@ class Upgrading {
 
   /** Runs before `ws()` relays the 101 with what `answer.headers` holds then. */
   #switch(answer: IncomingMessage, upstream: Socket): void {
-    const { socket, responseSet } = this.#exchange;
-    const lines = responseLines(answer.rawHeaders, responseSet, null);
+    const { socket, responseSet, removed } = this.#exchange;
+    const lines = responseLines(answer.rawHeaders, responseSet, null, removed);
     Object.assign(answer, { headers: switchingHeaders(lines) });
-    socket.setTimeout(this.#options.idleTimeoutMs, () => socket.destroy());
+    this.#place.tunnels.open(socket, upstream);
     socket.once("close", () => upstream.destroySoon());
     const upstreamMs = performance.now() - this.#startedAt;
     this.#settle({ kind: "delivered", status: 101, upstreamMs });
@@ -218,7 +268,7 @@ class Upgrading {
 
   /** The backend answered with something else than 101: its answer, whole, then the end. */
   #decline(outgoing: ClientRequest, answer: IncomingMessage): void {
-    const { socket, responseSet, sale } = this.#exchange;
+    const { socket, responseSet, removed, sale } = this.#exchange;
     const status = answer.statusCode ?? 502;
     const upstreamMs = performance.now() - this.#startedAt;
     const chunks: Buffer[] = [];
@@ -234,7 +284,7 @@ class Upgrading {
     answer.on("end", () => {
       if (this.#settled) return;
       this.#settle({ kind: "delivered", status, upstreamMs });
-      const lines = responseLines(answer.rawHeaders, responseSet, null);
+      const lines = responseLines(answer.rawHeaders, responseSet, null, removed);
       if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
       writeAnswer(socket, { status, lines, body: Buffer.concat(chunks, bytes) });
     });
@@ -242,16 +292,21 @@ class Upgrading {
 
   #fail(reason: "connect" | "timeout" | "broken" | "malformed", message: string): void {
     const status = reason === "timeout" ? 504 : 502;
-    const detail = `${this.#options.origin}: ${message}`;
-    this.#settle({ kind: "unanswered", status, reason, detail, sent: this.#sent });
+    const detail = `${this.#place.options.origin}: ${message}`;
+    const { retriable, sent } = { retriable: true, sent: this.#sent };
+    this.#settle({ kind: "unanswered", status, reason, detail, sent, retriable });
   }
 
   #abandon(): void {
     this.#settle({ kind: "abandoned", status: null, sent: this.#sent });
   }
 
+  /** A client that ends its side before it has its answer is gone; behind a 101, it is the tunnel's affair. */
+  readonly #leave = (): void => void this.#exchange.socket.destroy();
+
   #settle(delivery: Delivery): void {
     clearTimeout(this.#deadline);
+    this.#exchange.socket.off("end", this.#leave);
     if (this.#settled) return;
     this.#settled = true;
     this.#resolve(delivery);

@@ -3,17 +3,26 @@
  * decision (free, paid, refused) has been taken before; an engine only moves bytes, both ways,
  * and says what became of the exchange.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Fingerprint, StoredResponse } from "../ledger/ledger.ts";
+import type { Client } from "./client.ts";
+import type { InboundRequest, InboundResponse } from "./inbound.ts";
+import type { UpstreamHealth } from "./upstream-health.ts";
 
 /** What both a request and an upgrade carry to the backend. */
 interface Passage {
-  readonly request: IncomingMessage;
+  readonly request: InboundRequest;
+  /** Who asks, for the backend's `X-Forwarded-` lines. */
+  readonly client: Client;
   /** Canonical path and query (`readTarget`), sent byte for byte. */
   readonly target: string;
-  /** Raw `name, value` pairs added for the backend after its own spellings of them were stripped. */
+  /** Raw `name, value` pairs for the backend; they replace the client's lines of the same name. */
   readonly requestHeaders: readonly string[];
+  /** Lower-case names of the client's lines that do not cross, beside those that never do. Default: none. */
+  readonly removed?: ReadonlySet<string>;
+  /** What Host says; null, and the default: the target's own name. */
+  readonly host?: string | null;
   /** Raw `name, value` pairs for the client; they replace the backend's lines of the same name. */
   readonly responseSet: readonly string[];
   /** Null for an exchange that nobody paid for. */
@@ -45,13 +54,22 @@ export interface Sold extends Pick<Fingerprint, "bodyHash"> {
 
 /** One request on its way to the backend. The engine owns `response` until it reports. */
 export interface Exchange extends Passage {
-  readonly response: ServerResponse;
+  /** Called once the request is taken, before its body is read. */
+  readonly begin?: () => void;
+  readonly response: InboundResponse;
   /** A field name to add to `Vary`, beside whatever the backend says there; null for none. */
   readonly responseVary: string | null;
+  /**
+   * Statuses, of 502, 503 and 504, that are not passed on where the request can be sent elsewhere: the exchange
+   * is then `unanswered` for the reason `declined`, and `retriable`. Null, and the default: none. Without a
+   * meaning for a sale.
+   */
+  readonly declined?: ReadonlySet<number> | null;
 }
 
 /** One WebSocket handshake that `readUpgrade` accepted. The engine owns `socket` until it reports. */
 export interface UpgradeExchange extends Passage {
+  readonly request: IncomingMessage;
   readonly socket: Socket;
 }
 
@@ -70,6 +88,8 @@ export type UnansweredReason =
   | "saturated"
   /** The last connection attempts failed; none was made for this request. */
   | "down"
+  /** The backend answered with one of the statuses that {@link Exchange.declined} names. */
+  | "declined"
   /** The request body is larger than the limit; close the client's connection after answering. */
   | "too-large";
 
@@ -101,6 +121,11 @@ export type Delivery =
       readonly detail: string;
       /** False only when it is certain that the backend saw nothing of the request. */
       readonly sent: boolean;
+      /**
+       * Nothing of the request's body is lost: the same request can be forwarded once more, here or to
+       * another target. Whether it may be, after it was {@link sent}, is its method's affair.
+       */
+      readonly retriable: boolean;
     }
   | { readonly kind: "broken"; readonly status: number; readonly detail: string }
   | {
@@ -118,7 +143,7 @@ export interface Engine {
    * limit, no connection left, or a backend that is known to be down. Null: it would be. Asking may be
    * the one try that a backend gets while it is down ({@link UpstreamHealth}).
    */
-  refusal(request: IncomingMessage, kind: "request" | "upgrade"): Unanswered | null;
+  refusal(request: InboundRequest, kind: "request" | "upgrade"): Unanswered | null;
   /** Never rejects. */
   forward(exchange: Exchange): Promise<Delivery>;
   /**
@@ -131,6 +156,14 @@ export interface Engine {
   close(signal: AbortSignal): Promise<void>;
 }
 
+/** The engine for one target of a backend, as a group of them sees it. */
+export interface TargetEngine extends Engine {
+  /** Exchanges that run here, switched connections included. */
+  readonly active: number;
+  /** What its connections and answers say of it. */
+  readonly health: UpstreamHealth;
+}
+
 export type Unanswered = Extract<Delivery, { kind: "unanswered" }>;
 
 export interface UpstreamOptions {
@@ -140,6 +173,10 @@ export interface UpstreamOptions {
   readonly connections: number;
   /** Open switched (WebSocket) connections at most. */
   readonly upgrades: number;
+  /** Milliseconds without a byte moving, in either direction, after which one of them is closed. */
+  readonly tunnelIdleMs: number;
+  /** Milliseconds after which one of them is closed in any case. */
+  readonly tunnelLifeMs: number;
   /** Milliseconds until a connection must be up. */
   readonly connectTimeoutMs: number;
   /** Milliseconds from the request's last byte until the backend's head must be complete. */
@@ -157,6 +194,8 @@ export interface UpstreamOptions {
 export const defaultUpstreamOptions: Omit<UpstreamOptions, "origin"> = {
   connections: 5000,
   upgrades: 1000,
+  tunnelIdleMs: 7_200_000,
+  tunnelLifeMs: 86_400_000,
   connectTimeoutMs: 2_000,
   responseTimeoutMs: 30_000,
   idleTimeoutMs: 60_000,
@@ -164,3 +203,20 @@ export const defaultUpstreamOptions: Omit<UpstreamOptions, "origin"> = {
   bodyLimitBytes: 10 * 1024 * 1024,
   headLimitBytes: 64 * 1024,
 };
+
+export interface TargetOptions extends UpstreamOptions {
+  /** `h2`: HTTP/2 where an `https` target offers it. Default `http1`. */
+  readonly protocol?: "http1" | "h2";
+  /** For an `https` origin; its certificate is always checked. */
+  readonly tls?: TargetTls;
+}
+
+export interface TargetTls {
+  /** Certificates of authorities, PEM, in place of those that Node trusts. */
+  readonly ca?: string | undefined;
+  /** The name in the target's certificate where it is not the origin's. */
+  readonly serverName?: string | undefined;
+  /** Our own certificate and its key, PEM, for targets that ask for one. */
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+}

@@ -3,10 +3,13 @@
  * the request path are the same for both; only here is anything written to a client.
  */
 import { randomBytes } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { Answer } from "./answers.ts";
+import { LATE_ANSWER, type Answer } from "./answers.ts";
+import type { Sender } from "./body-watch.ts";
+import type { Client } from "./client.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
+import type { InboundRequest, InboundResponse, InboundSocket } from "./inbound.ts";
 import { replayLines } from "./kept-answer.ts";
 import { readBodyHash } from "./request-body.ts";
 import { answerOn } from "./upgrade-engine.ts";
@@ -19,6 +22,7 @@ const MAX_COMPARED_BODY_BYTES = 10 * 1024 * 1024;
 
 /** What goes along with a forwarded request; see `upstream.ts` for the meaning of each. */
 export interface Passage {
+  readonly client: Client;
   readonly target: string;
   readonly requestHeaders: readonly string[];
   readonly responseSet: readonly string[];
@@ -29,13 +33,18 @@ export interface Passage {
 export interface Visitor {
   /** Names this request in the log, and in the answer when something failed. */
   readonly id: string;
-  readonly request: IncomingMessage;
+  readonly request: InboundRequest;
   /** Gives the gateway's own answer. */
   answer(answer: Answer): void;
   /** Why the upstream would not be asked at all; null: it would. */
   refusal(engine: Engine): Unanswered | null;
-  /** Hands the exchange to the upstream. */
-  forward(engine: Engine, passage: Passage): Promise<Delivery>;
+  /**
+   * Hands the exchange to the upstream.
+   * @param late the answer where the request's body does not come; default: that it did not
+   */
+  forward(engine: Engine, passage: Passage, late?: () => Answer): Promise<Delivery>;
+  /** The request was answered because its body did not come. */
+  readonly isLate: boolean;
   /** True when nobody is there any more to read an answer. */
   isGone(): boolean;
   /** Null where no kept answer is ever given: to an upgrade. */
@@ -64,13 +73,26 @@ function idOf(visit: number): string {
   return `${PREFIX}-${visit.toString(36)}`;
 }
 
-export class RequestVisitor implements Visitor, Replaying {
-  readonly #visit = nextVisit();
-  readonly request: IncomingMessage;
-  readonly #response: ServerResponse;
-  readonly #expectsContinue: boolean;
+/** Connections whose last answer is given or on its way: nothing behind it is read (RFC 9112 section 9.6). */
+const ending = new WeakSet<InboundSocket>();
 
-  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+export function endConnection(socket: InboundSocket): void {
+  ending.add(socket);
+}
+
+export function isEnding(socket: InboundSocket): boolean {
+  return ending.has(socket);
+}
+
+export class RequestVisitor implements Visitor, Replaying, Sender {
+  readonly #visit = nextVisit();
+  readonly request: InboundRequest;
+  readonly #response: InboundResponse;
+  readonly #expectsContinue: boolean;
+  #late = (): Answer => LATE_ANSWER;
+  #isLate = false;
+
+  constructor(request: InboundRequest, response: InboundResponse, expectsContinue: boolean) {
     this.request = request;
     this.#response = response;
     this.#expectsContinue = expectsContinue;
@@ -82,32 +104,66 @@ export class RequestVisitor implements Visitor, Replaying {
 
   answer({ status, lines, body }: Answer): void {
     const response = this.#response;
+    if (this.#isLate) return;
     if (response.headersSent || response.destroyed) {
       response.destroy();
       return;
     }
     const head = [...lines, "Cache-Control", "no-store"];
     if (status >= 500) head.push("X-Request-Id", this.id);
-    if (this.#expectsContinue || hasLargeBody(this.request)) head.push("Connection", "close");
-    if (body !== null) {
-      head.push("Content-Type", "application/json");
-      head.push("Content-Length", String(Buffer.byteLength(body)));
+    const isLast = this.#expectsContinue || hasLargeBody(this.request);
+    if (isLast && !head.includes("Connection")) head.push("Connection", "close");
+    if (head.includes("Connection")) endConnection(this.request.socket);
+    if (body === null) {
+      response.writeHead(status, head);
+      response.end();
+      return;
     }
+    const bytes = Buffer.byteLength(body);
+    head.push("Content-Type", "application/json", "Content-Length", String(bytes));
     response.writeHead(status, head);
-    response.end(body ?? undefined);
+    // Only ASCII has as many bytes as characters, and then this is the same text, written at less cost.
+    response.end(body, bytes === body.length ? "latin1" : "utf8");
+    limitUnread(this.request);
   }
 
   refusal(engine: Engine): Unanswered | null {
     return engine.refusal(this.request, "request");
   }
 
-  forward(engine: Engine, passage: Passage): Promise<Delivery> {
-    if (this.#expectsContinue) this.#response.writeContinue();
-    return engine.forward({ request: this.request, response: this.#response, ...passage });
+  forward(engine: Engine, passage: Passage, late?: () => Answer): Promise<Delivery> {
+    if (late !== undefined) this.#late = late;
+    const response = this.#response;
+    const begin = (): void => {
+      if (this.#expectsContinue) response.writeContinue();
+    };
+    return engine.forward({ request: this.request, response, begin, ...passage });
   }
 
   isGone(): boolean {
     return this.#response.destroyed || this.request.socket.destroyed;
+  }
+
+  get isLate(): boolean {
+    return this.#isLate;
+  }
+
+  /** Whoever has the response sees it close, and reports that its client has gone. */
+  giveUp(): void {
+    const { request } = this;
+    const response = this.#response;
+    if (!response.headersSent && !response.destroyed) {
+      this.answer(this.#late());
+      this.#isLate = true;
+      return;
+    }
+    const isBegun = !response.writableEnded;
+    // HTTP/1.0 has no other mark of completeness than an orderly close, so the close must not be one. Node
+    // throws where TLS is to be reset; a TLS connection that ends without a word is none.
+    const mayReset = request.httpVersion === "1.0" && request.socket.encrypted !== true;
+    if (isBegun && mayReset) request.socket.resetAndDestroy();
+    else if (isBegun) response.destroy();
+    else request.destroy();
   }
 
   get replaying(): Replaying {
@@ -121,15 +177,17 @@ export class RequestVisitor implements Visitor, Replaying {
 
   replay(kept: StoredResponse, cors: readonly string[]): void {
     const response = this.#response;
-    if (response.destroyed) return;
+    if (response.destroyed || this.#isLate) return;
     const { method = "" } = this.request;
     response.writeHead(kept.status, replayLines(method, kept, cors));
     response.end(kept.body);
+    limitUnread(this.request);
   }
 }
 
 export class UpgradeVisitor implements Visitor {
   readonly replaying = null;
+  readonly isLate = false;
   readonly #visit = nextVisit();
   readonly request: IncomingMessage;
   readonly #socket: Socket;
@@ -149,7 +207,8 @@ export class UpgradeVisitor implements Visitor {
   answer({ status, lines, body }: Answer): void {
     const head = [...lines, "Cache-Control", "no-store"];
     if (status >= 500) head.push("X-Request-Id", this.id);
-    answerOn(this.#socket, { status, lines: head, body });
+    const isHead = this.request.method === "HEAD";
+    answerOn(this.#socket, { status, lines: head, body: isHead ? null : body });
   }
 
   refusal(engine: Engine): Unanswered | null {
@@ -165,8 +224,16 @@ export class UpgradeVisitor implements Visitor {
   }
 }
 
+/** A client that takes nothing of such an answer for so long is given up, milliseconds. */
+const UNREAD_MS = 60_000;
+
+/** Where nothing waits to be taken, node's own deadline for the next request is in place. */
+function limitUnread({ socket }: InboundRequest): void {
+  if (socket.writableLength > 0) socket.setTimeout(UNREAD_MS);
+}
+
 /** A body that is not worth reading only to refuse it; its connection is closed instead. */
-function hasLargeBody({ headers }: IncomingMessage): boolean {
+function hasLargeBody({ headers }: InboundRequest): boolean {
   if (headers["transfer-encoding"] !== undefined) return true;
   const length = headers["content-length"];
   return length !== undefined && Number(length) > MAX_DROPPED_BODY_BYTES;

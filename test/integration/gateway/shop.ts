@@ -3,14 +3,21 @@
  * product's, only the facilitator does what the test says.
  */
 import { onTestFinished } from "vitest";
+import { defaultBodyLimits, type BodyLimits } from "../../../src/gateway/body-watch.ts";
 import type { RoutePlan } from "../../../src/gateway/decision.ts";
 import { Gateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
 import { Listener } from "../../../src/gateway/listener.ts";
 import { Offers } from "../../../src/gateway/offers.ts";
-import { openUpstream } from "../../../src/gateway/open-upstream.ts";
+import { openTarget } from "../../../src/gateway/open-target.ts";
 import { Paywall } from "../../../src/gateway/paywall.ts";
+import { LocalTill } from "../../../src/gateway/till.ts";
 import { Router } from "../../../src/gateway/router.ts";
-import { defaultUpstreamOptions, type UpstreamOptions } from "../../../src/gateway/upstream.ts";
+import { TrustedProxies, type AddressRange } from "../../../src/gateway/trusted-proxies.ts";
+import {
+  defaultUpstreamOptions,
+  type Engine,
+  type UpstreamOptions,
+} from "../../../src/gateway/upstream.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -33,15 +40,22 @@ export interface ShopOptions {
   readonly time?: Time;
   readonly ledger?: Ledger;
   readonly upstream?: Partial<UpstreamOptions>;
+  /** In place of one for the origin. */
+  readonly engine?: Engine;
   readonly cors?: GatewayOptions["cors"];
+  /** Addresses and ranges of proxies. */
+  readonly trusted?: readonly AddressRange[];
+  readonly unpaidRate?: GatewayOptions["unpaidRate"];
+  readonly bodyLimits?: Partial<BodyLimits>;
 }
 
-/** Every path has a price, but `/free`. */
+/** Every path has a price, but `/free` and what is below it. */
 export async function openShop(origin: string, options: ShopOptions = {}): Promise<Shop> {
   const { time = systemTime, cors = "off" } = options;
   const ledger =
     options.ledger ?? (await openSqliteLedger({ path: ":memory:", time, life: "only" }));
-  const engine = openUpstream({ ...defaultUpstreamOptions, origin, ...options.upstream });
+  const engine =
+    options.engine ?? openTarget({ ...defaultUpstreamOptions, origin, ...options.upstream });
   const metrics = new Metrics("test");
   const logger = createLogger({ level: "silent", format: "json" });
   const facilitator = new ActedFacilitator();
@@ -53,6 +67,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
   const routes = [
     { methods: null, pattern: label, value: priced },
     { methods: null, pattern: "/free", value: free },
+    { methods: null, pattern: "/free/*", value: free },
   ];
   const gateway = new Gateway({
     snapshot: {
@@ -67,8 +82,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       answersPreflight: true,
     },
     paywall: new Paywall({
-      facilitator,
-      redemptions: ledger,
+      till: new LocalTill({ facilitator, redemptions: ledger, logger, time }),
       logger,
       settlementWaitMs: 10_000,
       time,
@@ -76,6 +90,9 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     list: () => ({ status: 200, body: "" }),
     cors,
     maxInFlight: 100,
+    trustedProxies: new TrustedProxies(options.trusted ?? []),
+    unpaidRate: options.unpaidRate ?? null,
+    bodyLimits: { ...defaultBodyLimits, ...options.bodyLimits },
     telemetry: { logger, metrics },
   });
   const listener = new Listener(gateway, { host: "127.0.0.1", port: 0, headerBytes: 32_768 });

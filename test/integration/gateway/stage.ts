@@ -4,10 +4,23 @@ import type { IncomingHttpHeaders, IncomingMessage, RequestListener, Server } fr
 import { connect, createServer as createTcpServer } from "node:net";
 import type { AddressInfo, Server as TcpServer, Socket } from "node:net";
 import { onTestFinished } from "vitest";
-import { openUpstream } from "../../../src/gateway/open-upstream.ts";
+import { readClient } from "../../../src/gateway/client.ts";
+import { openTarget } from "../../../src/gateway/open-target.ts";
+import { TrustedProxies } from "../../../src/gateway/trusted-proxies.ts";
 import { answerOn } from "../../../src/gateway/upgrade-engine.ts";
 import { defaultUpstreamOptions } from "../../../src/gateway/upstream.ts";
-import type { Delivery, Engine, Exchange, UpstreamOptions } from "../../../src/gateway/upstream.ts";
+import type {
+  Delivery,
+  Exchange,
+  TargetEngine,
+  TargetOptions,
+} from "../../../src/gateway/upstream.ts";
+
+/** `undici`: the tests of the engine run with the other one, which is to do the same. */
+const protocol = process.env["COINSLOT_TEST_ENGINE"] === "undici" ? "h2" : "http1";
+
+/** No peer is believed anything. */
+const NOBODY = new TrustedProxies([]);
 
 async function open(server: Server | TcpServer): Promise<number> {
   const sockets = new Set<Socket>();
@@ -58,22 +71,32 @@ export function onHead(socket: Socket, listener: (head: string) => void): void {
 
 export interface Stage {
   readonly port: number;
-  readonly engine: Engine;
+  readonly engine: TargetEngine;
   /** What became of the next exchange that nobody asked about yet. */
   readonly delivery: () => Promise<Delivery>;
   /** The exchanges in the order in which they came. */
   readonly exchanges: Pick<Exchange, "request" | "response">[];
 }
 
-type Passage = Pick<Exchange, "requestHeaders" | "responseSet" | "responseVary" | "sale">;
+type Passage = Pick<
+  Exchange,
+  | "requestHeaders"
+  | "removed"
+  | "host"
+  | "declined"
+  | "begin"
+  | "responseSet"
+  | "responseVary"
+  | "sale"
+>;
 
 /** The engine behind a listener that answers `unanswered` with its status and reason. */
 export async function stage(
   origin: string,
-  options: Partial<UpstreamOptions> = {},
+  options: Partial<TargetOptions> = {},
   passage: Partial<Passage> = {},
 ): Promise<Stage> {
-  const engine = openUpstream({ ...defaultUpstreamOptions, origin, ...options });
+  const engine = openTarget({ ...defaultUpstreamOptions, origin, protocol, ...options });
   const deliveries: Promise<Delivery>[] = [];
   const waiting: ((delivery: Promise<Delivery>) => void)[] = [];
   const report = (delivery: Promise<Delivery>): void => {
@@ -88,7 +111,8 @@ export async function stage(
   server.on("request", (request, response) => {
     exchanges.push({ request, response });
     const target = request.url ?? "/";
-    const delivery = engine.forward({ request, response, target, ...extra });
+    const client = readClient(request, NOBODY);
+    const delivery = engine.forward({ request, response, client, target, ...extra });
     report(delivery);
     void ifUnanswered(delivery, (status, reason) => {
       response.writeHead(status, { connection: "close" });
@@ -98,7 +122,8 @@ export async function stage(
   server.on("upgrade", (request: IncomingMessage, socket: Socket) => {
     socket.on("error", () => {});
     const target = request.url ?? "/";
-    const delivery = engine.upgrade({ request, socket, target, ...extra });
+    const client = readClient(request, NOBODY);
+    const delivery = engine.upgrade({ request, socket, client, target, ...extra });
     report(delivery);
     void ifUnanswered(delivery, (status, reason) => {
       answerOn(socket, { status, lines: [], body: reason });

@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { createServer } from "node:http";
-import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { describe, expect, test } from "vitest";
+import { createServer as createTlsServer } from "node:tls";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { certificate, privateKey } from "../../unit/gateway/h1/tls-identity.ts";
 import { backend, onHead, rawBackend, RawClient, stage } from "./stage.ts";
 
 const key = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -154,7 +156,7 @@ describe("a WebSocket", () => {
 
   test("is closed when nothing has moved for the idle time", async () => {
     const sockets: Socket[] = [];
-    const { port } = await stage(await echoing([], "", sockets), { idleTimeoutMs: 100 });
+    const { port } = await stage(await echoing([], "", sockets), { tunnelIdleMs: 100 });
     const client = new RawClient(port, handshake());
     await client.until("\r\n\r\n");
     const gone = new Promise((resolve) => sockets[0]?.once("close", resolve));
@@ -280,5 +282,46 @@ test("a message that carries a body is no handshake: the body reaches nobody", a
   // Node itself hands such a request on as an upgrade with the body as its head; `readUpgrade` refuses it.
   const client = new RawClient(port, head + body);
   await client.until("\r\n\r\n");
-  expect(exchanges satisfies { request: IncomingMessage }[]).toEqual([]);
+  expect(exchanges).toEqual([]);
+});
+
+/** Answers each handshake with 101; `names` are those that it was asked for by. */
+async function secure(names: string[]): Promise<string> {
+  const server = createTlsServer({ cert: certificate, key: privateKey }, (socket) => {
+    names.push(String(Reflect.get(socket, "servername")));
+    socket.on("error", () => {});
+    onHead(socket, () => {
+      socket.write("HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello");
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = Object(server.address());
+  return `https://127.0.0.1:${port}`;
+}
+
+describe("a WebSocket to a backend behind TLS", () => {
+  const tls = { ca: certificate, serverName: "backend.example" };
+
+  test("is opened where its certificate is the one that is expected, whatever Host says", async () => {
+    const names: string[] = [];
+    const { port } = await stage(await secure(names), { tls });
+    const client = new RawClient(port, handshake());
+    expect(await client.until("hello")).toContain("101");
+    expect(names).toEqual(["backend.example"]);
+    client.socket.destroy();
+  });
+
+  test.each([
+    ["its certificate is nobody's that we know", { serverName: "backend.example" }],
+    ["its certificate has another name", { ca: certificate }],
+  ])("is not opened where %s", async (_, options) => {
+    const names: string[] = [];
+    const { port, delivery } = await stage(await secure(names), { tls: options });
+    const named = handshake().replace("api.example.com", "backend.example");
+    const { text } = await new RawClient(port, named).closed;
+    expect(text).toContain("HTTP/1.1 502");
+    expect(await delivery()).toMatchObject({ kind: "unanswered" });
+  });
 });

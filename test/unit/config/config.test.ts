@@ -23,23 +23,43 @@ describe("a configuration", () => {
 
     expect(config).toMatchObject({
       file: "/etc/coinslot/gateway.yaml",
-      listen: [{ host: null, port: 8402 }],
+      listen: [{ host: null, port: 8402, tls: null }],
       publicUrl: "http://localhost:8402",
       limits: {
         headerBytes: 32_768,
         bodyBytes: 10_485_760,
         inFlight: 5000,
         settlementWaitMs: 30_000,
+        unpaidPerIp: null,
+        bodyTimeoutMs: 300_000,
+        bodyIdleMs: 15_000,
+        bodyBytesPerSecond: 512,
+        tunnels: 1000,
+        tunnelIdleMs: 7_200_000,
+        tunnelLifeMs: 86_400_000,
       },
+      trustedProxies: [],
       shutdown: { withinMs: 30_000, delayMs: 0 },
       admin: null,
       upstreams: [
         {
           name: "default",
-          url: "http://localhost:3000",
+          targets: [{ url: "http://localhost:3000", weight: 1 }],
+          balance: "round-robin",
+          health: null,
           connectTimeoutMs: 2000,
           responseTimeoutMs: 30_000,
           idleTimeoutMs: 60_000,
+          retry: {
+            attempts: 2,
+            methods: ["GET", "HEAD", "OPTIONS"],
+            on: ["connect-failure", "connection-lost"],
+          },
+          tls: { ca: null, serverName: null, cert: null, key: null },
+          protocol: "h1",
+          host: { kind: "upstream" },
+          path: { strip: "", prefix: "" },
+          headers: { set: [], remove: [] },
         },
       ],
       facilitator: {
@@ -128,7 +148,9 @@ limits: { header: 8KiB, body: 512B, settlementWait: 500ms }
     ["{ address: localhost:80 }", { host: "localhost", port: 80 }],
     ["[{ address: localhost:80 }]", { host: "localhost", port: 80 }],
   ])("listens on %s", (written, address) => {
-    expect(parse(`${GATEWAY}${ROUTES}listen: ${written}`).listen).toEqual([address]);
+    expect(parse(`${GATEWAY}${ROUTES}listen: ${written}`).listen).toEqual([
+      { ...address, tls: null },
+    ]);
   });
 
   test("trims the slash at the end of publicUrl and keeps a path", () => {

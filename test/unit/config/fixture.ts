@@ -4,6 +4,13 @@ import {
   type Environment,
   type PricedAction,
 } from "../../../src/config/config.ts";
+import { EXPIRED, FIRST, LOCKED_KEY, SECOND, WEAK } from "../../support/listener-tls.ts";
+import {
+  AUTHORITY,
+  GATEWAY_CERTIFICATE,
+  GATEWAY_KEY,
+  BACKEND_KEY,
+} from "../../support/upstream-tls.ts";
 
 export const KEY = `0x${"5a".repeat(32)}`;
 export const FILE_KEY = "6b".repeat(32);
@@ -28,6 +35,23 @@ const FILES: Readonly<Record<string, string>> = {
   "/run/secrets/key": `${FILE_KEY}\n`,
   "/run/secrets/duration": " 45s\n",
   "/run/secrets/solana.json": `${keypairFile(OTHER_SOLANA_HEX)}\n`,
+  "/run/listener/tls.crt": FIRST.cert,
+  "/run/listener/tls.key": FIRST.key,
+  "/etc/coinslot/tls.crt": FIRST.cert,
+  "/etc/coinslot/tls.key": FIRST.key,
+  "/run/listener/turned.crt": SECOND.cert + FIRST.cert,
+  "/run/listener/expired.crt": EXPIRED.cert,
+  "/run/listener/expired.key": EXPIRED.key,
+  "/run/listener/weak.crt": WEAK.cert,
+  "/run/listener/weak.key": WEAK.key,
+  "/run/listener/locked.key": LOCKED_KEY,
+  "/run/listener/torn.crt": FIRST.cert.replace("MII", "AAA"),
+  "/run/tls/ca.pem": AUTHORITY,
+  "/run/tls/gateway.pem": GATEWAY_CERTIFICATE,
+  "/run/tls/gateway.key": GATEWAY_KEY,
+  "/run/tls/other.key": BACKEND_KEY,
+  "/run/tls/broken.pem": AUTHORITY.replace("MII", "AAA"),
+  "/etc/coinslot/internal-ca.pem": AUTHORITY,
 };
 
 /** A fixed environment, so that what is said about a file never depends on the machine. */
@@ -54,6 +78,7 @@ export const environment: Environment = {
     FROM_FILE_FILE: "/run/secrets/duration",
     UNREADABLE_FILE: "/run/secrets/none",
   },
+  now: () => Date.UTC(2026, 0, 1),
   readFile: (path) => {
     const text = FILES[path];
     if (text === undefined) throw new Error(`no such file: ${path}`);

@@ -97,7 +97,7 @@ describe("the configurations that we ship", () => {
     expect(result.ok && result.config).toMatchObject({
       listen: [{ host: "127.0.0.1", port: 1 }],
       publicUrl: "http://localhost:1",
-      upstreams: [{ url: "http://127.0.0.1:2" }],
+      upstreams: [{ targets: [{ url: "http://127.0.0.1:2" }] }],
       facilitator: { listen: { port: 4 }, embedded: [{ rpc: [{ host: "127.0.0.1:3" }] }] },
       admin: { port: 5 },
       store: { path: "/tmp/demo.db" },

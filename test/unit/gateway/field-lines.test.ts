@@ -2,6 +2,7 @@ import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Client } from "../../../src/gateway/client.ts";
 import {
   framingProblem,
   requestLines,
@@ -19,11 +20,22 @@ function request(rawHeaders: readonly string[], method = "POST", minor = 1): Inc
   return message;
 }
 
+const client: Client = {
+  address: "192.0.2.1",
+  proto: "http",
+  host: "a.example",
+  forwardedFor: "192.0.2.1",
+};
+
 /** What the client's own lines become; ours for every request are left out. */
 function crossed(rawHeaders: readonly string[], added: readonly string[] = []): string[] {
-  const { lines } = requestLines(request(rawHeaders), added);
+  const { lines } = requestLines({
+    request: { rawHeaders: [...rawHeaders] },
+    client,
+    requestHeaders: added,
+  });
   const ours = lines.indexOf("X-Forwarded-For");
-  expect(lines[ours + 1]).toBe("unknown");
+  expect(lines[ours + 1]).toBe("192.0.2.1");
   return lines.slice(0, ours);
 }
 
@@ -98,15 +110,16 @@ describe("a client's header line", () => {
 
   test("listed in Connection takes neither our lines nor the length of the body away", () => {
     const names = "x-402-payer, x-forwarded-for, x-forwarded-proto, content-length";
-    const { lines, contentLength } = requestLines(
-      request(["Connection", names, "Content-Length", "3", "Host", "a.example"]),
-      ["X-402-Payer", "0xbeef"],
-    );
+    const { lines, contentLength } = requestLines({
+      request: { rawHeaders: ["Connection", names, "Content-Length", "3", "Host", "b.example"] },
+      client,
+      requestHeaders: ["X-402-Payer", "0xbeef"],
+    });
     expect(lines).toEqual([
       "Content-Length",
       "3",
       "X-Forwarded-For",
-      "unknown",
+      "192.0.2.1",
       "X-Forwarded-Host",
       "a.example",
       "X-Forwarded-Proto",
@@ -115,6 +128,26 @@ describe("a client's header line", () => {
       "0xbeef",
     ]);
     expect(contentLength).toBe(3);
+  });
+
+  test("is replaced by a line for the backend of the same name, and so are those of the client", () => {
+    const { lines } = requestLines({
+      request: { rawHeaders: ["x-api-key", "theirs", "Accept", "*/*"] },
+      client: { ...client, host: undefined },
+      requestHeaders: ["X-Api-Key", "ours", "x-forwarded-proto", "https"],
+    });
+    expect(lines.slice(0, 4)).toEqual(["Accept", "*/*", "X-Forwarded-For", "192.0.2.1"]);
+    expect(lines.slice(4)).toEqual(["X-Api-Key", "ours", "x-forwarded-proto", "https"]);
+  });
+
+  test("that is to be removed does not cross in any spelling", () => {
+    const { lines } = requestLines({
+      request: { rawHeaders: ["X-Secret", "1", "x-secret", "2", "X-Secrets", "3"] },
+      client,
+      requestHeaders: [],
+      removed: new Set(["x-secret"]),
+    });
+    expect(lines.slice(0, 2)).toEqual(["X-Secrets", "3"]);
   });
 
   test("of any spelling never makes a reserved name cross", () => {

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { Presented } from "../../../src/gateway/admission.ts";
 import { Paywall } from "../../../src/gateway/paywall.ts";
+import { LocalTill } from "../../../src/gateway/till.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import type { SettleResponse } from "../../../src/x402/x402.ts";
@@ -34,9 +35,7 @@ async function stage(feePayers = new Told({ [NETWORK]: FEE_PAYER })) {
   facilitator.onSettle = async () => SETTLED;
   const logger = createLogger({ level: "silent", format: "json" });
   const paywall = new Paywall({
-    facilitator,
-    feePayers,
-    redemptions: ledger,
+    till: new LocalTill({ facilitator, feePayers, redemptions: ledger, logger, time }),
     logger,
     settlementWaitMs: 1_000,
     time,

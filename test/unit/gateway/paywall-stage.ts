@@ -4,6 +4,7 @@ import { onTestFinished } from "vitest";
 import type { Facilitator, SettleOptions } from "../../../src/facilitator/facilitator.ts";
 import type { Admission, Paid, Presented } from "../../../src/gateway/admission.ts";
 import { Paywall } from "../../../src/gateway/paywall.ts";
+import { LocalTill } from "../../../src/gateway/till.ts";
 import type { Sold } from "../../../src/gateway/upstream.ts";
 import type { Ledger, Redemptions } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
@@ -104,9 +105,9 @@ export async function paywallStage(
     destination: { write: (line) => void log.push(JSON.parse(line)) },
   });
   let keys = 0;
+  const redemptions = options.redemptions?.(ledger) ?? ledger;
   const paywall = new Paywall({
-    facilitator,
-    redemptions: options.redemptions?.(ledger) ?? ledger,
+    till: new LocalTill({ facilitator, redemptions, logger, time }),
     logger,
     settlementWaitMs: WAIT_MS,
     time,

@@ -279,6 +279,7 @@ describe("a claim", () => {
       reason: "down",
       detail: "",
       sent: false,
+      retriable: true,
     } as const;
     const closed = presented(1, { refusal: () => refusal });
     expect(await paywall.admit(closed)).toEqual({ kind: "unservable", refusal });

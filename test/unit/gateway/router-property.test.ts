@@ -34,14 +34,14 @@ function rank(text: string): string {
   return ranks.map((each) => (each === "*" ? "2" : each === ":x" ? "1" : "0")).join("");
 }
 
-/** Equal as far as they go: the longer one first. */
+/** Equal as far as they go: the one that ends there beats the one whose `*` stands for nothing. */
 function isMoreSpecific(one: string, other: string): boolean {
   const [left, right] = [rank(one), rank(other)];
   for (let index = 0; index < Math.min(left.length, right.length); index += 1) {
     const difference = Number(left[index]) - Number(right[index]);
     if (difference !== 0) return difference < 0;
   }
-  return left.length > right.length;
+  return left.length < right.length;
 }
 
 function reference(texts: readonly string[], path: string): string | null {
@@ -52,15 +52,23 @@ function reference(texts: readonly string[], path: string): string | null {
   return best;
 }
 
-/** The loosest reading, for letters, dots and slashes only. */
+/** The loosest reading, for letters, dots and slashes only; a slash at the end is kept. */
 const loosen = (text: string): string =>
-  `${text
+  text
     .toLowerCase()
     .replaceAll(/\.+(?=\/|$)/g, "")
-    .replace(/\/$/, "")}/`.replaceAll(/\/+/g, "/");
-const loosenPattern = (text: string): string =>
-  text.endsWith("*") ? `${loosen(text.slice(0, -1))}*` : loosen(text);
+    .replaceAll(/\/+/g, "/");
+const withoutSlash = (text: string): string => (text === "/" ? text : text.replace(/\/$/, ""));
 
+/** As a backend has it that takes `/a/` for `/a`: a rest may also begin with nothing. */
+function matchesBySlash(text: string, path: string, countsSlash: boolean): boolean {
+  if (countsSlash) return matches(text, path);
+  const [pattern, plain] = [text, path].map(withoutSlash);
+  return matches(pattern ?? "", plain ?? "") || matches(text, `${plain === "/" ? "" : plain}/`);
+}
+
+/** All patterns of equal rank and names are one to a backend that does not count their differences. */
+const sameAs = (text: string): string => withoutSlash(loosen(text));
 describe("for any set of routes", () => {
   test("the most specific pattern wins, as a naive matcher finds it", () => {
     fc.assert(
@@ -108,16 +116,24 @@ describe("for any set of routes", () => {
           unmatchedGuarded: false,
         });
         const strict = reference(texts, path);
-        const folded = texts.map(loosenPattern);
-        const loosest = reference(folded, loosen(path));
-        const readings = texts.filter((_, index) => folded[index] === loosest);
-        const agreed = strict === null ? loosest === null : readings.includes(strict);
-        const costs = readings.some((text) => guardedTexts.has(text));
+        const costs = (text: string): boolean =>
+          (strict === null || sameAs(text) !== sameAs(strict)) && guardedTexts.has(text);
+        const isAmbiguous = [true, false].some((countsSlash) => {
+          // Whatever a backend does not count, it finds this one or a more specific one.
+          const sure = texts.filter((text) => matchesBySlash(text, path, countsSlash));
+          return texts.some(
+            (text) =>
+              costs(text) &&
+              matchesBySlash(text, loosen(path), countsSlash) &&
+              sure.every((each) => sameAs(each) === sameAs(text) || isMoreSpecific(text, each)),
+          );
+        });
         // Another spelling counts only where the file itself does not name this one.
-        const expected = !agreed && costs ? "ambiguous" : (strict ?? "unmatched");
+        const isNamed = strict !== null && !strict.includes(":") && !strict.endsWith("*");
+        const expected = isAmbiguous && !isNamed ? "ambiguous" : (strict ?? "unmatched");
         expect(where(built, path)).toBe(expected);
       }),
-      { numRuns: 20_000 },
+      { numRuns: 5_000 },
     );
   });
 

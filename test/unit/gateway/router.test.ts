@@ -244,6 +244,63 @@ describe("a spelling that some backends read as another path", () => {
   });
 });
 
+describe("a path that is not ASCII", () => {
+  const keys = {
+    "/caf\u00e9": "$1",
+    "/free/*": "free",
+    "/goods/:name": "free",
+    "/:lang/wiki/*": "free",
+    "/paid": "$2",
+    "/\u30ab": "$3",
+  };
+
+  test.each([
+    ["/caf\u00e9", "$1"],
+    ["/free/\u{1f44d}", "free"],
+    ["/free/\u8ab0\uff1f", "free"],
+    ["/free/AC\uff0fDC", "free"],
+    ["/goods/\u{1f44d}\ufe0f", "free"],
+    ["/goods/\u8ab0\uff1f", "free"],
+    ["/goods/10\uff05", "free"],
+    ["/goods/\u00bd", "free"],
+    ["/goods/\u00a5100", "free"],
+    ["/ja/wiki/\u8ab0\uff1f\uff0f\u4f55", "free"],
+    ["/\u30ab", "$3"],
+  ])("%s is served where it cannot be anything else", (path, value) => {
+    for (const unmatched of ["deny", "free"] as const) {
+      expect(where(router(keys, unmatched), encodeURI(path))).toBe(value);
+    }
+  });
+
+  test.each([
+    ["/cafe\u0301"],
+    ["/CAF\u00c9"],
+    ["/cafe"],
+    ["/\uff50aid"],
+    ["/pa\u0131d"],
+    ["/paid\uff1fx"],
+    ["/free\uff0f..\uff0fpaid"],
+    ["/free/\u2025/paid"],
+    ["/free/..%20/paid"],
+    ["/\u304b"],
+  ])("%s is refused where a backend may see what is priced", (path) => {
+    const encoded = path.includes("%") ? path : encodeURI(path);
+    expect(where(router(keys, "free"), encoded)).toBe("ambiguous");
+  });
+
+  test("of a pattern is matched in all its readings, too", () => {
+    const built = router({ "/a%3Fb": "$1", "/*": "free" }, "free");
+    expect(where(built, "/a%3Fb")).toBe("$1");
+    expect(where(built, "/a%3Fc")).toBe("ambiguous");
+    expect(where(built, "/a")).toBe("ambiguous");
+    expect(where(built, "/b")).toBe("free");
+  });
+
+  test("of a pattern may not be nothing twice", () => {
+    expect(() => router({ "/.../.../a": "free" })).toThrow("too many ways");
+  });
+});
+
 describe("a table of routes is refused", () => {
   test.each([
     ["", "no request can match"],

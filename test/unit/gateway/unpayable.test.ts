@@ -1,12 +1,15 @@
 /** A route that is sold on Solana only, over real HTTP, while nobody is known who pays the network fee. */
 import { createServer } from "node:http";
 import { expect, onTestFinished, test } from "vitest";
+import { defaultBodyLimits } from "../../../src/gateway/body-watch.ts";
 import type { RoutePlan } from "../../../src/gateway/decision.ts";
 import { Gateway } from "../../../src/gateway/gateway.ts";
 import { drain, listen } from "../../../src/gateway/listener.ts";
 import { Offers } from "../../../src/gateway/offers.ts";
-import { openUpstream } from "../../../src/gateway/open-upstream.ts";
+import { TrustedProxies } from "../../../src/gateway/trusted-proxies.ts";
+import { openTarget } from "../../../src/gateway/open-target.ts";
 import { Paywall } from "../../../src/gateway/paywall.ts";
+import { LocalTill } from "../../../src/gateway/till.ts";
 import { Router } from "../../../src/gateway/router.ts";
 import { defaultUpstreamOptions } from "../../../src/gateway/upstream.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
@@ -24,7 +27,7 @@ async function openShop(feePayers: Told) {
   const logger = createLogger({ level: "warn", format: "json", destination: { write } });
   const metrics = new Metrics("test");
   const ledger = await openSqliteLedger({ path: ":memory:", time: systemTime, life: "only" });
-  const engine = openUpstream({ ...defaultUpstreamOptions, origin: "http://127.0.0.1:9" });
+  const engine = openTarget({ ...defaultUpstreamOptions, origin: "http://127.0.0.1:9" });
   const { resource: _url, extra: _extra, ...offer } = solanaRequirements();
   const plan: RoutePlan = {
     kind: "priced",
@@ -45,9 +48,13 @@ async function openShop(feePayers: Told) {
       answersPreflight: true,
     },
     paywall: new Paywall({
-      facilitator,
-      feePayers,
-      redemptions: ledger,
+      till: new LocalTill({
+        facilitator,
+        feePayers,
+        redemptions: ledger,
+        logger,
+        time: systemTime,
+      }),
       logger,
       settlementWaitMs: 1_000,
       time: systemTime,
@@ -55,6 +62,9 @@ async function openShop(feePayers: Told) {
     list: () => ({ status: 200, body: "" }),
     cors: "any",
     maxInFlight: 10,
+    trustedProxies: new TrustedProxies([]),
+    unpaidRate: null,
+    bodyLimits: defaultBodyLimits,
     telemetry: { logger, metrics },
   });
   const server = createServer(gateway.handleRequest);

@@ -1,0 +1,122 @@
+/** `limits` and `trustedProxies`: what one client may take, and whose word about clients is taken. */
+import { z } from "zod";
+import { ok } from "../x402/result.ts";
+import { readAddressRange } from "./address-range.ts";
+import type { Context } from "./context.ts";
+import { bad, fault, readDuration, readSize, type Reader } from "./reading.ts";
+import type { Limits, RequestRate } from "./settings.ts";
+import { duration, listOf, map, reader, size, text, whole } from "./shapes.ts";
+
+const KIB = 1024;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+const DEFAULTS = {
+  // Holds the largest X-PAYMENT that is read (16 KiB, 22 KiB in base64) beside the other fields.
+  header: 32 * KIB,
+  body: 10 * KIB * KIB,
+  inFlight: 5000,
+  settlementWait: 30_000,
+  bodyTimeout: 5 * MINUTE_MS,
+  bodyIdle: 15_000,
+  bodyRate: 512,
+  tunnels: 1000,
+  tunnelIdle: 2 * HOUR_MS,
+  tunnelLife: 24 * HOUR_MS,
+} as const;
+
+/** Shorter deadlines would end what is only on its way. */
+const LEAST_DEADLINE_MS = 1_000;
+/** Requests a second or a minute at most. */
+const MAX_REQUESTS = 1_000_000;
+/** Ranges at most: each is compared with every client's address. */
+const MAX_RANGES = 1_000;
+
+const RATE_UNITS: Readonly<Record<string, number>> = { s: 1_000, m: MINUTE_MS };
+
+const RATE_FORM = "must be a rate such as 50/s or 600/m";
+
+/** `50/s` or `600/m`. */
+const readRequestRate: Reader<RequestRate> = (written) => {
+  const [, digits = "", unit = ""] = /^([0-9]{1,7})\/([sm])$/.exec(written) ?? [];
+  const requests = Number(digits);
+  if (digits === "") return bad(RATE_FORM, rateHint(written));
+  if (requests >= 1 && requests <= MAX_REQUESTS) {
+    return ok({ requests, perMs: RATE_UNITS[unit] ?? 0 });
+  }
+  const hint = requests === 0 ? "leave the key out for no limit" : undefined;
+  return bad(`must be a rate from 1 to ${MAX_REQUESTS}`, hint);
+};
+
+function rateHint(written: string): string | undefined {
+  const near = /^([1-9][0-9]{0,6}) ?(?:(?:\/|per) ?)?(s|m|h)?(?:ec|econd|in|inute|our)?s?$/i;
+  const [, digits, unit = "s"] = near.exec(written) ?? [];
+  if (digits === undefined) return undefined;
+  if (unit.toLowerCase() !== "h") return `write ${digits}/${unit.toLowerCase()}`;
+  return `write ${Math.max(1, Math.round(Number(digits) / 60))}/m`;
+}
+
+/** Bytes a second: `512B/s`. */
+const readByteRate: Reader<number> = (written) => {
+  const [, amount] = /^(.+)\/s$/.exec(written) ?? [];
+  const bytes = readSize(amount ?? "");
+  if (bytes.ok && bytes.value > 0) return bytes;
+  const bare = readSize(written).ok ? `write ${written}/s` : undefined;
+  return bad("must be a rate such as 512B/s or 1KiB/s", bare);
+};
+
+const readDeadline: Reader<number> = (written) => {
+  const read = readDuration(written);
+  return read.ok && read.value < LEAST_DEADLINE_MS ? bad("must be at least 1s") : read;
+};
+
+const deadline = text(readDeadline, "must be a duration such as 30s, 10m or 1h");
+
+export const limits = map({
+  header: size.exactOptional(),
+  body: size.exactOptional(),
+  inFlight: whole(1, 1_000_000).exactOptional(),
+  settlementWait: duration.exactOptional(),
+  unpaidPerIp: reader(z.union([z.string(), z.number()], RATE_FORM), (written) =>
+    readRequestRate(String(written)),
+  ).exactOptional(),
+  bodyTimeout: deadline.exactOptional(),
+  bodyIdle: deadline.exactOptional(),
+  bodyRate: text(readByteRate, "must be a rate such as 512B/s or 1KiB/s").exactOptional(),
+  tunnels: whole(0, 1_000_000).exactOptional(),
+  tunnelIdle: deadline.exactOptional(),
+  tunnelLife: deadline.exactOptional(),
+});
+
+export const trustedProxies = listOf(text(readAddressRange)).max(
+  MAX_RANGES,
+  `must have at most ${MAX_RANGES} entries`,
+);
+
+export function resolveLimits({ document }: Context): Limits {
+  const written = { ...DEFAULTS, ...document.limits };
+  return {
+    headerBytes: written.header,
+    bodyBytes: written.body,
+    inFlight: written.inFlight,
+    settlementWaitMs: written.settlementWait,
+    unpaidPerIp: written.unpaidPerIp ?? null,
+    bodyTimeoutMs: written.bodyTimeout,
+    bodyIdleMs: written.bodyIdle,
+    bodyBytesPerSecond: written.bodyRate,
+    tunnels: written.tunnels,
+    tunnelIdleMs: written.tunnelIdle,
+    tunnelLifeMs: written.tunnelLife,
+  };
+}
+
+/** A range without a prefix is everybody: then each client says itself who it is. */
+export function reviewTrustedProxies({ document, problems }: Context): void {
+  for (const [index, { prefixBits }] of (document.trustedProxies ?? []).entries()) {
+    if (prefixBits > 0) continue;
+    const message = "trusts everybody: each client can then claim any address";
+    const hint = "write the addresses of your proxies";
+    const path = ["trustedProxies", index];
+    problems.add("warning", path, fault("trusts-everybody", `this range ${message}`, hint));
+  }
+}

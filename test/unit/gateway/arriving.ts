@@ -1,0 +1,19 @@
+/** A request as far as its client is read from it. */
+import { IncomingMessage } from "node:http";
+import { Socket } from "node:net";
+
+export interface Arriving {
+  readonly rawHeaders: readonly string[];
+  /** Undefined: the connection is gone. */
+  readonly peer: string | undefined;
+  readonly encrypted?: boolean;
+}
+
+export function arriving({ rawHeaders, peer, encrypted = false }: Arriving): IncomingMessage {
+  const socket = new Socket();
+  Object.defineProperty(socket, "remoteAddress", { value: peer });
+  Object.defineProperty(socket, "encrypted", { value: encrypted });
+  const message = new IncomingMessage(socket);
+  message.rawHeaders = [...rawHeaders];
+  return message;
+}
