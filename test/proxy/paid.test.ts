@@ -1,0 +1,65 @@
+/** A sample of the cases as sales: what was paid for arrives as unharmed as what is free. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { answering } from "./backend.ts";
+import type { Case } from "./case.ts";
+import { answerCases } from "./cases/answers.ts";
+import { requestCases } from "./cases/requests.ts";
+import type { Ask } from "./client.ts";
+import {
+  arrivedText,
+  expectedAtBackend,
+  expectedAtClient,
+  hasDate,
+  receivedText,
+  type Protocol,
+} from "./differences.ts";
+import { Fronts } from "./fronts.ts";
+import { valueOf } from "./wire.ts";
+
+/** Every so-manieth case; a prime, so that no kind of case is left out. */
+const SAMPLE = 5;
+
+const fronts = new Fronts();
+beforeAll(() => fronts.open());
+afterAll(() => fronts.close());
+
+let played = 0;
+
+async function compare(each: Case, protocol: Protocol): Promise<void> {
+  played += 1;
+  const { backend } = fronts.of(protocol);
+  const path = `/paid/case/${played}`;
+  const ask: Ask = { ...each.ask, target: `${path}${each.ask.query ?? ""}` };
+  const seen = backend.play(path, answering(each.answer, each.ends ? "close" : "keep"));
+  const direct = await fronts.askDirectly(protocol, ask);
+  const payment = await fronts.of(protocol).payment(ask.target);
+  const paying = { ...ask, lines: [...(ask.lines ?? []), payment] };
+  const through = await fronts.ask(protocol, paying);
+  const [plain, forwarded, ...others] = seen.requests;
+  expect(others).toEqual([]);
+  if (plain === undefined || forwarded === undefined) throw new Error("a request did not arrive");
+  expect(valueOf(forwarded.lines, "x-payment")).toBe(undefined);
+  expect(arrivedText(forwarded)).toBe(expectedAtBackend(plain, protocol));
+  const view = { protocol, isOld: ask.version === "1.0", isSold: true };
+  expect(receivedText(through, view, hasDate(direct))).toBe(expectedAtClient(direct, view));
+  expect(valueOf(through.lines, "x-payment-response")).not.toBe(undefined);
+  expect(backend.faults).toEqual([]);
+}
+
+function sampleOver(cases: readonly Case[], protocol: Protocol): (readonly [string, Case])[] {
+  return cases
+    .filter(({ only }) => only === undefined || only.includes(protocol))
+    .filter((_, index) => index % SAMPLE === 0)
+    .map((each) => [each.name, each]);
+}
+
+describe.each(Fronts.protocols)("over %s", (protocol) => {
+  test.each(sampleOver(requestCases, protocol))(
+    "a request that was paid for arrives unharmed: %s",
+    (_, each) => compare(each, protocol),
+  );
+  test.each(sampleOver(answerCases, protocol))(
+    "an answer that was paid for arrives unharmed: %s",
+    (_, each) => compare(each, protocol),
+  );
+});

@@ -1,0 +1,68 @@
+/** Events arrive one by one: the backend sends the next one only once the client has the one before. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { gone, type Turn } from "./backend.ts";
+import { Fronts } from "./fronts.ts";
+import { until, visit } from "./visit.ts";
+import { chunked, valueOf, type Line } from "./wire.ts";
+
+const fronts = new Fronts();
+beforeAll(() => fronts.open());
+afterAll(() => fronts.close());
+
+const EVENTS = ["data: first\n\n", "id: 2\ndata: second\n\n", ": nothing, to keep it alive\n\n"];
+
+/** How the backend frames them. */
+const FRAMINGS = {
+  chunks: {
+    head: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
+    frame: (event: string) => chunked(Buffer.from(event)).subarray(0, -5).toString("latin1"),
+  },
+  "the end of the connection": {
+    head: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n",
+    frame: (event: string) => event,
+  },
+  "chunks, without a type": {
+    head: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    frame: (event: string) => chunked(Buffer.from(event)).subarray(0, -5).toString("latin1"),
+  },
+};
+
+let played = 0;
+
+describe.each(Fronts.protocols)("over %s", (protocol) => {
+  describe.each(["free", "paid"] as const)("%s", (price) => {
+    test.each(Object.keys(FRAMINGS) as (keyof typeof FRAMINGS)[])(
+      "events framed by %s arrive one by one, the head before the first, and end as the client leaves",
+      async (framing) => {
+        const house = fronts.of(protocol);
+        played += 1;
+        const target = price === "paid" ? `/paid/events/${played}` : `/events/${played}`;
+        const turn = Promise.withResolvers<Turn>();
+        const { head, frame } = FRAMINGS[framing];
+        house.backend.play(target, async (arrived) => {
+          await arrived.whole;
+          arrived.write(head);
+          turn.resolve(arrived);
+          await gone(arrived.socket);
+        });
+        const lines: Line[] = price === "paid" ? [await house.payment(target)] : [];
+        const visiting = visit({ ...house.front, protocol }, { method: "GET", target, lines });
+        visiting.reply.catch(() => undefined);
+        const { lines: got } = await visiting.head;
+        expect(valueOf(got, "x-payment-response") !== undefined).toBe(price === "paid");
+        const { write, socket } = await turn.promise;
+        let expected = 0;
+        for (const event of EVENTS) {
+          write(frame(event));
+          expected += event.length;
+          // The next event waits for this one: whoever holds one back holds them all back.
+          await until(() => visiting.received === expected);
+        }
+        visiting.abort();
+        // What was sold and is not known to be events may be small enough to be kept for the buyer.
+        if (!(price === "paid" && framing === "chunks, without a type")) await gone(socket);
+        visiting.close();
+      },
+    );
+  });
+});
