@@ -70,23 +70,14 @@ export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resou
     | { readonly kind: "presented"; readonly payment: PaymentPayload }
   );
 
-/**
- * RFC 9112 section 3.2: any other value is refused. Nothing here depends on it, but it goes on to the backend as
- * `X-Forwarded-Host`. Narrower than RFC 3986, whose names may hold quotes and commas.
- */
-const HOST = /^(?:[\w.-]{0,255}|\[[\da-fA-F:.]{2,45}\])(?::\d{0,5})?$/;
-
 export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const method = request.method ?? "";
   const target = readTarget(method, request.url ?? "", snapshot.authorities);
   if (target.kind === "refused") {
     return { kind: "rejected", status: target.status, detail: target.detail };
   }
-  const fault = framingProblem(request);
+  const fault = headProblem(request);
   if (fault !== null) return { kind: "rejected", status: 400, detail: fault };
-  if (!HOST.test(request.headers.host ?? "")) {
-    return { kind: "rejected", status: 400, detail: "Host is not the name of a host." };
-  }
   if (target.kind === "asterisk") return { kind: "server-options" };
 
   const place = { target: target.raw, path: target.path };
@@ -102,6 +93,20 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   if (plan.kind !== "priced") return plan;
   const resource = snapshot.publicUrl + target.raw;
   return { ...readPayment(request), plan, resource, ...place };
+}
+
+/**
+ * RFC 9112 section 3.2: any other value is refused. Nothing here depends on it, but it goes on to the backend as
+ * `X-Forwarded-Host`. Narrower than RFC 3986, whose names may hold quotes and commas.
+ */
+const HOST = /^(?:[\w.-]{0,255}|\[[\da-fA-F:.]{2,45}\])(?::\d{0,5})?$/;
+
+function headProblem(request: InboundRequest): string | null {
+  return framingProblem(request) ?? hostProblem(request);
+}
+
+function hostProblem({ headers }: InboundRequest): string | null {
+  return HOST.test(headers.host ?? "") ? null : "Host is not the name of a host.";
 }
 
 /** A match, as far as it decides alone. */

@@ -5,8 +5,9 @@
  * tells when it was sent.
  */
 import { createServer, type Socket } from "node:net";
-import { LARGE_BYTES, SMALL_BYTES } from "./load.ts";
 
+const SMALL_BYTES = 1024;
+const LARGE_BYTES = 1024 ** 3;
 const SMALL = `HTTP/1.1 200 OK\r\nContent-Length: ${SMALL_BYTES}\r\n\r\n${"s".repeat(SMALL_BYTES)}`;
 const EVENTS_HEAD =
   "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";

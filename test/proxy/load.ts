@@ -2,9 +2,6 @@
 import { connect, type Socket } from "node:net";
 import { PATIENCE_MS } from "./client.ts";
 
-export const SMALL_BYTES = 1024;
-export const LARGE_BYTES = 1024 ** 3;
-
 const HEAD_END = "\r\n\r\n";
 
 export interface Load {

@@ -51,7 +51,7 @@ export class Proving implements AsyncDisposable {
     closing.defer(() => rm(folder, { recursive: true, force: true }));
     const facilitator = closing.use(await startScriptedFacilitator(sayYes));
     const backend = closing.adopt(child("load-backend.ts"), end);
-    const [backendPort] = await once(backend, "message");
+    const backendPort = Number(await told(backend));
     const gateway = closing.adopt(child("gateway-process.ts"), end);
     const places = { folder, facilitator: facilitator.url, ports: [backendPort] };
     const order: Order = { kind: "start", yaml: houseYaml({}, places) };
@@ -65,10 +65,9 @@ export class Proving implements AsyncDisposable {
 
   /** Requests that reached the backend on a connection which it had closed. */
   async raced(): Promise<number> {
-    const answer = once(this.#backend, "message");
+    const answer = told(this.#backend);
     this.#backend.send("raced");
-    const [count] = await answer;
-    return Number(count);
+    return Number(await answer);
   }
 
   /** Looks once no connection is left, or for the last time. */
@@ -94,12 +93,28 @@ function child(file: string): ChildProcess {
   });
 }
 
+/** The next message of a child; rejects when the child ends before it has sent one. */
+async function told(process: ChildProcess): Promise<unknown> {
+  const waiting = new AbortController();
+  const { signal } = waiting;
+  const ended = once(process, "exit", { signal }).then(([code]) => {
+    throw new Error(`a process of the proof ended with ${String(code)}`);
+  });
+  ended.catch(() => undefined);
+  try {
+    const [message] = await Promise.race([once(process, "message", { signal }), ended]);
+    return message;
+  } finally {
+    waiting.abort();
+  }
+}
+
 async function ask(gateway: ChildProcess, order: Order): Promise<Look> {
-  const answer = once(gateway, "message");
+  const answer = told(gateway);
   gateway.send(order);
-  const [told] = await answer;
-  if ("error" in told) throw new Error(told.error);
-  return told;
+  const look = (await answer) as Look | { readonly error: string };
+  if ("error" in look) throw new Error(look.error);
+  return look;
 }
 
 async function end(process: ChildProcess): Promise<void> {

@@ -5,9 +5,11 @@ import { startChain, type Chain } from "../../support/chain.ts";
 import { freshAccount } from "../../support/payer.ts";
 import { Site } from "../../support/serve.ts";
 import {
+  bothWorkersOf,
   COMES_TRUE,
   connectTo,
   isAlive,
+  kill,
   logOf,
   metricOf,
   startBackend,
@@ -56,7 +58,7 @@ describe("kill -9 of a worker", () => {
     await using site = await Site.create();
     const served = await site.serve(yaml(backend), env);
     await served.untilReady();
-    const killed = workersOf(served).get(1) ?? 0;
+    const killed = (await bothWorkersOf(served)).get(1);
     using first = await connectTo(served, 1);
     using second = await connectTo(served, 2);
     const buyer = await richBuyer(chain);
@@ -65,7 +67,7 @@ describe("kill -9 of a worker", () => {
     try {
       const lost = first.get("/weather", header).catch(() => "lost");
       while (Object(await chain.rpc("txpool_status")).pending === "0x0") await turn();
-      process.kill(killed, "SIGKILL");
+      kill(killed);
       expect(await lost).toBe("lost");
       expect(await second.get("/stream")).toMatchObject({ status: 200 });
     } finally {
@@ -102,8 +104,7 @@ describe("kill -9 of a worker", () => {
     const header = await sign(buyer, `${served.url}/slow`);
     const lost = first.get("/slow", header).catch(() => "lost");
     await held.promise;
-    const killed = workersOf(served).get(1) ?? 0;
-    process.kill(killed, "SIGKILL");
+    kill((await bothWorkersOf(served)).get(1));
     expect(await lost).toBe("lost");
     expect(await second.get("/slow", header)).toMatchObject({ status: 200, text: "fine" });
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
@@ -120,10 +121,10 @@ describe("kill -9 of a worker", () => {
     await served.untilReady();
     const killed = new Set<number>();
     while (!served.output().stderr.includes("gives up")) {
-      const pid = workersOf(served).get(1) ?? 0;
-      if (!killed.has(pid) && isAlive(pid)) {
+      const pid = workersOf(served).get(1);
+      if (pid !== undefined && !killed.has(pid) && isAlive(pid)) {
         killed.add(pid);
-        process.kill(pid, "SIGKILL");
+        kill(pid);
       }
       await turn();
     }
@@ -149,8 +150,8 @@ describe("kill -9 of the first process", () => {
     await served.untilReady();
     using connection = await connectTo(served, 1);
     const streaming = await connection.head("/stream");
-    const workers = [...workersOf(served).values()];
-    process.kill(served.pid, "SIGKILL");
+    const workers = [...(await bothWorkersOf(served)).values()];
+    kill(served.pid);
     await expect.poll(() => fetch(served.url).catch(() => "refused"), COMES_TRUE).toBe("refused");
     release.resolve();
     let body = "";

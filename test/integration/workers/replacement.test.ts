@@ -5,6 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 import { writeFile } from "node:fs/promises";
 import { runCoinslot, Site, type Served } from "../../support/serve.ts";
 import {
+  bothWorkersOf,
   COMES_TRUE,
   Connection,
   isAlive,
@@ -90,7 +91,7 @@ describe("SIGHUP", () => {
     await using site = await Site.create();
     const served = await site.serve(yaml(backend), {});
     await served.untilReady();
-    const before = [...workersOf(served).values()];
+    const before = [...(await bothWorkersOf(served)).values()];
     const load = new Load(served);
     for (let round = 1; round <= 2; round += 1) {
       process.kill(served.pid, "SIGHUP");
@@ -121,7 +122,7 @@ describe("SIGTERM", () => {
     await served.untilReady();
     const load = new Load(served);
     while (load.free < 50) await turn();
-    const workers = [...workersOf(served).values()];
+    const workers = [...(await bothWorkersOf(served)).values()];
     const ended = served.end("SIGTERM");
     await served.untilReady(503);
     await load.stop();
@@ -142,7 +143,7 @@ describe("SIGTERM", () => {
     using connection = new Connection(served.url);
     const streaming = connection.get("/health");
     await expect.poll(() => backend.seen.length, COMES_TRUE).toBe(1);
-    for (const pid of workersOf(served).values()) process.kill(pid, "SIGTERM");
+    for (const pid of (await bothWorkersOf(served)).values()) process.kill(pid, "SIGTERM");
     const ended = served.end("SIGTERM");
     await expect.poll(() => fetch(served.url).catch(() => "refused"), COMES_TRUE).toBe("refused");
     release.resolve();

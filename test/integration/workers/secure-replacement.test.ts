@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { expect, it, vi } from "vitest";
 import { FIRST } from "../../support/listener-tls.ts";
 import { Site } from "../../support/serve.ts";
-import { COMES_TRUE, isAlive, logOf, startBackend, workersOf } from "./stage.ts";
+import { bothWorkersOf, COMES_TRUE, isAlive, logOf, startBackend } from "./stage.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -70,7 +70,7 @@ routes:
   const served = await site.serve(yaml, {});
   await served.untilReady();
   const url = served.url.replace("http:", "https:");
-  const before = [...workersOf(served).values()];
+  const before = [...(await bothWorkersOf(served)).values()];
   const answers = new Map<string, number>();
   const stopping = new AbortController();
   const repeat = async (ask: () => Promise<string>): Promise<void> => {

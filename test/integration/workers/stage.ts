@@ -86,10 +86,24 @@ export function logOf({ output }: Pick<Served, "output">): readonly Line[] {
   return lines.map((line): Line => JSON.parse(line));
 }
 
-/** The process that holds the place of each worker now, by its number. */
+/** The process that holds the place of each worker now, by its number, as far as it is logged. */
 export function workersOf(served: Served): ReadonlyMap<number, number> {
   const listening = logOf(served).filter(({ msg }) => msg === "a worker listens");
   return new Map(listening.map(({ worker = 0, pid = 0 }) => [worker, pid]));
+}
+
+/** The same of a gateway with two workers, once both are logged. */
+export async function bothWorkersOf(served: Served): Promise<ReadonlyMap<1 | 2, number>> {
+  await expect.poll(() => workersOf(served).size, COMES_TRUE).toBe(2);
+  const workers = workersOf(served);
+  return new Map(([1, 2] as const).map((number) => [number, workers.get(number) ?? 0]));
+}
+
+/** As `kill -9` does. */
+export function kill(pid: number | undefined): void {
+  // To whom it would go otherwise: to all of this process' group.
+  if (pid === undefined || pid <= 0) throw new Error("there is no such process");
+  process.kill(pid, "SIGKILL");
 }
 
 export function isAlive(pid: number): boolean {

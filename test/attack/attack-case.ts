@@ -1,0 +1,216 @@
+/**
+ * The language of the attack cases, and their reader. A file of `cases/` is a topic, a YAML list; a case
+ * is what one hostile client sends on one connection, and what the gateway must answer:
+ *
+ *     - name: an empty segment before a priced path      # what is tried
+ *       cites: H1                                        # the rule of the front door that forbids it
+ *       target: //paid                                   # what is sent
+ *       expect: 400                                      # what is answered
+ *
+ * What is sent is a request: `method` (GET), `target` (/free/thing), `version` (HTTP/1.1), or all three as
+ * one `line`; `host` (the served one; null for none); `headers`, raw lines; `eol`, what ends each line;
+ * `body`, as it is (no length is added). Or it is `raw`: bytes instead of all that. `after` goes on in
+ * either case. `raw` and `after` are lists of texts to send and of steps: `{ pause: MS }`, `{ until: TEXT }`
+ * (of the answer), `{ drip: TEXT, every: MS }` (until the connection is over), `end`, `reset`. `methods`
+ * names the methods of what is sent raw, where one is HEAD. Characters of the file up to U+00FF are bytes.
+ *
+ * Placeholders: `<TEXT*COUNT>` repeats; `<host>` is the served host; `<length>` the bytes of `body`;
+ * `<handshake>` stands for the lines of a WebSocket handshake; `<base64 TEXT>` encodes; `<evm FIELD=JSON>` is an
+ * EVM payment, well-formed but for that field; `<chunk TEXT>` is a chunk; `<payment>` is a correct and funded payment for /paid, `<payment 2>` another
+ * one, `<cheap>` one that pays too little, `<broke>` one of a payer without money.
+ *
+ * `expect`: the statuses of all answers on the connection, in order (one number for one); `closed` where
+ * the connection ends without any. `400 or 404` is a status, too, and `400 or closed`.
+ * `{ deny, free }` where it depends on `unmatched`. `closes: true`: the
+ * gateway ends the connection. `abandons: true`: the client leaves, nothing is expected. `within`: longest
+ * wait, milliseconds. `says` and `lacks`: text that the answers hold, and do not. `arrives`: request lines
+ * at the backend, in order; without it as many as there were answers of the backend. `holds`: text that the
+ * backend receives; `withholds`: text that it does not, in any letter case. `on`: one of the two gateways only. `waits`: a defence that does not exist yet; the case
+ * is told apart and counts for nothing.
+ *
+ * Beside all that, every case is judged by the oracle (`judge.ts`): what is written here is only what the
+ * oracle cannot know.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { parse } from "yaml";
+import { z } from "zod";
+import { FRAME_TYPES } from "./http2-frames.ts";
+import type { Gateway } from "./shop.ts";
+
+const FOLDER = join(import.meta.dirname, "cases");
+/** Longest that an answer may take unless the case says otherwise, milliseconds. */
+const PATIENCE_MS = 5_000;
+
+const step = z.union([
+  z.string(),
+  z.strictObject({ pause: z.int() }),
+  z.strictObject({ until: z.string() }),
+  z.strictObject({ drip: z.string(), every: z.int() }),
+]);
+/** What is sent over HTTP/2, frame by frame. */
+const h2Frame = z.union([
+  z.strictObject({
+    headers: z.array(z.string()),
+    stream: z.int().exactOptional(),
+    ends: z.boolean().default(true),
+    isWhole: z.boolean().default(true),
+  }),
+  z.strictObject({
+    data: z.string(),
+    stream: z.int().exactOptional(),
+    ends: z.boolean().default(true),
+  }),
+  z.strictObject({
+    frame: z.union([z.enum(FRAME_TYPES), z.int()]),
+    stream: z.int().default(0),
+    flags: z.int().default(0),
+    payload: z.string().default(""),
+  }),
+  z.strictObject({ rst: z.literal(true) }),
+  z.strictObject({ bytes: z.string() }),
+]);
+const h2Step = z.union([
+  h2Frame,
+  z.strictObject({ times: z.int(), frames: z.array(h2Frame) }),
+  z.strictObject({ pause: z.int() }),
+  z.strictObject({ until: z.string() }),
+]);
+
+export type H2Frame = z.infer<typeof h2Frame>;
+export type H2Step = z.infer<typeof h2Step>;
+
+/** In place of a status: the connection ends instead, or over HTTP/2 the stream. */
+export const CLOSED = 0;
+const word = "(?:[1-9]\\d\\d|closed)";
+/** The statuses that one answer may have. */
+const status = z
+  .union([z.int(), z.string().regex(new RegExp(`^${word}(?: or ${word})+$`))])
+  .transform((given) => String(given).split(" or "))
+  .transform((words) => words.map((each) => (each === "closed" ? CLOSED : Number(each))));
+const answers = z.union([
+  z.literal("closed").transform((): number[][] => []),
+  status.transform((one) => [one]),
+  z.array(status),
+]);
+const texts = z.union([z.string(), z.array(z.string())]).transform((given) => [given].flat());
+
+const attackCase = z.strictObject({
+  name: z.string(),
+  cites: z.string().regex(/^H\d+(?:, H\d+)*$/),
+  method: z.string().default("GET"),
+  target: z.string().default("/free/thing"),
+  version: z.string().default("HTTP/1.1"),
+  line: z.string().exactOptional(),
+  host: z.string().nullable().default("<host>"),
+  headers: z.array(z.string()).default([]),
+  eol: z.string().default("\r\n"),
+  body: z.string().default(""),
+  raw: z.array(step).exactOptional(),
+  after: z.array(step).default([]),
+  methods: z.array(z.string()).exactOptional(),
+  expect: z
+    .union([
+      answers.transform((same) => ({ deny: same, free: same })),
+      z.strictObject({ deny: answers, free: answers }),
+    ])
+    .exactOptional(),
+  closes: z.literal(true).exactOptional(),
+  abandons: z.literal(true).exactOptional(),
+  within: z.int().default(PATIENCE_MS),
+  says: texts.default([]),
+  lacks: texts.default([]),
+  arrives: texts.exactOptional(),
+  holds: texts.default([]),
+  withholds: texts.default([]),
+  on: z.enum(["deny", "free", "trusting", "secure"]).exactOptional(),
+  h2: z.array(h2Step).exactOptional(),
+  backend: z.array(step).exactOptional(),
+  isCut: z.literal(true).exactOptional(),
+  waits: z.string().exactOptional(),
+});
+
+export interface AttackCase extends z.infer<typeof attackCase> {
+  readonly topic: string;
+}
+
+/** Every case, topic by topic. @throws where a file is not written as above, or two cases share a name. */
+export function readCases(): readonly AttackCase[] {
+  const files = readdirSync(FOLDER).filter((file) => file.endsWith(".yaml"));
+  const cases = files.sort().flatMap((file) => {
+    const topic = basename(file, ".yaml");
+    const listed = z.array(z.unknown()).parse(parse(readFileSync(join(FOLDER, file), "utf8")));
+    return listed.map((each, index): AttackCase => {
+      const read = attackCase.safeParse(each);
+      if (!read.success) {
+        throw new Error(`${file}, case ${index + 1}: ${z.prettifyError(read.error)}`);
+      }
+      if (read.data.expect === undefined && read.data.abandons === undefined) {
+        throw new Error(`${file}, case ${index + 1}: nothing is expected`);
+      }
+      return { ...read.data, topic };
+    });
+  });
+  const names = new Set<string>();
+  for (const { name, topic } of cases) {
+    if (names.has(name)) throw new Error(`${topic}: there are two cases named "${name}"`);
+    names.add(name);
+  }
+  return [...cases, ...cases.flatMap(overHttp2)];
+}
+
+/**
+ * Topics whose requests are sent over HTTP/2 as well: they are about targets, which come as `:path`, and about
+ * what comes back.
+ */
+const OVER_HTTP2: ReadonlyMap<string, string> = new Map([
+  ["path-spellings", "http2-targets"],
+  ["queries", "http2-targets"],
+  ["hostile-backend", "http2-backends"],
+]);
+
+function overHttp2(each: AttackCase): AttackCase[] {
+  const { topic, name, expect, isCut, ...rest } = each;
+  const over = OVER_HTTP2.get(topic);
+  if (over === undefined || !isSimple(each)) return [];
+  const wanted = isCut === true ? [[CLOSED]] : (expect?.deny ?? []).map(alsoRefused);
+  const same = {
+    ...rest,
+    ...(expect === undefined ? {} : { expect: { deny: wanted, free: wanted } }),
+  };
+  return [
+    {
+      ...same,
+      topic: over,
+      name: `${name} (HTTP/2)`,
+      on: "secure",
+      h2: [{ headers: [], ends: true, isWhole: true }],
+    },
+  ];
+}
+
+/** Nothing but a method and a target is sent. */
+function isSimple({ raw, line, version, headers, host, method, after }: AttackCase): boolean {
+  const isPlain = raw === undefined && line === undefined && version === "HTTP/1.1";
+  const isBare = headers.length === 0 && host !== null && method !== "CONNECT";
+  return isPlain && isBare && after.length === 0;
+}
+
+/** What no HTTP/2 library would send is refused below us, stream by stream; it knows no status above 599. */
+function alsoRefused(statuses: readonly number[]): number[] {
+  const isRefused = statuses.some((one) => one >= 400 && one < 500);
+  return isRefused ? [...statuses, CLOSED, 400] : [...statuses];
+}
+
+/** The methods of the requests that are sent, as far as the case tells. */
+export function methodsOf({ methods, line, method }: AttackCase): readonly string[] {
+  return methods ?? [line?.split(" ", 1)[0] ?? method];
+}
+
+/** For each answer in turn, the statuses that it may have. */
+export function expectedOf(
+  { expect }: AttackCase,
+  gateway: Gateway,
+): readonly (readonly number[])[] {
+  return expect?.[gateway === "free" ? "free" : "deny"] ?? [];
+}

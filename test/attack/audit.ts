@@ -1,0 +1,104 @@
+/**
+ * What can only be told when all attacks are over: that the gateway still sells and keeps its word, that nothing
+ * secret has come out, and that each request at the backend was decided about.
+ */
+import { decodePaymentHeader } from "../../src/x402/header.ts";
+import type { Answer } from "./dialogue.ts";
+import { cutRequests, valuesOf } from "./framing.ts";
+import type { Flaw } from "./judge.ts";
+import { FORGED, type Arrived } from "./recording-backend.ts";
+
+/** What a client adds to its payment, so that the backend believes something else. */
+export const FORGED_LINES = [
+  `X-402-Payer: ${FORGED}`,
+  `X-402-Transaction: ${FORGED}`,
+  `X-PAYMENT-RESPONSE: ${FORGED}`,
+  "Connection: X-402-Payer, X-402-Transaction, X-Forwarded-For, Idempotency-Key",
+];
+
+/** What the backend is told of a sale, once each. */
+const TOLD = ["x-402-payer", "x-402-transaction", "x-402-network", "idempotency-key"];
+
+/** H11, H12 and H17, on an answer that was paid for. */
+export function judgeSale(answer: Answer | undefined, bought: readonly Arrived[]): Flaw[] {
+  if (answer?.status !== 200) {
+    return [{ kind: "crash", detail: `a good payment is answered with ${answer?.status}` }];
+  }
+  const flaws: Flaw[] = [];
+  const flaw = (detail: string): void => void flaws.push({ kind: "payment", detail });
+  const said = (name: string): string => valuesOf(answer.lines, name).join(" | ");
+  if (said("cache-control") !== "private, no-store")
+    flaw(`Cache-Control: ${said("cache-control")}`);
+  if (!/(?:^|[ ,])x-payment(?:[ ,]|$)/i.test(said("vary"))) flaw(`Vary: ${said("vary")}`);
+  const receipt = readJson(Buffer.from(said("x-payment-response"), "base64").toString());
+  if (receipt["success"] !== true) flaw(`X-PAYMENT-RESPONSE: ${said("x-payment-response")}`);
+  return [...flaws, ...judgeTold(bought)];
+}
+
+/** What the backend is told of a sale comes from us alone. */
+function judgeTold(bought: readonly Arrived[]): Flaw[] {
+  const request = bought.flatMap(({ bytes }) => cutRequests(bytes).requests).at(-1);
+  const lines = request?.lines ?? [];
+  const wrong = TOLD.map((name) => ({ name, values: valuesOf(lines, name) })).filter(
+    ({ values }) => values.length !== 1 || values.includes(FORGED),
+  );
+  const details = wrong.map(({ name, values }) => `${name}: ${values.join(" | ")}`);
+  if (valuesOf(lines, "x-payment").length > 0) details.push("the payment went on to the backend");
+  return details.map((detail) => ({ kind: "payment", detail }));
+}
+
+function readJson(text: string): Record<string, unknown> {
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
+/** H12 and H18. @param told everything that an operator sees */
+export function judgeSecrets(told: string, payments: readonly string[], key: string): Flaw[] {
+  const seen = payments.filter(
+    (payment) => told.includes(payment) || told.includes(signatureOf(payment)),
+  );
+  const flaws = seen.map((): Flaw => ({ kind: "payment", detail: "a payment stands in the log" }));
+  if (told.toLowerCase().includes(key.slice(2).toLowerCase())) {
+    flaws.push({ kind: "payment", detail: "the signer's key stands in the log" });
+  }
+  return flaws;
+}
+
+function signatureOf(header: string): string {
+  const decoded = decodePaymentHeader(header);
+  const payload = decoded.ok ? decoded.value.payload : {};
+  return "signature" in payload ? String(payload["signature"]) : header;
+}
+
+/**
+ * Requests at the backend that the gateway has not decided to be free, or not so often.
+ *
+ * @param arrived of each case; an index of it is given back
+ */
+export function findUndecided(
+  log: string,
+  arrived: readonly (readonly Arrived[])[],
+): readonly { readonly index: number; readonly flaw: Flaw }[] {
+  const decided = new Map<string, number>();
+  for (const line of log.split("\n")) {
+    if (!line.includes('"request answered"')) continue;
+    const { method, path, outcome } = Object(JSON.parse(line));
+    if (outcome !== "free") continue;
+    const name = `${method} ${String(path).replace(/^https?:\/\/[^/]*/i, "") || "/"}`;
+    decided.set(name, (decided.get(name) ?? 0) + 1);
+  }
+  return arrived.flatMap((each, index) =>
+    each.flatMap(({ bytes }) =>
+      cutRequests(bytes).requests.flatMap(({ method, target }) => {
+        const name = `${method} ${target.split("?", 1)[0]}`;
+        const left = (decided.get(name) ?? 0) - 1;
+        decided.set(name, left);
+        if (left >= 0) return [];
+        return { index, flaw: { kind: "smuggle", detail: `${name} was never decided about` } };
+      }),
+    ),
+  );
+}

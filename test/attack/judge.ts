@@ -1,0 +1,331 @@
+/**
+ * What is wrong with what came of one attack: the oracle's verdict on everything that reached the backend,
+ * and the answers held against what the case says.
+ */
+import { CLOSED, expectedOf, methodsOf, type AttackCase } from "./attack-case.ts";
+import { cutRequests, FRAMINGS, looseName, valuesOf, type ReadRequest } from "./framing.ts";
+import type { Oracle } from "./oracle.ts";
+import { CUT_OFF, type Answer, type Dialogue } from "./dialogue.ts";
+import { FORGED, SEEN_HEADER, type Arrived } from "./recording-backend.ts";
+import { PUBLIC_URL, type Gateway } from "./shop.ts";
+
+export const KINDS = [
+  /** A priced or denied resource reached the backend unpaid. */
+  "bypass",
+  /** The same bytes are free to one kind of backend and priced or denied to another. */
+  "backend-dependent reading",
+  /** The backend saw another number of requests than were priced, or bytes of one in another. */
+  "smuggle",
+  /** The process ended, or the next plain request was not answered. */
+  "crash",
+  /** A 5xx although the backend was healthy. */
+  "5xx",
+  /** Neither an answer nor a close in time. */
+  "hang",
+  /** A header line crossed that must not, or one of the gateway's own was lost. */
+  "crossing",
+  /** Money moved for a request that was refused, or a payment shows where it must not. */
+  "payment",
+  /** The answer is not the one that the case demands. */
+  "answer",
+] as const;
+
+export type Kind = (typeof KINDS)[number];
+
+export interface Flaw {
+  readonly kind: Kind;
+  readonly detail: string;
+}
+
+export interface Evidence {
+  readonly dialogue: Dialogue;
+  readonly arrived: readonly Arrived[];
+}
+
+/** Every flaw of one attack. */
+export function judge(
+  each: AttackCase,
+  { dialogue, arrived }: Evidence,
+  oracle: Oracle,
+  gateway: Gateway,
+): readonly Flaw[] {
+  const told = each.abandons ? [] : judgeAnswers(each, dialogue, expectedOf(each, gateway));
+  return [
+    ...told,
+    ...judgeArrived(arrived, oracle, gateway),
+    ...judgeCount(each, dialogue, arrived),
+  ];
+}
+
+/** The answers alone. */
+export function judgeAnswers(
+  each: AttackCase,
+  dialogue: Dialogue,
+  expected: readonly (readonly number[])[],
+): Flaw[] {
+  const { answers, fault, isClosed, received } = dialogue;
+  const mustClose = each.closes === true || expected.length === 0;
+  return [
+    ...judgeFault(each, fault),
+    ...judgeStatuses(dialogue, expected),
+    ...(mustClose && !isClosed
+      ? [{ kind: "hang", detail: "the connection stays open" } as const]
+      : []),
+    ...answers.flatMap((answer, index) => judgeAnswer(each, answer, index)),
+    ...judgeText(each, received),
+  ];
+}
+
+/** An answer that its backend has not finished must not look finished. */
+function judgeFault({ isCut }: AttackCase, fault: string | undefined): Flaw[] {
+  if (isCut === true) {
+    return fault === CUT_OFF
+      ? []
+      : [{ kind: "answer", detail: "nothing shows that it is cut off" }];
+  }
+  return fault === undefined ? [] : [{ kind: "answer", detail: fault }];
+}
+
+function judgeStatuses(
+  { answers, isClosed }: Dialogue,
+  expected: readonly (readonly number[])[],
+): Flaw[] {
+  const statuses = answers.map(({ status }) => status);
+  const got = statuses.join(", ") || "none";
+  const words = expected.map((each) => each.map((one) => (one === CLOSED ? "closed" : one)));
+  const wanted = words.map((each) => each.join(" or ")).join(", ") || "none";
+  const detail = `answers ${got}, not ${wanted}`;
+  if (statuses.length < expected.length && !isClosed) return [{ kind: "hang", detail }];
+  // An answer too many is somebody else's: whoever keeps the connection takes it for the next one.
+  if (statuses.length > expected.length) return [{ kind: "smuggle", detail }];
+  const isAsWanted = expected.every((each, index) => each.includes(statuses[index] ?? CLOSED));
+  return isAsWanted ? [] : [{ kind: "answer", detail }];
+}
+
+function judgeText({ says, lacks }: AttackCase, received: string): Flaw[] {
+  const missing = says.filter((text) => !received.includes(text));
+  const extra = [...lacks, FORGED].filter((text) => received.includes(text));
+  return [
+    ...missing.map((text) => `no answer says ${JSON.stringify(text)}`),
+    ...extra.map((text) => `an answer says ${JSON.stringify(text)}`),
+  ].map((detail) => ({ kind: "answer", detail }));
+}
+
+/** What is true of any answer. */
+function judgeAnswer(each: AttackCase, { status, lines, body }: Answer, index: number): Flaw[] {
+  const isHead = methodsOf(each)[index] === "HEAD";
+  const asked = status === 402 && !isHead ? judgeQuestion(body) : [];
+  // What a hostile backend says is its own, and its silence is our 502.
+  if (each.backend !== undefined) return asked;
+  const flaws: Flaw[] = [];
+  const valueOf = (name: string) => lines.find(([each]) => each === name)?.[1];
+  if (status >= 500) flaws.push({ kind: "5xx", detail: `${status} ${body.slice(0, 200)}` });
+  const isOurs = valueOf(SEEN_HEADER) === undefined && body !== "";
+  if (isOurs && valueOf("cache-control") !== "no-store") {
+    flaws.push({ kind: "answer", detail: `${status} without Cache-Control: no-store` });
+  }
+  return [...flaws, ...asked];
+}
+
+/** The body of a 402. */
+function judgeQuestion(body: string): Flaw[] {
+  const { x402Version, error, accepts } = readJson(body);
+  if (x402Version !== 1 || typeof error !== "string" || !Array.isArray(accepts)) {
+    return [{ kind: "answer", detail: "402 without payment requirements" }];
+  }
+  const resources = accepts.map((offer) => String(Object(offer).resource));
+  const foreign = resources.filter((resource) => !resource.startsWith(`${PUBLIC_URL}/`));
+  return foreign.map((resource) => ({
+    kind: "answer",
+    detail: `402 for the resource ${resource}`,
+  }));
+}
+
+function readJson(text: string): Record<string, unknown> {
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
+/** What reached the backend, whatever was answered. */
+export function judgeArrived(
+  arrived: readonly Arrived[],
+  oracle: Oracle,
+  gateway: Gateway,
+): Flaw[] {
+  return arrived.flatMap((each) => [
+    ...judgeFraming(each),
+    ...requestsOf(each).flatMap((request) => [
+      ...judgeTarget(request, oracle),
+      ...judgeLines(request, oracle, gateway),
+    ]),
+  ]);
+}
+
+/** The requests on a connection, one that was broken off included: the backend had its head. */
+function requestsOf({ bytes }: Arrived): readonly ReadRequest[] {
+  const { requests, partial } = cutRequests(bytes);
+  return partial === undefined ? requests : [...requests, partial];
+}
+
+const nameOf = ({ method, target }: ReadRequest): string => `${method} ${target}`;
+
+function judgeFraming({ bytes }: Arrived): Flaw[] {
+  const { requests, partial, rest } = cutRequests(bytes);
+  if (rest !== "" && partial === undefined) {
+    return [{ kind: "smuggle", detail: `bytes that are no request: ${JSON.stringify(rest)}` }];
+  }
+  const strict = requests.map(nameOf).join(" | ");
+  return FRAMINGS.flatMap((rules) => {
+    const cut = cutRequests(bytes, rules);
+    const loose = cut.requests.map(nameOf).join(" | ");
+    // A body that was broken off ends its connection: nothing follows that could be read as a request.
+    const isSame = partial === undefined ? loose === strict : loose.startsWith(strict);
+    if (isSame) return [];
+    const detail = `where ${rules.name}, the backend sees ${loose || "nothing"}, not ${strict}`;
+    return [{ kind: "smuggle", detail } as const];
+  });
+}
+
+function judgeTarget(
+  { method, target }: Pick<ReadRequest, "method" | "target">,
+  oracle: Oracle,
+): Flaw[] {
+  const verdict = oracle.judge(method, target);
+  if (verdict.kind === "free") return [];
+  const { reading, path, leadsTo } = verdict.named;
+  const detail = `${method} ${target} is ${JSON.stringify(path)}, ${leadsTo}, to: ${reading}`;
+  return [{ kind: verdict.kind === "bypass" ? "bypass" : "backend-dependent reading", detail }];
+}
+
+/** Names that never reach a backend in any spelling. */
+const NEVER =
+  /^(?:keep-alive|te|trailer|expect|forwarded|http2-settings|x-payment|x-payment-response|x-real-ip|x-original-(?:url|host)|x-rewrite-url|x-http-method(?:-override)?|x-method-override|(?:proxy|x-402)-.*)$/;
+/** What the gateway writes itself, once each. */
+const OURS = ["host", "x-forwarded-for", "x-forwarded-proto"];
+const OURS_AT_MOST = new Set([...OURS, "x-forwarded-host"]);
+
+function judgeLines(request: ReadRequest, oracle: Oracle, gateway: Gateway): Flaw[] {
+  const { method, target, version, lines } = request;
+  const flaws = lines.flatMap(([name, value]) => [
+    ...judgeLine(name, value),
+    ...judgeDirections(looseName(name), { method, target, value }, oracle),
+  ]);
+  if (version !== "HTTP/1.1") {
+    flaws.push({ kind: "smuggle", detail: `the request line ends in ${JSON.stringify(version)}` });
+  }
+  return [...flaws, ...judgeOurs(lines, gateway), ...judgeConnection(lines)];
+}
+
+function judgeLine(name: string, value: string): Flaw[] {
+  const loose = looseName(name);
+  const detail = `${name}: ${value}`;
+  if (!/^[!#$%&'*+.^`|~\w-]+$/.test(name)) return [{ kind: "smuggle", detail }];
+  const isOthers = loose.startsWith("x-forwarded-") && !OURS_AT_MOST.has(loose);
+  const crosses = !NEVER.test(loose) && !name.includes("_") && !isOthers;
+  return crosses ? [] : [{ kind: "crossing", detail }];
+}
+
+/** What the gateway says of the client is there once, and is the truth. */
+function judgeOurs(lines: ReadRequest["lines"], gateway: Gateway): Flaw[] {
+  const flaws: Flaw[] = [];
+  const flaw = (detail: string): void => void flaws.push({ kind: "crossing", detail });
+  for (const name of OURS_AT_MOST) {
+    const count = valuesOf(lines, name).length;
+    if (count > 1 || (count === 0 && OURS.includes(name))) flaw(`${count} times ${name}`);
+  }
+  // There we are a proxy that is trusted to say where a client comes from.
+  if (gateway === "trusting") return flaws;
+  const [from] = valuesOf(lines, "x-forwarded-for");
+  if (from !== undefined && from !== "127.0.0.1") flaw(`X-Forwarded-For: ${from}`);
+  const [scheme] = valuesOf(lines, "x-forwarded-proto");
+  const truth = gateway === "secure" ? "https" : "http";
+  if (scheme !== undefined && scheme !== truth) flaw(`X-Forwarded-Proto: ${scheme}`);
+  return flaws;
+}
+
+/** Lines by which some backends route, and read the method. */
+function judgeDirections(
+  name: string,
+  { method, target, value }: { method: string; target: string; value: string },
+  oracle: Oracle,
+): Flaw[] {
+  if (name === "x-original-url" || name === "x-rewrite-url") {
+    return judgeTarget({ method, target: value }, oracle);
+  }
+  return /^x-(?:http-)?method(?:-override)?$/.test(name)
+    ? judgeTarget({ method: value.toUpperCase(), target }, oracle)
+    : [];
+}
+
+/** The lines of this one connection: only what the gateway writes. */
+function judgeConnection(lines: ReadRequest["lines"]): Flaw[] {
+  const flaws: Flaw[] = [];
+  const values = (name: string): string => valuesOf(lines, name).join(" | ");
+  const upgrade = values("upgrade");
+  const allowed = upgrade === "" ? ["keep-alive", "close"] : ["upgrade"];
+  const flaw = (detail: string): void => void flaws.push({ kind: "crossing", detail });
+  if (upgrade !== "" && upgrade !== "websocket") flaw(`Upgrade: ${upgrade}`);
+  const connection = values("connection").toLowerCase();
+  if (!allowed.includes(connection)) flaw(`Connection: ${connection}`);
+  const coding = values("transfer-encoding");
+  const length = values("content-length");
+  if (coding !== "" && coding !== "chunked") flaw(`Transfer-Encoding: ${coding}`);
+  if (!/^\d*$/.test(length)) flaw(`Content-Length: ${length}`);
+  if (length !== "" && coding !== "") flaw("Content-Length and Transfer-Encoding");
+  return flaws;
+}
+
+/** As many requests at the backend as it gave answers to this client, and those requests. */
+function judgeCount(
+  each: AttackCase,
+  { answers }: Dialogue,
+  arrived: readonly Arrived[],
+): readonly Flaw[] {
+  // A request that was broken off is one that the backend never had.
+  const requests = arrived.flatMap(({ bytes }) => cutRequests(bytes).requests);
+  const lines = requests.map((request) => `${nameOf(request)} HTTP/1.1`);
+  const answered = answers.filter((answer) => valuesOf(answer.lines, SEEN_HEADER).length > 0);
+  const strays = answered.filter(({ body }) => {
+    const [, said] = /^goods \d+: (.*)\n$/.exec(body) ?? [];
+    return body !== "" && !lines.includes(`${said} HTTP/1.1`);
+  });
+  return [
+    ...judgeNumber(each, lines, answered.length),
+    ...strays.map(({ body }): Flaw => {
+      return { kind: "smuggle", detail: `the answer to another request: ${JSON.stringify(body)}` };
+    }),
+    ...judgeBytes(each, arrived),
+  ];
+}
+
+function judgeNumber(
+  { arrives, abandons, backend }: AttackCase,
+  lines: readonly string[],
+  answered: number,
+): Flaw[] {
+  const saw = `the backend saw ${lines.join(", ") || "nothing"}`;
+  if (arrives !== undefined) {
+    if (lines.join() === arrives.join()) return [];
+    return [{ kind: "smuggle", detail: `${saw}, not ${arrives.join(", ") || "nothing"}` }];
+  }
+  if (abandons === true || backend !== undefined || answered === lines.length) return [];
+  return [{ kind: "smuggle", detail: `${saw}, and the client got ${answered} of its answers` }];
+}
+
+function judgeBytes({ holds, withholds }: AttackCase, arrived: readonly Arrived[]): Flaw[] {
+  const all = arrived.map(({ bytes, tunnelled }) => bytes + tunnelled).join("\n");
+  const lower = arrived.map(({ bytes }) => bytes.toLowerCase()).join("\n");
+  const missing = holds.filter((text) => !all.includes(text));
+  const extra = withholds.filter((text) => lower.includes(text.toLowerCase()));
+  return [
+    ...missing.map((text): Flaw => {
+      return { kind: "answer", detail: `the backend never received ${JSON.stringify(text)}` };
+    }),
+    ...extra.map((text): Flaw => {
+      return { kind: "crossing", detail: `the backend received ${JSON.stringify(text)}` };
+    }),
+  ];
+}

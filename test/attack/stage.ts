@@ -1,0 +1,389 @@
+/**
+ * The real gateway process under attack, before a recording backend and a local chain. One case at a time:
+ * what arrives at the backend meanwhile is its doing.
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import { encodePaymentHeader } from "../../src/x402/header.ts";
+import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import type { Chain } from "../support/chain.ts";
+import { freshAccount, signPayment } from "../support/payer.ts";
+import { FIRST } from "../support/listener-tls.ts";
+import { Site, type Served } from "../support/serve.ts";
+import { findUndecided, FORGED_LINES, judgeSale, judgeSecrets } from "./audit.ts";
+import { scriptOf, stepsOf, type Wallet } from "./attack-bytes.ts";
+import { methodsOf, expectedOf, type AttackCase } from "./attack-case.ts";
+import { judge, judgeAnswers, judgeArrived, type Evidence, type Flaw } from "./judge.ts";
+import { Oracle } from "./oracle.ts";
+import type { Answer, Dialogue, Step } from "./dialogue.ts";
+import { RawClient } from "./raw-client.ts";
+import { PROBE, RecordingBackend, withoutProbe, type Arrived } from "./recording-backend.ts";
+import { AUTHORITY, PUBLIC_URL, shopYaml, unmatchedOf, type Gateway } from "./shop.ts";
+
+/** What a payer owns, atomic units: more than any price but the dearest. */
+const PURSE = 1_000_000n;
+/** Longest that a plain request may take, milliseconds. */
+const PLAIN_MS = 5_000;
+/** Longest wait for the answer to what may be none of a request, milliseconds. */
+const PROVOKED_MS = 40;
+/** How long the gateway may take to write the last lines of its log, milliseconds. */
+const LOG_MS = 5_000;
+
+/** A case's flaws, with what was sent and what came of it. */
+export interface Finding extends Flaw {
+  readonly name: string;
+  readonly topic: string;
+  readonly gateway: Gateway;
+  readonly sent: string;
+  readonly received: string;
+  readonly arrived: readonly string[];
+}
+
+interface Payer {
+  readonly address: `0x${string}`;
+  readonly header: string;
+}
+
+/** What a case that is over tells the audit at the end. */
+interface Past {
+  readonly each: AttackCase;
+  readonly sent: string;
+  readonly evidence: Evidence;
+}
+
+export class Stage implements AsyncDisposable {
+  readonly gateway: Gateway;
+  readonly #chain: Chain;
+  readonly #oracle: Oracle;
+  readonly #site: Site;
+  readonly #backend: RecordingBackend;
+  readonly #yaml: string;
+  readonly #signer = freshAccount();
+  readonly #past: Past[] = [];
+  readonly #headers: string[] = [];
+  readonly #logs: string[] = [];
+  #served: Served;
+  #isGone = false;
+  #probes = 0;
+  #requirements: PaymentRequirements | undefined;
+
+  private constructor(parts: {
+    chain: Chain;
+    gateway: Gateway;
+    site: Site;
+    backend: RecordingBackend;
+    signer: ReturnType<typeof freshAccount>;
+    yaml: string;
+    served: Served;
+  }) {
+    this.gateway = parts.gateway;
+    this.#chain = parts.chain;
+    this.#oracle = new Oracle(unmatchedOf(parts.gateway));
+    this.#site = parts.site;
+    this.#backend = parts.backend;
+    this.#signer = parts.signer;
+    this.#yaml = parts.yaml;
+    this.#served = this.#watch(parts.served);
+  }
+
+  static async start(chain: Chain, gateway: Gateway): Promise<Stage> {
+    const signer = freshAccount();
+    await chain.fund(signer.address, 0n, 10n ** 18n);
+    const backend = await RecordingBackend.start();
+    const tls = gateway === "secure" ? { tls: FIRST } : {};
+    const site = await Site.create({ publicUrl: PUBLIC_URL, ...tls });
+    const yaml = shopYaml({
+      upstream: backend.url,
+      rpc: chain.rpcUrl,
+      network: chain.network.name,
+      payee: freshAccount().address,
+      gateway,
+    });
+    const served = await site.serve(yaml, { SIGNER: signer.privateKey });
+    // Of several that start beside each other on a busy machine, one may need longer than a test allows.
+    await served.untilReady().catch(() => served.untilReady());
+    return new Stage({ chain, gateway, site, backend, signer, yaml, served });
+  }
+
+  #watch(served: Served): Served {
+    this.#isGone = false;
+    void this.#mourn(served);
+    return served;
+  }
+
+  async #mourn(served: Served): Promise<void> {
+    await served.ended;
+    if (this.#served === served) this.#isGone = true;
+  }
+
+  /** Plays one case, and then asks for something plain. */
+  async play(each: AttackCase): Promise<readonly Finding[]> {
+    const payers = new Map<string, Payer>();
+    const steps = await stepsOf(each, this.#wallet(payers));
+    const before = this.#backend.now();
+    const client = this.#client(each);
+    const signal = AbortSignal.timeout(each.within);
+    const expected = expectedOf(each, this.gateway).length;
+    this.#backend.play(await scriptOf(each, this.#wallet(payers)));
+    await client.perform(steps, signal);
+    await client.until(({ answers }) => isEnough(each, answers, expected), signal);
+    // What an impatient client has asked for still goes on.
+    if (each.abandons === true) {
+      client.close();
+      await this.#untilIdle();
+    }
+    const probe = await this.#probe();
+    this.#backend.play(undefined);
+    // By now everything has come that was on its way, answers that nobody asked for included.
+    const dialogue = client.dialogue();
+    client.close();
+    const arrived = withoutProbe(this.#backend.since(before), probe.target);
+    const evidence = { dialogue, arrived };
+    const sent = steps.map(tell).join("");
+    this.#past.push({ each, sent, evidence });
+    const flaws = [
+      ...judge(each, evidence, this.#oracle, this.gateway),
+      ...probe.flaws,
+      ...(await this.#judgePayers(payers)),
+    ];
+    if (probe.isDead) await this.#restart();
+    return flaws.map((flaw) => this.#find(flaw, { each, sent, evidence }));
+  }
+
+  /** Sends bytes of which nobody knows what they ask for. */
+  async provoke(bytes: string): Promise<readonly Finding[]> {
+    const before = this.#backend.now();
+    const client = new RawClient({ port: this.#site.port });
+    const signal = AbortSignal.timeout(PROVOKED_MS);
+    await client.perform([{ kind: "send", bytes }], signal);
+    const dialogue = await client.until(({ answers }) => answers.length > 0, signal);
+    client.close();
+    await this.#untilIdle();
+    const evidence = { dialogue, arrived: this.#backend.since(before) };
+    const past = { each: { ...EMPTY_CASE, topic: "provocation" }, sent: bytes, evidence };
+    this.#past.push(past);
+    const failed = dialogue.answers.filter(({ status }) => status >= 500);
+    const flaws: Flaw[] = [
+      ...judgeArrived(evidence.arrived, this.#oracle, this.gateway),
+      ...failed.map(({ status, body }): Flaw => ({ kind: "5xx", detail: `${status} ${body}` })),
+    ];
+    if (this.#isGone) {
+      flaws.push({ kind: "crash", detail: this.#served.output().stderr.slice(-2000) });
+      await this.#restart();
+    }
+    return flaws.map((flaw) => this.#find(flaw, past));
+  }
+
+  /** Plays a case among others: what arrives is judged for all of them by {@link audit}. */
+  async playBeside(each: AttackCase): Promise<readonly Finding[]> {
+    const steps = await stepsOf(each, this.#wallet(new Map()));
+    const client = this.#client(each);
+    const signal = AbortSignal.timeout(each.within);
+    const expected = expectedOf(each, this.gateway).length;
+    const performed = client.perform(steps, signal);
+    await client.until(({ answers }) => isEnough(each, answers, expected), signal);
+    const dialogue = client.dialogue();
+    client.close();
+    await performed;
+    const evidence = { dialogue, arrived: [] };
+    const sent = steps.map(tell).join("");
+    const flaws = judgeAnswers(each, dialogue, expectedOf(each, this.gateway));
+    return flaws.map((flaw) => this.#find(flaw, { each, sent, evidence }));
+  }
+
+  #client(each?: AttackCase): RawClient {
+    const { port } = this.#site;
+    const methods = each === undefined ? [] : methodsOf(each);
+    if (this.gateway !== "secure") return new RawClient({ port, methods });
+    return new RawClient({ port, methods, tls: each?.h2 === undefined ? "http/1.1" : "h2" });
+  }
+
+  #find(flaw: Flaw, { each, sent, evidence }: Past): Finding {
+    const { name, topic } = each;
+    return {
+      ...flaw,
+      name,
+      topic,
+      gateway: this.gateway,
+      sent,
+      received: evidence.dialogue.received,
+      arrived: evidence.arrived.map(({ bytes, tunnelled }) => bytes + tunnelled),
+    };
+  }
+
+  #wallet(payers: Map<string, Payer>): Wallet {
+    return {
+      pay: async (which) => {
+        const known = payers.get(which);
+        if (known !== undefined) return known.header;
+        const { account, address } = freshAccount();
+        if (which !== "broke") await this.#chain.fund(address, PURSE);
+        const requirements = await this.#quote();
+        const overrides = which === "cheap" ? { value: "1" } : {};
+        const header = encodePaymentHeader(await signPayment({ account, requirements, overrides }));
+        if (which !== "broke") payers.set(which, { address, header });
+        this.#headers.push(header);
+        return header;
+      },
+    };
+  }
+
+  async #quote(): Promise<PaymentRequirements> {
+    if (this.#requirements !== undefined) return this.#requirements;
+    const { answers } = await this.#ask("GET /paid");
+    const { accepts } = Object(JSON.parse(answers[0]?.body ?? ""));
+    this.#requirements = accepts[0];
+    return accepts[0];
+  }
+
+  /** One plain request on a connection of its own. */
+  async #ask(what: string, lines: readonly string[] = []): Promise<Dialogue> {
+    const client = this.#client();
+    const head = [`${what} HTTP/1.1`, `Host: ${AUTHORITY}`, ...lines, "Connection: close"];
+    const signal = AbortSignal.timeout(PLAIN_MS);
+    await client.perform([{ kind: "send", bytes: `${head.join("\r\n")}\r\n\r\n` }], signal);
+    const dialogue = await client.until(({ answers }) => answers.length > 0, signal);
+    client.close();
+    return dialogue;
+  }
+
+  async #probe(): Promise<{ target: string; flaws: readonly Flaw[]; isDead: boolean }> {
+    this.#probes += 1;
+    const target = `${PROBE}-${this.#probes}`;
+    const { answers, received } = await this.#ask(`GET ${target}`);
+    const [answer] = answers;
+    if (this.#isGone || answer === undefined) {
+      const { stderr } = this.#served.output();
+      const how = this.#isGone ? `the process ended: ${stderr.slice(-2000)}` : "no answer";
+      const detail = `the next plain request: ${how}`;
+      return { target, flaws: [{ kind: "crash", detail }], isDead: true };
+    }
+    if (answer.body.endsWith(`: GET ${target}\n`)) return { target, flaws: [], isDead: false };
+    const detail = `the next plain request was answered with ${JSON.stringify(received)}`;
+    return { target, flaws: [{ kind: "smuggle", detail }], isDead: false };
+  }
+
+  /** No request is being worked on: one goes on after its client has left, and may still pay. */
+  async #untilIdle(): Promise<void> {
+    const deadline = AbortSignal.timeout(PLAIN_MS);
+    while (!deadline.aborted && !this.#isGone) {
+      const response = await fetch(`${this.#served.adminUrl}/metrics`);
+      if (/^coinslot_http_requests_in_flight 0$/m.test(await response.text())) return;
+      await pause(10);
+    }
+  }
+
+  async #judgePayers(payers: ReadonlyMap<string, Payer>): Promise<readonly Flaw[]> {
+    const flaws: Flaw[] = [];
+    if (payers.size > 0) await this.#untilIdle();
+    for (const { address } of payers.values()) {
+      const left = await this.#chain.balanceOf(address);
+      if (left === PURSE) continue;
+      flaws.push({ kind: "payment", detail: `${PURSE - left} were charged` });
+    }
+    return flaws;
+  }
+
+  async #restart(): Promise<void> {
+    await this.#served.end("SIGKILL");
+    this.#logs.push(this.#served.output().stdout);
+    const served = await this.#site.serve(this.#yaml, { SIGNER: this.#signer.privateKey });
+    this.#served = this.#watch(served);
+    await served.untilReady();
+  }
+
+  /**
+   * What can only be told at the end: the gateway still sells; no attack was settled; each request at the
+   * backend is one that the gateway decided to be free; no payment stands in the log.
+   */
+  async audit(): Promise<readonly Finding[]> {
+    const flaws: Flaw[] = [];
+    const transactions = await this.#chain.rpc("eth_getTransactionCount", [
+      this.#signer.address,
+      "latest",
+    ]);
+    if (Number(transactions) > 0) {
+      flaws.push({ kind: "payment", detail: `${Number(transactions)} attacks were settled` });
+    }
+    const beside = this.#past.length === 0 ? this.#backend.since([]) : [];
+    flaws.push(...judgeArrived(beside, this.#oracle, this.gateway));
+    const { sold, bought } = await this.#sell();
+    flaws.push(...judgeSale(sold.answers[0], bought));
+    const log = await this.#log();
+    const metrics = await (await fetch(`${this.#served.adminUrl}/metrics`)).text();
+    flaws.push(...judgeSecrets(log + metrics, this.#headers, this.#signer.privateKey));
+    const audit = { ...EMPTY_CASE, topic: "audit" };
+    const evidence = { dialogue: sold, arrived: bought };
+    // A backend that breaks off is asked once more, where that is safe.
+    const asked = this.#past.filter(({ each }) => each.backend === undefined);
+    const undecided = findUndecided(
+      log,
+      asked.map(({ evidence: { arrived } }) => arrived),
+    );
+    return [
+      ...flaws.map((flaw) => this.#find(flaw, { each: audit, sent: "", evidence })),
+      ...undecided.flatMap(({ index, flaw }) => {
+        const past = asked[index];
+        return past === undefined ? [] : this.#find(flaw, past);
+      }),
+    ];
+  }
+
+  /** A sale in earnest, with what a client might try to make of it. */
+  async #sell(): Promise<{ sold: Dialogue; bought: readonly Arrived[] }> {
+    const before = this.#backend.now();
+    const header = await this.#wallet(new Map()).pay("1");
+    const sold = await this.#ask("GET /paid", [`X-PAYMENT: ${header}`, ...FORGED_LINES]);
+    return { sold, bought: this.#backend.since(before) };
+  }
+
+  /** The whole log; waits for the lines of the last request. */
+  async #log(): Promise<string> {
+    const deadline = AbortSignal.timeout(LOG_MS);
+    const mark = `${PROBE}-${this.#probes}"`;
+    while (!this.#served.output().stdout.includes(mark) && !deadline.aborted) await pause(10);
+    return [...this.#logs, this.#served.output().stdout].join("\n");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#site[Symbol.asyncDispose]();
+    await this.#backend[Symbol.asyncDispose]();
+  }
+}
+
+const EMPTY_CASE = {
+  name: "at the end of the battery",
+  cites: "H12",
+  method: "GET",
+  target: "",
+  version: "",
+  host: null,
+  headers: [],
+  eol: "",
+  body: "",
+  after: [],
+  within: 0,
+  says: [],
+  lacks: [],
+  holds: [],
+  withholds: [],
+};
+
+function isEnough(each: AttackCase, answers: readonly Answer[], expected: number): boolean {
+  if (each.abandons) return true;
+  return expected > 0 && answers.length >= expected && !each.closes;
+}
+
+function tell(step: Step): string {
+  switch (step.kind) {
+    case "send":
+      return step.bytes;
+    case "drip":
+      return `<${step.bytes} every ${step.everyMs} ms>`;
+    case "pause":
+      return `<pause ${step.ms} ms>`;
+    case "until":
+      return `<until ${step.text}>`;
+    default:
+      return `<${step.kind}>`;
+  }
+}
