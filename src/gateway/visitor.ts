@@ -124,7 +124,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     response.writeHead(status, head);
     // Only ASCII has as many bytes as characters, and then this is the same text, written at less cost.
     response.end(body, bytes === body.length ? "latin1" : "utf8");
-    limitUnread(this.request);
+    limitUnread(this.request, response);
   }
 
   refusal(engine: Engine): Unanswered | null {
@@ -181,7 +181,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     const { method = "" } = this.request;
     response.writeHead(kept.status, replayLines(method, kept, cors));
     response.end(kept.body);
-    limitUnread(this.request);
+    limitUnread(this.request, response);
   }
 }
 
@@ -227,9 +227,12 @@ export class UpgradeVisitor implements Visitor {
 /** A client that takes nothing of such an answer for so long is given up, milliseconds. */
 const UNREAD_MS = 60_000;
 
-/** Where nothing waits to be taken, node's own deadline for the next request is in place. */
-function limitUnread({ socket }: InboundRequest): void {
-  if (socket.writableLength > 0) socket.setTimeout(UNREAD_MS);
+/**
+ * Once the answer is taken, node's own deadline for the next request is in place. It may still wait for an
+ * earlier one of its connection, so what the socket holds says too little.
+ */
+function limitUnread({ socket }: InboundRequest, response: InboundResponse): void {
+  if (!response.writableFinished) socket.setTimeout(UNREAD_MS);
 }
 
 /** A body that is not worth reading only to refuse it; its connection is closed instead. */

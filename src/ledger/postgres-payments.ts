@@ -247,7 +247,9 @@ export async function readResponse(
   if (found === undefined) return undefined;
   const { status, headers, body } = found;
   if (!(body instanceof Uint8Array)) throw new LedgerUnavailable("a kept answer is lost");
-  return { status: Number(status), headers: headersOf(String(headers)), body };
+  // A Buffer, as the driver makes it, compares and serializes differently.
+  const bytes = new Uint8Array(body.buffer, body.byteOffset, body.byteLength);
+  return { status: Number(status), headers: headersOf(String(headers)), body: bytes };
 }
 
 export async function forgetResponses(session: Session, nowMs: number): Promise<void> {

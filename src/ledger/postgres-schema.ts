@@ -135,7 +135,9 @@ const MIGRATION_POLL_MS = 50;
 
 const HAS_MIGRATIONS: Statement = {
   name: "has_migrations",
-  text: `SELECT to_regclass('coinslot.migrations') IS NOT NULL AS "there"`,
+  // Of the catalogue as it is now: `to_regclass` may remember what it was before we had the lock.
+  text: `SELECT EXISTS (SELECT FROM pg_catalog.pg_tables
+    WHERE schemaname = 'coinslot' AND tablename = 'migrations') AS "there"`,
 };
 const VERSION: Statement = {
   name: "version",
@@ -147,7 +149,7 @@ const TRY_LOCK: Statement = {
 };
 const HAS_SCHEMA: Statement = {
   name: "has_schema",
-  text: `SELECT to_regnamespace('coinslot') IS NOT NULL AS "there"`,
+  text: `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'coinslot') AS "there"`,
 };
 const RECORD: Statement = {
   name: "record_migration",
