@@ -18,6 +18,11 @@ import { SubmissionWatch, type WatchedLane, type WatchSurroundings } from "./sub
 
 /** Longest that the making of one transaction may take, milliseconds. */
 const PREPARE_TIMEOUT_MS = 10_000;
+/**
+ * Transactions that are made at the same time, where none stands behind another: the ledger stores those
+ * together that come together. Elsewhere the next one waits, and takes along what has come meanwhile.
+ */
+const SIGNS_AT_ONCE = 64;
 /** How long an account that cannot pay the network fee is asked last, milliseconds. */
 const SHORT_MS = 30_000;
 /** How long the late looks of one round may take before the rest is left to the next, milliseconds. */
@@ -62,7 +67,7 @@ export class Lane implements WatchedLane {
   #seed: number;
   /** Whether the chain's next nonce may be ahead of the ledger's. */
   #isOvertaken = false;
-  #isSigning = false;
+  #signing = 0;
   #shortUntilMs = 0;
   /** Whether the ledger may hold submissions of this account that we do not know of. */
   #isBehind = true;
@@ -80,12 +85,16 @@ export class Lane implements WatchedLane {
 
   /** In the air: one whose account nonce is used takes nobody's place, whatever is still to be decided. */
   get openCount(): number {
-    return [...this.#open.values()].filter(({ holdsUp }) => holdsUp).length;
+    let count = 0;
+    for (const { holdsUp } of this.#open.values()) if (holdsUp) count += 1;
+    return count;
   }
 
   get canTake(): boolean {
-    const { maxOpen } = this.#at.mechanism.rules;
-    return !this.isEnded && !this.#isSigning && this.openCount < maxOpen;
+    const { maxOpen, isOrdered } = this.#at.mechanism.rules;
+    const mostSigning = isOrdered ? 1 : SIGNS_AT_ONCE;
+    if (this.isEnded || this.#signing >= mostSigning) return false;
+    return this.openCount + this.#signing < maxOpen;
   }
 
   /** Could not pay the network fee a short while ago. */
@@ -148,7 +157,7 @@ export class Lane implements WatchedLane {
 
   /** Signs these in one transaction and sends it; whatever is not signed goes back. Never rejects. */
   sign(items: readonly Settling[]): void {
-    this.#isSigning = true;
+    this.#signing += 1;
     const signing = this.#sign(items)
       .catch((cause: unknown) => {
         const { logger } = this.#at.telemetry;
@@ -156,7 +165,7 @@ export class Lane implements WatchedLane {
         this.#desk.doubtful(items);
       })
       .finally(() => {
-        this.#isSigning = false;
+        this.#signing -= 1;
         this.#running.delete(signing);
         this.#desk.changed();
       });

@@ -202,7 +202,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     const cost = judged.networkFeeLamports;
     // What is known may be old: an account that was filled up is not turned down.
     if (!this.#balances.canPay(account, cost)) await this.balance(account, signal);
-    // From here to the signature nothing else can be signed.
+    // From here to the reservations no other payment comes in between.
     const reading = this.#readings.get(authorization);
     if (reading === undefined || !this.#funds.fits(reading)) {
       this.#readings.delete(authorization);

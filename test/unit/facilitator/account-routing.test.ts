@@ -49,6 +49,23 @@ describe("payments that name the account that settles them", () => {
     expect(new Set(at.chain.sent).size).toBe(40);
   });
 
+  test("do not wait for each other to be signed", async () => {
+    const at = await openEngine({ accounts, members });
+    const signed = at.ledger.signed.bind(at.ledger);
+    const together = Promise.withResolvers<void>();
+    let asked = 0;
+    at.ledger.signed = async (...parameters) => {
+      asked += 1;
+      if (asked === 3) together.resolve();
+      await together.promise;
+      return signed(...parameters);
+    };
+    const all = [first(1), first(2), first(3)].map((each) => settle(at, each));
+    await at.time.of(Promise.all(all));
+    expect(asked).toBe(3);
+    expect(new Set(at.chain.sent).size).toBe(3);
+  });
+
   test("are not settled by the other one while theirs cannot pay the fee", async () => {
     const at = await openEngine({ accounts, members });
     at.chain.poor.add(ACCOUNT);
