@@ -16,7 +16,10 @@ export async function openLedger(
     logger.error({ key, reason }, "a payment in the ledger cannot be read; look at it");
   };
   if (store.kind === "sqlite") {
-    return openSqliteLedger({ path: store.path, time, life, onUnreadable });
+    const onLost = (err: Error): void => {
+      logger.error({ err }, "the ledger could not store its newest steps; see to its disk");
+    };
+    return openSqliteLedger({ path: store.path, time, life, onUnreadable, onLost });
   }
   // Its driver is loaded by those who need it.
   const { openPostgresLedger } = await import("../ledger/postgres.ts");

@@ -1,7 +1,8 @@
 /**
  * The ledger: which payments were claimed, signed, settled and delivered. One row a payment, keyed by
- * {@link PaymentKey}; every transition is durable when its promise resolves, and `machine.ts` is the one
- * place that says which transitions there are.
+ * {@link PaymentKey}, and `machine.ts` is the one place that says which transitions there are. When its promise
+ * resolves a transition is seen by everybody, and durable but where a crash may undo it at no loss: `claim`,
+ * `begin`, `released`, `abandoned`, `settled`, `concluded` (decision record 28).
  *
  *     (none) -> CLAIMED -> SIGNED -> SETTLED -> DELIVERING(n) -> DELIVERED
  *                  |          |         ^            |
@@ -233,8 +234,8 @@ export interface Lease {
 }
 
 /**
- * A caller that has claimed the payment itself, under that idempotency key. Its claim may be gone, when its
- * life was taken for dead: a row made in its place would be bound to no resource.
+ * A caller that has claimed the payment itself, under that idempotency key. Its claim may be gone: a row
+ * made in its place would be bound to no resource.
  */
 export interface ClaimHolder {
   readonly claimedUnder: string;
@@ -256,7 +257,7 @@ export type BeginOutcome =
   /** Another caller owns or owned this payment: one payment never buys two grants. */
   | { readonly kind: "taken" };
 
-/** What is known about a settlement that was begun. */
+/** What is known of a settlement. */
 export type SettlementOutcome =
   | { readonly kind: "pending"; readonly version: number }
   | { readonly kind: "settled"; readonly settlement: SettledPayment }

@@ -23,7 +23,14 @@ import {
 } from "./ledger.ts";
 import { isOf, processOf } from "./life.ts";
 import { asksTheSame, isLeft, isOpen, isReplayable, isSignable } from "./payment-judgement.ts";
-import { failureOf, requestOf, settlementOf, termsOf, type PaymentRow } from "./payment-row.ts";
+import {
+  failureOf,
+  requestOf,
+  settlementOf,
+  storedRequest,
+  termsOf,
+  type PaymentRow,
+} from "./payment-row.ts";
 
 /** Who acts, and when. */
 export interface Moment {
@@ -59,7 +66,7 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     binding,
     target,
     idempotencyKey,
-    request: JSON.stringify(request),
+    request: storedRequest(request),
     network: request.paymentPayload.network,
     payer: payerOf(request.paymentPayload),
     facilitator: null,

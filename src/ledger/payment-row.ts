@@ -101,9 +101,18 @@ export function requestOf({ request: text }: PaymentRow): FacilitatorRequest {
   return request.value;
 }
 
+/** The text that {@link requestOf} reads again. */
+export function storedRequest(request: FacilitatorRequest): string {
+  const text = JSON.stringify(request);
+  if (text.length <= MAX_REMEMBERED_LENGTH) remember(text, request);
+  return text;
+}
+
 function remember(text: string, request: FacilitatorRequest): void {
-  const [oldest] = remembered.size < MAX_REMEMBERED ? [] : remembered.keys();
-  if (oldest !== undefined) remembered.delete(oldest);
+  if (remembered.size >= MAX_REMEMBERED) {
+    const [oldest] = remembered.keys();
+    if (oldest !== undefined) remembered.delete(oldest);
+  }
   remembered.set(text, request);
 }
 

@@ -1,5 +1,6 @@
 /** What all who work on one opened SQLite ledger share: rows, the batch that stores them, and who waits. */
 import type { Time } from "../time/time.ts";
+import type { LedgerUnavailable } from "./ledger.ts";
 import type { Moment, Step } from "./machine.ts";
 import { readEach, type PaymentRow } from "./payment-row.ts";
 import { SqliteBatch } from "./sqlite-batch.ts";
@@ -21,6 +22,8 @@ export interface SqliteCoreOptions {
   readonly spaceMs: number | undefined;
   /** Hears of each row that had to be left out. */
   readonly onUnreadable: (name: string, reason: string) => void;
+  /** Hears that what was answered could not be stored: see {@link SqliteBatch.writeSoon}. */
+  readonly onLost: (error: LedgerUnavailable) => void;
 }
 
 type AnyColumns = Readonly<Record<string, unknown>>;
@@ -39,12 +42,14 @@ export class SqliteCore {
   #isOffered = false;
 
   constructor(options: SqliteCoreOptions) {
-    const { database, time, spaceMs, onUnreadable } = options;
+    const { database, time, spaceMs, onUnreadable, onLost } = options;
     this.onUnreadable = onUnreadable;
     this.time = time;
     this.rows = new SqliteRows(database);
+    const onWritten = (): void => this.#wake();
+    const onTakenBack = (): void => this.rows.forgetRecent();
     const pace = spaceMs === undefined ? {} : { spaceMs };
-    this.batch = new SqliteBatch(database, () => this.#wake(), pace);
+    this.batch = new SqliteBatch(database, { onWritten, onTakenBack, onLost }, pace);
   }
 
   /** One transition of one payment, by one life. */
@@ -52,7 +57,12 @@ export class SqliteCore {
     return this.batch.write(() => this.take(key, life, judge).outcome);
   }
 
-  /** The same within a transaction that does more. */
+  /** The same where its loss would lose nothing: others see it, and it is stored with what comes next. */
+  async stepSoon<Outcome>(key: string, life: string, judge: Judge<Outcome>): Promise<Outcome> {
+    return this.batch.writeSoon(() => this.take(key, life, judge).outcome);
+  }
+
+  /** {@link step} within a transaction that does more. */
   take<Outcome>(key: string, life: string, judge: Judge<Outcome>): Step<Outcome> {
     const moment = { life, nowMs: this.time.now() };
     const before = this.rows.read(key);

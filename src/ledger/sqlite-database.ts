@@ -12,7 +12,8 @@ import {
 } from "node:sqlite";
 import { LedgerUnavailable } from "./ledger.ts";
 
-export type Values = Record<string, SQLInputValue>;
+/** By name, or by place: the places of a statement are bound at less cost. */
+export type Values = Record<string, SQLInputValue> | readonly SQLInputValue[];
 export type Columns = Record<string, SQLOutputValue>;
 
 /**
@@ -26,9 +27,13 @@ const BUSY = 5;
 /** Pages of 4 KiB in the WAL before they go into the file itself: each once, however often it was written. */
 const CHECKPOINT_PAGES = 8_000;
 
+/** Keys are random, so that a small cache of pages would read them from the file again and again. */
+const CACHE_KIB = 65_536;
+
 /** What is committed survives a power cut. */
 export const DURABLE = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-  PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`;
+  PRAGMA temp_store = MEMORY; PRAGMA cache_size = -${CACHE_KIB};
+  PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`;
 
 /** SQLite's primary result codes that a correct program can meet: the machine's fault, not ours. */
 const OPERATIONAL: ReadonlySet<number> = new Set([
@@ -72,36 +77,53 @@ export class SqliteDatabase {
 
   /** Rows changed. */
   run(sql: string, values: Values): number {
-    return this.#ask(() => Number(this.#statement(sql).run(values).changes));
+    return this.#ask(() => {
+      const statement = this.#statement(sql);
+      const { changes } = isList(values) ? statement.run(...values) : statement.run(values);
+      return Number(changes);
+    });
   }
 
   get(sql: string, values: Values): Columns | undefined {
-    return this.#ask(() => this.#statement(sql).get(values));
+    return this.#ask(() => {
+      const statement = this.#statement(sql);
+      return isList(values) ? statement.get(...values) : statement.get(values);
+    });
   }
 
   all(sql: string, values: Values): readonly Columns[] {
-    return this.#ask(() => this.#statement(sql).all(values));
+    return this.#ask(() => {
+      const statement = this.#statement(sql);
+      return isList(values) ? statement.all(...values) : statement.all(values);
+    });
+  }
+
+  /** Begins a write transaction that stays open; {@link transaction} goes on with it and ends it. */
+  begin(): void {
+    if (!this.isInTransaction) this.run("BEGIN IMMEDIATE", []);
   }
 
   /** Runs a step in one write transaction: all of it is stored, or, when it throws, nothing. */
   transaction<Value>(step: () => Value): Value {
-    return this.#between("BEGIN IMMEDIATE", step);
+    this.begin();
+    return this.#toEnd(step);
   }
 
   /** Runs reads that have to fit together: another process's writes show in all of them or in none. */
   snapshot<Value>(step: () => Value): Value {
-    return this.#between("BEGIN", step);
+    if (this.isInTransaction) return step();
+    this.run("BEGIN", []);
+    return this.#toEnd(step);
   }
 
-  #between<Value>(begin: string, step: () => Value): Value {
-    this.run(begin, {});
+  #toEnd<Value>(step: () => Value): Value {
     try {
       const value = step();
-      this.run("COMMIT", {});
+      this.run("COMMIT", []);
       return value;
     } catch (error) {
       // A full disk makes SQLite roll back by itself; a second ROLLBACK would hide the first error.
-      if (this.isInTransaction) this.run("ROLLBACK", {});
+      if (this.isInTransaction) this.run("ROLLBACK", []);
       throw error;
     }
   }
@@ -123,6 +145,10 @@ export class SqliteDatabase {
     this.#statements.set(sql, statement);
     return statement;
   }
+}
+
+function isList(values: Values): values is readonly SQLInputValue[] {
+  return Array.isArray(values);
 }
 
 function makeFolder(path: string): void {

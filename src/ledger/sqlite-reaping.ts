@@ -38,7 +38,7 @@ export class SqliteWorkerLife extends SqliteRedemptions implements WorkerLife {
   }
 
   async leave(key: PaymentKey): Promise<void> {
-    await this.#ground.core.step(key, this.#life, machine.leave);
+    await this.#ground.core.stepSoon(key, this.#life, machine.leave);
   }
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {

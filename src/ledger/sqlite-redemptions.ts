@@ -28,7 +28,7 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
-    return this.#step(key, (row, moment) => machine.claim(row, terms, moment));
+    return this.#stepSoon(key, (row, moment) => machine.claim(row, terms, moment));
   }
 
   async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
@@ -50,7 +50,7 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
-    return this.#step(key, (row) => machine.settle(row, settlement));
+    return this.#stepSoon(key, (row) => machine.settle(row, settlement));
   }
 
   async failed(key: PaymentKey, failure: Failing): Promise<void> {
@@ -58,7 +58,7 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async released(key: PaymentKey): Promise<void> {
-    return this.#step(key, machine.release);
+    return this.#stepSoon(key, machine.release);
   }
 
   async delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean> {
@@ -99,6 +99,10 @@ export class SqliteRedemptions implements Redemptions {
 
   #step<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
     return this.#core.step(key, this.#life, judge);
+  }
+
+  #stepSoon<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
+    return this.#core.stepSoon(key, this.#life, judge);
   }
 
   #take<Outcome>(key: PaymentKey, judge: Judge<Outcome>): machine.Step<Outcome> {

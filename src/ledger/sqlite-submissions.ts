@@ -35,7 +35,7 @@ export class SqliteSubmissions {
     this.#life = life;
   }
 
-  /** Always granted: no other life has the file open, but where it is shared on purpose. */
+  /** Always granted: no other life has the file open. */
   lease(network: string, address: string): Lease {
     const account = { network, address: accountName(address), life: this.#life };
     const granted = this.#database.get(
@@ -57,25 +57,30 @@ export class SqliteSubmissions {
   }
 
   /** Throws {@link LedgerConflict} unless the lease is this life's. */
-  requireLease({ network, address, epoch }: Lease): void {
+  requireLease(lease: Lease): void {
+    const { network, address, epoch } = lease;
     const held = this.#database.get(
       `SELECT 1 FROM accounts
        WHERE network = :network AND address = :address AND holder = :life AND epoch = :epoch`,
       { network, address: accountName(address), life: this.#life, epoch },
     );
-    if (held === undefined) {
-      throw new LedgerConflict(`the account ${address} on ${network} is not leased to this life`);
-    }
+    if (held === undefined) throw notLeased(lease);
   }
 
-  /** The leased account's next nonce, never one given out before. */
-  allocate({ network, address, seed }: Lease & { readonly seed: number }): number {
+  /**
+   * The leased account's next nonce, never one given out before. Throws {@link LedgerConflict} unless the
+   * lease is this life's.
+   */
+  allocate(lease: Lease & { readonly seed: number }): number {
+    const { network, address, epoch, seed } = lease;
     const allocated = this.#database.get(
-      `UPDATE accounts SET next_nonce = max(coalesce(next_nonce, 0), :seed) + 1
-       WHERE network = :network AND address = :address RETURNING next_nonce - 1 AS "nonce"`,
-      { network, address: accountName(address), seed },
+      `UPDATE accounts SET next_nonce = max(coalesce(next_nonce, 0), ?) + 1
+       WHERE network = ? AND address = ? AND holder = ? AND epoch = ?
+       RETURNING next_nonce - 1 AS "nonce"`,
+      [seed, network, accountName(address), this.#life, epoch],
     );
-    return Number(allocated?.nonce);
+    if (allocated === undefined) throw notLeased(lease);
+    return Number(allocated.nonce);
   }
 
   /** The nonce that {@link allocate} would give, as far as it is stored. */
@@ -90,18 +95,11 @@ export class SqliteSubmissions {
   insert({ id, network, state, variants, signedMs }: SubmissionRow): void {
     const [first] = variants;
     if (first === undefined) throw new TypeError("a submission has a variant at least");
+    const { account, accountNonce } = first;
     this.#database.run(
       `INSERT INTO submissions (id, network, account, account_nonce, variants, state, signed_ms)
-       VALUES (:id, :network, :account, :nonce, :variants, :state, :signedMs)`,
-      {
-        id,
-        network,
-        account: accountName(first.account),
-        nonce: first.accountNonce,
-        variants: JSON.stringify(variants),
-        state,
-        signedMs,
-      },
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      [id, network, accountName(account), accountNonce, JSON.stringify(variants), state, signedMs],
     );
     this.#name(id, first);
   }
@@ -120,7 +118,7 @@ export class SqliteSubmissions {
     const next = concluded(this.#read(id), to);
     if (next === undefined) return;
     const { state } = next;
-    this.#database.run("UPDATE submissions SET state = :state WHERE id = :id", { id, state });
+    this.#database.run("UPDATE submissions SET state = ? WHERE id = ?", [state, id]);
   }
 
   /** Those of one account that are not CLOSED; what cannot be read is left out and told about. */
@@ -152,8 +150,8 @@ export class SqliteSubmissions {
   }
 
   #read(id: string): SubmissionRow | undefined {
-    const sql = `SELECT ${COLUMNS} FROM submissions WHERE id = :id`;
-    const columns = this.#database.get(sql, { id });
+    const sql = `SELECT ${COLUMNS} FROM submissions WHERE id = ?`;
+    const columns = this.#database.get(sql, [id]);
     return columns && readSubmissionRow(columns);
   }
 
@@ -161,10 +159,14 @@ export class SqliteSubmissions {
   #name(submission: string, { transaction }: StoredTransaction): void {
     this.#database.run(
       `INSERT INTO submission_transactions (transaction_id, submission)
-       VALUES (lower(:transaction), :submission)`,
-      { transaction, submission },
+       VALUES (lower(?), ?)`,
+      [transaction, submission],
     );
   }
+}
+
+function notLeased({ network, address }: Lease): LedgerConflict {
+  return new LedgerConflict(`the account ${address} on ${network} is not leased to this life`);
 }
 
 function submittedOf(row: PaymentRow, key: string): SubmittedPayment {

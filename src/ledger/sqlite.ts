@@ -10,6 +10,7 @@ import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import {
   LedgerConflict,
+  type LedgerUnavailable,
   type BeginOutcome,
   type ClaimHolder,
   type Lease,
@@ -42,13 +43,10 @@ export interface SqliteLedgerOptions {
   readonly time: Time;
   /** Unique to this life of the process: rows of another were left behind by a crash. */
   readonly life: string;
-  /**
-   * Opens the file without locking others out, and so without knowing which lives are over: nothing is
-   * reaped, an account's lease goes to whoever asked last, and nobody hears of another's transitions.
-   */
-  readonly shared?: boolean;
   /** Hears of each row that had to be left out, by payment key or submission. */
   readonly onUnreadable?: (name: string, reason: string) => void;
+  /** Hears that transitions which were seen already could not be stored, as on a full disk. */
+  readonly onLost?: (error: LedgerUnavailable) => void;
 }
 
 /**
@@ -60,7 +58,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
   const database = new SqliteDatabase(options.path);
   let lock: SqliteDatabase | undefined;
   try {
-    if (options.shared !== true) lock = lockLedger(database);
+    lock = lockLedger(database);
     database.exec(DURABLE);
     migrate(database);
     const ledger = new SqliteLedger(database, lock, options);
@@ -86,12 +84,13 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     lock: SqliteDatabase | undefined,
     options: SqliteLedgerOptions,
   ) {
-    const { path, life, time, onUnreadable } = options;
+    const { path, life, time, onUnreadable, onLost } = options;
     const core = new SqliteCore({
       database,
       time,
       spaceMs: path === ":memory:" ? 0 : undefined,
       onUnreadable: (name, reason) => onUnreadable?.(name, reason),
+      onLost: (error) => onLost?.(error),
     });
     super(core, life);
     this.#options = options;
@@ -112,7 +111,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     request: FacilitatorRequest,
     caller: string | ClaimHolder | undefined,
   ): Promise<BeginOutcome> {
-    return this.#step(key, (row, moment) => machine.begin(row, request, caller, moment));
+    return this.#stepSoon(key, (row, moment) => machine.begin(row, request, caller, moment));
   }
 
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
@@ -133,10 +132,9 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     sign: (accountNonce: number) => StoredTransaction,
   ): Promise<StoredSubmission> {
     return this.#core.batch.write(() => {
-      this.#submissions.requireLease(account);
+      const nonce = this.#submissions.allocate(account);
       // Judged before anything is signed, and once more with the submission that they are in.
       for (const key of keys) this.#requireSignable(key, account.network);
-      const nonce = this.#submissions.allocate(account);
       const variant = sign(nonce);
       requireSignedFor(variant, account.address, nonce);
       const submission = firstSubmission(account.network, variant, this.#options.time.now());
@@ -159,7 +157,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async concluded(submission: string, state: SubmissionState): Promise<void> {
-    return this.#core.batch.write(() => this.#submissions.conclude(submission, state));
+    return this.#core.batch.writeSoon(() => this.#submissions.conclude(submission, state));
   }
 
   async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
@@ -167,7 +165,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async abandoned(key: PaymentKey): Promise<void> {
-    return this.#step(key, machine.abandon);
+    return this.#stepSoon(key, machine.abandon);
   }
 
   async offer(key: PaymentKey): Promise<boolean> {
@@ -204,10 +202,10 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async reap(): Promise<number> {
-    const { life, shared, time } = this.#options;
+    const { life, time } = this.#options;
     const ground = { core: this.#core, database: this.#database };
     await this.#core.batch.write(() => this.#core.rows.forgetAnswers(time.now()));
-    return shared === true ? 0 : reapOthers(ground, life);
+    return reapOthers(ground, life);
   }
 
   async ping(): Promise<void> {
@@ -229,6 +227,10 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
 
   #step<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
     return this.#core.step(key, this.#options.life, judge);
+  }
+
+  #stepSoon<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
+    return this.#core.stepSoon(key, this.#options.life, judge);
   }
 
   #take<Outcome>(key: string, judge: Judge<Outcome>): Step<Outcome> {

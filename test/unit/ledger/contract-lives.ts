@@ -185,7 +185,9 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       }
       expect(await ledger.books.show(bad.key)).toMatchObject({ key: bad.key, state: "SIGNED" });
       expect(await ledger.books.list({ limit: 10 })).toHaveLength(6);
-      const claim = ledger.claim(bad.key, termsOf(bad));
+      await ledger.close();
+      const third = await place().live("third");
+      const claim = third.claim(bad.key, termsOf(bad));
       await expect(claim).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
     });
   }

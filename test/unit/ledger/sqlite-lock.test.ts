@@ -84,14 +84,6 @@ describe("the lock of an SQLite ledger", () => {
     await ledger.close();
   });
 
-  it("is not asked for by whoever shares the file, nor kept from the one that does not", async () => {
-    const shared = { path, time: systemTime, life: "first", shared: true };
-    const ledgers = [await openSqliteLedger(shared), await openSqliteLedger(shared)];
-    const alone = await open("first");
-    ledgers.push(await openSqliteLedger(shared), alone);
-    for (const ledger of ledgers) await ledger.close();
-  });
-
   it("is not needed in memory", async () => {
     const ledgers = [await open("first", ":memory:"), await open("first", ":memory:")];
     for (const ledger of ledgers) await ledger.close();

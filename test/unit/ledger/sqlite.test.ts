@@ -9,16 +9,7 @@ import { openSqliteBooks } from "../../../src/ledger/sqlite-books.ts";
 import { openSqliteLedger, type SqliteLedgerOptions } from "../../../src/ledger/sqlite.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { examplePayment } from "./example-payment.ts";
-import {
-  ACCOUNT,
-  bring,
-  leaseOf,
-  SETTLEMENT,
-  sign,
-  signWith,
-  termsOf,
-  word,
-} from "./ledger-driver.ts";
+import { ACCOUNT, bring, SETTLEMENT, sign, signWith, termsOf, word } from "./ledger-driver.ts";
 
 describe("the SQLite file", () => {
   let folder: string;
@@ -193,32 +184,6 @@ describe("the SQLite file", () => {
     await ledger.close();
   });
 
-  describe("when it is shared", () => {
-    it("grants each payment to one of two that have it open, and reaps nothing", async () => {
-      const [first, second] = [await open(), await open("second", { shared: true })];
-      const claims = [first, second].map(async (each) => word(each.claim(key, termsOf(payment))));
-      expect((await Promise.all(claims)).toSorted()).toEqual(["busy", "granted"]);
-      expect(await second.reap()).toBe(0);
-      expect((await second.books.show(key))?.state).toBe("CLAIMED");
-      await first.close();
-      await second.close();
-    });
-
-    it("lets only the last holder of a lease sign", async () => {
-      const [first, second] = [await open(), await open("second", { shared: true })];
-      await bring(first, payment, "claimed");
-      await bring(second, examplePayment(2), "claimed");
-      const old = await leaseOf(first);
-      const next = await leaseOf(second);
-      expect(next.epoch).toBe(old.epoch + 1);
-      const fenced = first.signed([key], { ...old, seed: 0 }, (nonce) => signWith(nonce));
-      await expect(fenced).rejects.toThrow(LedgerConflict);
-      await sign(second, [examplePayment(2)]);
-      await first.close();
-      await second.close();
-    });
-  });
-
   describe("shows its books", () => {
     it("beside the process that writes it, as far as that has stored", async () => {
       const ledger = await open();
@@ -226,6 +191,7 @@ describe("the SQLite file", () => {
       const books = await openSqliteBooks({ path });
       expect(await books.show(key)).toEqual(await ledger.books.show(key));
       await bring(ledger, examplePayment(2), "settled");
+      await ledger.ping();
       expect(await books.list({ limit: 10 })).toEqual(await ledger.books.list({ limit: 10 }));
       expect(await books.counts()).toEqual({ unresolved: 0, undelivered: 1, offered: 0 });
       await ledger.settled(examplePayment(2).key, SETTLEMENT);
