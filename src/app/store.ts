@@ -16,10 +16,10 @@ export async function openLedger(
     logger.error({ key, reason }, "a payment in the ledger cannot be read; look at it");
   };
   if (store.kind === "sqlite") {
-    const onLost = (err: Error): void => {
-      logger.error({ err }, "the ledger could not store its newest steps; see to its disk");
+    const onUnstored = (err: unknown): void => {
+      logger.error({ err }, "the ledger cannot store its newest steps yet; see to its disk");
     };
-    return openSqliteLedger({ path: store.path, time, life, onUnreadable, onLost });
+    return openSqliteLedger({ path: store.path, time, life, onUnreadable, onUnstored });
   }
   // Its driver is loaded by those who need it.
   const { openPostgresLedger } = await import("../ledger/postgres.ts");

@@ -1,8 +1,8 @@
 /**
  * The ledger: which payments were claimed, signed, settled and delivered. One row a payment, keyed by
  * {@link PaymentKey}, and `machine.ts` is the one place that says which transitions there are. When its promise
- * resolves a transition is seen by everybody, and durable but where a crash may undo it at no loss: `claim`,
- * `begin`, `released`, `abandoned`, `settled`, `concluded` (decision record 28).
+ * resolves a transition is seen by everybody, and durable but where a crash may undo it: `claim`, `begin`,
+ * `released`, `abandoned`, `settled`, `delivered`, `concluded` (decision record 30).
  *
  *     (none) -> CLAIMED -> SIGNED -> SETTLED -> DELIVERING(n) -> DELIVERED
  *                  |          |         ^            |
@@ -233,10 +233,7 @@ export interface Lease {
   readonly epoch: number;
 }
 
-/**
- * A caller that has claimed the payment itself, under that idempotency key. Its claim may be gone: a row
- * made in its place would be bound to no resource.
- */
+/** A caller that has claimed the payment itself: a row in place of a lost claim would be bound to nothing. */
 export interface ClaimHolder {
   readonly claimedUnder: string;
 }

@@ -1,8 +1,7 @@
 /**
  * Group commit: operations that arrive in one turn of the event loop share one transaction and so one
  * wait for the disk. Each runs in a savepoint of its own, in the order of arrival; one that throws takes
- * back only itself. Nobody is answered before the COMMIT, but those who ask for no more than that
- * everybody sees what they did: theirs runs at once, and the next COMMIT stores it with the rest.
+ * back only itself. Nobody is answered before the COMMIT.
  *
  * A COMMIT costs more than what is in it: the wait for the disk stops the process, and pages are written
  * whole. Where they come thick and fast the next one is held back for a moment, in which others join it.
@@ -19,9 +18,8 @@ const SPACE_MS = 5;
 /** COMMITs that are not held back after one that nobody has joined: the writers come one after another. */
 const UNHELD = 4;
 
-/** How long what is seen already may wait for a COMMIT, milliseconds, and how many operations may. */
-const SOON_MS = 50;
-const MAX_SOON = 512;
+/** How long a write that is in no hurry may wait for others to come, milliseconds. */
+const LATER_MS = 50;
 
 interface Operation {
   /** Runs inside the transaction; what it returns answers its caller once that is committed. */
@@ -30,12 +28,10 @@ interface Operation {
 }
 
 export interface SqliteBatchEvents {
-  /** Something was written that others now see; before those who wait for it hear of it. */
-  readonly onWritten: () => void;
-  /** Something was taken back: of one operation, or of all since the last COMMIT. */
-  readonly onTakenBack: () => void;
-  /** What was answered already is not stored. */
-  readonly onLost: (error: LedgerUnavailable) => void;
+  /** After each COMMIT, before those who wait for it hear of it. */
+  readonly onCommitted: () => void;
+  /** A transaction is lost, before those who wait for it hear of that. */
+  readonly onLost: () => void;
 }
 
 export interface SqliteBatchPace {
@@ -57,9 +53,7 @@ export class SqliteBatch {
   #isHeld = false;
   #unheld = 0;
 
-  /** Operations that were answered and are not stored yet. */
-  #soon = 0;
-  #isSoonScheduled = false;
+  #isLaterScheduled = false;
 
   constructor(
     database: SqliteDatabase,
@@ -77,57 +71,41 @@ export class SqliteBatch {
    * {@link LedgerUnavailable} where the transaction cannot be stored: then nothing of it is visible.
    */
   write<Value>(step: () => Value): Promise<Value> {
+    const stored = this.#push(step);
+    this.#schedule();
+    return stored;
+  }
+
+  /** The same with the next COMMIT, which comes after {@link LATER_MS} at the latest. */
+  writeLater<Value>(step: () => Value): Promise<Value> {
+    const stored = this.#push(step);
+    if (this.#spaceMs === 0) this.#schedule();
+    else this.#scheduleLater();
+    return stored;
+  }
+
+  /** Runs all that wait at once. */
+  flush(): void {
+    while (this.#waiting.length > 0) this.#runNext();
+  }
+
+  #push<Value>(step: () => Value): Promise<Value> {
     return new Promise((resolve, reject) => {
       const run = (): (() => void) => {
         const value = step();
         return () => resolve(value);
       };
       this.#waiting.push({ run, reject });
-      this.#schedule();
     });
   }
 
-  /**
-   * Runs a step now: everybody sees it when this returns, and the next COMMIT stores it, which comes after
-   * {@link SOON_MS} at the latest. Only for steps whose loss loses nothing. Throws as {@link write} rejects.
-   */
-  writeSoon<Value>(step: () => Value): Value {
-    const database = this.#database;
-    try {
-      database.begin();
-      database.run("SAVEPOINT operation", []);
-    } catch (cause) {
-      throw lost(cause);
-    }
-    this.#soon += 1;
-    this.#scheduleSoon();
-    let value: Value;
-    try {
-      value = step();
-      database.run("RELEASE operation", []);
-    } catch (error) {
-      if (database.isInTransaction) this.#takeBack();
-      else this.#loseAll(error);
-      throw error;
-    }
-    this.#events.onWritten();
-    if (this.#soon >= MAX_SOON) this.#runNext();
-    return value;
-  }
-
-  /** Runs all that wait at once. */
-  flush(): void {
-    do this.#runNext();
-    while (this.#waiting.length > 0);
-  }
-
-  #scheduleSoon(): void {
-    if (this.#isSoonScheduled) return;
-    this.#isSoonScheduled = true;
+  #scheduleLater(): void {
+    if (this.#isScheduled || this.#isLaterScheduled) return;
+    this.#isLaterScheduled = true;
     setTimeout(() => {
-      this.#isSoonScheduled = false;
-      if (this.#soon > 0) this.#runNext();
-    }, SOON_MS);
+      this.#isLaterScheduled = false;
+      if (this.#waiting.length > 0) this.#schedule();
+    }, LATER_MS);
   }
 
   #schedule(): void {
@@ -150,26 +128,22 @@ export class SqliteBatch {
   #runNext(): void {
     const batch = this.#waiting.slice(0, this.#most);
     this.#waiting = this.#waiting.slice(this.#most);
-    const [first] = batch;
-    if (first === undefined && this.#soon === 0) return;
+    const [first, second] = batch;
+    if (first === undefined) return;
     const now = performance.now();
     const latest = now + (BURST - 1) * this.#spaceMs;
     this.#dueAt = Math.min(Math.max(this.#dueAt, now), latest) + this.#spaceMs;
-    if (first !== undefined && batch.length === 1 && this.#soon === 0) this.#runAlone(first);
-    else this.#runTogether(batch);
-  }
-
-  #runTogether(batch: readonly Operation[]): void {
+    if (second === undefined) return this.#runAlone(first);
     let answers: readonly (() => void)[];
     try {
       answers = this.#database.transaction(() => batch.map((operation) => this.#runOne(operation)));
     } catch (cause) {
-      const error = this.#loseAll(cause);
+      const error = lost(cause);
+      this.#events.onLost();
       for (const { reject } of batch) reject(error);
       return;
     }
-    this.#soon = 0;
-    this.#events.onWritten();
+    this.#events.onCommitted();
     for (const answer of answers) answer();
   }
 
@@ -187,11 +161,11 @@ export class SqliteBatch {
         }
       });
     } catch (cause) {
-      const error = this.#loseAll(cause);
-      reject(thrown === undefined ? error : thrown.error);
+      this.#events.onLost();
+      reject(thrown === undefined ? lost(cause) : thrown.error);
       return;
     }
-    this.#events.onWritten();
+    this.#events.onCommitted();
     answer();
   }
 
@@ -204,24 +178,10 @@ export class SqliteBatch {
       return answer;
     } catch (error) {
       if (!this.#database.isInTransaction) throw error;
-      this.#takeBack();
+      this.#database.run("ROLLBACK TO operation", []);
+      this.#database.run("RELEASE operation", []);
       return () => reject(error);
     }
-  }
-
-  #takeBack(): void {
-    this.#database.run("ROLLBACK TO operation", []);
-    this.#database.run("RELEASE operation", []);
-    this.#events.onTakenBack();
-  }
-
-  /** All since the last COMMIT. */
-  #loseAll(cause: unknown): LedgerUnavailable {
-    const error = lost(cause);
-    this.#events.onTakenBack();
-    if (this.#soon > 0) this.#events.onLost(error);
-    this.#soon = 0;
-    return error;
   }
 }
 

@@ -46,12 +46,16 @@ export async function openSqliteBooks({
 
 export class SqliteBooks implements Books {
   readonly #database: SqliteDatabase;
+  readonly #storeNow: () => void;
 
-  constructor(database: SqliteDatabase) {
+  /** `storeNow`: what its writer has not stored yet is to be seen, too. */
+  constructor(database: SqliteDatabase, storeNow: () => void = () => {}) {
     this.#database = database;
+    this.#storeNow = storeNow;
   }
 
   async list(filter: PaymentFilter): Promise<readonly PaymentSummary[]> {
+    this.#storeNow();
     const { states, undelivered, network, payer, sinceMs, after, limit } = filter;
     const conditions = [
       states && "state IN (SELECT value FROM json_each(:states))",
@@ -75,10 +79,12 @@ export class SqliteBooks implements Books {
   }
 
   async show(name: string): Promise<PaymentDetail | undefined> {
+    this.#storeNow();
     return this.#database.snapshot(() => this.#find(name.toLowerCase()));
   }
 
   async counts(): Promise<PaymentCounts> {
+    this.#storeNow();
     const found = this.#database.get(
       `SELECT (SELECT count(*) FROM payments WHERE state = 'SIGNED') AS "unresolved",
          (SELECT count(*) FROM payments WHERE state = 'SETTLED' AND binding IS NOT NULL)
@@ -100,7 +106,8 @@ export class SqliteBooks implements Books {
 
   #find(name: string): PaymentDetail | undefined {
     const columns = this.#database.get(
-      `SELECT ${SUMMARY_COLUMNS}, request ->> '$.paymentRequirements.resource' AS "resource"
+      `SELECT ${SUMMARY_COLUMNS}, request ->> '$.paymentRequirements.resource' AS "resource",
+         history
        FROM payments
        WHERE payment_key = :name OR (settled_transaction IS NOT NULL AND lower(settled_transaction) = :name)
          OR submission = (SELECT submission FROM submission_transactions
@@ -114,18 +121,9 @@ export class SqliteBooks implements Books {
     return {
       ...summary,
       resource: String(columns.resource ?? ""),
-      events: this.#events(summary.key),
+      events: readHistory(columns.history),
       submission: this.#submission(columns.submission),
     };
-  }
-
-  #events(key: string): readonly PaymentEvent[] {
-    const rows = this.#database.all(
-      `SELECT at_ms AS "atMs", state, note, life AS "by" FROM payment_events
-       WHERE payment_key = :key ORDER BY version`,
-      { key },
-    );
-    return rows.map(readEvent);
   }
 
   #submission(submission: Columns[string] | undefined): PaymentDetail["submission"] {
@@ -137,4 +135,13 @@ export class SqliteBooks implements Books {
     );
     return columns === undefined ? null : shownSubmission(readSubmissionRow(columns));
   }
+}
+
+/** A line is JSON of `[atMs, state, note, life]`. */
+function readHistory(history: Columns[string] | undefined): readonly PaymentEvent[] {
+  const lines = String(history ?? "").split("\n");
+  return lines.filter(Boolean).map((line) => {
+    const [atMs, state, note, by] = Object(JSON.parse(line)) as readonly unknown[];
+    return readEvent({ atMs, state, note, by });
+  });
 }

@@ -1,16 +1,25 @@
 /** What all who work on one opened SQLite ledger share: rows, the batch that stores them, and who waits. */
 import type { Time } from "../time/time.ts";
-import type { LedgerUnavailable } from "./ledger.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import { LedgerUnavailable, type StoredResponse } from "./ledger.ts";
 import type { Moment, Step } from "./machine.ts";
 import { readEach, type PaymentRow } from "./payment-row.ts";
+import { PaymentsInHand, type Change } from "./payments-in-hand.ts";
 import { SqliteBatch } from "./sqlite-batch.ts";
-import type { SqliteDatabase } from "./sqlite-database.ts";
+import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
 import { Waiters } from "./waiters.ts";
 
 /** Waits for a row or an offer that this process holds at most; further ones are pauses. */
 const MAX_WAITERS = 10_000;
 const PAUSE_MS = 250;
+
+/**
+ * How long a step that a crash may undo waits to be stored, milliseconds, unless its payment's next step
+ * comes before; and how many payments wait so at most.
+ */
+const SOON_MS = 250;
+const MAX_SOON = 1024;
 
 /** The name that waits for offers have among those for keys. */
 const OFFERS = "offers";
@@ -22,8 +31,8 @@ export interface SqliteCoreOptions {
   readonly spaceMs: number | undefined;
   /** Hears of each row that had to be left out. */
   readonly onUnreadable: (name: string, reason: string) => void;
-  /** Hears that what was answered could not be stored: see {@link SqliteBatch.writeSoon}. */
-  readonly onLost: (error: LedgerUnavailable) => void;
+  /** Hears that what was answered is not stored yet, and will be tried again. */
+  readonly onUnstored: (cause: unknown) => void;
 }
 
 type AnyColumns = Readonly<Record<string, unknown>>;
@@ -31,45 +40,135 @@ type AnyColumns = Readonly<Record<string, unknown>>;
 export type Judge<Outcome> = (row: PaymentRow | undefined, moment: Moment) => Step<Outcome>;
 
 export class SqliteCore {
-  readonly rows: SqliteRows;
-  readonly batch: SqliteBatch;
   readonly time: Time;
   readonly onUnreadable: SqliteCoreOptions["onUnreadable"];
+  readonly #database: SqliteDatabase;
+  readonly #rows: SqliteRows;
+  readonly #hand: PaymentsInHand;
+  readonly #batch: SqliteBatch;
+  readonly #onUnstored: SqliteCoreOptions["onUnstored"];
   readonly #waiters = new Waiters(MAX_WAITERS);
-  /** What the transaction that runs now has changed. */
+  /** What has changed and was told to nobody yet. */
   readonly #touched = new Set<string>();
   /** Whether something was offered since the last wait for that ended. */
   #isOffered = false;
+  #isStoringSoon = false;
+  /** The last transaction could not be stored. */
+  #isUnwell = false;
 
   constructor(options: SqliteCoreOptions) {
-    const { database, time, spaceMs, onUnreadable, onLost } = options;
+    const { database, time, spaceMs, onUnreadable, onUnstored } = options;
     this.onUnreadable = onUnreadable;
+    this.#onUnstored = onUnstored;
     this.time = time;
-    this.rows = new SqliteRows(database);
-    const onWritten = (): void => this.#wake();
-    const onTakenBack = (): void => this.rows.forgetRecent();
-    const pace = spaceMs === undefined ? {} : { spaceMs };
-    this.batch = new SqliteBatch(database, { onWritten, onTakenBack, onLost }, pace);
+    this.#database = database;
+    this.#rows = new SqliteRows(database);
+    this.#hand = new PaymentsInHand(this.#rows);
+    const events = {
+      onCommitted: () => {
+        this.#isUnwell = false;
+        this.#hand.committed();
+        this.#wake();
+      },
+      onLost: () => {
+        this.#isUnwell = true;
+        this.#hand.takeBack(0);
+        this.#touched.clear();
+      },
+    };
+    this.#batch = new SqliteBatch(database, events, spaceMs === undefined ? {} : { spaceMs });
   }
 
   /** One transition of one payment, by one life. */
   async step<Outcome>(key: string, life: string, judge: Judge<Outcome>): Promise<Outcome> {
-    return this.batch.write(() => this.take(key, life, judge).outcome);
+    return this.write(() => this.take(key, life, judge).outcome);
   }
 
-  /** The same where its loss would lose nothing: others see it, and it is stored with what comes next. */
-  async stepSoon<Outcome>(key: string, life: string, judge: Judge<Outcome>): Promise<Outcome> {
-    return this.batch.writeSoon(() => this.take(key, life, judge).outcome);
+  /**
+   * The same where a crash may undo it: everybody sees it at once, and it is stored with the next step of
+   * its payment, or when {@link SOON_MS} are over. While nothing can be stored it rejects like any other.
+   */
+  async stepSoon<Outcome>(
+    key: string,
+    life: string,
+    judge: Judge<Outcome>,
+    response?: StoredResponse,
+  ): Promise<Outcome> {
+    const { before, step, moment } = this.#judge(key, life, judge);
+    if (step.next === undefined) return step.outcome;
+    const isStoredNow = step.next === null && !this.#hand.isOnlyHere(key);
+    if (isStoredNow || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
+      return this.write(() => this.take(key, life, judge, response).outcome);
+    }
+    this.#hand.apply({ key, before, step, moment }, response);
+    this.#hand.committed();
+    this.#touched.add(key);
+    this.#wake();
+    this.#storeSoon();
+    return step.outcome;
   }
 
   /** {@link step} within a transaction that does more. */
-  take<Outcome>(key: string, life: string, judge: Judge<Outcome>): Step<Outcome> {
-    const moment = { life, nowMs: this.time.now() };
-    const before = this.rows.read(key);
-    const step = judge(before, moment);
-    this.rows.write({ key, before, step, moment });
+  take<Outcome>(
+    key: string,
+    life: string,
+    judge: Judge<Outcome>,
+    response?: StoredResponse,
+  ): Step<Outcome> {
+    const { before, step, moment } = this.#judge(key, life, judge);
+    this.#hand.apply({ key, before, step, moment }, response);
+    this.#hand.store(key);
     if (step.next !== undefined) this.#touched.add(key);
     return step;
+  }
+
+  /** Several writes in one transaction; see {@link SqliteBatch.write}. */
+  write<Value>(step: () => Value): Promise<Value> {
+    return this.#batch.write(() => this.#orTakeBack(step));
+  }
+
+  /** The same, in no hurry; see {@link SqliteBatch.writeLater}. */
+  writeLater<Value>(step: () => Value): Promise<Value> {
+    return this.#batch.writeLater(() => this.#orTakeBack(step));
+  }
+
+  read(key: string): PaymentRow | undefined {
+    return this.#hand.read(key);
+  }
+
+  recall(payment: PaymentPayload): readonly FacilitatorRequest[] {
+    return this.#hand.recall(payment);
+  }
+
+  answer(key: string): StoredResponse | undefined {
+    return this.#hand.answer(key);
+  }
+
+  /** Kept answers whose time is over. */
+  forgetAnswers(): Promise<void> {
+    return this.write(() => this.#rows.forgetAnswers(this.time.now()));
+  }
+
+  /** Rows with their `key`, as they are by now; `rest` is the SQL after the table. */
+  select(rest: string, values: Values): readonly AnyColumns[] {
+    this.storeNow();
+    return this.#rows.select(rest, values);
+  }
+
+  /** What everybody sees is in the database when this returns, unless it cannot be stored. */
+  storeNow(): void {
+    if (this.#hand.unstored === 0) return;
+    if (this.#database.isInTransaction) return this.#hand.storeAll();
+    this.write(() => this.#hand.storeAll()).catch(this.#onUnstored);
+    this.#batch.flush();
+  }
+
+  /** Stores what waits. */
+  close(): void {
+    this.storeNow();
+    this.#batch.flush();
+    this.#database.close();
+    this.#waiters.wakeAll();
   }
 
   /** At most so many rows that can be read; the others are told about and do not count. */
@@ -80,7 +179,7 @@ export class SqliteCore {
   ): readonly Value[] {
     const found: Value[] = [];
     for (let offset = 0; found.length < values.limit; offset += values.limit) {
-      const rows = this.rows.select(`${rest} LIMIT :limit OFFSET :offset`, { ...values, offset });
+      const rows = this.select(`${rest} LIMIT :limit OFFSET :offset`, { ...values, offset });
       found.push(...readEach(rows, read, this.onUnreadable));
       if (rows.length < values.limit) break;
     }
@@ -100,17 +199,52 @@ export class SqliteCore {
 
   /** Resolves when the payment may have changed, or when the signal ends. Never rejects. */
   async wait(key: string, signal: AbortSignal): Promise<void> {
+    if (!this.#database.isOpen) return;
     if (!this.#waiters.isFull) return this.#waiters.wait(key, signal);
     return this.time.sleep(PAUSE_MS, signal);
-  }
-
-  wakeAll(): void {
-    this.#waiters.wakeAll();
   }
 
   #wake(): void {
     if (this.#touched.has(OFFERS)) this.#isOffered = true;
     for (const name of this.#touched) this.#waiters.wake(name);
     this.#touched.clear();
+  }
+
+  #judge<Outcome>(
+    key: string,
+    life: string,
+    judge: Judge<Outcome>,
+  ): Change & { readonly step: Step<Outcome> } {
+    if (!this.#database.isOpen) throw new LedgerUnavailable("the ledger is closed");
+    const moment = { life, nowMs: this.time.now() };
+    const before = this.#hand.read(key);
+    return { key, before, step: judge(before, moment), moment };
+  }
+
+  #orTakeBack<Value>(step: () => Value): Value {
+    const mark = this.#hand.mark();
+    try {
+      return step();
+    } catch (error) {
+      this.#hand.takeBack(mark);
+      throw error;
+    }
+  }
+
+  #storeSoon(): void {
+    if (this.#isStoringSoon || this.#hand.unstored === 0) return;
+    this.#isStoringSoon = true;
+    setTimeout(() => void this.#storeOld(), SOON_MS);
+  }
+
+  async #storeOld(): Promise<void> {
+    try {
+      const sinceMs = performance.now() - SOON_MS;
+      await this.write(() => this.#hand.storeAll(sinceMs));
+    } catch (cause) {
+      if (this.#database.isOpen) this.#onUnstored(cause);
+    }
+    this.#isStoringSoon = false;
+    if (this.#database.isOpen) this.#storeSoon();
   }
 }

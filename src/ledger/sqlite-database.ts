@@ -27,13 +27,9 @@ const BUSY = 5;
 /** Pages of 4 KiB in the WAL before they go into the file itself: each once, however often it was written. */
 const CHECKPOINT_PAGES = 8_000;
 
-/** Keys are random, so that a small cache of pages would read them from the file again and again. */
-const CACHE_KIB = 65_536;
-
 /** What is committed survives a power cut. */
 export const DURABLE = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-  PRAGMA temp_store = MEMORY; PRAGMA cache_size = -${CACHE_KIB};
-  PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`;
+  PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`;
 
 /** SQLite's primary result codes that a correct program can meet: the machine's fault, not ours. */
 const OPERATIONAL: ReadonlySet<number> = new Set([
@@ -63,6 +59,10 @@ export class SqliteDatabase {
   constructor(path: string, { timeout = BUSY_TIMEOUT_MS, readOnly = false } = {}) {
     if (path !== ":memory:" && !readOnly) makeFolder(dirname(path));
     this.#connection = unlessFaulty(() => new DatabaseSync(path, { timeout, readOnly }));
+  }
+
+  get isOpen(): boolean {
+    return this.#connection.isOpen;
   }
 
   /** False once a fault made SQLite roll back by itself, as a full disk does. */
@@ -98,25 +98,18 @@ export class SqliteDatabase {
     });
   }
 
-  /** Begins a write transaction that stays open; {@link transaction} goes on with it and ends it. */
-  begin(): void {
-    if (!this.isInTransaction) this.run("BEGIN IMMEDIATE", []);
-  }
-
   /** Runs a step in one write transaction: all of it is stored, or, when it throws, nothing. */
   transaction<Value>(step: () => Value): Value {
-    this.begin();
-    return this.#toEnd(step);
+    return this.#between("BEGIN IMMEDIATE", step);
   }
 
   /** Runs reads that have to fit together: another process's writes show in all of them or in none. */
   snapshot<Value>(step: () => Value): Value {
-    if (this.isInTransaction) return step();
-    this.run("BEGIN", []);
-    return this.#toEnd(step);
+    return this.#between("BEGIN", step);
   }
 
-  #toEnd<Value>(step: () => Value): Value {
+  #between<Value>(begin: string, step: () => Value): Value {
+    this.run(begin, []);
     try {
       const value = step();
       this.run("COMMIT", []);

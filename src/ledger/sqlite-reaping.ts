@@ -43,6 +43,7 @@ export class SqliteWorkerLife extends SqliteRedemptions implements WorkerLife {
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     const life = this.#life;
+    this.#ground.core.storeNow();
     const held = this.#ground.database.all(
       `SELECT payment_key AS "key" FROM payments WHERE state = 'CLAIMED' AND claimed_by = :life
        UNION ALL
@@ -79,7 +80,7 @@ async function reap(
   let freed = 0;
   for (let first = 0; first < left.length; first += REAPED_TOGETHER) {
     const keys = left.slice(first, first + REAPED_TOGETHER);
-    freed += await core.batch.write(() => keys.filter(frees).length);
+    freed += await core.write(() => keys.filter(frees).length);
   }
   return freed;
 }

@@ -18,6 +18,9 @@ import * as machine from "./machine.ts";
 import { present, requestOf, type PaymentRow } from "./payment-row.ts";
 import type { Judge, SqliteCore } from "./sqlite-core.ts";
 
+/** Answers up to here may wait to be stored, bytes. */
+const MAX_SOON_BODY_BYTES = 8 * 1024;
+
 export class SqliteRedemptions implements Redemptions {
   readonly #core: SqliteCore;
   readonly #life: string;
@@ -32,13 +35,13 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
-    const used = this.#core.rows.recall(payment);
+    const used = this.#core.recall(payment);
     return used.find(({ paymentPayload }) => samePayment(paymentPayload, payment));
   }
 
   async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
     try {
-      if (this.#core.rows.version(key) !== version) return;
+      if (this.#core.read(key)?.version !== version) return;
     } catch {
       return;
     }
@@ -69,13 +72,13 @@ export class SqliteRedemptions implements Redemptions {
     key: PaymentKey,
     sold?: Fingerprint & { readonly response: StoredResponse },
   ): Promise<void> {
-    const { batch, rows } = this.#core;
     const kept = sold && sold.response.body.byteLength <= MAX_STORED_BODY_BYTES ? sold : null;
-    return batch.write(() => {
-      const { next } = this.#take(key, (row, moment) => machine.delivered(row, kept, moment));
-      if (kept === null || !next) return;
-      rows.keep(key, kept.response, present(next.replayUntilMs, "replayUntilMs"));
-    });
+    const judge: Judge<void> = (row, moment) => machine.delivered(row, kept, moment);
+    if (kept === null) return this.#stepSoon(key, judge);
+    const { response } = kept;
+    const isSmall = response.body.byteLength <= MAX_SOON_BODY_BYTES;
+    if (isSmall) return this.#core.stepSoon(key, this.#life, judge, response);
+    return this.#core.write(() => this.#core.take(key, this.#life, judge, response).outcome);
   }
 
   async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
@@ -83,9 +86,8 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined> {
-    const { batch, rows } = this.#core;
-    return batch.write(() => {
-      const response = rows.kept(key);
+    return this.#core.write(() => {
+      const response = this.#core.answer(key);
       if (response === undefined) return undefined;
       const { outcome } = this.#take(key, (row, moment) => machine.replay(row, asked, moment));
       return outcome ? response : undefined;

@@ -1,9 +1,8 @@
 /** Payments as rows of SQLite, each with its history and the answer that is kept. */
 import type { SQLInputValue } from "node:sqlite";
-import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
 import { LedgerConflict, LedgerUnavailable, type StoredResponse } from "./ledger.ts";
-import type { Moment, Step } from "./machine.ts";
-import { amountOf, identityOf, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
+import { amountOf, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 
 /** The columns of a {@link PaymentRow}, under its names, `key` and `updatedMs`. */
@@ -13,7 +12,8 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   body_hash AS "bodyHash", replays, replay_until_ms AS "replayUntilMs",
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy", updated_ms AS "updatedMs"`;
 
-/** What a first use fixes, in the order of {@link firstUse}. */
+/** What a first use fixes, as the row names it; further columns follow from its request. */
+const FIRST_USE = ["binding", "target", "idempotencyKey", "request", "network"] as const;
 const FIRST_COLUMNS = [
   ["binding", "target", "idempotency_key", "request", "network"],
   ["asset", "amount_atomic", "pay_to", "identity", "created_ms"],
@@ -42,26 +42,32 @@ const INSERT = insertion([
   ...FIRST_COLUMNS,
   ...CHANGING.map(([, column]) => column),
   "updated_ms",
+  "history",
   "payment_key",
 ]);
 const UPDATE_FIRST_USE = `UPDATE payments SET ${assignments(FIRST_COLUMNS)} WHERE payment_key = ?`;
 
-/** Rows that are remembered as they were last written. */
-const MAX_RECENT = 1024;
-
-/** What a step of the machine makes of a row. */
-export interface Change {
-  readonly key: string;
-  readonly before: PaymentRow | undefined;
-  readonly step: Step<unknown>;
-  readonly moment: Moment;
+/** An answer that was sold, and until when it may be given again, milliseconds since the epoch. */
+export interface KeptAnswer {
+  readonly response: StoredResponse;
+  readonly untilMs: number;
 }
 
-/** Every method that writes is part of its caller's transaction. Nobody else writes the database. */
+/** A payment as it is to be written. */
+export interface Written {
+  readonly row: PaymentRow;
+  /** Lines to add to its history, each JSON of `[atMs, state, note, life]` and a line feed. */
+  readonly history: string;
+  readonly updatedMs: number;
+  /** Of its first use; undefined where another than the stored one is not known. */
+  readonly createdMs: number | undefined;
+  readonly identity: string | null;
+  readonly answer: KeptAnswer | undefined;
+}
+
+/** Every method that writes is part of its caller's transaction. */
 export class SqliteRows {
   readonly #database: SqliteDatabase;
-  /** As they were last written, by key: the next step of a payment follows soon. */
-  readonly #recent = new Map<string, PaymentRow>();
   /** Statements that change some columns, by those as a set of bits. */
   readonly #updates = new Map<number, string>();
 
@@ -70,24 +76,9 @@ export class SqliteRows {
   }
 
   read(key: string): PaymentRow | undefined {
-    const recent = this.#recent.get(key);
-    if (recent !== undefined) return recent;
-    const columns = this.#database.get(
-      `SELECT ${ROW_COLUMNS} FROM payments WHERE payment_key = ?`,
-      [key],
-    );
+    const sql = `SELECT ${ROW_COLUMNS} FROM payments WHERE payment_key = ?`;
+    const columns = this.#database.get(sql, [key]);
     return columns && readPaymentRow(columns);
-  }
-
-  /** After a rollback nothing is as it was written. */
-  forgetRecent(): void {
-    this.#recent.clear();
-  }
-
-  version(key: string): number | undefined {
-    const sql = "SELECT version FROM payments WHERE payment_key = :key";
-    const columns = this.#database.get(sql, { key });
-    return columns && Number(columns.version);
   }
 
   /** Rows with their `key`, as {@link readPaymentRow} takes them; `rest` is the SQL after the table. */
@@ -95,36 +86,39 @@ export class SqliteRows {
     return this.#database.all(`SELECT ${ROW_COLUMNS} FROM payments ${rest}`, values);
   }
 
-  /** The requests of all payments with that payer and authorization nonce on that network. */
-  recall(payment: PaymentPayload): readonly FacilitatorRequest[] {
-    const identity = identityOf(payment);
-    if (identity === null) return [];
-    const rows = this.select("WHERE identity = :identity ORDER BY rowid", { identity });
+  /** The requests of the payments with that {@link identityOf}. */
+  recall(identity: string): FacilitatorRequest[] {
+    const rows = this.select("WHERE identity = ? ORDER BY rowid", [identity]);
     return rows.map((columns) => requestOf(readPaymentRow(columns)));
   }
 
-  /** The row and its line of history; nothing where nothing changes. */
-  write(change: Change): void {
-    const { key, before, step, moment } = change;
-    const { next, note = "" } = step;
-    if (next === undefined) return;
-    this.#recent.delete(key);
-    if (next === null) {
-      this.#database.run("DELETE FROM payments WHERE payment_key = ?", [key]);
-      return;
-    }
-    const now = moment.nowMs;
-    if (before === undefined) this.#insert(key, next, now);
-    else this.#update(key, before, next, now);
-    this.#database.run(
-      `INSERT INTO payment_events (payment_key, version, at_ms, state, note, life)
-       VALUES (?, ?, ?, ?, ?, ?)`,
-      [key, next.version, now, next.state, note, moment.life],
-    );
-    this.#remember(key, next);
+  /**
+   * Inserts it, or changes the row that was stored. Throws {@link LedgerConflict} where that is not there
+   * any more as it was.
+   */
+  write(key: string, stored: PaymentRow | undefined, written: Written): void {
+    if (stored === undefined) this.#insert(key, written);
+    else this.#update(key, stored, written);
+    if (written.answer !== undefined) this.#keep(key, written.answer);
   }
 
-  keep(key: string, { status, headers, body }: StoredResponse, untilMs: number): void {
+  delete(key: string): void {
+    this.#database.run("DELETE FROM payments WHERE payment_key = ?", [key]);
+  }
+
+  answer(key: string): StoredResponse | undefined {
+    const sql = "SELECT status, headers, body FROM responses WHERE payment_key = ?";
+    const found = this.#database.get(sql, [key]);
+    if (found === undefined) return undefined;
+    if (!(found.body instanceof Uint8Array)) throw new LedgerUnavailable("a kept answer is lost");
+    return { status: Number(found.status), headers: readHeaders(found.headers), body: found.body };
+  }
+
+  forgetAnswers(nowMs: number): void {
+    this.#database.run("DELETE FROM responses WHERE until_ms <= ?", [nowMs]);
+  }
+
+  #keep(key: string, { response: { status, headers, body }, untilMs }: KeptAnswer): void {
     this.#database.run(
       `INSERT INTO responses (payment_key, status, headers, body, until_ms)
        VALUES (?, ?, ?, ?, ?)`,
@@ -132,41 +126,29 @@ export class SqliteRows {
     );
   }
 
-  kept(key: string): StoredResponse | undefined {
-    const found = this.#database.get(
-      "SELECT status, headers, body FROM responses WHERE payment_key = :key",
-      { key },
-    );
-    if (found === undefined) return undefined;
-    if (!(found.body instanceof Uint8Array)) throw new LedgerUnavailable("a kept answer is lost");
-    return { status: Number(found.status), headers: readHeaders(found.headers), body: found.body };
-  }
-
-  forgetAnswers(nowMs: number): void {
-    this.#database.run("DELETE FROM responses WHERE until_ms <= :nowMs", { nowMs });
-  }
-
-  #insert(key: string, row: PaymentRow, now: number): void {
-    const changing = CHANGING.map(([name]) => stored(row[name]));
-    this.#database.run(INSERT, [...firstUse(row, now), ...changing, now, key]);
+  #insert(key: string, written: Written): void {
+    const { row, updatedMs, history } = written;
+    const changing = CHANGING.map(([name]) => asStored(row[name]));
+    this.#database.run(INSERT, [...firstUse(written), ...changing, updatedMs, history, key]);
   }
 
   /** Only what differs is written, and only the indexes of that are touched. */
-  #update(key: string, before: PaymentRow, next: PaymentRow, now: number): void {
+  #update(key: string, stored: PaymentRow, written: Written): void {
+    const { row, updatedMs, history } = written;
     const values: SQLInputValue[] = [];
     let changed = 0;
     for (const [place, [name]] of CHANGING.entries()) {
-      if (before[name] === next[name]) continue;
+      if (stored[name] === row[name]) continue;
       changed |= 1 << place;
-      values.push(stored(next[name]));
+      values.push(asStored(row[name]));
     }
-    const sql = this.#updateOf(changed);
-    if (this.#database.run(sql, [...values, now, key, before.version]) !== 1) {
+    values.push(updatedMs, history, key, stored.version);
+    if (this.#database.run(this.#updateOf(changed), values) !== 1) {
       throw new LedgerConflict("a payment was written by somebody else meanwhile");
     }
-    // Another caller's payment in the place of one that failed.
-    const isAnew = FIRST_USE.some((name) => before[name] !== next[name]);
-    if (isAnew) this.#database.run(UPDATE_FIRST_USE, [...firstUse(next, now), key]);
+    if (isAnotherUse(stored, row)) {
+      this.#database.run(UPDATE_FIRST_USE, [...firstUse(written), key]);
+    }
   }
 
   #updateOf(changed: number): string {
@@ -174,33 +156,28 @@ export class SqliteRows {
     if (known !== undefined) return known;
     const columns = CHANGING.filter((_, place) => (changed & (1 << place)) !== 0);
     const names = [...columns.map(([, column]) => column), "updated_ms"];
-    const where = "WHERE payment_key = ? AND version = ?";
-    const sql = `UPDATE payments SET ${assignments(names)} ${where}`;
+    const sql = `UPDATE payments SET ${assignments(names)}, history = history || ?
+      WHERE payment_key = ? AND version = ?`;
     this.#updates.set(changed, sql);
     return sql;
   }
-
-  #remember(key: string, row: PaymentRow): void {
-    if (this.#recent.size >= MAX_RECENT) {
-      const [oldest] = this.#recent.keys();
-      if (oldest !== undefined) this.#recent.delete(oldest);
-    }
-    this.#recent.set(key, row);
-  }
 }
 
-const FIRST_USE = ["binding", "target", "idempotencyKey", "request", "network"] as const;
+/** Whether a row is another caller's payment in the place of one that failed. */
+export function isAnotherUse(before: PaymentRow, next: PaymentRow): boolean {
+  return FIRST_USE.some((name) => before[name] !== next[name]);
+}
 
 /** With what is told to operators, and what a payment is recalled by. */
-function firstUse(row: PaymentRow, now: number): readonly SQLInputValue[] {
+function firstUse({ row, createdMs, updatedMs, identity }: Written): readonly SQLInputValue[] {
   const request = requestOf(row);
   const { asset, payTo } = request.paymentRequirements;
-  const told = [asset, amountOf(request), payTo, identityOf(request.paymentPayload), now];
+  const told = [asset, amountOf(request), payTo, identity, createdMs ?? updatedMs];
   return [...FIRST_USE.map((name) => row[name]), ...told];
 }
 
-function stored(value: PaymentRow[keyof PaymentRow]): SQLInputValue {
-  return typeof value === "boolean" ? Number(value) : value;
+function asStored(facet: PaymentRow[keyof PaymentRow]): SQLInputValue {
+  return typeof facet === "boolean" ? Number(facet) : facet;
 }
 
 function insertion(columns: readonly string[]): string {

@@ -170,6 +170,14 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE accounts RENAME TO older_accounts;
   ${SUBMISSIONS} ${PAYMENTS} ${HISTORY_AND_ANSWERS} ${ACCOUNTS} ${FROM_VERSION_2} ${INDEXES}
   `,
+  // A history is written with its row, and read with it.
+  `
+  ALTER TABLE payments ADD COLUMN history TEXT NOT NULL DEFAULT '';
+  UPDATE payments SET history = coalesce((
+    SELECT group_concat(json_array(at_ms, state, note, life) || char(10), '' ORDER BY version)
+    FROM payment_events WHERE payment_events.payment_key = payments.payment_key), '');
+  DROP TABLE payment_events;
+  `,
 ];
 
 /** What this program reads and writes. */

@@ -9,7 +9,7 @@ import {
 } from "./ledger.ts";
 import { readEach, requestOf, type PaymentRow } from "./payment-row.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
-import type { SqliteRows } from "./sqlite-rows.ts";
+import type { SqliteCore } from "./sqlite-core.ts";
 import {
   accountName,
   concluded,
@@ -26,12 +26,12 @@ type OnUnreadable = (name: string, reason: string) => void;
 /** Every method that writes is part of its caller's transaction. */
 export class SqliteSubmissions {
   readonly #database: SqliteDatabase;
-  readonly #rows: SqliteRows;
+  readonly #core: Pick<SqliteCore, "select">;
   readonly #life: string;
 
-  constructor(database: SqliteDatabase, rows: SqliteRows, life: string) {
+  constructor(database: SqliteDatabase, core: Pick<SqliteCore, "select">, life: string) {
     this.#database = database;
-    this.#rows = rows;
+    this.#core = core;
     this.#life = life;
   }
 
@@ -145,7 +145,7 @@ export class SqliteSubmissions {
   }
 
   #payments(submission: string, onUnreadable: OnUnreadable): readonly SubmittedPayment[] {
-    const rows = this.#rows.select("WHERE submission = :submission ORDER BY rowid", { submission });
+    const rows = this.#core.select("WHERE submission = :submission ORDER BY rowid", { submission });
     return readEach(rows, submittedOf, onUnreadable);
   }
 

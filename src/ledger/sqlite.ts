@@ -10,7 +10,6 @@ import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import {
   LedgerConflict,
-  type LedgerUnavailable,
   type BeginOutcome,
   type ClaimHolder,
   type Lease,
@@ -45,8 +44,8 @@ export interface SqliteLedgerOptions {
   readonly life: string;
   /** Hears of each row that had to be left out, by payment key or submission. */
   readonly onUnreadable?: (name: string, reason: string) => void;
-  /** Hears that transitions which were seen already could not be stored, as on a full disk. */
-  readonly onLost?: (error: LedgerUnavailable) => void;
+  /** Hears that steps which were answered could not be stored yet, as on a full disk. */
+  readonly onUnstored?: (cause: unknown) => void;
 }
 
 /**
@@ -84,21 +83,21 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     lock: SqliteDatabase | undefined,
     options: SqliteLedgerOptions,
   ) {
-    const { path, life, time, onUnreadable, onLost } = options;
+    const { path, life, time, onUnreadable, onUnstored } = options;
     const core = new SqliteCore({
       database,
       time,
       spaceMs: path === ":memory:" ? 0 : undefined,
       onUnreadable: (name, reason) => onUnreadable?.(name, reason),
-      onLost: (error) => onLost?.(error),
+      onUnstored: (cause) => onUnstored?.(cause),
     });
     super(core, life);
     this.#options = options;
     this.#database = database;
     this.#lock = lock;
     this.#core = core;
-    this.books = new SqliteBooks(database);
-    this.#submissions = new SqliteSubmissions(database, core.rows, life);
+    this.books = new SqliteBooks(database, () => core.storeNow());
+    this.#submissions = new SqliteSubmissions(database, core, life);
   }
 
   worker(name: string): WorkerLife {
@@ -115,15 +114,15 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
-    return machine.outcome(this.#core.rows.read(key));
+    return machine.outcome(this.#core.read(key));
   }
 
   async lease(network: string, address: string): Promise<Lease | undefined> {
-    return this.#core.batch.write(() => this.#submissions.lease(network, address));
+    return this.#core.write(() => this.#submissions.lease(network, address));
   }
 
   async unlease(lease: Lease): Promise<void> {
-    return this.#core.batch.write(() => this.#submissions.unlease(lease));
+    return this.#core.write(() => this.#submissions.unlease(lease));
   }
 
   async signed(
@@ -131,7 +130,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
   ): Promise<StoredSubmission> {
-    return this.#core.batch.write(() => {
+    return this.#core.write(() => {
       const nonce = this.#submissions.allocate(account);
       // Judged before anything is signed, and once more with the submission that they are in.
       for (const key of keys) this.#requireSignable(key, account.network);
@@ -150,14 +149,14 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void> {
-    return this.#core.batch.write(() => {
+    return this.#core.write(() => {
       this.#submissions.requireLease(lease);
       this.#submissions.replace(lease, submission, variant, this.#options.time.now());
     });
   }
 
   async concluded(submission: string, state: SubmissionState): Promise<void> {
-    return this.#core.batch.writeSoon(() => this.#submissions.conclude(submission, state));
+    return this.#core.writeLater(() => this.#submissions.conclude(submission, state));
   }
 
   async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
@@ -169,7 +168,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async offer(key: PaymentKey): Promise<boolean> {
-    return this.#core.batch.write(() => {
+    return this.#core.write(() => {
       const { outcome } = this.#take(key, machine.offer);
       if (outcome) this.#core.offers();
       return outcome;
@@ -177,7 +176,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
-    return this.#core.batch.write(() => {
+    return this.#core.write(() => {
       const where = "WHERE offered = 1 AND network = :network ORDER BY updated_ms, rowid";
       const offered = this.#core.readable(where, { network, limit }, offeredOf);
       return offered.filter(({ key }) => this.#take(key, machine.takeOffered).outcome);
@@ -198,18 +197,18 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
 
   async termsChangedAt(route: string, hash: string, now: number): Promise<number> {
     const known = findTerms(this.#database, route, hash);
-    return known ?? this.#core.batch.write(() => storeTerms(this.#database, { route, hash, now }));
+    return known ?? this.#core.write(() => storeTerms(this.#database, { route, hash, now }));
   }
 
   async reap(): Promise<number> {
-    const { life, time } = this.#options;
+    const { life } = this.#options;
     const ground = { core: this.#core, database: this.#database };
-    await this.#core.batch.write(() => this.#core.rows.forgetAnswers(time.now()));
+    await this.#core.forgetAnswers();
     return reapOthers(ground, life);
   }
 
   async ping(): Promise<void> {
-    return this.#core.batch.write(() => {
+    return this.#core.write(() => {
       this.#database.run(
         `INSERT INTO heartbeat (id, at_ms) VALUES (1, :now)
          ON CONFLICT (id) DO UPDATE SET at_ms = :now`,
@@ -219,10 +218,8 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async close(): Promise<void> {
-    this.#core.batch.flush();
-    this.#database.close();
+    this.#core.close();
     this.#lock?.close();
-    this.#core.wakeAll();
   }
 
   #step<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
@@ -238,7 +235,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   #requireSignable(key: PaymentKey, network: string): void {
-    const row = this.#core.rows.read(key);
+    const row = this.#core.read(key);
     machine.sign(row, "", { life: this.#options.life, nowMs: this.#options.time.now() });
     if (row?.network === network) return;
     throw new LedgerConflict(`a payment on ${row?.network} cannot be signed for ${network}`);

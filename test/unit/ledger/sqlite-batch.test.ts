@@ -13,14 +13,12 @@ describe("operations that share a transaction", () => {
   let path: string;
   let database: SqliteDatabase;
   let commits: number;
-  let takenBack: number;
-  let lost: LedgerUnavailable[];
+  let lost: number;
   let batch: SqliteBatch;
 
   const events = {
-    onWritten: () => void (commits += 1),
-    onTakenBack: () => void (takenBack += 1),
-    onLost: (error: LedgerUnavailable) => void lost.push(error),
+    onCommitted: () => void (commits += 1),
+    onLost: () => void (lost += 1),
   };
 
   beforeEach(async () => {
@@ -29,8 +27,7 @@ describe("operations that share a transaction", () => {
     database = new SqliteDatabase(path);
     database.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (v TEXT UNIQUE) STRICT");
     commits = 0;
-    takenBack = 0;
-    lost = [];
+    lost = 0;
     batch = new SqliteBatch(database, events);
   });
 
@@ -95,6 +92,7 @@ describe("operations that share a transaction", () => {
     for (const result of results) {
       expect(result).toMatchObject({ reason: { code: "LEDGER_UNAVAILABLE" } });
     }
+    expect(lost).toBe(1);
     expect(values()).toEqual(["before"]);
     await batch.write(() => insert("after"));
     expect(values()).toEqual(["before", "after"]);
@@ -143,8 +141,7 @@ describe("operations that share a transaction", () => {
     await expect(failing).rejects.toThrow(RangeError);
     expect(values()).toEqual([]);
     expect(commits).toBe(0);
-    expect(takenBack).toBe(1);
-    expect(lost).toEqual([]);
+    expect(lost).toBe(1);
     await batch.write(() => insert("a"));
     expect(values()).toEqual(["a"]);
   });
@@ -172,6 +169,18 @@ describe("operations that share a transaction", () => {
     await write;
   });
 
+  it("go with others where they are in no hurry, or alone after a moment", async () => {
+    const later = batch.writeLater(() => insert("a"));
+    await nextTurn();
+    expect(values()).toEqual([]);
+    await batch.write(() => insert("b"));
+    expect(values()).toEqual(["a", "b"]);
+    expect(commits).toBe(1);
+    await later;
+    await batch.writeLater(() => insert("c"));
+    expect(values()).toEqual(["a", "b", "c"]);
+  });
+
   it("can be told to go at once", async () => {
     const write = batch.write(() => insert("a"));
     batch.flush();
@@ -183,117 +192,5 @@ describe("operations that share a transaction", () => {
   it("are refused once the database is closed", async () => {
     database.close();
     await expect(batch.write(() => 1)).rejects.toThrow("the ledger is closed");
-  });
-});
-
-describe("operations that are stored soon", () => {
-  let folder: string;
-  let path: string;
-  let database: SqliteDatabase;
-  let other: DatabaseSync;
-  let lost: LedgerUnavailable[];
-  let batch: SqliteBatch;
-
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), "coinslot-batch-"));
-    path = join(folder, "test.db");
-    database = new SqliteDatabase(path);
-    database.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (v TEXT UNIQUE) STRICT");
-    other = new DatabaseSync(path, { readOnly: true });
-    lost = [];
-    batch = new SqliteBatch(database, {
-      onWritten: () => {},
-      onTakenBack: () => {},
-      onLost: (error) => void lost.push(error),
-    });
-  });
-
-  afterEach(async () => {
-    other.close();
-    database.close();
-    await rm(folder, { recursive: true, force: true });
-  });
-
-  const insert = (v: string): number => database.run("INSERT INTO t VALUES (:v)", { v });
-  const values = (): unknown =>
-    database.all("SELECT v FROM t ORDER BY rowid", {}).map(({ v }) => v);
-  const stored = (): unknown => other.prepare("SELECT v FROM t ORDER BY rowid").all();
-
-  it("run at once, and are in the file with the next COMMIT", async () => {
-    expect(batch.writeSoon(() => insert("a"))).toBe(1);
-    expect(values()).toEqual(["a"]);
-    expect(stored()).toEqual([]);
-    await batch.write(() => insert("b"));
-    expect(stored()).toEqual([{ v: "a" }, { v: "b" }]);
-  });
-
-  it("are in the file after a moment where no other COMMIT comes", async () => {
-    batch.writeSoon(() => insert("a"));
-    await expect.poll(stored).toEqual([{ v: "a" }]);
-    expect(database.isInTransaction).toBe(false);
-  });
-
-  it("are in the file once the batch is told to go", () => {
-    batch.writeSoon(() => insert("a"));
-    batch.flush();
-    expect(stored()).toEqual([{ v: "a" }]);
-  });
-
-  it("are in the file when there are many of them", () => {
-    const many = Array.from({ length: 512 }, (_, index) => String(index));
-    for (const v of many) batch.writeSoon(() => insert(v));
-    expect(stored()).toHaveLength(many.length);
-  });
-
-  it("undo only themselves when they throw, before and after others", async () => {
-    batch.writeSoon(() => insert("a"));
-    const twice = (): number => batch.writeSoon(() => insert("b") + insert("a"));
-    expect(twice).toThrow("UNIQUE constraint failed: t.v");
-    await expect(batch.write(() => insert("c") + insert("a"))).rejects.toThrow("UNIQUE");
-    batch.writeSoon(() => insert("d"));
-    batch.flush();
-    expect(stored()).toEqual([{ v: "a" }, { v: "d" }]);
-    expect(lost).toEqual([]);
-  });
-
-  it("can be read together in the transaction that they are in", () => {
-    batch.writeSoon(() => insert("a"));
-    expect(database.snapshot(values)).toEqual(["a"]);
-    expect(database.isInTransaction).toBe(true);
-  });
-
-  it("are told to be lost where the COMMIT fails, and nothing of them is seen any more", async () => {
-    database.exec(`CREATE TABLE r (v TEXT REFERENCES t (v) DEFERRABLE INITIALLY DEFERRED) STRICT`);
-    batch.writeSoon(() => insert("a"));
-    const failing = batch.write(() => database.run("INSERT INTO r VALUES ('nobody')", {}));
-    await expect(failing).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
-    expect(lost).toHaveLength(1);
-    expect(values()).toEqual([]);
-    batch.writeSoon(() => insert("after"));
-    batch.flush();
-    expect(stored()).toEqual([{ v: "after" }]);
-    expect(lost).toHaveLength(1);
-  });
-
-  it("are told to be lost where the disk is full", () => {
-    batch.writeSoon(() => insert("small"));
-    const { n } = database.get("PRAGMA page_count", {}) ?? {};
-    database.exec(`PRAGMA max_page_count = ${Number(n ?? 2) + 2}`);
-    expect(() => batch.writeSoon(() => insert("large ".repeat(10_000)))).toThrow(LedgerUnavailable);
-    const isUndone = !database.isInTransaction;
-    batch.flush();
-    expect(stored()).toEqual(isUndone ? [] : [{ v: "small" }]);
-    expect(lost).toHaveLength(isUndone ? 1 : 0);
-  });
-
-  it("are refused while another process writes", () => {
-    database.exec("PRAGMA busy_timeout = 0");
-    const writer = new DatabaseSync(path);
-    writer.exec("BEGIN IMMEDIATE");
-    expect(() => batch.writeSoon(() => insert("a"))).toThrow(LedgerUnavailable);
-    writer.exec("ROLLBACK");
-    writer.close();
-    batch.writeSoon(() => insert("a"));
-    expect(values()).toEqual(["a"]);
   });
 });

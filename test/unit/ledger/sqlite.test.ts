@@ -141,10 +141,44 @@ describe("the SQLite file", () => {
     const ledger = await open();
     const other = new DatabaseSync(path);
     other.exec("BEGIN IMMEDIATE");
+    await expect(ledger.ping()).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
     const refused = ledger.claim(key, termsOf(payment));
     await expect(refused).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
     other.exec("ROLLBACK");
     other.close();
+    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("granted");
+    await ledger.close();
+  });
+
+  it("keeps what it has answered while another process holds the lock, and stores it afterwards", async () => {
+    const troubles: unknown[] = [];
+    const ledger = await open("first", { onUnstored: (cause) => void troubles.push(cause) });
+    const other = new DatabaseSync(path);
+    other.exec("BEGIN IMMEDIATE");
+    await bring(ledger, payment, "claimed");
+    await expect.poll(() => troubles.length, { timeout: 10_000 }).toBeGreaterThan(0);
+    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("unresolved");
+    other.exec("ROLLBACK");
+    other.close();
+    const books = await openSqliteBooks({ path });
+    await expect
+      .poll(async () => (await books.show(key))?.state, { timeout: 10_000 })
+      .toBe("CLAIMED");
+    await books.close();
+    await ledger.close();
+  });
+
+  it("takes back a step of which the transaction is not stored, and nothing that was answered", async () => {
+    const ledger = await open();
+    await bring(ledger, payment, "claimed");
+    const other = new DatabaseSync(path);
+    other.exec("BEGIN IMMEDIATE");
+    await expect(ledger.handedOver(key, "https://far.example")).rejects.toThrow(LedgerUnavailable);
+    expect((await ledger.books.show(key))?.state).toBe(undefined);
+    other.exec("ROLLBACK");
+    other.close();
+    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("unresolved");
+    await ledger.released(key);
     expect(await word(ledger.claim(key, termsOf(payment)))).toBe("granted");
     await ledger.close();
   });
@@ -189,9 +223,14 @@ describe("the SQLite file", () => {
       const ledger = await open();
       await bring(ledger, payment, "delivered");
       const books = await openSqliteBooks({ path });
+      const stored = (await books.show(key))?.state;
+      expect(stored).toBe("DELIVERING");
+      await expect
+        .poll(async () => (await books.show(key))?.state, { timeout: 10_000 })
+        .toBe("DELIVERED");
       expect(await books.show(key)).toEqual(await ledger.books.show(key));
       await bring(ledger, examplePayment(2), "settled");
-      await ledger.ping();
+      await ledger.books.counts();
       expect(await books.list({ limit: 10 })).toEqual(await ledger.books.list({ limit: 10 }));
       expect(await books.counts()).toEqual({ unresolved: 0, undelivered: 1, offered: 0 });
       await ledger.settled(examplePayment(2).key, SETTLEMENT);
