@@ -176,6 +176,12 @@ export function responseLines(
   return lines;
 }
 
+/** The lines of an interim answer for the client, filtered as those of the answer; it frames nothing. */
+export function interimLines(raw: readonly string[], removed = NONE): string[] {
+  const lines = responseLines(raw, [], null, removed);
+  return lines.filter((_, index) => !isNamed(lines[index - (index % 2)] ?? "", "content-length"));
+}
+
 /** RFC 9110 section 6.5.1: fields that would change how the message is read are never trailers. */
 const neverTrailers = new Set(["content-length", "content-encoding", "content-type", "host"]);
 

@@ -1,5 +1,5 @@
 /** One exchange as its client's handler: what has arrived so far, and what may still be answered. */
-import { addMissing, responseLines, trailerLines } from "./field-lines.ts";
+import { addMissing, interimLines, responseLines, trailerLines } from "./field-lines.ts";
 import type { H1Request } from "./h1/exchange.ts";
 import { giveBack } from "./h1/read-buffers.ts";
 import { KeptAnswer } from "./kept-answer.ts";
@@ -13,6 +13,9 @@ import type { Delivery, Exchange, Sold, UpstreamOptions } from "./upstream.ts";
 const oneWriteLimit = 16 * 1024;
 /** Of an answer that is not wanted so many bytes are read on, so that its connection lives. */
 const MAX_DROPPED_BYTES = 64 * 1024;
+
+/** The one interim answer that is passed on. */
+const EARLY_HINTS = 103;
 
 interface Head {
   readonly status: number;
@@ -88,6 +91,21 @@ export class Forwarding implements ClientHandler {
     this.#sent = true;
     // The client left while the request was waiting for a connection.
     if (this.#settled) controller.abort(new Error("The client has left."));
+  }
+
+  /**
+   * 103 (RFC 8297) crosses where nothing is sold: what a sale buys is decided by the final answer alone. 100 is
+   * ours to give, and a client that knows only HTTP/1.0 would take any of them for the answer.
+   */
+  onInterim(status: number, raw: readonly string[]): void {
+    const { request, response, removed, sale } = this.#exchange;
+    const isWanted = status === EARLY_HINTS && sale === null && request.httpVersion !== "1.0";
+    if (!isWanted || this.#settled || response.headersSent || response.destroyed) return;
+    try {
+      response.writeInformation?.(status, interimLines(raw, removed));
+    } catch {
+      // Hints that cannot be passed on are none; the answer is still to come.
+    }
   }
 
   onResponseStart(

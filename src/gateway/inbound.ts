@@ -82,6 +82,12 @@ export interface InboundResponse {
   writeHead(status: number, phrase: string, lines: string[]): unknown;
   /** 100 (Continue). */
   writeContinue(): unknown;
+  /**
+   * An interim answer, before the head. Node has it for HTTP/1.1 since 24.18.
+   * @param lines raw `name, value` pairs
+   * @throws Error when they cannot be written as HTTP; nothing has been written then
+   */
+  writeInformation?(status: number, lines: string[]): unknown;
   flushHeaders(): unknown;
   /**
    * False: wait for `drain`.

@@ -172,8 +172,11 @@ class Course implements Dispatcher.DispatchHandler {
     _headers: unknown,
     statusText = "",
   ): void {
-    // 1xx: the client asked for none (Expect is not forwarded), and 103 hints are advisory.
-    if (status < 200) return;
+    if (status < 200) {
+      this.#isBegun = true;
+      this.#handler.onInterim?.(status, rawLines(controller.rawHeaders));
+      return;
+    }
     // HTTP/2 has no phrases.
     const phrase = Array.isArray(controller.rawHeaders) ? statusText : STATUS_CODES[status];
     this.#handler.onResponseStart(
