@@ -1,5 +1,11 @@
 /** One exchange as its client's handler: what has arrived so far, and what may still be answered. */
-import { addMissing, interimLines, responseLines, trailerLines } from "./field-lines.ts";
+import {
+  addMissing,
+  interimLines,
+  responseLines,
+  trailerLines,
+  upgradeRequiredLines,
+} from "./field-lines.ts";
 import type { H1Request } from "./h1/exchange.ts";
 import { giveBack } from "./h1/read-buffers.ts";
 import { KeptAnswer } from "./kept-answer.ts";
@@ -16,6 +22,7 @@ const MAX_DROPPED_BYTES = 64 * 1024;
 
 /** The one interim answer that is passed on. */
 const EARLY_HINTS = 103;
+const UPGRADE_REQUIRED = 426;
 
 interface Head {
   readonly status: number;
@@ -117,8 +124,12 @@ export class Forwarding implements ClientHandler {
     if (this.#settled) return;
     if (this.#declines(status)) return;
     this.#upstreamMs = performance.now() - this.#startedAt;
-    const { request, responseSet, responseVary, removed, sale } = this.#exchange;
+    const { request, response, responseSet, responseVary, removed, sale } = this.#exchange;
     const lines = responseLines(raw, responseSet, responseVary, removed);
+    if (status === UPGRADE_REQUIRED) {
+      const isLast = response.shouldKeepAlive === false;
+      lines.push(...upgradeRequiredLines(raw, isLast, removed));
+    }
     this.#head = { status, statusText, lines };
     if (sale !== null) {
       if (status >= 500) addMissing(lines, sale.failureLines);

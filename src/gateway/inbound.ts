@@ -69,6 +69,8 @@ export interface InboundRequest {
 /** The answer to a request: one head, then body, then perhaps trailers. */
 export interface InboundResponse {
   readonly headersSent: boolean;
+  /** False: it is the last one of its connection. Not there where one connection carries many at a time. */
+  readonly shouldKeepAlive?: boolean;
   readonly destroyed: boolean;
   /** All of the answer has been handed to the operating system. */
   readonly writableFinished: boolean;
