@@ -284,9 +284,8 @@ export class Forwarding implements ClientHandler {
 
   #cut(): void {
     const { request, response } = this.#exchange;
-    const { socket } = request;
     // HTTP/1.0 has no other mark of completeness than an orderly close, so the close must not be one.
-    if (request.httpVersion === "1.0" && !("encrypted" in socket)) socket.resetAndDestroy();
+    if (request.httpVersion === "1.0") request.socket.resetAndDestroy();
     else response.destroy();
   }
 

@@ -62,17 +62,22 @@ export function createTlsServer(headerBytes: number, tls: TlsOptions): SecureSer
   return server;
 }
 
-/**
- * Hands the server's requests to the gateway.
- *
- * @param upgraded collects the sockets that node no longer counts as connections of the server, though it waits
- *   for them
- */
-export function serveHttp1(server: HttpServer, gateway: Gateway, upgraded: Set<Socket>): void {
+/** Connections that somebody has to end. */
+export interface Connections {
+  /** Node no longer counts them as connections of the server, though it waits for them. */
+  readonly upgraded: Set<Socket>;
+  /** An answer to HTTP/1.0 is under way. */
+  readonly old: Set<Socket>;
+}
+
+/** Hands the server's requests to the gateway, and collects the connections that {@link Connections} names. */
+export function serveHttp1(server: HttpServer, gateway: Gateway, connections: Connections): void {
+  const { upgraded, old } = connections;
   server.maxHeadersCount = MAX_HEADER_LINES;
-  server.on("request", inTurn(gateway.handleRequest));
-  server.on("checkContinue", inTurn(gateway.handleContinue));
-  server.on("checkExpectation", inTurn(gateway.handleRequest));
+  server.on("request", inTurn(gateway.handleRequest, old));
+  server.on("checkContinue", inTurn(gateway.handleContinue, old));
+  server.on("checkExpectation", inTurn(gateway.handleRequest, old));
+  server.on("timeout", breakOff);
   const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
     if (endsBehind(socket)) return;
     upgraded.add(socket);
@@ -97,14 +102,17 @@ const owed = new WeakMap<Socket, ServerResponse[]>();
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Nothing is read behind the last answer of a connection. */
-function inTurn(handle: Handler): Handler {
+function inTurn(handle: Handler, old: Set<Socket>): Handler {
   return (request, response) => {
     const { socket, headers } = request;
     if (isEnding(socket)) return;
-    const answers = owed.get(socket) ?? [];
-    owed.set(socket, answers);
+    const answers = owed.get(socket) ?? beginOwing(socket);
     answers.push(response);
-    response.once("close", () => answers.splice(answers.indexOf(response), 1));
+    if (request.httpVersion === "1.0") old.add(socket);
+    response.once("close", () => {
+      answers.splice(answers.indexOf(response), 1);
+      if (answers.length === 0) old.delete(socket);
+    });
     // Node drops what came with an upgrade that is not taken: whatever comes next may be half a request.
     if (headers.upgrade !== undefined && /\bupgrade\b/i.test(headers.connection ?? "")) {
       response.shouldKeepAlive = false;
@@ -112,6 +120,33 @@ function inTurn(handle: Handler): Handler {
     }
     handle(request, response);
   };
+}
+
+function beginOwing(socket: Socket): ServerResponse[] {
+  const answers: ServerResponse[] = [];
+  owed.set(socket, answers);
+  socket.prependListener("end", onLeft);
+  return answers;
+}
+
+/**
+ * A client that ends its side has left (`decisions/0029`). Node ends ours then, in order and behind whatever was
+ * written: an answer in its middle would look complete where nothing but the connection's end marks its own.
+ */
+function onLeft(this: Socket): void {
+  const answer = currentAnswer(this);
+  if (answer !== undefined && answer.headersSent && !answer.writableEnded) this.resetAndDestroy();
+}
+
+/** Ends a connection at once: by a reset where an answer is in its middle, which must not look complete. */
+export function breakOff(socket: Socket): void {
+  if (currentAnswer(socket)?.headersSent === true) socket.resetAndDestroy();
+  else socket.destroy();
+}
+
+/** The one whose turn it is, whole or in part still with us. */
+function currentAnswer(socket: Socket): ServerResponse | undefined {
+  return owed.get(socket)?.find(({ writableFinished }) => !writableFinished);
 }
 
 /**

@@ -3,7 +3,7 @@
  * connections to node's own handling and HTTP/2 ones to `http2-sessions.ts`, and changes its certificate while
  * connections live.
  */
-import type { Duplex } from "node:stream";
+import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Gateway } from "../gateway.ts";
 import { CertificateFiles, type CertificateOptions } from "./certificate-files.ts";
@@ -30,8 +30,8 @@ export class SecureServer {
   readonly server: Server;
   readonly #sessions: Http2Sessions;
   readonly #certificate: CertificateFiles;
-  /** Connections whose protocol is not agreed on yet, and those that are HTTP/2. */
-  readonly #sockets = new Set<Duplex>();
+  /** What is beneath TLS, by its two ends. */
+  readonly #sockets = new Map<string, Socket>();
 
   constructor(gateway: Gateway, headerBytes: number, options: SecureOptions) {
     const { ticketKeys } = options;
@@ -47,9 +47,12 @@ export class SecureServer {
       idleMs: KEEP_ALIVE_MS,
       sweepMs: SWEEP_MS,
     });
-    this.server.on("connection", (socket) => {
-      this.#sockets.add(socket);
-      socket.once("close", () => this.#sockets.delete(socket));
+    this.server.on("connection", (socket: Socket) => {
+      const name = nameOf(socket);
+      this.#sockets.set(name, socket);
+      socket.once("close", () => {
+        if (this.#sockets.get(name) === socket) this.#sockets.delete(name);
+      });
     });
     this.#shareConnections();
   }
@@ -78,7 +81,7 @@ export class SecureServer {
   destroy(): void {
     this.#certificate.close();
     this.#sessions.destroy();
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#sockets.values()) socket.destroy();
   }
 
   /** Node's listener takes every connection for HTTP/1.1. */
@@ -87,8 +90,25 @@ export class SecureServer {
     const handlers = server.listeners("secureConnection");
     server.removeAllListeners("secureConnection");
     server.on("secureConnection", (socket: TLSSocket) => {
+      makeResettable(socket, this.#sockets.get(nameOf(socket)));
       if (socket.alpnProtocol === "h2") this.#sessions.accept(socket);
       else for (const handle of handlers) Reflect.apply(handle, server, [socket]);
     });
   }
+}
+
+/** One connection at a time has these two ends. */
+function nameOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
+}
+
+/**
+ * Node resets no TLS connection. To destroy one is to end it without `close_notify`, which many clients
+ * take for an end like any other.
+ */
+function makeResettable(secure: TLSSocket, beneath: Socket | undefined): void {
+  secure.resetAndDestroy = () => {
+    beneath?.resetAndDestroy();
+    return secure.destroy();
+  };
 }
