@@ -7,6 +7,7 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openSecureShop, type SecureShop } from "./listener/secure-stage.ts";
+import { head } from "./shop.ts";
 import { backend } from "./stage.ts";
 
 const TRANSPORTS = ["TCP", "TLS"] as const;
@@ -123,5 +124,63 @@ describe.each(TRANSPORTS)("an answer to HTTP/1.0 over %s", (transport) => {
     const { text, wasReset } = await client.ended;
     expect(wasReset).toBe(true);
     expect(text.length).toBeLessThan(LARGE.length);
+  });
+});
+
+describe.each(TRANSPORTS)("a client that ends its side over %s", (transport) => {
+  test("while the backend works has left: the backend is told, and nothing is answered", async () => {
+    const stage = await open();
+    const client = new Client(stage, transport, ask("/free/wait", "1.1"));
+    await expect.poll(() => stage.answers.length).toBe(1);
+    client.socket.end();
+    await expect.poll(() => stage.cancelled.length).toBe(1);
+    expect(await client.ended).toEqual({ text: "", wasReset: false });
+    await expect
+      .poll(() => stage.shop.metrics.registry.metrics())
+      .toContain('coinslot_http_requests_total{route="/free",code="499",outcome="free"} 1');
+  });
+
+  test("while its payment settles has left: the payment buys when it is sent again", async () => {
+    const stage = await open();
+    const { facilitator, gateway } = stage.shop;
+    const chain = Promise.withResolvers<void>();
+    const settled = facilitator.onSettle;
+    facilitator.onSettle = async (...args) => {
+      await chain.promise;
+      return settled(...args);
+    };
+    const client = new Client(stage, transport, head("/paid/part"));
+    await expect.poll(() => facilitator.settled.length).toBe(1);
+    client.socket.end();
+    expect(await client.ended).toEqual({ text: "", wasReset: false });
+    chain.resolve();
+    await expect.poll(() => gateway.inFlight).toBe(0);
+    expect(stage.answers).toEqual([]);
+    const again = new Client(stage, transport, head("/paid/part"));
+    await again.until("part");
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  test("behind a request that we answer ourselves gets that answer", async () => {
+    const client = new Client(await open(), transport, ask("/paid", "1.1"));
+    client.socket.end();
+    const { text, wasReset } = await client.ended;
+    expect(text).toMatch(/^HTTP\/1\.1 402 [^]*"accepts"[^]*\}$/);
+    expect(wasReset).toBe(false);
+  });
+
+  test("when all of its answer is on the way gets all of it", async () => {
+    const stage = await open();
+    const client = new Client(stage, transport, ask("/free/part"));
+    await client.until("part");
+    client.socket.pause();
+    stage.answers[0]?.end(LARGE.subarray(0, 64 * 1024));
+    await expect.poll(() => stage.answers[0]?.writableFinished).toBe(true);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    client.socket.end();
+    client.socket.resume();
+    const { text, wasReset } = await client.ended;
+    expect(wasReset).toBe(false);
+    expect(text.length).toBeGreaterThan(64 * 1024);
   });
 });
