@@ -167,6 +167,24 @@ describe("a request over HTTP/2", () => {
     expect(sessions.length).toBe(1);
   });
 
+  test("is whole without its trailers, which undici does not send", async () => {
+    const trailers: IncomingHttpHeaders[] = [];
+    const { origin } = await target((stream, headers) => {
+      expect(headers).not.toHaveProperty("trailer");
+      stream.on("trailers", (lines) => trailers.push(lines));
+      stream.respond({ ":status": 200 });
+      stream.pipe(stream);
+    });
+    const { port } = await front(origin);
+    const head =
+      "POST / HTTP/1.1\r\nHost: a\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const client = new RawClient(port, `${head}2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n`);
+    expect(await client.until("0\r\n\r\n")).toMatch(
+      /^HTTP\/1\.1 200 OK\r\n[^]*\r\nhi\r\n0\r\n\r\n$/,
+    );
+    expect(trailers).toEqual([]);
+  });
+
   test("shares its connection with many others, sales among them", async () => {
     const waiting: ServerHttp2Stream[] = [];
     const { origin, sessions } = await target((stream) => {
