@@ -92,6 +92,8 @@ export interface Limits {
   readonly bodyIdleMs: number;
   /** Slowest that it may be on average; it may be behind by `bodyIdleMs`. */
   readonly bodyBytesPerSecond: number;
+  /** Longest that a client may take nothing of an answer that waits for it. */
+  readonly answerIdleMs: number;
   /** Switched (WebSocket) connections at the same time, for each upstream. */
   readonly tunnels: number;
   /** Longest silence of one of them, in both directions. */

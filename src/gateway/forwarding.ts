@@ -12,6 +12,7 @@ import { KeptAnswer } from "./kept-answer.ts";
 import { OutgoingRequest } from "./outgoing-request.ts";
 import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
 import { foreign402, tooLarge, unanswered } from "./unanswered.ts";
+import { wasUnread } from "./unread.ts";
 import type { ClientController, ClientHandler, UpstreamClient } from "./upstream-client.ts";
 import type { Delivery, Exchange, Sold, UpstreamOptions } from "./upstream.ts";
 
@@ -176,7 +177,7 @@ export class Forwarding implements ClientHandler {
     else if (body.length > oneWriteLimit) response.end(body);
     else response.end(body.toString("latin1"), "latin1");
     // A client that does not read the rest gets no more time than one that stops in the middle.
-    if (request.socket.writableLength > 0) request.socket.setTimeout(this.#options.idleTimeoutMs);
+    if (request.socket.writableLength > 0) request.socket.setTimeout(this.#options.answerIdleMs);
   }
 
   onResponseError(_controller: unknown, error: Error): void {
@@ -254,7 +255,7 @@ export class Forwarding implements ClientHandler {
     const { socket } = request;
     const timeout = socket.timeout ?? 0;
     controller.pause();
-    socket.setTimeout(this.#options.idleTimeoutMs);
+    socket.setTimeout(this.#options.answerIdleMs);
     response.once("drain", () => {
       socket.setTimeout(timeout);
       controller.resume();
@@ -329,6 +330,7 @@ export class Forwarding implements ClientHandler {
       kind: "abandoned",
       status: isEnded ? (this.#head?.status ?? null) : status,
       sent: this.#sent,
+      ...(wasUnread(this.#exchange.request.socket) ? { isUnread: true } : {}),
       ...this.#sold(),
     });
     if (!isEnded) this.#controller?.abort(new Error("The client has left."));

@@ -12,6 +12,7 @@ import { createServer as createSecureServer, type Server as SecureServer } from 
 import type { Socket } from "node:net";
 import type { TlsOptions } from "node:tls";
 import type { Gateway } from "../gateway.ts";
+import { noteUnread } from "../unread.ts";
 import { asksForWebSocket } from "../upgrade-engine.ts";
 import { endConnection, isEnding } from "../visitor.ts";
 import { MAX_HEADER_LINES } from "./http2-head.ts";
@@ -77,7 +78,7 @@ export function serveHttp1(server: HttpServer, gateway: Gateway, connections: Co
   server.on("request", inTurn(gateway.handleRequest, old));
   server.on("checkContinue", inTurn(gateway.handleContinue, old));
   server.on("checkExpectation", inTurn(gateway.handleRequest, old));
-  server.on("timeout", breakOff);
+  server.on("timeout", onTimeout);
   const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
     if (endsBehind(socket)) return;
     upgraded.add(socket);
@@ -136,6 +137,15 @@ function beginOwing(socket: Socket): ServerResponse[] {
 function onLeft(this: Socket): void {
   const answer = currentAnswer(this);
   if (answer !== undefined && answer.headersSent && !answer.writableEnded) this.resetAndDestroy();
+}
+
+/** Nothing has moved for so long as the socket allows. */
+function onTimeout(socket: Socket): void {
+  const answer = currentAnswer(socket);
+  // It is the client that waits, for an answer behind one that it took late.
+  if (answer !== undefined && socket.writableLength === 0) return;
+  if (answer !== undefined) noteUnread(socket);
+  breakOff(socket);
 }
 
 /** Ends a connection at once: by a reset where an answer is in its middle, which must not look complete. */

@@ -167,6 +167,7 @@ export class Http2Response implements InboundResponse {
    */
   readonly #onWritten = (error?: Error | null): void => {
     this.#unwritten -= 1;
+    this.#request.socket.moved();
     if (error) this.#isTorn = true;
     else if (this.#unwritten === 0) this.#finish();
     if (this.#isClosed) this.#tellClosed();

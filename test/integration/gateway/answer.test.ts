@@ -251,7 +251,7 @@ describe("an answer", () => {
       response.on("drain", more).on("close", cancel);
       more();
     });
-    const { port, delivery, exchanges } = await stage(origin, { idleTimeoutMs: 200 });
+    const { port, delivery, exchanges } = await stage(origin, { answerIdleMs: 200 });
     const client = new RawClient(port);
     client.socket.pause();
     client.socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

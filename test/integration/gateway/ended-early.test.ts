@@ -115,7 +115,7 @@ describe.each(TRANSPORTS)("an answer to HTTP/1.0 over %s", (transport) => {
   });
 
   test("is reset when its client takes nothing of it", async () => {
-    const stage = await open({ upstream: { idleTimeoutMs: 300 } });
+    const stage = await open({ upstream: { answerIdleMs: 300 } });
     const client = new Client(stage, transport, ask("/free/large"));
     await client.until("aaa");
     client.socket.pause();

@@ -34,6 +34,7 @@ describe("a configuration", () => {
         bodyTimeoutMs: 300_000,
         bodyIdleMs: 15_000,
         bodyBytesPerSecond: 512,
+        answerIdleMs: 60_000,
         tunnels: 1000,
         tunnelIdleMs: 7_200_000,
         tunnelLifeMs: 86_400_000,
