@@ -13,7 +13,8 @@ import {
   type Connections,
   type HttpServer,
 } from "./listener/http1-server.ts";
-import { SecureServer, type SecureOptions } from "./listener/secure-server.ts";
+import type { SecureOptions } from "./listener/certified-server.ts";
+import { SecureServer } from "./listener/secure-server.ts";
 
 /** Connections of one listener at the same time; what comes beyond them is closed at once. */
 const MAX_CONNECTIONS = 16_384;

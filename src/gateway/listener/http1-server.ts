@@ -8,9 +8,8 @@ import {
   type Server as PlainServer,
   type ServerResponse,
 } from "node:http";
-import { createServer as createSecureServer, type Server as SecureServer } from "node:https";
+import type { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
-import type { TlsOptions } from "node:tls";
 import type { Gateway } from "../gateway.ts";
 import { noteUnread } from "../unread.ts";
 import { asksForWebSocket } from "../upgrade-engine.ts";
@@ -32,8 +31,8 @@ export const SWEEP_MS = 5_000;
 export type HttpServer = PlainServer | SecureServer;
 export type { SecureServer };
 
-/** What all servers have in common. */
-function serverOptions(headerBytes: number) {
+/** What all public servers have in common. */
+export function serverOptions(headerBytes: number) {
   return {
     maxHeaderSize: headerBytes,
     headersTimeout: HEAD_TIMEOUT_MS,
@@ -52,15 +51,6 @@ function serverOptions(headerBytes: number) {
 
 export function createPlainServer(headerBytes: number): PlainServer {
   return createServer(serverOptions(headerBytes));
-}
-
-/** It has no certificate yet (`setSecureContext`). */
-export function createTlsServer(headerBytes: number, tls: TlsOptions): SecureServer {
-  const server = createSecureServer({ ...serverOptions(headerBytes), ...tls });
-  // Node would answer a failed handshake with HTTP in the clear; there is no request to answer.
-  server.removeAllListeners("tlsClientError");
-  server.on("tlsClientError", (_error, socket) => socket.destroy());
-  return server;
 }
 
 /** Connections that somebody has to end. */

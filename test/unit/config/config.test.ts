@@ -184,7 +184,7 @@ facilitator:
     expect(config.publicUrl).toBeNull();
     const { listen, basePath, bearer, payees, embedded } = config.facilitator;
     expect({ listen, basePath, payees }).toEqual({
-      listen: { host: "127.0.0.1", port: 4021 },
+      listen: { host: "127.0.0.1", port: 4021, tls: null },
       basePath: "/x402",
       payees: "any",
     });
