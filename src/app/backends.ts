@@ -21,8 +21,9 @@ export function openBackends(
   const ground = { telemetry, time: systemTime };
   return new Map(
     upstreams.map((upstream) => {
-      const { bodyBytes: bodyLimitBytes, tunnelIdleMs, tunnelLifeMs } = limits;
-      const shared = { bodyLimitBytes, connections, upgrades: tunnels, tunnelIdleMs, tunnelLifeMs };
+      const { bodyBytes: bodyLimitBytes, answerIdleMs, tunnelIdleMs, tunnelLifeMs } = limits;
+      const tunnelLimits = { upgrades: tunnels, tunnelIdleMs, tunnelLifeMs };
+      const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
       const target = { ...targetOptions(upstream), ...shared };
       return [upstream.name, openBackend(backendOptions(upstream, target), ground)];
     }),

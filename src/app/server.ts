@@ -1,7 +1,9 @@
 /** The listeners beside the gateway's: small requests, which come from our own side. */
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Config, ListenAddress } from "../config/config.ts";
+import type { Config, ListenAddress, ListenerTls } from "../config/config.ts";
+import { keyPairFault } from "../config/key-pair.ts";
+import { CertifiedServer } from "../gateway/listener/certified-server.ts";
 import { drain, listen } from "../gateway/listener.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
@@ -25,13 +27,32 @@ export interface Parts {
 
 /** Resolves with the address once it listens; with null where none is configured. */
 export async function openServer(
-  { closing, patience, config }: Parts,
-  address: ListenAddress | null,
+  { closing, patience, config, telemetry }: Parts,
+  address: (ListenAddress & { readonly tls?: ListenerTls | null }) | null,
   handler: RequestListener,
 ): Promise<AddressInfo | null> {
   if (address === null) return null;
-  const server = createServer({ maxHeaderSize: config.limits.headerBytes, ...TIMEOUTS }, handler);
+  const http = { maxHeaderSize: config.limits.headerBytes, ...TIMEOUTS };
+  const { tls = null } = address;
+  if (tls === null) {
+    const server = createServer(http, handler);
+    const opened = await listen(server, address);
+    closing.defer(() => drain(server, patience));
+    return opened;
+  }
+  const { logger } = telemetry;
+  const secure = new CertifiedServer(http, { ...tls, judge: keyPairFault, logger });
+  const { server } = secure;
+  server.on("request", handler);
+  const cut = (): void => secure.destroy();
+  closing.defer(cut);
+  await secure.open();
   const opened = await listen(server, address);
-  closing.defer(() => drain(server, patience));
+  closing.defer(async () => {
+    patience.addEventListener("abort", cut, { once: true });
+    if (patience.aborted) cut();
+    await drain(server, patience);
+    patience.removeEventListener("abort", cut);
+  });
   return opened;
 }

@@ -45,7 +45,8 @@ function listeners(config: Config, { gateway, facilitator, admin }: Running["add
   if (facilitator !== null) {
     const guard =
       config.facilitator.bearer === null ? "open to whoever reaches it" : "bearer token";
-    const base = `${url(facilitator)}${config.facilitator.basePath}`;
+    const place = url(facilitator, config.facilitator.listen?.tls ? "https" : "http");
+    const base = `${place}${config.facilitator.basePath}`;
     rows.push(["facilitator", `${base}/{verify,settle,supported,discovery/resources}  ${guard}`]);
   }
   if (admin !== null) rows.push(["admin", `${url(admin)}/{metrics,livez,readyz}`]);

@@ -22,6 +22,7 @@ export type {
   Config,
   EmbeddedNetwork,
   ListenAddress,
+  ListenerTls,
   ObservedNetwork,
   Offer,
   PricedAction,

@@ -37,7 +37,6 @@ import {
   headerName,
   headerValue,
   jsonObject,
-  later,
   laterWhenTrue,
   listOf,
   map,
@@ -54,10 +53,9 @@ import { workers } from "./workers.ts";
 const address = text(readListenAddress, LISTEN_ADDRESS_FORM);
 const port = reader(z.number(), (number) => readListenAddress(`:${number}`));
 const LISTENER_FORM = "must be host:port, :port or a port number";
-const listener = z.union([address, port, map({ address, tls: later() })], LISTENER_FORM);
 
 const filePath = plainText.min(1, "must be the path of a file in PEM");
-const publicListener = z.union(
+const listener = z.union(
   [address, port, map({ address, tls: map({ cert: filePath, key: filePath }).exactOptional() })],
   LISTENER_FORM,
 );
@@ -204,7 +202,7 @@ const route = z.union(
 /** The whole file. */
 export const documentSchema = map({
   listen: z
-    .union([publicListener, listOf(publicListener)], "must be an address or a list of addresses")
+    .union([listener, listOf(listener)], "must be an address or a list of addresses")
     .exactOptional(),
   publicUrl: text(readBaseUrl).exactOptional(),
   trustedProxies: trustedProxies.exactOptional(),

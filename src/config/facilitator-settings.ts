@@ -9,7 +9,7 @@ import {
 import { dollarAsset, type Assets } from "./accepted.ts";
 import { readAddress } from "./addresses.ts";
 import type { Context } from "./context.ts";
-import { listenAddress } from "./listeners.ts";
+import { resolveListener } from "./listeners.ts";
 import type { Fault } from "./problem.ts";
 import { fault, readNetwork } from "./reading.ts";
 import { Secret } from "./secret.ts";
@@ -63,7 +63,8 @@ export function resolveFacilitator(context: Context, parts: FacilitatorParts): F
   const assets = allowedAssets(context, parts);
   checkListener(context);
   return {
-    listen: listen === undefined ? null : listenAddress(listen),
+    listen:
+      listen === undefined ? null : resolveListener(listen, ["facilitator", "listen"], context),
     basePath,
     bearer: auth === undefined ? null : new Secret(auth.bearer),
     embedded: parts.settlers.map((each) => {

@@ -4,31 +4,36 @@ import type { ConfigDocument } from "./document.ts";
 import { readSecretFile } from "./environment.ts";
 import { keyPairFault } from "./key-pair.ts";
 import { fault } from "./reading.ts";
-import type { ListenAddress, ListenerTls, PublicListener } from "./settings.ts";
+import type { ListenAddress, ListenerTls, ListenerSettings } from "./settings.ts";
 import type { Path } from "./tree.ts";
 
 type WrittenListener = Exclude<NonNullable<ConfigDocument["listen"]>, readonly unknown[]>;
 
 const DEFAULT_LISTENER: ListenAddress = { host: null, port: 8402 };
 
-export function listenAddress(
+function listenAddress(
   written: ListenAddress | { readonly address: ListenAddress },
 ): ListenAddress {
   return "address" in written ? written.address : written;
 }
 
 /** The public listeners. */
-export function resolveListen(context: Context): readonly PublicListener[] {
+export function resolveListen(context: Context): readonly ListenerSettings[] {
   const { document, tree, problems } = context;
   const { listen = DEFAULT_LISTENER } = document;
-  if (!Array.isArray(listen)) return [publicListener(listen, ["listen"], context)];
+  if (!Array.isArray(listen)) return [resolveListener(listen, ["listen"], context)];
   if (listen.length === 0 && tree.intact(["listen"])) {
     problems.error(["listen"], fault("bad-value", "must have at least one address"));
   }
-  return listen.map((each, index) => publicListener(each, ["listen", index], context));
+  return listen.map((each, index) => resolveListener(each, ["listen", index], context));
 }
 
-function publicListener(written: WrittenListener, path: Path, context: Context): PublicListener {
+/** One address, at its place in the file. */
+export function resolveListener(
+  written: WrittenListener,
+  path: Path,
+  context: Context,
+): ListenerSettings {
   const { host, port } = listenAddress(written);
   const tls = "address" in written ? written.tls : undefined;
   if (tls === undefined) return { host, port, tls: null };

@@ -11,7 +11,7 @@ export interface Config {
   /** The file as it was named, for messages. */
   readonly file: string;
   /** Public listeners, at least one. They are opened only when there are routes. */
-  readonly listen: readonly PublicListener[];
+  readonly listen: readonly ListenerSettings[];
   /**
    * Absolute http(s) URL without query, fragment or trailing slash: the only source of `resource`.
    * Null only when there are no routes.
@@ -63,7 +63,7 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-export interface PublicListener extends ListenAddress {
+export interface ListenerSettings extends ListenAddress {
   /** Null: HTTP/1.1 in the clear. */
   readonly tls: ListenerTls | null;
 }
@@ -92,6 +92,8 @@ export interface Limits {
   readonly bodyIdleMs: number;
   /** Slowest that it may be on average; it may be behind by `bodyIdleMs`. */
   readonly bodyBytesPerSecond: number;
+  /** Longest that a client may take nothing of an answer that waits for it. */
+  readonly answerIdleMs: number;
   /** Switched (WebSocket) connections at the same time, for each upstream. */
   readonly tunnels: number;
   /** Longest silence of one of them, in both directions. */
@@ -206,8 +208,8 @@ export type HostRule =
   | { readonly kind: "name"; readonly name: string };
 
 export interface FacilitatorSettings {
-  /** Where the REST endpoints are served; null: they are not. */
-  readonly listen: ListenAddress | null;
+  /** Where the REST endpoints are served, by HTTP/1.1 in any case; null: they are not. */
+  readonly listen: ListenerSettings | null;
   /** Path before `/verify` and the others: "" or `/x402` (no trailing slash). */
   readonly basePath: string;
   /** Required as `Authorization: Bearer …` on that listener; null: not required. */

@@ -51,11 +51,6 @@ export const flag = reader(z.union([z.boolean(), z.string()], "must be true or f
     : bad("must be true or false");
 });
 
-/** A key of the language that belongs to a later version. */
-export function later() {
-  return reader(z.unknown(), () => err(LATER)).exactOptional();
-}
-
 const LATER = {
   ...fault(NOT_YET, "is recognised but not supported by this version yet"),
   part: "key",

@@ -176,6 +176,28 @@ export function responseLines(
   return lines;
 }
 
+/**
+ * What 426 cannot do without (RFC 9110 section 15.5.22): the protocols that the backend wants to be asked in, and
+ * that they are named for this connection. Empty where the backend names none.
+ *
+ * @param isLast no answer follows on the client's connection
+ */
+export function upgradeRequiredLines(
+  raw: readonly string[],
+  isLast: boolean,
+  removed = NONE,
+): string[] {
+  const protocols = removed.has("upgrade") ? [] : valuesOf(raw, "upgrade");
+  if (protocols.length === 0) return [];
+  return ["Upgrade", protocols.join(", "), "Connection", isLast ? "close, Upgrade" : "Upgrade"];
+}
+
+/** The lines of an interim answer for the client, filtered as those of the answer; it frames nothing. */
+export function interimLines(raw: readonly string[], removed = NONE): string[] {
+  const lines = responseLines(raw, [], null, removed);
+  return lines.filter((_, index) => !isNamed(lines[index - (index % 2)] ?? "", "content-length"));
+}
+
 /** RFC 9110 section 6.5.1: fields that would change how the message is read are never trailers. */
 const neverTrailers = new Set(["content-length", "content-encoding", "content-type", "host"]);
 

@@ -1,11 +1,18 @@
 /** One exchange as its client's handler: what has arrived so far, and what may still be answered. */
-import { addMissing, responseLines, trailerLines } from "./field-lines.ts";
+import {
+  addMissing,
+  interimLines,
+  responseLines,
+  trailerLines,
+  upgradeRequiredLines,
+} from "./field-lines.ts";
 import type { H1Request } from "./h1/exchange.ts";
 import { giveBack } from "./h1/read-buffers.ts";
 import { KeptAnswer } from "./kept-answer.ts";
 import { OutgoingRequest } from "./outgoing-request.ts";
 import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
 import { foreign402, tooLarge, unanswered } from "./unanswered.ts";
+import { wasUnread } from "./unread.ts";
 import type { ClientController, ClientHandler, UpstreamClient } from "./upstream-client.ts";
 import type { Delivery, Exchange, Sold, UpstreamOptions } from "./upstream.ts";
 
@@ -13,6 +20,10 @@ import type { Delivery, Exchange, Sold, UpstreamOptions } from "./upstream.ts";
 const oneWriteLimit = 16 * 1024;
 /** Of an answer that is not wanted so many bytes are read on, so that its connection lives. */
 const MAX_DROPPED_BYTES = 64 * 1024;
+
+/** The one interim answer that is passed on. */
+const EARLY_HINTS = 103;
+const UPGRADE_REQUIRED = 426;
 
 interface Head {
   readonly status: number;
@@ -90,6 +101,21 @@ export class Forwarding implements ClientHandler {
     if (this.#settled) controller.abort(new Error("The client has left."));
   }
 
+  /**
+   * 103 (RFC 8297) crosses where nothing is sold: what a sale buys is decided by the final answer alone. 100 is
+   * ours to give, and a client that knows only HTTP/1.0 would take any of them for the answer.
+   */
+  onInterim(status: number, raw: readonly string[]): void {
+    const { request, response, removed, sale } = this.#exchange;
+    const isWanted = status === EARLY_HINTS && sale === null && request.httpVersion !== "1.0";
+    if (!isWanted || this.#settled || response.headersSent || response.destroyed) return;
+    try {
+      response.writeInformation?.(status, interimLines(raw, removed));
+    } catch {
+      // Hints that cannot be passed on are none; the answer is still to come.
+    }
+  }
+
   onResponseStart(
     _controller: ClientController,
     status: number,
@@ -99,8 +125,12 @@ export class Forwarding implements ClientHandler {
     if (this.#settled) return;
     if (this.#declines(status)) return;
     this.#upstreamMs = performance.now() - this.#startedAt;
-    const { request, responseSet, responseVary, removed, sale } = this.#exchange;
+    const { request, response, responseSet, responseVary, removed, sale } = this.#exchange;
     const lines = responseLines(raw, responseSet, responseVary, removed);
+    if (status === UPGRADE_REQUIRED) {
+      const isLast = response.shouldKeepAlive === false;
+      lines.push(...upgradeRequiredLines(raw, isLast, removed));
+    }
     this.#head = { status, statusText, lines };
     if (sale !== null) {
       if (status >= 500) addMissing(lines, sale.failureLines);
@@ -147,7 +177,7 @@ export class Forwarding implements ClientHandler {
     else if (body.length > oneWriteLimit) response.end(body);
     else response.end(body.toString("latin1"), "latin1");
     // A client that does not read the rest gets no more time than one that stops in the middle.
-    if (request.socket.writableLength > 0) request.socket.setTimeout(this.#options.idleTimeoutMs);
+    if (request.socket.writableLength > 0) request.socket.setTimeout(this.#options.answerIdleMs);
   }
 
   onResponseError(_controller: unknown, error: Error): void {
@@ -225,7 +255,7 @@ export class Forwarding implements ClientHandler {
     const { socket } = request;
     const timeout = socket.timeout ?? 0;
     controller.pause();
-    socket.setTimeout(this.#options.idleTimeoutMs);
+    socket.setTimeout(this.#options.answerIdleMs);
     response.once("drain", () => {
       socket.setTimeout(timeout);
       controller.resume();
@@ -255,9 +285,8 @@ export class Forwarding implements ClientHandler {
 
   #cut(): void {
     const { request, response } = this.#exchange;
-    const { socket } = request;
     // HTTP/1.0 has no other mark of completeness than an orderly close, so the close must not be one.
-    if (request.httpVersion === "1.0" && !("encrypted" in socket)) socket.resetAndDestroy();
+    if (request.httpVersion === "1.0") request.socket.resetAndDestroy();
     else response.destroy();
   }
 
@@ -301,6 +330,7 @@ export class Forwarding implements ClientHandler {
       kind: "abandoned",
       status: isEnded ? (this.#head?.status ?? null) : status,
       sent: this.#sent,
+      ...(wasUnread(this.#exchange.request.socket) ? { isUnread: true } : {}),
       ...this.#sold(),
     });
     if (!isEnded) this.#controller?.abort(new Error("The client has left."));

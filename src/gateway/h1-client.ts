@@ -5,10 +5,10 @@ import type { ClientHandler, ConnectionEvents, UpstreamClient } from "./upstream
 import type { TargetOptions, TargetTls } from "./upstream.ts";
 
 /**
- * A handler may hold an answer so many times longer than its client may be idle, so that it is the handler
- * that gives up first, and says what becomes of the exchange.
+ * A handler may hold an answer so many times longer than its client may take nothing of it, so that it is the
+ * handler that gives up first, and says what becomes of the exchange: what is buffered may be taken byte by byte.
  */
-const PAUSE_FACTOR = 2;
+const PAUSE_FACTOR = 10;
 
 export class H1Client implements UpstreamClient {
   readonly #pool: H1Pool;
@@ -19,7 +19,7 @@ export class H1Client implements UpstreamClient {
       ...options,
       // As many exchanges run as there may be connections; one that waits takes the place of one that ends.
       queue: options.connections,
-      pauseTimeoutMs: PAUSE_FACTOR * options.idleTimeoutMs,
+      pauseTimeoutMs: PAUSE_FACTOR * options.answerIdleMs,
       tls: tlsOptions(options.tls),
     });
     this.#pool.on("connect", () => events.onConnected());

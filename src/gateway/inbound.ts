@@ -69,6 +69,8 @@ export interface InboundRequest {
 /** The answer to a request: one head, then body, then perhaps trailers. */
 export interface InboundResponse {
   readonly headersSent: boolean;
+  /** False: it is the last one of its connection. Not there where one connection carries many at a time. */
+  readonly shouldKeepAlive?: boolean;
   readonly destroyed: boolean;
   /** All of the answer has been handed to the operating system. */
   readonly writableFinished: boolean;
@@ -82,6 +84,12 @@ export interface InboundResponse {
   writeHead(status: number, phrase: string, lines: string[]): unknown;
   /** 100 (Continue). */
   writeContinue(): unknown;
+  /**
+   * An interim answer, before the head. Node has it for HTTP/1.1 since 24.18.
+   * @param lines raw `name, value` pairs
+   * @throws Error when they cannot be written as HTTP; nothing has been written then
+   */
+  writeInformation?(status: number, lines: string[]): unknown;
   flushHeaders(): unknown;
   /**
    * False: wait for `drain`.

@@ -2,16 +2,19 @@
  * A public listener: HTTP/1.1, and behind TLS HTTP/2 as well, with every timeout on, a limit on connections, and
  * a drain that ends by itself (protocol-independent limits of the front door).
  */
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo } from "node:net";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Gateway } from "./gateway.ts";
 import {
+  breakOff,
   createPlainServer,
   retireHttp1,
   serveHttp1,
+  type Connections,
   type HttpServer,
 } from "./listener/http1-server.ts";
-import { SecureServer, type SecureOptions } from "./listener/secure-server.ts";
+import type { SecureOptions } from "./listener/certified-server.ts";
+import { SecureServer } from "./listener/secure-server.ts";
 
 /** Connections of one listener at the same time; what comes beyond them is closed at once. */
 const MAX_CONNECTIONS = 16_384;
@@ -44,8 +47,7 @@ export class Listener {
   readonly #server: HttpServer;
   readonly #secure: SecureServer | null;
   readonly #options: ListenerOptions;
-  /** Sockets that Node no longer counts as connections of the server, though it waits for them. */
-  readonly #upgraded = new Set<Socket>();
+  readonly #connections: Connections = { upgraded: new Set(), old: new Set() };
   #saysFullAt = Number.NEGATIVE_INFINITY;
 
   constructor(gateway: Gateway, options: ListenerOptions) {
@@ -55,7 +57,7 @@ export class Listener {
     this.#server = this.#secure?.server ?? createPlainServer(headerBytes);
     this.#server.maxConnections = maxConnections;
     this.#server.on("drop", () => this.#onFull(maxConnections));
-    serveHttp1(this.#server, gateway, this.#upgraded);
+    serveHttp1(this.#server, gateway, this.#connections);
     retiring?.addEventListener("abort", () => {
       retireHttp1(this.#server);
       this.#secure?.retire();
@@ -87,7 +89,9 @@ export class Listener {
   /** Accepts nothing new and resolves when the last request is answered, or when the signal ends. */
   async drain(signal: AbortSignal): Promise<void> {
     const cut = (): void => {
-      for (const socket of this.#upgraded) socket.destroy();
+      const { upgraded, old } = this.#connections;
+      for (const socket of upgraded) socket.destroy();
+      for (const socket of old) breakOff(socket);
       this.#secure?.destroy();
     };
     this.#secure?.close();

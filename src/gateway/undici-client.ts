@@ -4,9 +4,8 @@
  * Undici's own traps, and what is done here: it closes the connection after every HEAD unless `reset` is
  * false; its body timeout does not run while a response is paused (`forwarding.ts` has one that does); it
  * takes the TLS server name from the Host line; over HTTP/2 a name in two spellings ends the connection with
- * all that runs on it, and an answer whose stream the backend cancels half way looks complete ({@link starting}).
- * It has no request trailers. What nobody can tell in Node is an answer without a length whose stream is
- * reset in its middle with the code NO_ERROR: it looks complete.
+ * all that runs on it, and an answer whose stream the backend cancels half way looks complete ({@link OpenedStream}).
+ * It has no trailers for requests: over HTTP/2 those of a client end here.
  */
 import { subscribe } from "node:diagnostics_channel";
 import { STATUS_CODES } from "node:http";
@@ -100,9 +99,30 @@ async function closePool(pool: Pool, signal: AbortSignal): Promise<void> {
   signal.removeEventListener("abort", destroy);
 }
 
-/** Of an exchange that runs over HTTP/2. */
-interface OpenedStream {
-  stream: ClientHttp2Stream | null;
+/**
+ * Of an exchange that runs over HTTP/2: whether its answer was ended, or only its stream. Node tells the same of
+ * both, but for the order of two things: the end of an answer reaches its stream while that is open, and a reset
+ * closes the stream before it ends what can be read of it.
+ */
+class OpenedStream {
+  #stream: ClientHttp2Stream | null = null;
+  #isAnswerEnded = false;
+
+  set(stream: ClientHttp2Stream): void {
+    this.#stream = stream;
+    const push = stream.push.bind(stream);
+    stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
+      if (chunk === null && !stream.closed) this.#isAnswerEnded = true;
+      return push(chunk, encoding);
+    };
+  }
+
+  /** The code with which the answer was broken off; null: it was not, or it came over HTTP/1.1. */
+  get resetCode(): number | null {
+    if (this.#stream === null) return null;
+    const { rstCode } = this.#stream;
+    return rstCode === 0 && this.#isAnswerEnded ? null : rstCode;
+  }
 }
 
 /** The exchange whose HTTP/2 stream is being opened; undici opens it in the turn in which it says so. */
@@ -110,7 +130,7 @@ let starting: OpenedStream | null = null;
 
 subscribe("http2.client.stream.created", (message) => {
   if (starting === null || typeof message !== "object" || message === null) return;
-  if ("stream" in message) starting.stream = message.stream as ClientHttp2Stream;
+  if ("stream" in message) starting.set(message.stream as ClientHttp2Stream);
   starting = null;
 });
 
@@ -122,7 +142,7 @@ class Course implements Dispatcher.DispatchHandler {
   /** A byte of an answer has arrived. */
   #isBegun = false;
   #isReplayed = false;
-  #opened: OpenedStream = { stream: null };
+  #opened = new OpenedStream();
 
   constructor(request: H1Request, handler: ClientHandler, pools: Pools) {
     this.#request = request;
@@ -157,7 +177,7 @@ class Course implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#handler.onRequestStart(controller);
-    this.#opened = { stream: null };
+    this.#opened = new OpenedStream();
     starting = this.#opened;
     queueMicrotask(forgetStarting);
   }
@@ -172,8 +192,11 @@ class Course implements Dispatcher.DispatchHandler {
     _headers: unknown,
     statusText = "",
   ): void {
-    // 1xx: the client asked for none (Expect is not forwarded), and 103 hints are advisory.
-    if (status < 200) return;
+    if (status < 200) {
+      this.#isBegun = true;
+      this.#handler.onInterim?.(status, rawLines(controller.rawHeaders));
+      return;
+    }
     // HTTP/2 has no phrases.
     const phrase = Array.isArray(controller.rawHeaders) ? statusText : STATUS_CODES[status];
     this.#handler.onResponseStart(
@@ -189,9 +212,9 @@ class Course implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(controller: Dispatcher.DispatchController): void {
-    const { rstCode = 0 } = this.#opened.stream ?? {};
-    if (rstCode !== 0) {
-      const text = `The backend reset the stream of its answer with code ${rstCode}.`;
+    const { resetCode } = this.#opened;
+    if (resetCode !== null) {
+      const text = `The backend reset the stream of its answer with code ${resetCode}.`;
       return this.#handler.onResponseError(controller, new Error(text));
     }
     this.#handler.onResponseEnd(controller, rawLines(controller.rawTrailers));

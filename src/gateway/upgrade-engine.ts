@@ -13,7 +13,14 @@ import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from "node:h
 import { Agent } from "node:https";
 import { isIP, type Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
-import { addMissing, framingProblem, requestLines, responseLines } from "./field-lines.ts";
+import {
+  addMissing,
+  framingProblem,
+  requestLines,
+  responseLines,
+  upgradeRequiredLines,
+  valueOf,
+} from "./field-lines.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import { Tunnels } from "./tunnels.ts";
 import type { Delivery, TargetOptions, Unanswered, UpgradeExchange } from "./upstream.ts";
@@ -285,6 +292,7 @@ class Upgrading {
       if (this.#settled) return;
       this.#settle({ kind: "delivered", status, upstreamMs });
       const lines = responseLines(answer.rawHeaders, responseSet, null, removed);
+      if (status === 426) lines.push(...upgradeRequiredLines(answer.rawHeaders, true, removed));
       if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
       writeAnswer(socket, { status, lines, body: Buffer.concat(chunks, bytes) });
     });
@@ -337,7 +345,10 @@ function writeAnswer(socket: Socket, { status, lines, body }: SocketAnswer): voi
     const name = lines[index] ?? "";
     if (!framing.has(name.toLowerCase())) head += `${name}: ${lines[index + 1] ?? ""}\r\n`;
   }
-  socket.write(`${head}Connection: close\r\nContent-Length: ${body.length}\r\n\r\n`, "latin1");
+  // RFC 9110 section 7.8: who sends Upgrade names it here as well.
+  const connection = valueOf(lines, "upgrade") === undefined ? "close" : "close, Upgrade";
+  head += `Connection: ${connection}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  socket.write(head, "latin1");
   socket.end(body);
   socket.destroySoon();
 }

@@ -11,7 +11,8 @@ export type ClientController = Pick<H1Controller, "abort" | "paused" | "pause" |
 export interface ClientHandler {
   /** Once more, with another controller, where the client sends the request a second time. */
   onRequestStart(controller: ClientController): void;
-  /** `lines`: raw `name, value` pairs. */
+  /** An interim answer, before the final one; `lines`: raw `name, value` pairs. */
+  onInterim?(status: number, lines: readonly string[]): void;
   onResponseStart(
     controller: ClientController,
     status: number,

@@ -134,6 +134,8 @@ export type Delivery =
       readonly status: number | null;
       /** As of `unanswered`. */
       readonly sent: boolean;
+      /** The client was there, and took nothing of its answer for too long. */
+      readonly isUnread?: boolean;
       readonly kept?: Sold;
     };
 
@@ -185,6 +187,8 @@ export interface UpstreamOptions {
   readonly idleTimeoutMs: number;
   /** Milliseconds that an idle connection is kept; below the backend's own keep-alive time. */
   readonly keepAliveMs: number;
+  /** Milliseconds that a client may take nothing of an answer that waits for it. */
+  readonly answerIdleMs: number;
   /** Bytes of request body at most. */
   readonly bodyLimitBytes: number;
   /** Bytes of a response head at most. */
@@ -199,6 +203,7 @@ export const defaultUpstreamOptions: Omit<UpstreamOptions, "origin"> = {
   connectTimeoutMs: 2_000,
   responseTimeoutMs: 30_000,
   idleTimeoutMs: 60_000,
+  answerIdleMs: 60_000,
   keepAliveMs: 4_000,
   bodyLimitBytes: 10 * 1024 * 1024,
   headLimitBytes: 64 * 1024,

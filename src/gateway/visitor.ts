@@ -158,10 +158,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
       return;
     }
     const isBegun = !response.writableEnded;
-    // HTTP/1.0 has no other mark of completeness than an orderly close, so the close must not be one. Node
-    // throws where TLS is to be reset; a TLS connection that ends without a word is none.
-    const mayReset = request.httpVersion === "1.0" && request.socket.encrypted !== true;
-    if (isBegun && mayReset) request.socket.resetAndDestroy();
+    // HTTP/1.0 has no other mark of completeness than an orderly close, so the close must not be one.
+    if (isBegun && request.httpVersion === "1.0") request.socket.resetAndDestroy();
     else if (isBegun) response.destroy();
     else request.destroy();
   }

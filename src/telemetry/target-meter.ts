@@ -21,6 +21,8 @@ export const TARGET_RESULTS = [
   "malformed",
   /** The client left. */
   "abandoned",
+  /** The client took nothing of its answer for too long. */
+  "unread",
   /** Nothing was asked: too many connections, or too large a body. */
   "refused",
 ] as const;

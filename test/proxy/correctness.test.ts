@@ -12,6 +12,7 @@ import {
   expectedAtBackend,
   expectedAtClient,
   hasDate,
+  hintsText,
   receivedText,
   type Protocol,
 } from "./differences.ts";
@@ -42,6 +43,7 @@ async function compare(each: Case, protocol: Protocol): Promise<void> {
   expect(arrivedText(forwarded)).toBe(expectedAtBackend(plain, protocol));
   const view = { protocol, isOld: ask.version === "1.0" };
   expect(receivedText(through, view, hasDate(direct))).toBe(expectedAtClient(direct, view));
+  expect(hintsText(through, view)).toEqual(hintsText(direct, view));
   expect(house.backend.faults).toEqual([]);
 }
 

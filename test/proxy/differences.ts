@@ -135,6 +135,15 @@ export function expectedAtClient(direct: Reply, view: AnswerView): string {
   return receivedText(expected, view, hasDate(direct));
 }
 
+/**
+ * The hints (103) that came before an answer: the one interim answer that is passed on, and to HTTP/1.0 none. HTTP/2
+ * has names in lower case, and those of one name together.
+ */
+export function hintsText({ interim }: Reply, { isOld }: AnswerView): string[] {
+  const hints = isOld ? [] : interim.filter(({ startLine }) => / 103(?: |$)/.test(startLine));
+  return hints.map(({ lines }) => linesText(grouped(lowered(lines))).join("\n"));
+}
+
 export function hasDate({ lines }: Head): boolean {
   return valueOf(lines, "date") !== undefined;
 }

@@ -1,8 +1,7 @@
 /**
  * How an answer to HTTP/1.0 ends over TLS: its only mark of completeness is `close_notify`, which Node's own
- * client does not miss. So the records are looked at as they pass.
+ * client does not miss. So the records are looked at as they pass, and the connection beneath them.
  */
-import { once } from "node:events";
 import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
@@ -23,6 +22,7 @@ afterAll(() => house[Symbol.asyncDispose]());
 
 interface Ending {
   readonly text: string;
+  readonly wasReset: boolean;
   readonly hasNotice: boolean;
 }
 
@@ -40,7 +40,11 @@ async function ask(target: string): Promise<Ending> {
     tap.push(chunk);
   });
   tcp.on("end", () => tap.push(null));
-  tcp.on("error", () => tap.push(null));
+  let wasReset = false;
+  tcp.on("error", () => {
+    wasReset = true;
+    tap.push(null);
+  });
   const socket = connectTls({
     socket: tap,
     ca: certificate,
@@ -53,9 +57,9 @@ async function ask(target: string): Promise<Ending> {
   socket.setEncoding("latin1").on("data", (chunk: string) => (text += chunk));
   socket.on("error", () => undefined);
   socket.write(`GET ${target} HTTP/1.0\r\nHost: ${AUTHORITY}\r\n\r\n`);
-  await once(tcp, "close");
+  await new Promise((resolve) => tcp.once("close", resolve));
   socket.destroy();
-  return { text, hasNotice: typesOf(records).at(-1) === ALERT };
+  return { text, wasReset, hasNotice: typesOf(records).at(-1) === ALERT };
 }
 
 function typesOf(records: Buffer): number[] {
@@ -67,7 +71,7 @@ function typesOf(records: Buffer): number[] {
   return types;
 }
 
-test("a whole answer ends with close_notify, one that is cut off without", async () => {
+test("a whole answer ends with close_notify, one that is cut off without and with a reset", async () => {
   const chunk = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\na part\r\n";
   house.backend.play("/whole", ({ write }) => void write(`${chunk}0\r\n\r\n`));
   house.backend.play("/cut", ({ write, socket }) => {
@@ -76,8 +80,8 @@ test("a whole answer ends with close_notify, one that is cut off without", async
   });
   const whole = await ask("/whole");
   expect(whole.text).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\na part$/);
-  expect(whole.hasNotice).toBe(true);
+  expect(whole).toMatchObject({ hasNotice: true, wasReset: false });
   const cut = await ask("/cut");
   expect(cut.text).toMatch(/a part$/);
-  expect(cut.hasNotice).toBe(false);
+  expect(cut).toMatchObject({ hasNotice: false, wasReset: true });
 });

@@ -133,7 +133,7 @@ function resultOf(delivery: Delivery): TargetResult {
     case "delivered":
       return GATEWAY_FAULTS.has(delivery.status) ? "gateway-error" : "answered";
     case "abandoned":
-      return "abandoned";
+      return delivery.isUnread === true ? "unread" : "abandoned";
     case "broken":
       return "broken";
     case "unanswered":

@@ -8,7 +8,9 @@ import { H1Fault, MAX_INTERIM_ANSWERS, malformed } from "./fault.ts";
 
 /** Called from within `take` and `end`; may call `stop`. */
 export interface AnswerSink {
-  /** The final head; interim ones (1xx) are skipped. */
+  /** An interim head (1xx but 101), which the final one follows. */
+  onInterim?(head: AnswerHead): void;
+  /** The final head. */
   onHead(head: AnswerHead): void;
   /** At least one byte. Not written to again, and nobody else's. */
   onData(chunk: Buffer): void;
@@ -134,6 +136,8 @@ export class AnswerReader {
       if (this.#interims > MAX_INTERIM_ANSWERS) {
         throw malformed("interim-count", `More than ${MAX_INTERIM_ANSWERS} interim answers came.`);
       }
+      this.#sink.onInterim?.(head);
+      if (this.#stage === "over") return null;
     }
   }
 

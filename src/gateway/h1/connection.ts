@@ -70,6 +70,7 @@ export class Connection implements Carrier {
     this.#deadline = keeper.now() + keeper.limits.connectTimeoutMs;
     this.#buffer = this.#buffers.next(null);
     const sink = {
+      onInterim: ({ status, lines }: AnswerHead) => this.#exchange?.takeInterim(status, lines),
       onHead: (head: AnswerHead) => this.#onHead(head),
       onData: (chunk: Buffer) => this.#exchange?.takeData(this.#buffers.lend(chunk)),
       onEnd: (trailers: string[]) => this.#onEnd(trailers),

@@ -59,6 +59,8 @@ export interface H1Handler {
   onRequestStart(controller: H1Controller): void;
   /** The first byte of an answer has come, be it an interim one. */
   onResponseStarted?(): void;
+  /** The head of an interim answer: 1xx but 101. */
+  onInterim?(status: number, headers: readonly string[]): void;
   /** The head of the final answer; `headers` are its raw lines. */
   onResponseStart(
     controller: H1Controller,
@@ -176,6 +178,10 @@ export class Exchange implements H1Controller {
     if (this.#isBegun) return;
     this.#isBegun = true;
     this.#handler.onResponseStarted?.();
+  }
+
+  takeInterim(status: number, lines: readonly string[]): void {
+    this.#handler.onInterim?.(status, lines);
   }
 
   takeHead(status: number, lines: string[], statusText: string): void {

@@ -8,10 +8,10 @@ import {
   type Server as PlainServer,
   type ServerResponse,
 } from "node:http";
-import { createServer as createSecureServer, type Server as SecureServer } from "node:https";
+import type { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
-import type { TlsOptions } from "node:tls";
 import type { Gateway } from "../gateway.ts";
+import { noteUnread } from "../unread.ts";
 import { asksForWebSocket } from "../upgrade-engine.ts";
 import { endConnection, isEnding } from "../visitor.ts";
 import { MAX_HEADER_LINES } from "./http2-head.ts";
@@ -31,8 +31,8 @@ export const SWEEP_MS = 5_000;
 export type HttpServer = PlainServer | SecureServer;
 export type { SecureServer };
 
-/** What all servers have in common. */
-function serverOptions(headerBytes: number) {
+/** What all public servers have in common. */
+export function serverOptions(headerBytes: number) {
   return {
     maxHeaderSize: headerBytes,
     headersTimeout: HEAD_TIMEOUT_MS,
@@ -53,26 +53,22 @@ export function createPlainServer(headerBytes: number): PlainServer {
   return createServer(serverOptions(headerBytes));
 }
 
-/** It has no certificate yet (`setSecureContext`). */
-export function createTlsServer(headerBytes: number, tls: TlsOptions): SecureServer {
-  const server = createSecureServer({ ...serverOptions(headerBytes), ...tls });
-  // Node would answer a failed handshake with HTTP in the clear; there is no request to answer.
-  server.removeAllListeners("tlsClientError");
-  server.on("tlsClientError", (_error, socket) => socket.destroy());
-  return server;
+/** Connections that somebody has to end. */
+export interface Connections {
+  /** Node no longer counts them as connections of the server, though it waits for them. */
+  readonly upgraded: Set<Socket>;
+  /** An answer to HTTP/1.0 is under way. */
+  readonly old: Set<Socket>;
 }
 
-/**
- * Hands the server's requests to the gateway.
- *
- * @param upgraded collects the sockets that node no longer counts as connections of the server, though it waits
- *   for them
- */
-export function serveHttp1(server: HttpServer, gateway: Gateway, upgraded: Set<Socket>): void {
+/** Hands the server's requests to the gateway, and collects the connections that {@link Connections} names. */
+export function serveHttp1(server: HttpServer, gateway: Gateway, connections: Connections): void {
+  const { upgraded, old } = connections;
   server.maxHeadersCount = MAX_HEADER_LINES;
-  server.on("request", inTurn(gateway.handleRequest));
-  server.on("checkContinue", inTurn(gateway.handleContinue));
-  server.on("checkExpectation", inTurn(gateway.handleRequest));
+  server.on("request", inTurn(gateway.handleRequest, old));
+  server.on("checkContinue", inTurn(gateway.handleContinue, old));
+  server.on("checkExpectation", inTurn(gateway.handleRequest, old));
+  server.on("timeout", onTimeout);
   const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
     if (endsBehind(socket)) return;
     upgraded.add(socket);
@@ -97,14 +93,17 @@ const owed = new WeakMap<Socket, ServerResponse[]>();
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Nothing is read behind the last answer of a connection. */
-function inTurn(handle: Handler): Handler {
+function inTurn(handle: Handler, old: Set<Socket>): Handler {
   return (request, response) => {
     const { socket, headers } = request;
     if (isEnding(socket)) return;
-    const answers = owed.get(socket) ?? [];
-    owed.set(socket, answers);
+    const answers = owed.get(socket) ?? beginOwing(socket);
     answers.push(response);
-    response.once("close", () => answers.splice(answers.indexOf(response), 1));
+    if (request.httpVersion === "1.0") old.add(socket);
+    response.once("close", () => {
+      answers.splice(answers.indexOf(response), 1);
+      if (answers.length === 0) old.delete(socket);
+    });
     // Node drops what came with an upgrade that is not taken: whatever comes next may be half a request.
     if (headers.upgrade !== undefined && /\bupgrade\b/i.test(headers.connection ?? "")) {
       response.shouldKeepAlive = false;
@@ -112,6 +111,42 @@ function inTurn(handle: Handler): Handler {
     }
     handle(request, response);
   };
+}
+
+function beginOwing(socket: Socket): ServerResponse[] {
+  const answers: ServerResponse[] = [];
+  owed.set(socket, answers);
+  socket.prependListener("end", onLeft);
+  return answers;
+}
+
+/**
+ * A client that ends its side has left (`decisions/0029`). Node ends ours then, in order and behind whatever was
+ * written: an answer in its middle would look complete where nothing but the connection's end marks its own.
+ */
+function onLeft(this: Socket): void {
+  const answer = currentAnswer(this);
+  if (answer !== undefined && answer.headersSent && !answer.writableEnded) this.resetAndDestroy();
+}
+
+/** Nothing has moved for so long as the socket allows. */
+function onTimeout(socket: Socket): void {
+  const answer = currentAnswer(socket);
+  // It is the client that waits, for an answer behind one that it took late.
+  if (answer !== undefined && socket.writableLength === 0) return;
+  if (answer !== undefined) noteUnread(socket);
+  breakOff(socket);
+}
+
+/** Ends a connection at once: by a reset where an answer is in its middle, which must not look complete. */
+export function breakOff(socket: Socket): void {
+  if (currentAnswer(socket)?.headersSent === true) socket.resetAndDestroy();
+  else socket.destroy();
+}
+
+/** The one whose turn it is, whole or in part still with us. */
+function currentAnswer(socket: Socket): ServerResponse | undefined {
+  return owed.get(socket)?.find(({ writableFinished }) => !writableFinished);
 }
 
 /**

@@ -93,6 +93,14 @@ export class Http2Response implements InboundResponse {
     return this;
   }
 
+  writeInformation(status: number, lines: string[]): this {
+    const head = outgoingHead(status, lines);
+    const { destroyed, closed, headersSent } = this.#stream;
+    if (destroyed || closed || headersSent) return this;
+    this.#stream.additionalHeaders(grouped(head.lines));
+    return this;
+  }
+
   /** The head is on its way as soon as it is written. */
   flushHeaders(): this {
     return this;
@@ -159,6 +167,7 @@ export class Http2Response implements InboundResponse {
    */
   readonly #onWritten = (error?: Error | null): void => {
     this.#unwritten -= 1;
+    this.#request.socket.moved();
     if (error) this.#isTorn = true;
     else if (this.#unwritten === 0) this.#finish();
     if (this.#isClosed) this.#tellClosed();
@@ -220,6 +229,15 @@ function outgoingHead(status: number, lines: readonly string[]): OutgoingHead {
     head.push(name, withoutMargins(value));
   }
   return { lines: head, hasLength };
+}
+
+/** Each name once, with all of its values; a backend chooses the names: none of them is an object's own. */
+function grouped(lines: readonly string[]): Record<string, string[]> {
+  const fields: Record<string, string[]> = Object.create(null);
+  for (let index = 0; index < lines.length; index += 2) {
+    (fields[lines[index] ?? ""] ??= []).push(lines[index + 1] ?? "");
+  }
+  return fields;
 }
 
 /** RFC 9113 section 8.2.1: a value that begins or ends with a blank is malformed. */

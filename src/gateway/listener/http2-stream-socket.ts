@@ -4,6 +4,7 @@
  */
 import type { ServerHttp2Stream } from "node:http2";
 import type { InboundSocket } from "../inbound.ts";
+import { noteUnread } from "../unread.ts";
 
 export class Http2StreamSocket implements InboundSocket {
   readonly encrypted = true;
@@ -18,7 +19,11 @@ export class Http2StreamSocket implements InboundSocket {
     this.#stream = stream;
     this.#remoteAddress = remoteAddress;
     stream.once("close", () => clearTimeout(this.#timer));
-    stream.on("drain", () => this.#timer?.refresh());
+  }
+
+  /** The client has taken a part of the answer. */
+  moved(): void {
+    this.#timer?.refresh();
   }
 
   get remoteAddress(): string | undefined {
@@ -41,8 +46,13 @@ export class Http2StreamSocket implements InboundSocket {
     clearTimeout(this.#timer);
     this.#timeout = ms;
     if (ms === 0 || this.destroyed) return;
-    this.#timer = setTimeout(() => cutStream(this.#stream, "Nothing moved in time."), ms);
+    this.#timer = setTimeout(() => this.#giveUp(), ms);
     this.#timer.unref();
+  }
+
+  #giveUp(): void {
+    noteUnread(this);
+    cutStream(this.#stream, "Nothing moved in time.");
   }
 
   resetAndDestroy(): void {

@@ -1,45 +1,30 @@
 /**
- * The TLS side of a listener: one server that agrees on the protocol (ALPN) with each client, hands HTTP/1.1
- * connections to node's own handling and HTTP/2 ones to `http2-sessions.ts`, and changes its certificate while
- * connections live.
+ * The TLS side of a public listener: one server that agrees on the protocol (ALPN) with each client, and hands
+ * HTTP/1.1 connections to node's own handling and HTTP/2 ones to `http2-sessions.ts`.
  */
-import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import type { Gateway } from "../gateway.ts";
-import { CertificateFiles, type CertificateOptions } from "./certificate-files.ts";
+import { CertifiedServer, type SecureOptions } from "./certified-server.ts";
 import {
-  createTlsServer,
   HEAD_TIMEOUT_MS,
   KEEP_ALIVE_MS,
   REQUEST_TIMEOUT_MS,
+  serverOptions,
   SWEEP_MS,
   type SecureServer as Server,
 } from "./http1-server.ts";
 import { Http2Sessions } from "./http2-sessions.ts";
-import { secureContext, tlsOptions } from "./tls.ts";
-
-export interface SecureOptions extends CertificateOptions {
-  /**
-   * 48 bytes that processes on one address share, so that each takes up the sessions that another agreed on.
-   * None: those of this process alone.
-   */
-  readonly ticketKeys?: Buffer;
-}
+import { BOTH_PROTOCOLS } from "./tls.ts";
 
 export class SecureServer {
   readonly server: Server;
+  readonly #certified: CertifiedServer;
   readonly #sessions: Http2Sessions;
-  readonly #certificate: CertificateFiles;
-  /** Connections whose protocol is not agreed on yet, and those that are HTTP/2. */
-  readonly #sockets = new Set<Duplex>();
 
   constructor(gateway: Gateway, headerBytes: number, options: SecureOptions) {
-    const { ticketKeys } = options;
-    const tickets = ticketKeys === undefined ? {} : { ticketKeys };
-    this.server = createTlsServer(headerBytes, tlsOptions(tickets));
-    this.#certificate = new CertificateFiles(options, (pair) => {
-      this.server.setSecureContext(secureContext(pair, tickets));
-    });
+    const http = { ...serverOptions(headerBytes), ALPNProtocols: BOTH_PROTOCOLS };
+    this.#certified = new CertifiedServer(http, options);
+    this.server = this.#certified.server;
     this.#sessions = new Http2Sessions(gateway, {
       headerBytes,
       headMs: HEAD_TIMEOUT_MS,
@@ -47,21 +32,17 @@ export class SecureServer {
       idleMs: KEEP_ALIVE_MS,
       sweepMs: SWEEP_MS,
     });
-    this.server.on("connection", (socket) => {
-      this.#sockets.add(socket);
-      socket.once("close", () => this.#sockets.delete(socket));
-    });
     this.#shareConnections();
   }
 
   /** Reads the certificate; rejects with a sentence for the operator where it cannot be served. */
   open(): Promise<void> {
-    return this.#certificate.open();
+    return this.#certified.open();
   }
 
   /** Reads the certificate again. False: it cannot be served, and the one before is still in use. */
   reload(): Promise<boolean> {
-    return this.#certificate.reload();
+    return this.#certified.reload();
   }
 
   retire(): void {
@@ -70,15 +51,14 @@ export class SecureServer {
 
   /** Ends each HTTP/2 connection once its requests are answered. */
   close(): void {
-    this.#certificate.close();
+    this.#certified.close();
     this.#sessions.close();
   }
 
   /** Cuts whatever is left. */
   destroy(): void {
-    this.#certificate.close();
     this.#sessions.destroy();
-    for (const socket of this.#sockets) socket.destroy();
+    this.#certified.destroy();
   }
 
   /** Node's listener takes every connection for HTTP/1.1. */

@@ -45,12 +45,16 @@ const agreed: TlsOptions = {
   sessionTimeout: SESSION_SECONDS,
 };
 
+const HTTP1 = ["http/1.1", "http/1.0"];
+/** HTTP/2 for whoever knows it. */
+export const BOTH_PROTOCOLS = ["h2", ...HTTP1];
+
 /** Of a server that has no certificate yet. */
 export function tlsOptions(tickets: Tickets): TlsOptions {
   return {
     ...agreed,
     ...tickets,
-    ALPNProtocols: ["h2", "http/1.1", "http/1.0"],
+    ALPNProtocols: HTTP1,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
   };
 }

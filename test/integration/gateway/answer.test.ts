@@ -121,6 +121,28 @@ describe("an answer", () => {
     ]);
   });
 
+  test("of 426 says which protocol it wants, and nothing else of the backend's connection", async () => {
+    const origin = await rawBackend((socket) => {
+      onHead(socket, () => {
+        socket.write(
+          "HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.0, HTTP/2.0\r\nupgrade: websocket\r\n" +
+            "Connection: Upgrade, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 0\r\n\r\n",
+        );
+      });
+    });
+    const { port } = await stage(origin);
+    const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    const last = get.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    const { text } = await new RawClient(port, get + last).closed;
+    const [first = "", second = ""] = text.split("\r\n\r\n");
+    const lines = "Content-Length: 0\r\nUpgrade: TLS/1.0, HTTP/2.0, websocket\r\nConnection:";
+    expect(first).toContain(`HTTP/1.1 426 Upgrade Required\r\n${lines} Upgrade`);
+    expect(second).toContain(`HTTP/1.1 426 Upgrade Required\r\n${lines} close, Upgrade`);
+    expect(text).not.toMatch(/x-hop|timeout=5/i);
+    const kept = await stage(origin, {}, { removed: new Set(["upgrade"]) });
+    expect((await send(kept.port)).headers).not.toHaveProperty("upgrade");
+  });
+
   test("that is compressed or a byte range is not touched", async () => {
     const zipped = gzipSync("hello".repeat(5_000));
     const origin = await backend((request, response) => {
@@ -229,7 +251,7 @@ describe("an answer", () => {
       response.on("drain", more).on("close", cancel);
       more();
     });
-    const { port, delivery, exchanges } = await stage(origin, { idleTimeoutMs: 200 });
+    const { port, delivery, exchanges } = await stage(origin, { answerIdleMs: 200 });
     const client = new RawClient(port);
     client.socket.pause();
     client.socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -167,6 +167,24 @@ describe("a request over HTTP/2", () => {
     expect(sessions.length).toBe(1);
   });
 
+  test("is whole without its trailers, which undici does not send", async () => {
+    const trailers: IncomingHttpHeaders[] = [];
+    const { origin } = await target((stream, headers) => {
+      expect(headers).not.toHaveProperty("trailer");
+      stream.on("trailers", (lines) => trailers.push(lines));
+      stream.respond({ ":status": 200 });
+      stream.pipe(stream);
+    });
+    const { port } = await front(origin);
+    const head =
+      "POST / HTTP/1.1\r\nHost: a\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const client = new RawClient(port, `${head}2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n`);
+    expect(await client.until("0\r\n\r\n")).toMatch(
+      /^HTTP\/1\.1 200 OK\r\n[^]*\r\nhi\r\n0\r\n\r\n$/,
+    );
+    expect(trailers).toEqual([]);
+  });
+
   test("shares its connection with many others, sales among them", async () => {
     const waiting: ServerHttp2Stream[] = [];
     const { origin, sessions } = await target((stream) => {
@@ -275,6 +293,7 @@ describe("an answer over HTTP/2", () => {
 
 describe("an answer that breaks off", () => {
   test.each([
+    [0, ""],
     [0, "100"],
     [2, ""],
     [2, "100"],
@@ -287,6 +306,37 @@ describe("an answer that breaks off", () => {
     const { port, delivery } = await front(await resetting(code, length));
     await expect(send(port)).rejects.toThrow(/aborted|hang up|ECONNRESET/);
     expect(await delivery()).toMatchObject({ kind: "broken", status: 200 });
+  });
+});
+
+describe("an answer that is whole", () => {
+  test("is so though its client takes it later", async () => {
+    const { origin } = await target((stream) => {
+      stream.respond({ ":status": 200 });
+      stream.end(Buffer.alloc(200_000, "a"));
+    });
+    const { port, delivery } = await front(origin);
+    const client = new RawClient(port, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    client.socket.pause();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    client.socket.resume();
+    expect((await client.closed).text).toMatch(/\r\n0\r\n\r\n$/);
+    expect(await delivery()).toMatchObject({ kind: "delivered", status: 200 });
+  });
+
+  test("is so though the rest of the request is not wanted, which a reset with code 0 says", async () => {
+    const { origin } = await target((stream) => {
+      stream.respond({ ":status": 200 });
+      stream.end("early");
+      stream.on("finish", () => setTimeout(() => stream.close(0), 20));
+    });
+    const { port, delivery } = await front(origin);
+    const client = new RawClient(
+      port,
+      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome",
+    );
+    expect(await client.until("0\r\n\r\n")).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*early/);
+    expect(await delivery()).toMatchObject({ kind: "delivered", status: 200 });
   });
 });
 

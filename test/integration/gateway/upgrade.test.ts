@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { certificate, privateKey } from "../../unit/gateway/h1/tls-identity.ts";
+import { openShop } from "./shop.ts";
 import { backend, onHead, rawBackend, RawClient, stage } from "./stage.ts";
 
 const key = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -203,6 +204,31 @@ describe("a handshake", () => {
     expect(text).toContain("Content-Length: 7\r\n\r\nnot you");
     expect(text).not.toMatch(/forged|transfer-encoding/i);
     expect(await delivery()).toMatchObject({ kind: "delivered", status: 401 });
+  });
+
+  test("of another version is told which one is taken, in lines that go together", async () => {
+    const { port } = await openShop(await echoing([]));
+    const client = new RawClient(port, handshake("/free").replace("Version: 13", "Version: 8"));
+    const { text } = await client.closed;
+    expect(text).toMatch(/^HTTP\/1\.1 426 Upgrade Required\r\nUpgrade: websocket\r\n/);
+    expect(text).toContain("\r\nConnection: close, Upgrade\r\n");
+  });
+
+  test("that the backend wants in another protocol says so", async () => {
+    const origin = await rawBackend((socket) => {
+      onHead(socket, () => {
+        socket.write(
+          "HTTP/1.1 426 Upgrade Required\r\nUpgrade: h2c\r\nConnection: Upgrade, X-Hop\r\n" +
+            "X-Hop: 1\r\nContent-Length: 0\r\n\r\n",
+        );
+      });
+    });
+    const { port } = await stage(origin);
+    const { text } = await new RawClient(port, handshake()).closed;
+    expect(text).toBe(
+      "HTTP/1.1 426 Upgrade Required\r\nUpgrade: h2c\r\n" +
+        "Connection: close, Upgrade\r\nContent-Length: 0\r\n\r\n",
+    );
   });
 
   test("that the backend refuses at length is a 502", async () => {

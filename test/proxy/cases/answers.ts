@@ -146,7 +146,7 @@ const bodiless: readonly Case[] = [
   },
 ];
 
-/** Interim answers: see `differences.ts` for what becomes of them; the final one has to be unharmed. */
+/** Interim answers: 103 is passed on (`hintsText`), the others are not; the final one has to be unharmed. */
 const interim: readonly Case[] = [
   get("100 before it", `HTTP/1.1 100 Continue\r\n\r\n${HELLO}`),
   get("102 before it", `HTTP/1.1 102 Processing\r\n\r\n${HELLO}`),

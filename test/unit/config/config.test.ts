@@ -34,6 +34,7 @@ describe("a configuration", () => {
         bodyTimeoutMs: 300_000,
         bodyIdleMs: 15_000,
         bodyBytesPerSecond: 512,
+        answerIdleMs: 60_000,
         tunnels: 1000,
         tunnelIdleMs: 7_200_000,
         tunnelLifeMs: 86_400_000,
@@ -183,7 +184,7 @@ facilitator:
     expect(config.publicUrl).toBeNull();
     const { listen, basePath, bearer, payees, embedded } = config.facilitator;
     expect({ listen, basePath, payees }).toEqual({
-      listen: { host: "127.0.0.1", port: 4021 },
+      listen: { host: "127.0.0.1", port: 4021, tls: null },
       basePath: "/x402",
       payees: "any",
     });

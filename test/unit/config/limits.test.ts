@@ -22,6 +22,7 @@ limits:
   bodyTimeout: 1h
   bodyIdle: 10s
   bodyRate: 2KiB/s
+  answerIdle: 45s
   tunnels: 0
   tunnelIdle: 90s
   tunnelLife: 12h
@@ -31,6 +32,7 @@ limits:
       bodyTimeoutMs: 3_600_000,
       bodyIdleMs: 10_000,
       bodyBytesPerSecond: 2048,
+      answerIdleMs: 45_000,
       tunnels: 0,
       tunnelIdleMs: 90_000,
       tunnelLifeMs: 43_200_000,

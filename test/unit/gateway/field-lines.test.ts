@@ -6,6 +6,7 @@ import type { Client } from "../../../src/gateway/client.ts";
 import {
   framingProblem,
   requestLines,
+  interimLines,
   responseLines,
   trailerLines,
 } from "../../../src/gateway/field-lines.ts";
@@ -225,6 +226,11 @@ describe("the framing of a request", () => {
   ])("is refused with %s", (_, rawHeaders, method, minor) => {
     expect(framingProblem(request(rawHeaders, method, minor))).toMatch(/\.$/);
   });
+});
+
+test("an interim answer frames nothing, and has no line that an answer may not have", () => {
+  const lines = ["Content-Length", "5", "Link", "</a>", "content-length", "5", "X-402-Payer", "a"];
+  expect(interimLines([...lines, "X-Gone", "1"], new Set(["x-gone"]))).toEqual(["Link", "</a>"]);
 });
 
 describe("a backend's header line", () => {

@@ -165,7 +165,7 @@ describe("a client", () => {
         .on("error", () => {});
       more();
     });
-    const { port } = await openSecureShop(origin, { upstream: { idleTimeoutMs: 200 } });
+    const { port } = await openSecureShop(origin, { upstream: { answerIdleMs: 200 } });
     const client = await WireClient.open(port);
     client.request(1, requestLines());
     await cancelled;
@@ -182,7 +182,7 @@ describe("a client", () => {
       response.on("close", () => over.abort()).on("error", () => {});
       response.write(Buffer.alloc(10 * MIB));
     });
-    const { port } = await openSecureShop(origin, { upstream: { idleTimeoutMs: 500 } });
+    const { port } = await openSecureShop(origin, { upstream: { answerIdleMs: 500 } });
     const client = await WireClient.open(port);
     const more = Buffer.alloc(4);
     more.writeUInt32BE(MIB);

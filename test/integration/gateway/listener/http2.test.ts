@@ -8,6 +8,21 @@ import { backend, onHead, rawBackend } from "../stage.ts";
 import { answerOf, begin, connectHttp2, openSecureShop, send2, PATIENT } from "./secure-stage.ts";
 import { linesOf, telling, type Seen } from "./telling.ts";
 
+test("426 has no Upgrade over HTTP/2, which has no upgrades", async () => {
+  const origin = await rawBackend((socket) => {
+    onHead(socket, () => {
+      socket.write(
+        "HTTP/1.1 426 Upgrade Required\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n",
+      );
+    });
+  });
+  const { port } = await openSecureShop(origin);
+  const { status, headers } = await send2(await connectHttp2(port));
+  expect(status).toBe(426);
+  expect(headers).not.toHaveProperty("upgrade");
+  expect(headers).not.toHaveProperty("connection");
+});
+
 describe("a request", () => {
   test("reaches the backend as the HTTP/1.1 request that it is", async () => {
     const seen: Seen[] = [];

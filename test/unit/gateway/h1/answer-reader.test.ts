@@ -216,6 +216,31 @@ describe("interim answers", () => {
     expect(read(text).told).toEqual([200, "hi", []]);
   });
 
+  test("are told, each before what follows it, until the answer is not wanted", () => {
+    const told: string[] = [];
+    const text = Buffer.from(
+      `${hints}HTTP/1.1 102 Processing\r\n\r\n${ok}Content-Length: 2\r\n\r\nhi`,
+    );
+    for (const last of [0, 103, 102]) {
+      const reader: AnswerReader = new AnswerReader(
+        {
+          onInterim: ({ status, lines }) => {
+            told.push(`${status} ${lines.join(":")}`);
+            if (status === last) reader.stop();
+          },
+          onHead: ({ status }) => void told.push(String(status)),
+          onData: (chunk) => void told.push(chunk.toString()),
+          onEnd: () => void told.push("end"),
+        },
+        HEAD_LIMIT,
+      );
+      reader.begin("GET");
+      reader.take(text, text.length);
+    }
+    const interim = ["103 Link:</a>", "102 "];
+    expect(told).toEqual([...interim, "200", "hi", "end", "103 Link:</a>", ...interim]);
+  });
+
   test("do not come without end", () => {
     const most = hints.repeat(MAX_INTERIM_ANSWERS);
     expect(rule(`${most}${ok}\r\n`)).toBeNull();

@@ -1,0 +1,86 @@
+/**
+ * Node's HTTP/1.1 server behind TLS, whose certificate comes from files and changes while connections live. It is
+ * what the public listener shares HTTP/2 with (`secure-server.ts`), and all that the facilitator's needs.
+ */
+import { createServer, type Server, type ServerOptions } from "node:https";
+import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { CertificateFiles, type CertificateOptions } from "./certificate-files.ts";
+import { secureContext, tlsOptions } from "./tls.ts";
+
+export interface SecureOptions extends CertificateOptions {
+  /**
+   * 48 bytes that processes on one address share, so that each takes up the sessions that another agreed on.
+   * None: those of this process alone.
+   */
+  readonly ticketKeys?: Buffer;
+}
+
+export class CertifiedServer {
+  readonly server: Server;
+  readonly #certificate: CertificateFiles;
+  /** What is beneath TLS, by its two ends. */
+  readonly #sockets = new Map<string, Socket>();
+
+  /** @param http may name other protocols (`ALPNProtocols`) than HTTP/1 */
+  constructor(http: ServerOptions, options: SecureOptions) {
+    const { ticketKeys } = options;
+    const tickets = ticketKeys === undefined ? {} : { ticketKeys };
+    this.server = createServer({ ...tlsOptions(tickets), ...http });
+    this.#certificate = new CertificateFiles(options, (pair) => {
+      this.server.setSecureContext(secureContext(pair, tickets));
+    });
+    // Node would answer a failed handshake with HTTP in the clear; there is no request to answer.
+    this.server.removeAllListeners("tlsClientError");
+    this.server.on("tlsClientError", (_error, socket) => socket.destroy());
+    this.server.on("connection", (socket: Socket) => this.#note(socket));
+    this.server.prependListener("secureConnection", (socket: TLSSocket) => {
+      makeResettable(socket, this.#sockets.get(nameOf(socket)));
+    });
+  }
+
+  /** Reads the certificate; rejects with a sentence for the operator where it cannot be served. */
+  open(): Promise<void> {
+    return this.#certificate.open();
+  }
+
+  /** Reads the certificate again. False: it cannot be served, and the one before is still in use. */
+  reload(): Promise<boolean> {
+    return this.#certificate.reload();
+  }
+
+  /** Looks after the certificate no more. */
+  close(): void {
+    this.#certificate.close();
+  }
+
+  /** Cuts whatever is left, handshakes among it. */
+  destroy(): void {
+    this.#certificate.close();
+    for (const socket of this.#sockets.values()) socket.destroy();
+  }
+
+  #note(socket: Socket): void {
+    const name = nameOf(socket);
+    this.#sockets.set(name, socket);
+    socket.once("close", () => {
+      if (this.#sockets.get(name) === socket) this.#sockets.delete(name);
+    });
+  }
+}
+
+/** One connection at a time has these two ends. */
+function nameOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
+}
+
+/**
+ * Node resets no TLS connection. To destroy one is to end it without `close_notify`, which many clients take for
+ * an end like any other.
+ */
+function makeResettable(secure: TLSSocket, beneath: Socket | undefined): void {
+  secure.resetAndDestroy = () => {
+    beneath?.resetAndDestroy();
+    return secure.destroy();
+  };
+}

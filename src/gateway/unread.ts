@@ -1,0 +1,15 @@
+/**
+ * Answers that are not read: whoever gives a connection up because its client takes nothing of what waits for it
+ * notes that here, so that such a client is not taken for one that has left.
+ */
+import type { InboundSocket } from "./inbound.ts";
+
+const unread = new WeakSet<InboundSocket>();
+
+export function noteUnread(socket: InboundSocket): void {
+  unread.add(socket);
+}
+
+export function wasUnread(socket: InboundSocket): boolean {
+  return unread.has(socket);
+}
