@@ -63,7 +63,7 @@ async function provokeAll(count: number): Promise<number> {
   for (const seed of seedsOf(values.seeds)) {
     const findings = await provoke(seed, count);
     for (const finding of findings) for (const line of describeFinding(finding)) say(line);
-    say(`seed ${seed}: ${count} provocations before two gateways, ${findings.length} findings`);
+    say(`seed ${seed}: ${count} provocations before three gateways, ${findings.length} findings`);
     found += findings.length;
   }
   return found === 0 ? 0 : 1;

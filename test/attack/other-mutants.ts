@@ -206,7 +206,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/h1/answer-reader.ts",
     find: `if (this.#interims > MAX_INTERIM_ANSWERS) {`,
     put: `if (this.#interims > 1e9) {`,
-    topics: ["hostile-backend"],
+    unit: "test/unit/gateway/h1/answer-reader.test.ts",
   },
   {
     name: "sends a request where its target says",
@@ -279,7 +279,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     file: "src/x402/schema.ts",
     find: `.regex(/^0x[0-9a-fA-F]{64}$/, "must be 0x and 64 hex digits (32 bytes)"),`,
     put: `,`,
-    topics: ["payments"],
+    unit: "test/unit/x402/schema.test.ts",
   },
   {
     name: "takes what is not base64 for a payment",
@@ -346,7 +346,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/h1/answer-head.ts",
     find: `if (!isFieldValue(content)) {`,
     put: `if (content === null) {`,
-    topics: ["hostile-backend"],
+    unit: "test/unit/gateway/h1/answer-reader.test.ts",
   },
   {
     name: "takes any name of an answer's line",
@@ -354,7 +354,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/h1/field-grammar.ts",
     find: `if (!TOKEN.test(text)) return null;`,
     put: ``,
-    topics: ["hostile-backend"],
+    unit: "test/unit/gateway/h1/answer-reader.test.ts",
   },
   {
     name: "takes any status line",

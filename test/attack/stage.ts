@@ -7,23 +7,23 @@ import { encodePaymentHeader } from "../../src/x402/header.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "../support/chain.ts";
 import { freshAccount, signPayment } from "../support/payer.ts";
-import { FIRST } from "../support/listener-tls.ts";
-import { Site, type Served } from "../support/serve.ts";
+import type { Site, Served } from "../support/serve.ts";
 import { findUndecided, FORGED_LINES, judgeSale, judgeSecrets } from "./audit.ts";
 import { scriptOf, stepsOf, type Wallet } from "./attack-bytes.ts";
 import { methodsOf, expectedOf, type AttackCase } from "./attack-case.ts";
+import { openHouse, type House } from "./house.ts";
 import { judge, judgeAnswers, judgeArrived, type Evidence, type Flaw } from "./judge.ts";
 import { Oracle } from "./oracle.ts";
 import type { Answer, Dialogue, Step } from "./dialogue.ts";
 import { RawClient } from "./raw-client.ts";
-import { PROBE, RecordingBackend, withoutProbe, type Arrived } from "./recording-backend.ts";
-import { AUTHORITY, PUBLIC_URL, shopYaml, unmatchedOf, type Gateway } from "./shop.ts";
+import { PROBE, withoutProbe, type Arrived, type RecordingBackend } from "./recording-backend.ts";
+import { AUTHORITY, unmatchedOf, type Gateway } from "./shop.ts";
 
 /** What a payer owns, atomic units: more than any price but the dearest. */
 const PURSE = 1_000_000n;
 /** Longest that a plain request may take, milliseconds. */
 const PLAIN_MS = 5_000;
-/** Longest wait for the answer to what may be none of a request, milliseconds. */
+/** Longest wait for the answer to what may be no request, milliseconds. */
 const PROVOKED_MS = 40;
 /** How long the gateway may take to write the last lines of its log, milliseconds. */
 const LOG_MS = 5_000;
@@ -57,7 +57,7 @@ export class Stage implements AsyncDisposable {
   readonly #site: Site;
   readonly #backend: RecordingBackend;
   readonly #yaml: string;
-  readonly #signer = freshAccount();
+  readonly #signer: House["signer"];
   readonly #past: Past[] = [];
   readonly #headers: string[] = [];
   readonly #logs: string[] = [];
@@ -66,42 +66,19 @@ export class Stage implements AsyncDisposable {
   #probes = 0;
   #requirements: PaymentRequirements | undefined;
 
-  private constructor(parts: {
-    chain: Chain;
-    gateway: Gateway;
-    site: Site;
-    backend: RecordingBackend;
-    signer: ReturnType<typeof freshAccount>;
-    yaml: string;
-    served: Served;
-  }) {
-    this.gateway = parts.gateway;
-    this.#chain = parts.chain;
-    this.#oracle = new Oracle(unmatchedOf(parts.gateway));
-    this.#site = parts.site;
-    this.#backend = parts.backend;
-    this.#signer = parts.signer;
-    this.#yaml = parts.yaml;
-    this.#served = this.#watch(parts.served);
+  private constructor(chain: Chain, gateway: Gateway, house: House) {
+    this.gateway = gateway;
+    this.#chain = chain;
+    this.#oracle = new Oracle(unmatchedOf(gateway));
+    this.#site = house.site;
+    this.#backend = house.backend;
+    this.#signer = house.signer;
+    this.#yaml = house.yaml;
+    this.#served = this.#watch(house.served);
   }
 
   static async start(chain: Chain, gateway: Gateway): Promise<Stage> {
-    const signer = freshAccount();
-    await chain.fund(signer.address, 0n, 10n ** 18n);
-    const backend = await RecordingBackend.start();
-    const tls = gateway === "secure" ? { tls: FIRST } : {};
-    const site = await Site.create({ publicUrl: PUBLIC_URL, ...tls });
-    const yaml = shopYaml({
-      upstream: backend.url,
-      rpc: chain.rpcUrl,
-      network: chain.network.name,
-      payee: freshAccount().address,
-      gateway,
-    });
-    const served = await site.serve(yaml, { SIGNER: signer.privateKey });
-    // Of several that start beside each other on a busy machine, one may need longer than a test allows.
-    await served.untilReady().catch(() => served.untilReady());
-    return new Stage({ chain, gateway, site, backend, signer, yaml, served });
+    return new Stage(chain, gateway, await openHouse(chain, gateway));
   }
 
   #watch(served: Served): Served {
@@ -152,7 +129,8 @@ export class Stage implements AsyncDisposable {
   /** Sends bytes of which nobody knows what they ask for. */
   async provoke(bytes: string): Promise<readonly Finding[]> {
     const before = this.#backend.now();
-    const client = new RawClient({ port: this.#site.port });
+    const tls = this.gateway === "secure" ? { tls: "h2" as const } : {};
+    const client = new RawClient({ port: this.#site.port, ...tls });
     const signal = AbortSignal.timeout(PROVOKED_MS);
     await client.perform([{ kind: "send", bytes }], signal);
     const dialogue = await client.until(({ answers }) => answers.length > 0, signal);
