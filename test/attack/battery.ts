@@ -1,6 +1,6 @@
 /** The whole battery: every case before its gateways, the slow ones beside each other before one of their own. */
 import { startChain, type Chain } from "../support/chain.ts";
-import { readCases, type AttackCase } from "./attack-case.ts";
+import { readCases, threatsOf, type AttackCase } from "./attack-case.ts";
 import type { Gateway } from "./shop.ts";
 import { Stage, type Finding } from "./stage.ts";
 
@@ -18,6 +18,12 @@ export interface BatteryOptions {
   readonly isFirstOnly?: boolean;
   /** Also play the cases that wait for a defence. */
   readonly withWaiting?: boolean;
+  /** The threat whose cases are played before the others. */
+  readonly firstCites?: string;
+  /** Default: one of its own. */
+  readonly chain?: Chain;
+  /** The main file of another gateway than this tree's. */
+  readonly main?: string;
 }
 
 export interface Tally {
@@ -42,10 +48,16 @@ export interface BatteryReport {
 }
 
 export async function runBattery(options: BatteryOptions = {}): Promise<BatteryReport> {
-  const started = performance.now();
-  const { select = () => true, withWaiting = false } = options;
-  const cases = readCases().filter(select);
+  if (options.chain !== undefined) return playAll(options.chain, options);
   await using chain = await startChain();
+  // Awaited here: the chain lives no longer than this.
+  return await playAll(chain, options);
+}
+
+async function playAll(chain: Chain, options: BatteryOptions): Promise<BatteryReport> {
+  const started = performance.now();
+  const { select = () => true, withWaiting = false, firstCites } = options;
+  const cases = inOrder(readCases().filter(select), firstCites);
   const run = new Run(chain, options);
   const counted = cases.filter(({ waits }) => waits === undefined);
   const quick = counted.filter(({ topic }) => topic !== SLOW);
@@ -68,6 +80,12 @@ export async function runBattery(options: BatteryOptions = {}): Promise<BatteryR
   return { tallies, findings: run.findings, waiting, seconds };
 }
 
+function inOrder(cases: readonly AttackCase[], firstCites?: string): readonly AttackCase[] {
+  const isFirst = ({ cites }: AttackCase): boolean =>
+    firstCites !== undefined && threatsOf(cites).includes(firstCites);
+  return [...cases.filter(isFirst), ...cases.filter((each) => !isFirst(each))];
+}
+
 class Run {
   readonly findings: Finding[] = [];
   readonly #chain: Chain;
@@ -81,7 +99,9 @@ class Run {
 
   /** One after another: many processes that start at the same time take each other's time. */
   #start(gateway: Gateway): Promise<Stage> {
-    const started = this.#starting.then(() => Stage.start(this.#chain, gateway));
+    const started = this.#starting.then(() =>
+      Stage.start(this.#chain, gateway, this.#options.main),
+    );
     this.#starting = started.catch(() => {});
     return started;
   }

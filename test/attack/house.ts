@@ -17,7 +17,8 @@ export interface House {
   readonly served: Served;
 }
 
-export async function openHouse(chain: Chain, gateway: Gateway): Promise<House> {
+/** @param main the main file of another gateway than this tree's */
+export async function openHouse(chain: Chain, gateway: Gateway, main?: string): Promise<House> {
   const signer = freshAccount();
   await chain.fund(signer.address, 0n, 10n ** 18n);
   const backend = await RecordingBackend.start();
@@ -28,9 +29,10 @@ export async function openHouse(chain: Chain, gateway: Gateway): Promise<House> 
     payee: freshAccount().address,
     gateway,
   });
+  const tls = gateway === "secure" ? { tls: FIRST } : {};
+  const other = main === undefined ? {} : { main };
   for (let start = 1; ; start += 1) {
-    const tls = gateway === "secure" ? { tls: FIRST } : {};
-    const site = await Site.create({ publicUrl: PUBLIC_URL, ...tls });
+    const site = await Site.create({ publicUrl: PUBLIC_URL, ...tls, ...other });
     const served = await site.serve(yaml, { SIGNER: signer.privateKey });
     try {
       await served.untilReady();

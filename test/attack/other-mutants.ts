@@ -201,14 +201,6 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     topics: ["http2"],
   },
   {
-    name: "reads interim answers for ever",
-    cites: "H13",
-    file: "src/gateway/h1/answer-reader.ts",
-    find: `if (this.#interims > MAX_INTERIM_ANSWERS) {`,
-    put: `if (this.#interims > 1e9) {`,
-    unit: "test/unit/gateway/h1/answer-reader.test.ts",
-  },
-  {
     name: "sends a request where its target says",
     cites: "H14",
     file: TARGET,
@@ -255,6 +247,12 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     find: `  if (text.length > MAX_PAYMENT_HEADER_CHARACTERS) return TOO_LARGE;
 `,
     put: ``,
+    also: {
+      file: "src/x402/header.ts",
+      find: `  if (bytes.length > MAX_PAYMENT_HEADER_BYTES) return TOO_LARGE;
+`,
+      put: ``,
+    },
     unit: "test/unit/x402/header.test.ts",
   },
   {
@@ -339,30 +337,6 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
 `,
     put: ``,
     topics: HEADERS,
-  },
-  {
-    name: "takes controls in a value of an answer",
-    cites: "H17",
-    file: "src/gateway/h1/answer-head.ts",
-    find: `if (!isFieldValue(content)) {`,
-    put: `if (content === null) {`,
-    unit: "test/unit/gateway/h1/answer-reader.test.ts",
-  },
-  {
-    name: "takes any name of an answer's line",
-    cites: "H17",
-    file: "src/gateway/h1/field-grammar.ts",
-    find: `if (!TOKEN.test(text)) return null;`,
-    put: ``,
-    unit: "test/unit/gateway/h1/answer-reader.test.ts",
-  },
-  {
-    name: "takes any status line",
-    cites: "H17",
-    file: "src/gateway/h1/answer-head.ts",
-    find: "const STATUS_LINE = /^HTTP\\/1\\.([01]) ([1-9]\\d\\d)",
-    put: "const STATUS_LINE = /^HTTP\\/1\\.(\\d) +(\\d\\d\\d)",
-    topics: ["hostile-backend"],
   },
   {
     name: "passes a 402 of the backend's own on",

@@ -328,12 +328,7 @@ export const PATH_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/listener/http2-head.ts",
     find: `if (authority.includes("@")) return "The authority has user information.";`,
     put: ``,
-    also: {
-      file: DECISION,
-      find: `return HOST.test(headers.host ?? "") ? null : "Host is not the name of a host.";`,
-      put: `return headers.host === "?" ? "" : null;`,
-    },
-    topics: ["http2"],
+    unit: "test/unit/gateway/http2-head.test.ts",
   },
   {
     name: "takes any scheme",

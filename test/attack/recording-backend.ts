@@ -214,6 +214,12 @@ function plainAnswer({ method, target }: ReadRequest, count: number): string {
   return `${head}Content-Length: ${body.length}\r\n\r\n${method === "HEAD" ? "" : body}`;
 }
 
+/** Whether the probe came on a connection that had brought something else. */
+export function isProbeBeside(arrived: readonly Arrived[], target: string): boolean {
+  const line = `GET ${target} HTTP/1.1\r\n`;
+  return arrived.some(({ bytes }) => bytes.includes(line) && !bytes.startsWith(line));
+}
+
 /** The probe is the harness' own; whatever else is in its bytes is not. */
 export function withoutProbe(arrived: readonly Arrived[], target: string): readonly Arrived[] {
   return arrived

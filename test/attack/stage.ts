@@ -16,7 +16,13 @@ import { judge, judgeAnswers, judgeArrived, type Evidence, type Flaw } from "./j
 import { Oracle } from "./oracle.ts";
 import type { Answer, Dialogue, Step } from "./dialogue.ts";
 import { RawClient } from "./raw-client.ts";
-import { PROBE, withoutProbe, type Arrived, type RecordingBackend } from "./recording-backend.ts";
+import {
+  isProbeBeside,
+  PROBE,
+  withoutProbe,
+  type Arrived,
+  type RecordingBackend,
+} from "./recording-backend.ts";
 import { AUTHORITY, unmatchedOf, type Gateway } from "./shop.ts";
 
 /** What a payer owns, atomic units: more than any price but the dearest. */
@@ -77,8 +83,9 @@ export class Stage implements AsyncDisposable {
     this.#served = this.#watch(house.served);
   }
 
-  static async start(chain: Chain, gateway: Gateway): Promise<Stage> {
-    return new Stage(chain, gateway, await openHouse(chain, gateway));
+  /** @param main the main file of another gateway than this tree's */
+  static async start(chain: Chain, gateway: Gateway, main?: string): Promise<Stage> {
+    return new Stage(chain, gateway, await openHouse(chain, gateway, main));
   }
 
   #watch(served: Served): Served {
@@ -113,8 +120,9 @@ export class Stage implements AsyncDisposable {
     // By now everything has come that was on its way, answers that nobody asked for included.
     const dialogue = client.dialogue();
     client.close();
-    const arrived = withoutProbe(this.#backend.since(before), probe.target);
-    const evidence = { dialogue, arrived };
+    const all = this.#backend.since(before);
+    const arrived = withoutProbe(all, probe.target);
+    const evidence = { dialogue, arrived, isReused: isProbeBeside(all, probe.target) };
     const sent = steps.map(tell).join("");
     this.#past.push({ each, sent, evidence });
     const flaws = [
@@ -244,8 +252,10 @@ export class Stage implements AsyncDisposable {
   async #untilIdle(): Promise<void> {
     const deadline = AbortSignal.timeout(PLAIN_MS);
     while (!deadline.aborted && !this.#isGone) {
-      const response = await fetch(`${this.#served.adminUrl}/metrics`);
-      if (/^coinslot_http_requests_in_flight 0$/m.test(await response.text())) return;
+      // Nobody answers once an attack has ended the process; the probe will say so.
+      const response = await fetch(`${this.#served.adminUrl}/metrics`).catch(() => undefined);
+      const told = (await response?.text()) ?? "";
+      if (/^coinslot_http_requests_in_flight 0$/m.test(told)) return;
       await pause(10);
     }
   }
