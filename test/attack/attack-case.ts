@@ -25,7 +25,7 @@
  * gateway ends the connection. `abandons: true`: the client leaves, nothing is expected. `within`: longest
  * wait, milliseconds. `says` and `lacks`: text that the answers hold, and do not. `arrives`: request lines
  * at the backend, in order; without it as many as there were answers of the backend. `holds`: text that the
- * backend receives; `withholds`: text that it does not, in any letter case. `on`: one of the two gateways only. `waits`: a defence that does not exist yet; the case
+ * backend receives; `withholds`: text that it does not, in any letter case. `on`: before that gateway only. `waits`: a defence that does not exist yet; the case
  * is told apart and counts for nothing.
  *
  * `backend`: what a hostile backend answers, in steps; without it, goods. `isCut`: the client must see that the
@@ -127,7 +127,7 @@ const attackCase = z.strictObject({
   arrives: texts.exactOptional(),
   holds: texts.default([]),
   withholds: texts.default([]),
-  on: z.enum(["deny", "free", "trusting", "secure"]).exactOptional(),
+  on: z.enum(["deny", "free", "trusting", "secure", "rewriting"]).exactOptional(),
   h2: z.array(h2Step).exactOptional(),
   backend: z.array(step).exactOptional(),
   isCut: z.literal(true).exactOptional(),

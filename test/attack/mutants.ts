@@ -17,11 +17,13 @@ import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import type { Edit, Mutant } from "./mutant.ts";
 import { OTHER_MUTANTS } from "./other-mutants.ts";
 import { PATH_MUTANTS } from "./path-mutants.ts";
+import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...PATH_MUTANTS,
   ...MESSAGE_MUTANTS,
   ...ANSWER_MUTANTS,
+  ...REWRITING_MUTANTS,
   ...OTHER_MUTANTS,
 ];
 

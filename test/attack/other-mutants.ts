@@ -201,6 +201,14 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     topics: ["http2"],
   },
   {
+    name: "takes any number of streams at a time",
+    cites: "H13",
+    file: "src/gateway/listener/http2-sessions.ts",
+    find: `const MAX_STREAMS = 100;`,
+    put: `const MAX_STREAMS = 100_000;`,
+    topics: ["http2"],
+  },
+  {
     name: "sends a request where its target says",
     cites: "H14",
     file: TARGET,

@@ -338,4 +338,20 @@ export const PATH_MUTANTS: readonly Mutant[] = [
     put: ``,
     topics: ["http2"],
   },
+  {
+    name: "takes a URL for a :path",
+    cites: "H2",
+    file: "src/gateway/listener/http2-head.ts",
+    find: `return isPath ? null : "The :path is not a path.";`,
+    put: `return isPath ? null : null;`,
+    unit: "test/unit/gateway/http2-head.test.ts",
+  },
+  {
+    name: "leaves the preflight of a priced path to the backend",
+    cites: "H1",
+    file: DECISION,
+    find: `if (!priced && !ours) return null;`,
+    put: `if (priced || !ours) return null;`,
+    topics: ["listing-and-preflight", "methods"],
+  },
 ];

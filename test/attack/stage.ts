@@ -23,7 +23,7 @@ import {
   type Arrived,
   type RecordingBackend,
 } from "./recording-backend.ts";
-import { AUTHORITY, unmatchedOf, type Gateway } from "./shop.ts";
+import { AUTHORITY, prefixOf, shopBehind, unmatchedOf, type Gateway } from "./shop.ts";
 
 /** What a payer owns, atomic units: more than any price but the dearest. */
 const PURSE = 1_000_000n;
@@ -75,7 +75,7 @@ export class Stage implements AsyncDisposable {
   private constructor(chain: Chain, gateway: Gateway, house: House) {
     this.gateway = gateway;
     this.#chain = chain;
-    this.#oracle = new Oracle(unmatchedOf(gateway));
+    this.#oracle = new Oracle(unmatchedOf(gateway), shopBehind(gateway));
     this.#site = house.site;
     this.#backend = house.backend;
     this.#signer = house.signer;
@@ -121,8 +121,8 @@ export class Stage implements AsyncDisposable {
     const dialogue = client.dialogue();
     client.close();
     const all = this.#backend.since(before);
-    const arrived = withoutProbe(all, probe.target);
-    const evidence = { dialogue, arrived, isReused: isProbeBeside(all, probe.target) };
+    const arrived = withoutProbe(all, probe.arriving);
+    const evidence = { dialogue, arrived, isReused: isProbeBeside(all, probe.arriving) };
     const sent = steps.map(tell).join("");
     this.#past.push({ each, sent, evidence });
     const flaws = [
@@ -232,20 +232,21 @@ export class Stage implements AsyncDisposable {
     return dialogue;
   }
 
-  async #probe(): Promise<{ target: string; flaws: readonly Flaw[]; isDead: boolean }> {
+  async #probe(): Promise<{ arriving: string; flaws: readonly Flaw[]; isDead: boolean }> {
     this.#probes += 1;
     const target = `${PROBE}-${this.#probes}`;
+    const arriving = prefixOf(this.gateway) + target;
     const { answers, received } = await this.#ask(`GET ${target}`);
     const [answer] = answers;
     if (this.#isGone || answer === undefined) {
       const { stderr } = this.#served.output();
       const how = this.#isGone ? `the process ended: ${stderr.slice(-2000)}` : "no answer";
       const detail = `the next plain request: ${how}`;
-      return { target, flaws: [{ kind: "crash", detail }], isDead: true };
+      return { arriving, flaws: [{ kind: "crash", detail }], isDead: true };
     }
-    if (answer.body.endsWith(`: GET ${target}\n`)) return { target, flaws: [], isDead: false };
+    if (answer.body.endsWith(`: GET ${arriving}\n`)) return { arriving, flaws: [], isDead: false };
     const detail = `the next plain request was answered with ${JSON.stringify(received)}`;
-    return { target, flaws: [{ kind: "smuggle", detail }], isDead: false };
+    return { arriving, flaws: [{ kind: "smuggle", detail }], isDead: false };
   }
 
   /** No request is being worked on: one goes on after its client has left, and may still pay. */
@@ -306,6 +307,7 @@ export class Stage implements AsyncDisposable {
     const undecided = findUndecided(
       log,
       asked.map(({ evidence: { arrived } }) => arrived),
+      prefixOf(this.gateway),
     );
     return [
       ...flaws.map((flaw) => this.#find(flaw, { each: audit, sent: "", evidence })),
