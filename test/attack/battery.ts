@@ -98,11 +98,14 @@ class Run {
     this.#options = options;
   }
 
-  /** One after another: many processes that start at the same time take each other's time. */
-  #start(gateway: Gateway): Promise<Stage> {
-    const started = this.#starting.then(() =>
-      Stage.start(this.#chain, gateway, this.#options.main),
-    );
+  /**
+   * One after another: many processes that start at the same time take each other's time. Undefined where enough
+   * has been found meanwhile.
+   */
+  #start(gateway: Gateway): Promise<Stage | undefined> {
+    const started = this.#starting.then(() => {
+      return this.#isOver ? undefined : Stage.start(this.#chain, gateway, this.#options.main);
+    });
     this.#starting = started.catch(() => {});
     return started;
   }
@@ -120,6 +123,7 @@ class Run {
   async inTurn(gateway: Gateway, cases: readonly AttackCase[]): Promise<void> {
     if (cases.length === 0) return;
     await using stage = await this.#start(gateway);
+    if (stage === undefined) return;
     for (const each of cases) {
       if (this.#isOver) return;
       this.#note(await stage.play(each));
@@ -130,6 +134,7 @@ class Run {
   async beside(cases: readonly AttackCase[]): Promise<void> {
     if (cases.length === 0) return;
     await using stage = await this.#start("deny");
+    if (stage === undefined) return;
     for (const findings of await Promise.all(cases.map((each) => stage.playBeside(each)))) {
       this.#note(findings);
     }
@@ -139,6 +144,7 @@ class Run {
   async wait(cases: readonly AttackCase[]): Promise<readonly Waiting[]> {
     if (cases.length === 0) return [];
     await using stage = await this.#start("deny");
+    if (stage === undefined) return [];
     // Awaited here: the stage lives no longer than this.
     return await Promise.all(
       cases.map(async (each) => ({
