@@ -51,6 +51,8 @@ export interface SiteOptions {
   readonly diskBytes?: number;
   /** PEM; the listener speaks TLS, with HTTP/2. */
   readonly tls?: { readonly cert: string; readonly key: string };
+  /** The program's main file; default: this tree's. */
+  readonly main?: string;
 }
 
 /** A folder and ports that several lives of one gateway share. */
@@ -101,7 +103,7 @@ admin: 127.0.0.1:${this.#adminPort}
 store: ${this.store}
 `;
     await writeFile(file, own + yaml);
-    const child = launch(["serve", file], env, await this.#mount());
+    const child = launch(["serve", file], env, await this.#mount(), this.#options.main);
     this.#children.add(child);
     const output = collect(child);
     const { adminUrl } = this;
@@ -152,8 +154,9 @@ function launch(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
   prefix: readonly string[] = [],
+  main: string = MAIN,
 ): ChildProcess {
-  const [command = process.execPath, ...args] = [...prefix, process.execPath, MAIN, ...words];
+  const [command = process.execPath, ...args] = [...prefix, process.execPath, main, ...words];
   const stdio: ["ignore", "pipe", "pipe"] = ["ignore", "pipe", "pipe"];
   const inherited = { PATH: process.env["PATH"] ?? "", NO_COLOR: "1" };
   return spawn(command, args, { stdio, env: { ...inherited, ...env } });
