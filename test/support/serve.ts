@@ -96,13 +96,8 @@ export class Site {
 
   /** Writes the configuration (listeners and store are added) and starts the process. */
   async serve(yaml: string, env: Readonly<Record<string, string>>): Promise<Served> {
-    const file = join(this.folder, "gateway.yaml");
-    const own = `listen: ${await this.#listen()}
-publicUrl: ${this.#options.publicUrl ?? `http://127.0.0.1:${this.port}`}
-admin: 127.0.0.1:${this.#adminPort}
-store: ${this.store}
-`;
-    await writeFile(file, own + yaml);
+    await this.write(yaml);
+    const { file } = this;
     const child = launch(["serve", file], env, await this.#mount(), this.#options.main);
     this.#children.add(child);
     const output = collect(child);
@@ -121,6 +116,24 @@ store: ${this.store}
       untilReady: (status = 200) => untilStatus(child, `${adminUrl}/readyz`, status, output),
     };
     return served;
+  }
+
+  get file(): string {
+    return join(this.folder, "gateway.yaml");
+  }
+
+  /** Writes the configuration; a gateway that runs sees it. */
+  async write(yaml: string): Promise<void> {
+    await writeFile(this.file, (await this.head()) + yaml);
+  }
+
+  /** What is added before each configuration. */
+  async head(): Promise<string> {
+    return `listen: ${await this.#listen()}
+publicUrl: ${this.#options.publicUrl ?? `http://127.0.0.1:${this.port}`}
+admin: 127.0.0.1:${this.#adminPort}
+store: ${this.store}
+`;
   }
 
   async #listen(): Promise<string> {
