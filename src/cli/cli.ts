@@ -11,6 +11,8 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
+import { addKeygen } from "./commands/keygen.ts";
+import { addPay } from "./commands/pay.ts";
 import type { PaymentsOptions } from "./payments.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
@@ -55,6 +57,8 @@ export async function run(words: readonly string[], version: string): Promise<nu
       code = await check(file);
     });
   addPayments(program, (result) => (code = result));
+  addPay(program, (result) => (code = result));
+  addKeygen(program, (result) => (code = result));
   program
     .command("recover")
     .description("find the outcome of every unresolved settlement now, without serving")
