@@ -73,8 +73,10 @@ export function exchange(request: BuyerRequest, options: ExchangeOptions): Promi
   return outcome.promise;
 }
 
+const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
+
 function headerLines(
-  { url, headers, body }: BuyerRequest,
+  { url, method, headers, body }: BuyerRequest,
   payment: string | undefined,
 ): (readonly [string, string])[] {
   const named = new Set(headers.map(([name]) => name.toLowerCase()));
@@ -84,7 +86,10 @@ function headerLines(
     if (!named.has(name.toLowerCase())) lines.push([name, value]);
   }
   lines.push(...headers);
-  if (body !== null) lines.push(["Content-Length", String(body.length)]);
+  // Said for no body as well, where one is expected (RFC 9110, section 8.6).
+  if (body !== null || WITH_BODY.has(method)) {
+    lines.push(["Content-Length", String(body?.length ?? 0)]);
+  }
   if (payment !== undefined) lines.push(["X-PAYMENT", payment]);
   lines.push(["Connection", "close"]);
   return lines;

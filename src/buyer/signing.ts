@@ -19,7 +19,7 @@ import type { Terms } from "./terms.ts";
 /** So long ago an authorization begins, seconds: clocks differ, and so do blocks. */
 const BACKDATED_SECONDS = 600;
 /** However long the seller asks for: an authorization that nobody used is good for no longer than this. */
-export const MAX_VALIDITY_SECONDS = 3_600;
+const MAX_VALIDITY_SECONDS = 3_600;
 /** Compute units of a transfer and a memo, amply. */
 const UNITS = 40_000;
 /**

@@ -33,7 +33,7 @@ export async function readRequest(
   return ok({ url: url.value, method, headers, body: body.value });
 }
 
-export function readUrl(address: string): Result<URL, string> {
+function readUrl(address: string): Result<URL, string> {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
     return err("the URL must be whole, with http:// or https://");

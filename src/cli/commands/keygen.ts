@@ -17,7 +17,12 @@ export function addKeygen(program: Command, done: (code: number) => void): void 
     .command("keygen")
     .description("make a key: one that pays, or one that settles payments")
     .addArgument(new Argument("<family>", "for which networks").choices(["evm", "solana"]))
-    .addOption(new Option("-o, --out <file>", "write the key to this new file (default: coinslot-FAMILY.key)"))
+    .addOption(
+      new Option(
+        "-o, --out <file>",
+        "write the key to this new file (default: coinslot-FAMILY.key)",
+      ),
+    )
     .addOption(new Option("--print", "write the key to stdout, and to no file").conflicts("out"))
     .addOption(new Option("--json", "the address and the file as JSON").conflicts("print"))
     .addHelpText("after", HELP)

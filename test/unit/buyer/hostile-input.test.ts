@@ -84,15 +84,15 @@ async function* parts(text: string, sizes: readonly number[]): AsyncGenerator<Bu
   yield rest;
 }
 
-describe("an answer in two attempts", () => {
-  async function take(first: string, second: string, sizes: readonly number[]): Promise<string> {
-    let written = "";
-    const sink = new AnswerSink(async (bytes) => void (written += Buffer.from(bytes).toString()));
-    await sink.take(parts(first, sizes));
-    await sink.take(parts(second, sizes.toReversed()));
-    return written;
-  }
+async function take(first: string, second: string, sizes: readonly number[]): Promise<string> {
+  let written = "";
+  const sink = new AnswerSink(async (bytes) => void (written += Buffer.from(bytes).toString()));
+  await sink.take(parts(first, sizes));
+  await sink.take(parts(second, sizes.toReversed()));
+  return written;
+}
 
+describe("an answer in two attempts", () => {
   test("is one answer, however it is cut", async () => {
     const sizes = fc.array(fc.integer({ min: 0, max: 9 }), { maxLength: 9 });
     const whole = "0123456789abcdefghij";
