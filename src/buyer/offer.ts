@@ -96,8 +96,8 @@ function isWord(value: unknown): value is string {
   return typeof value === "string" && value !== "" && value.length <= MAX_ADDRESS;
 }
 
-function isSeconds(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= MAX_TIMEOUT_SECONDS;
+function isSeconds(seconds: unknown): seconds is number {
+  return Number.isInteger(seconds) && Number(seconds) > 0 && Number(seconds) <= MAX_TIMEOUT_SECONDS;
 }
 
 /** The text, cut where it is too long; "" for anything else. */

@@ -70,7 +70,7 @@ function readOption(option: Option): CompletedOption {
 
 function valuesOf(name: string): Values {
   if (name === "network") return NETWORK_NAMES;
-  return /file/i.test(name) ? "file" : "any";
+  return /file|folder/i.test(name) ? "file" : "any";
 }
 
 /** Only words that need no quotes in any shell; everything of ours is. */

@@ -30,11 +30,11 @@ const MAX_FILE_BYTES = 64 * 1024;
 /** Digits of the payment's hash in the file's name. */
 const NAME_DIGITS = 8;
 
-/** The path of the file: in this folder, or in the one for temporary files; null where neither works. */
-export async function keepPayment(payment: KeptPayment): Promise<string | null> {
+/** The path of the file: in that folder, or in the one for temporary files; null where neither works. */
+export async function keepPayment(payment: KeptPayment, folder: string): Promise<string | null> {
   const digest = createHash("sha256").update(payment.xPayment).digest("hex");
   const name = `coinslot-payment-${digest.slice(0, NAME_DIGITS)}.json`;
-  for (const path of [name, join(tmpdir(), name)]) {
+  for (const path of [join(folder, name), join(tmpdir(), name)]) {
     try {
       await using file = await open(path, "w", 0o600);
       await file.chmod(0o600);

@@ -27,6 +27,8 @@ export interface Settling {
   /** Path of the file that gets the body; null: stdout. */
   readonly body: string | null;
   readonly kept: KeptPayment;
+  /** Where the payment is kept when it stays unresolved. */
+  readonly folder: string;
 }
 
 /** Resolves with the exit code. */
@@ -44,7 +46,7 @@ export async function settleUp(settling: Settling): Promise<number> {
     presented = { kind: "unserved", status: null, receipt: null, reason };
   }
   showReceipt(presented, kept);
-  const file = presented.kind === "unserved" ? await keepPayment(kept) : null;
+  const file = presented.kind === "unserved" ? await keepPayment(kept, settling.folder) : null;
   if (settling.json) process.stdout.write(toJson(viewOf(presented, settling, file)));
   return conclude(presented, settling, file);
 }

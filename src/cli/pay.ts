@@ -30,6 +30,8 @@ export interface PayOptions extends RequestOptions {
   readonly output?: string;
   readonly include?: boolean;
   readonly json?: boolean;
+  /** The folder for a payment that stays unresolved. */
+  readonly keep: string;
   /** The file of a kept payment. */
   readonly payment?: string;
   /** Longest silence of the server, milliseconds. */
@@ -241,10 +243,10 @@ class Purchase {
   }
 
   get #settling() {
-    const { timeout, json = false, output } = this.#options;
+    const { timeout, json = false, output, keep: folder } = this.#options;
     const body = output ?? null;
     const parts = { request: this.#request, output: this.#output, signal: this.#signal };
-    return { ...parts, silenceMs: timeout, json, body };
+    return { ...parts, silenceMs: timeout, json, body, folder };
   }
 
   #tell(result: Readonly<Record<string, unknown>>): void {

@@ -56,6 +56,7 @@ export function addPay(program: Command, done: (code: number) => void): void {
     .option("-o, --output <file>", "write the body to this file")
     .option("-i, --include", "print the head of the answer before its body")
     .option("--json", "what was paid, as JSON on stdout; needs --output, or --dry-run")
+    .option("--keep <folder>", "where a payment is kept that stays unresolved", ".")
     .addOption(
       new Option("--payment <file>", "send a kept payment again instead of signing one").conflicts(
         allButPayment,

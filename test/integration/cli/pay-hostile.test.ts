@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { recoverTypedDataAddress } from "viem";
 import { privateKeyToAddress } from "viem/accounts";
+import { PaymentPayloadSchema } from "x402/types";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { drain, listen } from "../../../src/gateway/listener.ts";
 import { decodePaymentHeader } from "../../../src/x402/header.ts";
@@ -22,17 +23,15 @@ const env = { COINSLOT_KEY: KEY };
 const run = promisify(execFile);
 
 let closing: AsyncDisposableStack;
-let kept: string[];
+let folder: string;
 
-beforeEach(() => {
+beforeEach(async () => {
   closing = new AsyncDisposableStack();
-  kept = [];
+  folder = await mkdtemp(join(tmpdir(), "coinslot-hostile-"));
+  closing.defer(() => rm(folder, { recursive: true }));
 });
 
-afterEach(async () => {
-  await closing.disposeAsync();
-  for (const file of kept) await rm(file, { force: true });
-});
+afterEach(() => closing.disposeAsync());
 
 interface Seller {
   readonly url: string;
@@ -62,10 +61,9 @@ function quoteOf(...accepts: readonly unknown[]): string {
   return JSON.stringify({ x402Version: 1, error: "pay", accepts });
 }
 
-/** The paths of payments that were kept, for the end of the test. */
+/** The path of the payment that was kept. */
 function keptIn(stderr: string): string {
   const [, file = ""] = /the payment is kept in (\S+);/.exec(stderr) ?? [];
-  kept.push(file);
   return file;
 }
 
@@ -130,6 +128,8 @@ describe("a quote", () => {
     const seller = await open(quoteOf(lie));
     expect((await runHere(["pay", seller.url, "-y"], env)).code).toBe(0);
     const decoded = decodePaymentHeader(seller.payments[0] ?? "");
+    // The reference facilitator reads it, too.
+    expect(PaymentPayloadSchema.safeParse(decoded.ok ? decoded.value : null).success).toBe(true);
     const { signature, authorization } = Object(decoded.ok ? decoded.value.payload : {});
     const network = networkOf("base-sepolia");
     if (network.kind !== "evm") throw new Error("base-sepolia is an EVM network");
@@ -218,7 +218,7 @@ describe("an answer that is lost after paying", () => {
       },
       (_, response) => response.end("abcdefghij"),
     );
-    const lost = await runHere(["pay", `${seller.url}?secret=1`, "-y"], env);
+    const lost = await runHere(["pay", `${seller.url}?secret=1`, "-y", "--keep", folder], env);
     const file = keptIn(lost.stderr);
     expect(lost.code).toBe(4);
     expect(lost.stderr).toContain("paid, but not served: the second answer begins differently");
@@ -241,8 +241,8 @@ describe("an answer that is lost after paying", () => {
       (request) => request.socket.destroy(),
       (_, response) => response.writeHead(402).end('{"error":"invalid_transaction_state: used"}'),
     );
-    const { code, stderr } = await runHere(["pay", seller.url, "-y"], env);
-    keptIn(stderr);
+    const { code, stderr } = await runHere(["pay", seller.url, "-y", "--keep", folder], env);
+    expect(keptIn(stderr)).toContain(folder);
     expect(stderr).toContain(
       "it is not known whether this was paid: 402: invalid_transaction_state",
     );
@@ -296,8 +296,6 @@ describe("on a terminal", () => {
     ["n", 3, 0],
   ])("the answer %j ends with %d", async (typed, code, payments) => {
     const seller = await open(quoteOf(good));
-    const folder = await mkdtemp(join(tmpdir(), "coinslot-tty-"));
-    closing.defer(() => rm(folder, { recursive: true }));
     await writeFile(join(folder, "typed"), `${typed}\n`);
     // A terminal of its own, to which what is typed comes once the question is there.
     const command = `${process.execPath} ${MAIN} pay ${seller.url} -o ${join(folder, "body")}`;
