@@ -1,5 +1,6 @@
 /** `coinslot pay` before sellers who lie, break off and lead astray: what it signs, and what it never sends. */
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
 import { tmpdir } from "node:os";
@@ -247,6 +248,21 @@ describe("an answer that is lost after paying", () => {
       "it is not known whether this was paid: 402: invalid_transaction_state",
     );
     expect(code).toBe(4);
+  });
+
+  test("because of Ctrl-C may have been paid: the payment is kept before the process ends", async () => {
+    const asked = Promise.withResolvers<void>();
+    const seller = await open(quoteOf(good), () => asked.resolve());
+    const words = [MAIN, "pay", seller.url, "-y", "--keep", folder];
+    const child = spawn(process.execPath, words, { env: { ...process.env, ...env } });
+    let stderr = "";
+    child.stderr.on("data", (part: Buffer) => (stderr += part.toString()));
+    const ended = once(child, "close");
+    await asked.promise;
+    child.kill("SIGINT");
+    expect(await ended).toEqual([4, null]);
+    const kept: unknown = JSON.parse(await readFile(keptIn(stderr), "utf8"));
+    expect(kept).toMatchObject({ xPayment: seller.payments[0], payer: BUYER });
   });
 
   test("into a file that cannot be written is not paid for at all", async () => {
