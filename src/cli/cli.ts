@@ -11,6 +11,11 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
+import { addCompletion } from "./commands/completion.ts";
+import { addInit } from "./commands/init.ts";
+import { addKeygen } from "./commands/keygen.ts";
+import { addPay } from "./commands/pay.ts";
+import { addReload } from "./commands/reload.ts";
 import type { PaymentsOptions } from "./payments.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
@@ -55,6 +60,11 @@ export async function run(words: readonly string[], version: string): Promise<nu
       code = await check(file);
     });
   addPayments(program, (result) => (code = result));
+  addPay(program, (result) => (code = result));
+  addKeygen(program, (result) => (code = result));
+  addInit(program, (result) => (code = result));
+  addReload(program, (result) => (code = result));
+  addCompletion(program);
   program
     .command("recover")
     .description("find the outcome of every unresolved settlement now, without serving")
