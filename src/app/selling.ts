@@ -41,7 +41,10 @@ type Sales = Pick<Config, "routes" | "publicUrl">;
 export function createSnapshot(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
-  { metrics, feePayers }: { readonly metrics: Metrics; readonly feePayers: FeePayers },
+  {
+    metrics,
+    feePayers,
+  }: { readonly metrics: Pick<Metrics, "route">; readonly feePayers: FeePayers },
 ): Snapshot {
   const plan = (route: Route): RoutePlan => {
     const meter = metrics.route(route.key);
