@@ -12,6 +12,7 @@ import {
   readTimeout,
 } from "./arguments.ts";
 import type { PaymentsOptions } from "./payments.ts";
+import { addRoutes } from "./routes-command.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const FILE = ["<file>", "the configuration file (YAML)"] as const;
@@ -54,6 +55,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
       const { check } = await import("./check.ts");
       code = await check(file);
     });
+  addRoutes(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   program
     .command("recover")
