@@ -11,6 +11,7 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
+import { addDoctor } from "./doctor-command.ts";
 import type { PaymentsOptions } from "./payments.ts";
 import { addRoutes } from "./routes-command.ts";
 
@@ -56,6 +57,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
       code = await check(file);
     });
   addRoutes(program, (result) => (code = result));
+  addDoctor(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   program
     .command("recover")
