@@ -54,6 +54,11 @@ function countOf(report: Report) {
   return { ok: count("ok"), warn: count("warn"), fail: count("fail") };
 }
 
+/** Of a terminal that does not say how wide it is. */
+const USUAL_COLUMNS = 80;
+/** Checks that are named as running. */
+const MAX_SHOWN = 3;
+
 /** One line that is written over, on a terminal; nothing anywhere else. */
 class ProgressLine {
   readonly #stream: NodeJS.WriteStream;
@@ -64,8 +69,9 @@ class ProgressLine {
 
   show({ done, all, running }: Progress): void {
     if (!this.#stream.isTTY) return;
-    const line = `${done} of ${all} checks done; ${running.slice(0, 3).join(", ")}`;
-    this.#stream.write(`\r\u001b[K${line.slice(0, Math.max(20, this.#stream.columns - 1))}`);
+    const columns = this.#stream.columns > 0 ? this.#stream.columns : USUAL_COLUMNS;
+    const line = `${done} of ${all} checks done; ${running.slice(0, MAX_SHOWN).join(", ")}`;
+    this.#stream.write(`\r\u001b[K${line.slice(0, Math.max(1, columns - 1))}`);
   }
 
   clear(): void {

@@ -3,6 +3,7 @@ import { createServer as createTlsServer } from "node:https";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { drain, listen } from "../../../src/gateway/listener.ts";
 import { EXPIRED, FIRST } from "../../support/listener-tls.ts";
+import { startPostgres } from "../../support/postgres.ts";
 import { startScriptedFacilitator } from "../../support/scripted-facilitator.ts";
 import { testKey } from "../../support/solana-messages.ts";
 import { SOLANA_ENV, SolanaStage } from "../../support/solana-stage.ts";
@@ -158,7 +159,9 @@ describe("a facilitator elsewhere", () => {
     await using remote = await startScriptedFacilitator(() => ({ status: 401, body: {} }));
     const refused = await stage.examine(elsewhere(remote.url));
     expect(troubles(refused)).toEqual([
-      expect.stringMatching(/^fail facilitator .*: GET \/supported: .*no kinds in \/supported$/),
+      expect.stringMatching(
+        /^fail facilitator .*: GET \/supported: .*status 401, no kinds in \/supported$/,
+      ),
       expect.stringContaining("fail sales on base-sepolia: no facilitator that answers"),
       NOT_RUNNING,
     ]);
@@ -245,6 +248,27 @@ describe("an upstream", () => {
   test("that does not speak TLS where it should fails", async () => {
     const text = behind(upstream.replace("http:", "https:"));
     expect(await ofUpstream(text)).toEqual(["fail does not speak TLS"]);
+  });
+});
+
+describe("a store in PostgreSQL", () => {
+  const stored = (store: string): string =>
+    rest(`upstream: ${upstream}
+payTo: "${PAYEE}"
+accept: [base-sepolia]
+facilitator: http://127.0.0.1:1`).replace(/^store: .*$/m, `store: ${store}`);
+
+  test("that is new is fine, and one that is not there fails without its password", async () => {
+    await using server = await startPostgres();
+    const url = await server.database();
+    expect(about(await stage.examine(stored(url)), /^store$/)).toEqual([
+      expect.stringMatching(/^ok 127\.0\.0\.1:\d+\/\w+: this database holds no ledger yet/),
+    ]);
+    const report = await stage.examine(stored("postgres://me:very-secret@127.0.0.1:1/coinslot"));
+    expect(about(report, /^store$/)).toEqual([
+      expect.stringMatching(/^fail 127\.0\.0\.1:1\/coinslot: /),
+    ]);
+    expect(JSON.stringify(report)).not.toContain("very-secret");
   });
 });
 

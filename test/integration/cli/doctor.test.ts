@@ -128,6 +128,8 @@ describe("a gateway that runs well", () => {
   });
 });
 
+const isLatest = ({ params }: { readonly params: readonly unknown[] }) => params[0] === "latest";
+
 describe("RPC endpoints", () => {
   test("that are broken beside a good one are warned of, with the fix below", async () => {
     const report = await stage.examine(
@@ -164,6 +166,29 @@ describe("RPC endpoints", () => {
     const host = new URL(other.rpcUrl).host;
     expect(troubles(report)).toEqual([
       `fail base-sepolia rpc ${host}: ${host} serves chain 137, but base-sepolia is chain 84532`,
+    ]);
+  });
+
+  test("that are behind the others, or have an old head, are warned of", async () => {
+    await using proxy = await startRpcProxy(chain.rpcUrl);
+    await chain.mine(20);
+    const both = own(served.url, yaml({ rpc: [chain.rpcUrl, proxy.url] }));
+    const method = "eth_getBlockByNumber";
+    const behind = proxy.inject({
+      method,
+      rewrite: (block) => ({ ...Object(block), number: "0x1" }),
+    });
+    expect(troubles(await stage.examine(both, env))).toEqual([
+      expect.stringMatching(/^warn base-sepolia rpc .*: is \d+ blocks behind another endpoint$/),
+    ]);
+    behind.lift();
+
+    const timestamp = `0x${(Math.floor(Date.now() / 1000) - 3_600).toString(16)}`;
+    const rewrite = (block: unknown) => ({ ...Object(block), timestamp });
+    proxy.inject({ method, when: isLatest, times: 1, rewrite });
+    const report = await stage.examine(own(served.url, yaml({ rpc: [proxy.url] })), env);
+    expect(troubles(report)).toEqual([
+      expect.stringMatching(/^warn base-sepolia rpc .*, head \d+ is 360\d s old$/),
     ]);
   });
 
@@ -383,6 +408,22 @@ describe("the command", () => {
     const { code, stdout, stderr } = await runHere(["doctor", file]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toContain('did you mean "routes"?');
+  });
+
+  test("shows its progress on a terminal, and nowhere else", async () => {
+    const file = await stage.write("progress.yaml", own());
+    const before = Object.getOwnPropertyDescriptor(process.stderr, "isTTY");
+    Object.defineProperty(process.stderr, "isTTY", { value: true, configurable: true });
+    try {
+      const { code, stderr } = await runHere(["doctor", file], env);
+      expect(code).toBe(0);
+      expect(stderr).toContain("0 of 5 checks done; base-sepolia, default 127.0.0.1:");
+      expect(stderr).toMatch(/4 of 5 checks done; [^,\r]+\r/);
+      expect(stderr.endsWith("\r\u001b[K")).toBe(true);
+    } finally {
+      if (before === undefined) Reflect.deleteProperty(process.stderr, "isTTY");
+      else Object.defineProperty(process.stderr, "isTTY", before);
+    }
   });
 
   test("says its exit codes", async () => {
