@@ -251,13 +251,13 @@ describe("an upstream", () => {
   });
 });
 
-describe("a store in PostgreSQL", () => {
-  const stored = (store: string): string =>
-    rest(`upstream: ${upstream}
+const stored = (store: string): string =>
+  rest(`upstream: ${upstream}
 payTo: "${PAYEE}"
 accept: [base-sepolia]
 facilitator: http://127.0.0.1:1`).replace(/^store: .*$/m, `store: ${store}`);
 
+describe("a store in PostgreSQL", () => {
   test("that is new is fine, and one that is not there fails without its password", async () => {
     await using server = await startPostgres();
     const url = await server.database();
