@@ -39,7 +39,7 @@ type Selling = Pick<
 type Sales = Pick<Config, "routes" | "publicUrl">;
 
 interface SnapshotGround {
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, "route">;
   readonly feePayers: FeePayers;
   /** What was asked for before. */
   readonly earlier: readonly EarlierQuotes[];

@@ -16,7 +16,9 @@ import { addInit } from "./commands/init.ts";
 import { addKeygen } from "./commands/keygen.ts";
 import { addPay } from "./commands/pay.ts";
 import { addReload } from "./commands/reload.ts";
+import { addDoctor } from "./commands/doctor.ts";
 import type { PaymentsOptions } from "./payments.ts";
+import { addRoutes } from "./commands/routes.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const FILE = ["<file>", "the configuration file (YAML)"] as const;
@@ -59,6 +61,8 @@ export async function run(words: readonly string[], version: string): Promise<nu
       const { check } = await import("./check.ts");
       code = await check(file);
     });
+  addRoutes(program, (result) => (code = result));
+  addDoctor(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   addPay(program, (result) => (code = result));
   addKeygen(program, (result) => (code = result));
