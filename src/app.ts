@@ -16,7 +16,9 @@ import type { Config } from "./config/config.ts";
 import type { Probe } from "./facilitator/network-gate.ts";
 import { LocalTill } from "./gateway/till.ts";
 import { createLogger } from "./telemetry/logger.ts";
+import type { MetricsSnapshot } from "./telemetry/metric-registry.ts";
 import { Metrics } from "./telemetry/metrics.ts";
+import { openSpans } from "./telemetry/otlp-spans.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 import { systemTime } from "./time/time.ts";
 import type { Crew } from "./workers/crew.ts";
@@ -66,11 +68,17 @@ export async function start(
     metrics: new Metrics(version),
   };
   const time = systemTime;
+  const { logger } = telemetry;
+  const { configuration, spans: meter } = telemetry.metrics;
+  // The first to be opened is the last to be closed: by then all spans have ended.
+  const spans = await openSpans({ env: process.env, version, meter, logger });
+  closing.defer(() => spans.close());
+  configuration.loaded(true, time.now());
   /** Aborts when the time for a shutdown is up. */
   const patience = new AbortController();
   const parts = { config, telemetry, time, closing, patience: patience.signal };
   // Before any address: a second process on the same ledger hears what is wrong.
-  const ledger = await openLedger(config, { logger: telemetry.logger, time });
+  const ledger = await openLedger(config, { logger, time });
   closing.defer(() => ledger.close());
 
   let draining = false;
@@ -82,12 +90,9 @@ export async function start(
     const idle = serving.crew?.listening === 0 ? ["no worker listens"] : [];
     return [...idle, ...(await serving.money.readiness())];
   };
-  const metrics = async (): Promise<string> => {
-    const { registry } = telemetry.metrics;
-    const crew = serving?.crew;
-    return crew === undefined
-      ? registry.metrics()
-      : crew.metrics(await registry.getMetricsAsJSON());
+  const metrics = async (): Promise<MetricsSnapshot> => {
+    const own = await telemetry.metrics.registry.snapshot();
+    return serving?.crew?.metrics(own) ?? own;
   };
   const operator = createAdminHandler({ telemetry, readiness, metrics });
   const admin = await openServer(parts, config.admin, operator);

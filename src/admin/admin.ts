@@ -3,6 +3,8 @@
  * that the event loop turns; ready means that this process would take and settle a payment now.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";
+import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 
 /** Why a process is not ready, in sentences; empty when it is. */
@@ -11,14 +13,14 @@ export type ReadinessCheck = () => Promise<readonly string[]>;
 export interface AdminOptions {
   readonly telemetry: Telemetry;
   readonly readiness: ReadinessCheck;
-  /** All metrics in Prometheus' text format; default: those of this process. */
-  readonly metrics?: () => Promise<string>;
+  /** All metrics; default: those of this process. */
+  readonly metrics?: () => Promise<MetricsSnapshot>;
 }
 
 /** A request listener for a `node:http` server. */
 export function createAdminHandler({ telemetry, readiness, ...options }: AdminOptions) {
   const { registry } = telemetry.metrics;
-  const metrics = options.metrics ?? (() => registry.metrics());
+  const metrics = options.metrics ?? (() => registry.snapshot());
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = (request.url ?? "").split("?", 1)[0];
     if (request.method !== "GET" && request.method !== "HEAD") {
@@ -26,9 +28,12 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       return send(response, 405, "use GET\n");
     }
     switch (path) {
-      case "/metrics":
-        response.setHeader("Content-Type", registry.contentType);
-        return send(response, 200, await metrics());
+      case "/metrics": {
+        const format = formatFor(request.headers.accept);
+        response.setHeader("Content-Type", CONTENT_TYPES[format]);
+        response.setHeader("Vary", "Accept");
+        return send(response, 200, expose(await metrics(), format));
+      }
       case "/livez":
         return send(response, 200, "alive\n");
       case "/readyz": {
