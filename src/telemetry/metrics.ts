@@ -276,6 +276,12 @@ export class Metrics {
   /** The queue of a network is asked at each scrape; asked again, the later reader counts. */
   observeQueue(network: string, read: () => number): void {
     this.#queues.set(network, read);
+    // There from the beginning: a counter that begins at 1 looks to an alert like one that did not change.
+    const counters = [this.#submissions, this.#replacements, this.#withdrawals];
+    for (const counter of counters) counter.inc({ network }, 0);
+    for (const delivered of ["true", "false"]) {
+      this.#reorganizations.inc({ network, delivered }, 0);
+    }
   }
 
   counts({ unresolved, undelivered, offered }: PaymentsWaiting): void {

@@ -87,6 +87,7 @@ export class RouteMeters {
     );
     registry.add({ read: () => this.#requests() });
     registry.add({ read: () => this.#challenges() });
+    registry.add({ read: () => this.#unserved() });
   }
 
   /** Once for each route. */
@@ -122,6 +123,17 @@ export class RouteMeters {
       rows: [...this.#meters.values()].flatMap((meter) => meter.challengeRows()),
     };
   }
+
+  /** There from the beginning, at 0: the first one that is missed is what somebody is called for. */
+  #unserved(): Family {
+    return {
+      name: "coinslot_paid_unserved_total",
+      help: "Requests that were paid for and ended without what was bought, by route",
+      type: "counter",
+      merge: "sum",
+      rows: Array.from(this.#meters.values(), (meter) => meter.unservedRow()),
+    };
+  }
 }
 
 interface Distributions {
@@ -134,10 +146,12 @@ class FlatRouteMeter implements RouteMeter {
   readonly label: string;
   /** The few ways in which requests of one route end, in the order of their first one. */
   readonly #tallies: Tally[] = [];
+  readonly #labels: string;
   readonly #distributions: Distributions;
 
   constructor(label: string, distributions: Distributions) {
     this.label = label;
+    this.#labels = labelText({ route: label });
     this.#distributions = distributions;
   }
 
@@ -165,6 +179,12 @@ class FlatRouteMeter implements RouteMeter {
 
   rows(): readonly Row[] {
     return this.#tallies.map(({ labels, count }) => ({ labels, values: [count] }));
+  }
+
+  unservedRow(): Row {
+    let count = 0;
+    for (const tally of this.#tallies) if (tally.outcome === "undelivered") count += tally.count;
+    return { labels: this.#labels, values: [count] };
   }
 
   challengeRows(): readonly Row[] {

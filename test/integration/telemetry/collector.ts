@@ -1,7 +1,6 @@
 /** An OTLP/HTTP receiver for traces (OTLP 1.x, JSON encoding), and the spans that it was sent. */
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { text } from "node:stream/consumers";
-import { gunzipSync } from "node:zlib";
 import { drain, listen } from "../../../src/gateway/listener.ts";
 
 export interface ReceivedSpan {
@@ -33,12 +32,14 @@ export async function startCollector(status = 200): Promise<Collector> {
   const requests: { readonly url: string; readonly headers: IncomingHttpHeaders }[] = [];
   const server = createServer((request, response) => {
     const { url = "", headers } = request;
-    void text(request).then((body) => {
+    const take = async (): Promise<void> => {
+      const body = await text(request);
       requests.push({ url, headers });
       bodies.push(body);
-      if (status === 200) spans.push(...readSpans(unpacked(body, headers)));
+      if (status === 200) spans.push(...readSpans(body));
       response.writeHead(status, { "Content-Type": "application/json" }).end("{}");
-    });
+    };
+    void take();
   });
   const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
   return {
@@ -50,20 +51,16 @@ export async function startCollector(status = 200): Promise<Collector> {
   };
 }
 
-function unpacked(body: string, headers: IncomingHttpHeaders): string {
-  return headers["content-encoding"] === "gzip" ? gunzipSync(body).toString() : body;
-}
-
 function readSpans(body: string): ReceivedSpan[] {
   const { resourceSpans } = JSON.parse(body);
   return listOf(resourceSpans).flatMap(({ resource, scopeSpans }) => {
     const about = attributesOf(Object(resource).attributes);
     return listOf(scopeSpans).flatMap(({ spans }) =>
       listOf(spans).map((span) => ({
-        name: String(span["name"]),
-        traceId: String(span["traceId"]),
-        spanId: String(span["spanId"]),
-        parentSpanId: String(span["parentSpanId"] ?? ""),
+        name: wordOf(span["name"]),
+        traceId: wordOf(span["traceId"]),
+        spanId: wordOf(span["spanId"]),
+        parentSpanId: wordOf(span["parentSpanId"]),
         kind: Number(span["kind"]),
         attributes: attributesOf(span["attributes"]),
         resource: about,
@@ -71,6 +68,10 @@ function readSpans(body: string): ReceivedSpan[] {
       })),
     );
   });
+}
+
+function wordOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
 }
 
 function listOf(value: unknown): readonly Readonly<Record<string, unknown>>[] {

@@ -155,7 +155,7 @@ describe("OpenTelemetry", () => {
       const heard = backend.asked.at(asked)?.["traceparent"];
       await served.end("SIGTERM");
 
-      const [server] = named(collector, "GET").filter(({ kind }) => kind === 2);
+      const server = named(collector, "GET").find(({ kind }) => kind === 2);
       expect(server).toMatchObject({
         parentSpanId: CLIENT_SPAN_ID,
         attributes: {
