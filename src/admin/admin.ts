@@ -58,6 +58,8 @@ function send(response: ServerResponse, status: number, body: string): void {
     response.setHeader("Content-Type", "text/plain; charset=utf-8");
   }
   response.setHeader("Cache-Control", "no-store");
-  response.writeHead(status, { "Content-Length": Buffer.byteLength(body) });
-  response.end(body);
+  // Once: all metrics are millions of characters.
+  const bytes = Buffer.from(body);
+  response.writeHead(status, { "Content-Length": bytes.length });
+  response.end(bytes);
 }

@@ -82,7 +82,10 @@ function merge(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
 function both(one: Row, other: Row, how: Family["merge"]): Row {
   if (how === "first") return one;
   const combine = COMBINE[how];
-  const values = one.values.map((value, index) => combine(value, other.values[index] ?? value));
+  const values = Float64Array.from(one.values);
+  for (const [index, value] of other.values.entries()) {
+    values[index] = combine(values[index] ?? value, value);
+  }
   return { labels: one.labels, values, exemplars: latest(one.exemplars, other.exemplars) };
 }
 
@@ -100,5 +103,7 @@ function latest(
   other: Row["exemplars"],
 ): readonly (Exemplar | undefined)[] | undefined {
   if (one === undefined || other === undefined) return one ?? other;
-  return one.map((exemplar, index) => other[index] ?? exemplar);
+  return other.every((exemplar) => exemplar !== undefined)
+    ? other
+    : one.map((exemplar, index) => other[index] ?? exemplar);
 }

@@ -11,12 +11,15 @@ export interface Exemplar {
   readonly value: number;
 }
 
+/** The second crosses to another process in one piece. */
+type Values = readonly number[] | Float64Array;
+
 /** The values of one label set. */
 export interface Row {
   /** Rendered and escaped, without braces: `route="GET /a",code="200"`. */
   readonly labels: string;
   /** One value; of a histogram the count of each bucket, not cumulative, that of `+Inf` last, and then the sum. */
-  readonly values: readonly number[];
+  readonly values: Values;
   /** Of a histogram, by bucket. */
   readonly exemplars?: readonly (Exemplar | undefined)[] | undefined;
 }

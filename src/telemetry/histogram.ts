@@ -10,13 +10,13 @@ type Labels = Readonly<Record<string, string>>;
 /** One label set's counts. */
 export class Distribution {
   /** As `Row.values` has them: the sum is last. */
-  readonly values: number[];
+  readonly values: Float64Array;
   readonly #bounds: readonly number[];
   #exemplars: (Exemplar | undefined)[] | undefined;
 
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
-    this.values = Array.from({ length: bounds.length + 2 }, () => 0);
+    this.values = new Float64Array(bounds.length + 2);
   }
 
   get exemplars(): readonly (Exemplar | undefined)[] | undefined {

@@ -170,9 +170,11 @@ export class Metrics {
     ["facilitator"],
   );
 
-  constructor(version: string) {
+  /** @param withRuntime false: nothing of what describes the process itself */
+  constructor(version: string, withRuntime = true) {
     const eventLoopMonitoringPrecision = EVENT_LOOP_SAMPLE_MS;
-    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
+    if (withRuntime)
+      collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
     this.registry.tidy();
     new Gauge({
       name: "coinslot_build_info",

@@ -162,7 +162,7 @@ class FlatRouteMeter implements RouteMeter {
     const { duration, overhead, upstream } = this.#distributions;
     duration.observe(seconds, exemplar);
     overhead.observe(Math.max(0, seconds - upstreamSeconds));
-    if (upstreamSeconds > 0) upstream.observe(upstreamSeconds, exemplar);
+    if (upstreamSeconds > 0) upstream.observe(upstreamSeconds);
   }
 
   #count(status: number, outcome: PaymentOutcome): void {

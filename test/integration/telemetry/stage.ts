@@ -31,10 +31,12 @@ export async function startRpc(chain: Chain): Promise<Noted> {
 async function startNoting(answer: (body: Buffer) => Promise<string>): Promise<Noted> {
   const asked: IncomingHttpHeaders[] = [];
   const server = createServer((request, response) => {
-    void buffer(request).then(async (body) => {
+    const take = async (): Promise<void> => {
+      const body = await buffer(request);
       asked.push(request.headers);
       response.end(await answer(body));
-    });
+    };
+    void take();
   });
   const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
   return {

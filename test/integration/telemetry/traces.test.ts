@@ -155,37 +155,12 @@ describe("OpenTelemetry", () => {
       const heard = backend.asked.at(asked)?.["traceparent"];
       await served.end("SIGTERM");
 
-      const server = named(collector, "GET").find(({ kind }) => kind === 2);
-      expect(server).toMatchObject({
-        parentSpanId: CLIENT_SPAN_ID,
-        attributes: {
-          "http.request.method": "GET",
-          "http.route": "GET /weather",
-          "http.response.status_code": 200,
-          "url.path": "/weather",
-          "coinslot.outcome": "paid",
-        },
-        resource: { "service.name": "shop", "deployment.environment.name": "test" },
-      });
-      for (const name of ["decision", "verify", "settle", "delivery"]) {
-        expect(named(collector, name).map(({ parentSpanId }) => parentSpanId)).toEqual([
-          server?.spanId,
-        ]);
-      }
-      const [settle] = named(collector, "settle");
-      expect(settle?.attributes["coinslot.transaction"]).toBe(transaction);
-      const [submit] = named(collector, "submit");
-      expect(submit?.parentSpanId).toBe(settle?.spanId);
-      const [upstream] = named(collector, "upstream");
-      expect(upstream?.parentSpanId).toBe(named(collector, "delivery")[0]?.spanId);
-      expect(heard).toBe(`00-${TRACE_ID}-${upstream?.spanId}-01`);
-      const [verify] = named(collector, "verify");
-      const calls = collector.spans.filter(({ attributes }) => "rpc.method" in attributes);
-      expect(calls.map(({ parentSpanId }) => parentSpanId)).toContain(verify?.spanId);
-      // The node was asked under the very span that waits for it.
-      const parents = rpc.asked.map(({ traceparent }) => String(traceparent).split("-")[2]);
-      for (const { spanId } of calls) expect(parents).toContain(spanId);
-      const processes = new Set(collector.spans.map(({ resource }) => resource["process.pid"]));
+      expectPurchase(collector, { transaction, heard });
+      const processes = new Set(
+        collector.spans
+          .filter(({ traceId }) => traceId === TRACE_ID)
+          .map(({ resource }) => resource["process.pid"]),
+      );
       expect(processes.size).toBe(workers === 1 ? 1 : 2);
       expect(collector.requests.every(({ url }) => url === "/v1/traces")).toBe(true);
       expect(collector.requests[0]?.headers["x-collector-token"]).toBe("secret");
@@ -244,4 +219,41 @@ function expectNoSecret({ bodies }: Collector, header: string): void {
     expect(String(secret).length).toBeGreaterThan(20);
     expect(bodies.some((body) => body.includes(String(secret)))).toBe(false);
   }
+}
+
+/** The spans of one purchase under the client's trace, each under the one that directs it. */
+function expectPurchase(
+  collector: Collector,
+  { transaction, heard }: { readonly transaction: string; readonly heard: unknown },
+): void {
+  const server = named(collector, "GET").find(({ kind }) => kind === 2);
+  expect(server).toMatchObject({
+    parentSpanId: CLIENT_SPAN_ID,
+    attributes: {
+      "http.request.method": "GET",
+      "http.route": "GET /weather",
+      "http.response.status_code": 200,
+      "url.path": "/weather",
+      "coinslot.outcome": "paid",
+    },
+    resource: { "service.name": "shop", "deployment.environment.name": "test" },
+  });
+  for (const name of ["decision", "verify", "settle", "delivery"]) {
+    expect(named(collector, name).map(({ parentSpanId }) => parentSpanId)).toEqual([
+      server?.spanId,
+    ]);
+  }
+  const [settle] = named(collector, "settle");
+  expect(settle?.attributes["coinslot.transaction"]).toBe(transaction);
+  const [submit] = named(collector, "submit");
+  expect(submit?.parentSpanId).toBe(settle?.spanId);
+  const [upstream] = named(collector, "upstream");
+  expect(upstream?.parentSpanId).toBe(named(collector, "delivery")[0]?.spanId);
+  expect(heard).toBe(`00-${TRACE_ID}-${upstream?.spanId}-01`);
+  const [verify] = named(collector, "verify");
+  const calls = collector.spans.filter(({ attributes }) => "rpc.method" in attributes);
+  expect(calls.map(({ parentSpanId }) => parentSpanId)).toContain(verify?.spanId);
+  // The node was asked under the very span that waits for it.
+  const parents = rpc.asked.map(({ traceparent }) => String(traceparent).split("-")[2]);
+  for (const { spanId } of calls) expect(parents).toContain(spanId);
 }
