@@ -88,6 +88,7 @@ class Worker {
       feePayers,
       list: createListing(config, new Map(termsChanges), feePayers),
       fronts: workers,
+      earlier: order.earlier,
     });
     const { withinMs } = config.shutdown;
     this.#started = { front, metrics, logger, feePayers, spans, withinMs };

@@ -11,7 +11,14 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
+import { addCompletion } from "./commands/completion.ts";
+import { addInit } from "./commands/init.ts";
+import { addKeygen } from "./commands/keygen.ts";
+import { addPay } from "./commands/pay.ts";
+import { addReload } from "./commands/reload.ts";
+import { addDoctor } from "./commands/doctor.ts";
 import type { PaymentsOptions } from "./payments.ts";
+import { addRoutes } from "./commands/routes.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const FILE = ["<file>", "the configuration file (YAML)"] as const;
@@ -54,7 +61,14 @@ export async function run(words: readonly string[], version: string): Promise<nu
       const { check } = await import("./check.ts");
       code = await check(file);
     });
+  addRoutes(program, (result) => (code = result));
+  addDoctor(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
+  addPay(program, (result) => (code = result));
+  addKeygen(program, (result) => (code = result));
+  addInit(program, (result) => (code = result));
+  addReload(program, (result) => (code = result));
+  addCompletion(program);
   program
     .command("recover")
     .description("find the outcome of every unresolved settlement now, without serving")
