@@ -11,7 +11,25 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
+import type { CheckOptions } from "./check.ts";
 import type { PaymentsOptions } from "./payments.ts";
+
+const CHECK_FORMATS = ["text", "json", "github", "sarif"] as const;
+
+const CHECK_HELP = `
+text: problems go to stderr, the verdicts to stdout. Other formats: one document on stdout, nothing else.
+json: { version: 1, ok, strict, errors, warnings, notes, files: [{ file, accepted, errors, warnings, notes,
+problems: [{ severity, code, message, suggestion, line, column, endColumn, path, source }] }] }
+
+Placeholders, keys and certificates are looked up where check runs, as serve would.
+
+Exit codes: 0 every file is accepted, 1 one is refused, 2 wrong usage.`;
+
+const SCHEMA_HELP = `
+An editor with the YAML language server uses it where a file begins with
+# yaml-language-server: $schema=gateway.schema.json
+
+Exit codes: 0 done, 2 wrong usage.`;
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const FILE = ["<file>", "the configuration file (YAML)"] as const;
@@ -46,14 +64,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
       const { runWorker } = await import("../app/worker.ts");
       code = await runWorker();
     });
-  program
-    .command("check")
-    .description("read a configuration file and report every problem in it at once")
-    .argument(...FILE)
-    .action(async (file: string) => {
-      const { check } = await import("./check.ts");
-      code = await check(file);
-    });
+  addCheck(program, version, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   program
     .command("recover")
@@ -79,6 +90,36 @@ export async function run(words: readonly string[], version: string): Promise<nu
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     throw error;
   }
+}
+
+function addCheck(program: Command, version: string, done: (code: number) => void): void {
+  program
+    .command("check")
+    .description("read configuration files and report every problem in them at once")
+    .argument("<files...>", "configuration files (YAML); - is the standard input")
+    .addOption(
+      new Option(
+        "--format <format>",
+        "how to report: sarif is SARIF 2.1.0, github workflow commands",
+      )
+        .choices(CHECK_FORMATS)
+        .default("text"),
+    )
+    .option("--json", "the same as --format json")
+    .option("--strict", "refuse files with warnings, too; notes never refuse one")
+    .addHelpText("after", CHECK_HELP)
+    .action(async (files: readonly string[], options: CheckOptions) => {
+      const { check } = await import("./check.ts");
+      done(await check(files, version, options));
+    });
+  program
+    .command("schema")
+    .description("print the JSON Schema of configuration files, for editors")
+    .addHelpText("after", SCHEMA_HELP)
+    .action(async () => {
+      const { schema } = await import("./schema.ts");
+      done(schema());
+    });
 }
 
 function addPayments(program: Command, done: (code: number) => void): void {

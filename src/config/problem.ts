@@ -4,6 +4,7 @@
  */
 import type { LineIndex } from "./line-index.ts";
 import { maskKeys } from "./mask.ts";
+import type { ProblemCode } from "./problem-codes.ts";
 import type { Path, Span, Tree } from "./tree.ts";
 
 export type Severity = "error" | "warning" | "note";
@@ -12,7 +13,7 @@ export interface Problem {
   /** Errors refuse the file; warnings and notes do not. */
   readonly severity: Severity;
   /** Stable kebab-case identifier of the kind of problem. */
-  readonly code: string;
+  readonly code: ProblemCode;
   /** One sentence without a final period; never contains a secret. */
   readonly message: string;
   /** What to do about it: `did you mean "routes"?`. */
@@ -30,13 +31,29 @@ export interface Problem {
 
 /** A problem before it is known where: what the readers of single values return. */
 export interface Fault {
-  readonly code: string;
+  readonly code: ProblemCode;
   readonly message: string;
   readonly suggestion?: string;
 }
 
 /** Whether a problem is about a key or about its value. */
 export type Part = "key" | "value";
+
+/** What says that something is missing elsewhere: where not all could be read it may be there. */
+const ABOUT_THE_REST: ReadonlySet<ProblemCode> = new Set([
+  "no-upstream",
+  "unknown-upstream",
+  "outside-strip",
+  "no-public-url",
+  "no-unmatched",
+  "nothing-to-do",
+  "no-accept",
+  "no-amount",
+  "no-payto",
+  "no-facilitator",
+  "no-rpc",
+  "unknown-asset",
+]);
 
 /** A message that lacks its subject, which is the key that the problem is about. */
 const PREDICATE = /^(?:must|is|has|needs|leaves) /;
@@ -47,17 +64,26 @@ function subject(path: Path): string {
   return `${subject(path.slice(0, -1))}[${last}]`;
 }
 
+const NOWHERE: Span = { offset: 0, length: 1 };
+
 /** Collects the problems of one file; the same finding at the same place is kept once. */
 export class Problems {
   readonly #file: string;
   readonly #lines: LineIndex;
   readonly #tree: Tree | undefined;
   readonly #found = new Map<string, Problem>();
+  /** Where the tree ends to say what the text says: only what lies before is judged. */
+  #end = Infinity;
 
   constructor(file: string, lines: LineIndex, tree?: Tree) {
     this.#file = file;
     this.#lines = lines;
     this.#tree = tree;
+  }
+
+  /** From now on only what ends before that offset is judged, and nothing that may stand behind it. */
+  judgeBefore(offset: number): void {
+    this.#end = offset;
   }
 
   /** An error at the value of that path. */
@@ -70,11 +96,20 @@ export class Problems {
   }
 
   add(severity: Severity, path: Path, fault: Fault, part: Part = "value"): void {
-    const span = this.#tree?.span(path, part) ?? { offset: 0, length: 1 };
+    const span = this.#tree?.span(path, part) ?? NOWHERE;
+    if (!this.#isJudged(path, fault.code, part)) return;
     const message = PREDICATE.test(fault.message)
       ? `${subject(path)} ${fault.message}`
       : fault.message;
     this.addAt(severity, span, { ...fault, message }, path);
+  }
+
+  #isJudged(path: Path, code: ProblemCode, part: Part): boolean {
+    if (this.#end === Infinity) return true;
+    if (ABOUT_THE_REST.has(code)) return false;
+    const isAboutKey = part === "key" && this.#tree?.has(path) === true;
+    const { offset, length } = this.#tree?.extent(path, isAboutKey ? "key" : "value") ?? NOWHERE;
+    return offset + length <= this.#end;
   }
 
   addAt(severity: Severity, span: Span, fault: Fault, path: Path = []): void {

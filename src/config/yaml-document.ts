@@ -52,18 +52,21 @@ export interface YamlDocument {
   readonly tree: Tree;
   /** The text is not YAML, or not one document of YAML 1.2: the tree means little. */
   readonly syntaxFaults: readonly LocatedFault[];
+  /** Offset up to which the tree says what the text says; beyond it the parser may have lost its way. */
+  readonly soundUntil: number;
   /** Single values that could not be read; they are marked in the tree. */
   readonly faults: readonly LocatedFault[];
 }
 
 export function readYaml(text: string, lines: LineIndex, environment: Environment): YamlDocument {
   if (text.length > MAX_TEXT_LENGTH) {
-    const fault = {
+    const fault: Fault = {
       code: "too-long",
       message: `the file is longer than ${MAX_TEXT_LENGTH} characters`,
     };
     const span = { offset: 0, length: 1 };
-    return { tree: new Tree(scalar(null, span)), syntaxFaults: [{ span, fault }], faults: [] };
+    const tree = new Tree(scalar(null, span));
+    return { tree, syntaxFaults: [{ span, fault }], soundUntil: 0, faults: [] };
   }
   const document = parseDocument(text, {
     schema: "failsafe",
@@ -76,7 +79,13 @@ export function readYaml(text: string, lines: LineIndex, environment: Environmen
   const reader = new Reader(text, lines, environment);
   const root = reader.read(document.contents, { offset: 0, length: 1 });
   const syntaxFaults = oneEachLine(yamlFaults(document, text), lines);
-  return { tree: new Tree(root), syntaxFaults, faults: reader.faults };
+  const soundUntil = Math.min(
+    ...document.errors
+      .filter(({ code }) => !LOCAL_FAULTS.has(code))
+      .map(({ pos }) => soundBefore(pos[0], root, text)),
+    Infinity,
+  );
+  return { tree: new Tree(root), syntaxFaults, soundUntil, faults: reader.faults };
 }
 
 class Reader {
@@ -105,6 +114,9 @@ class Reader {
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, node);
     if (this.#alias !== undefined && (this.#aliased += 1) > MAX_ALIASED_VALUES) {
       if (this.#aliased === MAX_ALIASED_VALUES + 1) this.#fault(this.#alias, TOO_MANY_ALIASES);
+      return { ...scalar(null, span), refused: true };
+    }
+    if (node.tag !== undefined && !PLAIN_TAG.test(node.tag)) {
       return { ...scalar(null, span), refused: true };
     }
     if (isScalar(node)) return this.#scalar(node, span);
@@ -197,6 +209,42 @@ class Reader {
   }
 }
 
+/** Faults after which the parser goes on as if nothing had been. */
+const LOCAL_FAULTS: ReadonlySet<string> = new Set(["TAG_RESOLVE_FAILED"]);
+
+/** Where the line of a fault begins, or the value in the middle of which the parser met it. */
+function soundBefore(fault: number, root: Located, text: string): number {
+  const line = lineStart(text, fault);
+  const open = openAt(root, fault, text);
+  if (open !== undefined && open.offset < line) return lineStart(text, open.offset);
+  // A key that ends the line before has its value here.
+  const before = text.slice(0, line).trimEnd();
+  return before.endsWith(":") ? lineStart(text, before.length) : line;
+}
+
+function lineStart(text: string, offset: number): number {
+  return offset === 0 ? 0 : text.lastIndexOf("\n", offset - 1) + 1;
+}
+
+/** The outermost value around an offset that is written between brackets or quotes, or is a single text. */
+function openAt(located: Located, offset: number, text: string): Span | undefined {
+  const { span } = located;
+  if (offset < span.offset || offset > span.offset + span.length) return undefined;
+  if (located.kind === "scalar" || /[[{]/.test(text.charAt(span.offset))) return span;
+  const children =
+    located.kind === "sequence"
+      ? located.elements
+      : [...located.entries.values()].map(({ value }) => value);
+  for (const child of children) {
+    const open = openAt(child, offset, text);
+    if (open !== undefined) return open;
+  }
+  return undefined;
+}
+
+/** What YAML itself calls a text, a map and a list: it changes nothing. */
+const PLAIN_TAG = /^tag:yaml\.org,2002:(?:str|map|seq)$/;
+
 function scalar(value: Scalar["value"], span: Span): Scalar {
   return { kind: "scalar", span, value, refused: false };
 }
@@ -218,6 +266,7 @@ function duplicateKey(key: string, line: number): Fault {
   return {
     code: "duplicate-key",
     message: `${JSON.stringify(key)} is already given on line ${line}`,
+    suggestion: "remove one of the two",
   };
 }
 
@@ -232,7 +281,7 @@ function yamlFaults(document: Document, text: string): LocatedFault[] {
   }));
   if (document.directives?.yaml.version !== "1.1") return faults;
   const span = { offset: Math.max(0, text.indexOf("%YAML")), length: 9 };
-  const fault = { code: "yaml-syntax", message: "this file is read as YAML 1.2, not 1.1" };
+  const fault: Fault = { code: "yaml-syntax", message: "this file is read as YAML 1.2, not 1.1" };
   return [...faults, { span, fault }];
 }
 
