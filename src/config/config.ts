@@ -50,13 +50,13 @@ export interface ParseOptions extends Environment {
 export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const { file } = options;
   const lines = new LineIndex(text);
-  const { tree, syntaxFaults, soundUntil, faults } = readYaml(text, lines, options);
+  const { tree, syntaxFaults, unsound, faults } = readYaml(text, lines, options);
   const problems = new Problems(file, lines, tree);
   const masked = maskSecrets(text, tree);
   for (const { span, fault } of syntaxFaults) problems.addAt("error", span, fault);
-  problems.judgeBefore(soundUntil);
+  problems.leaveOut(unsound);
   for (const { span, fault } of faults) {
-    if (span.offset < soundUntil) problems.addAt("error", span, fault);
+    if (!problems.isLeftOut(span)) problems.addAt("error", span, fault);
   }
   const document = validate(tree, problems);
   if (document === undefined) return { ok: false, problems: problems.list(), text: masked };
@@ -64,8 +64,7 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const folder = dirname(resolvePath(file));
   const context = new Context({ document, tree, problems, environment: options, folder });
   const config = resolve(file, context);
-  const isWhole = soundUntil === Infinity;
-  if (isWhole) review(config, context);
+  if (unsound.length === 0) review(config, context);
   if (problems.refused) return { ok: false, problems: problems.list(), text: masked };
   return { ok: true, config: deepFreeze(config), problems: problems.list(), text: masked };
 }

@@ -72,8 +72,8 @@ export class Problems {
   readonly #lines: LineIndex;
   readonly #tree: Tree | undefined;
   readonly #found = new Map<string, Problem>();
-  /** Where the tree ends to say what the text says: only what lies before is judged. */
-  #end = Infinity;
+  /** Parts of the text that are not judged. */
+  #unsound: readonly Span[] = [];
 
   constructor(file: string, lines: LineIndex, tree?: Tree) {
     this.#file = file;
@@ -81,9 +81,9 @@ export class Problems {
     this.#tree = tree;
   }
 
-  /** From now on only what ends before that offset is judged, and nothing that may stand behind it. */
-  judgeBefore(offset: number): void {
-    this.#end = offset;
+  /** From now on these parts of the text are not judged, nor that something is missing: it may stand in them. */
+  leaveOut(unsound: readonly Span[]): void {
+    this.#unsound = unsound;
   }
 
   /** An error at the value of that path. */
@@ -104,12 +104,18 @@ export class Problems {
     this.addAt(severity, span, { ...fault, message }, path);
   }
 
+  isLeftOut({ offset, length }: Span): boolean {
+    return this.#unsound.some(
+      (part) => offset < part.offset + part.length && part.offset < offset + length,
+    );
+  }
+
   #isJudged(path: Path, code: ProblemCode, part: Part): boolean {
-    if (this.#end === Infinity) return true;
+    if (this.#unsound.length === 0) return true;
     if (ABOUT_THE_REST.has(code)) return false;
     const isAboutKey = part === "key" && this.#tree?.has(path) === true;
-    const { offset, length } = this.#tree?.extent(path, isAboutKey ? "key" : "value") ?? NOWHERE;
-    return offset + length <= this.#end;
+    const extent = this.#tree?.extent(path, isAboutKey ? "key" : "value") ?? NOWHERE;
+    return !this.isLeftOut(extent);
   }
 
   addAt(severity: Severity, span: Span, fault: Fault, path: Path = []): void {
