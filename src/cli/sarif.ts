@@ -10,6 +10,7 @@ const SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json";
 export function asSarif(files: readonly CheckedFile[], version: string): string {
   const codes = [...new Set(files.flatMap(({ problems }) => problems.map(({ code }) => code)))];
   const rules = codes.toSorted();
+  const uris = [...new Set(files.map(({ name }) => uriOf(name)))];
   const driver = {
     name: "coinslot",
     version,
@@ -18,15 +19,16 @@ export function asSarif(files: readonly CheckedFile[], version: string): string 
   const run = {
     tool: { driver },
     columnKind: "utf16CodeUnits",
-    artifacts: files.map(({ name }) => ({ location: { uri: uriOf(name) } })),
-    results: files.flatMap((file, index) => resultsOf(file, index, rules)),
+    artifacts: uris.map((uri) => ({ location: { uri } })),
+    results: files.flatMap((file) => resultsOf(file, uris, rules)),
   };
   return `${JSON.stringify({ $schema: SCHEMA, version: "2.1.0", runs: [run] }, null, 2)}\n`;
 }
 
-function resultsOf(file: CheckedFile, index: number, rules: readonly ProblemCode[]) {
+function resultsOf(file: CheckedFile, uris: readonly string[], rules: readonly ProblemCode[]) {
   const lines = linesOf(file);
-  const artifactLocation = { uri: uriOf(file.name), index };
+  const uri = uriOf(file.name);
+  const artifactLocation = { uri, index: uris.indexOf(uri) };
   return file.problems.map((problem) => {
     const { severity, code, message, suggestion } = problem;
     const region = regionOf(problem, lines);

@@ -46,7 +46,11 @@ const URL_FORM = "must be an absolute http or https URL";
 export const BASE_URL = matching(/^https?:\/\/[^\s\\?#]+$/, URL_FORM, "https://api.example.com");
 
 /** Scheme, host and port. */
-export const ORIGIN = matching(/^https?:\/\/[^\s\\?#]+$/, URL_FORM, "http://localhost:3000");
+export const ORIGIN = matching(
+  /^https?:\/\/[^\s\\?#/]+\/*$/,
+  "must be an absolute http or https URL without a path",
+  "http://localhost:3000",
+);
 
 export const RPC_URL = matching(/^https?:\/\/[^\s\\#]+$/, URL_FORM, "https://mainnet.base.org");
 

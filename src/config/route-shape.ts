@@ -103,7 +103,7 @@ export const route = z.union(
 
 /** Of the keys under `routes`. */
 export const ROUTE_KEY = matching(
-  /^(?:[A-Z-]+(?:,[A-Z-]+)* )?\/\S*$/,
+  /^(?:[A-Z-]+(?:,[A-Z-]+)* )?\/(?:[^\s/?#]+\/)*[^\s/?#]*$/,
   "a route is a path that begins with /, after methods where needed: GET,POST /reports/:id",
 );
 

@@ -172,6 +172,8 @@ export const headerValue = text(
   matching(HEADER_VALUE, HEADER_VALUE_FORM),
 );
 
-const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^`|~-]+$/;
+export const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^`|~-]+$/;
 
-export const headerName = z.string().regex(HEADER_NAME, "is not the name of a header");
+export const HEADER_NAME_FORM = "is not the name of a header";
+
+export const headerName = z.string().regex(HEADER_NAME, HEADER_NAME_FORM);

@@ -9,6 +9,8 @@ import { BALANCES, PROTOCOLS, RETRY_REASONS, type HostRule } from "./settings.ts
 import {
   described,
   duration,
+  HEADER_NAME,
+  HEADER_NAME_FORM,
   headerName,
   headerValue,
   listOf,
@@ -155,7 +157,7 @@ export const upstream = map({
         "For the backend, in place of the client's of the same name.",
       ),
       remove: optional(
-        listOf(text(readHeaderName)),
+        listOf(text(readHeaderName, matching(HEADER_NAME, HEADER_NAME_FORM))),
         "What crosses neither to the backend nor back to the client.",
       ),
     }),
@@ -187,5 +189,5 @@ function readCheckPath(path: string): Result<string, Fault> {
 }
 
 function readHeaderName(name: string): Result<string, Fault> {
-  return headerName.safeParse(name).success ? ok(name) : bad("is not the name of a header");
+  return HEADER_NAME.test(name) ? ok(name) : bad(HEADER_NAME_FORM);
 }

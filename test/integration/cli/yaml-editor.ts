@@ -73,7 +73,11 @@ export class YamlEditor {
   async complete(path: string, line: number, character: number): Promise<readonly Completion[]> {
     const result = await this.#ask("textDocument/completion", at(path, line, character));
     const list = result as { items?: readonly Completion[] } | readonly Completion[] | null;
-    return list === null ? [] : "items" in list ? (list.items ?? []) : (list as readonly Completion[]);
+    return list === null
+      ? []
+      : "items" in list
+        ? (list.items ?? [])
+        : (list as readonly Completion[]);
   }
 
   /** What is shown about the word at a place, 0-based; "" for nothing. */
@@ -112,7 +116,9 @@ export class YamlEditor {
     this.#received = Buffer.concat([this.#received, chunk]);
     for (;;) {
       const head = this.#received.indexOf("\r\n\r\n");
-      const length = Number(/Content-Length: (\d+)/.exec(this.#received.toString("latin1", 0, head))?.[1]);
+      const length = Number(
+        /Content-Length: (\d+)/.exec(this.#received.toString("latin1", 0, head))?.[1],
+      );
       const end = head + 4 + length;
       if (head < 0 || this.#received.length < end) return;
       const body = this.#received.toString("utf8", head + 4, end);
