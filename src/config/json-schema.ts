@@ -11,6 +11,13 @@ type Json = Readonly<Record<string, unknown>>;
 const DRAFT = "draft-7";
 const COMMENT = "Written by `coinslot schema`. Renew it with `npm run schema`.";
 
+/** The keywords of a condition; the second one is no name for the key of an object that may be awaited. */
+const [IF, THEN] = ["if", "then"] as const;
+const WITH_ROUTES: Json = {
+  [IF]: { required: ["routes"], properties: { routes: { minProperties: 1 } } },
+  [THEN]: { required: ["publicUrl", "unmatched"] },
+};
+
 /** What a schema says to people; the rest of it is what it demands. */
 const ANNOTATIONS = ["title", "description", "default", "examples"] as const;
 
@@ -42,8 +49,7 @@ export function jsonSchema(): Json {
     $schema,
     $comment: COMMENT,
     ...simplified(root),
-    if: { required: ["routes"], properties: { routes: { minProperties: 1 } } },
-    then: { required: ["publicUrl", "unmatched"] },
+    ...WITH_ROUTES,
     definitions: {
       [PLACEHOLDER_NAME]: {
         type: "string",

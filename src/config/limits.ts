@@ -3,15 +3,7 @@ import { z } from "zod";
 import { ok } from "../x402/result.ts";
 import { readAddressRange } from "./address-range.ts";
 import type { Context } from "./context.ts";
-import {
-  bad,
-  DURATION,
-  DURATION_FORM,
-  fault,
-  readDuration,
-  readSize,
-  type Reader,
-} from "./reading.ts";
+import { bad, DURATION, fault, readDuration, readSize, type Reader } from "./reading.ts";
 import type { Limits, RequestRate } from "./settings.ts";
 import { duration, listOf, map, matching, optional, reader, size, text, whole } from "./shapes.ts";
 

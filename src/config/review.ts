@@ -34,6 +34,7 @@ export function review(config: Config, context: Context): void {
   reviewNetworks(document.accept, ["accept"], context);
   reviewPublicUrl(config, context);
   reviewFacilitator(config, context);
+  reviewFacilitatorListener(config, context);
   reviewSolana(config, context);
   if (isComplete) reviewPayees(priced, context);
   if (config.routes.length === keysOf(tree.find(["routes"]))) warnOfFreeHoles(config, context);
@@ -135,8 +136,8 @@ function reviewPublicUrl({ publicUrl }: Config, { problems }: Context): void {
   problems.add("warning", ["publicUrl"], fault("plain-http", message, "write https://…"));
 }
 
-function reviewFacilitator(config: Config, { document, problems, tree }: Context): void {
-  const { listen, bearer, embedded, remote, payees } = config.facilitator;
+function reviewFacilitator(config: Config, { document, problems }: Context): void {
+  const { embedded, remote } = config.facilitator;
   const own = new Set(embedded.map((each) => each.network));
   const real = config.routes
     .flatMap(({ action }) => (action.kind === "priced" ? action.offers : []))
@@ -148,22 +149,19 @@ function reviewFacilitator(config: Config, { document, problems, tree }: Context
     const message = `this facilitator settles on test networks only, and ${real.network} is none`;
     problems.add("warning", path, fault("testnet-facilitator", message));
   }
-  const settles = embedded.length > 0 || remote.length > 0;
-  if (
-    listen !== null &&
-    bearer === null &&
-    tree.intact(["facilitator", "auth"]) &&
-    settles &&
-    !isLocal(listen)
-  ) {
-    const whom = payees === "any" ? "payments to anyone" : "payments to the payees of this file";
-    const message =
-      embedded.length > 0
-        ? `whoever reaches this address can settle ${whom} at your gas cost`
-        : "whoever reaches this address can settle payments through your remote facilitators";
-    const hint = "add facilitator.auth.bearer, or listen on 127.0.0.1";
-    problems.add("warning", ["facilitator", "listen"], fault("open-facilitator", message, hint));
-  }
+}
+
+function reviewFacilitatorListener({ facilitator }: Config, { problems, tree }: Context): void {
+  const { listen, bearer, embedded, remote, payees } = facilitator;
+  if (listen === null || isLocal(listen) || (embedded.length === 0 && remote.length === 0)) return;
+  if (bearer !== null || !tree.intact(["facilitator", "auth"])) return;
+  const whom = payees === "any" ? "payments to anyone" : "payments to the payees of this file";
+  const message =
+    embedded.length > 0
+      ? `whoever reaches this address can settle ${whom} at your gas cost`
+      : "whoever reaches this address can settle payments through your remote facilitators";
+  const hint = "add facilitator.auth.bearer, or listen on 127.0.0.1";
+  problems.add("warning", ["facilitator", "listen"], fault("open-facilitator", message, hint));
 }
 
 /** A buyer can neither see nor leave out what a wallet adds to a transaction. */

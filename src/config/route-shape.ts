@@ -6,7 +6,6 @@ import { DOLLARS, readAction, readBarePrice, readPrice } from "./price.ts";
 import type { Fault } from "./problem.ts";
 import { bad, notYet } from "./reading.ts";
 import {
-  described,
   flag,
   jsonObject,
   listOf,

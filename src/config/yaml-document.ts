@@ -159,7 +159,10 @@ class Reader {
     if (node.tag !== undefined && !PLAIN_TAG.test(node.tag)) {
       return { ...scalar(null, span), refused: true };
     }
-    if (isScalar(node)) return this.#scalar(node, span);
+    return isScalar(node) ? this.#scalar(node, span) : this.#opened(node, span);
+  }
+
+  #opened(node: Node, span: Span): Located {
     if (this.#open.size >= MAX_DEPTH) return this.#refuse(span, TOO_DEEP);
     if (this.#open.has(node)) {
       const message = "an alias stands for a value that contains it";

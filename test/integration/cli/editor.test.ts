@@ -113,6 +113,19 @@ describe("an editor", () => {
     expect(missed.flat()).toEqual(TOO_FINE_FOR_A_SCHEMA);
   });
 
+  test("wants with routes what check wants, and not without", async () => {
+    const gateway = "routes: { GET /weather: free }\n";
+    const facilitator =
+      "facilitator: { listen: 4021, remote: [https://facilitator.example.com] }\n";
+
+    expect(await marks(gateway)).toEqual([
+      expect.stringContaining("publicUrl"),
+      expect.stringContaining("unmatched"),
+    ]);
+    expect(await marks(facilitator)).toEqual([]);
+    expect(await marks(`${facilitator}routes: {}\n`)).toEqual([]);
+  });
+
   test("says what a value should look like", async () => {
     expect(await marks("shutdown: 30 seconds\n")).toEqual([
       expect.stringContaining("must be a duration such as 500ms, 30s, 10m or 1h"),
@@ -120,22 +133,23 @@ describe("an editor", () => {
   });
 });
 
-describe("an editor offers", () => {
-  async function offers(text: string): Promise<ReadonlyMap<string, string>> {
-    opened += 1;
-    const path = `/tmp/coinslot-editor/${opened}.yaml`;
-    const [before = "", after = ""] = (MODELINE + text).split("|");
-    await editor.open(path, before + after);
-    const lines = before.split("\n");
-    const found = await editor.complete(path, lines.length - 1, lines.at(-1)?.length ?? 0);
-    return new Map(
-      found.map(({ label, documentation = "" }) => [
-        label,
-        typeof documentation === "string" ? documentation : documentation.value,
-      ]),
-    );
-  }
+/** What is offered at the | of a text. */
+async function offers(text: string): Promise<ReadonlyMap<string, string>> {
+  opened += 1;
+  const path = `/tmp/coinslot-editor/${opened}.yaml`;
+  const [before = "", after = ""] = (MODELINE + text).split("|");
+  await editor.open(path, before + after);
+  const lines = before.split("\n");
+  const found = await editor.complete(path, lines.length - 1, lines.at(-1)?.length ?? 0);
+  return new Map(
+    found.map(({ label, documentation = "" }) => [
+      label,
+      typeof documentation === "string" ? documentation : documentation.value,
+    ]),
+  );
+}
 
+describe("an editor offers", () => {
   test("the keys of the file, each with what it means", async () => {
     const keys = await offers("upstream: http://localhost:3000\n|\n");
 

@@ -4,10 +4,11 @@
  */
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
+import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const SERVER = join(import.meta.dirname, "../../../node_modules/.bin/yaml-language-server");
+const require = createRequire(import.meta.url);
+const SERVER = require.resolve("yaml-language-server/bin/yaml-language-server");
 /** How long an answer may take, milliseconds. */
 const PATIENCE_MS = 20_000;
 
