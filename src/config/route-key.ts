@@ -31,11 +31,23 @@ export function readRouteKey(key: string): Result<RouteKey, Fault> {
     const spelling = near ? `${near[1] ?? ""}/${near[2]}` : undefined;
     return refuse("a route is a path that begins with /, after methods where needed", spelling);
   }
+  const bare = withoutSlash(key);
+  if (bare !== undefined) {
+    return refuse("a route is a path that begins with /, after methods where needed", bare);
+  }
   const pattern = key.slice(slash);
   const methods = readMethods(key.slice(0, slash), pattern);
   if (!methods.ok) return methods;
   const segments = readPattern(pattern, key.slice(0, slash));
   return segments.ok ? ok({ methods: methods.value, pattern, segments: segments.value }) : segments;
+}
+
+/** `GET weather/today` or `weather/today` as it was meant; undefined where the first word is a method. */
+function withoutSlash(key: string): string | undefined {
+  const [, methods = "", first = "", rest = ""] =
+    /^([A-Za-z,]+ )?([\w.~:-]+)(\/.*)$/.exec(key) ?? [];
+  if (first === "" || (methods === "" && readMethod(first.toUpperCase()).ok)) return undefined;
+  return `${methods}/${first}${rest}`;
 }
 
 /** A path without variable parts, canonical and without the slash at its end: "" for `/` alone. */
