@@ -64,8 +64,9 @@ function soundBefore(fault: number, root: Located, text: string): number {
   const open = openAt(root, fault, text);
   if (open !== undefined && open.offset < line) return lineStart(text, open.offset);
   // A key that ends the line before has its value here.
-  const before = text.slice(0, line).trimEnd();
-  return before.endsWith(":") ? lineStart(text, before.length) : line;
+  let last = line - 1;
+  while (last > 0 && /\s/.test(text.charAt(last))) last -= 1;
+  return text.charAt(last) === ":" ? lineStart(text, last) : line;
 }
 
 function lineStart(text: string, offset: number): number {
@@ -90,14 +91,19 @@ function openAt(located: Located, offset: number, text: string): Span | undefine
 
 /** `root` is what could be read of the document. */
 export function yamlFaults(document: Document, root: Located, text: string): LocatedFault[] {
-  const faults = [...document.errors, ...document.warnings].map(({ code, message, pos }) => ({
-    span: { offset: placeOf(message, pos[0], root, text), length: 1 },
-    fault: SYNTAX_FAULTS[code] ?? {
-      code: "yaml-syntax",
-      message: syntaxMessage(message),
-      ...(text.startsWith("${", pos[0] - 1) ? { suggestion: QUOTE_PLACEHOLDER } : {}),
-    },
-  }));
+  const faults = [...document.errors, ...document.warnings].map(
+    ({ code, message, pos }, index) => ({
+      span: {
+        offset: placeOf(message, pos[0], index < MAX_FAULTS ? root : undefined, text),
+        length: 1,
+      },
+      fault: SYNTAX_FAULTS[code] ?? {
+        code: "yaml-syntax",
+        message: syntaxMessage(message),
+        ...(text.startsWith("${", pos[0] - 1) ? { suggestion: QUOTE_PLACEHOLDER } : {}),
+      },
+    }),
+  );
   if (document.directives?.yaml.version !== "1.1") return faults;
   const span = { offset: Math.max(0, text.indexOf("%YAML")), length: 9 };
   const fault: Fault = { code: "yaml-syntax", message: "this file is read as YAML 1.2, not 1.1" };
@@ -107,8 +113,9 @@ export function yamlFaults(document: Document, root: Located, text: string): Loc
 const UNCLOSED = /^(?:Missing closing|Flow \w+ in block collection)/;
 
 /** What is not closed is noticed where it should have been, and is of interest where it begins. */
-function placeOf(message: string, offset: number, root: Located, text: string): number {
-  const open = UNCLOSED.test(message) ? openAt(root, offset, text) : undefined;
+function placeOf(message: string, offset: number, root: Located | undefined, text: string): number {
+  const open =
+    root !== undefined && UNCLOSED.test(message) ? openAt(root, offset, text) : undefined;
   return open?.offset ?? Math.min(offset, text.length);
 }
 
