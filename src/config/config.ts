@@ -52,13 +52,13 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const lines = new LineIndex(text);
   const { tree, syntaxFaults, unsound, faults } = readYaml(text, lines, options);
   const problems = new Problems(file, lines, tree);
-  const masked = maskSecrets(text, tree);
   for (const { span, fault } of syntaxFaults) problems.addAt("error", span, fault);
   problems.leaveOut(unsound);
   for (const { span, fault } of faults) {
     if (!problems.isLeftOut(span)) problems.addAt("error", span, fault);
   }
   const document = validate(tree, problems);
+  const masked = maskSecrets(text, tree, [...unsound, ...problems.obscure]);
   if (document === undefined) return { ok: false, problems: problems.list(), text: masked };
 
   const folder = dirname(resolvePath(file));

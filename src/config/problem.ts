@@ -72,6 +72,7 @@ export class Problems {
   readonly #lines: LineIndex;
   readonly #tree: Tree | undefined;
   readonly #found = new Map<string, Problem>();
+  readonly #obscure: Span[] = [];
   /** Parts of the text that are not judged. */
   #unsound: readonly Span[] = [];
 
@@ -79,6 +80,15 @@ export class Problems {
     this.#file = file;
     this.#lines = lines;
     this.#tree = tree;
+  }
+
+  /** Values of which nobody knows what they are: one may be a secret under a misspelt key. */
+  get obscure(): readonly Span[] {
+    return this.#obscure;
+  }
+
+  addObscure(span: Span): void {
+    this.#obscure.push(span);
   }
 
   /** From now on these parts of the text are not judged, nor that something is missing: it may stand in them. */

@@ -69,7 +69,9 @@ function report(issue: Issue, tree: Tree, problems: Problems): readonly Located[
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => {
       problems.add("error", [...path, key], unknownKey(key, path), "key");
-      return standing(tree, [...path, key]);
+      const value = standing(tree, [...path, key]);
+      problems.addObscure(value.span);
+      return value;
     });
   }
   const written = tree.find(path);
