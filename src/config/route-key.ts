@@ -92,6 +92,11 @@ function readPattern(pattern: string, prefix: string): Result<readonly Segment[]
     return refuse("the path is not in canonical form", `${prefix}${canonical}`);
   }
   const texts = pattern.slice(1).split("/");
+  if (texts.filter(isNothingToSome).length > 1) {
+    return refuse(
+      "two segments of blanks, dots and + are none to some backends: they cannot be told apart",
+    );
+  }
   const names = new Set<string>();
   const segments: Segment[] = [];
   for (const [index, text] of texts.entries()) {
@@ -104,6 +109,12 @@ function readPattern(pattern: string, prefix: string): Result<readonly Segment[]
     segments.push(segment.value);
   }
   return ok(segments);
+}
+
+/** The gateway refuses what backends may read in too many ways: a segment that some of them leave out, and another. */
+function isNothingToSome(text: string): boolean {
+  const unseen = /[\s.+\p{M}\p{Default_Ignorable_Code_Point}]/gu;
+  return text !== "" && decodeURIComponent(text).replace(unseen, "") === "";
 }
 
 function readSegment(text: string, last: boolean): Result<Segment, Fault> {
