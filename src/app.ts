@@ -12,10 +12,12 @@ import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
 import type { Wallet } from "./app/wallets.ts";
 import { countWorkers, openWorkers } from "./app/workers.ts";
-import type { Config } from "./config/config.ts";
+import { Reloading, type ReloadCause, type Reloaded } from "./app/reloading.ts";
+import { cannotChange, restartProblems } from "./app/restart.ts";
+import { loadConfig, type Config, type ParseResult, type Problem } from "./config/config.ts";
 import type { Probe } from "./facilitator/network-gate.ts";
 import { LocalTill } from "./gateway/till.ts";
-import { createLogger } from "./telemetry/logger.ts";
+import { createLogger, type Logger } from "./telemetry/logger.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 import { systemTime } from "./time/time.ts";
@@ -45,20 +47,30 @@ export interface Running {
    */
   replaceWorkers(): Promise<void>;
   /**
+   * Reads the configuration once more and serves by it from here on, without a dropped request; prices that
+   * were asked for until now may still be paid for a while. Never rejects: what speaks against it is told, and
+   * nothing has changed then.
+   */
+  reload(cause: ReloadCause): Promise<Reloaded>;
+  /**
    * Turns readiness red, stops accepting after `shutdown.delay` (or at once), finishes what is in flight within
    * `shutdown.within`, closes everything. Idempotent.
    */
   close(options?: { readonly atOnce: boolean }): Promise<void>;
 }
 
-/**
- * Starts everything that the configuration asks for, or nothing: what was opened is closed again. `script` is
- * what a worker process runs, with the command `worker`.
- */
+export interface StartOptions {
+  /** What a worker process runs, with the command `worker`; default: what this process runs. */
+  readonly script?: string;
+  /** Reads the configuration once more; default: its file. */
+  readonly load?: () => Promise<ParseResult>;
+}
+
+/** Starts everything that the configuration asks for, or nothing: what was opened is closed again. */
 export async function start(
   config: Config,
   version: string,
-  script = process.argv[1] ?? "",
+  { script = process.argv[1] ?? "", load = () => loadConfig(config.file) }: StartOptions = {},
 ): Promise<Running> {
   await using closing = new AsyncDisposableStack();
   const telemetry = {
@@ -89,7 +101,8 @@ export async function start(
       ? registry.metrics()
       : crew.metrics(await registry.getMetricsAsJSON());
   };
-  const operator = createAdminHandler({ telemetry, readiness, metrics });
+  const reload = async (): Promise<Reloaded> => reloading.reload("POST /-/reload");
+  const operator = createAdminHandler({ telemetry, readiness, metrics, reload });
   const admin = await openServer(parts, config.admin, operator);
   const money = await openMoney(parts, ledger);
   const workers = countWorkers(config);
@@ -99,14 +112,24 @@ export async function start(
       ? await openWorkers(parts, money, { script, version })
       : { crew: undefined, addresses: (await front?.open()) ?? [] };
   serving = { money, crew };
+  const reloading = new Reloading({
+    load,
+    apply: async (next) => {
+      return draining
+        ? [cannotChange(next)]
+        : applyTo({ money, front, crew, logger: telemetry.logger }, next);
+    },
+    logger: telemetry.logger,
+  });
 
   const owned = closing.move();
   const close = async (atOnce: boolean): Promise<void> => {
     draining = true;
     front?.retire();
     crew?.retire();
-    if (!atOnce) await time.sleep(config.shutdown.delayMs);
-    const timer = setTimeout(() => patience.abort(), config.shutdown.withinMs);
+    const { delayMs, withinMs } = money.sales.config.shutdown;
+    if (!atOnce) await time.sleep(delayMs);
+    const timer = setTimeout(() => patience.abort(), withinMs);
     try {
       await owned.disposeAsync();
     } finally {
@@ -123,13 +146,38 @@ export async function start(
     workers,
     hopeless: crew?.hopeless ?? new Promise(() => undefined),
     replaceWorkers: async () => crew?.replace(),
+    reload: (cause) => reloading.reload(cause),
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }
 
+interface Serving {
+  readonly money: Money;
+  readonly front: Front | undefined;
+  readonly crew: Crew | undefined;
+  readonly logger: Logger;
+}
+
+/** What speaks against a change; where nothing does it has been made. */
+async function applyTo(
+  { money, front, crew, logger }: Serving,
+  next: Config,
+): Promise<readonly Problem[]> {
+  const problems = restartProblems(money.sales.config, next, money.feePayers.networks);
+  if (problems.length > 0) return problems;
+  await money.sales.change(next);
+  front?.configure(next);
+  if (crew === undefined) return [];
+  logger.info("replacing the workers");
+  await crew.replace();
+  logger.info("all workers were replaced");
+  return [];
+}
+
 function openFront({ config, telemetry, time, closing, patience }: Parts, money: Money): Front {
   const { logger } = telemetry;
-  const { mesh: facilitator, feePayers, ledger: redemptions, list } = money;
+  const { mesh: facilitator, feePayers, ledger: redemptions, sales } = money;
+  const { list } = sales;
   const till = new LocalTill({ facilitator, feePayers, redemptions, logger, time });
   const front = new Front({ config, telemetry, till, feePayers, list, fronts: 1 });
   closing.defer(() => front.close(patience));

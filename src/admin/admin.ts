@@ -1,5 +1,5 @@
 /**
- * The operator's listener: `/metrics`, `/livez`, `/readyz`. It is never on the public port. Alive means
+ * The operator's listener: `/metrics`, `/livez`, `/readyz`, `POST /-/reload`. It is never on the public port. Alive means
  * that the event loop turns; ready means that this process would take and settle a payment now.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -13,6 +13,14 @@ export interface AdminOptions {
   readonly readiness: ReadinessCheck;
   /** All metrics in Prometheus' text format; default: those of this process. */
   readonly metrics?: () => Promise<string>;
+  /** Reads the configuration once more. */
+  readonly reload?: () => Promise<ReloadVerdict>;
+}
+
+/** What came of a reload: the problems are those of the file, and what speaks against it now. */
+export interface ReloadVerdict {
+  readonly reloaded: boolean;
+  readonly problems: readonly object[];
 }
 
 /** A request listener for a `node:http` server. */
@@ -21,6 +29,9 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
   const metrics = options.metrics ?? (() => registry.metrics());
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = (request.url ?? "").split("?", 1)[0];
+    if (path === "/-/reload" && options.reload !== undefined) {
+      return reload(request, response, options.reload);
+    }
     if (request.method !== "GET" && request.method !== "HEAD") {
       response.setHeader("Allow", "GET, HEAD");
       return send(response, 405, "use GET\n");
@@ -37,7 +48,7 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
         return send(response, 503, `not ready\n${reasons.map((text) => `- ${text}\n`).join("")}`);
       }
       default:
-        return send(response, 404, "try /metrics, /livez or /readyz\n");
+        return send(response, 404, "try /metrics, /livez, /readyz or POST /-/reload\n");
     }
   };
   return (request: IncomingMessage, response: ServerResponse): void => {
@@ -46,6 +57,23 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   };
+}
+
+/** A page in an operator's browser can send such a request, though not without saying where it is from. */
+async function reload(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reloads: NonNullable<AdminOptions["reload"]>,
+): Promise<void> {
+  request.resume();
+  if (request.method !== "POST") {
+    response.setHeader("Allow", "POST");
+    return send(response, 405, "use POST\n");
+  }
+  if (request.headers.origin !== undefined) return send(response, 403, "not for browsers\n");
+  const verdict = await reloads();
+  response.setHeader("Content-Type", "application/json");
+  send(response, verdict.reloaded ? 200 : 422, `${JSON.stringify(verdict)}\n`);
 }
 
 function send(response: ServerResponse, status: number, body: string): void {

@@ -1,4 +1,5 @@
 /** Configured upstreams -> the engines that requests are forwarded to. */
+import { isDeepStrictEqual } from "node:util";
 import type { Config, Upstream } from "../config/config.ts";
 import { openBackend, type BackendOptions } from "../gateway/backend/backend.ts";
 import { defaultUpstreamOptions, type Engine, type TargetOptions } from "../gateway/upstream.ts";
@@ -7,27 +8,64 @@ import { systemTime } from "../time/time.ts";
 
 interface Ground {
   readonly telemetry: Telemetry;
-  /** Open connections to one target at most. */
-  readonly connections: number;
-  /** Switched connections to one target at most. */
-  readonly tunnels: number;
+  /** How many processes share the limits. */
+  readonly fronts: number;
 }
 
-/** One for each upstream, by name. Health checks begin at once. */
-export function openBackends(
-  { upstreams, limits }: Pick<Config, "upstreams" | "limits">,
-  { telemetry, connections, tunnels }: Ground,
-): ReadonlyMap<string, Engine> {
-  const ground = { telemetry, time: systemTime };
-  return new Map(
-    upstreams.map((upstream) => {
-      const { bodyBytes: bodyLimitBytes, answerIdleMs, tunnelIdleMs, tunnelLifeMs } = limits;
-      const tunnelLimits = { upgrades: tunnels, tunnelIdleMs, tunnelLifeMs };
-      const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
-      const target = { ...targetOptions(upstream), ...shared };
-      return [upstream.name, openBackend(backendOptions(upstream, target), ground)];
-    }),
-  );
+type Limits = Config["limits"];
+
+/** What an engine was opened with. */
+interface Opened {
+  readonly options: BackendOptions;
+  readonly engine: Engine;
+}
+
+/**
+ * The engines of one configuration after the other. One whose options have not changed is kept, with its
+ * connections and with what it knows of its targets.
+ */
+export class Backends {
+  readonly #ground: Ground;
+  #opened: ReadonlyMap<string, Opened> = new Map();
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  /** By the names of the upstreams. */
+  get engines(): ReadonlyMap<string, Engine> {
+    return new Map([...this.#opened].map(([name, { engine }]) => [name, engine]));
+  }
+
+  /**
+   * Opens what is new; health checks begin at once. Returns the engines that are not in use any more, to be
+   * closed when the requests that may ask them have ended.
+   */
+  configure(config: Pick<Config, "upstreams" | "limits">): readonly Engine[] {
+    const { telemetry, fronts } = this.#ground;
+    const ground = { telemetry, time: systemTime };
+    const before = this.#opened;
+    this.#opened = new Map(
+      config.upstreams.map((upstream) => {
+        const options = optionsOf(upstream, config.limits, fronts);
+        const known = before.get(upstream.name);
+        const isSame = known !== undefined && isDeepStrictEqual(known.options, options);
+        const opened = isSame ? known : { options, engine: openBackend(options, ground) };
+        return [upstream.name, opened];
+      }),
+    );
+    const kept = new Set([...this.#opened.values()].map(({ engine }) => engine));
+    return [...before.values()].map(({ engine }) => engine).filter((engine) => !kept.has(engine));
+  }
+}
+
+function optionsOf(upstream: Upstream, limits: Limits, fronts: number): BackendOptions {
+  const { bodyBytes: bodyLimitBytes, answerIdleMs, tunnelIdleMs, tunnelLifeMs } = limits;
+  const upgrades = Math.ceil(limits.tunnels / fronts);
+  const connections = Math.ceil(limits.inFlight / fronts);
+  const tunnelLimits = { upgrades, tunnelIdleMs, tunnelLifeMs };
+  const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
+  return backendOptions(upstream, { ...targetOptions(upstream), ...shared });
 }
 
 function backendOptions(upstream: Upstream, target: BackendOptions["target"]): BackendOptions {

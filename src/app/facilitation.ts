@@ -130,7 +130,10 @@ function createFeePayers(
   return new KnownFeePayers({ ...sources, networks, remotes: asked });
 }
 
-function createRemote(settings: RemoteSettings, { telemetry, time }: Ground): RemoteFacilitator {
+export function createRemote(
+  settings: RemoteSettings,
+  { telemetry, time }: Pick<Ground, "telemetry" | "time">,
+): RemoteFacilitator {
   const headers = settings.headers.map(({ name, value }) => [name, value.reveal()] as const);
   return new RemoteFacilitator({
     url: settings.url,

@@ -6,7 +6,9 @@
 import type { AddressInfo } from "node:net";
 import type { Config } from "../config/config.ts";
 import { keyPairFault } from "../config/key-pair.ts";
-import { Gateway } from "../gateway/gateway.ts";
+import { waitWithin } from "../facilitator/facilitator.ts";
+import type { EarlierQuotes } from "../gateway/earlier-quotes.ts";
+import { Gateway, type GatewaySettings } from "../gateway/gateway.ts";
 import { Listener } from "../gateway/listener.ts";
 import type { FeePayers } from "../gateway/offers.ts";
 import { Paywall } from "../gateway/paywall.ts";
@@ -14,9 +16,10 @@ import type { Till } from "../gateway/till.ts";
 import type { Engine } from "../gateway/upstream.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
-import { openBackends } from "./backends.ts";
+import { Backends } from "./backends.ts";
 import { clientOptions } from "./client-options.ts";
-import { createSnapshot, type List } from "./selling.ts";
+import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
+import { createEarlierQuotes, createSnapshot, type List } from "./selling.ts";
 
 /** The part of a configuration that a front needs: no key of ours, and no facilitator's token. */
 export type FrontConfig = Omit<Config, "facilitator" | "store" | "admin">;
@@ -27,6 +30,8 @@ export interface FrontOptions {
   readonly till: Till;
   readonly feePayers: FeePayers;
   readonly list: List;
+  /** Configurations that were replaced a short while ago, the newest first. */
+  readonly earlier?: readonly EarlierConfig[];
   /** How many fronts share the limits on requests in flight and on connections to upstreams, this one included. */
   readonly fronts: number;
 }
@@ -41,29 +46,44 @@ export interface Places {
 
 export class Front {
   readonly #options: FrontOptions;
-  readonly #engines: ReadonlyMap<string, Engine>;
+  readonly #backends: Backends;
   readonly #gateway: Gateway;
-  #listeners: readonly Listener[] = [];
+  /** Engines of configurations before, which end when nobody uses them any more. */
+  readonly #leaving = new Set<Promise<void>>();
   readonly #retiring = new AbortController();
+  readonly #patience = new AbortController();
+  #config: FrontConfig;
+  #earlier: readonly EarlierQuotes[];
+  #listeners: readonly Listener[] = [];
 
   constructor(options: FrontOptions) {
     this.#options = options;
-    const { config, telemetry, till, feePayers, list, fronts } = options;
+    const { config, telemetry, till, fronts, feePayers, earlier = [] } = options;
     const { metrics, logger } = telemetry;
     const { settlementWaitMs } = config.limits;
-    const inFlight = Math.ceil(config.limits.inFlight / fronts);
-    const tunnels = Math.ceil(config.limits.tunnels / fronts);
-    this.#engines = openBackends(config, { telemetry, connections: inFlight, tunnels });
-    this.#gateway = new Gateway({
-      snapshot: createSnapshot(config, this.#engines, { metrics, feePayers }),
-      paywall: new Paywall({ till, logger, settlementWaitMs, time: systemTime }),
-      list,
-      cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
-      maxInFlight: inFlight,
-      telemetry,
-      ...clientOptions(config, fronts),
-    });
+    this.#config = config;
+    this.#earlier = earlier.map((each) =>
+      createEarlierQuotes(each.config, feePayers, each.replacedMs),
+    );
+    this.#backends = new Backends({ telemetry, fronts });
+    this.#backends.configure(config);
+    const paywall = new Paywall({ till, logger, settlementWaitMs, time: systemTime });
+    this.#gateway = new Gateway({ ...this.#settings(), paywall, telemetry });
     metrics.observeInFlight(() => this.#gateway.inFlight);
+  }
+
+  /**
+   * Requests from here on are answered by this configuration, those that are in flight by the one before.
+   * What was asked for until now may still be paid. `listen` and `limits.header` stay as they are.
+   */
+  configure(config: FrontConfig): void {
+    const replaced = createEarlierQuotes(this.#config, this.#options.feePayers, systemTime.now());
+    this.#earlier = [replaced, ...this.#earlier].filter(isOpen).slice(0, MAX_EARLIER);
+    this.#config = config;
+    const unused = this.#backends.configure(config);
+    const leaving = this.#leave(this.#gateway.configure(this.#settings()), unused);
+    this.#leaving.add(leaving);
+    void leaving.finally(() => this.#leaving.delete(leaving));
   }
 
   /** Resolves with the addresses once all of them accept connections. Rejects where one cannot be had. */
@@ -98,9 +118,40 @@ export class Front {
   /** Accepts nothing new, finishes what is in flight until the signal ends, and closes everything. */
   async close(signal: AbortSignal): Promise<void> {
     this.retire();
+    const cut = (): void => this.#patience.abort();
+    signal.addEventListener("abort", cut, { once: true });
+    if (signal.aborted) cut();
     await Promise.all(this.#listeners.map((listener) => listener.drain(signal)));
     // Settlements and deliveries go on after their clients have left.
     await this.#gateway.drain(signal);
-    await Promise.all([...this.#engines.values()].map((engine) => engine.close(signal)));
+    const engines = [...this.#backends.engines.values()];
+    await Promise.all([...engines.map((engine) => engine.close(signal)), ...this.#leaving]);
+    signal.removeEventListener("abort", cut);
   }
+
+  /** Everything of the gateway that the configuration says. */
+  #settings(): GatewaySettings {
+    const config = this.#config;
+    const { telemetry, feePayers, fronts, list } = this.#options;
+    const { metrics } = telemetry;
+    const ground = { metrics, feePayers, earlier: this.#earlier };
+    return {
+      snapshot: createSnapshot(config, this.#backends.engines, ground),
+      list,
+      cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
+      maxInFlight: Math.ceil(config.limits.inFlight / fronts),
+      ...clientOptions(config, fronts),
+    };
+  }
+
+  /** A request that has begun may ask its engine after a settlement that takes a minute. */
+  async #leave(ended: Promise<void>, engines: readonly Engine[]): Promise<void> {
+    const { signal } = this.#patience;
+    await waitWithin(ended, signal, undefined);
+    await Promise.all(engines.map((engine) => engine.close(signal)));
+  }
+}
+
+function isOpen({ untilMs }: EarlierQuotes): boolean {
+  return systemTime.now() < untilMs;
 }

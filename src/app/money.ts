@@ -13,7 +13,8 @@ import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
 import { startGauges } from "./gauges.ts";
 import { startRecoveries } from "./recoveries.ts";
-import { createListing, readTermsChanges, type List, type TermsChanges } from "./selling.ts";
+import { Sales } from "./sales.ts";
+import type { List } from "./selling.ts";
 import { openServer, type Parts } from "./server.ts";
 import { startStrangerWatch } from "./strangers.ts";
 import type { Wallet } from "./wallets.ts";
@@ -22,9 +23,7 @@ export interface Money {
   readonly ledger: Ledger;
   readonly mesh: FacilitatorMesh;
   readonly feePayers: KnownFeePayers;
-  readonly list: List;
-  /** When the terms of each route changed, for listings elsewhere. */
-  readonly termsChanges: TermsChanges;
+  readonly sales: Sales;
   /** Of the facilitator's listener; null: none. */
   readonly address: AddressInfo | null;
   readonly probes: readonly Probe[];
@@ -46,8 +45,8 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   const { feePayers, gate, mesh, probes, wallets } = facilitation;
   closing.defer(() => feePayers.stop());
   await feePayers.start();
-  const termsChanges = await readTermsChanges(config, ledger);
-  const list = createListing(config, termsChanges, feePayers);
+  const sales = await Sales.open(config, { ledger, feePayers });
+  const { list } = sales;
   const address = await openFacilitator(parts, facilitation, { ledger, list });
   const readiness = async (): Promise<readonly string[]> => {
     const closed = gate.closed().map((name) => `${name}: RPC checks have not passed`);
@@ -57,7 +56,7 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
     );
     return [...closed, ...store];
   };
-  return { ledger, mesh, feePayers, list, termsChanges, address, probes, wallets, readiness };
+  return { ledger, mesh, feePayers, sales, address, probes, wallets, readiness };
 }
 
 function openFacilitator(

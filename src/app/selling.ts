@@ -12,6 +12,7 @@ import {
 } from "../discovery/discovery.ts";
 import type { Listing } from "../facilitator/endpoints.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
+import type { EarlierQuotes } from "../gateway/earlier-quotes.ts";
 import { Offers, type FeePayers, type Offer } from "../gateway/offers.ts";
 import { Router } from "../gateway/router.ts";
 import type { Engine } from "../gateway/upstream.ts";
@@ -37,11 +38,18 @@ type Selling = Pick<
 /** What of it the listing depends on. */
 type Sales = Pick<Config, "routes" | "publicUrl">;
 
+interface SnapshotGround {
+  readonly metrics: Pick<Metrics, "route">;
+  readonly feePayers: FeePayers;
+  /** What was asked for before. */
+  readonly earlier: readonly EarlierQuotes[];
+}
+
 /** Everything that a request's decision depends on. `engines` has one for every upstream. */
 export function createSnapshot(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
-  { metrics, feePayers }: { readonly metrics: Metrics; readonly feePayers: FeePayers },
+  { metrics, feePayers, earlier }: SnapshotGround,
 ): Snapshot {
   const plan = (route: Route): RoutePlan => {
     const meter = metrics.route(route.key);
@@ -76,7 +84,34 @@ export function createSnapshot(
     publicUrl,
     listingPath: config.discovery.listed ? LISTING_PATH : null,
     answersPreflight: config.cors !== "off",
+    earlier,
   };
+}
+
+/** What a configuration that was replaced has asked for. */
+export function createEarlierQuotes(
+  { routes, publicUrl, unmatched }: Pick<Config, "routes" | "publicUrl" | "unmatched">,
+  feePayers: FeePayers,
+  replacedMs: number,
+): EarlierQuotes {
+  const priced = routes.map((route) => {
+    const { action, methods, pattern } = route;
+    const isSold = action.kind === "priced";
+    return {
+      methods,
+      pattern,
+      value: isSold ? new Offers(offersOf(route, action), feePayers) : null,
+    };
+  });
+  const router = new Router(priced, {
+    guarded: (offers) => offers !== null,
+    unmatchedGuarded: unmatched === "deny",
+  });
+  const timeouts = routes.map(({ action }) =>
+    action.kind === "priced" ? action.maxTimeoutSeconds : 0,
+  );
+  const untilMs = replacedMs + Math.max(0, ...timeouts) * 1000;
+  return { router, publicUrl: publicUrl ?? "", replacedMs, untilMs };
 }
 
 /** Notes the terms of every listed route in the ledger, which knows since when each of them has been the same. */

@@ -5,6 +5,7 @@
 import { Secret } from "../config/secret.ts";
 import type { FeePayers } from "../gateway/offers.ts";
 import type { FrontConfig } from "./front.ts";
+import type { EarlierConfig } from "./sales.ts";
 
 export interface StartOrder {
   /** From 1. */
@@ -16,6 +17,8 @@ export interface StartOrder {
   /** See `TermsChanges`. */
   readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
   readonly feePayers: Told;
+  /** Configurations that were replaced a short while ago, the newest first. */
+  readonly earlier: readonly EarlierConfig[];
 }
 
 /** Whom buyers are told as fee payer, by network. */

@@ -85,6 +85,7 @@ class Worker {
       feePayers,
       list: createListing(config, new Map(termsChanges), feePayers),
       fronts: workers,
+      earlier: order.earlier,
     });
     this.#started = { front, metrics, logger, feePayers, withinMs: config.shutdown.withinMs };
   }

@@ -55,7 +55,7 @@ export async function openWorkers(parts: Parts, money: Money, entry: Entry): Pro
   const crew = new Crew({
     count,
     fork: (worker) => desks.fork(worker, entry),
-    order: (worker) => pack(orderOf(worker, { count, config, money, version: entry.version })),
+    order: (worker) => pack(orderOf(worker, { count, money, version: entry.version })),
     withinMs: shutdown.withinMs,
     logger: telemetry.logger,
     time,
@@ -118,18 +118,19 @@ function environment(): NodeJS.ProcessEnv {
 
 interface Ordered {
   readonly count: number;
-  readonly config: Config;
   readonly money: Money;
   readonly version: string;
 }
 
-function orderOf(worker: number, { count, config, money, version }: Ordered): StartOrder {
+function orderOf(worker: number, { count, money, version }: Ordered): StartOrder {
+  const { config, termsChanges, earlier } = money.sales;
   return {
     worker,
     workers: count,
     version,
     config: frontPart(config),
-    termsChanges: [...money.termsChanges],
+    termsChanges: [...termsChanges],
+    earlier,
     feePayers: toldBy(money.feePayers),
   };
 }

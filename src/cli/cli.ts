@@ -11,25 +11,16 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
-import type { CheckOptions } from "./check.ts";
+import { addCheck } from "./commands/check.ts";
+import { addCompletion } from "./commands/completion.ts";
+import { addInit } from "./commands/init.ts";
+import { addKeygen } from "./commands/keygen.ts";
+import { addPay } from "./commands/pay.ts";
+import { addReload } from "./commands/reload.ts";
+import { addDoctor } from "./commands/doctor.ts";
 import type { PaymentsOptions } from "./payments.ts";
-
-const CHECK_FORMATS = ["text", "json", "github", "sarif"] as const;
-
-const CHECK_HELP = `
-text: problems go to stderr, the verdicts to stdout. Other formats: one document on stdout, nothing else.
-json: { version: 1, ok, strict, errors, warnings, notes, files: [{ file, accepted, errors, warnings, notes,
-problems: [{ severity, code, message, suggestion, line, column, endColumn, path, source }] }] }
-
-Placeholders, keys and certificates are looked up where check runs, as serve would.
-
-Exit codes: 0 every file is accepted, 1 one is refused, 2 wrong usage.`;
-
-const SCHEMA_HELP = `
-An editor with the YAML language server uses it where a file begins with
-# yaml-language-server: $schema=gateway.schema.json
-
-Exit codes: 0 done, 2 wrong usage.`;
+import { addRoutes } from "./commands/routes.ts";
+import { addSchema } from "./commands/schema.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const FILE = ["<file>", "the configuration file (YAML)"] as const;
@@ -65,7 +56,15 @@ export async function run(words: readonly string[], version: string): Promise<nu
       code = await runWorker();
     });
   addCheck(program, version, (result) => (code = result));
+  addSchema(program, (result) => (code = result));
+  addRoutes(program, (result) => (code = result));
+  addDoctor(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
+  addPay(program, (result) => (code = result));
+  addKeygen(program, (result) => (code = result));
+  addInit(program, (result) => (code = result));
+  addReload(program, (result) => (code = result));
+  addCompletion(program);
   program
     .command("recover")
     .description("find the outcome of every unresolved settlement now, without serving")
@@ -90,36 +89,6 @@ export async function run(words: readonly string[], version: string): Promise<nu
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     throw error;
   }
-}
-
-function addCheck(program: Command, version: string, done: (code: number) => void): void {
-  program
-    .command("check")
-    .description("read configuration files and report every problem in them at once")
-    .argument("<files...>", "configuration files (YAML); - is the standard input")
-    .addOption(
-      new Option(
-        "--format <format>",
-        "how to report: sarif is SARIF 2.1.0, github workflow commands",
-      )
-        .choices(CHECK_FORMATS)
-        .default("text"),
-    )
-    .option("--json", "the same as --format json")
-    .option("--strict", "refuse files with warnings, too; notes never refuse one")
-    .addHelpText("after", CHECK_HELP)
-    .action(async (files: readonly string[], options: CheckOptions) => {
-      const { check } = await import("./check.ts");
-      done(await check(files, version, options));
-    });
-  program
-    .command("schema")
-    .description("print the JSON Schema of configuration files, for editors")
-    .addHelpText("after", SCHEMA_HELP)
-    .action(async () => {
-      const { schema } = await import("./schema.ts");
-      done(schema());
-    });
 }
 
 function addPayments(program: Command, done: (code: number) => void): void {

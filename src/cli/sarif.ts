@@ -2,7 +2,7 @@
 import { isAbsolute, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Problem } from "../config/config.ts";
-import { PROBLEM_CODES, type ProblemCode } from "../config/problem-codes.ts";
+import { isProblemCode, PROBLEM_CODES } from "../config/problem-codes.ts";
 import { linesOf, type CheckedFile } from "./check-report.ts";
 
 const SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -14,7 +14,7 @@ export function asSarif(files: readonly CheckedFile[], version: string): string 
   const driver = {
     name: "coinslot",
     version,
-    rules: rules.map((id) => ({ id, shortDescription: { text: PROBLEM_CODES[id] } })),
+    rules: rules.map((id) => ({ id, shortDescription: { text: descriptionOf(id) } })),
   };
   const run = {
     tool: { driver },
@@ -25,7 +25,11 @@ export function asSarif(files: readonly CheckedFile[], version: string): string 
   return `${JSON.stringify({ $schema: SCHEMA, version: "2.1.0", runs: [run] }, null, 2)}\n`;
 }
 
-function resultsOf(file: CheckedFile, uris: readonly string[], rules: readonly ProblemCode[]) {
+function descriptionOf(code: string): string {
+  return isProblemCode(code) ? PROBLEM_CODES[code] : code;
+}
+
+function resultsOf(file: CheckedFile, uris: readonly string[], rules: readonly string[]) {
   const lines = linesOf(file);
   const uri = uriOf(file.name);
   const artifactLocation = { uri, index: uris.indexOf(uri) };

@@ -1,10 +1,18 @@
 /** `coinslot serve FILE`: runs until it is told to stop, then drains. */
 import { start, type Running } from "../app.ts";
 import { formatProblems, loadConfig } from "../config/config.ts";
+import { FileWatch } from "./file-watch.ts";
 import { startTable } from "./start-table.ts";
 
 /** Resolves with the exit code once everything is closed. A second signal ends the process at once. */
 export async function serve(file: string, version: string): Promise<number> {
+  let running: Running | undefined;
+  let isStale = false;
+  const watch = await FileWatch.open(file, () => {
+    isStale = true;
+    void running?.reload("the file has changed");
+  });
+  using _ = { [Symbol.dispose]: () => watch.close() };
   const loaded = await loadConfig(file);
   const color = process.stderr.isTTY && !process.env["NO_COLOR"];
   if (!loaded.ok) {
@@ -14,9 +22,7 @@ export async function serve(file: string, version: string): Promise<number> {
   }
   // Before anything is started: a signal during the start is obeyed once it is complete.
   const stopped = firstSignal();
-  let running: Running | undefined;
-  // Without workers it ends the process, as it always did.
-  if (loaded.config.workers !== 1) process.on("SIGHUP", () => running && replaceWorkers(running));
+  process.on("SIGHUP", () => void running?.reload("SIGHUP"));
   try {
     running = await start(loaded.config, version);
   } catch (cause) {
@@ -27,6 +33,7 @@ export async function serve(file: string, version: string): Promise<number> {
   process.stderr.write(startTable(loaded.config, running, loaded.problems));
   const { logger } = running.telemetry;
   logger.info({ file, version }, "coinslot is serving");
+  if (isStale) void running.reload("the file has changed");
 
   const ending = await Promise.race([stopped, running.hopeless.then((reason) => ({ reason }))]);
   if (typeof ending === "object") {
@@ -37,16 +44,6 @@ export async function serve(file: string, version: string): Promise<number> {
   await running.close({ atOnce: ending !== "SIGTERM" });
   logger.info("stopped");
   return typeof ending === "object" ? 1 : 0;
-}
-
-function replaceWorkers(running: Running): void {
-  if (running.workers === 1) return;
-  const { logger } = running.telemetry;
-  logger.info("replacing the workers");
-  running.replaceWorkers().then(
-    () => logger.info("all workers were replaced"),
-    (cause: unknown) => logger.error({ err: cause }, "a worker could not be replaced; it goes on"),
-  );
 }
 
 /** Resolves with the first signal to stop; the second one ends the process at once. */

@@ -24,7 +24,10 @@ export interface FoundKey {
   readonly text: string;
 }
 
-export function findKey(reference: string, context: Context): Result<FoundKey, Fault> {
+export function findKey(
+  reference: string,
+  context: Pick<Context, "environment" | "absolute">,
+): Result<FoundKey, Fault> {
   if (KEY.test(reference) || isKeypair(reference))
     return ok({ source: "literal", text: reference });
   const variable = VARIABLE.exec(reference)?.[1];

@@ -12,8 +12,8 @@ export type Severity = "error" | "warning" | "note";
 export interface Problem {
   /** Errors refuse the file; warnings and notes do not. */
   readonly severity: Severity;
-  /** Stable kebab-case identifier of the kind of problem. */
-  readonly code: ProblemCode;
+  /** Stable kebab-case identifier of the kind of problem: a {@link ProblemCode} where a file is to blame. */
+  readonly code: string;
   /** One sentence without a final period; never contains a secret. */
   readonly message: string;
   /** What to do about it: `did you mean "routes"?`. */

@@ -109,7 +109,7 @@ class Conflicts {
 }
 
 /** The names of parameters do not matter for what a pattern matches. */
-function shapeOf({ segments }: RouteKey): string {
+export function shapeOf({ segments }: RouteKey): string {
   return segments
     .map((segment) => (segment.kind === "static" ? segment.text : `:${segment.kind}`))
     .join("/");

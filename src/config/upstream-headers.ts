@@ -9,7 +9,7 @@ const OWN =
 const CLIENT = /^(?:forwarded|x-forwarded-.*|x-real-ip)$/;
 /** Backends serve another path or method for these than the one that was priced. */
 const REROUTING =
-  /^(?:x-http-method(?:-override)?|x-method-override|x-original-(?:host|url)|x-rewrite-url)$/;
+  /^x-(?:http-(?:method(?:-override)?|path-override)|method-override|(?:envoy-)?original-(?:host|method|path|ur[il])|rewrite-url)$/;
 
 /** The fault of a lower-case name; undefined where it may be set, or removed. */
 export function crossingNameFault(name: string, use: "set" | "remove"): Fault | undefined {

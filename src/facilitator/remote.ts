@@ -160,7 +160,9 @@ export class RemoteFacilitator implements Facilitator {
       },
     );
     const kinds = answer.body?.["kinds"];
-    if (!Array.isArray(kinds)) throw this.#fault("unavailable", code, "no kinds in /supported");
+    if (!Array.isArray(kinds)) {
+      throw this.#fault("unavailable", code, `status ${answer.status}, no kinds in /supported`);
+    }
     const readable = kinds.filter(isSupportedKind).map(withoutOddExtra);
     this.feePayers.record(readable);
     return { kinds: readable };

@@ -1,11 +1,14 @@
 /**
  * Asking for a payment: the answer with what a route costs, and how often one address is told without paying.
  */
+import type { PaymentRequirements } from "../x402/x402.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { systemTime } from "../time/time.ts";
 import { unpayableAnswer, type Answer } from "./answers.ts";
 import type { Client } from "./client.ts";
 import type { PricedDecision } from "./decision.ts";
+import { earlierRequirements } from "./earlier-quotes.ts";
 import type { Paywall } from "./paywall.ts";
 import { UnpaidLimit, type RequestRate } from "./rate-limit.ts";
 import type { Refused } from "./refused.ts";
@@ -44,8 +47,8 @@ export class Asking {
     if (decision.kind !== "presented") return unpaid.waitSeconds(address, "asked");
     const seconds = unpaid.waitSeconds(address, "refused");
     if (seconds === 0) return 0;
-    const { payment, plan, resource } = decision;
-    const accepts = plan.offers.requirements(resource);
+    const accepts = acceptable(decision);
+    const { payment } = decision;
     if (!this.#options.paywall.isInFlight({ payment, accepts })) return seconds;
     return unpaid.waitSeconds(address, "refused", "twice");
   }
@@ -82,4 +85,14 @@ export class Asking {
     }
     return unpayableAnswer(error, networks, lines);
   }
+}
+
+/** Every way to pay for what was presented: what is asked now, and what was asked a short while ago. */
+export function acceptable(
+  decision: Extract<PricedDecision, { kind: "presented" }>,
+): readonly PaymentRequirements[] {
+  const { plan, resource, earlier } = decision;
+  const asked = plan.offers.requirements(resource);
+  if (earlier.length === 0) return asked;
+  return [...asked, ...earlierRequirements(earlier, decision, systemTime.now())];
 }

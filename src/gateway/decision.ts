@@ -8,6 +8,7 @@ import type { RouteMeter } from "../telemetry/metrics.ts";
 import { decodePaymentHeader } from "../x402/header.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { PaymentPayload } from "../x402/x402.ts";
+import type { EarlierQuotes } from "./earlier-quotes.ts";
 import { framingProblem } from "./field-lines.ts";
 import type { InboundRequest } from "./inbound.ts";
 import type { Offers } from "./offers.ts";
@@ -43,6 +44,8 @@ export interface Snapshot {
   readonly listingPath: string | null;
   /** False: preflight requests for free routes are the backend's to answer. */
   readonly answersPreflight: boolean;
+  /** What was asked for before, the newest first. */
+  readonly earlier: readonly EarlierQuotes[];
 }
 
 interface Place {
@@ -67,7 +70,13 @@ export type Decision =
 export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resource: string } & (
     | { readonly kind: "challenge" }
     | { readonly kind: "malformed"; readonly refusal: Refusal }
-    | { readonly kind: "presented"; readonly payment: PaymentPayload }
+    | {
+        readonly kind: "presented";
+        readonly payment: PaymentPayload;
+        readonly method: string;
+        /** See {@link Snapshot.earlier}. */
+        readonly earlier: readonly EarlierQuotes[];
+      }
   );
 
 export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
@@ -83,16 +92,20 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const place = { target: target.raw, path: target.path };
   const preflight = readPreflight(snapshot, request, target.path);
   if (preflight !== null) return preflight;
-  if (target.path === snapshot.listingPath) {
-    const reads = method === "GET" || method === "HEAD";
-    if (reads) return { kind: "listing", query: target.query };
-    return { kind: "method-not-allowed", allow: "GET, HEAD" };
-  }
+  if (target.path === snapshot.listingPath) return readListing(method, target.query);
   const plan = planOf(snapshot, snapshot.router.match(method, target.path));
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
   const resource = snapshot.publicUrl + target.raw;
-  return { ...readPayment(request), plan, resource, ...place };
+  const brought = readPayment(request);
+  if (brought.kind !== "presented") return { ...brought, plan, resource, ...place };
+  return { ...brought, method, earlier: snapshot.earlier, plan, resource, ...place };
+}
+
+function readListing(method: string, query: string): Decision {
+  const reads = method === "GET" || method === "HEAD";
+  if (reads) return { kind: "listing", query };
+  return { kind: "method-not-allowed", allow: "GET, HEAD" };
 }
 
 /**

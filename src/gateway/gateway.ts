@@ -27,7 +27,6 @@ import {
   LATE_ANSWER,
   lateAnswer,
   limitedAnswer,
-  preflightAnswer,
   settlementLines,
   undeliveredAnswer,
   unservableAnswer,
@@ -35,14 +34,16 @@ import {
   type Answer,
   type CrossOrigin,
 } from "./answers.ts";
-import { Asking } from "./asking.ts";
+import { acceptable, Asking } from "./asking.ts";
 import { BodyWatch, type BodyLimits } from "./body-watch.ts";
 import { readClient, type Client } from "./client.ts";
 import { decide, type Decision, type PricedDecision, type Snapshot } from "./decision.ts";
+import { declinedAnswer, type Lister, type OtherDecision } from "./declined.ts";
 import { attemptOf, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./inbound.ts";
+import { InFlight } from "./in-flight.ts";
 import type { Paywall } from "./paywall.ts";
-import type { RequestRate } from "./rate-limit.ts";
+import { isSameRate, type RequestRate } from "./rate-limit.ts";
 import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./request-body.ts";
 import type { TrustedProxies } from "./trusted-proxies.ts";
@@ -50,11 +51,11 @@ import { readUpgrade } from "./upgrade-engine.ts";
 import type { Delivery, Unanswered } from "./upstream.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 
-export interface GatewayOptions {
+/** What a new configuration may change while requests are served. */
+export interface GatewaySettings {
   readonly snapshot: Snapshot;
-  readonly paywall: Paywall;
   /** Answers the discovery listing for a raw query string. */
-  readonly list: (query: string) => { readonly status: 200 | 400; readonly body: string };
+  readonly list: Lister;
   readonly cors: CrossOrigin;
   /** Requests worked on at the same time; beyond them 503. */
   readonly maxInFlight: number;
@@ -63,6 +64,10 @@ export interface GatewayOptions {
   /** Unpaid requests of one address to priced routes; null: as many as they want. */
   readonly unpaidRate: RequestRate | null;
   readonly bodyLimits: BodyLimits;
+}
+
+export interface GatewayOptions extends GatewaySettings {
+  readonly paywall: Paywall;
   readonly telemetry: Telemetry;
 }
 
@@ -82,13 +87,14 @@ interface Ending {
 }
 
 export class Gateway {
-  readonly #options: GatewayOptions;
+  #options: GatewayOptions;
   /** For requests that belong to no route. */
   readonly #unrouted: RouteMeter;
-  readonly #asking: Asking;
-  readonly #bodies: BodyWatch;
-  #inFlight = 0;
-  #idle: PromiseWithResolvers<void> | null = null;
+  #asking: Asking;
+  #bodies: BodyWatch;
+  readonly #inFlight = new InFlight();
+  /** Those that began with the present settings. */
+  #begun = new InFlight();
 
   constructor(options: GatewayOptions) {
     this.#options = options;
@@ -98,7 +104,23 @@ export class Gateway {
   }
 
   get inFlight(): number {
-    return this.#inFlight;
+    return this.#inFlight.count;
+  }
+
+  /**
+   * Requests from here on go by these settings; resolves when none goes by those before. What is counted of
+   * unpaid requests is forgotten where their limit changes.
+   */
+  configure(settings: GatewaySettings): Promise<void> {
+    const before = this.#options;
+    this.#options = { ...before, ...settings };
+    if (!isSameRate(before.unpaidRate, settings.unpaidRate)) {
+      this.#asking = new Asking(this.#options);
+    }
+    this.#bodies = new BodyWatch(settings.bodyLimits);
+    const ended = this.#begun.ended();
+    this.#begun = new InFlight();
+    return ended;
   }
 
   /**
@@ -106,9 +128,7 @@ export class Gateway {
    * their clients have left, so a listener without connections says nothing about them.
    */
   async drain(signal: AbortSignal): Promise<void> {
-    if (this.#inFlight === 0) return;
-    this.#idle ??= Promise.withResolvers();
-    await waitWithin(this.#idle.promise, signal, undefined);
+    if (this.#inFlight.count > 0) await waitWithin(this.#inFlight.ended(), signal, undefined);
   }
 
   readonly handleRequest = (request: InboundRequest, response: InboundResponse): void => {
@@ -134,15 +154,18 @@ export class Gateway {
 
   /** A body is looked after until it is whole, also when nobody wants it. */
   async #visitWithBody(visitor: RequestVisitor): Promise<void> {
-    this.#bodies.begin(visitor);
+    const bodies = this.#bodies;
+    bodies.begin(visitor);
     await this.#visit(visitor);
-    this.#bodies.end(visitor);
+    bodies.end(visitor);
   }
 
   /** Every request has an error exit: nothing that happens here reaches the process. */
   async #visit(visitor: Visitor): Promise<void> {
     const started = performance.now();
-    this.#inFlight += 1;
+    const begun = this.#begun;
+    this.#inFlight.enter();
+    begun.enter();
     try {
       const served = this.#serve(visitor);
       // Most answers are given at once; to wait for them as well would cost as much as to find them.
@@ -154,11 +177,8 @@ export class Gateway {
       const answer = errorAnswer(500, "internal error");
       this.#record(visitor, this.#end(visitor, answer, "unavailable", null), started);
     } finally {
-      this.#inFlight -= 1;
-      if (this.#inFlight === 0) {
-        this.#idle?.resolve();
-        this.#idle = null;
-      }
+      begun.leave();
+      this.#inFlight.leave();
     }
   }
 
@@ -177,7 +197,7 @@ export class Gateway {
 
   #serve(visitor: Visitor): Ending | Promise<Ending> {
     const { snapshot, maxInFlight } = this.#options;
-    if (this.#inFlight > maxInFlight) {
+    if (this.#inFlight.count > maxInFlight) {
       const answer = errorAnswer(503, "too many requests at once", ["Retry-After", "1"]);
       return this.#end(visitor, answer, "rejected", null);
     }
@@ -230,10 +250,10 @@ export class Gateway {
     client: Client,
     lines: readonly string[],
   ): Promise<Ending> {
-    const { plan, resource } = decision;
+    const { plan } = decision;
     const admission = await this.#options.paywall.admit({
       payment: decision.payment,
-      accepts: plan.offers.requirements(resource),
+      accepts: acceptable(decision),
       binding: `${visitor.request.method} ${decision.path}`,
       target: decision.target,
       client: client.address,
@@ -325,39 +345,12 @@ export class Gateway {
   }
 
   /** The exits that have nothing to do with money. */
-  #decline(
-    visitor: Visitor,
-    decision: Exclude<Decision, PricedDecision | { kind: "free" }>,
-  ): Ending {
-    switch (decision.kind) {
-      case "rejected": {
-        const answer = errorAnswer(decision.status, decision.detail, ["Connection", "close"]);
-        return this.#end(visitor, answer, "rejected", null);
-      }
-      case "denied": {
-        const said = decision.status === 403 ? "this path is not served" : "not found";
-        return this.#end(visitor, errorAnswer(decision.status, said), "denied", decision.meter);
-      }
-      case "method-not-allowed": {
-        const answer = errorAnswer(405, "method not allowed", ["Allow", decision.allow]);
-        return this.#end(visitor, answer, "denied", null);
-      }
-      case "server-options":
-        return this.#end(visitor, { status: 204, lines: [], body: null }, "free", null);
-      case "preflight": {
-        const answer = preflightAnswer(this.#cors(visitor.request), decision);
-        return this.#end(visitor, answer, "free", null);
-      }
-      case "listing": {
-        const { status, body } = this.#options.list(decision.query);
-        return this.#end(
-          visitor,
-          { status, lines: this.#cors(visitor.request), body },
-          "free",
-          null,
-        );
-      }
-    }
+  #decline(visitor: Visitor, decision: OtherDecision): Ending {
+    const { list } = this.#options;
+    const { answer, outcome, meter } = declinedAnswer(decision, list, () =>
+      this.#cors(visitor.request),
+    );
+    return this.#end(visitor, answer, outcome, meter);
   }
 
   #notServed(visitor: Visitor, { status, reason, detail }: Unanswered, answer: Answer): void {

@@ -16,6 +16,10 @@ export interface RequestRate {
   readonly perMs: number;
 }
 
+export function isSameRate(one: RequestRate | null, other: RequestRate | null): boolean {
+  return one?.requests === other?.requests && one?.perMs === other?.perMs;
+}
+
 /** `asked`: no payment, or none that can be read. `refused`: a payment that was looked into and not taken. */
 export type UnpaidKind = "asked" | "refused";
 

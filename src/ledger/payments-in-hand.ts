@@ -114,11 +114,9 @@ export class PaymentsInHand {
     this.#remembered.set(key, known.row);
   }
 
-  /** Writes those that have waited since then, `performance.now`, or all; they come in that order. */
-  storeAll(sinceMs = Infinity): void {
-    for (const [key, each] of this.#unstored) {
-      if (each.sinceMs <= sinceMs) this.store(key);
-    }
+  /** Those that have waited since then, `performance.now`, or all. */
+  waiting(sinceMs = Infinity): readonly string[] {
+    return [...this.#unstored].filter(([, each]) => each.sinceMs <= sinceMs).map(([key]) => key);
   }
 
   /** A place to go back to until {@link committed}. */

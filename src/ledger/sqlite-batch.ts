@@ -30,8 +30,11 @@ interface Operation {
 export interface SqliteBatchEvents {
   /** After each COMMIT, before those who wait for it hear of it. */
   readonly onCommitted: () => void;
-  /** A transaction is lost, before those who wait for it hear of that. */
-  readonly onLost: () => void;
+  /**
+   * A transaction is taken back, before those who wait for it hear of that. `isFault`: the database could not
+   * store it; else the only step in it has thrown.
+   */
+  readonly onTakenBack: (isFault: boolean) => void;
 }
 
 export interface SqliteBatchPace {
@@ -139,7 +142,7 @@ export class SqliteBatch {
       answers = this.#database.transaction(() => batch.map((operation) => this.#runOne(operation)));
     } catch (cause) {
       const error = lost(cause);
-      this.#events.onLost();
+      this.#events.onTakenBack(true);
       for (const { reject } of batch) reject(error);
       return;
     }
@@ -161,7 +164,7 @@ export class SqliteBatch {
         }
       });
     } catch (cause) {
-      this.#events.onLost();
+      this.#events.onTakenBack(thrown === undefined);
       reject(thrown === undefined ? lost(cause) : thrown.error);
       return;
     }

@@ -20,6 +20,8 @@ const PAUSE_MS = 250;
  */
 const SOON_MS = 250;
 const MAX_SOON = 1024;
+/** Pause before it is told again that something cannot be stored, milliseconds. */
+const TOLD_MS = 10_000;
 
 /** The name that waits for offers have among those for keys. */
 const OFFERS = "offers";
@@ -53,6 +55,7 @@ export class SqliteCore {
   /** Whether something was offered since the last wait for that ended. */
   #isOffered = false;
   #isStoringSoon = false;
+  #tellFromMs = 0;
   /** The last transaction could not be stored. */
   #isUnwell = false;
 
@@ -70,8 +73,8 @@ export class SqliteCore {
         this.#hand.committed();
         this.#wake();
       },
-      onLost: () => {
-        this.#isUnwell = true;
+      onTakenBack: (isFault: boolean) => {
+        if (isFault) this.#isUnwell = true;
         this.#hand.takeBack(0);
         this.#touched.clear();
       },
@@ -158,8 +161,8 @@ export class SqliteCore {
   /** What everybody sees is in the database when this returns, unless it cannot be stored. */
   storeNow(): void {
     if (this.#hand.unstored === 0) return;
-    if (this.#database.isInTransaction) return this.#hand.storeAll();
-    this.write(() => this.#hand.storeAll()).catch(this.#onUnstored);
+    if (this.#database.isInTransaction) return this.#storeEach(this.#hand.waiting());
+    this.write(() => this.#storeEach(this.#hand.waiting())).catch((cause) => this.#tell(cause));
     this.#batch.flush();
   }
 
@@ -231,6 +234,31 @@ export class SqliteCore {
     }
   }
 
+  /** Within a transaction; one that cannot be stored does not keep the others from it. */
+  #storeEach(keys: readonly string[]): void {
+    for (const key of keys) {
+      const mark = this.#hand.mark();
+      this.#database.run("SAVEPOINT payment", []);
+      try {
+        this.#hand.store(key);
+      } catch (cause) {
+        this.#hand.takeBack(mark);
+        if (!this.#database.isInTransaction) throw cause;
+        this.#database.run("ROLLBACK TO payment", []);
+        this.#tell(cause);
+      }
+      this.#database.run("RELEASE payment", []);
+    }
+  }
+
+  /** Not at each try. */
+  #tell(cause: unknown): void {
+    const nowMs = performance.now();
+    if (nowMs < this.#tellFromMs) return;
+    this.#tellFromMs = nowMs + TOLD_MS;
+    this.#onUnstored(cause);
+  }
+
   #storeSoon(): void {
     if (this.#isStoringSoon || this.#hand.unstored === 0) return;
     this.#isStoringSoon = true;
@@ -240,9 +268,9 @@ export class SqliteCore {
   async #storeOld(): Promise<void> {
     try {
       const sinceMs = performance.now() - SOON_MS;
-      await this.write(() => this.#hand.storeAll(sinceMs));
+      await this.write(() => this.#storeEach(this.#hand.waiting(sinceMs)));
     } catch (cause) {
-      if (this.#database.isOpen) this.#onUnstored(cause);
+      if (this.#database.isOpen) this.#tell(cause);
     }
     this.#isStoringSoon = false;
     if (this.#database.isOpen) this.#storeSoon();

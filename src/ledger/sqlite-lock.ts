@@ -2,6 +2,7 @@
  * Keeps a second process away from a ledger: its tidying up at the start would take the first one's
  * live claims and deliveries for leftovers of a crash.
  */
+import { existsSync } from "node:fs";
 import { LedgerUnavailable } from "./ledger.ts";
 import { isBusy, SqliteDatabase } from "./sqlite-database.ts";
 
@@ -25,5 +26,24 @@ export function lockLedger(database: SqliteDatabase): SqliteDatabase | undefined
       `another process is using the ledger ${path}: stop it, or give each its own file`,
       { cause: error },
     );
+  }
+}
+
+/**
+ * Whether a process has the ledger at that path open, told by reading the lock and not by taking it. `path` is
+ * absolute and without symbolic links.
+ */
+export function isLedgerLocked(path: string): boolean {
+  const file = `${path}-lock`;
+  if (!existsSync(file)) return false;
+  const lock = new SqliteDatabase(file, { timeout: 0, readOnly: true });
+  try {
+    lock.get("SELECT count(*) FROM sqlite_schema", {});
+    return false;
+  } catch (error) {
+    if (!isBusy(error)) throw error;
+    return true;
+  } finally {
+    lock.close();
   }
 }

@@ -35,6 +35,8 @@ interface NetworkFacts {
     readonly decimals: number;
   };
   readonly explorer: { readonly name: string; readonly url: string; readonly tx: string };
+  /** Public endpoints, for who has none of their own; the first is the one to try. */
+  readonly rpcUrls: readonly string[];
   /** Where each fact was read. */
   readonly sources: readonly string[];
 }
@@ -94,6 +96,7 @@ const facts = {
   testnet: z.boolean(),
   nativeCurrency: z.object({ name: z.string(), symbol: z.string(), decimals: z.int() }),
   explorer: z.object({ name: z.string(), url: z.url(), tx: z.string().includes("{hash}") }),
+  rpcUrls: z.array(z.url()).min(1),
   sources: z.array(z.string()),
 };
 const evmRow = z.object({

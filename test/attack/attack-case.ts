@@ -25,8 +25,12 @@
  * gateway ends the connection. `abandons: true`: the client leaves, nothing is expected. `within`: longest
  * wait, milliseconds. `says` and `lacks`: text that the answers hold, and do not. `arrives`: request lines
  * at the backend, in order; without it as many as there were answers of the backend. `holds`: text that the
- * backend receives; `withholds`: text that it does not, in any letter case. `on`: one of the two gateways only. `waits`: a defence that does not exist yet; the case
+ * backend receives; `withholds`: text that it does not, in any letter case. `on`: before that gateway only. `waits`: a defence that does not exist yet; the case
  * is told apart and counts for nothing.
+ *
+ * `backend`: what a hostile backend answers, in steps; without it, goods. `isCut`: the client must see that the
+ * answer is cut off. `retires`: the gateway asks nothing else on this connection to the backend. `h2`: frames that
+ * are sent instead, over HTTP/2.
  *
  * Beside all that, every case is judged by the oracle (`judge.ts`): what is written here is only what the
  * oracle cannot know.
@@ -123,10 +127,11 @@ const attackCase = z.strictObject({
   arrives: texts.exactOptional(),
   holds: texts.default([]),
   withholds: texts.default([]),
-  on: z.enum(["deny", "free", "trusting", "secure"]).exactOptional(),
+  on: z.enum(["deny", "free", "trusting", "secure", "rewriting"]).exactOptional(),
   h2: z.array(h2Step).exactOptional(),
   backend: z.array(step).exactOptional(),
   isCut: z.literal(true).exactOptional(),
+  retires: z.literal(true).exactOptional(),
   waits: z.string().exactOptional(),
 });
 
@@ -169,6 +174,13 @@ const OVER_HTTP2: ReadonlyMap<string, string> = new Map([
   ["hostile-backend", "http2-backends"],
 ]);
 
+const REPEATS = new Set(OVER_HTTP2.values());
+
+/** Whether a case is another one sent once more, over HTTP/2. */
+export function isRepeat({ topic }: AttackCase): boolean {
+  return REPEATS.has(topic);
+}
+
 function overHttp2(each: AttackCase): AttackCase[] {
   const { topic, name, expect, isCut, ...rest } = each;
   const over = OVER_HTTP2.get(topic);
@@ -200,6 +212,11 @@ function isSimple({ raw, line, version, headers, host, method, after }: AttackCa
 function alsoRefused(statuses: readonly number[]): number[] {
   const isRefused = statuses.some((one) => one >= 400 && one < 500);
   return isRefused ? [...statuses, CLOSED, 400] : [...statuses];
+}
+
+/** The threats that a case names: `H1`, `H2`… */
+export function threatsOf(cites: string): readonly string[] {
+  return cites.split(", ");
 }
 
 /** The methods of the requests that are sent, as far as the case tells. */

@@ -12,7 +12,6 @@
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import {
   describeFinding,
@@ -20,10 +19,9 @@ import {
   describeTallies,
   describeVersions,
   describeWaiting,
-  keyOf,
 } from "./attack-report.ts";
 import { runBattery } from "./battery.ts";
-import { fuzzSeed } from "./canonical-path.ts";
+import { fuzzSeed, fuzzUntilFailure } from "./canonical-path.ts";
 import { runMutants } from "./mutants.ts";
 import { provoke } from "./provocation.ts";
 
@@ -34,8 +32,6 @@ const { values } = parseArgs({
     case: { type: "string", default: "" },
     /** Stop at the first finding. */
     first: { type: "boolean", default: false },
-    /** A file with findings that are not reported. */
-    known: { type: "string" },
     mutants: { type: "boolean", default: false },
     /** How many of the cases' requests are changed at random, with each seed. */
     provoke: { type: "string" },
@@ -63,7 +59,7 @@ async function provokeAll(count: number): Promise<number> {
   for (const seed of seedsOf(values.seeds)) {
     const findings = await provoke(seed, count);
     for (const finding of findings) for (const line of describeFinding(finding)) say(line);
-    say(`seed ${seed}: ${count} provocations before two gateways, ${findings.length} findings`);
+    say(`seed ${seed}: ${count} provocations before three gateways, ${findings.length} findings`);
     found += findings.length;
   }
   return found === 0 ? 0 : 1;
@@ -72,12 +68,9 @@ async function provokeAll(count: number): Promise<number> {
 async function attack(): Promise<number> {
   say(describeVersions());
   const topics = values.topics?.split(",");
-  const listed: unknown = values.known === undefined ? [] : readJson(values.known);
-  const known = new Set(Array.isArray(listed) ? listed.map(String) : []);
   const report = await runBattery({
     select: ({ topic, name }) =>
       (topics === undefined || topics.includes(topic)) && name.includes(values.case),
-    isKnown: (finding) => known.has(keyOf(finding)),
     isFirstOnly: values.first,
     withWaiting: !values.first,
   });
@@ -88,10 +81,6 @@ async function attack(): Promise<number> {
   const isFuzzed = values["no-fuzz"] || topics !== undefined || values.case !== "";
   const fuzzed = isFuzzed ? 0 : await fuzz();
   return report.findings.length + fuzzed === 0 ? 0 : 1;
-}
-
-function readJson(file: string): unknown {
-  return JSON.parse(readFileSync(file, "utf8"));
 }
 
 function seedsOf(range: string): number[] {
@@ -119,7 +108,12 @@ async function fuzz(): Promise<number> {
 }
 
 function fuzzHere(): number {
-  const failures = seedsOf(values.seeds).flatMap((seed) => fuzzSeed(seed, Number(values.runs)));
+  const seeds = seedsOf(values.seeds);
+  const runs = Number(values.runs);
+  const first = values.first ? fuzzUntilFailure(seeds, runs) : undefined;
+  const failures = values.first
+    ? [first].filter((failure) => failure !== undefined)
+    : seeds.flatMap((seed) => fuzzSeed(seed, runs));
   for (const failure of failures) say(describeFuzz(failure));
   return failures.length === 0 ? 0 : 1;
 }

@@ -77,17 +77,19 @@ function signatureOf(header: string): string {
  * Requests at the backend that the gateway has not decided to be free, or not so often.
  *
  * @param arrived of each case; an index of it is given back
+ * @param prefix what each path at the backend begins with
  */
 export function findUndecided(
   log: string,
   arrived: readonly (readonly Arrived[])[],
+  prefix: string,
 ): readonly { readonly index: number; readonly flaw: Flaw }[] {
   const decided = new Map<string, number>();
   for (const line of log.split("\n")) {
     if (!line.includes('"request answered"')) continue;
     const { method, path, outcome } = Object(JSON.parse(line));
     if (outcome !== "free") continue;
-    const name = `${method} ${String(path).replace(/^https?:\/\/[^/]*/i, "") || "/"}`;
+    const name = `${method} ${prefix}${String(path).replace(/^https?:\/\/[^/]*/i, "") || "/"}`;
     decided.set(name, (decided.get(name) ?? 0) + 1);
   }
   return arrived.flatMap((each, index) =>

@@ -1,6 +1,6 @@
 /** The whole battery: every case before its gateways, the slow ones beside each other before one of their own. */
 import { startChain, type Chain } from "../support/chain.ts";
-import { readCases, type AttackCase } from "./attack-case.ts";
+import { readCases, threatsOf, type AttackCase } from "./attack-case.ts";
 import type { Gateway } from "./shop.ts";
 import { Stage, type Finding } from "./stage.ts";
 
@@ -18,6 +18,12 @@ export interface BatteryOptions {
   readonly isFirstOnly?: boolean;
   /** Also play the cases that wait for a defence. */
   readonly withWaiting?: boolean;
+  /** The threat whose cases are played before the others. */
+  readonly firstCites?: string;
+  /** Default: one of its own. */
+  readonly chain?: Chain;
+  /** The main file of another gateway than this tree's. */
+  readonly main?: string;
 }
 
 export interface Tally {
@@ -42,20 +48,27 @@ export interface BatteryReport {
 }
 
 export async function runBattery(options: BatteryOptions = {}): Promise<BatteryReport> {
-  const started = performance.now();
-  const { select = () => true, withWaiting = false } = options;
-  const cases = readCases().filter(select);
+  if (options.chain !== undefined) return playAll(options.chain, options);
   await using chain = await startChain();
+  // Awaited here: the chain lives no longer than this.
+  return await playAll(chain, options);
+}
+
+async function playAll(chain: Chain, options: BatteryOptions): Promise<BatteryReport> {
+  const started = performance.now();
+  const { select = () => true, withWaiting = false, firstCites } = options;
+  const cases = inOrder(readCases().filter(select), firstCites);
   const run = new Run(chain, options);
   const counted = cases.filter(({ waits }) => waits === undefined);
   const quick = counted.filter(({ topic }) => topic !== SLOW);
   const before = (gateway: Gateway) =>
     quick.filter(({ on }) => (on === undefined ? PLAIN.has(gateway) : on === gateway));
-  const [, , , , , waiting] = await Promise.all([
+  const [, , , , , , waiting] = await Promise.all([
     run.inTurn("deny", before("deny")),
     run.inTurn("free", before("free")),
     run.inTurn("secure", before("secure")),
     run.inTurn("trusting", before("trusting")),
+    run.inTurn("rewriting", before("rewriting")),
     run.beside(counted.filter(({ topic }) => topic === SLOW)),
     withWaiting ? run.wait(cases.filter(({ waits }) => waits !== undefined)) : [],
   ]);
@@ -66,6 +79,12 @@ export async function runBattery(options: BatteryOptions = {}): Promise<BatteryR
   });
   const seconds = (performance.now() - started) / 1000;
   return { tallies, findings: run.findings, waiting, seconds };
+}
+
+function inOrder(cases: readonly AttackCase[], firstCites?: string): readonly AttackCase[] {
+  const isFirst = ({ cites }: AttackCase): boolean =>
+    firstCites !== undefined && threatsOf(cites).includes(firstCites);
+  return [...cases.filter(isFirst), ...cases.filter((each) => !isFirst(each))];
 }
 
 class Run {
@@ -79,9 +98,14 @@ class Run {
     this.#options = options;
   }
 
-  /** One after another: many processes that start at the same time take each other's time. */
-  #start(gateway: Gateway): Promise<Stage> {
-    const started = this.#starting.then(() => Stage.start(this.#chain, gateway));
+  /**
+   * One after another: many processes that start at the same time take each other's time. Undefined where enough
+   * has been found meanwhile.
+   */
+  #start(gateway: Gateway): Promise<Stage | undefined> {
+    const started = this.#starting.then(() => {
+      return this.#isOver ? undefined : Stage.start(this.#chain, gateway, this.#options.main);
+    });
     this.#starting = started.catch(() => {});
     return started;
   }
@@ -99,6 +123,7 @@ class Run {
   async inTurn(gateway: Gateway, cases: readonly AttackCase[]): Promise<void> {
     if (cases.length === 0) return;
     await using stage = await this.#start(gateway);
+    if (stage === undefined) return;
     for (const each of cases) {
       if (this.#isOver) return;
       this.#note(await stage.play(each));
@@ -109,6 +134,7 @@ class Run {
   async beside(cases: readonly AttackCase[]): Promise<void> {
     if (cases.length === 0) return;
     await using stage = await this.#start("deny");
+    if (stage === undefined) return;
     for (const findings of await Promise.all(cases.map((each) => stage.playBeside(each)))) {
       this.#note(findings);
     }
@@ -118,6 +144,7 @@ class Run {
   async wait(cases: readonly AttackCase[]): Promise<readonly Waiting[]> {
     if (cases.length === 0) return [];
     await using stage = await this.#start("deny");
+    if (stage === undefined) return [];
     // Awaited here: the stage lives no longer than this.
     return await Promise.all(
       cases.map(async (each) => ({

@@ -288,6 +288,20 @@ export interface FuzzFailure {
   readonly detail: string;
 }
 
+/** Runs of each property that find most of what there is to find. */
+const FEW_RUNS = 3_000;
+
+/** The first failure of any of the seeds: a few runs of each property first, and then all. */
+export function fuzzUntilFailure(seeds: readonly number[], runs: number): FuzzFailure | undefined {
+  for (const count of [Math.min(runs, FEW_RUNS), runs]) {
+    for (const seed of seeds) {
+      const [failure] = fuzzSeed(seed, count);
+      if (failure !== undefined) return failure;
+    }
+  }
+  return undefined;
+}
+
 /** Runs every property with one seed. */
 export function fuzzSeed(seed: number, runs: number): readonly FuzzFailure[] {
   const failures: FuzzFailure[] = [];

@@ -40,18 +40,24 @@ export interface Flaw {
 export interface Evidence {
   readonly dialogue: Dialogue;
   readonly arrived: readonly Arrived[];
+  /** The next plain request went to the backend on a connection of this one. */
+  readonly isReused?: boolean;
 }
 
 /** Every flaw of one attack. */
 export function judge(
   each: AttackCase,
-  { dialogue, arrived }: Evidence,
+  { dialogue, arrived, isReused = false }: Evidence,
   oracle: Oracle,
   gateway: Gateway,
 ): readonly Flaw[] {
+  const detail = "its connection to the backend is used again";
+  const kept: readonly Flaw[] =
+    each.retires === true && isReused ? [{ kind: "smuggle", detail }] : [];
   const told = each.abandons ? [] : judgeAnswers(each, dialogue, expectedOf(each, gateway));
   return [
     ...told,
+    ...kept,
     ...judgeArrived(arrived, oracle, gateway),
     ...judgeCount(each, dialogue, arrived),
   ];

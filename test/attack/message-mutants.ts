@@ -224,57 +224,6 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     topics: ["pipelining"],
   },
   {
-    name: "takes two lengths of an answer",
-    cites: "H7",
-    file: "src/gateway/h1/answer-head.ts",
-    find: "if (this.contentLength !== null || !/^\\d{1,15}$/.test(content)) {",
-    put: "if (!/^\\d{1,15}$/.test(content)) {",
-    topics: ["hostile-backend"],
-  },
-  {
-    name: "takes a length and chunks of an answer",
-    cites: "H7",
-    file: "src/gateway/h1/answer-head.ts",
-    find: `if (isChunked && contentLength !== null) {`,
-    put: `if (isChunked && contentLength === -1) {`,
-    topics: ["hostile-backend"],
-  },
-  {
-    name: "takes any coding of an answer that ends in chunked",
-    cites: "H7",
-    file: "src/gateway/h1/answer-head.ts",
-    find: `if (this.isChunked || content.toLowerCase() !== "chunked") {`,
-    put: `if (!content.toLowerCase().endsWith("chunked")) {`,
-    topics: ["hostile-backend"],
-  },
-  {
-    name: "takes chunks that are longer than they say",
-    cites: "H7",
-    file: "src/gateway/h1/chunks.ts",
-    find: `if (buffer[this.#at] !== byte) {`,
-    put: `if (buffer[this.#at] === undefined) {`,
-    topics: ["hostile-backend"],
-  },
-  {
-    name: "keeps a connection on which more came than was asked for",
-    cites: "H7",
-    file: "src/gateway/h1/answer-reader.ts",
-    find: `    if (this.#stage === "over") {
-      this.#isReusable = false;
-      return;
-    }`,
-    put: `    if (this.#stage === "over") return;`,
-    topics: ["hostile-backend"],
-  },
-  {
-    name: "keeps a connection with bytes behind the answer",
-    cites: "H7",
-    file: "src/gateway/h1/answer-reader.ts",
-    find: `if (at + count < length) this.#isReusable = false;`,
-    put: ``,
-    topics: ["hostile-backend"],
-  },
-  {
     name: "takes bytes behind a handshake",
     cites: "H8",
     file: UPGRADE,

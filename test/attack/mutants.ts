@@ -1,54 +1,66 @@
 /**
  * Is the battery able to fail? Each mutant is the gateway without one of its guards, on a copy of the tree;
  * a case must find it, or a property of the canonical path, or where no client would see it a test. A text
- * that is not found any more is an error, so that no mutant quietly becomes the original. What the battery
- * finds on the original already catches nobody.
+ * that is not found any more is an error, so that no mutant quietly becomes the original. What is found on
+ * the original already catches nobody. The cases are played by this tree's own code, which no mutant touches.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { startChain, type Chain } from "../support/chain.ts";
 import { keyOf } from "./attack-report.ts";
+import { ANSWER_MUTANTS } from "./answer-mutants.ts";
 import { runBattery } from "./battery.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import type { Edit, Mutant } from "./mutant.ts";
 import { OTHER_MUTANTS } from "./other-mutants.ts";
 import { PATH_MUTANTS } from "./path-mutants.ts";
+import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
 
-const MUTANTS: readonly Mutant[] = [...PATH_MUTANTS, ...MESSAGE_MUTANTS, ...OTHER_MUTANTS];
+export const MUTANTS: readonly Mutant[] = [
+  ...PATH_MUTANTS,
+  ...MESSAGE_MUTANTS,
+  ...ANSWER_MUTANTS,
+  ...REWRITING_MUTANTS,
+  ...OTHER_MUTANTS,
+];
 
 const ROOT = join(import.meta.dirname, "../..");
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */
-const FUZZ = ["--fuzz-here", "--seeds", "1..3", "--runs", "60000"];
+const FUZZ = ["--fuzz-here", "--first", "--seeds", "1..3", "--runs", "60000"];
+/** Characters of a finding that are printed. */
+const MOST_SHOWN = 200;
 
 type Print = (line: string) => void;
 
 /** True when every mutant whose name or threat is `wanted` was caught. */
 export async function runMutants(wanted: string, print: Print): Promise<boolean> {
+  const started = performance.now();
   const mutants = MUTANTS.filter(({ name, cites }) => name.includes(wanted) || cites === wanted);
   const stale = await findStale(mutants);
   for (const line of stale) print(`STALE ${line}`);
   if (stale.length > 0) return false;
-  const topics = new Set(mutants.flatMap((mutant) => mutant.topics ?? []));
-  const { findings } = await runBattery({ select: ({ topic }) => topics.has(topic) });
-  const known = [...new Set(findings.map(keyOf))];
-  print(`the original: ${known.length} findings${known.length > 0 ? ", which catch nobody" : ""}`);
+  await using chain = await startChain();
+  const known = await tryOriginal(mutants, chain, print);
+  if (known === undefined) return false;
   let caught = 0;
-  for (const mutant of mutants) {
-    const name = `${mutant.cites}: ${mutant.name}`;
-    try {
-      const finding = await tryMutant(mutant, known);
-      if (finding !== undefined) caught += 1;
-      print(
-        finding === undefined ? `SURVIVED ${name}` : `caught ${name}: ${finding.slice(0, 200)}`,
-      );
-    } catch (cause) {
-      print(`DOES NOT RUN ${name}: ${String(cause)}`);
+  const tryAll = async (some: readonly Mutant[]): Promise<void> => {
+    for (const mutant of some) {
+      const { isCaught, told } = await tell(mutant, { chain, known });
+      if (isCaught) caught += 1;
+      print(told);
     }
-  }
+  };
+  // What needs no gateway costs nothing but computing, while the cases mostly wait.
+  await Promise.all([
+    tryAll(mutants.filter(({ topics }) => topics !== undefined)),
+    tryAll(mutants.filter(({ topics }) => topics === undefined)),
+  ]);
   const threats = new Set(mutants.map(({ cites }) => cites)).size;
-  print(`${mutants.length} mutants of ${threats} threats, ${caught} caught`);
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  print(`${mutants.length} mutants of ${threats} threats, ${caught} caught in ${seconds} s`);
   return caught === mutants.length;
 }
 
@@ -69,70 +81,133 @@ function editsOf(mutant: Mutant): readonly Edit[] {
   return mutant.also === undefined ? [mutant] : [mutant, mutant.also];
 }
 
-/** The first finding, or undefined where there is none. @throws where the mutant does not run. */
-async function tryMutant(mutant: Mutant, known: readonly string[]): Promise<string | undefined> {
+/** What the cases find on the original; undefined where its tests fail, which then tell nothing. */
+async function tryOriginal(
+  mutants: readonly Mutant[],
+  chain: Chain,
+  print: Print,
+): Promise<ReadonlySet<string> | undefined> {
+  const units = [...new Set(mutants.flatMap(({ unit }) => unit ?? []))];
+  const failed = units.length > 0 && (await inCopy([], (folder) => failsIn(folder, units)));
+  if (failed) {
+    print(`the original fails in ${units.join(", ")}`);
+    return undefined;
+  }
+  const topics = new Set(mutants.flatMap((mutant) => mutant.topics ?? []));
+  const { findings } = await runBattery({ chain, select: ({ topic }) => topics.has(topic) });
+  const known = new Set(findings.map(keyOf));
+  print(`the original: ${known.size} findings${known.size > 0 ? ", which catch nobody" : ""}`);
+  return known;
+}
+
+interface Ground {
+  readonly chain: Chain;
+  /** What is found on the original. */
+  readonly known: ReadonlySet<string>;
+}
+
+async function tell(
+  mutant: Mutant,
+  ground: Ground,
+): Promise<{ readonly isCaught: boolean; readonly told: string }> {
+  const name = `${mutant.cites}: ${mutant.name}`;
+  try {
+    const found = await inCopy(editsOf(mutant), async (folder) => {
+      return (await byCases(folder, mutant, ground)) ?? (await byOthers(folder, mutant));
+    });
+    if (found === undefined) return { isCaught: false, told: `SURVIVED ${name}` };
+    return { isCaught: true, told: `caught ${name}: ${found.slice(0, MOST_SHOWN)}` };
+  } catch (cause) {
+    return { isCaught: false, told: `DOES NOT RUN ${name}: ${String(cause)}` };
+  }
+}
+
+/** Gives `work` a copy of the tree with these edits. */
+async function inCopy<Outcome>(
+  edits: readonly Edit[],
+  work: (folder: string) => Promise<Outcome>,
+): Promise<Outcome> {
   const folder = await mkdtemp(join(tmpdir(), "attack-mutant-"));
   try {
     for (const each of ["src", "package.json", "test"]) {
-      const from = join(ROOT, each);
-      await cp(from, join(folder, each), {
+      await cp(join(ROOT, each), join(folder, each), {
         recursive: true,
         filter: (path) => !path.includes("node_modules"),
       });
     }
     await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
-    const path = join(folder, mutant.file);
-    await writeFile(
-      path,
-      (await readFile(path, "utf8")).replace(mutant.find, () => mutant.put),
-    );
-    return (await byCases(folder, mutant, known)) ?? (await byOthers(folder, mutant));
+    for (const { file, find, put } of edits) {
+      const path = join(folder, file);
+      await writeFile(
+        path,
+        (await readFile(path, "utf8")).replace(find, () => put),
+      );
+    }
+    return await work(folder);
   } finally {
     await rm(folder, { recursive: true });
   }
 }
 
+/** The first finding of its topics' cases, or undefined. @throws where the mutant does not start. */
 async function byCases(
   folder: string,
-  { topics = [] }: Mutant,
-  known: readonly string[],
+  { topics = [], cites }: Mutant,
+  { chain, known }: Ground,
 ): Promise<string | undefined> {
   if (topics.length === 0) return undefined;
-  const list = join(folder, "known.json");
-  await writeFile(list, JSON.stringify(known));
-  const flags = ["--first", "--no-fuzz", "--topics", topics.join(","), "--known", list];
-  return firstFinding(join(folder, "test/attack/attack.ts"), flags);
+  const { findings } = await runBattery({
+    chain,
+    main: join(folder, "src/main.ts"),
+    select: ({ topic }) => topics.includes(topic),
+    isKnown: (finding) => known.has(keyOf(finding)),
+    isFirstOnly: true,
+    firstCites: cites,
+  });
+  const [first] = findings;
+  if (first === undefined) return undefined;
+  return `${first.kind}: ${first.topic}: ${first.name} (${first.gateway}): ${first.detail}`;
 }
 
 async function byOthers(folder: string, { isFuzzed, unit }: Mutant): Promise<string | undefined> {
-  if (isFuzzed === true) return firstFinding(join(folder, "test/attack/attack.ts"), FUZZ);
+  if (isFuzzed === true) return byProperties(folder);
   if (unit === undefined) return undefined;
-  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  const { code } = await run([
-    vitest,
-    "run",
-    "--config",
-    join(folder, "test/vitest.config.ts"),
-    unit,
-  ]);
-  return code === 0 ? undefined : `the tests of ${unit}`;
+  return (await failsIn(folder, [unit])) ? `the tests of ${unit}` : undefined;
 }
 
-async function firstFinding(main: string, flags: readonly string[]): Promise<string | undefined> {
-  const { code, said, complained } = await run([main, ...flags]);
+async function byProperties(folder: string): Promise<string | undefined> {
+  const { code, said } = await run([join(folder, "test/attack/attack.ts"), ...FUZZ], folder);
   if (code === 0) return undefined;
   const first = said.split("\n").find((line) => line.startsWith("FOUND "));
-  // A mutant that does not even run says nothing about the battery.
-  if (first === undefined) throw new Error(`the mutant does not run: ${complained || said}`);
+  // A mutant that does not even run says nothing about the properties.
+  if (first === undefined) throw new Error(said);
   return first.slice("FOUND ".length);
 }
 
-async function run(words: readonly string[]) {
-  const child = spawn(process.execPath, words, { stdio: ["ignore", "pipe", "pipe"] });
+/** Whether any of these tests fails. @throws where they do not even run */
+async function failsIn(folder: string, units: readonly string[]): Promise<boolean> {
+  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
+  const config = join(folder, "test/vitest.config.ts");
+  const { code, said } = await run([vitest, "run", "--config", config, ...units], folder);
+  if (code !== 0 && !/Tests .*\d+ failed/.test(said)) throw new Error(said);
+  return code !== 0;
+}
+
+/** Runs a program of node's in that folder to its end. */
+async function run(
+  words: readonly string[],
+  folder: string,
+): Promise<{ readonly code: unknown; readonly said: string }> {
+  const env = { ...process.env, NO_COLOR: "1" };
+  const child = spawn(process.execPath, words, {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+    env,
+  });
   let said = "";
-  child.stdout.on("data", (text: Buffer) => (said += text.toString()));
-  let complained = "";
-  child.stderr.on("data", (text: Buffer) => (complained += text.toString()));
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (text: Buffer) => (said += text.toString()));
+  }
   const [code] = await once(child, "close");
-  return { code, said, complained };
+  return { code, said };
 }

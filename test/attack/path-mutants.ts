@@ -328,12 +328,7 @@ export const PATH_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/listener/http2-head.ts",
     find: `if (authority.includes("@")) return "The authority has user information.";`,
     put: ``,
-    also: {
-      file: DECISION,
-      find: `return HOST.test(headers.host ?? "") ? null : "Host is not the name of a host.";`,
-      put: `return headers.host === "?" ? "" : null;`,
-    },
-    topics: ["http2"],
+    unit: "test/unit/gateway/http2-head.test.ts",
   },
   {
     name: "takes any scheme",
@@ -342,5 +337,21 @@ export const PATH_MUTANTS: readonly Mutant[] = [
     find: `if (scheme !== "https" && scheme !== "http") return "The scheme is neither https nor http.";`,
     put: ``,
     topics: ["http2"],
+  },
+  {
+    name: "takes a URL for a :path",
+    cites: "H2",
+    file: "src/gateway/listener/http2-head.ts",
+    find: `return isPath ? null : "The :path is not a path.";`,
+    put: `return isPath ? null : null;`,
+    unit: "test/unit/gateway/http2-head.test.ts",
+  },
+  {
+    name: "leaves the preflight of a priced path to the backend",
+    cites: "H1",
+    file: DECISION,
+    find: `if (!priced && !ours) return null;`,
+    put: `if (priced || !ours) return null;`,
+    topics: ["listing-and-preflight", "methods"],
   },
 ];

@@ -6,6 +6,7 @@
 import { startChain } from "../support/chain.ts";
 import { stepsOf } from "./attack-bytes.ts";
 import { readCases } from "./attack-case.ts";
+import { OPENING } from "./http2-frames.ts";
 import type { Gateway } from "./shop.ts";
 import { Stage, type Finding } from "./stage.ts";
 
@@ -108,34 +109,39 @@ const MOST_BYTES = 4_000;
 /** What is not paid for by anybody: a payment may end in a sale. */
 const NO_WALLET = { pay: () => Promise.resolve("AAAA") };
 
-/** Every case over HTTP/1.1 as one text. */
-async function readSeeds(): Promise<readonly string[]> {
+/** Every case over one protocol as one text, without what opens a connection. */
+async function readSeeds(isHttp2: boolean): Promise<readonly string[]> {
   const plain = readCases().filter(({ h2, backend, on }) => {
-    return h2 === undefined && backend === undefined && on === undefined;
+    return (
+      backend === undefined && (isHttp2 ? h2 !== undefined : h2 === undefined && on === undefined)
+    );
   });
   const texts = await Promise.all(
     plain.map(async (each) => {
       const steps = await stepsOf(each, NO_WALLET);
-      return steps.map((step) => (step.kind === "send" ? step.bytes : "")).join("");
+      const text = steps.map((step) => (step.kind === "send" ? step.bytes : "")).join("");
+      return isHttp2 ? text.slice(OPENING.length) : text;
     }),
   );
   return texts.filter((text) => text !== "" && text.length <= MOST_BYTES);
 }
 
-/** Plays `count` changed attacks before each of the plain gateways. */
+/** Plays `count` changed attacks before each of three gateways, over HTTP/2 before the one with TLS. */
 export async function provoke(seed: number, count: number): Promise<readonly Finding[]> {
-  const seeds = await readSeeds();
   await using chain = await startChain();
   const before = async (gateway: Gateway): Promise<readonly Finding[]> => {
+    const isHttp2 = gateway === "secure";
+    const seeds = await readSeeds(isHttp2);
     const dice = new Dice(seed);
     await using stage = await Stage.start(chain, gateway);
     const findings: Finding[] = [];
     for (let index = 0; index < count; index += 1) {
-      findings.push(...(await stage.provoke(change(dice.pick(seeds), dice, seeds))));
+      const bytes = change(dice.pick(seeds), dice, seeds);
+      findings.push(...(await stage.provoke(isHttp2 ? OPENING + bytes : bytes)));
     }
     return [...findings, ...(await stage.audit())];
   };
-  return (await Promise.all([before("deny"), before("free")])).flat();
+  return (await Promise.all([before("deny"), before("free"), before("secure")])).flat();
 }
 
 function change(text: string, dice: Dice, seeds: readonly string[]): string {

@@ -172,7 +172,7 @@ function answerAll(socket: Socket, connection: Connection, seen: Seen): void {
 /** True: there is a script, and it is played now. */
 function answerBadly(socket: Socket, { script }: Seen, request: ReadRequest | undefined): boolean {
   if (script === undefined || request === undefined) return false;
-  if (request.target.startsWith(PROBE)) return false;
+  if (request.target.includes(PROBE)) return false;
   void perform(socket, script);
   return true;
 }
@@ -196,7 +196,7 @@ async function perform(socket: Socket, script: readonly Step[]): Promise<void> {
 
 function wantsSwitch({ method, target, lines }: ReadRequest): boolean {
   const upgrade = valuesOf(lines, "upgrade").some((value) => /websocket/i.test(value));
-  return method === "GET" && target.startsWith("/free/ws") && upgrade;
+  return method === "GET" && target.includes("/free/ws") && upgrade;
 }
 
 function switching({ lines }: ReadRequest, count: number): string {
@@ -212,6 +212,12 @@ function plainAnswer({ method, target }: ReadRequest, count: number): string {
   const body = `goods ${count}: ${method} ${target}\n`;
   const head = `HTTP/1.1 200 OK\r\nX-Seen: ${count}\r\n${FORGERIES}\r\nContent-Type: text/plain\r\n`;
   return `${head}Content-Length: ${body.length}\r\n\r\n${method === "HEAD" ? "" : body}`;
+}
+
+/** Whether the probe came on a connection that had brought something else. */
+export function isProbeBeside(arrived: readonly Arrived[], target: string): boolean {
+  const line = `GET ${target} HTTP/1.1\r\n`;
+  return arrived.some(({ bytes }) => bytes.includes(line) && !bytes.startsWith(line));
 }
 
 /** The probe is the harness' own; whatever else is in its bytes is not. */

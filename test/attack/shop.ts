@@ -17,9 +17,9 @@ export type Unmatched = "deny" | "free";
 /**
  * The gateways under attack. Each case runs before the first two, which differ in what happens to requests
  * that no route matches, unless it is made for one: `secure` speaks TLS, with HTTP/2; `trusting` takes our word
- * for where a request comes from, and has short limits.
+ * for where a request comes from, and has short limits; `rewriting` gives its backend other paths and lines.
  */
-export type Gateway = Unmatched | "secure" | "trusting";
+export type Gateway = Unmatched | "secure" | "trusting" | "rewriting";
 
 export const unmatchedOf = (gateway: Gateway): Unmatched => (gateway === "free" ? "free" : "deny");
 
@@ -63,6 +63,15 @@ export const SHOP: readonly ShopRoute[] = Object.entries(KEYS).map(([key, action
   return { methods: methods?.split(",") ?? null, pattern: pattern ?? "", action };
 });
 
+/** What each path at the backend begins with. */
+export const prefixOf = (gateway: Gateway): string => (gateway === "rewriting" ? "/base" : "");
+
+/** What is sold, as the backend knows it. */
+export function shopBehind(gateway: Gateway): readonly ShopRoute[] {
+  const prefix = prefixOf(gateway);
+  return SHOP.map((route) => ({ ...route, pattern: prefix + route.pattern }));
+}
+
 export interface ShopPlaces {
   readonly upstream: string;
   readonly rpc: string;
@@ -76,6 +85,7 @@ const SHORT_LIMITS: Readonly<Record<Gateway, string>> = {
   deny: "",
   free: "",
   secure: ", bodyIdle: 1s",
+  rewriting: "",
   trusting:
     ", unpaidPerIp: 5/m, bodyIdle: 1s, bodyTimeout: 3s, tunnels: 2, tunnelIdle: 1s, tunnelLife: 3s",
 };
@@ -90,7 +100,7 @@ export function shopYaml({ upstream, rpc, network, payee, gateway }: ShopPlaces)
       : `  ${key}: ${action}`,
   );
   return `
-upstream: ${upstream}
+${gateway === "rewriting" ? rewriting(upstream) : `upstream: ${upstream}`}
 payTo: "${payee}"
 accept: [${network}]
 facilitator:
@@ -108,3 +118,11 @@ routes:
 ${lines.join("\n")}
 `;
 }
+
+/** Everything that a configuration may change about a request. */
+const rewriting = (upstream: string): string => `upstreams:
+  default:
+    targets: [${upstream}]
+    path: { prefix: ${prefixOf("rewriting")} }
+    host: preserve
+    headers: { set: { X-Api-Key: of-the-gateway }, remove: [X-Internal] }`;

@@ -7,23 +7,29 @@ import { encodePaymentHeader } from "../../src/x402/header.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "../support/chain.ts";
 import { freshAccount, signPayment } from "../support/payer.ts";
-import { FIRST } from "../support/listener-tls.ts";
-import { Site, type Served } from "../support/serve.ts";
+import type { Site, Served } from "../support/serve.ts";
 import { findUndecided, FORGED_LINES, judgeSale, judgeSecrets } from "./audit.ts";
 import { scriptOf, stepsOf, type Wallet } from "./attack-bytes.ts";
 import { methodsOf, expectedOf, type AttackCase } from "./attack-case.ts";
+import { openHouse, type House } from "./house.ts";
 import { judge, judgeAnswers, judgeArrived, type Evidence, type Flaw } from "./judge.ts";
 import { Oracle } from "./oracle.ts";
 import type { Answer, Dialogue, Step } from "./dialogue.ts";
 import { RawClient } from "./raw-client.ts";
-import { PROBE, RecordingBackend, withoutProbe, type Arrived } from "./recording-backend.ts";
-import { AUTHORITY, PUBLIC_URL, shopYaml, unmatchedOf, type Gateway } from "./shop.ts";
+import {
+  isProbeBeside,
+  PROBE,
+  withoutProbe,
+  type Arrived,
+  type RecordingBackend,
+} from "./recording-backend.ts";
+import { AUTHORITY, prefixOf, shopBehind, unmatchedOf, type Gateway } from "./shop.ts";
 
 /** What a payer owns, atomic units: more than any price but the dearest. */
 const PURSE = 1_000_000n;
 /** Longest that a plain request may take, milliseconds. */
 const PLAIN_MS = 5_000;
-/** Longest wait for the answer to what may be none of a request, milliseconds. */
+/** Longest wait for the answer to what may be no request, milliseconds. */
 const PROVOKED_MS = 40;
 /** How long the gateway may take to write the last lines of its log, milliseconds. */
 const LOG_MS = 5_000;
@@ -57,7 +63,7 @@ export class Stage implements AsyncDisposable {
   readonly #site: Site;
   readonly #backend: RecordingBackend;
   readonly #yaml: string;
-  readonly #signer = freshAccount();
+  readonly #signer: House["signer"];
   readonly #past: Past[] = [];
   readonly #headers: string[] = [];
   readonly #logs: string[] = [];
@@ -66,42 +72,20 @@ export class Stage implements AsyncDisposable {
   #probes = 0;
   #requirements: PaymentRequirements | undefined;
 
-  private constructor(parts: {
-    chain: Chain;
-    gateway: Gateway;
-    site: Site;
-    backend: RecordingBackend;
-    signer: ReturnType<typeof freshAccount>;
-    yaml: string;
-    served: Served;
-  }) {
-    this.gateway = parts.gateway;
-    this.#chain = parts.chain;
-    this.#oracle = new Oracle(unmatchedOf(parts.gateway));
-    this.#site = parts.site;
-    this.#backend = parts.backend;
-    this.#signer = parts.signer;
-    this.#yaml = parts.yaml;
-    this.#served = this.#watch(parts.served);
+  private constructor(chain: Chain, gateway: Gateway, house: House) {
+    this.gateway = gateway;
+    this.#chain = chain;
+    this.#oracle = new Oracle(unmatchedOf(gateway), shopBehind(gateway));
+    this.#site = house.site;
+    this.#backend = house.backend;
+    this.#signer = house.signer;
+    this.#yaml = house.yaml;
+    this.#served = this.#watch(house.served);
   }
 
-  static async start(chain: Chain, gateway: Gateway): Promise<Stage> {
-    const signer = freshAccount();
-    await chain.fund(signer.address, 0n, 10n ** 18n);
-    const backend = await RecordingBackend.start();
-    const tls = gateway === "secure" ? { tls: FIRST } : {};
-    const site = await Site.create({ publicUrl: PUBLIC_URL, ...tls });
-    const yaml = shopYaml({
-      upstream: backend.url,
-      rpc: chain.rpcUrl,
-      network: chain.network.name,
-      payee: freshAccount().address,
-      gateway,
-    });
-    const served = await site.serve(yaml, { SIGNER: signer.privateKey });
-    // Of several that start beside each other on a busy machine, one may need longer than a test allows.
-    await served.untilReady().catch(() => served.untilReady());
-    return new Stage({ chain, gateway, site, backend, signer, yaml, served });
+  /** @param main the main file of another gateway than this tree's */
+  static async start(chain: Chain, gateway: Gateway, main?: string): Promise<Stage> {
+    return new Stage(chain, gateway, await openHouse(chain, gateway, main));
   }
 
   #watch(served: Served): Served {
@@ -136,8 +120,9 @@ export class Stage implements AsyncDisposable {
     // By now everything has come that was on its way, answers that nobody asked for included.
     const dialogue = client.dialogue();
     client.close();
-    const arrived = withoutProbe(this.#backend.since(before), probe.target);
-    const evidence = { dialogue, arrived };
+    const all = this.#backend.since(before);
+    const arrived = withoutProbe(all, probe.arriving);
+    const evidence = { dialogue, arrived, isReused: isProbeBeside(all, probe.arriving) };
     const sent = steps.map(tell).join("");
     this.#past.push({ each, sent, evidence });
     const flaws = [
@@ -152,7 +137,8 @@ export class Stage implements AsyncDisposable {
   /** Sends bytes of which nobody knows what they ask for. */
   async provoke(bytes: string): Promise<readonly Finding[]> {
     const before = this.#backend.now();
-    const client = new RawClient({ port: this.#site.port });
+    const tls = this.gateway === "secure" ? { tls: "h2" as const } : {};
+    const client = new RawClient({ port: this.#site.port, ...tls });
     const signal = AbortSignal.timeout(PROVOKED_MS);
     await client.perform([{ kind: "send", bytes }], signal);
     const dialogue = await client.until(({ answers }) => answers.length > 0, signal);
@@ -246,28 +232,31 @@ export class Stage implements AsyncDisposable {
     return dialogue;
   }
 
-  async #probe(): Promise<{ target: string; flaws: readonly Flaw[]; isDead: boolean }> {
+  async #probe(): Promise<{ arriving: string; flaws: readonly Flaw[]; isDead: boolean }> {
     this.#probes += 1;
     const target = `${PROBE}-${this.#probes}`;
+    const arriving = prefixOf(this.gateway) + target;
     const { answers, received } = await this.#ask(`GET ${target}`);
     const [answer] = answers;
     if (this.#isGone || answer === undefined) {
       const { stderr } = this.#served.output();
       const how = this.#isGone ? `the process ended: ${stderr.slice(-2000)}` : "no answer";
       const detail = `the next plain request: ${how}`;
-      return { target, flaws: [{ kind: "crash", detail }], isDead: true };
+      return { arriving, flaws: [{ kind: "crash", detail }], isDead: true };
     }
-    if (answer.body.endsWith(`: GET ${target}\n`)) return { target, flaws: [], isDead: false };
+    if (answer.body.endsWith(`: GET ${arriving}\n`)) return { arriving, flaws: [], isDead: false };
     const detail = `the next plain request was answered with ${JSON.stringify(received)}`;
-    return { target, flaws: [{ kind: "smuggle", detail }], isDead: false };
+    return { arriving, flaws: [{ kind: "smuggle", detail }], isDead: false };
   }
 
   /** No request is being worked on: one goes on after its client has left, and may still pay. */
   async #untilIdle(): Promise<void> {
     const deadline = AbortSignal.timeout(PLAIN_MS);
     while (!deadline.aborted && !this.#isGone) {
-      const response = await fetch(`${this.#served.adminUrl}/metrics`);
-      if (/^coinslot_http_requests_in_flight 0$/m.test(await response.text())) return;
+      // Nobody answers once an attack has ended the process; the probe will say so.
+      const response = await fetch(`${this.#served.adminUrl}/metrics`).catch(() => undefined);
+      const told = (await response?.text()) ?? "";
+      if (/^coinslot_http_requests_in_flight 0$/m.test(told)) return;
       await pause(10);
     }
   }
@@ -318,6 +307,7 @@ export class Stage implements AsyncDisposable {
     const undecided = findUndecided(
       log,
       asked.map(({ evidence: { arrived } }) => arrived),
+      prefixOf(this.gateway),
     );
     return [
       ...flaws.map((flaw) => this.#find(flaw, { each: audit, sent: "", evidence })),

@@ -51,6 +51,8 @@ export interface SiteOptions {
   readonly diskBytes?: number;
   /** PEM; the listener speaks TLS, with HTTP/2. */
   readonly tls?: { readonly cert: string; readonly key: string };
+  /** The program's main file; default: this tree's. */
+  readonly main?: string;
 }
 
 /** A folder and ports that several lives of one gateway share. */
@@ -94,14 +96,9 @@ export class Site {
 
   /** Writes the configuration (listeners and store are added) and starts the process. */
   async serve(yaml: string, env: Readonly<Record<string, string>>): Promise<Served> {
-    const file = join(this.folder, "gateway.yaml");
-    const own = `listen: ${await this.#listen()}
-publicUrl: ${this.#options.publicUrl ?? `http://127.0.0.1:${this.port}`}
-admin: 127.0.0.1:${this.#adminPort}
-store: ${this.store}
-`;
-    await writeFile(file, own + yaml);
-    const child = launch(["serve", file], env, await this.#mount());
+    await this.write(yaml);
+    const { file } = this;
+    const child = launch(["serve", file], env, await this.#mount(), this.#options.main);
     this.#children.add(child);
     const output = collect(child);
     const { adminUrl } = this;
@@ -119,6 +116,24 @@ store: ${this.store}
       untilReady: (status = 200) => untilStatus(child, `${adminUrl}/readyz`, status, output),
     };
     return served;
+  }
+
+  get file(): string {
+    return join(this.folder, "gateway.yaml");
+  }
+
+  /** Writes the configuration; a gateway that runs sees it. */
+  async write(yaml: string): Promise<void> {
+    await writeFile(this.file, (await this.head()) + yaml);
+  }
+
+  /** What is added before each configuration. */
+  async head(): Promise<string> {
+    return `listen: ${await this.#listen()}
+publicUrl: ${this.#options.publicUrl ?? `http://127.0.0.1:${this.port}`}
+admin: 127.0.0.1:${this.#adminPort}
+store: ${this.store}
+`;
   }
 
   async #listen(): Promise<string> {
@@ -152,8 +167,9 @@ function launch(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
   prefix: readonly string[] = [],
+  main: string = MAIN,
 ): ChildProcess {
-  const [command = process.execPath, ...args] = [...prefix, process.execPath, MAIN, ...words];
+  const [command = process.execPath, ...args] = [...prefix, process.execPath, main, ...words];
   const stdio: ["ignore", "pipe", "pipe"] = ["ignore", "pipe", "pipe"];
   const inherited = { PATH: process.env["PATH"] ?? "", NO_COLOR: "1" };
   return spawn(command, args, { stdio, env: { ...inherited, ...env } });

@@ -115,6 +115,11 @@ describe("the linter", () => {
       "src/config/a.ts": 'import "../gateway/gateway.ts";',
       "src/config/b.ts": 'import "viem/utils";',
       "src/cli/a.ts": 'import "../ledger/ledger.ts";',
+      "src/buyer/a.ts": 'import "../facilitator/facilitator.ts";',
+      "src/buyer/b.ts": 'import "../config/config.ts";',
+      "src/openapi/a.ts": 'import "../cli/cli.ts";',
+      "src/openapi/b.ts": 'import "zod";',
+      "src/gateway/g.ts": 'import "../buyer/offer.ts";',
     };
     const cycle = {
       "src/x402/round.ts":

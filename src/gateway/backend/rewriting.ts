@@ -82,7 +82,10 @@ const HOST =
   /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/;
 
 /** What Host says; null: the target's own name. */
-export function hostFor({ headers }: InboundRequest, rule: HostRule): string | null {
+export function hostFor(
+  { headers }: Pick<InboundRequest, "headers">,
+  rule: HostRule,
+): string | null {
   switch (rule.kind) {
     case "upstream":
       return null;

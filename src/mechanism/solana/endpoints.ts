@@ -67,7 +67,7 @@ function isAboutTheCall({ rpcCode }: RpcRefusal): boolean {
 }
 
 /** What the endpoint serves instead of the network, in words. @throws {ChainError} when it cannot be asked */
-async function identify(
+export async function identify(
   rpc: Rpc,
   network: SolanaNetwork,
   signal: AbortSignal,

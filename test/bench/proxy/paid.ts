@@ -12,8 +12,8 @@ import { OURS, X402, type Server, type Stage } from "./stage.ts";
 const CONNECTIONS = 64;
 const ROUNDS = 5;
 const PAYMENTS = 500;
-/** Rounds that only warm up. */
-const WARM_UPS = 3;
+/** Rounds that only warm up: so many that everybody's code is compiled, as in a process that has sold for a while. */
+const WARM_UPS = 20;
 
 export async function comparePaid(stage: Stage): Promise<AimRow[]> {
   const servers = await stage.servers([OURS, X402]);

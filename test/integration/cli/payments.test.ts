@@ -79,6 +79,8 @@ describe.each(Object.entries(STORES))("payments in %s", (_, openStore) => {
     // Open to the end, as a gateway has it.
     closing.defer(() => ledger.close());
     prepared = await prepare(ledger, time);
+    // The newest steps are stored by now, and not a moment later.
+    await ledger.books.counts();
     file = join(folder, "gateway.yaml");
     await writeFile(file, `${CONFIG}store: ${store}\n`);
   });

@@ -80,6 +80,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       publicUrl: "https://shop.example",
       listingPath: null,
       answersPreflight: true,
+      earlier: [],
     },
     paywall: new Paywall({
       till: new LocalTill({ facilitator, redemptions: ledger, logger, time }),

@@ -46,6 +46,7 @@ async function openShop(feePayers: Told) {
       publicUrl: "https://shop.example",
       listingPath: null,
       answersPreflight: true,
+      earlier: [],
     },
     paywall: new Paywall({
       till: new LocalTill({

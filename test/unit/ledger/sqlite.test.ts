@@ -183,6 +183,25 @@ describe("the SQLite file", () => {
     await ledger.close();
   });
 
+  it("stores the others where one payment cannot be stored, and goes on with that one", async () => {
+    const troubles: unknown[] = [];
+    const ledger = await open("first", { onUnstored: (cause) => void troubles.push(cause) });
+    const meddler = new DatabaseSync(path);
+    meddler.exec(`CREATE TRIGGER refuses BEFORE INSERT ON payments WHEN new.payment_key = '${key}'
+      BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
+    await bring(ledger, payment, "claimed");
+    await bring(ledger, examplePayment(2), "claimed");
+    const listed = await ledger.books.list({ limit: 10 });
+    expect(listed.map((each) => each.key)).toEqual([examplePayment(2).key]);
+    expect(String(troubles[0])).toContain("not this one");
+    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("unresolved");
+    meddler.exec("DROP TRIGGER refuses");
+    meddler.close();
+    expect(await ledger.books.list({ limit: 10 })).toHaveLength(2);
+    expect(troubles).toHaveLength(1);
+    await ledger.close();
+  });
+
   it("stores what was asked for before it was closed", async () => {
     const ledger = await open();
     const claim = ledger.claim(key, termsOf(payment));

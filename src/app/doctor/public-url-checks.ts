@@ -1,0 +1,209 @@
+/**
+ * Whether buyers who go to the public URL find this gateway, with this file, and nothing on the way takes away
+ * what a payment needs: the 402 itself, `X-PAYMENT`, and answers that no cache keeps.
+ */
+import { lookup } from "node:dns/promises";
+import type { Config } from "../../config/config.ts";
+import { DryGateway } from "../dry-gateway.ts";
+import { certificateFault, validityFinding } from "./certificates.ts";
+import { codeOf, describeFailure, fail, ok, warn, type Check, type Finding } from "./finding.ts";
+import { ask, readCertificate, type HttpAnswer } from "./http-probe.ts";
+import { firstDifference, readAccepts } from "./same-offers.ts";
+import { isInUse } from "./store-checks.ts";
+
+const SUBJECT = "publicUrl";
+/** Well-formed as a header, and no payment: the gateway answers 400 to it, and takes nothing. */
+const NO_PAYMENT = "Y29pbnNsb3QgZG9jdG9y";
+
+export function publicUrlChecks(config: Config): readonly Check[] {
+  const { publicUrl } = config;
+  if (publicUrl === null || config.routes.length === 0) return [];
+  const run: Check["run"] = (signal) => checkPublicUrl(config, publicUrl, signal);
+  return [{ name: new URL(publicUrl).host, section: "public URL", run }];
+}
+
+async function checkPublicUrl(
+  config: Config,
+  publicUrl: string,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const { hostname, protocol } = new URL(publicUrl);
+  const name = hostname.replace(/^\[|\]$/g, "");
+  try {
+    await lookup(name);
+  } catch (cause) {
+    const fix = "make the DNS record, or correct publicUrl: no buyer finds this gateway now";
+    return [fail(SUBJECT, `${name} ${describeFailure(cause)}`, fix)];
+  }
+  const shown = protocol === "https:" ? await checkCertificate(publicUrl, signal) : [];
+  if (shown.some(({ status }) => status === "fail")) return shown;
+  return [...shown, ...(await checkAnswers(config, publicUrl, signal))];
+}
+
+async function checkCertificate(url: string, signal: AbortSignal): Promise<readonly Finding[]> {
+  try {
+    const shown = await readCertificate({ url }, ["http/1.1"], signal);
+    return [certificateFault(SUBJECT, shown) ?? validityFinding(SUBJECT, shown, Date.now())];
+  } catch (cause) {
+    return [fail(SUBJECT, describeFailure(cause), "open the port, or correct publicUrl")];
+  }
+}
+
+/** A request to a priced route, and what this file answers to it. */
+interface Sample {
+  readonly key: string;
+  readonly method: string;
+  readonly target: string;
+  readonly url: string;
+}
+
+async function checkAnswers(
+  config: Config,
+  publicUrl: string,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const dry = new DryGateway(config);
+  const sample = sampleOf(config, dry, publicUrl);
+  if (sample === undefined) return [ok(SUBJECT, "resolves; no route has a price to compare")];
+  let answer: HttpAnswer;
+  try {
+    answer = await ask({ url: sample.url, method: sample.method }, signal);
+  } catch (cause) {
+    return [await unreached(config, cause)];
+  }
+  const own = judgeOffer(dry, sample, answer);
+  if (own.status === "fail") return [own];
+  const [payment, preflight] = await Promise.all([
+    checkPaymentHeader(sample, signal),
+    config.cors === "off" ? [] : checkPreflight(sample, signal),
+  ]);
+  return [own, judgeCaching(answer), ...payment, ...preflight];
+}
+
+/** A route without parameters if there is one, else with a name in their place. */
+function sampleOf(config: Config, dry: DryGateway, publicUrl: string): Sample | undefined {
+  const candidates = config.routes
+    .filter(({ action }) => action.kind === "priced")
+    .map(({ key, methods, segments }) => {
+      const texts = segments.map((each) => (each.kind === "static" ? each.text : "doctor"));
+      const isStatic = segments.every(({ kind }) => kind === "static");
+      const method = methods === null || methods.includes("GET") ? "GET" : (methods[0] ?? "GET");
+      return { key, method, target: `/${texts.join("/")}`, isStatic };
+    })
+    .toSorted((left, right) => Number(right.isStatic) - Number(left.isStatic));
+  const found = candidates.find(({ method, target }) => dry.accepts(method, target).length > 0);
+  return found && { ...found, url: publicUrl + found.target };
+}
+
+/** A gateway that is not running answers nobody; any other that does not is out of its buyers' reach. */
+async function unreached(config: Config, cause: unknown): Promise<Finding> {
+  const message = describeFailure(cause);
+  const isIdle = codeOf(cause) === "ECONNREFUSED" && (await isInUse(config)) === false;
+  if (isIdle) {
+    return warn(
+      SUBJECT,
+      `${message}; no gateway is running here`,
+      "start it, and run doctor again",
+    );
+  }
+  return fail(
+    SUBJECT,
+    message,
+    "correct publicUrl, or the proxy and the firewall before the gateway",
+  );
+}
+
+function judgeOffer(dry: DryGateway, sample: Sample, answer: HttpAnswer): Finding {
+  const { key, method, target } = sample;
+  const { status, headers, text } = answer;
+  if (status >= 300 && status < 400) {
+    const where = originOf(headers.location, sample.url);
+    const fix = "name in publicUrl where it redirects to: clients do not pay along a redirect";
+    return fail(SUBJECT, `answers ${status}, to ${where}, for ${key}`, fix);
+  }
+  if (status === 429) {
+    return warn(SUBJECT, `answers 429 for ${key}`, "wait a minute, and run doctor again");
+  }
+  if (status !== 402) {
+    const fix =
+      status < 300
+        ? "whoever answers there gives away what has a price: have it lead to the gateway"
+        : "have the proxy pass requests on to the gateway with their path, and 402 as it is";
+    return fail(SUBJECT, `answers ${status} for ${key}, not 402`, fix);
+  }
+  const got = readAccepts(text);
+  if (got === undefined) {
+    const fix = "have the proxy pass the body of a 402 on as it is (no error pages of its own)";
+    return fail(SUBJECT, `answers 402 for ${key} without the offers in its body`, fix);
+  }
+  const difference = firstDifference(dry.accepts(method, target), got);
+  if (difference !== null) {
+    const fix =
+      "another gateway answers there, or this one runs with an older file: reload or restart it";
+    return fail(SUBJECT, `sells ${key} on other terms than this file: ${difference}`, fix);
+  }
+  const ms = Math.round(answer.ms);
+  return ok(SUBJECT, `is this gateway: ${key} asks for what this file says, in ${ms} ms`);
+}
+
+function originOf(location: string | undefined, base: string): string {
+  return URL.parse(location ?? "", base)?.origin ?? "nowhere";
+}
+
+function judgeCaching({ headers }: HttpAnswer): Finding {
+  const control = headers["cache-control"] ?? "";
+  const fix = "have nothing on the way cache these answers, or change their Cache-Control";
+  if (!/\bno-store\b/.test(control)) {
+    return fail(
+      SUBJECT,
+      "a 402 comes without Cache-Control: no-store, which it was sent with",
+      fix,
+    );
+  }
+  const hit = Object.entries(headers).some(
+    ([name, value]) =>
+      /^(?:x-cache|cf-cache-status|x-cache-status)$/.test(name) && /hit/i.test(String(value)),
+  );
+  if (headers.age === undefined && !hit) return ok(SUBJECT, "no cache keeps the 402");
+  return fail(SUBJECT, "a cache answers in place of the gateway", fix);
+}
+
+async function checkPaymentHeader(
+  sample: Sample,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const fix = "have the proxy pass X-PAYMENT on (and X-PAYMENT-RESPONSE back): nobody can pay now";
+  try {
+    const headers = { "X-PAYMENT": NO_PAYMENT };
+    const { status, text } = await ask({ url: sample.url, method: sample.method, headers }, signal);
+    if (status === 400 && text.includes("invalid_payload")) {
+      return [ok(SUBJECT, "X-PAYMENT reaches the gateway")];
+    }
+    if (status === 402 && text.includes("X-PAYMENT header is required")) {
+      return [fail(SUBJECT, "X-PAYMENT is lost on the way to the gateway", fix)];
+    }
+    return [
+      warn(SUBJECT, `answers ${status} to a request with X-PAYMENT, not the gateway's 400`, fix),
+    ];
+  } catch (cause) {
+    return [fail(SUBJECT, `with X-PAYMENT it ${describeFailure(cause)}`, fix)];
+  }
+}
+
+/** As a page of another origin asks before it pays. */
+async function checkPreflight(sample: Sample, signal: AbortSignal): Promise<readonly Finding[]> {
+  const headers = {
+    Origin: "https://doctor.example",
+    "Access-Control-Request-Method": sample.method,
+    "Access-Control-Request-Headers": "x-payment,access-control-expose-headers",
+  };
+  const fix =
+    "have the proxy leave OPTIONS requests to the gateway: pages in a browser cannot pay now";
+  try {
+    const answer = await ask({ url: sample.url, method: "OPTIONS", headers }, signal);
+    if (answer.status === 204) return [ok(SUBJECT, "preflights of browsers reach the gateway")];
+    return [warn(SUBJECT, `answers ${answer.status} to a browser's preflight, not 204`, fix)];
+  } catch (cause) {
+    return [warn(SUBJECT, `a browser's preflight fails: it ${describeFailure(cause)}`, fix)];
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * What is sold now, and what was asked for a short while ago: the part of a configuration that may change while
+ * the process runs, and the listing that shows it.
+ */
+import type { Config } from "../config/config.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { systemTime } from "../time/time.ts";
+import type { FeePayers } from "../gateway/offers.ts";
+import type { FrontConfig } from "./front.ts";
+import { createListing, readTermsChanges, type List, type TermsChanges } from "./selling.ts";
+
+/** Configurations whose prices are remembered at most: the oldest is forgotten first. */
+export const MAX_EARLIER = 64;
+
+/** What of a configuration that was replaced is still of use. */
+export interface EarlierConfig {
+  readonly config: Pick<FrontConfig, "routes" | "publicUrl" | "unmatched">;
+  /** Milliseconds since the epoch. */
+  readonly replacedMs: number;
+}
+
+export interface SalesGround {
+  readonly ledger: Pick<Ledger, "termsChangedAt">;
+  readonly feePayers: FeePayers;
+}
+
+export class Sales {
+  readonly #ground: SalesGround;
+  #config: Config;
+  #termsChanges: TermsChanges;
+  #listing: List;
+  #earlier: readonly EarlierConfig[] = [];
+
+  private constructor(config: Config, termsChanges: TermsChanges, ground: SalesGround) {
+    this.#ground = ground;
+    this.#config = config;
+    this.#termsChanges = termsChanges;
+    this.#listing = createListing(config, termsChanges, ground.feePayers);
+  }
+
+  static async open(config: Config, ground: SalesGround): Promise<Sales> {
+    return new Sales(config, await readTermsChanges(config, ground.ledger), ground);
+  }
+
+  get config(): Config {
+    return this.#config;
+  }
+
+  /** When the terms of each route changed, for listings elsewhere. */
+  get termsChanges(): TermsChanges {
+    return this.#termsChanges;
+  }
+
+  /** The newest first; only those of which a price may still be paid. */
+  get earlier(): readonly EarlierConfig[] {
+    return this.#earlier.filter((each) => systemTime.now() < each.replacedMs + longestMs(each));
+  }
+
+  /** The discovery listing of what is sold when it is asked. */
+  readonly list: List = (query) => this.#listing(query);
+
+  /** Rejects, changing nothing, where the ledger cannot note the new terms. */
+  async change(config: Config): Promise<void> {
+    const { ledger, feePayers } = this.#ground;
+    const termsChanges = await readTermsChanges(config, ledger);
+    const { routes, publicUrl, unmatched } = this.#config;
+    const replaced = { config: { routes, publicUrl, unmatched }, replacedMs: systemTime.now() };
+    this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
+    this.#config = config;
+    this.#termsChanges = termsChanges;
+    this.#listing = createListing(config, termsChanges, feePayers);
+  }
+}
+
+function longestMs({ config }: EarlierConfig): number {
+  const seconds = config.routes.map(({ action }) =>
+    action.kind === "priced" ? action.maxTimeoutSeconds : 0,
+  );
+  return Math.max(0, ...seconds) * 1000;
+}

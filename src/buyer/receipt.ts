@@ -1,0 +1,53 @@
+/** `X-PAYMENT-RESPONSE` as a buyer reads it (protocol section 2.3): whatever a seller writes there. */
+import { explorerLink, findNetwork } from "../x402/network.ts";
+import { decodeBase58 } from "../x402/solana-address.ts";
+import { isRecord, parseJson } from "./offer.ts";
+
+export interface Receipt {
+  readonly success: boolean;
+  /** "" where nothing was settled. */
+  readonly transaction: string;
+  readonly network: string;
+  readonly payer: string;
+  /** Why it was not settled, in the protocol's words; "" where it was. */
+  readonly errorReason: string;
+  /** Where the transaction can be looked at; null for what is no transaction of a known network. */
+  readonly explorer: string | null;
+}
+
+/** Longest header that is decoded, characters. */
+const MAX_HEADER = 16 * 1024;
+/** Longest member that is kept, characters. */
+const MAX_MEMBER = 128;
+/** Bytes of a Solana transaction's first signature, which is its name. */
+const SIGNATURE_BYTES = 64;
+
+/** Null where there is none, or what is there is no receipt. */
+export function readReceipt(header: string): Receipt | null {
+  if (header === "" || header.length > MAX_HEADER) return null;
+  const json = parseJson(Buffer.from(header, "base64"));
+  if (!isRecord(json) || typeof json["success"] !== "boolean") return null;
+  const [transaction, network] = [member(json["transaction"]), member(json["network"])];
+  return {
+    success: json["success"],
+    transaction,
+    network,
+    payer: member(json["payer"]),
+    errorReason: member(json["errorReason"]),
+    explorer: linkTo(network, transaction),
+  };
+}
+
+function linkTo(name: string, transaction: string): string | null {
+  const network = findNetwork(name);
+  if (network === undefined) return null;
+  const isTransaction =
+    network.kind === "evm"
+      ? /^0x[0-9a-fA-F]{64}$/.test(transaction)
+      : decodeBase58(transaction, SIGNATURE_BYTES) !== undefined;
+  return isTransaction ? explorerLink(network, transaction) : null;
+}
+
+function member(value: unknown): string {
+  return typeof value === "string" ? value.slice(0, MAX_MEMBER).toWellFormed() : "";
+}

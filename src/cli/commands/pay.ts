@@ -1,0 +1,126 @@
+/** `pay` on the command line: its arguments, options and exit codes. */
+import { InvalidArgumentError, Option, type Command } from "commander";
+import { LIMIT_DECIMALS } from "../../buyer/terms.ts";
+import { NETWORK_NAMES } from "../../x402/network.ts";
+import { readTimeout } from "../arguments.ts";
+import type { PayOptions } from "../pay.ts";
+
+/** What a client of version 1 of the protocol pays unless it is told otherwise. */
+const DEFAULT_MAX = "$0.10";
+/** Longest silence of the server by default, milliseconds: a settlement may take half a minute. */
+const DEFAULT_TIMEOUT_MS = 120_000;
+const MAX_FORM = "Write '$0.05' in quotes, 0.05usd, or 50000units (atomic units of the token).";
+
+const HELP = `
+The price is asked first, without a payment. It goes to stderr, with everything else that is said;
+stdout has the body of the answer and nothing else. The signed payment is sent again, unchanged, when an
+answer is lost. If that does not help it is kept in a file, to be tried again with --payment FILE.
+
+The key is env:NAME or file:PATH: 0x and 64 hex digits pay on EVM networks, the 64 numbers that
+solana-keygen writes (or base58) on Solana. coinslot keygen makes one. It needs the token, and no gas.
+
+Exit codes:
+  0  done: the answer is below 400, whether or not it had to be paid for; or --dry-run
+  1  failed before anything was signed: no answer, an unusable 402, an answer of 400 or more
+  2  wrong usage
+  3  not paid: you said no or nobody could be asked, it is over --max, or no offer fits
+  4  paid, or perhaps paid, and not served: the payment is kept in a file
+  5  the payment was refused: nothing was settled, as far as the seller tells`;
+
+/** Adds the command; `done` is told its exit code. */
+export function addPay(program: Command, done: (code: number) => void): void {
+  const allButPayment = ["key", "network", "allowAsset", "rpc", "yes", "dryRun", "location"];
+  program
+    .command("pay")
+    .description("ask for a URL, pay what it costs, and print what it answers: a paying curl")
+    .argument("<url>", "what to ask for: http:// or https://")
+    .option("-X, --request <method>", "the method (default: GET, and POST with --data)", readMethod)
+    .option("-H, --header <line>", "a header, 'Name: value'; may be repeated", readHeader)
+    .option("-d, --data <body>", "the body: a text, @FILE, or - for stdin")
+    .option("--key <reference>", "who pays: env:NAME or file:PATH (default: env:COINSLOT_KEY)")
+    .addOption(
+      new Option("--network <name>", "only on this network; may be repeated")
+        .choices(NETWORK_NAMES)
+        .argParser(readNetworkChoice),
+    )
+    .addOption(
+      new Option("--max <price>", "the most that is paid: '$0.05', 0.05usd, 50000units")
+        .argParser(readMax)
+        .default(readMax(DEFAULT_MAX), DEFAULT_MAX),
+    )
+    .option("--allow-asset <address>", "also pay in this token; may be repeated", collect)
+    .option("--rpc <url>", "Solana: the node that is asked for a blockhash (default: a public one)")
+    .option("-y, --yes", "do not ask")
+    .option("--dry-run", "show what it costs and sign nothing")
+    .option("-L, --location", "follow redirects to the same host before anything is paid")
+    .option("-o, --output <file>", "write the body to this file")
+    .option("-i, --include", "print the head of the answer before its body")
+    .option("--json", "what was paid, as JSON on stdout; needs --output, or --dry-run")
+    .option("--keep <folder>", "where a payment is kept that stays unresolved", ".")
+    .addOption(
+      new Option("--payment <file>", "send a kept payment again instead of signing one").conflicts(
+        allButPayment,
+      ),
+    )
+    .addOption(
+      new Option("--timeout <duration>", "longest silence of the server: 30s, 5m")
+        .argParser(readTimeout)
+        .default(DEFAULT_TIMEOUT_MS, "2m"),
+    )
+    .addHelpText("after", HELP)
+    .action(async (url: string, options: PayOptions) => {
+      const { pay } = await import("../pay.ts");
+      done(await pay(url, options));
+    });
+}
+
+function readMethod(text: string): string {
+  if (/^[A-Za-z]{1,20}$/.test(text)) return text.toUpperCase();
+  throw new InvalidArgumentError("A method is a word such as POST.");
+}
+
+/** What the connection or the payment decides, lower case. */
+const OWN_HEADERS: ReadonlySet<string> = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "transfer-encoding",
+  "upgrade",
+  "x-payment",
+]);
+
+type HeaderLine = readonly [name: string, value: string];
+
+function readHeader(text: string, before: readonly HeaderLine[] = []): readonly HeaderLine[] {
+  const [, name = "", value = ""] = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*?)[ \t]*$/s.exec(text) ?? [];
+  if (name === "" || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+    throw new InvalidArgumentError("A header is 'Name: value', on one line.");
+  }
+  if (OWN_HEADERS.has(name.toLowerCase())) {
+    throw new InvalidArgumentError(`${name} is not yours to set here.`);
+  }
+  return [...before, [name, value]];
+}
+
+function readNetworkChoice(text: string, before: readonly string[] = []): readonly string[] {
+  if (NETWORK_NAMES.some((name) => name === text)) return [...before, text];
+  throw new InvalidArgumentError(`The networks are ${NETWORK_NAMES.join(", ")}.`);
+}
+
+function collect(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}
+
+/** A bare number could mean dollars or atomic units, so it means nothing here. */
+function readMax(text: string): PayOptions["max"] {
+  const [, units] = /^([0-9]{1,77}) ?units$/.exec(text) ?? [];
+  if (units !== undefined) return { kind: "units", amount: BigInt(units), written: text };
+  const [, dollars] =
+    /^\$([0-9]{1,20}(?:\.[0-9]{1,36})?)$/.exec(text) ??
+    /^([0-9]{1,20}(?:\.[0-9]{1,36})?) ?usd$/i.exec(text) ??
+    [];
+  if (dollars === undefined) throw new InvalidArgumentError(MAX_FORM);
+  const [whole = "0", fraction = ""] = dollars.split(".");
+  const amount = BigInt(whole + fraction.padEnd(LIMIT_DECIMALS, "0"));
+  return { kind: "dollars", amount, written: `$${dollars}` };
+}

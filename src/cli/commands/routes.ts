@@ -1,0 +1,68 @@
+/** `coinslot routes` on the command line. */
+import { InvalidArgumentError, Option, type Command } from "commander";
+import type { RoutesOptions } from "../routes.ts";
+
+const HELP = `
+Without METHOD and URL: every rule, the first one that matches a request wins.
+With them: how the URL is read, which rule wins over which and why, where the request goes, and the
+answer as the gateway gives it. Nothing is asked of any other process.
+
+  coinslot routes gateway.yaml GET /weather?city=Oslo
+  coinslot routes gateway.yaml POST https://api.example.com/summarize --preflight
+
+Exit codes: 0 done, 1 the file is refused or has no routes, 2 wrong usage.`;
+
+export function addRoutes(program: Command, done: (code: number) => void): void {
+  program
+    .command("routes")
+    .description("show which rule answers which request, and what it costs")
+    .argument("<file>", "the configuration file (YAML)")
+    .argument("[method]", "explain this request: GET, POST, OPTIONS…", readMethod)
+    .argument("[url]", "its URL, or path and query", readUrl)
+    .addOption(
+      new Option("-H, --header <line>", "a header of that request: 'Origin: https://shop.example'")
+        .argParser(readHeader)
+        .default([], "none"),
+    )
+    .option("--preflight", "explain what a browser asks before that request from another origin")
+    .option("--json", "as one JSON document")
+    .addHelpText("after", HELP)
+    .action(async (...given: unknown[]) => {
+      const [file, method, url, options, command] = given as [
+        string,
+        string | undefined,
+        string | undefined,
+        RoutesOptions,
+        Command,
+      ];
+      if (method !== undefined && url === undefined) command.error("error: missing argument 'url'");
+      if (options.preflight && (method === undefined || method === "OPTIONS")) {
+        command.error(
+          "error: --preflight goes with the method that the page wants to use: GET, POST",
+        );
+      }
+      const { routes } = await import("../routes.ts");
+      done(await routes(file, { method, url }, options));
+    });
+}
+
+function readMethod(text: string): string {
+  const method = text.toUpperCase();
+  if (/^[A-Z][A-Z-]{0,31}$/.test(method)) return method;
+  throw new InvalidArgumentError("A method is a word such as GET.");
+}
+
+function readUrl(text: string): string {
+  if (/^(?:https?:\/\/|\/|\*$)/i.test(text)) return text;
+  throw new InvalidArgumentError("Write https://… or a path that begins with /.");
+}
+
+/** Collected as raw `name, value` pairs. */
+function readHeader(line: string, before: readonly string[]): readonly string[] {
+  const [, name, value] =
+    /^([\w!#$%&'*+.^`|~-]{1,64}):[ \t]*([\x20-\x7e]{0,8192})$/.exec(line) ?? [];
+  if (name === undefined || value === undefined) {
+    throw new InvalidArgumentError("Write NAME: VALUE in ASCII.");
+  }
+  return [...before, name, value];
+}

@@ -1,0 +1,60 @@
+/** Where `coinslot pay` writes what was answered: to stdout, or to a file that is proven to be writable first. */
+import { once } from "node:events";
+import { open, rm, stat, type FileHandle } from "node:fs/promises";
+import type { WriteBytes } from "../buyer/answer-sink.ts";
+import type { Answer } from "../buyer/exchange.ts";
+import { printable } from "../config/config.ts";
+
+export interface OutputOptions {
+  /** Undefined: stdout. */
+  readonly output?: string;
+  /** The head of the answer, too. */
+  readonly include?: boolean;
+}
+
+export class Output {
+  readonly #options: OutputOptions;
+  readonly #file: FileHandle | null;
+  readonly #isNew: boolean;
+  #hasBegun = false;
+
+  private constructor(options: OutputOptions, file: FileHandle | null, isNew: boolean) {
+    this.#options = options;
+    this.#file = file;
+    this.#isNew = isNew;
+  }
+
+  /** Opens the file without changing it. Rejects when it cannot be written: nothing is paid yet. */
+  static async open(options: OutputOptions): Promise<Output> {
+    const { output } = options;
+    if (output === undefined) return new Output(options, null, false);
+    const isNew = await stat(output).then(
+      () => false,
+      () => true,
+    );
+    return new Output(options, await open(output, "a"), isNew);
+  }
+
+  /** Tells the head of the answer whose body follows; once, whatever comes twice. */
+  readonly begin = async (answer: Answer): Promise<void> => {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    await this.#file?.truncate(0);
+    if (this.#options.include) {
+      const lines = answer.head.split("\n").map((line) => `${printable(line)}\r\n`);
+      await this.write(Buffer.from(`${lines.join("")}\r\n`));
+    }
+  };
+
+  readonly write: WriteBytes = async (bytes) => {
+    if (this.#file !== null) await this.#file.appendFile(bytes);
+    else if (!process.stdout.write(bytes)) await once(process.stdout, "drain");
+  };
+
+  /** A file that was made here and got nothing goes away again. */
+  async close(): Promise<void> {
+    await this.#file?.close();
+    const { output } = this.#options;
+    if (this.#isNew && !this.#hasBegun && output !== undefined) await rm(output, { force: true });
+  }
+}

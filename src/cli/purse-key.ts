@@ -1,0 +1,27 @@
+/** Keys of buyers, by reference: `env:NAME` or `file:PATH`, in the forms that a configuration accepts. */
+import { resolve } from "node:path";
+import { openPurse, type Purse } from "../buyer/purse.ts";
+import { processEnvironment } from "../config/environment.ts";
+import { findKey, readKey } from "../config/private-key.ts";
+import { err, ok, type Result } from "../x402/result.ts";
+
+/** The key, or a sentence on why there is none; what the reference leads to is never part of it. */
+export function openKey(reference: string): Result<Purse, string> {
+  const found = findKey(reference, { environment: processEnvironment, absolute: resolve });
+  if (!found.ok) {
+    const { message, suggestion } = found.error;
+    return err(suggestion === undefined ? message : `${message}; ${suggestion}`);
+  }
+  if (found.value.source === "literal") {
+    return err(
+      "a key must not stand on the command line, where others see it: write env:NAME or file:PATH",
+    );
+  }
+  for (const kind of ["evm", "solana"] as const) {
+    const key = readKey(found.value, kind);
+    if (key.ok) return ok(openPurse(kind, key.value));
+  }
+  return err(
+    `${reference} leads to no key: 0x and 64 hex digits for EVM networks, a JSON array of 64 numbers or base58 of 64 bytes for Solana`,
+  );
+}

@@ -1,0 +1,149 @@
+/** `coinslot reload`: asks the admin listener of a running gateway to read its configuration again. */
+import { readFile } from "node:fs/promises";
+import { exchange, readBody, type Answer } from "../buyer/exchange.ts";
+import { readAdminAddress } from "../config/admin-address.ts";
+import { formatProblems, printable, type Problem } from "../config/config.ts";
+import { processEnvironment } from "../config/environment.ts";
+import type { ListenAddress } from "../config/settings.ts";
+import { err, ok, type Result } from "../x402/result.ts";
+import { toJson } from "./payment-text.ts";
+import { fail, print, reasonOf, wantsColor } from "./terminal.ts";
+
+export interface ReloadOptions {
+  readonly admin?: string;
+  readonly json?: boolean;
+}
+
+/** Longest that a gateway may take: it asks its networks before it accepts a file. */
+const RELOAD_TIMEOUT_MS = 60_000;
+/** The largest verdict, bytes. */
+const MAX_VERDICT_BYTES = 8 * 1024 * 1024;
+/** Problems that are shown. */
+const MAX_PROBLEMS = 1_000;
+const PATH = "/-/reload";
+const USAGE = 2;
+const NOT_FOUND: ReadonlySet<number> = new Set([404, 405]);
+
+/** Resolves with the exit code: 0 when the gateway says that it has reloaded. */
+export async function reload(file: string | undefined, options: ReloadOptions): Promise<number> {
+  if ((file === undefined) === (options.admin === undefined)) {
+    return fail("reload", "name a configuration file or --admin URL, one of them", USAGE);
+  }
+  const url = file === undefined ? readAdminUrl(options.admin ?? "") : await adminUrlOf(file);
+  if (!url.ok) return fail("reload", url.error, file === undefined ? USAGE : 1);
+  let verdict: Verdict;
+  try {
+    verdict = await ask(url.value);
+  } catch (cause) {
+    return fail("reload", reasonOf(cause));
+  }
+  if (options.json) process.stdout.write(toJson(verdict.json));
+  else tell(verdict);
+  return verdict.isReloaded ? 0 : 1;
+}
+
+interface Verdict {
+  readonly isReloaded: boolean;
+  readonly problems: readonly Problem[];
+  readonly json: unknown;
+}
+
+function readAdminUrl(text: string): Result<URL, string> {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url?.protocol === "http:" || url?.protocol === "https:"
+    ? ok(new URL(PATH, url))
+    : err("--admin must be a URL such as http://127.0.0.1:9402");
+}
+
+/** Other keys of the file may be wrong: that is for the gateway to say. */
+async function adminUrlOf(file: string): Promise<Result<URL, string>> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (cause) {
+    return err(`${file} cannot be read: ${reasonOf(cause)}`);
+  }
+  const address = readAdminAddress(text, processEnvironment);
+  if (address === null || address.port === 0) {
+    return err(
+      `${file} names no admin listener (admin: 127.0.0.1:9402); --admin URL names it here`,
+    );
+  }
+  return ok(new URL(`http://${hostOf(address)}:${address.port}${PATH}`));
+}
+
+/** A listener on every interface is reached on this one. */
+function hostOf({ host }: ListenAddress): string {
+  if (host === null || host === "0.0.0.0") return "127.0.0.1";
+  if (!host.includes(":")) return host;
+  return host === "::" ? "[::1]" : `[${host}]`;
+}
+
+async function ask(url: URL): Promise<Verdict> {
+  let answer: Answer;
+  let body: Buffer | undefined;
+  try {
+    const request = { url, method: "POST", headers: [], body: null };
+    const signal = AbortSignal.timeout(2 * RELOAD_TIMEOUT_MS);
+    answer = await exchange(request, { silenceMs: RELOAD_TIMEOUT_MS, signal });
+    body = await readBody(answer, MAX_VERDICT_BYTES);
+  } catch (cause) {
+    throw new Error(`no gateway answers: ${reasonOf(cause)}`, { cause });
+  }
+  if (body === undefined) throw new Error("the answer is too large for a verdict");
+  const { status } = answer;
+  const json = parse(body.toString("utf8"));
+  const { reloaded, problems } = Object(json ?? {});
+  if (typeof reloaded === "boolean") {
+    // Neither half of the answer is believed without the other.
+    const isReloaded = reloaded && status >= 200 && status < 300;
+    return { isReloaded, problems: readProblems(problems), json };
+  }
+  const hint = NOT_FOUND.has(status)
+    ? "it is no coinslot that can reload: wrong address, or an older version"
+    : "which is no verdict on a reload";
+  throw new Error(`${url.host} answers ${status}, ${hint}`);
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What has the shape of problems; an odd one is shown as far as it goes. */
+function readProblems(written: unknown): readonly Problem[] {
+  if (!Array.isArray(written)) return [];
+  return written.slice(0, MAX_PROBLEMS).map((each): Problem => {
+    const { file, line, column, severity, message, suggestion, code } = Object(each ?? {});
+    return {
+      severity: severity === "warning" || severity === "note" ? severity : "error",
+      code: textOf(code),
+      message: textOf(message),
+      file: textOf(file),
+      line: countOf(line),
+      column: countOf(column),
+      length: 1,
+      path: [],
+      ...(typeof suggestion === "string" ? { suggestion } : {}),
+    };
+  });
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function countOf(value: unknown): number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
+}
+
+function tell({ isReloaded, problems, json }: Verdict): void {
+  // The gateway's file may be on another machine: its lines are not quoted.
+  process.stderr.write(formatProblems(problems, "", { color: wantsColor(process.stderr) }));
+  const { error } = Object(json);
+  if (!isReloaded && typeof error === "string") process.stderr.write(`${printable(error)}\n`);
+  print(isReloaded ? "reloaded" : "refused: the running configuration stays as it is");
+}

@@ -1,0 +1,72 @@
+/** `coinslot routes FILE [METHOD URL]`: all rules in the order in which they win, or why one of them does. */
+import { explain } from "../app/explanation.ts";
+import { inWinningOrder } from "../app/rule-order.ts";
+import { loadOrExplain } from "./load.ts";
+import { toJson } from "./payment-text.ts";
+import { explanationPage, ruleTable } from "./routes-text.ts";
+import { explanationView, ruleView, unmatchedView } from "./routes-view.ts";
+
+export interface RoutesOptions {
+  /** Raw `name, value` pairs. */
+  readonly header: readonly string[];
+  readonly preflight?: boolean;
+  readonly json?: boolean;
+}
+
+/** Both or none. */
+export interface Asked {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+}
+
+/** Who asks a preflight, where no header says it. */
+const SOME_ORIGIN = "https://origin.example";
+
+/** Resolves with the exit code: 1 where the file is refused, or has no routes. */
+export async function routes(
+  file: string,
+  { method, url }: Asked,
+  { header, preflight, json }: RoutesOptions,
+): Promise<number> {
+  const config = await loadOrExplain(file);
+  if (config === undefined) return 1;
+  if (config.routes.length === 0) {
+    process.stderr.write(`${file}: there are no routes, this is a facilitator and no gateway\n`);
+    return 1;
+  }
+  const color = process.stdout.isTTY && !process.env["NO_COLOR"];
+  if (method === undefined || url === undefined) {
+    const rules = inWinningOrder(config.routes).map(ruleView);
+    const view = {
+      file,
+      listing: listingOf(config.discovery),
+      rules,
+      unmatched: unmatchedView(config),
+    };
+    process.stdout.write(json ? toJson(view) : ruleTable(view, color));
+    return 0;
+  }
+  const asked = preflight
+    ? { method: "OPTIONS", url, headers: preflightHeaders(method, header) }
+    : { method, url, headers: header };
+  const view = explanationView(explain(config, asked));
+  process.stdout.write(json ? toJson(view) : explanationPage(view, { file, color }));
+  return 0;
+}
+
+/** The gateway's own resource, before every rule. */
+function listingOf({ listed }: { readonly listed: boolean }): string | null {
+  return listed ? "/discovery/resources" : null;
+}
+
+function preflightHeaders(method: string, header: readonly string[]): readonly string[] {
+  const names = new Set(
+    header.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase()),
+  );
+  const given = [
+    ["Origin", SOME_ORIGIN],
+    ["Access-Control-Request-Method", method],
+    ["Access-Control-Request-Headers", "x-payment,access-control-expose-headers"],
+  ] as const;
+  return [...header, ...given.filter(([name]) => !names.has(name.toLowerCase())).flat()];
+}

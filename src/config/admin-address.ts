@@ -1,0 +1,19 @@
+/**
+ * Where the operator's listener of a file is, whatever else is wrong with the file: for a command that talks to
+ * a gateway which runs with an earlier version of it, or with secrets that this environment has not.
+ */
+import type { Environment } from "./environment.ts";
+import { LineIndex } from "./line-index.ts";
+import { readListenAddress } from "./reading.ts";
+import type { ListenAddress } from "./settings.ts";
+import { readYaml } from "./yaml-document.ts";
+
+/** Null where the file has no `admin` that could be read. */
+export function readAdminAddress(text: string, environment: Environment): ListenAddress | null {
+  const { tree, syntaxFaults } = readYaml(text, new LineIndex(text), environment);
+  const found = syntaxFaults.length === 0 ? tree.find(["admin"]) : undefined;
+  if (found?.kind !== "scalar" || found.refused) return null;
+  const written = typeof found.value === "number" ? `:${found.value}` : found.value;
+  const address = typeof written === "string" ? readListenAddress(written) : undefined;
+  return address?.ok ? address.value : null;
+}

@@ -1,0 +1,47 @@
+/** A gateway with everything around it: its backend, its configuration, its signer, its process. */
+import type { Chain } from "../support/chain.ts";
+import { FIRST } from "../support/listener-tls.ts";
+import { freshAccount } from "../support/payer.ts";
+import { Site, type Served } from "../support/serve.ts";
+import { RecordingBackend } from "./recording-backend.ts";
+import { PUBLIC_URL, shopYaml, type Gateway } from "./shop.ts";
+
+/** Of several that start beside each other, one may find its port taken, or need longer than it is given. */
+const MOST_STARTS = 3;
+
+export interface House {
+  readonly site: Site;
+  readonly backend: RecordingBackend;
+  readonly signer: ReturnType<typeof freshAccount>;
+  readonly yaml: string;
+  readonly served: Served;
+}
+
+/** @param main the main file of another gateway than this tree's */
+export async function openHouse(chain: Chain, gateway: Gateway, main?: string): Promise<House> {
+  const signer = freshAccount();
+  await chain.fund(signer.address, 0n, 10n ** 18n);
+  const backend = await RecordingBackend.start();
+  const yaml = shopYaml({
+    upstream: backend.url,
+    rpc: chain.rpcUrl,
+    network: chain.network.name,
+    payee: freshAccount().address,
+    gateway,
+  });
+  const tls = gateway === "secure" ? { tls: FIRST } : {};
+  const other = main === undefined ? {} : { main };
+  for (let start = 1; ; start += 1) {
+    const site = await Site.create({ publicUrl: PUBLIC_URL, ...tls, ...other });
+    const served = await site.serve(yaml, { SIGNER: signer.privateKey });
+    try {
+      await served.untilReady();
+      return { site, backend, signer, yaml, served };
+    } catch (cause) {
+      await site[Symbol.asyncDispose]();
+      if (start < MOST_STARTS) continue;
+      await backend[Symbol.asyncDispose]();
+      throw cause;
+    }
+  }
+}

@@ -1,0 +1,329 @@
+/** `coinslot routes`: the rules of a file, and explanations that a running gateway bears out. */
+import { once } from "node:events";
+import { request, type IncomingMessage } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Site, type Served } from "../../support/serve.ts";
+import { SOLANA_ENV } from "../../support/solana-stage.ts";
+import { testKey } from "../../support/solana-messages.ts";
+import { DoctorStage } from "./doctor-stage.ts";
+import { runHere } from "./run-here.ts";
+
+const PAYEE = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const RULES = `upstreams:
+  default: { targets: [http://127.0.0.1:1] }
+  reports: { targets: [http://127.0.0.1:2], path: { strip: /reports, prefix: /v2 }, host: reports.internal }
+payTo: "${PAYEE}"
+accept: [base-sepolia, { network: avalanche, asset: EURC, amount: "9300" }]
+assets:
+  EURC: { avalanche: { address: "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD", decimals: 6, eip712: { name: Euro Coin, version: "2" } } }
+facilitator: http://127.0.0.1:1
+unmatched: deny
+cors: true
+logging: { level: fatal }
+routes:
+  /admin/*: deny
+  GET /health: free
+  GET /weather: { price: $0.01, description: Weather, mimeType: application/json }
+  GET /reports/*: { price: $0.02, upstream: reports }
+  GET /reports/:id: { price: $0.25, upstream: reports, description: "A report ☂" }
+  POST /reports/latest: { price: $0.03, upstream: reports }
+  PUT,PATCH /reports/latest: { price: $0.04, upstream: reports }
+`;
+
+let stage: DoctorStage;
+let file: string;
+
+beforeAll(async () => {
+  stage = await DoctorStage.open();
+  file = await stage.write("gateway.yaml", `publicUrl: https://api.example.com\n${RULES}`);
+});
+
+afterAll(() => stage.closing.disposeAsync());
+
+async function routes(...words: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await runHere(["routes", file, ...words]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  return stdout;
+}
+
+async function explained(...words: readonly string[]) {
+  return JSON.parse(await routes(...words, "--json"));
+}
+
+describe("all rules", () => {
+  test("are a table in the order in which they win, with prices, upstreams and lines", async () => {
+    const lines = (await routes()).trimEnd().split("\n");
+    expect(lines.map((line) => line.split(/ {2,}/))).toEqual([
+      ["METHODS", "PATTERN", "PRICE", "UPSTREAM", "LINE"],
+      ["GET,HEAD", "/discovery/resources", "free (the gateway's own)", "-", "-"],
+      ["*", "/admin/*", "deny", "-", "14"],
+      ["GET", "/health", "free", "default", "15"],
+      ["POST", "/reports/latest", "0.03 USDC on base-sepolia", "reports", "19"],
+      ["", "0.0093 EURC on avalanche"],
+      ["PUT,PATCH", "/reports/latest", "0.04 USDC on base-sepolia", "reports", "20"],
+      ["", "0.0093 EURC on avalanche"],
+      ["GET", "/reports/:id", "0.25 USDC on base-sepolia", "reports", "18"],
+      ["", "0.0093 EURC on avalanche"],
+      ["GET", "/reports/*", "0.02 USDC on base-sepolia", "reports", "17"],
+      ["", "0.0093 EURC on avalanche"],
+      ["GET", "/weather", "0.01 USDC on base-sepolia", "default", "16"],
+      ["", "0.0093 EURC on avalanche"],
+      ["*", "unmatched", "deny", "-", "-"],
+    ]);
+  });
+
+  test("are JSON for programs", async () => {
+    const { rules, unmatched, listing } = JSON.parse(await routes("--json"));
+    expect({ unmatched, listing }).toEqual({
+      unmatched: { action: "deny", upstream: null },
+      listing: "/discovery/resources",
+    });
+    expect(rules).toHaveLength(7);
+    expect(rules[2]).toEqual({
+      key: "POST /reports/latest",
+      line: 19,
+      methods: ["POST"],
+      pattern: "/reports/latest",
+      action: "priced",
+      prices: [
+        {
+          network: "base-sepolia",
+          asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+          symbol: "USDC",
+          amount: "0.03",
+          amountAtomic: "30000",
+          dollars: "$0.03",
+          payTo: PAYEE,
+        },
+        expect.objectContaining({ symbol: "EURC", amountAtomic: "9300", dollars: null }),
+      ],
+      upstream: "reports",
+    });
+  });
+});
+
+const onSolana = (facilitator: string): string => `publicUrl: https://api.example.com
+upstream: http://127.0.0.1:1
+payTo: ${testKey(3).address}
+accept: [solana-devnet]
+facilitator: ${facilitator}
+unmatched: deny
+routes: { GET /weather: $0.01 }
+`;
+
+describe("an explanation", () => {
+  test("names the winner, all that it beats and why, and where the request goes", async () => {
+    const found = await explained("POST", "https://api.example.com/reports/latest?a=%20b");
+    expect(found).toMatchObject({
+      target: "/reports/latest?a=%20b",
+      path: "/reports/latest",
+      query: "a=%20b",
+      outcome: "priced",
+      rule: { key: "POST /reports/latest", line: 19 },
+      beaten: [
+        {
+          key: "PUT,PATCH /reports/latest",
+          line: 20,
+          why: "is for PUT, PATCH, not for POST",
+        },
+        { key: "GET /reports/:id", why: 'is less specific: :id where the winner has "latest"' },
+        { key: "GET /reports/*", why: 'is less specific: * where the winner has "latest"' },
+      ],
+      upstream: {
+        upstream: "reports",
+        targets: ["http://127.0.0.1:2"],
+        target: "/v2/latest?a=%20b",
+        host: "reports.internal",
+      },
+      notes: [],
+    });
+  });
+
+  test("says why nothing is served, and what is near", async () => {
+    expect(await explained("GET", "/Weather")).toMatchObject({
+      outcome: "unmatched",
+      why: expect.stringContaining("GET /weather is another path"),
+      rule: null,
+      answer: { status: 404, body: { error: "not found" } },
+    });
+    expect(await explained("DELETE", "/weather")).toMatchObject({
+      outcome: "method-not-allowed",
+      why: "GET /weather wins by its path and has no DELETE; less specific rules are not asked",
+      answer: { status: 405, headers: expect.arrayContaining([["Allow", "GET, HEAD"]]) },
+    });
+    expect(await explained("GET", "/admin/users")).toMatchObject({
+      outcome: "denied",
+      rule: { key: "/admin/*" },
+      answer: { status: 403 },
+      upstream: null,
+    });
+  });
+
+  test("says why a URL is refused, and with which status", async () => {
+    expect(await explained("GET", "https://api.example.com/reports/../admin")).toMatchObject({
+      path: null,
+      outcome: "refused",
+      why: "The path holds a dot segment (. or ..)",
+      answer: { status: 400 },
+      notes: [expect.stringContaining("browsers and fetch send /admin for this URL")],
+    });
+    expect(await explained("GET", `/${"a".repeat(5_000)}`)).toMatchObject({
+      answer: { status: 414 },
+    });
+    expect(await explained("GET", "/reports/a%3bb")).toMatchObject({ outcome: "refused" });
+    expect(await explained("GET", "/weather", "-H", "Host: a b")).toMatchObject({
+      outcome: "refused",
+      why: "Host is not the name of a host",
+    });
+  });
+
+  test("names the rule for which a close path is refused", async () => {
+    const open = await stage.write(
+      "open.yaml",
+      `publicUrl: https://api.example.com\n${RULES.replace("GET /health: free", "/*: free")}`,
+    );
+    const { stdout } = await runHere(["routes", open, "GET", "/Weather", "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      outcome: "refused",
+      why: "The path is close to another one that has a price; write it exactly: some backends would serve GET /weather",
+      answer: { status: 400 },
+      beaten: [{ key: "/*" }],
+    });
+  });
+
+  test("tells a preflight from an OPTIONS request", async () => {
+    expect(await explained("GET", "/weather", "--preflight")).toMatchObject({
+      method: "OPTIONS",
+      outcome: "preflight",
+      rule: { key: "GET /weather" },
+      answer: {
+        status: 204,
+        headers: expect.arrayContaining([
+          ["Access-Control-Allow-Methods", "GET"],
+          [
+            "Access-Control-Allow-Headers",
+            "X-PAYMENT, Access-Control-Expose-Headers, Content-Type, x-payment, access-control-expose-headers",
+          ],
+        ]),
+        body: null,
+      },
+    });
+    expect(await explained("OPTIONS", "/weather")).toMatchObject({
+      outcome: "method-not-allowed",
+      notes: [expect.stringContaining("no preflight")],
+    });
+    expect((await runHere(["routes", file, "OPTIONS", "/weather", "--preflight"])).code).toBe(2);
+  });
+
+  test("says what only a running gateway knows", async () => {
+    const remote = await stage.write("remote.yaml", onSolana("http://127.0.0.1:1"));
+    const { stdout } = await runHere(["routes", remote, "GET", "/weather", "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      answer: {
+        status: 402,
+        body: { accepts: [{ extra: { feePayer: "<told by the running gateway>" } }] },
+      },
+      notes: [expect.stringContaining("told by the facilitator")],
+    });
+
+    const networks = `{ solana-devnet: { rpc: ["http://127.0.0.1:1"], signers: [env:SOLANA_KEY] } }`;
+    const own = await stage.write("own.yaml", onSolana(`{ embedded: { networks: ${networks} } }`));
+    const known = await runHere(["routes", own, "GET", "/weather", "--json"], SOLANA_ENV);
+    expect(JSON.parse(known.stdout)).toMatchObject({
+      answer: { body: { accepts: [{ extra: { feePayer: testKey(1).address } }] } },
+      notes: [],
+    });
+  });
+
+  test("is a page for people, with the answer as it is sent", async () => {
+    const page = await routes("GET", "/weather?city=Oslo");
+    expect(page).toContain(`GET /weather?city=Oslo
+  path      /weather
+  query     city=Oslo
+  outcome   priced
+  why       the only rule that matches
+  rule      GET /weather  (${file}:16)
+  price     0.01 USDC on base-sepolia to ${PAYEE}
+  price     0.0093 EURC on avalanche to ${PAYEE}
+  upstream  once paid, default: http://127.0.0.1:1
+  sent      /weather?city=Oslo
+
+HTTP 402 Payment Required
+`);
+    expect(page).toContain('"resource": "https://api.example.com/weather?city=Oslo"');
+    expect(page).not.toContain("\u001b");
+  });
+});
+
+describe("the command line", () => {
+  test("is wrong without a URL, with a header that is none, and with a file that is refused", async () => {
+    expect((await runHere(["routes", file, "GET"])).code).toBe(2);
+    expect((await runHere(["routes", file, "GET", "weather"])).code).toBe(2);
+    expect((await runHere(["routes", file, "GET", "/weather", "-H", "nonsense"])).code).toBe(2);
+    expect((await runHere(["routes", `${file}.none`])).code).toBe(1);
+    const { stdout } = await runHere(["routes", "--help"]);
+    expect(stdout).toContain("Exit codes: 0 done, 1 the file is refused or has no routes");
+  });
+});
+
+describe("a running gateway", () => {
+  let site: Site;
+  let served: Served;
+
+  beforeAll(async () => {
+    site = await Site.create();
+    served = await site.serve(RULES, {});
+    await served.untilReady(200);
+    file = `${site.folder}/gateway.yaml`;
+  });
+
+  afterAll(() => site[Symbol.asyncDispose]());
+
+  const send = async (
+    method: string,
+    path: string,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<{ status: number; lines: Map<string, string>; body: string }> => {
+    const { hostname, port } = new URL(served.url);
+    const outgoing = request({ hostname, port, method, path, headers, agent: false }).end();
+    const [response] = (await once(outgoing, "response")) as [IncomingMessage];
+    let body = "";
+    for await (const part of response.setEncoding("utf8")) body += String(part);
+    const raw = response.rawHeaders;
+    const lines = new Map(
+      raw.flatMap((name, at) => (at % 2 === 0 ? [[name, raw[at + 1] ?? ""]] : [])),
+    );
+    return { status: response.statusCode ?? 0, lines, body };
+  };
+
+  test.each([
+    ["GET", "/weather?city=Oslo", {}],
+    ["GET", "/weather", { Origin: "https://shop.example" }],
+    ["HEAD", "/weather", {}],
+    ["POST", "/reports/latest", {}],
+    ["GET", "/reports/%C3%A4", {}],
+    [
+      "OPTIONS",
+      "/weather",
+      { Origin: "https://a.example", "Access-Control-Request-Method": "GET" },
+    ],
+    ["OPTIONS", "/weather", {}],
+    ["GET", "/weather", { "X-PAYMENT": "nonsense" }],
+    ["DELETE", "/weather", {}],
+    ["GET", "/admin/x", {}],
+    ["GET", "/nothing", {}],
+    ["GET", "/Weather", {}],
+    ["GET", "/a//b", {}],
+    ["GET", "/reports/..", {}],
+    ["OPTIONS", "*", {}],
+  ] as const)("answers %s %s %j as the explanation says", async (method, path, headers) => {
+    const words = Object.entries(headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
+    const { answer } = await explained(method, path, ...words);
+    const { status, lines, body } = await send(method, path, headers);
+
+    expect(answer.status).toBe(status);
+    for (const [name, value] of answer.headers) expect(lines.get(name), name).toBe(value);
+    const sent = method === "HEAD" || answer.body === null ? "" : JSON.stringify(answer.body);
+    expect(sent).toBe(body);
+  });
+});
