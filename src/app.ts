@@ -18,7 +18,9 @@ import { loadConfig, type Config, type ParseResult, type Problem } from "./confi
 import type { Probe } from "./facilitator/network-gate.ts";
 import { LocalTill } from "./gateway/till.ts";
 import { createLogger, type Logger } from "./telemetry/logger.ts";
+import type { MetricsSnapshot } from "./telemetry/metric-registry.ts";
 import { Metrics } from "./telemetry/metrics.ts";
+import { openSpans } from "./telemetry/otlp-spans.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 import { systemTime } from "./time/time.ts";
 import type { Crew } from "./workers/crew.ts";
@@ -73,16 +75,14 @@ export async function start(
   { script = process.argv[1] ?? "", load = () => loadConfig(config.file) }: StartOptions = {},
 ): Promise<Running> {
   await using closing = new AsyncDisposableStack();
-  const telemetry = {
-    logger: createLogger(config.logging),
-    metrics: new Metrics(version),
-  };
   const time = systemTime;
+  const telemetry = await openTelemetry(config, version, { closing, time });
+  const { logger } = telemetry;
   /** Aborts when the time for a shutdown is up. */
   const patience = new AbortController();
   const parts = { config, telemetry, time, closing, patience: patience.signal };
   // Before any address: a second process on the same ledger hears what is wrong.
-  const ledger = await openLedger(config, { logger: telemetry.logger, time });
+  const ledger = await openLedger(config, { logger, time });
   closing.defer(() => ledger.close());
 
   let draining = false;
@@ -94,12 +94,9 @@ export async function start(
     const idle = serving.crew?.listening === 0 ? ["no worker listens"] : [];
     return [...idle, ...(await serving.money.readiness())];
   };
-  const metrics = async (): Promise<string> => {
-    const { registry } = telemetry.metrics;
-    const crew = serving?.crew;
-    return crew === undefined
-      ? registry.metrics()
-      : crew.metrics(await registry.getMetricsAsJSON());
+  const metrics = async (): Promise<MetricsSnapshot> => {
+    const own = await telemetry.metrics.registry.snapshot();
+    return serving?.crew?.metrics(own) ?? own;
   };
   const reload = async (): Promise<Reloaded> => reloading.reload("POST /-/reload");
   const operator = createAdminHandler({ telemetry, readiness, metrics, reload });
@@ -120,6 +117,7 @@ export async function start(
         : applyTo({ money, front, crew, logger: telemetry.logger }, next);
     },
     logger: telemetry.logger,
+    onEnd: (isInUse) => telemetry.metrics.configuration.loaded(isInUse, time.now()),
   });
 
   const owned = closing.move();
@@ -172,6 +170,20 @@ async function applyTo(
   await crew.replace();
   logger.info("all workers were replaced");
   return [];
+}
+
+/** The first to be opened is the last to be closed: by then all spans have ended. */
+async function openTelemetry(
+  config: Config,
+  version: string,
+  { closing, time }: Pick<Parts, "closing" | "time">,
+): Promise<Telemetry> {
+  const logger = createLogger(config.logging);
+  const metrics = new Metrics(version);
+  const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
+  closing.defer(() => spans.close());
+  metrics.configuration.loaded(true, time.now());
+  return { logger, metrics };
 }
 
 function openFront({ config, telemetry, time, closing, patience }: Parts, money: Money): Front {

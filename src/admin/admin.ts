@@ -3,6 +3,8 @@
  * that the event loop turns; ready means that this process would take and settle a payment now.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";
+import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 
 /** Why a process is not ready, in sentences; empty when it is. */
@@ -11,8 +13,8 @@ export type ReadinessCheck = () => Promise<readonly string[]>;
 export interface AdminOptions {
   readonly telemetry: Telemetry;
   readonly readiness: ReadinessCheck;
-  /** All metrics in Prometheus' text format; default: those of this process. */
-  readonly metrics?: () => Promise<string>;
+  /** All metrics; default: those of this process. */
+  readonly metrics?: () => Promise<MetricsSnapshot>;
   /** Reads the configuration once more. */
   readonly reload?: () => Promise<ReloadVerdict>;
 }
@@ -26,7 +28,7 @@ export interface ReloadVerdict {
 /** A request listener for a `node:http` server. */
 export function createAdminHandler({ telemetry, readiness, ...options }: AdminOptions) {
   const { registry } = telemetry.metrics;
-  const metrics = options.metrics ?? (() => registry.metrics());
+  const metrics = options.metrics ?? (() => registry.snapshot());
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = (request.url ?? "").split("?", 1)[0];
     if (path === "/-/reload" && options.reload !== undefined) {
@@ -37,9 +39,12 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       return send(response, 405, "use GET\n");
     }
     switch (path) {
-      case "/metrics":
-        response.setHeader("Content-Type", registry.contentType);
-        return send(response, 200, await metrics());
+      case "/metrics": {
+        const format = formatFor(request.headers.accept);
+        response.setHeader("Content-Type", CONTENT_TYPES[format]);
+        response.setHeader("Vary", "Accept");
+        return send(response, 200, expose(await metrics(), format));
+      }
       case "/livez":
         return send(response, 200, "alive\n");
       case "/readyz": {
@@ -81,6 +86,8 @@ function send(response: ServerResponse, status: number, body: string): void {
     response.setHeader("Content-Type", "text/plain; charset=utf-8");
   }
   response.setHeader("Cache-Control", "no-store");
-  response.writeHead(status, { "Content-Length": Buffer.byteLength(body) });
-  response.end(body);
+  // Once: all metrics are millions of characters.
+  const bytes = Buffer.from(body);
+  response.writeHead(status, { "Content-Length": bytes.length });
+  response.end(bytes);
 }

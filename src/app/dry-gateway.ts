@@ -111,7 +111,7 @@ export class DryGateway {
   }
 
   #meter(key: string): RouteMeter {
-    const meter = { finished: () => {} };
+    const meter = { label: key, finished: () => {} };
     this.#keys.set(meter, key);
     return meter;
   }

@@ -8,7 +8,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import type { Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
-import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
+import { findNetwork, networkOf, type Asset, type NetworkName } from "../x402/network.ts";
 import { createMechanisms, createObservers } from "./chains.ts";
 import { KnownFeePayers, type FeePayerSources } from "./fee-payers.ts";
 import { findLosses } from "./gas-costs.ts";
@@ -55,10 +55,14 @@ export async function openFacilitation(
   for (const mechanism of mechanisms) closing.defer(() => mechanism.close());
   const gate = new NetworkGate(mechanisms, telemetry, time);
   closing.defer(() => gate.close());
+  telemetry.metrics.networks.observeOpen(() => {
+    return new Map(mechanisms.map(({ network }) => [network, gate.isOpen(network)]));
+  });
   const probes = await gate.probe();
   const wrong = probes.filter(({ state }) => state === "wrong");
   if (wrong.length > 0) throw new StartError(wrong.map(describe).join("\n"));
 
+  const describeAsset = (network: string, asset: string) => describeToken(config, network, asset);
   const remotes = config.facilitator.remote.map((settings) => createRemote(settings, ground));
   for (const remote of remotes) closing.defer(() => remote.close());
   const embedded =
@@ -70,13 +74,20 @@ export async function openFacilitation(
           gate,
           telemetry,
           time,
-          describeAsset: (network, asset) => describeAsset(config, network, asset),
+          describeAsset,
         });
   const observed = await createObservers(config, ground);
   for (const observer of observed) closing.defer(() => observer.close());
   // A payment that was handed over before its network was settled here is looked for as well.
   const observers = new Map([...observed, ...mechanisms].map((each) => [each.network, each]));
-  const mesh = new FacilitatorMesh({ embedded, remotes, observers, telemetry, time });
+  const mesh = new FacilitatorMesh({
+    embedded,
+    remotes,
+    observers,
+    telemetry,
+    time,
+    describeAsset,
+  });
   const feePayers = createFeePayers(config, { mechanisms, mesh, remotes, telemetry, time });
   const balances = await balancesOf(mechanisms, ground, gate);
   return {
@@ -145,13 +156,15 @@ export function createRemote(
   });
 }
 
-function describeAsset(
+function describeToken(
   config: Config,
   network: string,
   address: string,
 ): { readonly symbol: string; readonly decimals: number } {
-  const settings = config.facilitator.embedded.find((each) => each.network === network);
-  const assets: readonly Asset[] = settings?.assets ?? [];
+  const { embedded, observed } = config.facilitator;
+  const settings = [...embedded, ...observed].find((each) => each.network === network);
+  const usual = findNetwork(network)?.asset;
+  const assets: readonly Asset[] = settings?.assets ?? (usual === undefined ? [] : [usual]);
   const asset = assets.find((each) => isSameToken(network, each.address, address));
   return asset ?? { symbol: "unknown", decimals: 0 };
 }

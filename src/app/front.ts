@@ -90,11 +90,12 @@ export class Front {
   async open({ ports = [], sockets = [] }: Places = {}): Promise<readonly AddressInfo[]> {
     const { config, fronts, telemetry } = this.#options;
     const { headerBytes } = config.limits;
-    const { logger } = telemetry;
+    const { logger, metrics } = telemetry;
+    const onUsed = (file: string, ms: number): void => metrics.configuration.certificate(file, ms);
     const retiring = this.#retiring.signal;
     const shared = { headerBytes, retiring, reusePort: fronts > 1, logger };
     this.#listeners = config.listen.map(({ host, port, tls }, index) => {
-      const secure = tls === null ? null : { ...tls, judge: keyPairFault, logger };
+      const secure = tls === null ? null : { ...tls, judge: keyPairFault, logger, onUsed };
       const place = { host, port: ports[index] ?? port, tls: secure };
       return new Listener(this.#gateway, { ...place, ...shared });
     });

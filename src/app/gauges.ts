@@ -7,12 +7,13 @@ import type { Time } from "../time/time.ts";
 /** Pauses between two readings, milliseconds. */
 const COUNTS_MS = 5_000;
 const WALLETS_MS = 60_000;
-/** Longest that the balances of one network may take, milliseconds. */
+const HEADS_MS = 15_000;
+/** Longest that the balances of one network, or its head, may take, milliseconds. */
 const BALANCE_TIMEOUT_MS = 10_000;
 
 export interface GaugeSources {
   readonly ledger: Pick<Ledger, "books">;
-  readonly mechanisms: readonly Pick<Mechanism, "network" | "accounts" | "balance">[];
+  readonly mechanisms: readonly Pick<Mechanism, "network" | "accounts" | "balance" | "headTime">[];
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
@@ -32,6 +33,8 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
     loop(COUNTS_MS, () => readCounts(sources)),
     loop(WALLETS_MS, () => readWallets(sources, signal)),
   ];
+  const telling = sources.mechanisms.filter(({ headTime }) => headTime !== undefined);
+  if (telling.length > 0) loops.push(loop(HEADS_MS, () => readHeads(sources, signal)));
   return {
     async stop() {
       stopping.abort();
@@ -56,6 +59,24 @@ async function readWallets(sources: GaugeSources, signal: AbortSignal): Promise<
       for (const wallet of await readBalances(mechanism, sources, signal)) {
         telemetry.metrics.wallet(mechanism.network, wallet);
       }
+    }),
+  );
+}
+
+/** One that cannot be read stays as it was, and grows old: that is what the gauge is looked at for. */
+async function readHeads(
+  { mechanisms, telemetry, time }: GaugeSources,
+  closing: AbortSignal,
+): Promise<void> {
+  const signal = AbortSignal.any([closing, time.timeout(BALANCE_TIMEOUT_MS)]);
+  await Promise.all(
+    mechanisms.map(async (mechanism) => {
+      const { network } = mechanism;
+      const timestamp = await mechanism.headTime?.(signal).catch((cause: unknown) => {
+        telemetry.logger.debug({ err: cause, network }, "the newest block cannot be read");
+        return undefined;
+      });
+      if (timestamp !== undefined) telemetry.metrics.networks.head(network, timestamp);
     }),
   );
 }

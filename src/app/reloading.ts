@@ -18,6 +18,8 @@ export interface ReloadingOptions {
   /** Problems that speak against the change while the process runs; empty: it was made. */
   readonly apply: (config: Config) => Promise<readonly Problem[]>;
   readonly logger: Logger;
+  /** Hears of the end of each reload: whether the file is in use now. */
+  readonly onEnd: (isInUse: boolean) => void;
 }
 
 export class Reloading {
@@ -36,7 +38,7 @@ export class Reloading {
   }
 
   async #reload(cause: ReloadCause): Promise<Reloaded> {
-    const { load, apply, logger } = this.#options;
+    const { load, apply, logger, onEnd } = this.#options;
     let result: Reloaded;
     try {
       const loaded = await load();
@@ -55,6 +57,7 @@ export class Reloading {
       logger.error({ cause, err }, "the configuration could not be reloaded");
       result = { reloaded: false, problems: [failure(err)] };
     }
+    onEnd(result.reloaded);
     return result;
   }
 }

@@ -40,8 +40,9 @@ export async function openServer(
     closing.defer(() => drain(server, patience));
     return opened;
   }
-  const { logger } = telemetry;
-  const secure = new CertifiedServer(http, { ...tls, judge: keyPairFault, logger });
+  const { logger, metrics } = telemetry;
+  const onUsed = (file: string, ms: number): void => metrics.configuration.certificate(file, ms);
+  const secure = new CertifiedServer(http, { ...tls, judge: keyPairFault, logger, onUsed });
   const { server } = secure;
   server.on("request", handler);
   const cut = (): void => secure.destroy();

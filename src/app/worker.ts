@@ -3,9 +3,10 @@
  * one says and lives as long as that one; a signal that is sent to the whole group is meant for that one.
  */
 import type { AddressInfo } from "node:net";
-import type { MetricsSnapshot } from "../telemetry/aggregate-metrics.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
+import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import { Metrics } from "../telemetry/metrics.ts";
+import { openSpans, type Spans } from "../telemetry/otlp-spans.ts";
 import { systemTime } from "../time/time.ts";
 import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
@@ -65,6 +66,7 @@ interface Started {
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly feePayers: ToldFeePayers;
+  readonly spans: Spans;
   readonly withinMs: number;
 }
 
@@ -73,10 +75,11 @@ class Worker {
   readonly #sockets: object[] = [];
   #finished: Promise<void> | undefined;
 
-  start(order: StartOrder, channel: Channel): void {
+  async start(order: StartOrder, channel: Channel): Promise<void> {
     const { config, worker, workers, version, termsChanges } = order;
     const logger = createLogger({ ...config.logging, isShared: true }).child({ worker });
     const metrics = new Metrics(version);
+    const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new ToldFeePayers(order.feePayers);
     const front = new Front({
       config,
@@ -87,7 +90,8 @@ class Worker {
       fronts: workers,
       earlier: order.earlier,
     });
-    this.#started = { front, metrics, logger, feePayers, withinMs: config.shutdown.withinMs };
+    const { withinMs } = config.shutdown;
+    this.#started = { front, metrics, logger, feePayers, spans, withinMs };
   }
 
   async listen({ ports, sockets }: Places): Promise<readonly AddressInfo[]> {
@@ -116,7 +120,7 @@ class Worker {
   }
 
   async counted(): Promise<MetricsSnapshot> {
-    return this.#started === undefined ? [] : this.#started.metrics.registry.getMetricsAsJSON();
+    return this.#started?.metrics.registry.snapshot() ?? [];
   }
 
   async finish(withinMs: number): Promise<MetricsSnapshot> {
@@ -139,6 +143,7 @@ class Worker {
     const timer = setTimeout(() => patience.abort(), withinMs);
     await this.#started?.front.close(patience.signal);
     clearTimeout(timer);
+    await this.#started?.spans.close();
   }
 
   #require(): Started {

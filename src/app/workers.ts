@@ -19,10 +19,11 @@ const ADDRESS_PAUSE_MS = 250;
 
 /**
  * What of our environment a worker gets: what node and its libraries go by. Keys and tokens are in it under any
- * other name, and are nothing that a process with public listeners needs.
+ * other name, and are nothing that a process with public listeners needs, but for the one that the collector of its
+ * traces asks for.
  */
 const ENVIRONMENT =
-  /^(?:NODE_\w+|UV_\w+|OPENSSL_\w+|SSL_CERT_\w+|LC_\w+|LANG|TZ|TERM|NO_COLOR|FORCE_COLOR|PATH|HOME|TMPDIR)$/;
+  /^(?:NODE_\w+|UV_\w+|OPENSSL_\w+|SSL_CERT_\w+|OTEL_\w+|LC_\w+|LANG|TZ|TERM|NO_COLOR|FORCE_COLOR|PATH|HOME|TMPDIR)$/;
 
 /** How a worker process is begun. */
 export interface Entry {

@@ -1,16 +1,83 @@
-/** `coinslot check FILE`: accepts a configuration file or explains it. */
-import { formatProblems, loadConfig } from "../config/config.ts";
+/** `coinslot check FILE...`: accepts configuration files or explains them, to people and to programs. */
+import { formatProblems, loadConfig, parseConfig, processEnvironment } from "../config/config.ts";
+import { asGithub, asJson } from "./check-formats.ts";
+import { countOf, type CheckedFile } from "./check-report.ts";
+import { asSarif } from "./sarif.ts";
 
-/** Problems go to stderr, the verdict to stdout; resolves with the exit code. */
-export async function check(file: string): Promise<number> {
-  const loaded = await loadConfig(file);
+export interface CheckOptions {
+  readonly format: "text" | "json" | "github" | "sarif";
+  /** Alias of `format: "json"`. */
+  readonly json?: boolean;
+  /** Warnings fail, too. Notes never do. */
+  readonly strict?: boolean;
+}
+
+/** Stands for the standard input among the files. */
+const STDIN = "-";
+const STDIN_NAME = "<stdin>";
+/** Read of the standard input at most, bytes: more than any configuration may have. */
+const MAX_STDIN_BYTES = 64 * 1024 * 1024;
+
+/**
+ * As text, problems go to stderr and the verdicts to stdout; the other formats are one document on stdout, and
+ * nothing else. Resolves with the exit code: 0 where every file is accepted.
+ */
+export async function check(
+  names: readonly string[],
+  version: string,
+  { format, json = false, strict = false }: CheckOptions,
+): Promise<number> {
+  const files: CheckedFile[] = [];
+  for (const name of names) {
+    const { ok, problems, text } = await load(name);
+    files.push({ name: name === STDIN ? STDIN_NAME : name, isAccepted: ok, problems, text });
+  }
+  switch (json ? "json" : format) {
+    case "json":
+      process.stdout.write(asJson(files, strict));
+      break;
+    case "github":
+      process.stdout.write(asGithub(files));
+      break;
+    case "sarif":
+      process.stdout.write(asSarif(files, version));
+      break;
+    default:
+      for (const file of files) tell(file, strict);
+  }
+  return files.every((file) => passes(file, strict)) ? 0 : 1;
+}
+
+async function load(name: string) {
+  if (name !== STDIN) return await loadConfig(name);
+  return parseConfig(await readStdin(), { ...processEnvironment, file: STDIN_NAME });
+}
+
+async function readStdin(): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of process.stdin) {
+    const buffer = Buffer.from(chunk as Uint8Array);
+    chunks.push(buffer);
+    bytes += buffer.length;
+    if (bytes > MAX_STDIN_BYTES) break;
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function passes(file: CheckedFile, isStrict: boolean): boolean {
+  return file.isAccepted && !(isStrict && countOf(file, "warning") > 0);
+}
+
+function tell(file: CheckedFile, isStrict: boolean): void {
+  const { name, isAccepted, problems, text } = file;
   const color = process.stderr.isTTY && !process.env["NO_COLOR"];
-  if (loaded.problems.length > 0)
-    process.stderr.write(formatProblems(loaded.problems, loaded.text, { color }));
-  const counts = ["error", "warning", "note"].map((severity) => {
-    const count = loaded.problems.filter((problem) => problem.severity === severity).length;
+  process.stderr.write(formatProblems(problems, text, { color }));
+  const counts = (["error", "warning", "note"] as const).map((severity) => {
+    const count = countOf(file, severity);
     return `${count} ${severity}${count === 1 ? "" : "s"}`;
   });
-  process.stdout.write(`${file}: ${loaded.ok ? "ok" : "refused"} (${counts.join(", ")})\n`);
-  return loaded.ok ? 0 : 1;
+  const refused = isAccepted ? "refused by --strict" : "refused";
+  const verdict = passes(file, isStrict) ? "ok" : refused;
+  process.stdout.write(`${name}: ${verdict} (${counts.join(", ")})\n`);
 }

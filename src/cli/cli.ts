@@ -11,6 +11,7 @@ import {
   readStates,
   readTimeout,
 } from "./arguments.ts";
+import { addCheck } from "./commands/check.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addInit } from "./commands/init.ts";
 import { addKeygen } from "./commands/keygen.ts";
@@ -19,6 +20,7 @@ import { addReload } from "./commands/reload.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import type { PaymentsOptions } from "./payments.ts";
 import { addRoutes } from "./commands/routes.ts";
+import { addSchema } from "./commands/schema.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 const FILE = ["<file>", "the configuration file (YAML)"] as const;
@@ -53,14 +55,8 @@ export async function run(words: readonly string[], version: string): Promise<nu
       const { runWorker } = await import("../app/worker.ts");
       code = await runWorker();
     });
-  program
-    .command("check")
-    .description("read a configuration file and report every problem in it at once")
-    .argument(...FILE)
-    .action(async (file: string) => {
-      const { check } = await import("./check.ts");
-      code = await check(file);
-    });
+  addCheck(program, version, (result) => (code = result));
+  addSchema(program, (result) => (code = result));
   addRoutes(program, (result) => (code = result));
   addDoctor(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));

@@ -7,7 +7,7 @@ import type { AcceptEntry, ConfigDocument } from "./document.ts";
 import type { Fault } from "./problem.ts";
 import { fault, readNetwork } from "./reading.ts";
 import { didYouMean } from "./suggestion.ts";
-import type { Path } from "./tree.ts";
+import type { Path, Tree } from "./tree.ts";
 
 /** An entry of `accept` with its token looked up. */
 export interface AcceptedToken {
@@ -39,11 +39,21 @@ export function checkAmount(network: NetworkName, amount: AtomicAmount): Fault |
 /** The built-in tokens and those of `assets`, by symbol and network. */
 export class Assets {
   readonly #configured = new Map<string, Map<NetworkName, Asset>>();
+  readonly #tree: Tree;
 
   constructor(context: Context) {
-    for (const [symbol, networks] of Object.entries(context.document.assets ?? {})) {
-      this.#configured.set(symbol, configuredAssets(symbol, networks, context));
+    this.#tree = context.tree;
+    const written = context.tree.find(["assets"]);
+    for (const symbol of written?.kind === "mapping" ? written.entries.keys() : []) {
+      this.#configured.set(symbol, configuredAssets(symbol, context));
     }
+  }
+
+  /** Whether a token of that name may be meant of which nothing could be made: it was said what is wrong. */
+  wasRefused(symbol: string, network: NetworkName): boolean {
+    const written = this.#tree.find(["assets", symbol]);
+    if (written?.kind !== "mapping") return this.#tree.has(["assets", symbol]);
+    return [...written.entries.keys()].some((name) => name === network || !readNetwork(name).ok);
   }
 
   find(symbol: string, network: NetworkName): Asset | undefined {
@@ -68,28 +78,22 @@ export class Assets {
 
 type WrittenAssets = NonNullable<ConfigDocument["assets"]>[string];
 
-function configuredAssets(
-  symbol: string,
-  networks: WrittenAssets,
-  context: Context,
-): Map<NetworkName, Asset> {
+function configuredAssets(symbol: string, context: Context): Map<NetworkName, Asset> {
   const assets = new Map<NetworkName, Asset>();
   const { problems } = context;
   if (!/^[A-Za-z0-9._-]{1,32}$/.test(symbol)) {
     const message = "a symbol has up to 32 letters, digits, dots, dashes and underscores";
     problems.errorAtKey(["assets", symbol], fault("bad-value", message));
   }
-  for (const [name, token] of Object.entries(networks)) {
-    const path = ["assets", symbol, name];
-    const network = readNetwork(name);
-    if (!network.ok) {
-      problems.errorAtKey(path, network.error);
-    } else if (dollarAsset(network.value).symbol === symbol) {
-      const message = `${symbol} on ${name} is built in and cannot be defined again`;
+  for (const network of context.networkKeys(["assets", symbol])) {
+    const path = ["assets", symbol, network];
+    const token = context.document.assets?.[symbol]?.[network];
+    if (dollarAsset(network).symbol === symbol) {
+      const message = `${symbol} on ${network} is built in and cannot be defined again`;
       problems.errorAtKey(path, fault("built-in-asset", message, "give the token another symbol"));
-    } else {
-      const asset = configuredAsset({ symbol, network: network.value, token, path }, context);
-      if (asset !== undefined) assets.set(network.value, asset);
+    } else if (token !== undefined) {
+      const asset = configuredAsset({ symbol, network, token, path }, context);
+      if (asset !== undefined) assets.set(network, asset);
     }
   }
   return assets;
@@ -141,6 +145,7 @@ export function acceptedTokens(
     const { network, asset: symbol = dollarAsset(network).symbol, amount = null } = written;
     const asset = assets.find(symbol, network);
     const excess = amount === null ? undefined : checkAmount(network, amount);
+    if (asset === undefined && assets.wasRefused(symbol, network)) continue;
     if (asset === undefined) {
       const hint = didYouMean(symbol, assets.symbols(network)) ?? `define it under assets`;
       const message = `no asset of this name is known on ${network}`;

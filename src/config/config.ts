@@ -16,6 +16,7 @@ import { validate } from "./validation.ts";
 import { readYaml } from "./yaml-document.ts";
 
 export { formatProblems, printable } from "./format.ts";
+export { processEnvironment } from "./environment.ts";
 export type { Environment } from "./environment.ts";
 export type { Problem } from "./problem.ts";
 export type {
@@ -49,21 +50,22 @@ export interface ParseOptions extends Environment {
 export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const { file } = options;
   const lines = new LineIndex(text);
-  const { tree, syntaxFaults, faults } = readYaml(text, lines, options);
+  const { tree, syntaxFaults, unsound, faults } = readYaml(text, lines, options);
   const problems = new Problems(file, lines, tree);
-  const masked = maskSecrets(text, tree);
   for (const { span, fault } of syntaxFaults) problems.addAt("error", span, fault);
-  if (syntaxFaults.length > 0) return { ok: false, problems: problems.list(), text: masked };
-
-  for (const { span, fault } of faults) problems.addAt("error", span, fault);
+  problems.leaveOut(unsound);
+  for (const { span, fault } of faults) {
+    if (!problems.isLeftOut(span)) problems.addAt("error", span, fault);
+  }
   const document = validate(tree, problems);
+  const masked = maskSecrets(text, tree, [...unsound, ...problems.obscure]);
   if (document === undefined) return { ok: false, problems: problems.list(), text: masked };
 
   const folder = dirname(resolvePath(file));
   const context = new Context({ document, tree, problems, environment: options, folder });
   const config = resolve(file, context);
+  if (unsound.length === 0) review(config, context);
   if (problems.refused) return { ok: false, problems: problems.list(), text: masked };
-  review(config, context);
   return { ok: true, config: deepFreeze(config), problems: problems.list(), text: masked };
 }
 

@@ -1,244 +1,157 @@
 /**
  * The shape of the document, as one schema: which keys there are and what stands under each. Values are
  * read here one by one; what they mean together is decided by `resolve.ts` and its neighbours. All
- * messages complete a sentence about the value that they point at.
+ * messages complete a sentence about the value that they point at. What the keys mean is written here,
+ * too, for editors.
  */
 import { z } from "zod";
-import { readAddress, readEvmAddress, readPayee, readSolanaPayee } from "./addresses.ts";
-import {
-  bad,
-  literalKey,
-  notYet,
-  LISTEN_ADDRESS_FORM,
-  readAmount,
-  readBaseUrl,
-  readBrowserOrigin,
-  readCommitment,
-  readListenAddress,
-  readNetwork,
-  readOrigin,
-  readRpcUrl,
-  readWord,
-} from "./reading.ts";
-import type { Fault } from "./problem.ts";
-import {
-  NATIVE_PRICE_FORM,
-  readAction,
-  readBarePrice,
-  readNativePrice,
-  readPrice,
-} from "./price.ts";
-import { err, ok, type Result } from "../x402/result.ts";
+import { facilitator } from "./facilitator-shape.ts";
+import { BASE_URL, ORIGIN } from "./forms.ts";
 import { limits, trustedProxies } from "./limits.ts";
-import { LIGHTHOUSE_RULES, LOG_LEVELS } from "./settings.ts";
+import { address, listener } from "./listener-shape.ts";
+import { acceptEntry, assets, payees } from "./payment-shape.ts";
+import { readBaseUrl, readBrowserOrigin, readOrigin } from "./reading.ts";
+import { route, ROUTE_KEY, type priceBlock } from "./route-shape.ts";
+import { LOG_LEVELS } from "./settings.ts";
 import {
   duration,
   flag,
-  headerName,
-  headerValue,
-  jsonObject,
   laterWhenTrue,
   listOf,
   map,
+  matching,
   named,
-  plainText,
-  reader,
+  optional,
   text,
-  whole,
+  word,
 } from "./shapes.ts";
-import { readStore } from "./store.ts";
-import { upstream } from "./upstream-shape.ts";
+import { readStore, STORE, STORE_FORM } from "./store.ts";
+import { upstream, UPSTREAM_NAME } from "./upstream-shape.ts";
 import { workers } from "./workers.ts";
 
-const address = text(readListenAddress, LISTEN_ADDRESS_FORM);
-const port = reader(z.number(), (number) => readListenAddress(`:${number}`));
-const LISTENER_FORM = "must be host:port, :port or a port number";
-
-const filePath = plainText.min(1, "must be the path of a file in PEM");
-const listener = z.union(
-  [address, port, map({ address, tls: map({ cert: filePath, key: filePath }).exactOptional() })],
-  LISTENER_FORM,
-);
-
-/** Who is paid, by the family of networks; one address alone is for its own family. */
-const payees = z.union(
+const shutdown = z.union(
   [
-    reader(z.string(), (text): Result<{ evm?: string; solana?: string }, Fault> => {
-      const payee = readPayee(text);
-      return payee.ok ? ok({ [payee.value.kind]: payee.value.text }) : payee;
-    }),
+    duration,
     map({
-      evm: text(readEvmAddress).exactOptional(),
-      solana: text(readSolanaPayee).exactOptional(),
+      within: optional(duration, "How long what is in flight may take.", "30s"),
+      delay: optional(
+        duration,
+        "How long requests are still accepted while /readyz is red, for load balancers.",
+        "0s",
+      ),
     }),
   ],
-  "must be an address or { evm: 0x…, solana: … }",
+  "must be a duration such as 500ms, 30s, 10m or 1h, or a map of within and delay",
 );
 
-const acceptEntry = z.union(
+const discovery = map({
+  listed: optional(flag, "Serves the listing of priced routes at /discovery/resources.", true),
+  wellKnown: optional(laterWhenTrue, "Belongs to a later version.", false),
+  openapi: optional(laterWhenTrue, "Belongs to a later version.", false),
+});
+
+const cors = z.union(
   [
-    text(readNetwork),
+    flag,
     map({
-      network: text(readNetwork),
-      asset: plainText.exactOptional(),
-      amount: text(readAmount).exactOptional(),
+      origins: listOf(
+        text(
+          readBrowserOrigin,
+          matching(/^https?:\/\/[^\s\\/?#]+$/, "must be an origin: https://app.example.com"),
+        ),
+      ).meta({ description: "Origins whose pages may read the answers." }),
     }),
   ],
-  "must be a network or { network, asset, amount }",
-);
-
-/** Which of it belongs to which family of networks is decided in `accepted.ts`. */
-const token = map({
-  address: text(readAddress),
-  decimals: whole(0, 36),
-  eip712: map({ name: plainText.min(1, "must not be empty"), version: plainText }).exactOptional(),
-});
-
-const bearer = text((value) =>
-  /^[\x21-\x7e]+$/.test(value) ? ok(value) : bad("must be printable ASCII without spaces"),
-);
-
-const remote = map({
-  url: text(readBaseUrl),
-  headers: z.record(headerName, headerValue, "must be a map").exactOptional(),
-  timeout: duration.exactOptional(),
-  confirm: text(readWord(["facilitator", "receipt"])).exactOptional(),
-});
-
-/** Bytes of half a keypair: what has fewer is no key. */
-const HALF_KEY = 32;
-
-/** Whether a list is the text of a keypair file, which is one remark then instead of 64. */
-function isKeyFile(list: readonly unknown[]): boolean {
-  return list.length >= HALF_KEY && list.every((each) => typeof each === "number");
-}
-
-const REFERENCE_FORM = "must be a reference to a key: env:NAME or file:PATH";
-const signer = z.union(
-  [
-    z.string(REFERENCE_FORM),
-    reader(z.array(z.unknown()), (list): Result<never, Fault> =>
-      isKeyFile(list) ? err(literalKey("must")) : bad(REFERENCE_FORM),
-    ),
-  ],
-  REFERENCE_FORM,
-);
-const signers = reader(z.array(z.unknown(), "must be a list"), (list) =>
-  isKeyFile(list) ? err(literalKey("must")) : ok(list),
-).pipe(listOf(signer));
-
-const MAX_FEE_REASON = ": two signatures alone cost 10000, and a whole SOL is 1000000000";
-
-/** Which of it belongs to which family of networks is decided in `settlers.ts`. */
-const embeddedNetwork = map({
-  rpc: listOf(text(readRpcUrl)),
-  signers,
-  confirmations: whole(1, 1000).exactOptional(),
-  commitment: text(readCommitment).exactOptional(),
-  maxFeeLamports: whole(10_000, 1_000_000_000, MAX_FEE_REASON).exactOptional(),
-  lighthouse: text(readWord(LIGHTHOUSE_RULES)).exactOptional(),
-  nativePrice: reader(
-    z.union([z.string(), z.number()], NATIVE_PRICE_FORM),
-    readNativePrice,
-  ).exactOptional(),
-});
-
-const facilitator = map({
-  listen: listener.exactOptional(),
-  basePath: text(readBasePath).exactOptional(),
-  auth: map({ bearer }).exactOptional(),
-  embedded: map({
-    networks: named(embeddedNetwork),
-    allow: map({
-      payTo: listOf(text(readPayee)).exactOptional(),
-      assets: listOf(plainText).exactOptional(),
-    }).exactOptional(),
-  }).exactOptional(),
-  remote: listOf(
-    z.union([text(readBaseUrl), remote], "must be a URL or { url, … }"),
-  ).exactOptional(),
-  rpc: named(listOf(text(readRpcUrl))).exactOptional(),
-});
-
-const MAX_TIMEOUT_REASON =
-  ": a facilitator refuses authorizations that expire within 6 seconds, and nothing waits for a day";
-
-const priceBlock = map({
-  price: z
-    .union(
-      [
-        text(readPrice),
-        reader(z.number(), readBarePrice),
-        map({ amount: text(readAmount), asset: plainText.exactOptional() }),
-      ],
-      "must be a price such as $0.01",
-    )
-    .exactOptional(),
-  accept: listOf(acceptEntry).exactOptional(),
-  payTo: payees.exactOptional(),
-  upstream: plainText.exactOptional(),
-  description: plainText.exactOptional(),
-  mimeType: text(readMimeType).exactOptional(),
-  maxTimeoutSeconds: whole(10, 86_400, MAX_TIMEOUT_REASON).exactOptional(),
-  outputSchema: jsonObject.exactOptional(),
-  metadata: jsonObject.exactOptional(),
-  input: map({
-    queryParams: jsonObject.exactOptional(),
-    bodyType: text(
-      readWord(["json", "form-data", "multipart-form-data", "text", "binary"]),
-    ).exactOptional(),
-    bodyFields: jsonObject.exactOptional(),
-    headerFields: jsonObject.exactOptional(),
-  }).exactOptional(),
-  discoverable: flag.exactOptional(),
-  settle: text(readSettle).exactOptional(),
-});
-
-const route = z.union(
-  [text(readAction), reader(z.number(), readBarePrice), priceBlock],
-  "must be free, deny, a price such as $0.01, or a map with a price",
+  "must be true, false or { origins }",
 );
 
 /** The whole file. */
 export const documentSchema = map({
-  listen: z
-    .union([listener, listOf(listener)], "must be an address or a list of addresses")
-    .exactOptional(),
-  publicUrl: text(readBaseUrl).exactOptional(),
-  trustedProxies: trustedProxies.exactOptional(),
-  limits: limits.exactOptional(),
-  shutdown: z
-    .union(
-      [duration, map({ within: duration.exactOptional(), delay: duration.exactOptional() })],
-      "must be a duration such as 500ms, 30s, 10m or 1h, or a map of within and delay",
-    )
-    .exactOptional(),
-  workers: workers.exactOptional(),
-  admin: address.exactOptional(),
-  upstream: text(readOrigin).exactOptional(),
-  upstreams: named(upstream).exactOptional(),
-  payTo: payees.exactOptional(),
-  accept: listOf(acceptEntry).exactOptional(),
-  assets: named(named(token)).exactOptional(),
-  facilitator: z.union([text(readBaseUrl), facilitator], "must be a URL or a map").exactOptional(),
-  routes: named(route).exactOptional(),
-  unmatched: text(readWord(["deny", "free"])).exactOptional(),
-  discovery: map({
-    listed: flag.exactOptional(),
-    wellKnown: laterWhenTrue.exactOptional(),
-    openapi: laterWhenTrue.exactOptional(),
-  }).exactOptional(),
-  store: text(readStore).exactOptional(),
-  logging: map({
-    level: text(readWord(LOG_LEVELS)).exactOptional(),
-    format: text(readWord(["json", "pretty"])).exactOptional(),
-  }).exactOptional(),
-  cors: z
-    .union(
-      [flag, map({ origins: listOf(text(readBrowserOrigin)) })],
-      "must be true, false or { origins }",
-    )
-    .exactOptional(),
+  listen: optional(
+    z.union([listener, listOf(listener)], "must be an address or a list of addresses"),
+    "Where buyers connect: host:port, :port, a port, { address, tls }, or a list of them.",
+    ":8402",
+  ),
+  publicUrl: optional(
+    text(readBaseUrl, BASE_URL),
+    "The address under which buyers reach the gateway, https in production: the only source of the " +
+      "`resource` in a payment. A path prefix is allowed. Required with routes.",
+  ),
+  trustedProxies: optional(
+    trustedProxies,
+    "Load balancers and proxies before this gateway, as addresses or ranges: only theirs is believed " +
+      "what X-Forwarded-For or Forwarded say of the client. Without it: nobody's.",
+  ),
+  limits: optional(limits, "What one client, and all together, may take."),
+  shutdown: optional(
+    shutdown,
+    "After SIGTERM: how long what is in flight may take, or { within, delay }.",
+    "30s",
+  ),
+  workers: optional(
+    workers,
+    "Processes that serve requests: 1 to 128, or auto for one to a core.",
+    1,
+  ),
+  admin: optional(
+    address,
+    "Where /metrics, /livez and /readyz are served; never the public port. Without it: nowhere.",
+  ),
+  upstream: optional(
+    text(readOrigin, ORIGIN),
+    "The backend, where there is only one; it is named default.",
+  ),
+  upstreams: optional(
+    named(upstream, UPSTREAM_NAME),
+    "The backends by name. Routes that name none mean the one named default, or the only one.",
+  ),
+  payTo: optional(
+    payees,
+    "Who is paid: one address where one family of networks is accepted, or { evm, solana }.",
+  ),
+  accept: optional(
+    listOf(acceptEntry),
+    "In which networks and tokens routes are paid, in the order that buyers see; Solana comes last. " +
+      "A name stands for the network's USDC.",
+  ),
+  assets: optional(
+    assets,
+    "Tokens beyond the built-in USDC of each network, by symbol and then by network.",
+  ),
+  facilitator: optional(
+    facilitator,
+    "Who settles payments: the URL of a facilitator, or a map of embedded and remote ones.",
+  ),
+  routes: optional(
+    named(route, ROUTE_KEY),
+    "What costs what. A key is `[METHODS ]/pattern`: `:name` is one segment, `*` at the end the rest. " +
+      "The most specific pattern wins, whatever the order. Values: free, deny, $0.01 or a block.",
+  ),
+  unmatched: optional(
+    word(["deny", "free"]),
+    "What happens to every other request: deny (404) or free. Required with routes.",
+  ),
+  discovery: optional(discovery, "Where the priced routes are published."),
+  store: optional(
+    text(readStore, matching(STORE, STORE_FORM, "sqlite:./data/coinslot.db")),
+    "What was paid and delivered: sqlite:PATH for one process, or postgres://… for several. Back it up.",
+    "sqlite:./data/coinslot.db",
+  ),
+  logging: optional(
+    map({
+      level: optional(word(LOG_LEVELS), "The least severe of what is logged.", "info"),
+      format: optional(word(["json", "pretty"]), "JSON lines, or lines for people.", "json"),
+    }),
+    "What is logged on standard output.",
+  ),
+  cors: optional(
+    cors,
+    "Which web pages may read the answers: none (false), any (true), or { origins: [https://…] }.",
+    false,
+  ),
+}).meta({
+  title: "coinslot configuration",
+  description: "What coinslot sells, for how much, who is paid and who settles.",
 });
 
 /** The document with every single value read, and nothing resolved. */
@@ -247,21 +160,3 @@ export type PriceBlock = z.output<typeof priceBlock>;
 export type AcceptEntry = z.output<typeof acceptEntry>;
 export type Payees = z.output<typeof payees>;
 export type Action = z.output<typeof route>;
-
-function readBasePath(path: string): Result<string, Fault> {
-  const trimmed = path.replace(/\/$/, "");
-  return /^(?:\/[A-Za-z0-9._~-]+)*$/.test(trimmed) && !/\/\.\.?(?:\/|$)/.test(trimmed)
-    ? ok(trimmed)
-    : bad("must be a path such as /x402: letters, digits and . _ ~ - between slashes");
-}
-
-function readMimeType(type: string): Result<string, Fault> {
-  return /^[\w.+-]+\/[\w.+*-]+(?: *;[\x20-\x7e]*)?$/.test(type)
-    ? ok(type)
-    : bad("must be a media type such as application/json");
-}
-
-function readSettle(when: string): Result<"before", Fault> {
-  if (when === "before") return ok(when);
-  return notYet("settling at another time than `before`");
-}

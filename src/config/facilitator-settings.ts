@@ -1,5 +1,6 @@
 /** `facilitator`: who settles which network, and where that is offered to others. */
 import {
+  isNetworkName,
   networkOf,
   type Asset,
   type EvmAsset,
@@ -11,7 +12,7 @@ import { readAddress } from "./addresses.ts";
 import type { Context } from "./context.ts";
 import { resolveListener } from "./listeners.ts";
 import type { Fault } from "./problem.ts";
-import { fault, readNetwork } from "./reading.ts";
+import { fault } from "./reading.ts";
 import { Secret } from "./secret.ts";
 import {
   DEFAULT_COMMITMENT,
@@ -44,7 +45,11 @@ export function embeddedSettlers(context: Context): readonly Settler[] {
 export function settlesWith(context: Context, settlers: readonly Settler[]) {
   const remote = (written(context).remote ?? []).length > 0;
   const own = new Set(settlers.map((each) => each.network));
-  return (network: NetworkName): boolean => remote || own.has(network);
+  // A network whose name is mistyped may be the one that is wanted.
+  const names = context.tree.find(["facilitator", "embedded", "networks"]);
+  const isUnclear =
+    names?.kind === "mapping" && [...names.entries.keys()].some((name) => !isNetworkName(name));
+  return (network: NetworkName): boolean => remote || isUnclear || own.has(network);
 }
 
 export interface FacilitatorParts {
@@ -127,6 +132,7 @@ function allowedAssets(
       if (asset !== undefined) list.push(asset);
     }
     if ([...allowed.values()].flat().length > before) continue;
+    if (settlers.some(({ network }) => assets.wasRefused(name, network))) continue;
     const symbols = settlers.flatMap((each) => assets.symbols(each.network));
     context.problems.error([...path, index], unknownAsset(name, symbols));
   }
@@ -151,14 +157,9 @@ function resolveObserved(context: Context, settled: Settled): readonly ObservedN
   const { rpc = {}, remote = [] } = written(context);
   const own = new Set(settled.embedded.map((each) => each.network));
   const observed: ObservedNetwork[] = [];
-  for (const [name, urls] of Object.entries(rpc)) {
-    const path = ["facilitator", "rpc", name];
-    const read = readNetwork(name);
-    if (!read.ok) {
-      problems.errorAtKey(path, read.error);
-      continue;
-    }
-    const network = read.value;
+  for (const network of context.networkKeys(["facilitator", "rpc"])) {
+    const path = ["facilitator", "rpc", network];
+    const urls = rpc[network] ?? [];
     if (urls.length === 0 && tree.intact(path)) {
       problems.error(path, fault("bad-value", "must have at least one URL"));
     }

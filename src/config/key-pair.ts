@@ -4,13 +4,14 @@
  */
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
 import { createSecureContext } from "node:tls";
+import type { ProblemCode } from "./problem-codes.ts";
 
 export interface KeyPairFault {
   /** `warning`: it can be served, and clients will refuse it. */
   readonly severity: "error" | "warning";
   /** Which of the two files it is about. */
   readonly part: "cert" | "key";
-  readonly code: string;
+  readonly code: ProblemCode;
   /** Completes a sentence about that file. */
   readonly message: string;
 }
@@ -28,7 +29,7 @@ export function keyPairFault(cert: string, key: string, now: number): KeyPairFau
   }
   const privateKey = readPrivateKey(key);
   if (typeof privateKey === "string") {
-    return { severity: "error", part: "key", code: "bad-key", message: privateKey };
+    return { severity: "error", part: "key", code: "malformed-key", message: privateKey };
   }
   if (!leaf.checkPrivateKey(privateKey)) {
     const message = belongsToLater(chain, privateKey)
@@ -50,7 +51,7 @@ function contextFault(cert: string, key: string): KeyPairFault | null {
   }
 }
 
-function certFault(code: string, message: string): KeyPairFault {
+function certFault(code: ProblemCode, message: string): KeyPairFault {
   return { severity: "error", part: "cert", code, message };
 }
 
@@ -89,7 +90,7 @@ function validityFault(leaf: X509Certificate, now: number): KeyPairFault | null 
   return certWarning("young-certificate", `is not valid before ${dayOf(from)}: clients refuse it`);
 }
 
-function certWarning(code: string, message: string): KeyPairFault {
+function certWarning(code: ProblemCode, message: string): KeyPairFault {
   return { severity: "warning", part: "cert", code, message };
 }
 

@@ -3,9 +3,9 @@ import { z } from "zod";
 import { ok } from "../x402/result.ts";
 import { readAddressRange } from "./address-range.ts";
 import type { Context } from "./context.ts";
-import { bad, fault, readDuration, readSize, type Reader } from "./reading.ts";
+import { bad, DURATION, fault, readDuration, readSize, type Reader } from "./reading.ts";
 import type { Limits, RequestRate } from "./settings.ts";
-import { duration, listOf, map, reader, size, text, whole } from "./shapes.ts";
+import { duration, listOf, map, matching, optional, reader, size, text, whole } from "./shapes.ts";
 
 const KIB = 1024;
 const MINUTE_MS = 60_000;
@@ -35,11 +35,12 @@ const MAX_RANGES = 1_000;
 
 const RATE_UNITS: Readonly<Record<string, number>> = { s: 1_000, m: MINUTE_MS };
 
+const REQUEST_RATE = /^([0-9]{1,7})\/([sm])$/;
 const RATE_FORM = "must be a rate such as 50/s or 600/m";
 
 /** `50/s` or `600/m`. */
 const readRequestRate: Reader<RequestRate> = (written) => {
-  const [, digits = "", unit = ""] = /^([0-9]{1,7})\/([sm])$/.exec(written) ?? [];
+  const [, digits = "", unit = ""] = REQUEST_RATE.exec(written) ?? [];
   const requests = Number(digits);
   if (digits === "") return bad(RATE_FORM, rateHint(written));
   if (requests >= 1 && requests <= MAX_REQUESTS) {
@@ -57,13 +58,15 @@ function rateHint(written: string): string | undefined {
   return `write ${Math.max(1, Math.round(Number(digits) / 60))}/m`;
 }
 
+const BYTE_RATE_FORM = "must be a rate such as 512B/s or 1KiB/s";
+
 /** Bytes a second: `512B/s`. */
 const readByteRate: Reader<number> = (written) => {
   const [, amount] = /^(.+)\/s$/.exec(written) ?? [];
   const bytes = readSize(amount ?? "");
   if (bytes.ok && bytes.value > 0) return bytes;
   const bare = readSize(written).ok ? `write ${written}/s` : undefined;
-  return bad("must be a rate such as 512B/s or 1KiB/s", bare);
+  return bad(BYTE_RATE_FORM, bare);
 };
 
 const readDeadline: Reader<number> = (written) => {
@@ -71,29 +74,61 @@ const readDeadline: Reader<number> = (written) => {
   return read.ok && read.value < LEAST_DEADLINE_MS ? bad("must be at least 1s") : read;
 };
 
-const deadline = text(readDeadline, "must be a duration such as 30s, 10m or 1h");
+const DEADLINE_FORM = "must be a duration such as 30s, 10m or 1h";
+const deadline = text(readDeadline, matching(DURATION, DEADLINE_FORM, "30s"), DEADLINE_FORM);
 
 export const limits = map({
-  header: size.exactOptional(),
-  body: size.exactOptional(),
-  inFlight: whole(1, 1_000_000).exactOptional(),
-  settlementWait: duration.exactOptional(),
-  unpaidPerIp: reader(z.union([z.string(), z.number()], RATE_FORM), (written) =>
-    readRequestRate(String(written)),
-  ).exactOptional(),
-  bodyTimeout: deadline.exactOptional(),
-  bodyIdle: deadline.exactOptional(),
-  bodyRate: text(readByteRate, "must be a rate such as 512B/s or 1KiB/s").exactOptional(),
-  answerIdle: deadline.exactOptional(),
-  tunnels: whole(0, 1_000_000).exactOptional(),
-  tunnelIdle: deadline.exactOptional(),
-  tunnelLife: deadline.exactOptional(),
+  header: optional(
+    size,
+    "Largest head of a request: a payment of 16 KiB takes 22 KiB of it.",
+    "32KiB",
+  ),
+  body: optional(size, "Largest body of a request.", "10MiB"),
+  inFlight: optional(whole(1, 1_000_000), "Requests at the same time.", DEFAULTS.inFlight),
+  settlementWait: optional(
+    duration,
+    "Longest that a buyer is held while the chain is silent.",
+    "30s",
+  ),
+  unpaidPerIp: optional(
+    reader(
+      z.union([z.string(), z.number()], RATE_FORM),
+      (written) => readRequestRate(String(written)),
+      matching(REQUEST_RATE, RATE_FORM, "50/s", "600/m"),
+    ),
+    "How often one address (of IPv6: one /64) may ask for a price before it is told 429. " +
+      "Who pays is never limited by it. Without it: no limit.",
+  ),
+  bodyTimeout: optional(deadline, "Longest for a request's body, while it is read.", "5m"),
+  bodyIdle: optional(deadline, "Longest silence between two parts of it.", "15s"),
+  bodyRate: optional(
+    text(
+      readByteRate,
+      matching(/^[0-9]{1,12}(?:B|KiB|MiB|GiB)\/s$/, BYTE_RATE_FORM),
+      BYTE_RATE_FORM,
+    ),
+    "Slowest average of it, which it may be behind by `bodyIdle`.",
+    "512B/s",
+  ),
+  answerIdle: optional(
+    deadline,
+    "Longest that a client takes nothing of an answer that waits for it.",
+    "60s",
+  ),
+  tunnels: optional(
+    whole(0, 1_000_000),
+    "WebSockets to one target of a backend at the same time.",
+    DEFAULTS.tunnels,
+  ),
+  tunnelIdle: optional(deadline, "Longest silence of a WebSocket, in both directions.", "2h"),
+  tunnelLife: optional(deadline, "Longest life of a WebSocket, whatever it was paid for.", "24h"),
 });
 
-export const trustedProxies = listOf(text(readAddressRange)).max(
-  MAX_RANGES,
-  `must have at most ${MAX_RANGES} entries`,
-);
+const RANGE_FORM = "must be an address or a range such as 10.0.0.0/8 or 2001:db8::/32";
+
+export const trustedProxies = listOf(
+  text(readAddressRange, matching(/^[0-9A-Fa-f.:]+(?:\/[0-9]{1,3})?$/, RANGE_FORM, "10.0.0.0/8")),
+).max(MAX_RANGES, `must have at most ${MAX_RANGES} entries`);
 
 export function resolveLimits({ document }: Context): Limits {
   const written = { ...DEFAULTS, ...document.limits };

@@ -13,7 +13,7 @@ export interface DollarPrice {
 
 export type Price = DollarPrice | { readonly kind: "free" };
 
-const DOLLARS = /^\$(?:0|[1-9][0-9]{0,76})(?:\.[0-9]{1,77})?$/;
+export const DOLLARS = /^\$(?:0|[1-9][0-9]{0,76})(?:\.[0-9]{1,77})?$/;
 const BARE_NUMBER = /^(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,6})?$/;
 /** Dollars per unit of a currency are kept with so many decimals. */
 const NATIVE_PRICE_DECIMALS = 18;

@@ -3,8 +3,8 @@
  * global one. An entry with an amount costs that amount; one without costs the route's price, which the
  * token must be able to express exactly.
  */
-import { parseDollars } from "../x402/amount.ts";
-import { networkOf, type Network, type NetworkName } from "../x402/network.ts";
+import { parseDollars, type AtomicAmount } from "../x402/amount.ts";
+import { NETWORK_NAMES, networkOf, type Network, type NetworkName } from "../x402/network.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import {
   acceptedTokens,
@@ -51,6 +51,7 @@ export class Pricing {
     this.#checkFacilitator(route);
     const tokens = this.#tokens(route, wanted);
     this.#checkPayees(route, wanted, tokens);
+    if (tokens.length === 0) this.#checkPrice(wanted);
     const offers: Offer[] = [];
     for (const token of tokens) {
       this.#checkSettled(token);
@@ -173,11 +174,18 @@ export class Pricing {
       const message = `needs an amount: dollars are paid in ${stablecoin.symbol} only`;
       return err({ path, fault: fault("no-amount", message) });
     }
-    const parsed = parseDollars(price.dollars, asset.decimals);
-    const excess = parsed.ok ? checkAmount(network, parsed.value) : undefined;
+    const parsed = dollarAmount(price, asset.decimals);
+    if (!parsed.ok) return err({ path: pricePath, fault: parsed.error });
+    const excess = checkAmount(network, parsed.value);
     if (excess !== undefined) return err({ path: pricePath, fault: excess });
-    if (parsed.ok) return ok({ amountAtomic: parsed.value, dollars: price.dollars });
-    return err({ path: pricePath, fault: fault("bad-price", parsed.error.message) });
+    return ok({ amountAtomic: parsed.value, dollars: price.dollars });
+  }
+
+  /** Where nothing is left to pay with, a price may still be one that no network could express. */
+  #checkPrice({ price, pricePath }: Wanted): void {
+    if (price === undefined || !("kind" in price)) return;
+    const parsed = dollarAmount(price, MOST_DECIMALS);
+    if (!parsed.ok) this.#context.problems.error(pricePath, parsed.error);
   }
 
   #noteFixed(token: AcceptedToken, price: Price): void {
@@ -186,6 +194,18 @@ export class Pricing {
     prices.add("kind" in price ? price.dollars : `${price.amount} atomic units`);
     this.#fixed.set(token, prices);
   }
+}
+
+/** Of the stablecoin that has most. */
+const MOST_DECIMALS = Math.max(...NETWORK_NAMES.map((name) => dollarAsset(name).decimals));
+
+function dollarAmount({ dollars }: DollarPrice, decimals: number): Result<AtomicAmount, Fault> {
+  const parsed = parseDollars(dollars, decimals);
+  if (parsed.ok) return parsed;
+  const { kind, message } = parsed.error;
+  const hint =
+    kind === "too-precise" ? `write at most ${decimals} digits behind the point` : undefined;
+  return err(fault("bad-price", message, hint));
 }
 
 /** EVM before Solana: what older clients can pay stands first. */

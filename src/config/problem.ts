@@ -4,6 +4,7 @@
  */
 import type { LineIndex } from "./line-index.ts";
 import { maskKeys } from "./mask.ts";
+import type { ProblemCode } from "./problem-codes.ts";
 import type { Path, Span, Tree } from "./tree.ts";
 
 export type Severity = "error" | "warning" | "note";
@@ -11,7 +12,7 @@ export type Severity = "error" | "warning" | "note";
 export interface Problem {
   /** Errors refuse the file; warnings and notes do not. */
   readonly severity: Severity;
-  /** Stable kebab-case identifier of the kind of problem. */
+  /** Stable kebab-case identifier of the kind of problem: a {@link ProblemCode} where a file is to blame. */
   readonly code: string;
   /** One sentence without a final period; never contains a secret. */
   readonly message: string;
@@ -30,13 +31,29 @@ export interface Problem {
 
 /** A problem before it is known where: what the readers of single values return. */
 export interface Fault {
-  readonly code: string;
+  readonly code: ProblemCode;
   readonly message: string;
   readonly suggestion?: string;
 }
 
 /** Whether a problem is about a key or about its value. */
 export type Part = "key" | "value";
+
+/** What says that something is missing elsewhere: where not all could be read it may be there. */
+const ABOUT_THE_REST: ReadonlySet<ProblemCode> = new Set([
+  "no-upstream",
+  "unknown-upstream",
+  "outside-strip",
+  "no-public-url",
+  "no-unmatched",
+  "nothing-to-do",
+  "no-accept",
+  "no-amount",
+  "no-payto",
+  "no-facilitator",
+  "no-rpc",
+  "unknown-asset",
+]);
 
 /** A message that lacks its subject, which is the key that the problem is about. */
 const PREDICATE = /^(?:must|is|has|needs|leaves) /;
@@ -47,17 +64,36 @@ function subject(path: Path): string {
   return `${subject(path.slice(0, -1))}[${last}]`;
 }
 
+const NOWHERE: Span = { offset: 0, length: 1 };
+
 /** Collects the problems of one file; the same finding at the same place is kept once. */
 export class Problems {
   readonly #file: string;
   readonly #lines: LineIndex;
   readonly #tree: Tree | undefined;
   readonly #found = new Map<string, Problem>();
+  readonly #obscure: Span[] = [];
+  /** Parts of the text that are not judged. */
+  #unsound: readonly Span[] = [];
 
   constructor(file: string, lines: LineIndex, tree?: Tree) {
     this.#file = file;
     this.#lines = lines;
     this.#tree = tree;
+  }
+
+  /** Values of which nobody knows what they are: one may be a secret under a misspelt key. */
+  get obscure(): readonly Span[] {
+    return this.#obscure;
+  }
+
+  addObscure(span: Span): void {
+    this.#obscure.push(span);
+  }
+
+  /** From now on these parts of the text are not judged, nor that something is missing: it may stand in them. */
+  leaveOut(unsound: readonly Span[]): void {
+    this.#unsound = unsound;
   }
 
   /** An error at the value of that path. */
@@ -70,11 +106,26 @@ export class Problems {
   }
 
   add(severity: Severity, path: Path, fault: Fault, part: Part = "value"): void {
-    const span = this.#tree?.span(path, part) ?? { offset: 0, length: 1 };
+    const span = this.#tree?.span(path, part) ?? NOWHERE;
+    if (!this.#isJudged(path, fault.code, part)) return;
     const message = PREDICATE.test(fault.message)
       ? `${subject(path)} ${fault.message}`
       : fault.message;
     this.addAt(severity, span, { ...fault, message }, path);
+  }
+
+  isLeftOut({ offset, length }: Span): boolean {
+    return this.#unsound.some(
+      (part) => offset < part.offset + part.length && part.offset < offset + length,
+    );
+  }
+
+  #isJudged(path: Path, code: ProblemCode, part: Part): boolean {
+    if (this.#unsound.length === 0) return true;
+    if (ABOUT_THE_REST.has(code)) return false;
+    const isAboutKey = part === "key" && this.#tree?.has(path) === true;
+    const extent = this.#tree?.extent(path, isAboutKey ? "key" : "value") ?? NOWHERE;
+    return !this.isLeftOut(extent);
   }
 
   addAt(severity: Severity, span: Span, fault: Fault, path: Path = []): void {

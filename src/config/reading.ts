@@ -7,25 +7,28 @@ import { parseAtomicAmount, type AtomicAmount } from "../x402/amount.ts";
 import { NETWORK_NAMES, networkOf, type NetworkName } from "../x402/network.ts";
 import { ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
+import type { ProblemCode } from "./problem-codes.ts";
 import { COMMITMENTS, type Commitment, type ListenAddress } from "./settings.ts";
 import { didYouMean } from "./suggestion.ts";
 
 export type Reader<Value> = (text: string) => Result<Value, Fault>;
 
 /** The code of everything that the language has and this version has not. */
-export const NOT_YET = "not-supported-yet";
+export const NOT_YET: ProblemCode = "not-supported-yet";
 
 /** A day: longer waits are mistakes, and timers overflow at 24 days. */
 const MAX_DURATION_MS = 86_400_000;
 
-const DURATION = /^(0|[1-9][0-9]{0,8})(ms|s|m|h)$/;
+export const DURATION = /^(0|[1-9][0-9]{0,8})(ms|s|m|h)$/;
+export const DURATION_FORM = "must be a duration such as 500ms, 30s, 10m or 1h";
 const DURATION_UNITS: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1000,
   m: 60_000,
   h: 3_600_000,
 };
-const SIZE = /^(0|[1-9][0-9]{0,11})(B|KiB|MiB|GiB)$/;
+export const SIZE = /^(0|[1-9][0-9]{0,11})(B|KiB|MiB|GiB)$/;
+export const SIZE_FORM = "must be a size such as 512B, 16KiB or 10MiB";
 const SIZE_UNITS: Readonly<Record<string, number>> = {
   B: 1,
   KiB: 1024,
@@ -41,7 +44,7 @@ const SOLANA_ALIASES: Readonly<Record<string, NetworkName>> = {
   devnet: "solana-devnet",
 };
 
-export function fault(code: string, message: string, suggestion?: string): Fault {
+export function fault(code: ProblemCode, message: string, suggestion?: string): Fault {
   return suggestion === undefined ? { code, message } : { code, message, suggestion };
 }
 
@@ -65,7 +68,7 @@ export const readDuration: Reader<number> = (text) => {
   const [, digits, unit = ""] = DURATION.exec(text) ?? [];
   if (digits === undefined) {
     const bare = /^[0-9]+$/.test(text) ? `write ${text}s for seconds` : undefined;
-    return bad("must be a duration such as 500ms, 30s, 10m or 1h", bare);
+    return bad(DURATION_FORM, bare);
   }
   const milliseconds = Number(digits) * (DURATION_UNITS[unit] ?? 0);
   return milliseconds <= MAX_DURATION_MS ? ok(milliseconds) : bad("must be at most 24h");
@@ -77,10 +80,7 @@ export const readSize: Reader<number> = (text) => {
   if (digits === undefined) {
     const near = /^([0-9]+) ?([kmg])(?:i?b)?$/i.exec(text);
     const binary = near && `${near[1]}${near[2]?.toUpperCase()}iB`;
-    return bad(
-      "must be a size such as 512B, 16KiB or 10MiB",
-      binary ? `write ${binary}` : undefined,
-    );
+    return bad(SIZE_FORM, binary ? `write ${binary}` : undefined);
   }
   const bytes = Number(digits) * (SIZE_UNITS[unit] ?? 0);
   return bytes <= 2 ** 40 ? ok(bytes) : bad("must be at most 1024GiB");

@@ -7,7 +7,7 @@ import { warnOfFreeHoles } from "./free-holes.ts";
 import { reviewTrustedProxies } from "./limits.ts";
 import { fault } from "./reading.ts";
 import type { Config, ListenAddress, PricedAction } from "./settings.ts";
-import type { Path } from "./tree.ts";
+import type { Located, Path } from "./tree.ts";
 import { reviewUpstreams } from "./upstream-review.ts";
 
 /** Longest description that catalogues show whole, characters. */
@@ -15,8 +15,14 @@ const LONG_DESCRIPTION = 500;
 /** A facilitator that settles on test networks only. */
 const TESTNET_FACILITATOR_HOSTS: ReadonlySet<string> = new Set(["x402.org", "www.x402.org"]);
 export function review(config: Config, context: Context): void {
-  const { problems, document } = context;
-  if (config.routes.length > 0 && !config.routes.some((each) => each.action.kind === "priced")) {
+  const { problems, document, tree } = context;
+  // Where something was refused, what is missing may only not have been understood.
+  const isComplete = !problems.refused;
+  if (
+    isComplete &&
+    config.routes.length > 0 &&
+    !config.routes.some((each) => each.action.kind === "priced")
+  ) {
     problems.add("warning", ["routes"], fault("nothing-priced", "no route has a price"), "key");
   }
   const priced = config.routes.flatMap(({ key, action }) =>
@@ -28,11 +34,16 @@ export function review(config: Config, context: Context): void {
   reviewNetworks(document.accept, ["accept"], context);
   reviewPublicUrl(config, context);
   reviewFacilitator(config, context);
+  reviewFacilitatorListener(config, context);
   reviewSolana(config, context);
-  reviewPayees(priced, context);
-  warnOfFreeHoles(config, context);
+  if (isComplete) reviewPayees(priced, context);
+  if (config.routes.length === keysOf(tree.find(["routes"]))) warnOfFreeHoles(config, context);
   reviewUpstreams(config, context);
   reviewTrustedProxies(context);
+}
+
+function keysOf(written: Located | undefined): number {
+  return written?.kind === "mapping" ? written.entries.size : 0;
 }
 
 interface Priced {
@@ -41,13 +52,15 @@ interface Priced {
   readonly action: PricedAction;
 }
 
-function reviewDescriptions(routes: readonly Priced[], { problems }: Context): void {
+function reviewDescriptions(routes: readonly Priced[], { problems, tree }: Context): void {
   for (const { path, action } of routes) {
     if (action.description.length <= LONG_DESCRIPTION) continue;
     const message = `is longer than ${LONG_DESCRIPTION} characters; catalogues may cut or refuse it`;
     problems.add("warning", [...path, "description"], fault("long-description", message));
   }
-  const [first, ...others] = routes.filter(({ action }) => action.description === "");
+  const [first, ...others] = routes.filter(
+    ({ path, action }) => action.description === "" && tree.intact([...path, "description"]),
+  );
   if (first === undefined) return;
   const message = `has no description for buyers and catalogues${andOthers(others)}`;
   problems.add("note", first.path, fault("no-description", message), "key");
@@ -62,8 +75,9 @@ function andOthers(others: readonly Priced[]): string {
 
 /** Clients have a limit that their users seldom raise: $0.10 (version 1) and $1 (version 2). */
 function reviewPrices(routes: readonly Priced[], { problems, tree }: Context): void {
+  const known = routes.filter(({ path }) => tree.intact(["accept"]) && tree.intact(path));
   const above = (cents: bigint) =>
-    routes.filter(({ action }) => (lowestCents(action) ?? 0n) > cents);
+    known.filter(({ action }) => (lowestCents(action) ?? 0n) > cents);
   const remarks = [
     [above(100n), "costs more than the $1 that version 2 clients pay unless told otherwise"],
     [above(10n), "costs more than the $0.10 that version 1 clients pay unless told otherwise"],
@@ -102,13 +116,14 @@ function reviewAccept(routes: readonly Priced[], context: Context): void {
 function reviewNetworks(
   accept: readonly AcceptEntry[] | undefined,
   path: Path,
-  { problems }: Context,
+  { problems, tree }: Context,
 ): void {
+  const isOnly = accept?.length === 1 && tree.intact(path);
   for (const [index, entry] of (accept ?? []).entries()) {
     const network = typeof entry === "string" ? entry : entry.network;
     if (isFirstNetwork(network)) continue;
     const message = `some older clients do not know ${network} and then refuse the whole answer`;
-    const severity = accept?.length === 1 ? "note" : "warning";
+    const severity = isOnly ? "note" : "warning";
     problems.add(severity, [...path, index], fault("young-network", message));
   }
 }
@@ -122,7 +137,7 @@ function reviewPublicUrl({ publicUrl }: Config, { problems }: Context): void {
 }
 
 function reviewFacilitator(config: Config, { document, problems }: Context): void {
-  const { listen, bearer, embedded, remote, payees } = config.facilitator;
+  const { embedded, remote } = config.facilitator;
   const own = new Set(embedded.map((each) => each.network));
   const real = config.routes
     .flatMap(({ action }) => (action.kind === "priced" ? action.offers : []))
@@ -134,16 +149,19 @@ function reviewFacilitator(config: Config, { document, problems }: Context): voi
     const message = `this facilitator settles on test networks only, and ${real.network} is none`;
     problems.add("warning", path, fault("testnet-facilitator", message));
   }
-  const settles = embedded.length > 0 || remote.length > 0;
-  if (listen !== null && bearer === null && settles && !isLocal(listen)) {
-    const whom = payees === "any" ? "payments to anyone" : "payments to the payees of this file";
-    const message =
-      embedded.length > 0
-        ? `whoever reaches this address can settle ${whom} at your gas cost`
-        : "whoever reaches this address can settle payments through your remote facilitators";
-    const hint = "add facilitator.auth.bearer, or listen on 127.0.0.1";
-    problems.add("warning", ["facilitator", "listen"], fault("open-facilitator", message, hint));
-  }
+}
+
+function reviewFacilitatorListener({ facilitator }: Config, { problems, tree }: Context): void {
+  const { listen, bearer, embedded, remote, payees } = facilitator;
+  if (listen === null || isLocal(listen) || (embedded.length === 0 && remote.length === 0)) return;
+  if (bearer !== null || !tree.intact(["facilitator", "auth"])) return;
+  const whom = payees === "any" ? "payments to anyone" : "payments to the payees of this file";
+  const message =
+    embedded.length > 0
+      ? `whoever reaches this address can settle ${whom} at your gas cost`
+      : "whoever reaches this address can settle payments through your remote facilitators";
+  const hint = "add facilitator.auth.bearer, or listen on 127.0.0.1";
+  problems.add("warning", ["facilitator", "listen"], fault("open-facilitator", message, hint));
 }
 
 /** A buyer can neither see nor leave out what a wallet adds to a transaction. */

@@ -31,11 +31,23 @@ export function readRouteKey(key: string): Result<RouteKey, Fault> {
     const spelling = near ? `${near[1] ?? ""}/${near[2]}` : undefined;
     return refuse("a route is a path that begins with /, after methods where needed", spelling);
   }
+  const bare = withoutSlash(key);
+  if (bare !== undefined) {
+    return refuse("a route is a path that begins with /, after methods where needed", bare);
+  }
   const pattern = key.slice(slash);
   const methods = readMethods(key.slice(0, slash), pattern);
   if (!methods.ok) return methods;
   const segments = readPattern(pattern, key.slice(0, slash));
   return segments.ok ? ok({ methods: methods.value, pattern, segments: segments.value }) : segments;
+}
+
+/** `GET weather/today` or `weather/today` as it was meant; undefined where the first word is a method. */
+function withoutSlash(key: string): string | undefined {
+  const [, methods = "", first = "", rest = ""] =
+    /^([A-Za-z,]+ )?([\w.~:-]+)(\/.*)$/.exec(key) ?? [];
+  if (first === "" || (methods === "" && readMethod(first.toUpperCase()).ok)) return undefined;
+  return `${methods}/${first}${rest}`;
 }
 
 /** A path without variable parts, canonical and without the slash at its end: "" for `/` alone. */
@@ -80,6 +92,11 @@ function readPattern(pattern: string, prefix: string): Result<readonly Segment[]
     return refuse("the path is not in canonical form", `${prefix}${canonical}`);
   }
   const texts = pattern.slice(1).split("/");
+  if (texts.filter(isNothingToSome).length > 1) {
+    return refuse(
+      "two segments of blanks, dots and + are none to some backends: they cannot be told apart",
+    );
+  }
   const names = new Set<string>();
   const segments: Segment[] = [];
   for (const [index, text] of texts.entries()) {
@@ -92,6 +109,12 @@ function readPattern(pattern: string, prefix: string): Result<readonly Segment[]
     segments.push(segment.value);
   }
   return ok(segments);
+}
+
+/** The gateway refuses what backends may read in too many ways: a segment that some of them leave out, and another. */
+function isNothingToSome(text: string): boolean {
+  const unseen = /[\s.+\p{M}\p{Default_Ignorable_Code_Point}]/gu;
+  return text !== "" && decodeURIComponent(text).replace(unseen, "") === "";
 }
 
 function readSegment(text: string, last: boolean): Result<Segment, Fault> {

@@ -103,7 +103,8 @@ class Conflicts {
     if (rival === undefined) return;
     const line = this.#context.problems.line(["routes", rival.key], "key");
     const message = `matches the same requests as ${JSON.stringify(rival.key)} on line ${line}`;
-    this.#context.problems.errorAtKey(["routes", key], fault("duplicate-route", message));
+    const hint = "remove one of them, or give them different methods";
+    this.#context.problems.errorAtKey(["routes", key], fault("duplicate-route", message, hint));
   }
 }
 

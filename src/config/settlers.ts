@@ -1,9 +1,9 @@
 /** `facilitator.embedded.networks`: the networks that this process settles itself, and with which keys. */
-import { networkOf, type Network, type NetworkName } from "../x402/network.ts";
+import { isNetworkName, networkOf, type Network, type NetworkName } from "../x402/network.ts";
 import type { Context } from "./context.ts";
 import type { ConfigDocument } from "./document.ts";
 import { findKey, readKey } from "./private-key.ts";
-import { fault, literalKey, readNetwork } from "./reading.ts";
+import { fault, literalKey } from "./reading.ts";
 import { Secret } from "./secret.ts";
 import type {
   Commitment,
@@ -47,15 +47,18 @@ export function readSettlers(
   embedded: WrittenEmbedded | undefined,
   context: Context,
 ): readonly Settler[] {
-  const networks = Object.entries(embedded?.networks ?? {});
-  const settlers: Settler[] = [];
-  for (const [name, network] of networks) {
-    const path = [...NETWORKS, name];
-    const read = readNetwork(name);
-    if (read.ok) settlers.push(settler(read.value, network, context));
-    else context.problems.errorAtKey(path, read.error);
+  const networks = embedded?.networks ?? {};
+  const settlers = context
+    .networkKeys(NETWORKS)
+    .flatMap((name) => (networks[name] ? [settler(name, networks[name], context)] : []));
+  for (const [name, { signers }] of Object.entries(networks)) {
+    if (!isNetworkName(name)) checkReferences([...NETWORKS, name, "signers"], signers, context);
   }
-  if (embedded !== undefined && networks.length === 0 && context.tree.intact(NETWORKS)) {
+  if (
+    embedded !== undefined &&
+    Object.keys(networks).length === 0 &&
+    context.tree.intact(NETWORKS)
+  ) {
     context.problems.error(NETWORKS, fault("bad-value", "must have at least one network"));
   }
   return settlers;
@@ -100,6 +103,14 @@ function refuseForeignKeys({ name, kind }: Network, { problems, tree }: Context)
     if (!tree.has(path)) continue;
     const message = `has no meaning on ${FAMILIES[kind]}`;
     problems.errorAtKey(path, fault("unused-key", message, instead));
+  }
+}
+
+/** Of a network whose name is mistyped: what kind of keys it wants cannot be known. */
+function checkReferences(path: Path, references: readonly string[], context: Context): void {
+  for (const [index, reference] of references.entries()) {
+    const found = findKey(reference, context);
+    if (!found.ok) context.problems.error([...path, index], found.error);
   }
 }
 

@@ -6,13 +6,15 @@ import { Secret } from "./secret.ts";
 import type { Store } from "./settings.ts";
 
 const POSTGRES = /^postgres(?:ql)?:/;
-const FORMS = "must be sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE";
+/** Of both kinds, for editors. */
+export const STORE = /^(?:sqlite:[\s\S]+|postgres(?:ql)?:\/\/\S+)$/;
+export const STORE_FORM = "must be sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE";
 
 /** The path of a SQLite database is as written: relative ones are resolved later. */
 export function readStore(store: string): Result<Store, Fault> {
   if (POSTGRES.test(store)) return readPostgres(store);
   const path = /^sqlite:(?!\/\/)(.+)$/s.exec(store)?.[1];
-  if (path === undefined) return bad(FORMS, "write sqlite:./data/coinslot.db");
+  if (path === undefined) return bad(STORE_FORM, "write sqlite:./data/coinslot.db");
   return path.startsWith(":")
     ? bad("must be a file: a store in memory would forget who has paid")
     : ok({ kind: "sqlite", path });
@@ -23,7 +25,7 @@ function readPostgres(text: string): Result<Store, Fault> {
   const url = /^\w+:\/\//.test(text) && !/[\s\\]/.test(text) ? URL.parse(text) : null;
   if (url === null) {
     const hint = "percent-encode special characters of the password: @ is %40, / is %2F, # is %23";
-    return bad(FORMS, hint);
+    return bad(STORE_FORM, hint);
   }
   const { host, pathname, hash } = url;
   if (!/^\/[^/]+$/.test(pathname)) return bad("must name a database", "end it with /coinslot");

@@ -7,7 +7,7 @@ export function didYouMean(written: string, candidates: Iterable<string>): strin
 }
 
 /** The candidate with the fewest edits, at most a third of the longer word's letters and at least one. */
-function nearestWord(written: string, candidates: Iterable<string>): string | undefined {
+export function nearestWord(written: string, candidates: Iterable<string>): string | undefined {
   const word = written.toLowerCase();
   let best: string | undefined;
   let least = Infinity;

@@ -69,6 +69,13 @@ export class Tree {
     return part === "key" ? entry.key : entry.value.span;
   }
 
+  /** Like {@link Tree.span}, but of the whole value of an ancestor, in which the path would be written. */
+  extent(path: Path, part: "key" | "value"): Span {
+    const entry = this.#locate(path);
+    if (entry === undefined) return this.extent(path.slice(0, -1), "value");
+    return part === "key" ? entry.key : entry.value.span;
+  }
+
   /** Leaves these values out from now on. */
   refuse(values: readonly Located[]): void {
     for (const value of values) value.refused = true;

@@ -53,8 +53,9 @@ function reviewHost({ name, host }: Upstream, config: Config, { problems }: Cont
 }
 
 /** One target under two names, with other paths: what one sells the other may give away. */
-function reviewSharedTargets({ upstreams }: Config, { problems }: Context): void {
+function reviewSharedTargets({ upstreams }: Config, { problems, tree }: Context): void {
   for (const [index, { name, targets, path }] of upstreams.entries()) {
+    if (!tree.intact(["upstreams"])) return;
     const urls = new Set(targets.map(({ url }) => url));
     const rival = upstreams
       .slice(0, index)

@@ -5,9 +5,10 @@
 import { z } from "zod";
 import { documentSchema, type ConfigDocument } from "./document.ts";
 import type { Fault, Problems } from "./problem.ts";
-import { fault } from "./reading.ts";
-import { didYouMean } from "./suggestion.ts";
-import type { Located, Path, Tree } from "./tree.ts";
+import { isProblemCode } from "./problem-codes.ts";
+import { fault, SIZE_FORM } from "./reading.ts";
+import { didYouMean, nearestWord } from "./suggestion.ts";
+import type { Located, Path, Scalar, Tree } from "./tree.ts";
 
 /** The document without what was refused; undefined when that is all of it. */
 export function validate(tree: Tree, problems: Problems): ConfigDocument | undefined {
@@ -15,7 +16,12 @@ export function validate(tree: Tree, problems: Problems): ConfigDocument | undef
     const result = documentSchema.safeParse(tree.plain());
     if (result.success) return result.data;
     const issues = result.error.issues.flatMap((issue) => plainIssues(issue, []));
-    tree.refuse(issues.flatMap((issue) => report(issue, tree, problems)));
+    const refused = issues.flatMap((issue) =>
+      isMisspelt(issue, issues, tree)
+        ? [standing(tree, issue.path)]
+        : report(issue, tree, problems),
+    );
+    tree.refuse(refused);
   }
   return undefined;
 }
@@ -40,13 +46,32 @@ function isWrongType(issue: Issue, path: Path): boolean {
   return issue.code === "invalid_type" && issue.path.length === path.length;
 }
 
+/** Whether a key is missing because another, which is unknown, is a misspelling of it: that is said once. */
+function isMisspelt({ path }: { readonly path: Path }, all: readonly Issue[], tree: Tree): boolean {
+  const key = path.at(-1);
+  const parent = path.slice(0, -1);
+  if (typeof key !== "string" || tree.has(path)) return false;
+  return all.some(
+    (each) =>
+      each.code === "unrecognized_keys" &&
+      samePath(each.path, parent) &&
+      each.keys.some((written) => meantKey(written, parent) === key),
+  );
+}
+
+function samePath(left: Path, right: Path): boolean {
+  return left.length === right.length && left.every((step, index) => step === right[index]);
+}
+
 /** Reports one issue and returns the values that cannot be used because of it. */
 function report(issue: Issue, tree: Tree, problems: Problems): readonly Located[] {
   const { path } = issue;
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => {
       problems.add("error", [...path, key], unknownKey(key, path), "key");
-      return standing(tree, [...path, key]);
+      const value = standing(tree, [...path, key]);
+      problems.addObscure(value.span);
+      return value;
     });
   }
   const written = tree.find(path);
@@ -89,7 +114,7 @@ function describe(issue: Issue, written: Located): Fault {
 function ownFault(message: string, params: Readonly<Record<string, unknown>>): Fault {
   const { code, suggestion } = params;
   return fault(
-    typeof code === "string" ? code : "bad-value",
+    isProblemCode(code) ? code : "bad-value",
     message,
     typeof suggestion === "string" ? suggestion : undefined,
   );
@@ -102,9 +127,17 @@ function wrongType(message: string, written: Located, path: Path): Fault {
       ? fault("empty", "there is nothing in this file")
       : fault("no-value", "no value is given", "give one, or remove the key");
   }
-  const unquoted = typeof value !== "string" && message === "must be text";
-  const quoted = unquoted ? `put quotes around it: "${String(value)}"` : undefined;
-  return fault("bad-type", message, quoted);
+  return fault("bad-type", message, typeHint(message, value));
+}
+
+/** What a scalar of the wrong kind was most likely meant to be. */
+function typeHint(message: string, value: Scalar["value"]): string | undefined {
+  if (typeof value !== "string" && message === "must be text") {
+    return `put quotes around it: "${String(value)}"`;
+  }
+  if (typeof value !== "number" || !Number.isInteger(value) || value < 0) return undefined;
+  if (message.startsWith("must be a duration")) return `write ${value}s for seconds`;
+  return message === SIZE_FORM ? `write ${value}B for bytes` : undefined;
 }
 
 function unknownKey(key: string, path: Path): Fault {
@@ -112,6 +145,11 @@ function unknownKey(key: string, path: Path): Fault {
   const known = knownKeys(documentSchema, path);
   const list = `known here: ${known.join(", ")}`;
   return fault("unknown-key", "unknown key", didYouMean(key, known) ?? list);
+}
+
+/** The known key that an unknown one most likely stands for. */
+function meantKey(written: string, path: Path): string | undefined {
+  return nearestWord(written, knownKeys(documentSchema, path));
 }
 
 /** The keys that a map at that path may have. */

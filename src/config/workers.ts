@@ -3,14 +3,20 @@ import { z } from "zod";
 import { ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
 import { bad } from "./reading.ts";
-import { reader } from "./shapes.ts";
+import { matching, reader } from "./shapes.ts";
 
 /** More than any machine needs: each of them is a process with an engine of its own. */
 const MAX_WORKERS = 128;
 const FORM = `must be a whole number from 1 to ${MAX_WORKERS}, or auto for as many as there are cores`;
 
 /** Digits in text are a number, too, since that is what `${NAME}` leaves. */
-export const workers = reader(z.union([z.number(), z.string()], FORM), readWorkers);
+export const workers = reader(z.union([z.number(), z.string()], FORM), readWorkers, {
+  anyOf: [
+    { enum: ["auto"] },
+    { type: "integer", minimum: 1, maximum: MAX_WORKERS },
+    matching(/^[0-9]{1,4}$/, FORM),
+  ],
+});
 
 function readWorkers(written: number | string): Result<number | "auto", Fault> {
   if (written === "auto") return ok(written);

@@ -9,6 +9,7 @@ import {
   isScalar,
   isSeq,
   parseDocument,
+  visit,
   type Document,
   type Node,
   type Scalar as YamlScalar,
@@ -18,12 +19,21 @@ import type { Environment } from "./environment.ts";
 import { fillPlaceholders, hasPlaceholder } from "./interpolation.ts";
 import type { LineIndex } from "./line-index.ts";
 import type { Fault } from "./problem.ts";
+import {
+  blocksOf,
+  hasSeveralDocuments,
+  isBroken,
+  MAX_DEPTH,
+  oneEachLine,
+  TOO_DEEP,
+  unsoundFrom,
+  yamlFaults,
+  type LocatedFault,
+} from "./yaml-faults.ts";
 import { Tree, type Entry, type Located, type Scalar, type Span } from "./tree.ts";
 
 /** Longest configuration file, UTF-16 code units; ten thousand routes need about a tenth. */
 const MAX_TEXT_LENGTH = 16 * 1024 * 1024;
-/** Deepest nesting of maps and lists. */
-const MAX_DEPTH = 64;
 /** Values that all aliases of a file may stand for together: what stops a "billion laughs" file. */
 const MAX_ALIASED_VALUES = 1000;
 
@@ -32,39 +42,71 @@ const DECIMAL = /^-?(?:0|[1-9][0-9]*)\.[0-9]+$/;
 /** Up to here every decimal number survives as a float. */
 const EXACT_DIGITS = 15;
 
-const TOO_DEEP: Fault = {
-  code: "too-deep",
-  message: `maps and lists are nested more than ${MAX_DEPTH} deep`,
-};
-
 const TOO_MANY_ALIASES: Fault = {
   code: "too-many-aliases",
   message: `aliases stand for more than ${MAX_ALIASED_VALUES} values`,
 };
 
-interface LocatedFault {
-  readonly span: Span;
-  readonly fault: Fault;
-}
-
 export interface YamlDocument {
   /** What could be read, even where there are faults. */
   readonly tree: Tree;
-  /** The text is not YAML, or not one document of YAML 1.2: the tree means little. */
+  /** Where the text is not YAML, or not one document of YAML 1.2. */
   readonly syntaxFaults: readonly LocatedFault[];
+  /** Parts of the text of which the tree may say something else than the text. */
+  readonly unsound: readonly Span[];
   /** Single values that could not be read; they are marked in the tree. */
   readonly faults: readonly LocatedFault[];
 }
 
 export function readYaml(text: string, lines: LineIndex, environment: Environment): YamlDocument {
   if (text.length > MAX_TEXT_LENGTH) {
-    const fault = {
+    const fault: Fault = {
       code: "too-long",
       message: `the file is longer than ${MAX_TEXT_LENGTH} characters`,
     };
     const span = { offset: 0, length: 1 };
-    return { tree: new Tree(scalar(null, span)), syntaxFaults: [{ span, fault }], faults: [] };
+    const tree = new Tree(scalar(null, span));
+    const unsound = [{ offset: 0, length: text.length }];
+    return { tree, syntaxFaults: [{ span, fault }], unsound, faults: [] };
   }
+  const reader = new Reader(text, lines, environment);
+  const document = parse(text, 0);
+  const blocks = isBroken(document) && !hasSeveralDocuments(document) ? blocksOf(text) : [];
+  if (blocks.length > 1) return readBlocks(text, blocks, { lines, reader });
+  const root = reader.read(document.contents, { offset: 0, length: 1 });
+  const start = unsoundFrom(document, root, text);
+  return {
+    tree: new Tree(root),
+    syntaxFaults: oneEachLine(yamlFaults(document, root, text), lines),
+    unsound: start === undefined ? [] : [{ offset: start, length: text.length - start }],
+    faults: reader.faults,
+  };
+}
+
+/** Reads each part by itself: a fault in one says nothing about another, and leaves nothing of another unread. */
+function readBlocks(
+  text: string,
+  blocks: readonly Span[],
+  { lines, reader }: { readonly lines: LineIndex; readonly reader: Reader },
+): YamlDocument {
+  const syntaxFaults: LocatedFault[] = [];
+  const unsound: Span[] = [];
+  const parts: Located[] = [];
+  for (const { offset, length } of blocks) {
+    const end = offset + length;
+    const document = parse(text.slice(offset, end), offset);
+    const part = reader.read(document.contents, { offset, length: 1 });
+    const start = unsoundFrom(document, part, text);
+    if (start !== undefined) unsound.push({ offset: start, length: end - start });
+    syntaxFaults.push(...oneEachLine(yamlFaults(document, part, text), lines));
+    parts.push(part);
+  }
+  const root = reader.join(parts, { offset: 0, length: text.length });
+  return { tree: new Tree(root), syntaxFaults, unsound, faults: reader.faults };
+}
+
+/** `offset` is where the text stands in the file. */
+function parse(text: string, offset: number): Document.Parsed {
   const document = parseDocument(text, {
     schema: "failsafe",
     resolveKnownTags: false,
@@ -73,10 +115,17 @@ export function readYaml(text: string, lines: LineIndex, environment: Environmen
     prettyErrors: false,
     logLevel: "error",
   });
-  const reader = new Reader(text, lines, environment);
-  const root = reader.read(document.contents, { offset: 0, length: 1 });
-  const syntaxFaults = oneEachLine(yamlFaults(document, text), lines);
-  return { tree: new Tree(root), syntaxFaults, faults: reader.faults };
+  if (offset === 0) return document;
+  for (const error of [...document.errors, ...document.warnings]) {
+    error.pos = [error.pos[0] + offset, error.pos[1] + offset];
+  }
+  visit(document, {
+    Node: (_, node) => {
+      const [start, value, end] = node.range ?? [0, 0, 0];
+      node.range = [start + offset, value + offset, end + offset];
+    },
+  });
+  return document;
 }
 
 class Reader {
@@ -107,7 +156,13 @@ class Reader {
       if (this.#aliased === MAX_ALIASED_VALUES + 1) this.#fault(this.#alias, TOO_MANY_ALIASES);
       return { ...scalar(null, span), refused: true };
     }
-    if (isScalar(node)) return this.#scalar(node, span);
+    if (node.tag !== undefined && !PLAIN_TAG.test(node.tag)) {
+      return { ...scalar(null, span), refused: true };
+    }
+    return isScalar(node) ? this.#scalar(node, span) : this.#opened(node, span);
+  }
+
+  #opened(node: Node, span: Span): Located {
     if (this.#open.size >= MAX_DEPTH) return this.#refuse(span, TOO_DEEP);
     if (this.#open.has(node)) {
       const message = "an alias stands for a value that contains it";
@@ -134,7 +189,7 @@ class Reader {
       const value = this.read(pair.value, keySpan);
       const earlier = entries.get(key);
       if (earlier !== undefined) {
-        this.#fault(keySpan, duplicateKey(key, this.#lines.position(earlier.key.offset).line));
+        this.#fault(keySpan, this.#duplicate(key, earlier));
       } else if (key === "__proto__") {
         this.#fault(keySpan, { code: "unknown-key", message: "this key has no meaning here" });
       } else {
@@ -142,6 +197,23 @@ class Reader {
       }
     }
     return { kind: "mapping", span, entries, refused: false };
+  }
+
+  /** One map of the parts of one, each with keys of its own. */
+  join(parts: readonly Located[], span: Span): Located {
+    const entries = new Map<string, Entry>();
+    for (const part of parts) {
+      for (const [key, entry] of part.kind === "mapping" ? part.entries : []) {
+        const earlier = entries.get(key);
+        if (earlier === undefined) entries.set(key, entry);
+        else this.#fault(entry.key, this.#duplicate(key, earlier));
+      }
+    }
+    return { kind: "mapping", span, entries, refused: false };
+  }
+
+  #duplicate(key: string, earlier: Entry): Fault {
+    return duplicateKey(key, this.#lines.position(earlier.key.offset).line);
   }
 
   #anchored(name: string, span: Span): Located {
@@ -197,6 +269,9 @@ class Reader {
   }
 }
 
+/** What YAML itself calls a text, a map and a list: it changes nothing. */
+const PLAIN_TAG = /^tag:yaml\.org,2002:(?:str|map|seq)$/;
+
 function scalar(value: Scalar["value"], span: Span): Scalar {
   return { kind: "scalar", span, value, refused: false };
 }
@@ -218,60 +293,6 @@ function duplicateKey(key: string, line: number): Fault {
   return {
     code: "duplicate-key",
     message: `${JSON.stringify(key)} is already given on line ${line}`,
+    suggestion: "remove one of the two",
   };
-}
-
-function yamlFaults(document: Document, text: string): LocatedFault[] {
-  const faults = [...document.errors, ...document.warnings].map(({ code, message, pos }) => ({
-    span: { offset: Math.min(pos[0], text.length), length: 1 },
-    fault: SYNTAX_FAULTS[code] ?? {
-      code: "yaml-syntax",
-      message: syntaxMessage(message),
-      ...(text.startsWith("${", pos[0] - 1) ? { suggestion: QUOTE_PLACEHOLDER } : {}),
-    },
-  }));
-  if (document.directives?.yaml.version !== "1.1") return faults;
-  const span = { offset: Math.max(0, text.indexOf("%YAML")), length: 9 };
-  const fault = { code: "yaml-syntax", message: "this file is read as YAML 1.2, not 1.1" };
-  return [...faults, { span, fault }];
-}
-
-/** The parser's own words where they are plain enough, without what they quote of the file. */
-function syntaxMessage(message: string): string {
-  if (message.startsWith("Missing closing")) return "a quoted text is not closed";
-  if (/^Flow \w+ in block collection/.test(message)) return "a [ or { before this is not closed";
-  const plain = message.replace(/: *"[^]*$/, "");
-  return plain.replace(/^[A-Z](?=[a-z ])/, (first) => first.toLowerCase());
-}
-
-const QUOTE_PLACEHOLDER = 'inside { } and [ ], put quotes around a placeholder: "${NAME}"';
-
-const SYNTAX_FAULTS: Readonly<Record<string, Fault | undefined>> = {
-  TAB_AS_INDENT: {
-    code: "yaml-syntax",
-    message: "tabs are not allowed as indentation",
-    suggestion: "indent with spaces",
-  },
-  MULTIPLE_DOCS: {
-    code: "yaml-syntax",
-    message: "a second document begins here; a configuration is one document",
-    suggestion: "remove the line ---",
-  },
-  TAG_RESOLVE_FAILED: {
-    code: "yaml-syntax",
-    message: "tags such as !name have no meaning here",
-    suggestion: "put quotes around a value that begins with !",
-  },
-  NON_STRING_KEY: { code: "yaml-syntax", message: "a key must be plain text" },
-  RESOURCE_EXHAUSTION: TOO_DEEP,
-};
-
-/** One slip makes the parser stumble over the rest of the line: the first complaint is the useful one. */
-function oneEachLine(faults: readonly LocatedFault[], lines: LineIndex): LocatedFault[] {
-  const first = new Map<number, LocatedFault>();
-  for (const fault of faults) {
-    const { line } = lines.position(fault.span.offset);
-    if (!first.has(line)) first.set(line, fault);
-  }
-  return [...first.values()];
 }

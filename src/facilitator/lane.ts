@@ -9,6 +9,8 @@ import {
   type StoredSubmission,
 } from "../ledger/ledger.ts";
 import { ChainError, type Draft } from "../mechanism/mechanism.ts";
+import { contextOfPayments, inContext, otherTraces } from "../telemetry/request-context.ts";
+import { inSpan } from "../telemetry/spans.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
@@ -158,7 +160,8 @@ export class Lane implements WatchedLane {
   /** Signs these in one transaction and sends it; whatever is not signed goes back. Never rejects. */
   sign(items: readonly Settling[]): void {
     this.#signing += 1;
-    const signing = this.#sign(items)
+    const keys = items.map(({ key }) => key);
+    const signing = inContext(contextOfPayments(keys), () => this.#signInSpan(items, keys))
       .catch((cause: unknown) => {
         const { logger } = this.#at.telemetry;
         logger.error({ err: cause, address: this.lease.address }, "a lane failed");
@@ -183,6 +186,12 @@ export class Lane implements WatchedLane {
     this.#desk.changed();
   }
 
+  #signInSpan(items: readonly Settling[], keys: readonly string[]): Promise<void> {
+    const { network } = this.lease;
+    const attributes = { "coinslot.network": network, "coinslot.payments": keys.length };
+    return inSpan("submit", { attributes, links: otherTraces(keys) }, () => this.#sign(items));
+  }
+
   async #sign(items: readonly Settling[]): Promise<void> {
     const prepared = await this.#prepare(items);
     if (prepared === undefined) return;
@@ -193,9 +202,18 @@ export class Lane implements WatchedLane {
     try {
       const stored = await ledger.signed(keys, account, (nonce) => draft.sign(nonce));
       telemetry.metrics.submission(this.lease.network, carried.length);
+      this.#tell(stored);
       this.#follow(this.#watch(stored), true);
     } catch (cause) {
       await this.#notSigned(carried, cause);
+    }
+  }
+
+  #tell({ id: submission, network, variants, payments }: StoredSubmission): void {
+    const transaction = variants.at(-1)?.transaction;
+    const { logger } = this.#at.telemetry;
+    for (const { key } of payments) {
+      logger.info({ key, network, submission, transaction }, "payment signed");
     }
   }
 

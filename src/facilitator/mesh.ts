@@ -7,6 +7,7 @@
  * only the facilitator with that account can settle it, and no other is asked.
  */
 import type { HandedOver } from "../ledger/ledger.ts";
+import { amountOf } from "../ledger/payment-row.ts";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
@@ -23,6 +24,7 @@ import { Circuit, type Send } from "./circuit.ts";
 import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
 import { RemoteSettlement, type Asked } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
+import type { WatchSurroundings } from "./submission-watch.ts";
 
 /** How long a verification waits for one facilitator while another one can be asked, milliseconds. */
 const VERIFY_SHARE_MS = 3_000;
@@ -43,6 +45,8 @@ export interface MeshOptions {
   readonly observers: ReadonlyMap<string, Observer>;
   readonly telemetry: Telemetry;
   readonly time: Time;
+  /** Symbol and decimals of a token, for metrics. Default: what others settle is not summed up. */
+  readonly describeAsset?: WatchSurroundings["describeAsset"];
 }
 
 interface Member {
@@ -111,11 +115,11 @@ export class FacilitatorMesh implements Facilitator {
     const { askedBefore: name, idempotencyKey = "" } = options;
     if (name !== undefined) {
       const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
-      return this.#whileRunning(idempotencyKey, () => this.#settlement.again(repeat, request));
+      return this.#counted(request, idempotencyKey, () => this.#settlement.again(repeat, request));
     }
     const here = this.#here(request);
     if (here !== undefined) return here.settle(request, options);
-    return this.#whileRunning(idempotencyKey, () => this.#settleFirst(request, options));
+    return this.#counted(request, idempotencyKey, () => this.#settleFirst(request, options));
   }
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
@@ -183,7 +187,7 @@ export class FacilitatorMesh implements Facilitator {
   ): Promise<SettleResponse> {
     const { request, idempotencyKey, facilitator: name } = handedOver;
     const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
-    return this.#whileRunning(idempotencyKey, () => this.#settlement.recover(repeat, request));
+    return this.#counted(request, idempotencyKey, () => this.#settlement.recover(repeat, request));
   }
 
   /** Asks those whose circuit is open whether they are there again, at no buyer's cost. Never rejects. */
@@ -282,6 +286,22 @@ export class FacilitatorMesh implements Facilitator {
       else logger.warn({ facilitator: name }, "a facilitator fails; it is asked less often");
     };
     return new Circuit({ time, onChange });
+  }
+
+  /** A success is money that was settled; each is told once, but to callers who ask at the same time. */
+  async #counted(
+    request: FacilitatorRequest,
+    idempotencyKey: string,
+    settle: () => Promise<SettleResponse>,
+  ): Promise<SettleResponse> {
+    const answer = await this.#whileRunning(idempotencyKey, settle);
+    const { telemetry, describeAsset } = this.#options;
+    if (!answer.success || describeAsset === undefined) return answer;
+    const { network, asset: address } = request.paymentRequirements;
+    const { symbol: asset, decimals } = describeAsset(network, address);
+    const amountAtomic = BigInt(amountOf(request));
+    telemetry.metrics.settledAmount({ network, asset, decimals, amountAtomic });
+    return answer;
   }
 
   async #whileRunning<Value>(key: string, work: () => Promise<Value>): Promise<Value> {

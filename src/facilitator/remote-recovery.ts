@@ -5,6 +5,7 @@
  * an RPC endpoint a payment may stay unresolved for as long as its facilitator says no more.
  */
 import type { HandedOver, Redemptions } from "../ledger/ledger.ts";
+import { paymentId } from "../telemetry/request-context.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
@@ -109,7 +110,7 @@ class Rounds {
   async #resolve(handedOver: HandedOver): Promise<boolean> {
     const { mesh, redemptions, telemetry } = this.#options;
     const { key, facilitator } = handedOver;
-    const log = telemetry.logger.child({ key, facilitator });
+    const log = telemetry.logger.child({ key, payment: paymentId(key), facilitator });
     try {
       const onHandOver = (name: string) => redemptions.handedOver(key, name);
       const outcome = await mesh.recover(handedOver, { signal: this.#limit(), onHandOver });

@@ -6,6 +6,8 @@
  */
 import { randomUUID } from "node:crypto";
 import { Pool } from "undici";
+import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
+import { inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
@@ -61,6 +63,13 @@ export interface RemoteOptions {
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
+
+type Ask = (
+  method: "GET" | "POST",
+  path: string,
+  body: string | null,
+  options: { readonly signal: AbortSignal; readonly idempotencyKey?: string | undefined },
+) => Promise<Answer>;
 
 interface Answer {
   readonly status: number;
@@ -202,16 +211,23 @@ export class RemoteFacilitator implements Facilitator {
     return this.#request("POST", path, body, { signal, idempotencyKey });
   }
 
-  async #request(
-    method: "GET" | "POST",
-    path: string,
-    body: string | null,
-    options: { readonly signal: AbortSignal; readonly idempotencyKey?: string | undefined },
-  ): Promise<Answer> {
+  #request(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
+    const attributes = { "http.request.method": method, "server.address": this.#host };
+    const name = `${method} ${path}`;
+    return inSpan(name, { kind: "client", attributes }, async (span) => {
+      const answer = await this.#requestOnce(method, path, body, options);
+      span?.set({ "http.response.status_code": answer.status });
+      return answer;
+    });
+  }
+
+  async #requestOnce(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
+    const trace = currentContext()?.trace ?? null;
     const signal = AbortSignal.any([options.signal, this.#time.timeout(this.timeoutMs)]);
     const { idempotencyKey } = options;
     const headers = {
       accept: "application/json",
+      ...(trace === null ? {} : { traceparent: formatTraceParent(trace) }),
       ...this.#headers,
       ...(body === null ? {} : { "content-type": "application/json" }),
       ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),

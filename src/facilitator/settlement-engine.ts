@@ -8,6 +8,7 @@
  */
 import type { OfferedPayment, Settlements } from "../ledger/ledger.ts";
 import type { Checked } from "../mechanism/mechanism.ts";
+import { forNobody, forPayment } from "../telemetry/request-context.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
@@ -218,7 +219,7 @@ export class SettlementEngine {
   #dispatch(): void {
     for (const [address, lane] of this.#lanes) if (lane.isEnded) this.#lanes.delete(address);
     const left = this.#queue.drain((item) => !this.#hasLane(item));
-    for (const item of left) this.#run(this.#admit(item));
+    for (const item of left) this.#run(forPayment(item.key, () => this.#admit(item)));
     if (this.#queue.size === 0) return;
     const free = this.#freeLanes();
     for (const lane of free) {
@@ -267,7 +268,7 @@ export class SettlementEngine {
   /** Tries to get a lane for each account without one. */
   #open(): Promise<void> {
     this.#openedMs = this.#at.time.now();
-    this.#opening ??= this.#openLanes().finally(() => {
+    this.#opening ??= forNobody(() => this.#openLanes()).finally(() => {
       this.#opening = undefined;
       this.#dispatch();
     });
@@ -297,8 +298,7 @@ export class SettlementEngine {
     const lease = await this.#ledger.lease(this.#network, account);
     if (lease === undefined) return false;
     try {
-      const timeout = time.timeout(SEED_TIMEOUT_MS);
-      const signal = AbortSignal.any([this.#closing.signal, timeout]);
+      const signal = AbortSignal.any([this.#closing.signal, time.timeout(SEED_TIMEOUT_MS)]);
       const seed = await mechanism.accountNonce(account, signal);
       const lane = new Lane({ ...this.#at, lease, seed, desk: this.#desk });
       await lane.takeUp();

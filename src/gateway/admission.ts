@@ -8,6 +8,7 @@ import type {
   SettledPayment,
   StoredResponse,
 } from "../ledger/ledger.ts";
+import type { ReplayReason } from "../telemetry/metrics.ts";
 import { findNetwork } from "../x402/network.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -61,6 +62,8 @@ export type Admission =
       readonly kind: "refused";
       readonly refusal: Refusal;
       readonly settlement?: FailedSettlement;
+      /** It was presented before. */
+      readonly replay?: ReplayReason;
     }
   /** The upstream would not be asked now; nothing was claimed. */
   | { readonly kind: "unservable"; readonly refusal: Unanswered }
@@ -133,6 +136,10 @@ export function refused(code: Refusal["code"], detail: string): Declined {
   return { kind: "refused", refusal: { code, detail } };
 }
 
+function refusedReplay(replay: ReplayReason, code: Refusal["code"], detail: string): Declined {
+  return { kind: "refused", refusal: { code, detail }, replay };
+}
+
 export function refusedSettlement(response: FailedSettlement): Declined {
   return { kind: "refused", refusal: failureOf(response), settlement: response };
 }
@@ -150,13 +157,19 @@ export function explain(
 ): Declined {
   switch (claim.kind) {
     case "spent":
-      return claim.delivered ? USED : refused("invalid_transaction_state", noDelivery(claim));
+      return claim.delivered
+        ? USED
+        : refusedReplay("used", "invalid_transaction_state", noDelivery(claim));
     case "forged":
       return isOnSolana(paymentPayload)
-        ? refused("invalid_payload", "this transaction was presented with another signature before")
-        : refused("invalid_exact_evm_payload_signature", "another payment has this nonce");
+        ? refusedReplay("imitated", "invalid_payload", FORGED_ON_SOLANA)
+        : refusedReplay("imitated", "invalid_exact_evm_payload_signature", FORGED);
     case "foreign":
-      return refused("invalid_payload", "this payment was used for another resource");
+      return refusedReplay(
+        "elsewhere",
+        "invalid_payload",
+        "this payment was used for another resource",
+      );
     case "failed": {
       const { code: errorReason, detail } = claim.failure;
       const { network } = paymentRequirements;
@@ -171,7 +184,11 @@ function isOnSolana({ network }: PaymentPayload): boolean {
   return findNetwork(network)?.kind === "solana";
 }
 
-export const USED = refused(
+const FORGED = "another payment has this nonce";
+const FORGED_ON_SOLANA = "this transaction was presented with another signature before";
+
+export const USED = refusedReplay(
+  "used",
   "invalid_transaction_state",
   "this payment was used before; sign a new one",
 );

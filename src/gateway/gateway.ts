@@ -18,8 +18,10 @@ import type { Socket } from "node:net";
 import { waitWithin } from "../facilitator/facilitator.ts";
 import type { BrokenDelivery } from "../ledger/ledger.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
+import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Admission, Paid } from "./admission.ts";
+import { logAnswered, statusOf } from "./access-log.ts";
 import {
   corsLines,
   errorAnswer,
@@ -37,7 +39,7 @@ import {
 import { acceptable, Asking } from "./asking.ts";
 import { BodyWatch, type BodyLimits } from "./body-watch.ts";
 import { readClient, type Client } from "./client.ts";
-import { decide, type Decision, type PricedDecision, type Snapshot } from "./decision.ts";
+import type { Decision, PricedDecision, Snapshot } from "./decision.ts";
 import { declinedAnswer, type Lister, type OtherDecision } from "./declined.ts";
 import { attemptOf, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./inbound.ts";
@@ -46,6 +48,7 @@ import type { Paywall } from "./paywall.ts";
 import { isSameRate, type RequestRate } from "./rate-limit.ts";
 import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./request-body.ts";
+import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import type { TrustedProxies } from "./trusted-proxies.ts";
 import { readUpgrade } from "./upgrade-engine.ts";
 import type { Delivery, Unanswered } from "./upstream.ts";
@@ -167,7 +170,7 @@ export class Gateway {
     this.#inFlight.enter();
     begun.enter();
     try {
-      const served = this.#serve(visitor);
+      const served = areSpansRecorded() ? this.#serveTraced(visitor) : this.#serve(visitor);
       // Most answers are given at once; to wait for them as well would cost as much as to find them.
       const ending = served instanceof Promise ? await served : served;
       this.#record(visitor, ending, started);
@@ -187,12 +190,15 @@ export class Gateway {
     const status = visitor.isLate ? LATE_ANSWER.status : ending.status;
     const ms = performance.now() - started;
     const meter = ending.meter ?? this.#unrouted;
-    meter.finished(status, outcome, ms / 1000, upstreamMs / 1000);
-    const { logger } = this.#options.telemetry;
-    if (!logger.isLevelEnabled("debug")) return;
-    const { method, url = "" } = visitor.request;
-    const path = url.split("?", 1)[0];
-    logger.debug({ requestId: visitor.id, method, path, status, outcome, ms }, "request answered");
+    const { trace } = visitor;
+    meter.finished(status, outcome, ms / 1000, upstreamMs / 1000, trace?.exemplar);
+    trace?.end(meter.label, status, outcome);
+    logAnswered(this.#options.telemetry.logger, visitor, { status, outcome, ms });
+  }
+
+  #serveTraced(visitor: Visitor): Ending | Promise<Ending> {
+    visitor.trace = RequestTrace.of(visitor);
+    return visitor.trace.run(() => this.#serve(visitor));
   }
 
   #serve(visitor: Visitor): Ending | Promise<Ending> {
@@ -201,7 +207,7 @@ export class Gateway {
       const answer = errorAnswer(503, "too many requests at once", ["Retry-After", "1"]);
       return this.#end(visitor, answer, "rejected", null);
     }
-    const decision = decide(snapshot, visitor.request);
+    const decision = decideInSpan(snapshot, visitor.request);
     switch (decision.kind) {
       case "free":
         return this.#give(visitor, decision);
@@ -216,7 +222,7 @@ export class Gateway {
 
   async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<Ending> {
     const client = this.#client(visitor);
-    const delivery = await visitor.forward(plan.engine, { target, client, ...UNSOLD });
+    const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });
     if (delivery.kind === "unanswered") {
       this.#notServed(visitor, delivery, upstreamAnswer(delivery));
     }
@@ -241,7 +247,9 @@ export class Gateway {
       const error = errorText(decision.refusal);
       return this.#ask(visitor, decision, client, { ...MALFORMED, error, lines });
     }
-    return this.#charge(visitor, decision, client, lines);
+    // Whatever is done and said for a payment names its request.
+    const trace = (visitor.trace ??= RequestTrace.of(visitor));
+    return trace.run(() => this.#charge(visitor, decision, client, lines));
   }
 
   async #charge(
@@ -251,6 +259,7 @@ export class Gateway {
     lines: readonly string[],
   ): Promise<Ending> {
     const { plan } = decision;
+    const { telemetry } = this.#options;
     const admission = await this.#options.paywall.admit({
       payment: decision.payment,
       accepts: acceptable(decision),
@@ -262,11 +271,12 @@ export class Gateway {
       readBodyHash: async () => (await visitor.replaying?.readBodyHash()) ?? null,
     });
     switch (admission.kind) {
-      case "admitted":
-        return this.#serveDelivery(visitor, decision, client, {
-          paid: admission.paid,
-          cors: lines,
+      case "admitted": {
+        const bought = { paid: admission.paid, cors: lines };
+        return inSpan("delivery", {}, () => {
+          return this.#serveDelivery(visitor, decision, client, bought);
         });
+      }
       case "replayed":
         return this.#replay(visitor, decision, admission, lines);
       case "abandoned":
@@ -278,9 +288,10 @@ export class Gateway {
       }
       default: {
         const refused = readRefusal(admission);
+        if (refused.replay !== null) telemetry.metrics.replayRefused(plan.label, refused.replay);
         const { outcome, error } = refused;
         const facts = { requestId: visitor.id, route: plan.label, outcome, error };
-        this.#options.telemetry.logger.info(facts, "payment not taken");
+        telemetry.logger.info(facts, "payment not taken");
         const all = [...lines, ...refused.lines];
         return this.#ask(visitor, decision, client, { ...refused, lines: all });
       }
@@ -309,7 +320,7 @@ export class Gateway {
     try {
       const passage = paidPassage({ target, client }, paid, receipt);
       const late = (): Answer => lateAnswer(receipt, !paid.isLast);
-      delivery = await visitor.forward(plan.engine, passage, late);
+      delivery = await forward(visitor, plan.engine, passage, late);
       attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));
       if (delivery.kind === "unanswered") {
         const again = !paid.isLast || !delivery.sent;
@@ -378,9 +389,4 @@ export class Gateway {
 function ended(delivery: Delivery, outcome: PaymentOutcome, meter: RouteMeter): Ending {
   const upstreamMs = delivery.kind === "delivered" ? delivery.upstreamMs : 0;
   return { status: statusOf(delivery), outcome, meter, upstreamMs };
-}
-
-/** 499 stands for a client that left before there was a status, as access logs write it. */
-function statusOf(delivery: Delivery): number {
-  return delivery.status ?? 499;
 }

@@ -15,6 +15,7 @@ import {
   type SettledPayment,
 } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { notePayment } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
 import { paymentKey, type PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal, Result } from "../x402/result.ts";
@@ -95,6 +96,7 @@ export class Paywall {
     const { request, isClaimed } = identified.value;
     const key = paymentKey(request);
     if (!key.ok) return { kind: "refused", refusal: key.error };
+    notePayment(key.value);
     const refusal = isClaimed ? null : presented.refusal();
     if (refusal !== null) return { kind: "unservable", refusal };
     return this.#join(key.value, presented, request);

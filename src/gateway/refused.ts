@@ -1,5 +1,5 @@
 /** What is answered where a payment was not taken: the one table from a refusal to a status. */
-import type { PaymentOutcome } from "../telemetry/metrics.ts";
+import type { PaymentOutcome, ReplayReason } from "../telemetry/metrics.ts";
 import type { Admission } from "./admission.ts";
 import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
 
@@ -11,14 +11,19 @@ export interface Refused {
   readonly lines: readonly string[];
 }
 
+interface Declined extends Refused {
+  /** Why a payment that was presented before is not taken again; null: that is not the reason. */
+  readonly replay: ReplayReason | null;
+}
+
 export function readRefusal(
   admission: Extract<Admission, { kind: "refused" | "unavailable" | "unknown" }>,
-): Refused {
+): Declined {
   switch (admission.kind) {
     case "refused": {
-      const { refusal, settlement } = admission;
+      const { refusal, settlement, replay = null } = admission;
       const lines = settlement === undefined ? [] : settlementLines(settlement);
-      return { status: 402, outcome: "refused", error: errorText(refusal), lines };
+      return { status: 402, outcome: "refused", error: errorText(refusal), lines, replay };
     }
     case "unavailable":
       return {
@@ -26,10 +31,11 @@ export function readRefusal(
         outcome: "unavailable",
         error: errorText(admission.refusal),
         lines: RETRY_AFTER,
+        replay: null,
       };
     case "unknown": {
       const error = errorText({ code: "unexpected_settle_error", detail: admission.detail });
-      return { status: 500, outcome: "unknown", error, lines: RETRY_AFTER };
+      return { status: 500, outcome: "unknown", error, lines: RETRY_AFTER, replay: null };
     }
   }
 }

@@ -6,6 +6,8 @@
 import { FacilitatorFault, type Facilitator } from "../facilitator/facilitator.ts";
 import { LedgerConflict, type ClaimTerms, type Redemptions } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { rememberPayment } from "../telemetry/request-context.ts";
+import { inSpan } from "../telemetry/spans.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, VerifyResponse } from "../x402/x402.ts";
@@ -73,9 +75,19 @@ export class Settling {
 
   async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse | Error> {
     const { facilitator, time } = this.#options;
+    const { network } = request.paymentRequirements;
     try {
       const within = AbortSignal.any([signal, time.timeout(VERIFY_TIMEOUT_MS)]);
-      return await facilitator.verify(request, within);
+      return await inSpan(
+        "verify",
+        { attributes: { "coinslot.network": network } },
+        async (span) => {
+          const verdict = await facilitator.verify(request, within);
+          span?.set({ "coinslot.result": verdict.isValid ? "valid" : "invalid" });
+          if (!verdict.isValid) span?.fail(verdict.invalidReason);
+          return verdict;
+        },
+      );
     } catch (cause) {
       return cause instanceof Error ? cause : new Error(String(cause));
     }
@@ -93,16 +105,18 @@ export class Settling {
     };
     const asked = askedBefore === null ? {} : { askedBefore };
     try {
-      const response = await facilitator.settle(request, {
-        signal,
-        idempotencyKey,
-        isClaimed: true,
-        onHandOver,
-        ...asked,
+      const settle = { signal, idempotencyKey, isClaimed: true, onHandOver, ...asked };
+      const { network } = request.paymentRequirements;
+      const options = { attributes: { "coinslot.network": network } };
+      const response = await inSpan("settle", options, async (span) => {
+        rememberPayment(key);
+        const answer = await facilitator.settle(request, settle);
+        if (answer.success) span?.set({ "coinslot.transaction": answer.transaction });
+        else span?.fail(answer.errorReason);
+        return answer;
       });
       if (!response.success) return await this.#refuse(course, response, isHandedOver);
       const { transaction, payer } = response;
-      const { network } = request.paymentRequirements;
       const settlement = { transaction, network, payer };
       await redemptions.settled(key, settlement);
       return { kind: "settled", settlement, attempts: 0, idempotencyKey };

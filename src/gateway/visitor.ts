@@ -12,6 +12,7 @@ import type { StoredResponse } from "../ledger/ledger.ts";
 import type { InboundRequest, InboundResponse, InboundSocket } from "./inbound.ts";
 import { replayLines } from "./kept-answer.ts";
 import { readBodyHash } from "./request-body.ts";
+import type { RequestTrace } from "./request-trace.ts";
 import { answerOn } from "./upgrade-engine.ts";
 import type { Delivery, Engine, Sale, Unanswered } from "./upstream.ts";
 
@@ -28,12 +29,15 @@ export interface Passage {
   readonly responseSet: readonly string[];
   readonly responseVary: string | null;
   readonly sale: Sale | null;
+  readonly removed?: ReadonlySet<string>;
 }
 
 export interface Visitor {
   /** Names this request in the log, and in the answer when something failed. */
   readonly id: string;
   readonly request: InboundRequest;
+  /** Null as long as nobody asks under which ids its work is done. */
+  trace: RequestTrace | null;
   /** Gives the gateway's own answer. */
   answer(answer: Answer): void;
   /** Why the upstream would not be asked at all; null: it would. */
@@ -87,6 +91,7 @@ export function isEnding(socket: InboundSocket): boolean {
 export class RequestVisitor implements Visitor, Replaying, Sender {
   readonly #visit = nextVisit();
   readonly request: InboundRequest;
+  trace: RequestTrace | null = null;
   readonly #response: InboundResponse;
   readonly #expectsContinue: boolean;
   #late = (): Answer => LATE_ANSWER;
@@ -188,6 +193,7 @@ export class UpgradeVisitor implements Visitor {
   readonly isLate = false;
   readonly #visit = nextVisit();
   readonly request: IncomingMessage;
+  trace: RequestTrace | null = null;
   readonly #socket: Socket;
 
   constructor(request: IncomingMessage, socket: Socket) {

@@ -230,6 +230,9 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
   /** Throws {@link ChainError}. */
   balance(account: string, signal: AbortSignal): Promise<WalletBalance>;
 
+  /** Time of the newest block as the chain tells it, Unix seconds. Throws {@link ChainError}. */
+  headTime?(signal: AbortSignal): Promise<number>;
+
   /** Start-up checks: chain id, token domain and decimals, fee balance. Throws when unreachable. */
   probe(signal: AbortSignal): Promise<readonly Finding[]>;
 }

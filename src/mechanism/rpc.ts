@@ -4,6 +4,8 @@
  * of this file names more of one than its host.
  */
 import { Pool } from "undici";
+import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
+import { inSpan } from "../telemetry/spans.ts";
 import { ChainError } from "./mechanism.ts";
 
 /** The longest wait for one call, milliseconds, connecting and queueing included. */
@@ -133,7 +135,18 @@ class HttpRpc implements Rpc {
     await this.#pool.close();
   }
 
-  async #attempt(method: string, params: readonly unknown[], signal: AbortSignal) {
+  #attempt(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const attributes = {
+      "rpc.system.name": "jsonrpc",
+      "rpc.method": method,
+      "server.address": this.host,
+    };
+    return inSpan(method, { kind: "client", attributes }, () => {
+      return this.#attemptOnce(method, params, signal);
+    });
+  }
+
+  async #attemptOnce(method: string, params: readonly unknown[], signal: AbortSignal) {
     const startedMs = performance.now();
     let outcome: RpcOutcome = "unreachable";
     try {
@@ -161,7 +174,7 @@ class HttpRpc implements Rpc {
       const response = await this.#pool.request({
         method: "POST",
         path: this.#endpoint.path,
-        headers: this.#headers,
+        headers: this.#tracedHeaders(),
         body: JSON.stringify(body),
         signal: abort.signal,
       });
@@ -180,6 +193,14 @@ class HttpRpc implements Rpc {
       clearTimeout(timer);
       signal.removeEventListener("abort", abandon);
     }
+  }
+
+  /** The node, or what stands before it, hears which trace it is asked for. */
+  #tracedHeaders(): Record<string, string> {
+    const trace = currentContext()?.trace ?? null;
+    return trace === null
+      ? this.#headers
+      : { ...this.#headers, traceparent: formatTraceParent(trace) };
   }
 
   /** The result, strictly: our id, and exactly one of `result` and `error`. */

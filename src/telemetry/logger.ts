@@ -5,6 +5,7 @@
  */
 import { pino, type DestinationStream, type Logger as PinoLogger } from "pino";
 import pretty from "pino-pretty";
+import { factsFor } from "./request-context.ts";
 
 export type Logger = PinoLogger;
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
@@ -41,6 +42,8 @@ export function createLogger(options: LoggerOptions): Logger {
     level: options.level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
+    // Whatever is logged for a request says which one, and which payment.
+    mixin: factsFor,
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: REDACTED, censor: "[redacted]" },
   };

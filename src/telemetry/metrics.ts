@@ -3,22 +3,24 @@
  * units, `_total` for counters, labels whose number is bounded by the configuration; a payer, a path or
  * a transaction is never a label.
  */
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
+import { Counter, Gauge, Histogram, collectDefaultMetrics } from "prom-client";
 import type { ErrorCode } from "../x402/error-code.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { isNetworkName } from "../x402/network.ts";
+import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
-import { FlatRouteMeter, type RouteMeter } from "./route-meter.ts";
+import { MetricRegistry } from "./metric-registry.ts";
+import { NetworkMeter } from "./network-meter.ts";
+import { currentContext, exemplarOf } from "./request-context.ts";
+import { RouteMeters, type RouteMeter } from "./route-meter.ts";
+import { SpanMeter } from "./span-meter.ts";
 import { TargetMeters } from "./target-meter.ts";
 
 export { PAYMENT_OUTCOMES } from "./route-meter.ts";
 export type { PaymentOutcome, RouteMeter } from "./route-meter.ts";
 
-/** Upper bounds in seconds: the paywall's own work is microseconds, a settlement is seconds. */
-const REQUEST_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-const OVERHEAD_BOUNDS = [
-  0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5, 15,
-];
+/** Upper bounds in seconds: a judgement takes milliseconds, a settlement seconds, a slow chain a minute. */
+const PAYMENT_BOUNDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 /** How many payments one transaction carries. */
 const SUBMISSION_BOUNDS = [1, 2, 3, 5, 8, 13, 20, 30, 50, 80];
@@ -48,15 +50,21 @@ export interface PaymentsWaiting {
   readonly offered: number;
 }
 
+/** Sold already, to a request for something else, or by somebody else under the same name. */
+export type ReplayReason = "used" | "elsewhere" | "imitated";
+
 type Reading = (counter: Counter) => void;
 
 /** How often the delay of the event loop is sampled, milliseconds: each sample wakes an idle process. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
 export class Metrics {
-  readonly registry = new Registry();
+  readonly registry = new MetricRegistry();
   readonly targets = new TargetMeters(this.registry);
-  readonly #meters = new Map<string, FlatRouteMeter>();
+  readonly configuration = new ConfigurationMeter(this.registry);
+  readonly networks = new NetworkMeter(this.registry);
+  readonly spans = new SpanMeter(this.registry);
+  readonly #routes = new RouteMeters(this.registry);
   readonly #queues = new Map<string, () => number>();
   #readInFlight = (): number => 0;
 
@@ -80,34 +88,18 @@ export class Metrics {
     "Calls to chain nodes, by network, method and result",
     ["network", "method", "result"],
   );
-  readonly #verificationSeconds = this.#histogram(
+  readonly #verificationSeconds = this.#flat(
     "coinslot_verification_duration_seconds",
     "Time to judge a payment, by network",
   );
-  readonly #settlementSeconds = this.#histogram(
+  readonly #settlementSeconds = this.#flat(
     "coinslot_settlement_duration_seconds",
     "Time from asking for a settlement to its outcome, by network",
   );
-  readonly #rpcSeconds = this.#histogram(
+  readonly #rpcSeconds = this.#flat(
     "coinslot_rpc_duration_seconds",
     "Duration of calls to chain nodes, by network",
   );
-  readonly #duration = this.#flat(
-    "coinslot_http_request_duration_seconds",
-    "From the request's head to the end of the answer, by route",
-    REQUEST_BOUNDS,
-  );
-  readonly #overhead = this.#flat(
-    "coinslot_http_overhead_seconds",
-    "Request duration less the time spent waiting for the upstream, by route",
-    OVERHEAD_BOUNDS,
-  );
-  readonly #upstream = this.#flat(
-    "coinslot_upstream_duration_seconds",
-    "Time spent waiting for the upstream, by route",
-    REQUEST_BOUNDS,
-  );
-
   readonly #submissions = this.#counter(
     "coinslot_submissions_total",
     "Transactions signed for an account nonce of ours, by network; replacements are not counted again",
@@ -139,6 +131,11 @@ export class Metrics {
     "coinslot_replays_total",
     "Kept answers given again to who paid for them, by route",
     ["route"],
+  );
+  readonly #replaysRefused = this.#counter(
+    "coinslot_replays_refused_total",
+    "Payments refused because they were used before, by route and reason (used, elsewhere, imitated)",
+    ["route", "reason"],
   );
   readonly #paymentsUnresolved = this.#gauge(
     "coinslot_payments_unresolved",
@@ -173,9 +170,12 @@ export class Metrics {
     ["facilitator"],
   );
 
-  constructor(version: string) {
+  /** @param withRuntime false: nothing of what describes the process itself */
+  constructor(version: string, withRuntime = true) {
     const eventLoopMonitoringPrecision = EVENT_LOOP_SAMPLE_MS;
-    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
+    if (withRuntime)
+      collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
+    this.registry.tidy();
     new Gauge({
       name: "coinslot_build_info",
       help: "1, labelled with the running version",
@@ -195,31 +195,10 @@ export class Metrics {
       ["network"],
       () => this.#queues.forEach((read, network) => queueLength.set({ network }, read())),
     );
-    this.#counter(
-      "coinslot_http_requests_total",
-      "Requests by route, status code and payment outcome",
-      ["route", "code", "outcome"],
-      (counter) => this.#meters.forEach((meter) => meter.collect(counter)),
-    );
-    this.#counter(
-      "coinslot_payment_required_total",
-      "Answers with status 402, by route and outcome",
-      ["route", "outcome"],
-      (counter) => this.#meters.forEach((meter) => meter.collectChallenges(counter)),
-    );
   }
 
   route(label: string): RouteMeter {
-    const known = this.#meters.get(label);
-    if (known !== undefined) return known;
-    const meter = new FlatRouteMeter(
-      label,
-      this.#duration.prepare({ route: label }),
-      this.#overhead.prepare({ route: label }),
-      this.#upstream.prepare({ route: label }),
-    );
-    this.#meters.set(label, meter);
-    return meter;
+    return this.#routes.prepare(label);
   }
 
   verification(
@@ -230,7 +209,7 @@ export class Metrics {
   ): void {
     const labels = { network: networkLabel(network) };
     this.#verifications.inc({ ...labels, result, code });
-    this.#verificationSeconds.observe(labels, seconds);
+    this.#verificationSeconds.prepare(labels).observe(seconds, exemplarNow());
   }
 
   settlement(
@@ -241,7 +220,7 @@ export class Metrics {
   ): void {
     const labels = { network: networkLabel(network) };
     this.#settlements.inc({ ...labels, result, code });
-    this.#settlementSeconds.observe(labels, seconds);
+    this.#settlementSeconds.prepare(labels).observe(seconds, exemplarNow());
   }
 
   settledAmount({ network, asset, decimals, amountAtomic }: SettledAmount): void {
@@ -251,7 +230,7 @@ export class Metrics {
 
   rpcCall(network: string, method: string, result: string, seconds: number): void {
     this.#rpcCalls.inc({ network, method, result });
-    this.#rpcSeconds.observe({ network }, seconds);
+    this.#rpcSeconds.prepare({ network }).observe(seconds, exemplarNow());
   }
 
   /** Requests in flight are counted by the listener; it is asked at each scrape. */
@@ -299,6 +278,12 @@ export class Metrics {
   /** The queue of a network is asked at each scrape; asked again, the later reader counts. */
   observeQueue(network: string, read: () => number): void {
     this.#queues.set(network, read);
+    // There from the beginning: a counter that begins at 1 looks to an alert like one that did not change.
+    const counters = [this.#submissions, this.#replacements, this.#withdrawals];
+    for (const counter of counters) counter.inc({ network }, 0);
+    for (const delivered of ["true", "false"]) {
+      this.#reorganizations.inc({ network, delivered }, 0);
+    }
   }
 
   counts({ unresolved, undelivered, offered }: PaymentsWaiting): void {
@@ -330,6 +315,11 @@ export class Metrics {
     this.#replays.inc({ route });
   }
 
+  /** A payment was refused because it had been presented before; `route` as of {@link replayed}. */
+  replayRefused(route: string, reason: ReplayReason): void {
+    this.#replaysRefused.inc({ route, reason });
+  }
+
   /** With `read`, the counter is filled from our own counts at each scrape. */
   #counter(name: string, help: string, labelNames: string[], read?: Reading): Counter {
     const settings = { name, help, labelNames, registers: [this.registry] };
@@ -349,20 +339,13 @@ export class Metrics {
     return new Gauge(collect === undefined ? settings : { ...settings, collect });
   }
 
-  #histogram(name: string, help: string): Histogram {
-    const registers = [this.registry];
-    return new Histogram({
-      name,
-      help,
-      labelNames: ["network"],
-      buckets: REQUEST_BOUNDS,
-      registers,
-    });
+  #flat(name: string, help: string): FlatHistogram {
+    return new FlatHistogram(name, help, PAYMENT_BOUNDS, this.registry);
   }
+}
 
-  #flat(name: string, help: string, bounds: readonly number[]): FlatHistogram {
-    return new FlatHistogram(name, help, bounds, this.registry);
-  }
+function exemplarNow(): string | undefined {
+  return exemplarOf(currentContext());
 }
 
 /** A caller may name any network; a label may not grow with what callers invent. */

@@ -3,7 +3,8 @@
  * a target's host and port. An exchange costs one addition; prom-client reads the counts when somebody
  * scrapes.
  */
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, Gauge } from "prom-client";
+import type { MetricRegistry } from "./metric-registry.ts";
 
 /** How an exchange with a target ended. */
 export const TARGET_RESULTS = [
@@ -58,7 +59,7 @@ export class TargetMeters {
   readonly #departures: Counter;
   readonly #retries: Counter;
 
-  constructor(registry: Registry) {
+  constructor(registry: MetricRegistry) {
     const registers = [registry];
     const labelNames = ["upstream", "target"];
     const up = new Gauge({

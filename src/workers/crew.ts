@@ -3,13 +3,9 @@
  * What each of them is for and what it may ask is the caller's; here they are kept alive, replaced and ended.
  */
 import type { AddressInfo } from "node:net";
-import {
-  aggregateMetrics,
-  EndedMetrics,
-  type MetricsSnapshot,
-} from "../telemetry/aggregate-metrics.ts";
+import { aggregateMetrics, EndedMetrics } from "../telemetry/aggregate-metrics.ts";
+import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import { Member, type MemberOptions } from "./member.ts";
-import type { WorkerProcess } from "./worker-process.ts";
 
 export interface CrewOptions extends Pick<
   MemberOptions,
@@ -25,8 +21,6 @@ const FIRST_PROCESS = "0";
 export class Crew {
   readonly #members: readonly Member[];
   readonly #ended = new EndedMetrics();
-  /** What is being added to it. */
-  #adding: Promise<void> = Promise.resolve();
   readonly #hopeless = Promise.withResolvers<string>();
   #replacing: Promise<void> = Promise.resolve();
 
@@ -37,7 +31,7 @@ export class Crew {
         new Member({
           ...options,
           number: index + 1,
-          onGone: (process) => this.#addEnded(process),
+          onGone: (process) => this.#ended.add(process, process.counted),
           onHopeless: this.#hopeless.resolve,
         }),
     );
@@ -79,13 +73,12 @@ export class Crew {
     }
   }
 
-  /** The metrics of this process and of all workers, in Prometheus' text format. */
-  async metrics(own: MetricsSnapshot): Promise<string> {
+  /** The metrics of this process and of all workers. */
+  async metrics(own: MetricsSnapshot): Promise<MetricsSnapshot> {
     const all = this.#members.flatMap(({ number, present }) =>
       [...present].map((each) => ({ worker: String(number), ...each })),
     );
     await Promise.all(all.map(({ process }) => process.count()));
-    await this.#adding;
     const first = { worker: FIRST_PROCESS, metrics: own, isLeaving: false };
     const workers = all
       .filter(({ process }) => !this.#ended.has(process))
@@ -112,15 +105,10 @@ export class Crew {
   /** Nothing new is accepted, what is in flight is finished within that long, and all workers are ended. */
   async close(withinMs: number): Promise<void> {
     await Promise.all(this.#members.map((member) => member.close(withinMs)));
-    await this.#adding;
   }
 
   async #replaceAll(): Promise<void> {
     for (const member of this.#members) await member.replace();
     await Promise.all(this.#members.map((member) => member.settled()));
-  }
-
-  #addEnded(process: WorkerProcess): void {
-    this.#adding = this.#adding.then(() => this.#ended.add(process, process.counted));
   }
 }

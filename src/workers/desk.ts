@@ -6,6 +6,7 @@ import type { Settled } from "../gateway/admission.ts";
 import type { Till } from "../gateway/till.ts";
 import type { ClaimOutcome, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Handler } from "./channel.ts";
@@ -49,13 +50,17 @@ export class Desk {
       claim: (values, signal) => this.#store(() => this.#claim(values, signal)),
       changed: ([key, version], signal) =>
         till.changed(key as PaymentKey, Number(version), this.#within(signal)),
-      charge: ([key, terms], signal) =>
-        this.#settle(key as PaymentKey, signal, (limit) =>
-          till.charge(key as PaymentKey, terms as Parameters<Till["charge"]>[1], limit),
+      charge: ([key, terms, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#settle(key as PaymentKey, signal, (limit) =>
+            till.charge(key as PaymentKey, terms as Parameters<Till["charge"]>[1], limit),
+          ),
         ),
-      resume: ([key, begun], signal) =>
-        this.#settle(key as PaymentKey, signal, (limit) =>
-          till.resume(key as PaymentKey, begun as Parameters<Till["resume"]>[1], limit),
+      resume: ([key, begun, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#settle(key as PaymentKey, signal, (limit) =>
+            till.resume(key as PaymentKey, begun as Parameters<Till["resume"]>[1], limit),
+          ),
         ),
       delivering: stored((...asked: Parameters<Till["delivering"]>) => till.delivering(...asked)),
       delivered: stored((...asked: Parameters<Till["delivered"]>) => till.delivered(...asked)),

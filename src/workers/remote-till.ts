@@ -8,6 +8,7 @@ import {
   type ClaimTerms,
   type StoredResponse,
 } from "../ledger/ledger.ts";
+import { currentContext } from "../telemetry/request-context.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { CallOptions, Channel } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
@@ -48,12 +49,13 @@ export class RemoteTill implements Till {
   }
 
   async charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
-    return readSettled(await this.#wait("charge", [key, terms], signal));
+    return readSettled(await this.#wait("charge", [key, terms, currentContext()], signal));
   }
 
   async resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
     const { terms, facilitator } = begun;
-    return readSettled(await this.#wait("resume", [key, { terms, facilitator }], signal));
+    const begunBefore = { terms, facilitator };
+    return readSettled(await this.#wait("resume", [key, begunBefore, currentContext()], signal));
   }
 
   async delivering(...asked: Parameters<Till["delivering"]>): Promise<boolean> {

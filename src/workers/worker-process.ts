@@ -5,7 +5,7 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import type { MetricsSnapshot } from "../telemetry/aggregate-metrics.ts";
+import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import type { Time } from "../time/time.ts";
 import { Channel, type Handler } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";

@@ -92,9 +92,9 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "logs what clients send",
     cites: "H12",
-    file: GATEWAY,
-    find: `logger.debug({ requestId: visitor.id, method, path, status, outcome, ms }, "request answered");`,
-    put: `logger.debug({ requestId: visitor.id, method, path, status, outcome, ms, lines: visitor.request.rawHeaders }, "request answered");`,
+    file: "src/gateway/access-log.ts",
+    find: `logger.debug({ requestId: visitor.id, method, path, ...answered }, "request answered");`,
+    put: `logger.debug({ requestId: visitor.id, method, path, ...answered, lines: visitor.request.rawHeaders }, "request answered");`,
     topics: ["payments"],
   },
   {

@@ -50,6 +50,7 @@ export class Rewriting {
   apply<Carried extends Exchange | UpgradeExchange>(exchange: Carried): Carried | null {
     if (this.#isNone) return exchange;
     const { path, host, set } = this.#options;
+    const { removed } = exchange;
     const target = rewriteTarget(exchange.target, path);
     if (target === null) return null;
     return {
@@ -58,7 +59,7 @@ export class Rewriting {
       host: hostFor(exchange.request, host),
       requestHeaders:
         set.length === 0 ? exchange.requestHeaders : [...exchange.requestHeaders, ...set],
-      removed: this.#removed,
+      removed: removed === undefined ? this.#removed : new Set([...this.#removed, ...removed]),
     };
   }
 }

@@ -2,6 +2,7 @@
  * The certificate of a listener: two PEM files that are read when it opens and again when they change. A pair
  * that cannot be served is logged with its reason, and the one before it stays in use.
  */
+import { X509Certificate } from "node:crypto";
 import { watch, type FSWatcher } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -29,6 +30,8 @@ export interface CertificateOptions {
   /** Null: nothing is wrong. `now`: milliseconds since the epoch. */
   readonly judge: (cert: string, key: string, now: number) => KeyPairRemark | null;
   readonly logger: Logger;
+  /** Hears of each certificate that is taken into use, and when it ends, milliseconds since the epoch. */
+  readonly onUsed?: (certFile: string, expiresMs: number) => void;
 }
 
 export class CertificateFiles {
@@ -129,6 +132,7 @@ export class CertificateFiles {
       logger.warn({ certFile, reason: said }, "clients refuse this certificate");
     }
     this.#use(pair);
+    this.#options.onUsed?.(certFile, new X509Certificate(pair.cert).validToDate.getTime());
     if (this.#used !== null) logger.info({ certFile }, "the new certificate is in use");
     this.#used = pair;
   }

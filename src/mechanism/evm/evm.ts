@@ -48,6 +48,7 @@ import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { createConfirmationReader } from "./observer.ts";
 import { error, hasCode, probe } from "./probe.ts";
 import { SharedInspection } from "./shared-inspection.ts";
+import { readBlock } from "./usage.ts";
 
 export { VALID_BEFORE_MARGIN_SECONDS, type EvmCheckedAuthorization } from "./authorization.ts";
 export { createEvmObserver, type EvmObserverOptions } from "./observer.ts";
@@ -240,6 +241,11 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
 
   balance(account: string, signal: AbortSignal): Promise<WalletBalance> {
     return this.#endpoints.run((rpc) => this.#drafting.balance(rpc, account, signal), signal);
+  }
+
+  async headTime(signal: AbortSignal): Promise<number> {
+    const head = await this.#endpoints.run((rpc) => readBlock(rpc, "latest", signal), signal);
+    return Number(head.timestamp);
   }
 
   async probe(signal: AbortSignal): Promise<readonly Finding[]> {

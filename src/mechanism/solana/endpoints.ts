@@ -90,3 +90,11 @@ async function readHead(rpc: Rpc, signal: AbortSignal): Promise<bigint> {
   if (isSlot(slot)) return BigInt(slot);
   throw new ChainError("CHAIN_ANSWER", `getSlot at ${rpc.host}: not a slot`);
 }
+
+/** Time of the newest confirmed slot as its validators tell it, Unix seconds. */
+export async function readHeadTime(rpc: Rpc, signal: AbortSignal): Promise<number> {
+  const slot = await rpc.call("getSlot", [{ commitment: "confirmed" }], signal);
+  const time = await rpc.call("getBlockTime", [slot], signal);
+  if (typeof time === "number" && Number.isSafeInteger(time)) return time;
+  throw new ChainError("CHAIN_ANSWER", `getBlockTime at ${rpc.host}: not a time`);
+}

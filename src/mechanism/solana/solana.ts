@@ -28,6 +28,7 @@ import {
 } from "../mechanism.ts";
 import { readLamports } from "./accounts.ts";
 import { FeeBalances } from "./balances.ts";
+import { readHeadTime } from "./endpoints.ts";
 import { Inspection } from "./inspection.ts";
 import { openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
 import { checkPayment, readPayment, type SolanaAuthorization } from "./payment.ts";
@@ -253,6 +254,10 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
       decimals: this.#facts.nativeCurrency.decimals,
       settlementAtomic: this.#balances.settlementLamports,
     };
+  }
+
+  headTime(signal: AbortSignal): Promise<number> {
+    return this.#chain.endpoints.run((rpc) => readHeadTime(rpc, signal), signal);
   }
 
   async probe(signal: AbortSignal): Promise<readonly Finding[]> {

@@ -301,7 +301,7 @@ describe("a file", () => {
 
     const { problems } = parseConfig(text, { file: "x.yaml", ...environment });
 
-    expect(problems).toMatchObject([{ code: "unknown-key", line: 8, column: 1, length: 7 }]);
+    expect(problems[0]).toMatchObject({ code: "unknown-key", line: 8, column: 1, length: 7 });
   });
 
   test("is read, and paths in it are relative to its folder", async () => {

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
+import { PROBLEM_CODES } from "../../../src/config/problem-codes.ts";
 import { environment } from "./fixture.ts";
 
 const FOLDER = join(import.meta.dirname, "golden");
@@ -11,6 +12,21 @@ const SEPARATOR = "==========\n";
  * Each file of `golden/` is a configuration, a line of `=`, and what is said about that configuration.
  * `UPDATE_GOLDEN=1` writes what is said now; read the difference before you keep it.
  */
+/** Kinds that would take a file of 16 MiB (`property.test.ts`), or another day (`key-pair.test.ts`). */
+const SHOWN_ELSEWHERE = ["too-long", "young-certificate"];
+
+test("every kind of problem is shown by at least one file", () => {
+  const shown = new Set<string>(
+    readdirSync(FOLDER).flatMap((name) => {
+      const [text = ""] = readFileSync(join(FOLDER, name), "utf8").split(SEPARATOR);
+      return parseConfig(text, { file: name, ...environment }).problems.map(({ code }) => code);
+    }),
+  );
+
+  const unseen = Object.keys(PROBLEM_CODES).filter((code) => !shown.has(code));
+  expect(unseen).toEqual(SHOWN_ELSEWHERE);
+});
+
 describe("every problem is reported at its place, with the line, a caret and a way out", () => {
   test.each(readdirSync(FOLDER))("%s", (name) => {
     const path = join(FOLDER, name);

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
@@ -33,6 +33,19 @@ const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] 
       DEMO_SOLANA_FEE_PAYER_KEY: SOLANA_BASE58,
     },
   ],
+  ["remote-facilitators.yaml", { PAY_TO: `0x${"ab".repeat(20)}`, FACILITATOR_TOKEN: "token" }],
+  [
+    "several-upstreams.yaml",
+    { PAY_TO: `0x${"ab".repeat(20)}`, BASE_KEY: KEY, MODEL_KEY: "model-key" },
+  ],
+  [
+    "solana.yaml",
+    {
+      SOLANA_PAY_TO: SOLANA_ADDRESS,
+      SOLANA_KEY: SOLANA_BASE58,
+      SOLANA_RPC: "https://rpc.example.com/?api-key=key",
+    },
+  ],
   ["facilitator.yaml", { FACILITATOR_TOKEN: "token", BASE_SEPOLIA_KEY: KEY }],
   [
     "gateway.example.yaml",
@@ -57,6 +70,12 @@ function wares(config: Config | undefined, network: string) {
 }
 
 describe("the configurations that we ship", () => {
+  test("are all looked at here", () => {
+    const files = readdirSync(FOLDER).filter((name) => name.endsWith(".yaml"));
+
+    expect(SHIPPED.map(([name]) => name).toSorted()).toEqual(files.toSorted());
+  });
+
   test.each(SHIPPED)("%s is accepted with no more than a note", (name, env) => {
     const result = parse(name, env);
 

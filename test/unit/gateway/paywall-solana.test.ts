@@ -71,6 +71,7 @@ test("the same transaction with another signature of its payer is no EVM signatu
       code: "invalid_payload",
       detail: "this transaction was presented with another signature before",
     },
+    replay: "imitated",
   });
 });
 

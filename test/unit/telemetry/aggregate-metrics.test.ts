@@ -4,6 +4,7 @@ import {
   EndedMetrics,
   type ProcessMetrics,
 } from "../../../src/telemetry/aggregate-metrics.ts";
+import { expose } from "../../../src/telemetry/exposition.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 
 async function snapshot(
@@ -14,7 +15,7 @@ async function snapshot(
   const metrics = new Metrics("1.2.3");
   fill(metrics);
   // As it crosses from one process to another.
-  const sent = structuredClone(await metrics.registry.getMetricsAsJSON());
+  const sent = structuredClone(await metrics.registry.snapshot());
   return { worker, metrics: sent, isLeaving };
 }
 
@@ -33,7 +34,7 @@ function linesOf(text: string, name: string): string[] {
 }
 
 test("counters, histograms and gauges are summed up, the version is one for all", async () => {
-  const text = await aggregateMetrics(
+  const families = aggregateMetrics(
     [
       await snapshot("0", () => undefined),
       await snapshot("1", serve(2)),
@@ -41,6 +42,7 @@ test("counters, histograms and gauges are summed up, the version is one for all"
     ],
     new EndedMetrics(),
   );
+  const text = expose(families);
   const labels = 'route="GET /weather"';
   expect(linesOf(text, "coinslot_http_requests_total")).toEqual([
     `coinslot_http_requests_total{${labels},code="200",outcome="paid"} 5`,
@@ -61,7 +63,7 @@ test("counters, histograms and gauges are summed up, the version is one for all"
 });
 
 test("what describes a process is told of each, but of one that is leaving", async () => {
-  const text = await aggregateMetrics(
+  const families = aggregateMetrics(
     [
       await snapshot("0", () => undefined),
       await snapshot("1", () => undefined),
@@ -69,6 +71,7 @@ test("what describes a process is told of each, but of one that is leaving", asy
     ],
     new EndedMetrics(),
   );
+  const text = expose(families);
   const memory = linesOf(text, "process_resident_memory_bytes");
   expect(memory.map((line) => line.split(" ", 1)[0])).toEqual([
     'process_resident_memory_bytes{worker="0"}',
@@ -85,11 +88,11 @@ test("what processes counted that are gone stays in the sum, their gauges do not
   const ended = new EndedMetrics();
   for (const worker of ["1", "1", "2"]) {
     const each = await snapshot(worker, serve(4));
-    await ended.add(each, each.metrics);
+    ended.add(each, each.metrics);
     expect(ended.has(each)).toBe(true);
   }
   const own = await snapshot("0", () => undefined);
-  const text = await aggregateMetrics([own, await snapshot("1", serve(1))], ended);
+  const text = expose(aggregateMetrics([own, await snapshot("1", serve(1))], ended));
   const sold = linesOf(text, "coinslot_http_requests_total");
   expect(sold).toEqual([
     'coinslot_http_requests_total{route="GET /weather",code="200",outcome="paid"} 13',

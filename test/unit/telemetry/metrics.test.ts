@@ -9,12 +9,13 @@ const VOCABULARY: ReadonlySet<string> = new Set([
   "code", // fifteen error codes, or HTTP statuses
   "delivered", // true or false
   "facilitator", // the configuration
+  "file", // certificates in the configuration
   "host", // the RPC endpoints of the configuration
   "le", // the buckets
   "method", // the JSON-RPC methods that the mechanisms call
   "network", // twelve networks
   "outcome", // PAYMENT_OUTCOMES
-  "reason", // why a request was tried again: a handful of words
+  "reason", // why a request was tried again, or a payment refused: a handful of words
   "result", // a handful of words
   "route", // the configuration
   "state", // ejected or down
@@ -66,6 +67,10 @@ function used(): Metrics {
   metrics.rpcHealth("base", "rpc.example.com", true);
   metrics.facilitatorHealth("https://facilitator.example.com", true);
   metrics.replayed("GET /a");
+  metrics.replayRefused("GET /a", "used");
+  metrics.configuration.certificate("tls.crt", 1_800_000_000_000);
+  metrics.networks.head("base", 1_700_000_000);
+  metrics.networks.observeOpen(() => new Map([["base", true]]));
   const target = metrics.targets.target("api", "10.0.0.1:80", () => ({ isUp: true, active: 2 }));
   target.count("answered");
   target.checked(true);
@@ -217,12 +222,12 @@ describe("the settlements", () => {
     });
     const buckets = await valuesOf(metrics, "coinslot_submission_payments_bucket");
     expect(buckets).toMatchObject({
-      "le=1 network=base": 2,
-      "le=30 network=base": 2,
-      "le=50 network=base": 3,
+      "le=1.0 network=base": 2,
+      "le=30.0 network=base": 2,
+      "le=50.0 network=base": 3,
       "le=+Inf network=base": 4,
-      "le=1 network=polygon": 0,
-      "le=2 network=polygon": 1,
+      "le=1.0 network=polygon": 0,
+      "le=2.0 network=polygon": 1,
     });
     expect(await valuesOf(metrics, "coinslot_submission_payments_sum")).toEqual({
       "network=base": 252,

@@ -59,6 +59,6 @@ function readLabels(text: string): Readonly<Record<string, string>> {
 
 function readNumber(text: string): number {
   const value = text === "+Inf" ? Number.POSITIVE_INFINITY : Number(text);
-  if (Number.isNaN(value) && text !== "Nan") throw new Error(`not a number: ${text}`);
+  if (Number.isNaN(value) && text !== "NaN") throw new Error(`not a number: ${text}`);
   return value;
 }

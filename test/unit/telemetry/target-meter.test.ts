@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { AggregatorRegistry } from "prom-client";
+import { aggregateMetrics, EndedMetrics } from "../../../src/telemetry/aggregate-metrics.ts";
+import { expose } from "../../../src/telemetry/exposition.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import type { TargetReading } from "../../../src/telemetry/target-meter.ts";
 import { readScrape } from "./scrape.ts";
@@ -91,8 +92,12 @@ describe("the targets of an upstream", () => {
 
   test("are down for several processes together where one of them says so", async () => {
     const all = [metricsWith({ isUp: true, active: 2 }), metricsWith({ isUp: false, active: 3 })];
-    const told = await Promise.all(all.map(({ registry }) => registry.getMetricsAsJSON()));
-    const text = await AggregatorRegistry.aggregate(told).metrics();
+    const told = await Promise.all(
+      all.map(async ({ registry }, index) => {
+        return { worker: String(index), metrics: await registry.snapshot(), isLeaving: false };
+      }),
+    );
+    const text = expose(aggregateMetrics(told, new EndedMetrics()));
     expect(await valuesOf(text, "coinslot_upstream_target_up")).toMatchObject({
       "10.0.0.1:80 api": 0,
     });

@@ -1,0 +1,34 @@
+/** `coinslot check` on the command line. */
+import { Option, type Command } from "commander";
+import type { CheckOptions } from "../check.ts";
+
+const FORMATS = ["text", "json", "github", "sarif"] as const;
+
+const HELP = `
+text: problems go to stderr, the verdicts to stdout. Other formats: one document on stdout, nothing else.
+json: { version: 1, ok, strict, errors, warnings, notes, files: [{ file, accepted, errors, warnings, notes,
+problems: [{ severity, code, message, suggestion, line, column, endColumn, path, source }] }] }
+
+Placeholders, keys and certificates are looked up where check runs, as serve would.
+
+Exit codes: 0 every file is accepted, 1 one is refused, 2 wrong usage.`;
+
+/** Adds the command; `done` is told its exit code. */
+export function addCheck(program: Command, version: string, done: (code: number) => void): void {
+  program
+    .command("check")
+    .description("read configuration files and report every problem in them at once")
+    .argument("<files...>", "configuration files (YAML); - is the standard input")
+    .addOption(
+      new Option("--format <format>", "sarif is SARIF 2.1.0, github are workflow commands")
+        .choices(FORMATS)
+        .default("text"),
+    )
+    .option("--json", "the same as --format json")
+    .option("--strict", "refuse files with warnings, too; notes never refuse one")
+    .addHelpText("after", HELP)
+    .action(async (files: readonly string[], options: CheckOptions) => {
+      const { check } = await import("../check.ts");
+      done(await check(files, version, options));
+    });
+}

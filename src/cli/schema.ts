@@ -1,0 +1,8 @@
+/** `coinslot schema`: the JSON Schema of configuration files, for editors. */
+import { jsonSchemaText } from "../config/json-schema.ts";
+
+/** Writes it to stdout; it depends on this version alone. */
+export function schema(): number {
+  process.stdout.write(jsonSchemaText());
+  return 0;
+}

@@ -1,0 +1,52 @@
+/**
+ * What the process runs with: whether the last configuration that it was given is in use, and how long its
+ * certificates count.
+ */
+import { Gauge } from "prom-client";
+import type { MetricRegistry } from "./metric-registry.ts";
+
+export class ConfigurationMeter {
+  readonly #successful: Gauge;
+  readonly #loaded: Gauge;
+  readonly #certificates: Gauge;
+
+  constructor(registry: MetricRegistry) {
+    const registers = [registry];
+    this.#successful = new Gauge({
+      name: "coinslot_config_last_reload_successful",
+      help: "1 where the configuration that was read last is in use, 0 where it was refused",
+      registers,
+      // Workers are told what to do, and leave theirs at 0.
+      aggregator: "max",
+    });
+    this.#loaded = new Gauge({
+      name: "coinslot_config_last_reload_success_timestamp_seconds",
+      help: "When the configuration was read that is in use, Unix time",
+      registers,
+      aggregator: "max",
+    });
+    this.#certificates = new Gauge({
+      name: "coinslot_tls_certificate_expiry_timestamp_seconds",
+      help: "When the certificate in use ends, Unix time, by its file",
+      labelNames: ["file"],
+      registers,
+      // Of several processes the one that has not taken a new one up tells.
+      aggregator: "min",
+    });
+  }
+
+  /**
+   * To be called once for each attempt to take a configuration up, the first one included.
+   * @param isInUse false: it was refused, and the one before stays in use
+   * @param nowMs milliseconds since the epoch
+   */
+  loaded(isInUse: boolean, nowMs: number): void {
+    this.#successful.set(Number(isInUse));
+    if (isInUse) this.#loaded.set(nowMs / 1000);
+  }
+
+  /** A certificate is in use; `file`: its path in the configuration; `expiresMs` since the epoch. */
+  certificate(file: string, expiresMs: number): void {
+    this.#certificates.set({ file }, expiresMs / 1000);
+  }
+}

@@ -1,0 +1,201 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { wrapFetchWithPayment } from "x402-fetch";
+import { drain, listen } from "../../../src/gateway/listener.ts";
+import { present, richBuyer, sign } from "../../support/buyer.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import { FIRST } from "../../support/listener-tls.ts";
+import { freshAccount } from "../../support/payer.ts";
+import {
+  DEPLOY,
+  prometheusMissing,
+  promtool,
+  startPrometheus,
+  type Prometheus,
+} from "../../support/prometheus.ts";
+import { startScriptedFacilitator } from "../../support/scripted-facilitator.ts";
+import { Site, type Served } from "../../support/serve.ts";
+import { startBackend } from "./stage.ts";
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const MISSING = prometheusMissing();
+/** What Grafana fills in. */
+const VARIABLES: Readonly<Record<string, string>> = {
+  $__rate_interval: "1m",
+  $__range: "5m",
+  $instance: ".*",
+  $network: ".*",
+  $route: ".*",
+};
+
+interface Panel {
+  readonly title: string;
+  readonly expr: string;
+}
+
+async function panels(): Promise<readonly Panel[]> {
+  const text = await readFile(join(DEPLOY, "grafana/dashboards/coinslot.json"), "utf8");
+  const dashboard = Object(JSON.parse(text));
+  return dashboard.panels.flatMap(({ title, targets = [] }: Record<string, unknown>) =>
+    Array.from(Object(targets), (target) => ({ title, expr: fill(String(Object(target).expr)) })),
+  );
+}
+
+function fill(expr: string): string {
+  let filled = expr;
+  for (const [name, value] of Object.entries(VARIABLES)) filled = filled.replaceAll(name, value);
+  return filled;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+  await drain(server, AbortSignal.timeout(1_000));
+  return port;
+}
+
+describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})`, () => {
+  const closing = new AsyncDisposableStack();
+  const signer = freshAccount();
+  let chain: Chain;
+  let served: Served;
+  let prometheus: Prometheus;
+
+  beforeAll(async () => {
+    chain = await startChain();
+    closing.defer(() => chain.stop());
+    await chain.fund(signer.address, 0n, 10n ** 18n);
+    const backend = closing.use(await startBackend());
+    const elsewhere = closing.use(
+      await startScriptedFacilitator(() => ({ status: 200, body: { kinds: [] } })),
+    );
+    const site = closing.use(await Site.create());
+    await writeFile(join(site.folder, "tls.crt"), FIRST.cert);
+    await writeFile(join(site.folder, "tls.key"), FIRST.key);
+    served = await site.serve(
+      `
+upstream: ${backend.url}
+payTo: "${freshAccount().address}"
+accept: [base-sepolia, avalanche-fuji]
+facilitator:
+  listen: { address: "127.0.0.1:0", tls: { cert: tls.crt, key: tls.key } }
+  embedded:
+    networks:
+      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
+  remote: [{ url: "${elsewhere.url}" }]
+unmatched: deny
+workers: 2
+logging: { level: info }
+routes:
+  GET /weather: { price: $0.01, description: Weather }
+  GET /news: { price: $0.01, description: News }
+  GET /health: free
+`,
+      { SIGNER: signer.privateKey },
+    );
+    await served.untilReady();
+    prometheus = closing.use(
+      await startPrometheus(await freePort(), new URL(served.adminUrl).host),
+    );
+    // It begins a few seconds after its start; what was counted before would look like no change.
+    await vi.waitUntil(isScraped, { timeout: 60_000, interval: 100 });
+  });
+
+  afterAll(() => closing.disposeAsync());
+
+  async function isScraped(): Promise<boolean> {
+    const { result } = Object(await prometheus.ask("query", { query: "coinslot_build_info" }));
+    return result.length > 0;
+  }
+
+  /** Something of everything, over some scrapes. */
+  async function trade(): Promise<void> {
+    for (let round = 0; round < 4; round += 1) {
+      const buyer = await richBuyer(chain);
+      const pay = wrapFetchWithPayment(fetch, buyer.account);
+      const bought = await pay(`${served.url}/weather?round=${round}`, { method: "GET" });
+      expect(bought.status).toBe(200);
+      expect((await fetch(`${served.url}/health`)).status).toBe(200);
+      const header = await sign(buyer, `${served.url}/weather`);
+      expect((await present(`${served.url}/weather`, header)).status).toBe(200);
+      // Once more: the kept answer. And for something else: refused.
+      expect((await present(`${served.url}/weather`, header)).status).toBe(200);
+      expect((await present(`${served.url}/news`, header)).status).toBe(402);
+      await pause(1_100);
+    }
+  }
+
+  test("finds data for every panel, and nothing to alarm about, while an official client buys", async () => {
+    await trade();
+    const left = async (): Promise<readonly string[]> => {
+      const all = await panels();
+      const results = await Promise.all(
+        all.map(async ({ title, expr }) => {
+          const { result } = Object(await prometheus.ask("query", { query: expr }));
+          const values = result.map(({ value }: { readonly value: unknown[] }) => value[1]);
+          return values.some((value: unknown) => value !== "NaN") ? [] : [`${title}: ${expr}`];
+        }),
+      );
+      return results.flat();
+    };
+    expect((await panels()).length).toBeGreaterThan(50);
+    await expect.poll(left, { timeout: 40_000, interval: 1_000 }).toEqual([]);
+
+    const { activeTargets } = Object(await prometheus.ask("targets"));
+    expect(activeTargets).toMatchObject([{ health: "up", lastError: "" }]);
+    const { groups } = Object(await prometheus.ask("rules"));
+    const rules = groups.flatMap((group: Record<string, unknown>) => group["rules"]);
+    expect(rules.length).toBeGreaterThan(20);
+    for (const { name, health, state } of rules) {
+      expect([name, health, state]).toEqual([
+        name,
+        "ok",
+        expect.stringMatching(/inactive|pending/),
+      ]);
+    }
+  });
+
+  test("is led from a settlement in a graph to its lines in the log", async () => {
+    await trade();
+    const query = "coinslot_settlement_duration_seconds_bucket";
+    const exemplars = async (): Promise<readonly Record<string, Record<string, string>>[]> => {
+      const start = String(Date.now() / 1000 - 600);
+      const end = String(Date.now() / 1000 + 60);
+      const data = await prometheus.ask("query_exemplars", { query, start, end });
+      return Array.from(Object(data)).flatMap((series) => Object(series).exemplars);
+    };
+    await expect.poll(exemplars, { timeout: 20_000 }).not.toEqual([]);
+    for (const exemplar of await exemplars()) {
+      const payment = exemplar["labels"]?.["payment_id"];
+      expect(payment).toMatch(/^[0-9a-f]{16}$/);
+      expect(served.output().stdout).toContain(`"payment":"${payment}"`);
+    }
+  });
+
+  test("has nothing to say against the names and types, in either number of processes", async () => {
+    const metrics = await (await fetch(`${served.adminUrl}/metrics`)).text();
+    expect(metrics).toContain('process_cpu_seconds_total{worker="2"}');
+    expect(promtool(["check", "metrics"], metrics)).toEqual({ code: 0, text: "" });
+    await using alone = await Site.create();
+    const single = await alone.serve(
+      `
+upstream: http://127.0.0.1:9
+payTo: "${freshAccount().address}"
+accept: [base-sepolia]
+facilitator: http://127.0.0.1:9
+unmatched: deny
+routes:
+  GET /weather: $0.01
+`,
+      {},
+    );
+    await single.untilReady();
+    await fetch(`${single.url}/weather`);
+    const few = await (await fetch(`${single.adminUrl}/metrics`)).text();
+    expect(promtool(["check", "metrics"], few)).toEqual({ code: 0, text: "" });
+  });
+});
