@@ -44,11 +44,6 @@ export interface Running {
   /** Resolves with the reason where it is no use to go on: the caller closes, and ends with an error. */
   readonly hopeless: Promise<string>;
   /**
-   * Puts another process in the place of each worker, one after another, without a dropped request. Resolves
-   * when the old ones are gone; at once where there are none. Rejects where one cannot be replaced: it stays.
-   */
-  replaceWorkers(): Promise<void>;
-  /**
    * Reads the configuration once more and serves by it from here on, without a dropped request; prices that
    * were asked for until now may still be paid for a while. Never rejects: what speaks against it is told, and
    * nothing has changed then.
@@ -143,7 +138,6 @@ export async function start(
     telemetry,
     workers,
     hopeless: crew?.hopeless ?? new Promise(() => undefined),
-    replaceWorkers: async () => crew?.replace(),
     reload: (cause) => reloading.reload(cause),
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };

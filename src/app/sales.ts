@@ -7,7 +7,13 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { systemTime } from "../time/time.ts";
 import type { FeePayers } from "../gateway/offers.ts";
 import type { FrontConfig } from "./front.ts";
-import { createListing, readTermsChanges, type List, type TermsChanges } from "./selling.ts";
+import {
+  createListing,
+  longestQuoteMs,
+  readTermsChanges,
+  type List,
+  type TermsChanges,
+} from "./selling.ts";
 
 /** Configurations whose prices are remembered at most: the oldest is forgotten first. */
 export const MAX_EARLIER = 64;
@@ -53,7 +59,9 @@ export class Sales {
 
   /** The newest first; only those of which a price may still be paid. */
   get earlier(): readonly EarlierConfig[] {
-    return this.#earlier.filter((each) => systemTime.now() < each.replacedMs + longestMs(each));
+    return this.#earlier.filter(
+      ({ config, replacedMs }) => systemTime.now() < replacedMs + longestQuoteMs(config.routes),
+    );
   }
 
   /** The discovery listing of what is sold when it is asked. */
@@ -70,11 +78,4 @@ export class Sales {
     this.#termsChanges = termsChanges;
     this.#listing = createListing(config, termsChanges, feePayers);
   }
-}
-
-function longestMs({ config }: EarlierConfig): number {
-  const seconds = config.routes.map(({ action }) =>
-    action.kind === "priced" ? action.maxTimeoutSeconds : 0,
-  );
-  return Math.max(0, ...seconds) * 1000;
 }

@@ -88,6 +88,14 @@ export function createSnapshot(
   };
 }
 
+/** How long the longest of its prices may be paid after it was asked for, milliseconds. */
+export function longestQuoteMs(routes: Config["routes"]): number {
+  const seconds = routes.map(({ action }) =>
+    action.kind === "priced" ? action.maxTimeoutSeconds : 0,
+  );
+  return Math.max(0, ...seconds) * 1000;
+}
+
 /** What a configuration that was replaced has asked for. */
 export function createEarlierQuotes(
   { routes, publicUrl, unmatched }: Pick<Config, "routes" | "publicUrl" | "unmatched">,
@@ -107,10 +115,7 @@ export function createEarlierQuotes(
     guarded: (offers) => offers !== null,
     unmatchedGuarded: unmatched === "deny",
   });
-  const timeouts = routes.map(({ action }) =>
-    action.kind === "priced" ? action.maxTimeoutSeconds : 0,
-  );
-  const untilMs = replacedMs + Math.max(0, ...timeouts) * 1000;
+  const untilMs = replacedMs + longestQuoteMs(routes);
   return { router, publicUrl: publicUrl ?? "", replacedMs, untilMs };
 }
 

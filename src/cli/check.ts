@@ -3,6 +3,7 @@ import { formatProblems, loadConfig, parseConfig, processEnvironment } from "../
 import { asGithub, asJson } from "./check-formats.ts";
 import { countOf, type CheckedFile } from "./check-report.ts";
 import { asSarif } from "./sarif.ts";
+import { wantsColor } from "./terminal.ts";
 
 export interface CheckOptions {
   readonly format: "text" | "json" | "github" | "sarif";
@@ -71,7 +72,7 @@ function passes(file: CheckedFile, isStrict: boolean): boolean {
 
 function tell(file: CheckedFile, isStrict: boolean): void {
   const { name, isAccepted, problems, text } = file;
-  const color = process.stderr.isTTY && !process.env["NO_COLOR"];
+  const color = wantsColor(process.stderr);
   process.stderr.write(formatProblems(problems, text, { color }));
   const counts = (["error", "warning", "note"] as const).map((severity) => {
     const count = countOf(file, severity);

@@ -4,6 +4,7 @@ import type { Config } from "../config/config.ts";
 import { reportText } from "./doctor-text.ts";
 import { loadOrExplain } from "./load.ts";
 import { toJson } from "./payment-text.ts";
+import { wantsColor } from "./terminal.ts";
 
 export interface DoctorOptions {
   /** For each check, milliseconds. */
@@ -27,7 +28,7 @@ export async function doctor(
   display.clear();
   const counts = countOf(report);
   const isGood = counts.fail === 0 && (!strict || counts.warn === 0);
-  const color = process.stdout.isTTY && !process.env["NO_COLOR"];
+  const color = wantsColor(process.stdout);
   const findings = report.flatMap(({ section, findings: some }) =>
     some.map((each) => ({ section, ...each })),
   );

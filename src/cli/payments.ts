@@ -9,6 +9,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import { loadOrExplain } from "./load.ts";
 import { toCsv, toJson, toPage, toTable } from "./payment-text.ts";
 import { detailOf, Tokens, viewOf } from "./payment-view.ts";
+import { wantsColor } from "./terminal.ts";
 
 export interface PaymentsOptions {
   readonly json?: boolean;
@@ -59,7 +60,7 @@ async function list(books: Books, config: Config, options: PaymentsOptions): Pro
   } else if (shown.length === 0) {
     process.stdout.write("no payments\n");
   } else {
-    process.stdout.write(toTable(shown, wantsColor()));
+    process.stdout.write(toTable(shown, wantsColor(process.stdout)));
   }
   if (next !== null && !options.json) {
     const all = `the newest ${shown.length} are shown`;
@@ -80,7 +81,7 @@ async function show(
     return 1;
   }
   const view = detailOf(payment, adviceOn(payment), new Tokens(config));
-  process.stdout.write(json ? toJson(view) : toPage(view, wantsColor()));
+  process.stdout.write(json ? toJson(view) : toPage(view, wantsColor(process.stdout)));
   return 0;
 }
 
@@ -94,8 +95,4 @@ function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {
     ...(since === undefined ? {} : { sinceMs: since }),
     ...(after === undefined ? {} : { after: after as PaymentKey }),
   };
-}
-
-function wantsColor(): boolean {
-  return process.stdout.isTTY && !process.env["NO_COLOR"];
 }

@@ -5,6 +5,7 @@ import { loadOrExplain } from "./load.ts";
 import { toJson } from "./payment-text.ts";
 import { explanationPage, ruleTable } from "./routes-text.ts";
 import { explanationView, ruleView, unmatchedView } from "./routes-view.ts";
+import { wantsColor } from "./terminal.ts";
 
 export interface RoutesOptions {
   /** Raw `name, value` pairs. */
@@ -34,7 +35,7 @@ export async function routes(
     process.stderr.write(`${file}: there are no routes, this is a facilitator and no gateway\n`);
     return 1;
   }
-  const color = process.stdout.isTTY && !process.env["NO_COLOR"];
+  const color = wantsColor(process.stdout);
   if (method === undefined || url === undefined) {
     const rules = inWinningOrder(config.routes).map(ruleView);
     const view = {

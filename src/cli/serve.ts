@@ -3,6 +3,7 @@ import { start, type Running } from "../app.ts";
 import { formatProblems, loadConfig } from "../config/config.ts";
 import { FileWatch } from "./file-watch.ts";
 import { startTable } from "./start-table.ts";
+import { wantsColor } from "./terminal.ts";
 
 /** Resolves with the exit code once everything is closed. A second signal ends the process at once. */
 export async function serve(file: string, version: string): Promise<number> {
@@ -14,7 +15,7 @@ export async function serve(file: string, version: string): Promise<number> {
   });
   using _ = { [Symbol.dispose]: () => watch.close() };
   const loaded = await loadConfig(file);
-  const color = process.stderr.isTTY && !process.env["NO_COLOR"];
+  const color = wantsColor(process.stderr);
   if (!loaded.ok) {
     process.stderr.write(formatProblems(loaded.problems, loaded.text, { color }));
     process.stderr.write(`${file}: refused; nothing was started\n`);

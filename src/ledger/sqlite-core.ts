@@ -83,8 +83,13 @@ export class SqliteCore {
   }
 
   /** One transition of one payment, by one life. */
-  async step<Outcome>(key: string, life: string, judge: Judge<Outcome>): Promise<Outcome> {
-    return this.write(() => this.take(key, life, judge).outcome);
+  async step<Outcome>(
+    key: string,
+    life: string,
+    judge: Judge<Outcome>,
+    response?: StoredResponse,
+  ): Promise<Outcome> {
+    return this.write(() => this.take(key, life, judge, response).outcome);
   }
 
   /**
@@ -101,7 +106,7 @@ export class SqliteCore {
     if (step.next === undefined) return step.outcome;
     const isStoredNow = step.next === null && !this.#hand.isOnlyHere(key);
     if (isStoredNow || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
-      return this.write(() => this.take(key, life, judge, response).outcome);
+      return this.step(key, life, judge, response);
     }
     this.#hand.apply({ key, before, step, moment }, response);
     this.#hand.committed();

@@ -74,11 +74,11 @@ export class SqliteRedemptions implements Redemptions {
   ): Promise<void> {
     const kept = sold && sold.response.body.byteLength <= MAX_STORED_BODY_BYTES ? sold : null;
     const judge: Judge<void> = (row, moment) => machine.delivered(row, kept, moment);
-    if (kept === null) return this.#stepSoon(key, judge);
-    const { response } = kept;
-    const isSmall = response.body.byteLength <= MAX_SOON_BODY_BYTES;
-    if (isSmall) return this.#core.stepSoon(key, this.#life, judge, response);
-    return this.#core.write(() => this.#core.take(key, this.#life, judge, response).outcome);
+    const response = kept?.response;
+    const isSmall = (response?.body.byteLength ?? 0) <= MAX_SOON_BODY_BYTES;
+    return isSmall
+      ? this.#core.stepSoon(key, this.#life, judge, response)
+      : this.#core.step(key, this.#life, judge, response);
   }
 
   async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
