@@ -6,23 +6,17 @@
 import { spawn, spawnSync, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { Client } from "pg";
+import { freePort } from "./free-port.ts";
 
 /** How long the server may take to listen, milliseconds; it needs about 100. */
 const START_TIMEOUT_MS = 20_000;
 
 /** How often another port is tried before giving up. */
 const START_TRIES = 5;
-
-/**
- * Below the ports that the system gives to outgoing connections: none of those takes the port while the
- * server is down, and no client that knocks meanwhile meets itself.
- */
-const PORTS = { first: 20_000, last: 32_000 } as const;
 
 /** Whose name a server runs under when the tests run as root, which PostgreSQL refuses: `nobody`. */
 const NOBODY = 65_534;
@@ -264,21 +258,5 @@ function listening(child: ChildProcess): Promise<void> {
       child.stderr?.removeAllListeners("data").resume();
       resolve();
     });
-  });
-}
-
-async function freePort(): Promise<number> {
-  for (let tries = START_TRIES; tries > 0; tries -= 1) {
-    const port = PORTS.first + Math.floor(Math.random() * (PORTS.last - PORTS.first));
-    if (await isFree(port)) return port;
-  }
-  throw new Error("found no free port");
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = createServer();
-    probe.once("error", () => resolve(false));
-    probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
   });
 }

@@ -2,11 +2,10 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { freePort } from "./free-port.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/main.ts");
 /** How long a start or a probe may take, milliseconds. */
@@ -195,11 +194,4 @@ async function untilStatus(
     await pause(25);
   }
   throw new Error(`${url} never answered ${status}: ${output().stderr}`);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
-  await drain(server, AbortSignal.timeout(1_000));
-  return port;
 }

@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startCommand, type Running } from "../process.ts";
-import { freePort } from "./nginx.ts";
+import { freePort } from "../../support/free-port.ts";
 
 export const HAPROXY_MISSING =
   "HAProxy is not installed, so its rows are left out: apt-get install -y haproxy";

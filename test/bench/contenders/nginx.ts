@@ -1,8 +1,8 @@
 /** nginx as a measure: one worker, no access log, connections kept for as long as the bench runs. */
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
+import { freePort } from "../../support/free-port.ts";
 import { startCommand, type Running } from "../process.ts";
 
 export const NGINX_MISSING =
@@ -41,14 +41,4 @@ export async function startNginx(
     args: ["-p", folder, "-c", file, "-e", "stderr"],
     serves: `http://127.0.0.1:${port}`,
   });
-}
-
-/** What cannot say which port it was given is given one. */
-export async function freePort(): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<number>();
-  const probe = createServer().listen(0, "127.0.0.1", () => {
-    const address = probe.address();
-    probe.close(() => resolve(typeof address === "object" ? (address?.port ?? 0) : 0));
-  });
-  return promise;
 }

@@ -1,12 +1,11 @@
 import { readFile, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { wrapFetchWithPayment } from "x402-fetch";
-import { drain, listen } from "../../../src/gateway/listener.ts";
 import { present, richBuyer, sign } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
+import { freePort } from "../../support/free-port.ts";
 import { FIRST } from "../../support/listener-tls.ts";
 import { freshAccount } from "../../support/payer.ts";
 import {
@@ -49,13 +48,6 @@ function fill(expr: string): string {
   let filled = expr;
   for (const [name, value] of Object.entries(VARIABLES)) filled = filled.replaceAll(name, value);
   return filled;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
-  await drain(server, AbortSignal.timeout(1_000));
-  return port;
 }
 
 describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})`, () => {
