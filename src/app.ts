@@ -16,7 +16,7 @@ import { Reloading, type ReloadCause, type Reloaded } from "./app/reloading.ts";
 import { cannotChange, restartProblems } from "./app/restart.ts";
 import { loadConfig, type Config, type ParseResult, type Problem } from "./config/config.ts";
 import type { Probe } from "./facilitator/network-gate.ts";
-import { LocalTill } from "./gateway/till.ts";
+import { LocalTill } from "./gateway/payment/till.ts";
 import { createLogger, type Logger } from "./telemetry/logger.ts";
 import type { MetricsSnapshot } from "./telemetry/metric-registry.ts";
 import { Metrics } from "./telemetry/metrics.ts";

@@ -1,8 +1,12 @@
 /** Configured upstreams -> the engines that requests are forwarded to. */
 import { isDeepStrictEqual } from "node:util";
 import type { Config, Upstream } from "../config/config.ts";
-import { openBackend, type BackendOptions } from "../gateway/backend/backend.ts";
-import { defaultUpstreamOptions, type Engine, type TargetOptions } from "../gateway/upstream.ts";
+import { openBackend, type BackendOptions } from "../gateway/upstream/backend/backend.ts";
+import {
+  defaultUpstreamOptions,
+  type Engine,
+  type TargetOptions,
+} from "../gateway/upstream/upstream.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
 

@@ -1,7 +1,7 @@
 /** Configuration -> what the gateway believes and bears of its clients. */
 import type { Config } from "../config/config.ts";
 import type { GatewayOptions } from "../gateway/gateway.ts";
-import { TrustedProxies } from "../gateway/trusted-proxies.ts";
+import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 
 /**
  * @param fronts how many count for themselves. Together they take as many unpaid requests of one address as

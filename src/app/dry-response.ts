@@ -1,5 +1,5 @@
 /** An answer that nobody is sent: it keeps what the gateway writes. */
-import type { InboundResponse } from "../gateway/inbound.ts";
+import type { InboundResponse } from "../gateway/message/inbound.ts";
 
 export interface DryAnswer {
   readonly status: number;

@@ -3,9 +3,9 @@
  * the gateway would give it (`dry-gateway.ts`). Asks nobody, so it holds for a process that is not running.
  */
 import type { Config, Route } from "../config/config.ts";
-import { hostFor, rewriteTarget } from "../gateway/backend/rewriting.ts";
-import { Router } from "../gateway/router.ts";
-import { readTarget } from "../gateway/target.ts";
+import { hostFor, rewriteTarget } from "../gateway/upstream/backend/rewriting.ts";
+import { Router } from "../gateway/paths/router.ts";
+import { readTarget } from "../gateway/paths/target.ts";
 import { DryGateway, type DryAnswer, type DryOutcome } from "./dry-gateway.ts";
 import { notesOn } from "./explanation-notes.ts";
 import {

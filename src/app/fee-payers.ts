@@ -6,7 +6,7 @@
 import type { FacilitatorMesh } from "../facilitator/mesh.ts";
 import type { RemoteFacilitator } from "../facilitator/remote.ts";
 import { waitWithin } from "../facilitator/facilitator.ts";
-import type { FeePayers } from "../gateway/offers.ts";
+import type { FeePayers } from "../gateway/payment/offers.ts";
 import type { Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";

@@ -5,7 +5,7 @@
 import type { Config } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { systemTime } from "../time/time.ts";
-import type { FeePayers } from "../gateway/offers.ts";
+import type { FeePayers } from "../gateway/payment/offers.ts";
 import type { FrontConfig } from "./front.ts";
 import {
   createListing,

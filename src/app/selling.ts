@@ -12,10 +12,10 @@ import {
 } from "../discovery/discovery.ts";
 import type { Listing } from "../facilitator/endpoints.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
-import type { EarlierQuotes } from "../gateway/earlier-quotes.ts";
-import { Offers, type FeePayers, type Offer } from "../gateway/offers.ts";
-import { Router } from "../gateway/router.ts";
-import type { Engine } from "../gateway/upstream.ts";
+import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
+import { Offers, type FeePayers, type Offer } from "../gateway/payment/offers.ts";
+import { Router } from "../gateway/paths/router.ts";
+import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { networkOf } from "../x402/network.ts";

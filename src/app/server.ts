@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Config, ListenAddress, ListenerTls } from "../config/config.ts";
 import { keyPairFault } from "../config/key-pair.ts";
 import { CertifiedServer } from "../gateway/listener/certified-server.ts";
-import { drain, listen } from "../gateway/listener.ts";
+import { drain, listen } from "../gateway/listener/listener.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 

@@ -3,7 +3,7 @@
  * is kept elsewhere. It crosses a pipe between two processes of ours and is written nowhere.
  */
 import { Secret } from "../config/secret.ts";
-import type { FeePayers } from "../gateway/offers.ts";
+import type { FeePayers } from "../gateway/payment/offers.ts";
 import type { FrontConfig } from "./front.ts";
 import type { EarlierConfig } from "./sales.ts";
 

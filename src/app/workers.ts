@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { availableParallelism } from "node:os";
 import type { Config, ListenAddress } from "../config/config.ts";
-import { LocalTill } from "../gateway/till.ts";
+import { LocalTill } from "../gateway/payment/till.ts";
 import { Crew } from "../workers/crew.ts";
 import { Desk } from "../workers/desk.ts";
 import { WorkerProcess } from "../workers/worker-process.ts";

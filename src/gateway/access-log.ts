@@ -1,7 +1,7 @@
 /** A line for each answered request, where the log is that detailed. */
 import type { Logger } from "../telemetry/logger.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
-import type { Delivery } from "./upstream.ts";
+import type { Delivery } from "./upstream/upstream.ts";
 import type { Visitor } from "./visitor.ts";
 
 export interface Answered {

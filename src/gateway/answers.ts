@@ -5,7 +5,7 @@
 import type { SettleResponse } from "../x402/x402.ts";
 import type { Refusal } from "../x402/result.ts";
 import { encodeSettlementHeader } from "../x402/header.ts";
-import type { Unanswered } from "./upstream.ts";
+import type { Unanswered } from "./upstream/upstream.ts";
 
 export interface Answer {
   readonly status: number;

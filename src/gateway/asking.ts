@@ -6,11 +6,11 @@ import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
 import { unpayableAnswer, type Answer } from "./answers.ts";
-import type { Client } from "./client.ts";
+import type { Client } from "./client/client.ts";
 import type { PricedDecision } from "./decision.ts";
-import { earlierRequirements } from "./earlier-quotes.ts";
-import type { Paywall } from "./paywall.ts";
-import { UnpaidLimit, type RequestRate } from "./rate-limit.ts";
+import { earlierRequirements } from "./payment/earlier-quotes.ts";
+import type { Paywall } from "./payment/paywall.ts";
+import { UnpaidLimit, type RequestRate } from "./client/rate-limit.ts";
 import type { Refused } from "./refused.ts";
 
 /** Pause before an operator is told again that a route cannot be paid for, milliseconds. */

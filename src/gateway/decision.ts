@@ -8,13 +8,13 @@ import type { RouteMeter } from "../telemetry/metrics.ts";
 import { decodePaymentHeader } from "../x402/header.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { PaymentPayload } from "../x402/x402.ts";
-import type { EarlierQuotes } from "./earlier-quotes.ts";
-import { framingProblem } from "./field-lines.ts";
-import type { InboundRequest } from "./inbound.ts";
-import type { Offers } from "./offers.ts";
-import type { Match, Router } from "./router.ts";
-import { readTarget } from "./target.ts";
-import type { Engine } from "./upstream.ts";
+import type { EarlierQuotes } from "./payment/earlier-quotes.ts";
+import { framingProblem } from "./message/field-lines.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+import type { Offers } from "./payment/offers.ts";
+import type { Match, Router } from "./paths/router.ts";
+import { readTarget } from "./paths/target.ts";
+import type { Engine } from "./upstream/upstream.ts";
 
 /** What the configuration says about a route, made ready for requests. */
 export type RoutePlan =

@@ -1,8 +1,8 @@
 /** What a delivery takes along to the upstream, and what its end makes of the payment. */
 import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
-import type { Paid } from "./admission.ts";
+import type { Paid } from "./payment/admission.ts";
 import { RETRY_AFTER } from "./answers.ts";
-import type { Delivery, Sold } from "./upstream.ts";
+import type { Delivery, Sold } from "./upstream/upstream.ts";
 import type { Passage } from "./visitor.ts";
 
 /** Longest that a small answer is read on after its buyer has left, milliseconds. */

@@ -20,7 +20,7 @@ import type { BrokenDelivery } from "../ledger/ledger.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Admission, Paid } from "./admission.ts";
+import type { Admission, Paid } from "./payment/admission.ts";
 import { logAnswered, statusOf } from "./access-log.ts";
 import {
   corsLines,
@@ -37,21 +37,21 @@ import {
   type CrossOrigin,
 } from "./answers.ts";
 import { acceptable, Asking } from "./asking.ts";
-import { BodyWatch, type BodyLimits } from "./body-watch.ts";
-import { readClient, type Client } from "./client.ts";
+import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
+import { readClient, type Client } from "./client/client.ts";
 import type { Decision, PricedDecision, Snapshot } from "./decision.ts";
 import { declinedAnswer, type Lister, type OtherDecision } from "./declined.ts";
 import { attemptOf, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
-import type { InboundRequest, InboundResponse } from "./inbound.ts";
+import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
-import type { Paywall } from "./paywall.ts";
-import { isSameRate, type RequestRate } from "./rate-limit.ts";
+import type { Paywall } from "./payment/paywall.ts";
+import { isSameRate, type RequestRate } from "./client/rate-limit.ts";
 import { readRefusal, type Refused } from "./refused.ts";
-import { hasRequestBody } from "./request-body.ts";
+import { hasRequestBody } from "./message/request-body.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
-import type { TrustedProxies } from "./trusted-proxies.ts";
-import { readUpgrade } from "./upgrade-engine.ts";
-import type { Delivery, Unanswered } from "./upstream.ts";
+import type { TrustedProxies } from "./client/trusted-proxies.ts";
+import { readUpgrade } from "./upstream/upgrade-engine.ts";
+import type { Delivery, Unanswered } from "./upstream/upstream.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 
 /** What a new configuration may change while requests are served. */

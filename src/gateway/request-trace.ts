@@ -15,8 +15,8 @@ import {
 import { areSpansRecorded, beginSpan, inSpan, type OpenSpan } from "../telemetry/spans.ts";
 import type { Answer } from "./answers.ts";
 import { decide, type Decision, type Snapshot } from "./decision.ts";
-import type { InboundRequest } from "./inbound.ts";
-import type { Delivery, Engine } from "./upstream.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+import type { Delivery, Engine } from "./upstream/upstream.ts";
 import type { Passage, Visitor } from "./visitor.ts";
 
 /** What the client's header says: nothing, what is continued, or nonsense that goes no further. */

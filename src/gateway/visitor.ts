@@ -6,15 +6,15 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { LATE_ANSWER, type Answer } from "./answers.ts";
-import type { Sender } from "./body-watch.ts";
-import type { Client } from "./client.ts";
+import type { Sender } from "./message/body-watch.ts";
+import type { Client } from "./client/client.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
-import type { InboundRequest, InboundResponse, InboundSocket } from "./inbound.ts";
-import { replayLines } from "./kept-answer.ts";
-import { readBodyHash } from "./request-body.ts";
+import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
+import { replayLines } from "./upstream/kept-answer.ts";
+import { readBodyHash } from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
-import { answerOn } from "./upgrade-engine.ts";
-import type { Delivery, Engine, Sale, Unanswered } from "./upstream.ts";
+import { answerOn } from "./upstream/upgrade-engine.ts";
+import type { Delivery, Engine, Sale, Unanswered } from "./upstream/upstream.ts";
 
 /** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
 const MAX_DROPPED_BODY_BYTES = 64 * 1024;

@@ -2,8 +2,8 @@
  * Where one worker's questions about money are answered, in the process that has it. The worker is a life of
  * its own in the ledger; what it holds is freed when it is gone, while settlements that it asked for go on.
  */
-import type { Settled } from "../gateway/admission.ts";
-import type { Till } from "../gateway/till.ts";
+import type { Settled } from "../gateway/payment/admission.ts";
+import type { Till } from "../gateway/payment/till.ts";
 import type { ClaimOutcome, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";

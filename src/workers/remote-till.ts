@@ -1,6 +1,6 @@
 /** The till in a worker: each question goes to the process that keeps the ledger and the chains. */
-import type { Settled } from "../gateway/admission.ts";
-import type { Begun, Till } from "../gateway/till.ts";
+import type { Settled } from "../gateway/payment/admission.ts";
+import type { Begun, Till } from "../gateway/payment/till.ts";
 import {
   LedgerConflict,
   type BrokenDelivery,

@@ -2,8 +2,8 @@
  * The answers of the process with the money, read by a worker: what is not of the right shape is no answer.
  * Checked is what the request path decides by; texts for people are checked to be texts.
  */
-import type { Settled } from "../gateway/admission.ts";
-import type { Identified } from "../gateway/till.ts";
+import type { Settled } from "../gateway/payment/admission.ts";
+import type { Identified } from "../gateway/payment/till.ts";
 import type { ClaimOutcome, StoredResponse } from "../ledger/ledger.ts";
 import { err, ok, type Refusal, type Result } from "../x402/result.ts";
 import { ChannelFault } from "./fault.ts";

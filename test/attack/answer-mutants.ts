@@ -5,7 +5,7 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "takes two lengths of an answer",
     cites: "H7",
-    file: "src/gateway/h1/answer-head.ts",
+    file: "src/http1/answer-head.ts",
     find: "if (this.contentLength !== null || !/^\\d{1,15}$/.test(content)) {",
     put: "if (!/^\\d{1,15}$/.test(content)) {",
     topics: ["hostile-backend"],
@@ -13,7 +13,7 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "takes a length and chunks of an answer",
     cites: "H7",
-    file: "src/gateway/h1/answer-head.ts",
+    file: "src/http1/answer-head.ts",
     find: `if (isChunked && contentLength !== null) {`,
     put: `if (isChunked && contentLength === -1) {`,
     topics: ["hostile-backend"],
@@ -21,7 +21,7 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "takes any coding of an answer that ends in chunked",
     cites: "H7",
-    file: "src/gateway/h1/answer-head.ts",
+    file: "src/http1/answer-head.ts",
     find: `if (this.isChunked || content.toLowerCase() !== "chunked") {`,
     put: `if (!content.toLowerCase().endsWith("chunked")) {`,
     topics: ["hostile-backend"],
@@ -29,7 +29,7 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "takes chunks that are longer than they say",
     cites: "H7",
-    file: "src/gateway/h1/chunks.ts",
+    file: "src/http1/chunks.ts",
     find: `if (buffer[this.#at] !== byte) {`,
     put: `if (buffer[this.#at] === undefined) {`,
     topics: ["hostile-backend"],
@@ -37,7 +37,7 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "keeps a connection on which more came than was asked for",
     cites: "H7",
-    file: "src/gateway/h1/connection.ts",
+    file: "src/http1/connection.ts",
     find: `      this.#fail(broken("The backend spoke before it was asked."));
 `,
     put: ``,
@@ -46,18 +46,18 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "reads an answer that nobody has asked for",
     cites: "H7",
-    file: "src/gateway/h1/answer-reader.ts",
+    file: "src/http1/answer-reader.ts",
     find: `    if (this.#stage === "over") {
       this.#isReusable = false;
       return;
     }`,
     put: `    if (this.#stage === "over") return;`,
-    unit: "test/unit/gateway/h1/answer-reader.test.ts",
+    unit: "test/unit/http1/answer-reader.test.ts",
   },
   {
     name: "keeps a connection with bytes behind a body that came after its head",
     cites: "H7",
-    file: "src/gateway/h1/answer-reader.ts",
+    file: "src/http1/answer-reader.ts",
     find: `if (count < length) this.#isReusable = false;`,
     put: ``,
     topics: ["hostile-backend"],
@@ -65,7 +65,7 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "keeps a connection with bytes behind the last chunk",
     cites: "H7",
-    file: "src/gateway/h1/answer-reader.ts",
+    file: "src/http1/answer-reader.ts",
     find: `if (chunks.isOver && chunks.at < length) this.#isReusable = false;`,
     put: ``,
     topics: ["hostile-backend"],
@@ -73,7 +73,7 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "keeps a connection whose answer announces a body that it may not have",
     cites: "H7",
-    file: "src/gateway/h1/answer-reader.ts",
+    file: "src/http1/answer-reader.ts",
     find: `if (isChunked || (contentLength ?? 0) > 0) this.#isReusable = false;`,
     put: ``,
     topics: ["hostile-backend"],
@@ -81,7 +81,7 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "keeps a connection with bytes behind the answer",
     cites: "H7",
-    file: "src/gateway/h1/answer-reader.ts",
+    file: "src/http1/answer-reader.ts",
     find: `if (at + count < length) this.#isReusable = false;`,
     put: ``,
     topics: ["hostile-backend"],
@@ -89,31 +89,31 @@ export const ANSWER_MUTANTS: readonly Mutant[] = [
   {
     name: "reads interim answers for ever",
     cites: "H13",
-    file: "src/gateway/h1/answer-reader.ts",
+    file: "src/http1/answer-reader.ts",
     find: `if (this.#interims > MAX_INTERIM_ANSWERS) {`,
     put: `if (this.#interims > 1e9) {`,
-    unit: "test/unit/gateway/h1/answer-reader.test.ts",
+    unit: "test/unit/http1/answer-reader.test.ts",
   },
   {
     name: "takes controls in a value of an answer",
     cites: "H17",
-    file: "src/gateway/h1/answer-head.ts",
+    file: "src/http1/answer-head.ts",
     find: `if (!isFieldValue(content)) {`,
     put: `if (content === null) {`,
-    unit: "test/unit/gateway/h1/answer-reader.test.ts",
+    unit: "test/unit/http1/answer-reader.test.ts",
   },
   {
     name: "takes any name of an answer's line",
     cites: "H17",
-    file: "src/gateway/h1/field-grammar.ts",
+    file: "src/http1/field-grammar.ts",
     find: `if (!TOKEN.test(text)) return null;`,
     put: ``,
-    unit: "test/unit/gateway/h1/answer-reader.test.ts",
+    unit: "test/unit/http1/answer-reader.test.ts",
   },
   {
     name: "takes any status line",
     cites: "H17",
-    file: "src/gateway/h1/answer-head.ts",
+    file: "src/http1/answer-head.ts",
     find: "const STATUS_LINE = /^HTTP\\/1\\.([01]) ([1-9]\\d\\d)",
     put: "const STATUS_LINE = /^HTTP\\/1\\.(\\d) +(\\d\\d\\d)",
     topics: ["hostile-backend"],

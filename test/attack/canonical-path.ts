@@ -4,8 +4,8 @@
  * seed; a seed repeats its run.
  */
 import * as fc from "fast-check";
-import { Router } from "../../src/gateway/router.ts";
-import { readTarget, type Target } from "../../src/gateway/target.ts";
+import { Router } from "../../src/gateway/paths/router.ts";
+import { readTarget, type Target } from "../../src/gateway/paths/target.ts";
 import { Oracle } from "./oracle.ts";
 import { CHOICES, composed, READINGS } from "./readings.ts";
 import type { ShopRoute, Unmatched } from "./shop.ts";

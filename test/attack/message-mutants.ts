@@ -1,12 +1,12 @@
 /** About messages and connections (H3 to H8). */
 import type { Mutant } from "./mutant.ts";
 
-const LINES = "src/gateway/field-lines.ts";
+const LINES = "src/gateway/message/field-lines.ts";
 const DECISION = "src/gateway/decision.ts";
-const UPGRADE = "src/gateway/upgrade-engine.ts";
+const UPGRADE = "src/gateway/upstream/upgrade-engine.ts";
 const VISITOR = "src/gateway/visitor.ts";
 const LISTENER = "src/gateway/listener/http1-server.ts";
-const OUTGOING = "src/gateway/outgoing-request.ts";
+const OUTGOING = "src/gateway/upstream/outgoing-request.ts";
 
 const HEADERS = ["routing-headers", "hop-by-hop", "upgrades"];
 const FRAMES = ["framing", "chunks", "pipelining", "head-grammar"];
@@ -39,7 +39,7 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
   {
     name: "takes everybody's word for where a request comes from",
     cites: "H3",
-    file: "src/gateway/client.ts",
+    file: "src/gateway/client/client.ts",
     find: `if (!trusted.isEmpty && trusted.has(peer)) return readProxied(request, peer, trusted);`,
     put: `return readProxied(request, peer, { isEmpty: false, has: () => true } as TrustedProxies);`,
     topics: HEADERS,
@@ -47,7 +47,7 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
   {
     name: "believes what stands before the first hop that nobody trusts",
     cites: "H3",
-    file: "src/gateway/client.ts",
+    file: "src/gateway/client/client.ts",
     find: `while (trusted.has(address)) {`,
     put: `for (;;) {`,
     topics: ["clients"],
@@ -55,7 +55,7 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
   {
     name: "takes anything for a host that a proxy tells",
     cites: "H3",
-    file: "src/gateway/client.ts",
+    file: "src/gateway/client/client.ts",
     find: `return told !== undefined && HOST.test(told) ? told : undefined;`,
     put: `return told;`,
     topics: ["clients"],
@@ -309,7 +309,7 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
   {
     name: "keeps tunnels for ever",
     cites: "H8",
-    file: "src/gateway/tunnels.ts",
+    file: "src/gateway/upstream/tunnels.ts",
     find: `if (!isIdle && nowMs - activity.openedAtMs < tunnelLifeMs) return true;`,
     put: `if (tunnelIdleMs + tunnelLifeMs > 0 || isIdle) return true;`,
     topics: ["clients"],

@@ -1,8 +1,8 @@
 /** About what is left: faults, payments, limits, backends and secrets (H9 to H18). */
 import type { Mutant } from "./mutant.ts";
 
-const TARGET = "src/gateway/target.ts";
-const LINES = "src/gateway/field-lines.ts";
+const TARGET = "src/gateway/paths/target.ts";
+const LINES = "src/gateway/message/field-lines.ts";
 const DECISION = "src/gateway/decision.ts";
 const VISITOR = "src/gateway/visitor.ts";
 const LISTENER = "src/gateway/listener/http1-server.ts";
@@ -141,11 +141,11 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "takes bodies of any size",
     cites: "H13",
-    file: "src/gateway/forwarding.ts",
+    file: "src/gateway/upstream/forwarding.ts",
     find: `if (outgoing.length > limit) return this.#settle(tooLarge(limit, false));`,
     put: ``,
     also: {
-      file: "src/gateway/request-engine.ts",
+      file: "src/gateway/upstream/request-engine.ts",
       find: `if (Number(headers["content-length"] ?? 0) > bodyLimitBytes) {`,
       put: `if (Number(headers["content-length"] ?? 0) > 1000 * bodyLimitBytes) {`,
     },
@@ -154,7 +154,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "takes chunks of any size together",
     cites: "H13",
-    file: "src/gateway/request-body.ts",
+    file: "src/gateway/message/request-body.ts",
     find: `} else if (this.#received > this.#limit) {`,
     put: `} else if (this.#received > 1000 * this.#limit) {`,
     topics: ["sizes"],
@@ -162,7 +162,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "waits for a body for ever",
     cites: "H13",
-    file: "src/gateway/body-watch.ts",
+    file: "src/gateway/message/body-watch.ts",
     find: `    sender.giveUp();
 `,
     put: `    return true;
@@ -180,7 +180,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "counts an IPv6 address by itself",
     cites: "H13",
-    file: "src/gateway/rate-limit.ts",
+    file: "src/gateway/client/rate-limit.ts",
     find: `this.#keyLow = isFour ? (words[3] ?? 0) : (words[1] ?? 0);`,
     put: `this.#keyLow = isFour ? (words[3] ?? 0) : (words[3] ?? 0);`,
     topics: ["clients"],
@@ -315,7 +315,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "shows a body that was cut off as whole",
     cites: "H17",
-    file: "src/gateway/forwarding.ts",
+    file: "src/gateway/upstream/forwarding.ts",
     find: `      this.#cut();
 `,
     put: `      this.#exchange.response.end();
@@ -350,7 +350,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "passes a 402 of the backend's own on",
     cites: "H17",
-    file: "src/gateway/forwarding.ts",
+    file: "src/gateway/upstream/forwarding.ts",
     find: `if (status === 402 && request.method !== "HEAD") this.#judged = [];`,
     put: `if (status === 4020) this.#judged = [];`,
     topics: ["hostile-backend"],

@@ -1,9 +1,9 @@
 /** About targets, paths and methods (H1 and H2). */
 import type { Mutant } from "./mutant.ts";
 
-const TARGET = "src/gateway/target.ts";
-const ROUTER = "src/gateway/router.ts";
-const READINGS = "src/gateway/path-readings.ts";
+const TARGET = "src/gateway/paths/target.ts";
+const ROUTER = "src/gateway/paths/router.ts";
+const READINGS = "src/gateway/paths/path-readings.ts";
 const DECISION = "src/gateway/decision.ts";
 
 const PATHS = ["path-spellings"];
@@ -320,7 +320,7 @@ export const PATH_MUTANTS: readonly Mutant[] = [
     file: TARGET,
     find: `if (method === "CONNECT") return refused("CONNECT is not served.");`,
     put: ``,
-    unit: "test/unit/gateway/target.test.ts",
+    unit: "test/unit/gateway/paths/target.test.ts",
   },
   {
     name: "takes user information in :authority",
@@ -328,7 +328,7 @@ export const PATH_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/listener/http2-head.ts",
     find: `if (authority.includes("@")) return "The authority has user information.";`,
     put: ``,
-    unit: "test/unit/gateway/http2-head.test.ts",
+    unit: "test/unit/gateway/listener/http2-head.test.ts",
   },
   {
     name: "takes any scheme",
@@ -344,7 +344,7 @@ export const PATH_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/listener/http2-head.ts",
     find: `return isPath ? null : "The :path is not a path.";`,
     put: `return isPath ? null : null;`,
-    unit: "test/unit/gateway/http2-head.test.ts",
+    unit: "test/unit/gateway/listener/http2-head.test.ts",
   },
   {
     name: "leaves the preflight of a priced path to the backend",

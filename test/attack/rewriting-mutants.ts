@@ -1,8 +1,8 @@
 /** About what changes on the way to a backend: paths, Host and lines (H1, H4, H5 and H17). */
 import type { Mutant } from "./mutant.ts";
 
-const REWRITING = "src/gateway/backend/rewriting.ts";
-const LINES = "src/gateway/field-lines.ts";
+const REWRITING = "src/gateway/upstream/backend/rewriting.ts";
+const LINES = "src/gateway/message/field-lines.ts";
 
 const TOPICS = ["rewriting"];
 
@@ -21,7 +21,7 @@ export const REWRITING_MUTANTS: readonly Mutant[] = [
     file: REWRITING,
     find: `const isWhole = target.length === strip.length || next === QUESTION_MARK;`,
     put: `const isWhole = next !== SLASH;`,
-    unit: "test/unit/gateway/backend/rewriting.test.ts",
+    unit: "test/unit/gateway/upstream/backend/rewriting.test.ts",
   },
   {
     name: "sends a path that does not begin with what is stripped",
@@ -29,7 +29,7 @@ export const REWRITING_MUTANTS: readonly Mutant[] = [
     file: REWRITING,
     find: `if (!target.startsWith(strip)) return null;`,
     put: `if (!target.startsWith(strip)) return prefix + target;`,
-    unit: "test/unit/gateway/backend/rewriting.test.ts",
+    unit: "test/unit/gateway/upstream/backend/rewriting.test.ts",
   },
   {
     name: "preserves any Host",

@@ -7,9 +7,9 @@
 import { createServer } from "node:http";
 import { connect, type Socket } from "node:net";
 import { Pool } from "undici";
-import { H1Pool } from "../../src/gateway/h1/pool.ts";
-import { giveBack } from "../../src/gateway/h1/read-buffers.ts";
-import { defaultUpstreamOptions } from "../../src/gateway/upstream.ts";
+import { H1Pool } from "../../src/http1/pool.ts";
+import { giveBack } from "../../src/http1/read-buffers.ts";
+import { defaultUpstreamOptions } from "../../src/gateway/upstream/upstream.ts";
 import { preciseCpuMicros, ready, serve, startProgram, type Program } from "./process.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead, versionOf } from "./report.ts";
 import { median } from "./rounds.ts";

@@ -5,9 +5,9 @@
  */
 import { createRequire } from "node:module";
 import { cpus } from "node:os";
-import { Router } from "../../src/gateway/router.ts";
-import type { Route } from "../../src/gateway/router.ts";
-import { readTarget } from "../../src/gateway/target.ts";
+import { Router } from "../../src/gateway/paths/router.ts";
+import type { Route } from "../../src/gateway/paths/router.ts";
+import { readTarget } from "../../src/gateway/paths/target.ts";
 
 const rounds = 7;
 const matchesPerRound = 200_000;

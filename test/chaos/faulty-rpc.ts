@@ -5,7 +5,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import type { Random } from "../simulation/random.ts";
 
 /** Shares of all calls; `lostBroadcasts` of the broadcasts, `lies` of the receipts. */

@@ -4,7 +4,7 @@
  */
 import { createServer } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import type { Random } from "../simulation/random.ts";
 
 /** How long an answer takes at most, milliseconds. */

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount } from "../support/payer.ts";

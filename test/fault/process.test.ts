@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from "node:http";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount } from "../support/payer.ts";

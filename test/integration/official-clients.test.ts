@@ -15,7 +15,7 @@ import { createPaymentHeader } from "x402/client";
 import { exact } from "x402/schemes";
 import { useFacilitator } from "x402/verify";
 import { PaymentRequirementsSchema } from "x402/types";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { requirementsFor } from "../support/facilitator.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { paymentMiddleware } from "x402-express";
 import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
 import { PaymentRequirementsSchema } from "x402/types";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { decodeBase58 } from "../../src/x402/solana-address.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import { startChain, type Chain } from "../support/chain.ts";

@@ -2,7 +2,7 @@
 import { connect as connectTcp, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
-import { certificate } from "../unit/gateway/h1/tls-identity.ts";
+import { certificate } from "../unit/http1/tls-identity.ts";
 import {
   chunked,
   headText,

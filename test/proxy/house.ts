@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { start, type Running } from "../../src/app.ts";
 import { formatProblems, parseConfig } from "../../src/config/config.ts";
 import { startScriptedFacilitator } from "../support/scripted-facilitator.ts";
-import { certificate, privateKey } from "../unit/gateway/h1/tls-identity.ts";
+import { certificate, privateKey } from "../unit/http1/tls-identity.ts";
 import { Backend } from "./backend.ts";
 import { AUTHORITY, type Place } from "./client.ts";
 import { Purse, sayYes } from "./purse.ts";

@@ -1,7 +1,7 @@
 /** One HTTP/2 connection to the gateway; its answers in the form of the HTTP/1.1 client's. */
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from "node:http2";
 import type { IncomingHttpHeaders } from "node:http2";
-import { certificate } from "../unit/gateway/h1/tls-identity.ts";
+import { certificate } from "../unit/http1/tls-identity.ts";
 import { AUTHORITY, NoAnswer, PATIENCE_MS, type Ask, type Handlers, type Reply } from "./client.ts";
 import { ContentMeter, type Head, type Line } from "./wire.ts";
 

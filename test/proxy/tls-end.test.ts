@@ -6,7 +6,7 @@ import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { certificate } from "../unit/gateway/h1/tls-identity.ts";
+import { certificate } from "../unit/http1/tls-identity.ts";
 import { AUTHORITY } from "./client.ts";
 import { House } from "./house.ts";
 

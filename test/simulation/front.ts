@@ -3,8 +3,8 @@
  * recorded. What it answers, and what the upstream sees, is written into the journal.
  */
 import { createHash } from "node:crypto";
-import type { Paid } from "../../src/gateway/admission.ts";
-import type { Paywall } from "../../src/gateway/paywall.ts";
+import type { Paid } from "../../src/gateway/payment/admission.ts";
+import type { Paywall } from "../../src/gateway/payment/paywall.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Boundary } from "./faults.ts";
 import type { Journal } from "./journal.ts";

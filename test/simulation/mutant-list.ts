@@ -12,7 +12,7 @@ export interface Mutant {
 const MACHINE = "src/ledger/machine.ts";
 const LANE = "src/facilitator/lane.ts";
 const VERDICTS = "src/facilitator/payment-verdicts.ts";
-const SETTLING = "src/gateway/settling.ts";
+const SETTLING = "src/gateway/payment/settling.ts";
 const LEDGER = "test/support/memory-ledger.ts";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -104,7 +104,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "asks the upstream before the delivery is recorded",
     changes: [
       {
-        file: "src/gateway/paywall.ts",
+        file: "src/gateway/payment/paywall.ts",
         find: `if (!(await this.#till.delivering(key, sale))) return "lost";`,
         put: `void this.#till.delivering(key, sale).catch(() => undefined);`,
       },

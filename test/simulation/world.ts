@@ -5,8 +5,8 @@
 import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
 import type { Lease } from "../../src/ledger/ledger.ts";
 import { startRecovery } from "../../src/facilitator/recovery.ts";
-import { Paywall } from "../../src/gateway/paywall.ts";
-import { LocalTill } from "../../src/gateway/till.ts";
+import { Paywall } from "../../src/gateway/payment/paywall.ts";
+import { LocalTill } from "../../src/gateway/payment/till.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
 import { audit } from "./audit.ts";

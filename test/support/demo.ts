@@ -10,7 +10,7 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { formatAmount } from "../../src/x402/amount.ts";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { startChain, type Chain } from "./chain.ts";
 import type { SolanaScene } from "./demo-solana.ts";
 import { say, show, step } from "./narration.ts";

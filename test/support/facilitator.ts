@@ -8,7 +8,7 @@ import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
 import { FacilitatorEndpoints } from "../../src/facilitator/endpoints.ts";
 import type { Facilitator } from "../../src/facilitator/facilitator.ts";
 import { NetworkGate, type Probe } from "../../src/facilitator/network-gate.ts";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import type { Ledger, StoredSubmission } from "../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
 import { createEvmMechanism } from "../../src/mechanism/evm/evm.ts";

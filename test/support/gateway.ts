@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { start, type Running } from "../../src/app.ts";
 import { formatProblems, parseConfig } from "../../src/config/config.ts";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import type { Chain } from "./chain.ts";
 import { freshAccount } from "./payer.ts";
 

@@ -15,7 +15,7 @@
  * therefore a hiccup that nobody notices, and one that shall be noticed needs two.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 
 /** Largest question, bytes. */
 const MAX_QUESTION_BYTES = 1024 * 1024;

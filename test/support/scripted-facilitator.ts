@@ -3,7 +3,7 @@
  * other implementations, and for those that no part of ours can be made to give.
  */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 
 export interface FacilitatorCall {
   readonly method: string;

@@ -3,7 +3,7 @@
  * local node that says it is `solana-devnet` or `solana`. It can be paid on an EVM chain besides.
  */
 import { createServer, type RequestListener } from "node:http";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import type { Chain } from "./chain.ts";
 import { freshAccount } from "./payer.ts";
 import { Site } from "./serve.ts";

@@ -3,7 +3,7 @@
  * of a 402. Accounts are those of `testKey`: 1 pays network fees, 2 buys, 3 is paid.
  */
 import { createServer, type Server } from "node:http";
-import { drain, listen } from "../../src/gateway/listener.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { TOKEN_PROGRAM } from "../../src/mechanism/solana/programs.ts";
 import { encodeBase58 } from "../../src/x402/solana-address.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";

@@ -11,8 +11,8 @@ import {
 import type { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
 import type { Gateway } from "../gateway.ts";
-import { noteUnread } from "../unread.ts";
-import { asksForWebSocket } from "../upgrade-engine.ts";
+import { noteUnread } from "../message/unread.ts";
+import { asksForWebSocket } from "../upstream/upgrade-engine.ts";
 import { endConnection, isEnding } from "../visitor.ts";
 import { MAX_HEADER_LINES } from "./http2-head.ts";
 

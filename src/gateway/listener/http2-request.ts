@@ -1,7 +1,7 @@
 /** A request that came as an HTTP/2 stream, as the request path knows it. */
 import { EventEmitter } from "node:events";
 import type { ServerHttp2Stream } from "node:http2";
-import type { InboundRequest } from "../inbound.ts";
+import type { InboundRequest } from "../message/inbound.ts";
 import type { Http2Head } from "./http2-head.ts";
 import { cutStream, type Http2StreamSocket } from "./http2-stream-socket.ts";
 

@@ -2,7 +2,7 @@
 import { EventEmitter } from "node:events";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { ServerHttp2Stream } from "node:http2";
-import type { InboundResponse } from "../inbound.ts";
+import type { InboundResponse } from "../message/inbound.ts";
 import type { Http2Request } from "./http2-request.ts";
 import { cutStream, releaseStream } from "./http2-stream-socket.ts";
 

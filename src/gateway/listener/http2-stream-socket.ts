@@ -3,8 +3,8 @@
  * timeout of a stream looks at what the whole connection has sent.
  */
 import type { ServerHttp2Stream } from "node:http2";
-import type { InboundSocket } from "../inbound.ts";
-import { noteUnread } from "../unread.ts";
+import type { InboundSocket } from "../message/inbound.ts";
+import { noteUnread } from "../message/unread.ts";
 
 export class Http2StreamSocket implements InboundSocket {
   readonly encrypted = true;

@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { Front } from "../../../src/app/front.ts";
 import { createListing } from "../../../src/app/selling.ts";
 import { parseConfig } from "../../../src/config/config.ts";
-import { NO_FEE_PAYERS } from "../../../src/gateway/offers.ts";
+import { NO_FEE_PAYERS } from "../../../src/gateway/payment/offers.ts";
 import { createLogger, type LogLevel } from "../../../src/telemetry/logger.ts";
 import { MetricRegistry } from "../../../src/telemetry/metric-registry.ts";
 import { Metrics, type RouteMeter } from "../../../src/telemetry/metrics.ts";

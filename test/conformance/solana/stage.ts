@@ -8,7 +8,7 @@ import { createServer } from "node:http";
 import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
 import { FacilitatorEndpoints } from "../../../src/facilitator/endpoints.ts";
 import { NetworkGate } from "../../../src/facilitator/network-gate.ts";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createSolanaMechanism } from "../../../src/mechanism/solana/solana.ts";

@@ -1,7 +1,7 @@
 /** `coinslot doctor` on what others run: Solana nodes, facilitators elsewhere, and upstreams that speak TLS. */
 import { createServer as createTlsServer } from "node:https";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { EXPIRED, FIRST } from "../../support/listener-tls.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import { startScriptedFacilitator } from "../../support/scripted-facilitator.ts";

@@ -10,7 +10,7 @@ import { recoverTypedDataAddress } from "viem";
 import { privateKeyToAddress } from "viem/accounts";
 import { PaymentPayloadSchema } from "x402/types";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { decodePaymentHeader } from "../../../src/x402/header.ts";
 import { networkOf } from "../../../src/x402/network.ts";
 import { requirementsFor } from "../../support/payer.ts";

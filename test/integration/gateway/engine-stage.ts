@@ -1,15 +1,15 @@
 /** An engine without a gateway around it: each exchange is forwarded as the test says. */
 import { createServer, type AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import { readClient } from "../../../src/gateway/client.ts";
-import { openTarget } from "../../../src/gateway/open-target.ts";
-import { TrustedProxies } from "../../../src/gateway/trusted-proxies.ts";
+import { readClient } from "../../../src/gateway/client/client.ts";
+import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
+import { TrustedProxies } from "../../../src/gateway/client/trusted-proxies.ts";
 import {
   defaultUpstreamOptions,
   type Exchange,
   type TargetEngine,
   type TargetOptions,
-} from "../../../src/gateway/upstream.ts";
+} from "../../../src/gateway/upstream/upstream.ts";
 import { backend } from "./stage.ts";
 
 /** No peer is believed anything. */

@@ -1,6 +1,6 @@
 /** What the two engines have in common beside carrying bytes: what is sent again, and what is not passed on. */
 import { describe, expect, test } from "vitest";
-import type { Delivery, Exchange, Sale } from "../../../src/gateway/upstream.ts";
+import type { Delivery, Exchange, Sale } from "../../../src/gateway/upstream/upstream.ts";
 import { front, nobody, target } from "./engine-stage.ts";
 import { backend, onHead, rawBackend, RawClient, send } from "./stage.ts";
 

@@ -11,7 +11,7 @@ import {
 import { connect, type AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Sale } from "../../../src/gateway/upstream.ts";
+import type { Sale } from "../../../src/gateway/upstream/upstream.ts";
 import { AUTHORITY, BACKEND_CERTIFICATE, BACKEND_KEY } from "../../support/upstream-tls.ts";
 import { front as openFront, target as openEngine } from "./engine-stage.ts";
 import { RawClient, send, stage, type Stage } from "./stage.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { RequestListener } from "node:http";
 import { describe, expect, test } from "vitest";
-import type { Delivery, Sale } from "../../../src/gateway/upstream.ts";
+import type { Delivery, Sale } from "../../../src/gateway/upstream/upstream.ts";
 import { backend, onHead, rawBackend, RawClient, send, stage, type Stage } from "./stage.ts";
 
 const KEEP_BYTES = 1_000;

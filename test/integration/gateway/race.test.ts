@@ -3,7 +3,7 @@
  * at which they are used again. A hundred thousand requests: `node test/proxy/keep-alive-race.ts`.
  */
 import { describe, expect, test } from "vitest";
-import { Dice } from "../../unit/gateway/h1/mutated-answers.ts";
+import { Dice } from "../../unit/http1/mutated-answers.ts";
 import { openShop } from "./shop.ts";
 import { onHead, rawBackend, send } from "./stage.ts";
 

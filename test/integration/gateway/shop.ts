@@ -3,21 +3,21 @@
  * product's, only the facilitator does what the test says.
  */
 import { onTestFinished } from "vitest";
-import { defaultBodyLimits, type BodyLimits } from "../../../src/gateway/body-watch.ts";
+import { defaultBodyLimits, type BodyLimits } from "../../../src/gateway/message/body-watch.ts";
 import type { RoutePlan } from "../../../src/gateway/decision.ts";
 import { Gateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
-import { Listener } from "../../../src/gateway/listener.ts";
-import { Offers } from "../../../src/gateway/offers.ts";
-import { openTarget } from "../../../src/gateway/open-target.ts";
-import { Paywall } from "../../../src/gateway/paywall.ts";
-import { LocalTill } from "../../../src/gateway/till.ts";
-import { Router } from "../../../src/gateway/router.ts";
-import { TrustedProxies, type AddressRange } from "../../../src/gateway/trusted-proxies.ts";
+import { Listener } from "../../../src/gateway/listener/listener.ts";
+import { Offers } from "../../../src/gateway/payment/offers.ts";
+import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
+import { Paywall } from "../../../src/gateway/payment/paywall.ts";
+import { LocalTill } from "../../../src/gateway/payment/till.ts";
+import { Router } from "../../../src/gateway/paths/router.ts";
+import { TrustedProxies, type AddressRange } from "../../../src/gateway/client/trusted-proxies.ts";
 import {
   defaultUpstreamOptions,
   type Engine,
   type UpstreamOptions,
-} from "../../../src/gateway/upstream.ts";
+} from "../../../src/gateway/upstream/upstream.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -25,7 +25,7 @@ import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime, type Time } from "../../../src/time/time.ts";
 import { encodePaymentHeader } from "../../../src/x402/header.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
-import { ActedFacilitator } from "../../unit/gateway/paywall-stage.ts";
+import { ActedFacilitator } from "../../unit/gateway/payment/paywall-stage.ts";
 import { send, type Answer, type Sent } from "./stage.ts";
 
 export interface Shop {

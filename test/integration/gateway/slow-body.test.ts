@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { answerOf, connectHttp2, openSecureShop, send2 } from "./listener/secure-stage.ts";
 import { errorOf, head, openShop, type Shop, type ShopOptions } from "./shop.ts";
 import { backend, RawClient, type Answer } from "./stage.ts";

@@ -4,17 +4,17 @@ import type { IncomingHttpHeaders, IncomingMessage, RequestListener, Server } fr
 import { connect, createServer as createTcpServer } from "node:net";
 import type { AddressInfo, Server as TcpServer, Socket } from "node:net";
 import { onTestFinished } from "vitest";
-import { readClient } from "../../../src/gateway/client.ts";
-import { openTarget } from "../../../src/gateway/open-target.ts";
-import { TrustedProxies } from "../../../src/gateway/trusted-proxies.ts";
-import { answerOn } from "../../../src/gateway/upgrade-engine.ts";
-import { defaultUpstreamOptions } from "../../../src/gateway/upstream.ts";
+import { readClient } from "../../../src/gateway/client/client.ts";
+import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
+import { TrustedProxies } from "../../../src/gateway/client/trusted-proxies.ts";
+import { answerOn } from "../../../src/gateway/upstream/upgrade-engine.ts";
+import { defaultUpstreamOptions } from "../../../src/gateway/upstream/upstream.ts";
 import type {
   Delivery,
   Exchange,
   TargetEngine,
   TargetOptions,
-} from "../../../src/gateway/upstream.ts";
+} from "../../../src/gateway/upstream/upstream.ts";
 
 /** `undici`: the tests of the engine run with the other one, which is to do the same. */
 const protocol = process.env["COINSLOT_TEST_ENGINE"] === "undici" ? "h2" : "http1";

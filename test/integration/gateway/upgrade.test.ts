@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { certificate, privateKey } from "../../unit/gateway/h1/tls-identity.ts";
+import { certificate, privateKey } from "../../unit/http1/tls-identity.ts";
 import { openShop } from "./shop.ts";
 import { backend, onHead, rawBackend, RawClient, stage } from "./stage.ts";
 

@@ -1,7 +1,7 @@
 /** An OTLP/HTTP receiver for traces (OTLP 1.x, JSON encoding), and the spans that it was sent. */
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { text } from "node:stream/consumers";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 
 export interface ReceivedSpan {
   readonly name: string;

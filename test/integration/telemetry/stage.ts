@@ -1,7 +1,7 @@
 /** A gateway as a process, before a backend and a chain that note which trace they are asked for. */
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { buffer } from "node:stream/consumers";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import type { Chain } from "../../support/chain.ts";
 
 export interface Noted extends AsyncDisposable {

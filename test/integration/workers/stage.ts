@@ -9,7 +9,7 @@ import {
 } from "node:http";
 import { text } from "node:stream/consumers";
 import { expect } from "vitest";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import type { Served } from "../../support/serve.ts";
 
 /** How long something may take to come true on a busy machine, milliseconds. */

@@ -7,7 +7,12 @@ import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { networkOf } from "../../../src/x402/network.ts";
 import { exampleRequest } from "../facilitator/example-request.ts";
-import { NETWORK, PAYEE, solanaPayment, solanaRequirements } from "../gateway/solana-payment.ts";
+import {
+  NETWORK,
+  PAYEE,
+  solanaPayment,
+  solanaRequirements,
+} from "../gateway/payment/solana-payment.ts";
 import { configOf, SOLANA_ADDRESS as FEE_PAYER } from "./config-of.ts";
 
 const EVM_PAYEE = exampleRequest.paymentRequirements.payTo;

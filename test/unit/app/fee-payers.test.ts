@@ -21,7 +21,7 @@ import {
   kindOf,
   NETWORK,
   OTHER_FEE_PAYER,
-} from "../gateway/solana-payment.ts";
+} from "../gateway/payment/solana-payment.ts";
 import { SteppedTime } from "./stepped-time.ts";
 
 /** Time that a test moves, with pauses that end when it says so. */

@@ -9,7 +9,7 @@ import {
   whyBeaten,
 } from "../../../src/app/rule-order.ts";
 import type { Route } from "../../../src/config/config.ts";
-import { Router } from "../../../src/gateway/router.ts";
+import { Router } from "../../../src/gateway/paths/router.ts";
 import { configOf } from "./config-of.ts";
 
 const SEGMENTS = ["a", "b", "c", ":x"];

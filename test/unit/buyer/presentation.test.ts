@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from "node:http";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { AnswerSink } from "../../../src/buyer/answer-sink.ts";
 import { present, type Presented } from "../../../src/buyer/presentation.ts";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import type { Time } from "../../../src/time/time.ts";
 
 let closing: AsyncDisposableStack;

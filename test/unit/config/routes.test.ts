@@ -1,7 +1,7 @@
 import { array, assert, constantFrom, oneof, property, string } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readRouteKey } from "../../../src/config/route-key.ts";
-import { Router } from "../../../src/gateway/router.ts";
+import { Router } from "../../../src/gateway/paths/router.ts";
 import { GATEWAY, OTHER_PAYEE, parse, PAYEE, priced, ROUTES } from "./fixture.ts";
 
 describe("prices", () => {

@@ -4,7 +4,7 @@ import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../src/time/time.ts";
-import { FEE_PAYER, kindOf, OTHER_FEE_PAYER } from "../gateway/solana-payment.ts";
+import { FEE_PAYER, kindOf, OTHER_FEE_PAYER } from "../gateway/payment/solana-payment.ts";
 import { ask, stage } from "./endpoints-stage.ts";
 import { meshOver, scripted } from "./mesh-stage.ts";
 import { ScriptedChain } from "./scripted-mechanism.ts";

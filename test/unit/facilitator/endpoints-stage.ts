@@ -8,7 +8,7 @@ import {
   type Listing,
 } from "../../../src/facilitator/endpoints.ts";
 import type { Facilitator, SettleOptions } from "../../../src/facilitator/facilitator.ts";
-import { drain, listen } from "../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { exampleRequest, PAYER, TRANSACTION } from "./example-request.ts";

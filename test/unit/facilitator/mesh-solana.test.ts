@@ -10,7 +10,7 @@ import {
   addressOf,
   solanaPayment,
   solanaRequest,
-} from "../gateway/solana-payment.ts";
+} from "../gateway/payment/solana-payment.ts";
 import { handing, meshOver, nobody, scripted, type Scripted } from "./mesh-stage.ts";
 import { soon } from "./remote-stage.ts";
 

@@ -15,7 +15,7 @@ import {
   stateOf,
   tell,
   TRANSACTION,
-} from "../gateway/paywall-stage.ts";
+} from "../gateway/payment/paywall-stage.ts";
 import { portPair } from "./port-pair.ts";
 import { workersStage } from "./workers-stage.ts";
 

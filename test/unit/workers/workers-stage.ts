@@ -1,7 +1,7 @@
 /** Workers without processes: paywalls whose tills are at the other end of a channel, before one real ledger. */
 import { onTestFinished } from "vitest";
-import { Paywall } from "../../../src/gateway/paywall.ts";
-import { LocalTill } from "../../../src/gateway/till.ts";
+import { Paywall } from "../../../src/gateway/payment/paywall.ts";
+import { LocalTill } from "../../../src/gateway/payment/till.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -9,7 +9,7 @@ import { systemTime } from "../../../src/time/time.ts";
 import { Channel } from "../../../src/workers/channel.ts";
 import { Desk } from "../../../src/workers/desk.ts";
 import { RemoteTill } from "../../../src/workers/remote-till.ts";
-import { ActedFacilitator } from "../gateway/paywall-stage.ts";
+import { ActedFacilitator } from "../gateway/payment/paywall-stage.ts";
 import { portPair } from "./port-pair.ts";
 
 const SETTLEMENT_WAIT_MS = 5_000;

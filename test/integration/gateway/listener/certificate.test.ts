@@ -5,7 +5,7 @@ import { connect } from "node:tls";
 import { describe, expect, test } from "vitest";
 import { keyPairFault } from "../../../../src/config/key-pair.ts";
 import { EXPIRED, FIRST, LOCKED_KEY, SECOND } from "../../../support/listener-tls.ts";
-import { Listener } from "../../../../src/gateway/listener.ts";
+import { Listener } from "../../../../src/gateway/listener/listener.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { openShop } from "../shop.ts";
 import { backend } from "../stage.ts";

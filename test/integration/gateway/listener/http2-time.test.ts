@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { constants } from "node:http2";
 import { createServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { InboundRequest, InboundResponse } from "../../../../src/gateway/inbound.ts";
+import type { InboundRequest, InboundResponse } from "../../../../src/gateway/message/inbound.ts";
 import {
   Http2Sessions,
   type SessionLimits,

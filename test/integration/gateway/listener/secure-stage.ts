@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { keyPairFault } from "../../../../src/config/key-pair.ts";
-import { Listener, type ListenerOptions } from "../../../../src/gateway/listener.ts";
+import { Listener, type ListenerOptions } from "../../../../src/gateway/listener/listener.ts";
 import type { KeyPair } from "../../../../src/gateway/listener/tls.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { FIRST } from "../../../support/listener-tls.ts";

@@ -4,7 +4,7 @@ import { createServer as createHttpServer } from "node:http";
 import { createServer, type Server, type Socket } from "node:net";
 import { setTimeout } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { drain, listen } from "../../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../../src/gateway/listener/listener.ts";
 import { openPubsub, pubsubTargets } from "../../../../src/mechanism/solana/pubsub-socket.ts";
 import { systemTime } from "../../../../src/time/time.ts";
 import { openChannel, SLOW, startScriptedPubsub } from "./scripted-pubsub.ts";

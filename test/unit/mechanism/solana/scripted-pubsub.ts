@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { WebSocketServer, type WebSocket } from "ws";
 import { PubsubChannel } from "../../../../src/mechanism/solana/pubsub-channel.ts";
-import { drain, listen } from "../../../../src/gateway/listener.ts";
+import { drain, listen } from "../../../../src/gateway/listener/listener.ts";
 import { hurriedTime } from "./tracking.ts";
 
 export interface PubsubQuestion {

@@ -1,0 +1,148 @@
+/**
+ * A public listener: HTTP/1.1, and behind TLS HTTP/2 as well, with every timeout on, a limit on connections, and
+ * a drain that ends by itself (protocol-independent limits of the front door).
+ */
+import type { AddressInfo } from "node:net";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { Gateway } from "../gateway.ts";
+import {
+  breakOff,
+  createPlainServer,
+  retireHttp1,
+  serveHttp1,
+  type Connections,
+  type HttpServer,
+} from "./http1-server.ts";
+import type { SecureOptions } from "./certified-server.ts";
+import { SecureServer } from "./secure-server.ts";
+
+/** Connections of one listener at the same time; what comes beyond them is closed at once. */
+const MAX_CONNECTIONS = 16_384;
+/** Pause before an operator is told again that connections were turned away, milliseconds. */
+const FULL_PAUSE_MS = 60_000;
+/** While draining, connections that became idle are closed this often, milliseconds. */
+const DRAIN_SWEEP_MS = 100;
+
+export interface ListenerOptions {
+  /** Null: every interface. */
+  readonly host: string | null;
+  readonly port: number;
+  /** Largest request head, bytes. */
+  readonly headerBytes: number;
+  /**
+   * From here on each answer is the last one of its connection, and says so: a client that is told to come
+   * back elsewhere never sends into a connection that is just being closed.
+   */
+  readonly retiring?: AbortSignal;
+  /** Other processes listen on the same address, and the system spreads the connections over all. */
+  readonly reusePort?: boolean;
+  /** Speaks TLS, with HTTP/2 for who knows it; null or none: HTTP/1.1 in the clear. */
+  readonly tls?: SecureOptions | null;
+  /** Default {@link MAX_CONNECTIONS}. */
+  readonly maxConnections?: number;
+  readonly logger?: Logger;
+}
+
+export class Listener {
+  readonly #server: HttpServer;
+  readonly #secure: SecureServer | null;
+  readonly #options: ListenerOptions;
+  readonly #connections: Connections = { upgraded: new Set(), old: new Set() };
+  #saysFullAt = Number.NEGATIVE_INFINITY;
+
+  constructor(gateway: Gateway, options: ListenerOptions) {
+    this.#options = options;
+    const { headerBytes, retiring, tls = null, maxConnections = MAX_CONNECTIONS } = options;
+    this.#secure = tls === null ? null : new SecureServer(gateway, headerBytes, tls);
+    this.#server = this.#secure?.server ?? createPlainServer(headerBytes);
+    this.#server.maxConnections = maxConnections;
+    this.#server.on("drop", () => this.#onFull(maxConnections));
+    serveHttp1(this.#server, gateway, this.#connections);
+    retiring?.addEventListener("abort", () => {
+      retireHttp1(this.#server);
+      this.#secure?.retire();
+    });
+  }
+
+  /**
+   * Resolves with the address once connections are accepted; rejects when it cannot be had. `taken`: the
+   * {@link socket} of another process' listener, which goes on here with all that waits in it.
+   */
+  async open(taken?: object): Promise<AddressInfo> {
+    await this.#secure?.open();
+    return listen(this.#server, taken === undefined ? this.#options : { taken });
+  }
+
+  /** What listens, as node passes it to another process. */
+  get socket(): unknown {
+    return Reflect.get(this.#server, "_handle");
+  }
+
+  /**
+   * Reads the files of the certificate now, rather than when their change is seen. False: they cannot be
+   * served, which is logged with its reason, and the certificate before is still in use.
+   */
+  async reloadCertificate(): Promise<boolean> {
+    return (await this.#secure?.reload()) ?? true;
+  }
+
+  /** Accepts nothing new and resolves when the last request is answered, or when the signal ends. */
+  async drain(signal: AbortSignal): Promise<void> {
+    const cut = (): void => {
+      const { upgraded, old } = this.#connections;
+      for (const socket of upgraded) socket.destroy();
+      for (const socket of old) breakOff(socket);
+      this.#secure?.destroy();
+    };
+    this.#secure?.close();
+    signal.addEventListener("abort", cut, { once: true });
+    if (signal.aborted) cut();
+    await drain(this.#server, signal);
+    signal.removeEventListener("abort", cut);
+    this.#secure?.destroy();
+  }
+
+  #onFull(maxConnections: number): void {
+    const now = performance.now();
+    if (now < this.#saysFullAt) return;
+    this.#saysFullAt = now + FULL_PAUSE_MS;
+    const { logger, host, port } = this.#options;
+    const facts = { host, port, maxConnections };
+    logger?.warn(facts, "connections are turned away: as many as are allowed are open");
+  }
+}
+
+/** Where a server listens; `host` null: on every interface. */
+type Place =
+  | { readonly host: string | null; readonly port: number; readonly reusePort?: boolean }
+  | { readonly taken: object };
+
+/** Opens any HTTP server of this process. */
+export async function listen(server: HttpServer, place: Place): Promise<AddressInfo> {
+  const opened = Promise.withResolvers<void>();
+  server.once("error", opened.reject);
+  if ("taken" in place) server.listen(place.taken, opened.resolve);
+  else {
+    const { host, port, reusePort = false } = place;
+    server.listen({ port, reusePort, ...(host === null ? {} : { host }) }, opened.resolve);
+  }
+  await opened.promise;
+  server.off("error", opened.reject);
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("not a TCP listener");
+  return address;
+}
+
+/** Closes any HTTP server of this process: requests in flight may finish until the signal ends. */
+export async function drain(server: HttpServer, signal: AbortSignal): Promise<void> {
+  const closed = Promise.withResolvers<void>();
+  server.close(() => closed.resolve());
+  server.closeIdleConnections();
+  const sweep = setInterval(() => server.closeIdleConnections(), DRAIN_SWEEP_MS);
+  const giveUp = (): void => server.closeAllConnections();
+  signal.addEventListener("abort", giveUp, { once: true });
+  if (signal.aborted) giveUp();
+  await closed.promise;
+  clearInterval(sweep);
+  signal.removeEventListener("abort", giveUp);
+}

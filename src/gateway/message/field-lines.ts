@@ -1,0 +1,313 @@
+/**
+ * Which header lines cross the gateway, and which are written here. Raw `name, value` arrays in both
+ * directions, so that names keep their letter case and repeated lines (Set-Cookie) stay apart.
+ */
+import type { Client } from "../client/client.ts";
+import type { InboundRequest } from "./inbound.ts";
+
+/** RFC 9110 section 7.6.1, and the older names that mean the same: they belong to one connection. */
+const hopByHop = ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
+/**
+ * - Host, Expect: written or answered here.
+ * - What claims another client, host, path or method than the one that was judged: `X-Original-URL` and
+ *   its kin route the request anew behind the price.
+ * - The payment: whoever holds the header could spend it elsewhere.
+ */
+const requestNames = new Set([
+  ...hopByHop,
+  "expect",
+  "forwarded",
+  "host",
+  "http2-settings",
+  "x-envoy-original-method",
+  "x-envoy-original-path",
+  "x-http-method",
+  "x-http-method-override",
+  "x-http-path-override",
+  "x-method-override",
+  "x-original-host",
+  "x-original-method",
+  "x-original-uri",
+  "x-original-url",
+  "x-payment",
+  "x-payment-response",
+  "x-real-ip",
+  "x-rewrite-url",
+]);
+
+const responseNames = new Set([...hopByHop, "x-payment-response"]);
+
+const reservedPrefix = /^(?:proxy-|x-402-)/;
+const spoofablePrefix = /^(?:proxy-|x-402-|x-forwarded-)/;
+
+function crossesToUpstream(name: string): boolean {
+  // "X_402_Payer" is X-402-Payer to CGI, WSGI and PHP, so no name with "_" crosses.
+  return !requestNames.has(name) && !spoofablePrefix.test(name) && !name.includes("_");
+}
+
+function crossesToClient(name: string): boolean {
+  return !responseNames.has(name) && !reservedPrefix.test(name);
+}
+
+/** Verdicts kept for the few names, as spelled, that make up almost all traffic. */
+const verdictLimit = 1024;
+const verdictNameLimit = 64;
+
+/** Remembers a pure function of a header name; folding its case each time costs more than the rest. */
+class NameFilter {
+  readonly #judge: (lowerCaseName: string) => boolean;
+  readonly #verdicts = new Map<string, boolean>();
+
+  constructor(judge: (lowerCaseName: string) => boolean) {
+    this.#judge = judge;
+  }
+
+  passes(name: string): boolean {
+    const known = this.#verdicts.get(name);
+    if (known !== undefined) return known;
+    const verdict = this.#judge(name.toLowerCase());
+    if (this.#verdicts.size < verdictLimit && name.length <= verdictNameLimit) {
+      this.#verdicts.set(name, verdict);
+    }
+    return verdict;
+  }
+}
+
+const toUpstream = new NameFilter(crossesToUpstream);
+const toClient = new NameFilter(crossesToClient);
+
+/**
+ * The sentence that refuses the request's framing (400, then close), or null. Everything here is a
+ * request that two readers could cut at different places; the parser in front refuses most of it too.
+ */
+export function framingProblem(request: InboundRequest): string | null {
+  const { rawHeaders, method } = request;
+  if (valuesOf(rawHeaders, "host").length > 1) return "The request has more than one Host.";
+  const lengths = valuesOf(rawHeaders, "content-length");
+  const codings = valuesOf(rawHeaders, "transfer-encoding");
+  const [length] = lengths;
+  const [coding] = codings;
+  if (lengths.length > 1) return "The request has more than one Content-Length.";
+  if (codings.length > 1) return "The request has more than one Transfer-Encoding.";
+  if (length !== undefined && !/^\d{1,15}$/.test(length)) return "Content-Length is not a number.";
+  if (coding === undefined) return null;
+  if (length !== undefined) return "The request has both Content-Length and Transfer-Encoding.";
+  return codingProblem(coding, method ?? "", request.httpVersion);
+}
+
+/** Methods whose bodies mean nothing: backends skip them, or take them for the next request. */
+const bodyless = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
+
+function codingProblem(coding: string, method: string, version: string): string | null {
+  if (coding.toLowerCase() !== "chunked") return "The only Transfer-Encoding taken is chunked.";
+  // RFC 9112 section 6.1: a recipient of HTTP/1.0 may not know the field at all.
+  if (version === "1.0") return "HTTP/1.0 has no Transfer-Encoding.";
+  return bodyless.has(method) ? `${method} is not taken with a Transfer-Encoding.` : null;
+}
+
+export interface RequestLines {
+  /** Without Host and without framing other than Content-Length: those are the connection's. */
+  readonly lines: string[];
+  /** Bytes; null when there is none. */
+  readonly contentLength: number | null;
+  readonly chunked: boolean;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** What the request lines are made of; every exchange has it. */
+export interface Crossing {
+  readonly request: Pick<InboundRequest, "rawHeaders">;
+  readonly client: Client;
+  /** Raw pairs; they replace the client's lines of the same name, and those that tell of the client. */
+  readonly requestHeaders: readonly string[];
+  /** Lower-case names of the client's lines that do not cross, beside those that never do. */
+  readonly removed?: ReadonlySet<string>;
+}
+
+/**
+ * The lines for the backend: the client's, filtered and without those that are removed or replaced; then who
+ * the client is; then the added ones.
+ */
+export function requestLines(crossing: Crossing): RequestLines {
+  const { request, client, requestHeaders: added, removed = NONE } = crossing;
+  const { rawHeaders } = request;
+  const lines: string[] = [];
+  const listed = connectionOptions(rawHeaders);
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? "";
+    if (!toUpstream.passes(name) || isListed(listed, name)) continue;
+    if (isRemoved(removed, name) || isSet(name, added)) continue;
+    lines.push(name, rawHeaders[index + 1] ?? "");
+  }
+  const { forwardedFor, host, proto } = client;
+  pushUnset(lines, "X-Forwarded-For", forwardedFor, added);
+  if (host !== undefined) pushUnset(lines, "X-Forwarded-Host", host, added);
+  pushUnset(lines, "X-Forwarded-Proto", proto, added);
+  for (const text of added) lines.push(text);
+  const length = valueOf(rawHeaders, "content-length");
+  return {
+    lines,
+    contentLength: length === undefined ? null : Number(length),
+    chunked: valueOf(rawHeaders, "transfer-encoding") !== undefined,
+  };
+}
+
+function pushUnset(lines: string[], name: string, value: string, set: readonly string[]): void {
+  if (!isSet(name, set)) lines.push(name, value);
+}
+
+/**
+ * The lines for the client: the backend's, filtered, without those that `set` replaces and those that are
+ * `removed` (lower-case names); then `set`, then `vary`.
+ */
+export function responseLines(
+  raw: readonly string[],
+  set: readonly string[],
+  vary: string | null,
+  removed = NONE,
+): string[] {
+  const lines: string[] = [];
+  const listed = connectionOptions(raw);
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] ?? "";
+    if (!toClient.passes(name) || isListed(listed, name) || isSet(name, set)) continue;
+    if (isRemoved(removed, name)) continue;
+    lines.push(name, raw[index + 1] ?? "");
+  }
+  for (const text of set) lines.push(text);
+  if (vary !== null) lines.push("Vary", vary);
+  return lines;
+}
+
+/**
+ * What 426 cannot do without (RFC 9110 section 15.5.22): the protocols that the backend wants to be asked in, and
+ * that they are named for this connection. Empty where the backend names none.
+ *
+ * @param isLast no answer follows on the client's connection
+ */
+export function upgradeRequiredLines(
+  raw: readonly string[],
+  isLast: boolean,
+  removed = NONE,
+): string[] {
+  const protocols = removed.has("upgrade") ? [] : valuesOf(raw, "upgrade");
+  if (protocols.length === 0) return [];
+  return ["Upgrade", protocols.join(", "), "Connection", isLast ? "close, Upgrade" : "Upgrade"];
+}
+
+/** The lines of an interim answer for the client, filtered as those of the answer; it frames nothing. */
+export function interimLines(raw: readonly string[], removed = NONE): string[] {
+  const lines = responseLines(raw, [], null, removed);
+  return lines.filter((_, index) => !isNamed(lines[index - (index % 2)] ?? "", "content-length"));
+}
+
+/** RFC 9110 section 6.5.1: fields that would change how the message is read are never trailers. */
+const neverTrailers = new Set(["content-length", "content-encoding", "content-type", "host"]);
+
+/**
+ * What else a backend would take for a part of the request's head when it merges the two: who asks, for
+ * what, and on which conditions.
+ */
+const neverRequestTrailers = new Set([
+  ...neverTrailers,
+  "authorization",
+  "cache-control",
+  "content-range",
+  "cookie",
+  "idempotency-key",
+  "max-forwards",
+  "pragma",
+  "range",
+]);
+
+/** A request's trailer lines, raw, filtered like its header lines ({@link requestLines}). */
+export function requestTrailerLines(
+  raw: readonly string[],
+  added: readonly string[],
+  removed = NONE,
+): string[] {
+  const lines: string[] = [];
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] ?? "";
+    const lowerCase = name.toLowerCase();
+    if (!toUpstream.passes(name) || neverRequestTrailers.has(lowerCase)) continue;
+    if (lowerCase.startsWith("if-") || removed.has(lowerCase) || isSet(name, added)) continue;
+    lines.push(name, raw[index + 1] ?? "");
+  }
+  return lines;
+}
+
+/** A backend's trailer lines as pairs, filtered like its header lines. */
+export function trailerLines(raw: readonly string[], removed = NONE): [string, string][] {
+  const lines: [string, string][] = [];
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] ?? "";
+    const lower = name.toLowerCase();
+    if (toClient.passes(name) && !neverTrailers.has(lower) && !removed.has(lower)) {
+      lines.push([name, raw[index + 1] ?? ""]);
+    }
+  }
+  return lines;
+}
+
+/** The header names that `Connection` lists, lower-case; null when it lists nothing of interest. */
+function connectionOptions(raw: readonly string[]): Set<string> | null {
+  let options: Set<string> | null = null;
+  for (let index = 0; index < raw.length; index += 2) {
+    if (!isNamed(raw[index] ?? "", "connection")) continue;
+    const value = raw[index + 1] ?? "";
+    if (/^(?:keep-alive|close|upgrade)$/i.test(value)) continue;
+    options ??= new Set();
+    for (const option of value.toLowerCase().split(",")) options.add(option.trim());
+  }
+  return options;
+}
+
+/** The length of the body is never one hop's affair, whoever says so. */
+function isListed(listed: Set<string> | null, name: string): boolean {
+  return listed !== null && listed.has(name.toLowerCase()) && !isNamed(name, "content-length");
+}
+
+/** The length of the body is not the configuration's affair either. */
+function isRemoved(removed: ReadonlySet<string>, name: string): boolean {
+  return removed.size > 0 && removed.has(name.toLowerCase()) && !isNamed(name, "content-length");
+}
+
+function isSet(name: string, set: readonly string[]): boolean {
+  for (let index = 0; index < set.length; index += 2) {
+    if (isNamed(name, (set[index] ?? "").toLowerCase())) return true;
+  }
+  return false;
+}
+
+/** The first value of a field in raw lines. */
+export function valueOf(raw: readonly string[], lowerCaseName: string): string | undefined {
+  for (let index = 0; index < raw.length; index += 2) {
+    if (isNamed(raw[index] ?? "", lowerCaseName)) return raw[index + 1] ?? "";
+  }
+  return undefined;
+}
+
+/** Adds raw lines whose names are not there yet. */
+export function addMissing(lines: string[], added: readonly string[]): void {
+  for (let index = 0; index < added.length; index += 2) {
+    const name = added[index] ?? "";
+    if (valueOf(lines, name.toLowerCase()) === undefined) lines.push(name, added[index + 1] ?? "");
+  }
+}
+
+/** All values of a field in raw lines, in their order. */
+export function valuesOf(raw: readonly string[], lowerCaseName: string): string[] {
+  const values: string[] = [];
+  for (let index = 0; index < raw.length; index += 2) {
+    if (isNamed(raw[index] ?? "", lowerCaseName)) values.push(raw[index + 1] ?? "");
+  }
+  return values;
+}
+
+/** Compares lengths first: almost every line is out after one comparison. */
+function isNamed(name: string, lowerCaseName: string): boolean {
+  return name.length === lowerCaseName.length && name.toLowerCase() === lowerCaseName;
+}

@@ -1,0 +1,198 @@
+/**
+ * What the paywall is asked about a presented payment, and what it may answer. The answers that need no
+ * state are made here, each in one place.
+ */
+import type {
+  BrokenDelivery,
+  ClaimOutcome,
+  SettledPayment,
+  StoredResponse,
+} from "../../ledger/ledger.ts";
+import type { ReplayReason } from "../../telemetry/metrics.ts";
+import { findNetwork } from "../../x402/network.ts";
+import { payerOf } from "../../x402/payment-key.ts";
+import type { Refusal } from "../../x402/result.ts";
+import type {
+  FacilitatorRequest,
+  PaymentPayload,
+  PaymentRequirements,
+  SettleResponse,
+} from "../../x402/x402.ts";
+import type { Sold, Unanswered } from "../upstream/upstream.ts";
+
+/** A payment as presented for one URL. */
+export interface Presented {
+  readonly payment: PaymentPayload;
+  /**
+   * Every way to pay for that URL; on Solana without `extra.feePayer` as long as nobody can be told one.
+   */
+  readonly accepts: readonly PaymentRequirements[];
+  /** Method and canonical path: what the payment is bound to by its first use. */
+  readonly binding: string;
+  /** Canonical path and query. */
+  readonly target: string;
+  /**
+   * The address that it came from. Once a payment is on chain everybody can read all of it there, its
+   * signature included: a kept answer is given again to the address that it was sold to, and to no other.
+   */
+  readonly client: string;
+  /** True when nobody waits for the answer any more: then no delivery is tried. */
+  readonly isGone: () => boolean;
+  /** Asked before a payment is taken that was never claimed: why the upstream would not be asked now. */
+  readonly refusal: () => Unanswered | null;
+  /**
+   * Hex SHA-256 of the request's body, which is read for it; asked at most once, and only when nothing is
+   * forwarded. Null where it cannot be had: too large a body, a client that left, an upgrade.
+   */
+  readonly readBodyHash: () => Promise<string | null>;
+}
+
+/** What the paywall decided about a presented payment. */
+export type Admission =
+  /** Paid: serve it, then report through {@link Paid}. */
+  | { readonly kind: "admitted"; readonly paid: Paid }
+  /** Sold before to the same request: the kept answer once more. */
+  | {
+      readonly kind: "replayed";
+      readonly settlement: SettledPayment;
+      readonly response: StoredResponse;
+    }
+  /** 402; `settlement` where a settlement was tried and failed for certain. */
+  | {
+      readonly kind: "refused";
+      readonly refusal: Refusal;
+      readonly settlement?: FailedSettlement;
+      /** It was presented before. */
+      readonly replay?: ReplayReason;
+    }
+  /** The upstream would not be asked now; nothing was claimed. */
+  | { readonly kind: "unservable"; readonly refusal: Unanswered }
+  /** 500; this request moved no money. */
+  | { readonly kind: "unavailable"; readonly refusal: Refusal }
+  /** 500; the money may have moved, and only the same payment may be sent again. */
+  | { readonly kind: "unknown"; readonly detail: string }
+  /** The buyer has left before the upstream was asked: no attempt is spent. */
+  | { readonly kind: "abandoned" };
+
+export type FailedSettlement = SettleResponse & { readonly success: false };
+
+/** A settled payment whose one delivery is under way. Exactly one of the two functions must be called. */
+export interface Paid {
+  readonly settlement: SettledPayment;
+  /** For the upstream: the same at each delivery of this payment, and no facilitator's secret. */
+  readonly idempotencyKey: string;
+  /** Nothing is delivered for this payment after this time, if the upstream sees the request. */
+  readonly isLast: boolean;
+  /** Sold; with the answer where it is small enough to be kept. */
+  delivered(sold?: Sold): Promise<void>;
+  /** The upstream failed or refused, or the buyer left: the same payment may try again. */
+  undelivered(attempt: BrokenDelivery): Promise<void>;
+}
+
+/** A payment that is on chain and may be delivered. */
+export interface Deliverable {
+  readonly kind: "settled";
+  readonly settlement: SettledPayment;
+  /** Deliveries before this one. */
+  readonly attempts: number;
+  /** The claim's own. */
+  readonly idempotencyKey: string;
+}
+
+export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" }>;
+
+/** What came of a claim's settlement. */
+export type Settled = Declined | Deliverable;
+
+export const IN_FLIGHT = {
+  kind: "unknown",
+  detail: "the same payment is being processed; send the same payment again",
+} as const satisfies Admission;
+
+export const UNRESOLVED = {
+  kind: "unknown",
+  detail: "the settlement's outcome is not known yet; send the same payment again",
+} as const satisfies Admission;
+
+export const ABANDONED = { kind: "abandoned" } as const satisfies Admission;
+
+/** Nothing is known about the payment as long as the ledger cannot be asked. */
+export const NOT_LOOKED_UP = {
+  kind: "unavailable",
+  refusal: {
+    code: "unexpected_settle_error",
+    detail: "the payment could not be looked up, and was not charged; send the same payment again",
+  },
+} as const satisfies Admission;
+
+export function unavailable(
+  code: "unexpected_verify_error" | "unexpected_settle_error",
+): Extract<Admission, { kind: "unavailable" }> {
+  const detail = "the payment could not be processed and no money moved; send it again later";
+  return { kind: "unavailable", refusal: { code, detail } };
+}
+
+export function refused(code: Refusal["code"], detail: string): Declined {
+  return { kind: "refused", refusal: { code, detail } };
+}
+
+function refusedReplay(replay: ReplayReason, code: Refusal["code"], detail: string): Declined {
+  return { kind: "refused", refusal: { code, detail }, replay };
+}
+
+export function refusedSettlement(response: FailedSettlement): Declined {
+  return { kind: "refused", refusal: failureOf(response), settlement: response };
+}
+
+export function failureOf(response: FailedSettlement): Refusal {
+  return { code: response.errorReason, detail: response.detail ?? "the settlement failed" };
+}
+
+/** A claim that ends the matter: the payment cannot be had, or cannot be had again. */
+export type DeadClaim = Extract<ClaimOutcome, { kind: "spent" | "forged" | "foreign" | "failed" }>;
+
+export function explain(
+  claim: DeadClaim,
+  { paymentRequirements, paymentPayload }: FacilitatorRequest,
+): Declined {
+  switch (claim.kind) {
+    case "spent":
+      return claim.delivered
+        ? USED
+        : refusedReplay("used", "invalid_transaction_state", noDelivery(claim));
+    case "forged":
+      return isOnSolana(paymentPayload)
+        ? refusedReplay("imitated", "invalid_payload", FORGED_ON_SOLANA)
+        : refusedReplay("imitated", "invalid_exact_evm_payload_signature", FORGED);
+    case "foreign":
+      return refusedReplay(
+        "elsewhere",
+        "invalid_payload",
+        "this payment was used for another resource",
+      );
+    case "failed": {
+      const { code: errorReason, detail } = claim.failure;
+      const { network } = paymentRequirements;
+      const payer = payerOf(paymentPayload);
+      const failed = { success: false, transaction: "", network, payer } as const;
+      return refusedSettlement({ ...failed, errorReason, detail });
+    }
+  }
+}
+
+function isOnSolana({ network }: PaymentPayload): boolean {
+  return findNetwork(network)?.kind === "solana";
+}
+
+const FORGED = "another payment has this nonce";
+const FORGED_ON_SOLANA = "this transaction was presented with another signature before";
+
+export const USED = refusedReplay(
+  "used",
+  "invalid_transaction_state",
+  "this payment was used before; sign a new one",
+);
+
+function noDelivery({ transaction }: { readonly transaction: string }): string {
+  return `paid in ${transaction} and no delivery is left for this request: ask the seller`;
+}

@@ -1,0 +1,301 @@
+/**
+ * The money side of a request: a presented payment is claimed, verified and settled before the
+ * upstream sees anything, and is sold once. One payment has one flight through this process; whoever
+ * presents it meanwhile waits for that flight and then asks the ledger what is left to have. So does
+ * a flight that finds the payment in the hands of another process.
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { waitWithin } from "../../facilitator/facilitator.ts";
+import {
+  LedgerConflict,
+  MAX_DELIVERY_ATTEMPTS,
+  type ClaimOutcome,
+  type ClaimTerms,
+  type SettledPayment,
+} from "../../ledger/ledger.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import { notePayment } from "../../telemetry/request-context.ts";
+import type { Time } from "../../time/time.ts";
+import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
+import type { Refusal, Result } from "../../x402/result.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
+import {
+  ABANDONED,
+  explain,
+  IN_FLIGHT,
+  NOT_LOOKED_UP,
+  UNRESOLVED,
+  USED,
+  type Admission,
+  type DeadClaim,
+  type Deliverable,
+  type Paid,
+  type Presented,
+  type Settled,
+} from "./admission.ts";
+import type { Identified, Till } from "./till.ts";
+
+/** Pauses before a delivery's end is stored again when the ledger fails, milliseconds: at first, and then. */
+const RECORD_PAUSE_MS = 1_000;
+const LATER_RECORD_PAUSE_MS = 10_000;
+/** How many of these pauses are short. */
+const SHORT_PAUSES = 60;
+
+export interface PaywallOptions {
+  readonly till: Till;
+  readonly logger: Logger;
+  /** Longest that a request is held for its settlement, milliseconds; `maxTimeoutSeconds` if less. */
+  readonly settlementWaitMs: number;
+  readonly time: Time;
+  /** Unguessable, another one each time. */
+  readonly newIdempotencyKey?: () => string;
+}
+
+/** One payment's way from the claim to the recorded delivery. */
+interface Flight {
+  readonly presented: Presented;
+  readonly terms: ClaimTerms;
+  readonly signal: AbortSignal;
+  /** Ends the flight; the next one may begin. */
+  readonly land: () => void;
+}
+
+/**
+ * How one look at the ledger ended: with an answer, or with a reason to look again. `unsure`: the ledger
+ * failed as the delivery was to begin, and may have stored that it began.
+ */
+type Turn = Admission | Replayable | "unsure" | "wait-over" | "lost";
+
+interface Replayable {
+  readonly kind: "replayable";
+  readonly settlement: SettledPayment;
+}
+
+export class Paywall {
+  readonly #options: PaywallOptions;
+  readonly #till: Till;
+  readonly #newIdempotencyKey: () => string;
+  readonly #flights = new Map<PaymentKey, Promise<void>>();
+
+  constructor(options: PaywallOptions) {
+    this.#options = options;
+    this.#till = options.till;
+    this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
+  }
+
+  async admit(presented: Presented): Promise<Admission> {
+    const { payment, accepts } = presented;
+    let identified: Result<Identified, Refusal>;
+    try {
+      identified = await this.#till.identify({ payment, accepts });
+    } catch (cause) {
+      return this.#notLookedUp(cause);
+    }
+    if (!identified.ok) return notChosen(identified.error);
+    const { request, isClaimed } = identified.value;
+    const key = paymentKey(request);
+    if (!key.ok) return { kind: "refused", refusal: key.error };
+    notePayment(key.value);
+    const refusal = isClaimed ? null : presented.refusal();
+    if (refusal !== null) return { kind: "unservable", refusal };
+    return this.#join(key.value, presented, request);
+  }
+
+  /** Whether something here works on the payment at this moment, or on one that has the same key. */
+  isInFlight({ payment, accepts }: Pick<Presented, "payment" | "accepts">): boolean {
+    return accepts.some((paymentRequirements) => {
+      if (paymentRequirements.network !== payment.network) return false;
+      const key = paymentKey({ paymentPayload: payment, paymentRequirements });
+      return key.ok && this.#flights.has(key.value);
+    });
+  }
+
+  /** Waits for the flight of the same payment, if there is one, and then takes off. */
+  async #join(
+    key: PaymentKey,
+    presented: Presented,
+    request: FacilitatorRequest,
+  ): Promise<Admission> {
+    const timeoutMs = request.paymentRequirements.maxTimeoutSeconds * 1000;
+    const { settlementWaitMs, time } = this.#options;
+    const signal = time.timeout(Math.min(settlementWaitMs, timeoutMs));
+    for (;;) {
+      const flight = this.#flights.get(key);
+      if (flight === undefined) break;
+      const landed = flight.then(() => true);
+      if (!(await waitWithin(landed, signal, false))) return IN_FLIGHT;
+    }
+    const { binding, target } = presented;
+    const terms = { binding, target, idempotencyKey: this.#newIdempotencyKey(), request };
+    return this.#fly(key, presented, terms, signal);
+  }
+
+  /** Runs from the claim to the recorded delivery; nothing else here works on this payment meanwhile. */
+  async #fly(
+    key: PaymentKey,
+    presented: Presented,
+    terms: ClaimTerms,
+    signal: AbortSignal,
+  ): Promise<Admission> {
+    const landing = Promise.withResolvers<void>();
+    this.#flights.set(key, landing.promise);
+    const land = (): void => {
+      this.#flights.delete(key);
+      landing.resolve();
+    };
+    const admission = await this.#board(key, { presented, terms, signal, land });
+    if (admission === "unsure") {
+      // In flight until that is stored: later it could take back another delivery than this one.
+      const takeBack = () => this.#till.undelivered(key, { sent: false, served: null });
+      void this.#record(key, takeBack).finally(land);
+      return UNRESOLVED;
+    }
+    if (admission.kind === "admitted") return admission;
+    // Others need not wait while this request's body is read: the payment is delivered.
+    land();
+    return admission.kind === "replayable" ? this.#replay(key, presented, admission) : admission;
+  }
+
+  /** Never rejects: whatever fails after the claim leaves the payment unresolved, never "not taken". */
+  async #board(key: PaymentKey, flight: Flight): Promise<Admission | Replayable | "unsure"> {
+    const { logger } = this.#options;
+    let claim: ClaimOutcome;
+    try {
+      claim = await this.#till.claim(key, flight.terms);
+    } catch (cause) {
+      return this.#notLookedUp(cause);
+    }
+    try {
+      let losses = 0;
+      for (;;) {
+        const turn = await this.#take(key, claim, flight);
+        if (typeof turn === "object" || turn === "unsure") return turn;
+        if (turn === "lost") losses += 1;
+        if (flight.signal.aborted || losses > 1) return IN_FLIGHT;
+        if (flight.presented.isGone()) return ABANDONED;
+        claim = await this.#till.claim(key, flight.terms);
+      }
+    } catch (cause) {
+      const said = "the ledger failed after a claim; its payment is unresolved";
+      logger.error({ err: cause, key }, said);
+      return UNRESOLVED;
+    }
+  }
+
+  async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Turn> {
+    if (claim.kind === "replayable") return claim;
+    if (claim.kind === "busy") {
+      await this.#till.changed(key, claim.version, flight.signal);
+      return "wait-over";
+    }
+    const settled = await this.#settle(key, claim, flight);
+    if (settled.kind !== "settled") return settled;
+    if (flight.presented.isGone()) return ABANDONED;
+    try {
+      const { idempotencyKey } = settled;
+      const sale = { idempotencyKey, target: flight.presented.target };
+      if (!(await this.#till.delivering(key, sale))) return "lost";
+    } catch (cause) {
+      this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
+      return "unsure";
+    }
+    return { kind: "admitted", paid: this.#paid(key, settled, flight) };
+  }
+
+  #settle(
+    key: PaymentKey,
+    claim: Exclude<ClaimOutcome, { kind: "busy" | "replayable" }>,
+    { terms, signal }: Flight,
+  ): Promise<Settled> {
+    switch (claim.kind) {
+      case "granted":
+        return this.#till.charge(key, terms, signal);
+      case "unresolved":
+        return this.#till.resume(key, claim, signal);
+      case "settled":
+        return Promise.resolve(claim);
+      default: {
+        const dead: DeadClaim = claim;
+        return Promise.resolve(explain(dead, terms.request));
+      }
+    }
+  }
+
+  async #replay(
+    key: PaymentKey,
+    { target, client, readBodyHash }: Presented,
+    { settlement }: Replayable,
+  ): Promise<Admission> {
+    const { logger } = this.#options;
+    const bodyHash = await readBodyHash();
+    if (bodyHash === null) return USED;
+    try {
+      const asked = { target, bodyHash: askedBy(client, bodyHash) };
+      const response = await this.#till.replay(key, asked);
+      return response === undefined ? USED : { kind: "replayed", settlement, response };
+    } catch (cause) {
+      logger.error({ err: cause, key }, "the ledger failed; a kept answer was not given");
+      return NOT_LOOKED_UP;
+    }
+  }
+
+  #notLookedUp(cause: unknown): Admission {
+    this.#options.logger.error({ err: cause }, "the ledger failed; the payment was not taken");
+    return NOT_LOOKED_UP;
+  }
+
+  #paid(key: PaymentKey, settled: Deliverable, { presented, land }: Flight): Paid {
+    const { target, client } = presented;
+    return {
+      settlement: settled.settlement,
+      idempotencyKey: upstreamKey(settled.idempotencyKey),
+      isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
+      delivered: (sold) => {
+        const kept = sold && { ...sold, target, bodyHash: askedBy(client, sold.bodyHash) };
+        return this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
+      },
+      undelivered: (attempt) =>
+        this.#record(key, () => this.#till.undelivered(key, attempt)).finally(land),
+    };
+  }
+
+  /**
+   * Until it is stored, the payment stays in flight, for as long as this process lives: given up, it would
+   * be neither sold nor for sale, since nobody takes over a delivery from a life that goes on.
+   */
+  async #record(key: PaymentKey, store: () => Promise<void>): Promise<void> {
+    const { logger, time } = this.#options;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await store();
+      } catch (cause) {
+        if (cause instanceof LedgerConflict) {
+          const said = "this process was taken for dead during a delivery; it may be repeated";
+          logger.error({ err: cause, key }, said);
+          return;
+        }
+        logger.error({ err: cause, key, attempt }, "a delivery was not recorded");
+        // A timeout, not a pause: it does not keep a process alive that has closed everything else.
+        const pauseMs = attempt <= SHORT_PAUSES ? RECORD_PAUSE_MS : LATER_RECORD_PAUSE_MS;
+        await once(time.timeout(pauseMs), "abort");
+      }
+    }
+  }
+}
+
+/** It is the payment's fault, unless the code says that nothing could be taken now. */
+function notChosen(refusal: Refusal): Admission {
+  const isOurs = refusal.code === "unexpected_verify_error";
+  return { kind: isOurs ? "unavailable" : "refused", refusal };
+}
+
+/** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */
+function upstreamKey(idempotencyKey: string): string {
+  return createHash("sha256").update(`coinslot upstream ${idempotencyKey}`).digest("hex");
+}
+
+/** One fingerprint of a request's body and of who sent it. */
+function askedBy(client: string, bodyHash: string): string {
+  return createHash("sha256").update(`${client} ${bodyHash}`).digest("hex");
+}

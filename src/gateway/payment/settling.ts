@@ -1,0 +1,169 @@
+/**
+ * From a claim to the money: verifies and settles what was claimed, or goes on with a settlement that was
+ * begun before. A claim is dropped only where it is certain that nothing was signed or sent, and a refusal
+ * is passed on only where it is certain that nothing was charged.
+ */
+import { FacilitatorFault, type Facilitator } from "../../facilitator/facilitator.ts";
+import { LedgerConflict, type ClaimTerms, type Redemptions } from "../../ledger/ledger.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import { rememberPayment } from "../../telemetry/request-context.ts";
+import { inSpan } from "../../telemetry/spans.ts";
+import type { Time } from "../../time/time.ts";
+import type { PaymentKey } from "../../x402/payment-key.ts";
+import type { FacilitatorRequest, VerifyResponse } from "../../x402/x402.ts";
+import {
+  explain,
+  failureOf,
+  refused,
+  refusedSettlement,
+  unavailable,
+  UNRESOLVED,
+  type FailedSettlement,
+  type Settled,
+} from "./admission.ts";
+
+/** Longest a verification may take, milliseconds. */
+const VERIFY_TIMEOUT_MS = 10_000;
+
+export interface SettlingOptions {
+  readonly facilitator: Facilitator;
+  readonly redemptions: Redemptions;
+  readonly logger: Logger;
+  readonly time: Time;
+}
+
+/** A claimed payment on its way through a facilitator. */
+interface Course {
+  readonly key: PaymentKey;
+  /** Those of the payment's first use. */
+  readonly terms: ClaimTerms;
+  /** A remote facilitator that may know the payment from an earlier request; null when none was asked. */
+  readonly askedBefore: string | null;
+  readonly signal: AbortSignal;
+}
+
+/** Rejects only with what the ledger throws; the payment is unresolved then. */
+export class Settling {
+  readonly #options: SettlingOptions;
+
+  constructor(options: SettlingOptions) {
+    this.#options = options;
+  }
+
+  /** Verifies and settles a payment that this request has claimed. */
+  async charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
+    const verdict = await this.#verify(terms.request, signal);
+    if (verdict instanceof Error) {
+      this.#warn(verdict, terms.request, "a payment could not be verified");
+      const code = verdict instanceof FacilitatorFault ? verdict.code : "unexpected_verify_error";
+      return (await this.#release(key)) ? unavailable(code) : UNRESOLVED;
+    }
+    if (verdict.isValid) return this.#collect({ key, terms, askedBefore: null, signal });
+    if (!(await this.#release(key))) return UNRESOLVED;
+    const { invalidReason, detail = "the facilitator refused the payment" } = verdict;
+    return refused(invalidReason, detail);
+  }
+
+  /** Asks again about a settlement that was begun before, with the terms of its first use. */
+  resume(
+    key: PaymentKey,
+    claim: { readonly terms: ClaimTerms; readonly facilitator: string | null },
+    signal: AbortSignal,
+  ): Promise<Settled> {
+    return this.#collect({ key, terms: claim.terms, askedBefore: claim.facilitator, signal });
+  }
+
+  async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse | Error> {
+    const { facilitator, time } = this.#options;
+    const { network } = request.paymentRequirements;
+    try {
+      const within = AbortSignal.any([signal, time.timeout(VERIFY_TIMEOUT_MS)]);
+      return await inSpan(
+        "verify",
+        { attributes: { "coinslot.network": network } },
+        async (span) => {
+          const verdict = await facilitator.verify(request, within);
+          span?.set({ "coinslot.result": verdict.isValid ? "valid" : "invalid" });
+          if (!verdict.isValid) span?.fail(verdict.invalidReason);
+          return verdict;
+        },
+      );
+    } catch (cause) {
+      return cause instanceof Error ? cause : new Error(String(cause));
+    }
+  }
+
+  /** Asks for the settlement; stored as handed over where it leaves this process, and when it succeeded. */
+  async #collect(course: Course): Promise<Settled> {
+    const { facilitator, redemptions } = this.#options;
+    const { key, terms, askedBefore, signal } = course;
+    const { request, idempotencyKey } = terms;
+    let isHandedOver = false;
+    const onHandOver = async (name: string): Promise<void> => {
+      await redemptions.handedOver(key, name);
+      isHandedOver = true;
+    };
+    const asked = askedBefore === null ? {} : { askedBefore };
+    try {
+      const settle = { signal, idempotencyKey, isClaimed: true, onHandOver, ...asked };
+      const { network } = request.paymentRequirements;
+      const options = { attributes: { "coinslot.network": network } };
+      const response = await inSpan("settle", options, async (span) => {
+        rememberPayment(key);
+        const answer = await facilitator.settle(request, settle);
+        if (answer.success) span?.set({ "coinslot.transaction": answer.transaction });
+        else span?.fail(answer.errorReason);
+        return answer;
+      });
+      if (!response.success) return await this.#refuse(course, response, isHandedOver);
+      const { transaction, payer } = response;
+      const settlement = { transaction, network, payer };
+      await redemptions.settled(key, settlement);
+      return { kind: "settled", settlement, attempts: 0, idempotencyKey };
+    } catch (cause) {
+      this.#warn(cause, request, "a payment could not be settled");
+      return this.#afterFault(course, cause);
+    }
+  }
+
+  async #refuse(
+    course: Course,
+    response: FailedSettlement,
+    isHandedOver: boolean,
+  ): Promise<Settled> {
+    const { redemptions } = this.#options;
+    const { key, terms, askedBefore } = course;
+    // The one that was asked before answers only what is definite (`askedBefore`).
+    if (isHandedOver || askedBefore !== null) {
+      await redemptions.failed(key, failureOf(response));
+      return refusedSettlement(response);
+    }
+    if (await this.#release(key)) return refusedSettlement(response);
+    // Bytes of ours carry it: then the ledger knows, and nobody else, whether they failed for certain.
+    const claim = await redemptions.claim(key, terms);
+    return claim.kind === "failed" ? explain(claim, terms.request) : UNRESOLVED;
+  }
+
+  /** Nothing was settled that we know of: is it certain? Only then is the claim dropped. */
+  async #afterFault({ key, askedBefore }: Course, cause: unknown): Promise<Settled> {
+    const isCertain = cause instanceof FacilitatorFault && cause.kind !== "unknown";
+    // Certain of this attempt only: the one before it may have settled the payment.
+    if (!isCertain || askedBefore !== null) return UNRESOLVED;
+    return (await this.#release(key)) ? unavailable(cause.code) : UNRESOLVED;
+  }
+
+  /** True when the claim is gone; false when it is not ours to drop, or the chain has to decide. */
+  async #release(key: PaymentKey): Promise<boolean> {
+    try {
+      await this.#options.redemptions.released(key);
+      return true;
+    } catch (cause) {
+      if (cause instanceof LedgerConflict) return false;
+      throw cause;
+    }
+  }
+
+  #warn(cause: unknown, { paymentRequirements }: FacilitatorRequest, said: string): void {
+    this.#options.logger.warn({ err: cause, network: paymentRequirements.network }, said);
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * What the paywall asks of the money side: which payment this is, whose it is, and to charge it. It is
+ * either here (`LocalTill`), or in the process that keeps the ledger and the chains (`src/workers/`). Each
+ * question is whole in itself, so that whoever asks may die between two of them.
+ */
+import type { Facilitator } from "../../facilitator/facilitator.ts";
+import type { ClaimOutcome, ClaimTerms, Redemptions } from "../../ledger/ledger.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { Time } from "../../time/time.ts";
+import { samePayment, type PaymentKey } from "../../x402/payment-key.ts";
+import { ok, type Refusal, type Result } from "../../x402/result.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
+import type { Presented, Settled } from "./admission.ts";
+import { choose, type Choosing } from "./choice.ts";
+import { NO_FEE_PAYERS } from "./offers.ts";
+import { Settling } from "./settling.ts";
+
+/** What a presented payment is for. */
+export interface Identified {
+  readonly request: FacilitatorRequest;
+  /** Claimed before: it is what it was claimed for, whatever the configuration asks by now. */
+  readonly isClaimed: boolean;
+}
+
+/** A settlement that was begun before: see {@link ClaimOutcome}. */
+export type Begun = Pick<Extract<ClaimOutcome, { kind: "unresolved" }>, "terms" | "facilitator">;
+
+/** What of the ledger the paywall uses itself; the rest goes with the charging. */
+type Redeeming = Pick<
+  Redemptions,
+  "claim" | "changed" | "delivering" | "delivered" | "undelivered" | "replay"
+>;
+
+export interface Till extends Redeeming {
+  /**
+   * The request of the payment's first use, else the offer that it fits best and that is not refused at
+   * once. Costs no write. Throws what the ledger throws.
+   */
+  identify(presented: Pick<Presented, "payment" | "accepts">): Promise<Result<Identified, Refusal>>;
+  /** Verifies and settles a payment that the caller has claimed with these terms. */
+  charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
+  /** Asks again about a settlement that was begun before. */
+  resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled>;
+}
+
+export interface TillOptions {
+  readonly facilitator: Facilitator;
+  /** Default: nobody, as where nothing is sold on Solana. */
+  readonly feePayers?: Choosing["feePayers"];
+  readonly redemptions: Redemptions;
+  readonly logger: Logger;
+  readonly time: Time;
+}
+
+/** The till where ledger and facilitator are in this process. */
+export class LocalTill implements Till {
+  readonly #redemptions: Redemptions;
+  readonly #settling: Settling;
+  readonly #choosing: Choosing;
+
+  constructor(options: TillOptions) {
+    const { facilitator, feePayers = NO_FEE_PAYERS, redemptions } = options;
+    this.#redemptions = redemptions;
+    this.#settling = new Settling(options);
+    this.#choosing = { facilitator, feePayers };
+  }
+
+  async identify(
+    presented: Pick<Presented, "payment" | "accepts">,
+  ): Promise<Result<Identified, Refusal>> {
+    const { payment } = presented;
+    const stored = await this.#redemptions.recall(payment);
+    if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
+      return ok({ request: stored, isClaimed: true });
+    }
+    const chosen = choose(presented, this.#choosing);
+    return chosen.ok ? ok({ request: chosen.value, isClaimed: false }) : chosen;
+  }
+
+  claim(...asked: Parameters<Till["claim"]>): Promise<ClaimOutcome> {
+    return this.#redemptions.claim(...asked);
+  }
+
+  changed(...asked: Parameters<Till["changed"]>): Promise<void> {
+    return this.#redemptions.changed(...asked);
+  }
+
+  charge(...asked: Parameters<Till["charge"]>): Promise<Settled> {
+    return this.#settling.charge(...asked);
+  }
+
+  resume(...asked: Parameters<Till["resume"]>): Promise<Settled> {
+    return this.#settling.resume(...asked);
+  }
+
+  delivering(...asked: Parameters<Till["delivering"]>): Promise<boolean> {
+    return this.#redemptions.delivering(...asked);
+  }
+
+  delivered(...asked: Parameters<Till["delivered"]>): Promise<void> {
+    return this.#redemptions.delivered(...asked);
+  }
+
+  undelivered(...asked: Parameters<Till["undelivered"]>): Promise<void> {
+    return this.#redemptions.undelivered(...asked);
+  }
+
+  replay(...asked: Parameters<Till["replay"]>): ReturnType<Till["replay"]> {
+    return this.#redemptions.replay(...asked);
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * An answer that is kept while it is passed on, so that a buyer who did not get all of it gets it again:
+ * small ones only, and none that never ends.
+ */
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import type { StoredResponse } from "../../ledger/ledger.ts";
+import { valueOf } from "../message/field-lines.ts";
+
+export class KeptAnswer {
+  readonly #status: number;
+  readonly #lines: readonly string[];
+  readonly #limit: number;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  private constructor(status: number, lines: readonly string[], limit: number) {
+    this.#status = status;
+    this.#lines = lines;
+    this.#limit = limit;
+  }
+
+  /**
+   * Null for an answer that is not kept: none that was sold, events, or more than `limit` bytes by its own
+   * account. `lines` are the raw `name, value` pairs that the client gets.
+   */
+  static begin(
+    { method, status }: { readonly method: string; readonly status: number },
+    lines: readonly string[],
+    limit: number,
+  ): KeptAnswer | null {
+    if (status < 200 || status >= 400) return null;
+    const length = hasBody(method, status) ? valueOf(lines, "content-length") : undefined;
+    if (length !== undefined && Number(length) > limit) return null;
+    const type = valueOf(lines, "content-type") ?? "";
+    if (/^\s*text\/event-stream\s*(?:;|$)/i.test(type) || !areWritable(lines)) return null;
+    return new KeptAnswer(status, lines, limit);
+  }
+
+  /** False when the answer has become too large: it is not kept, and what was, is forgotten. */
+  take(chunk: Buffer): boolean {
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#limit) {
+      this.#chunks.length = 0;
+      return false;
+    }
+    this.#chunks.push(chunk);
+    return true;
+  }
+
+  /** Once the backend has ended its answer. */
+  finish(): StoredResponse {
+    const headers: [string, string][] = [];
+    for (let index = 0; index < this.#lines.length; index += 2) {
+      headers.push([this.#lines[index] ?? "", this.#lines[index + 1] ?? ""]);
+    }
+    const [first] = this.#chunks;
+    const isOne = this.#chunks.length === 1 && first !== undefined;
+    const body = isOne ? first : Buffer.concat(this.#chunks, this.#bytes);
+    return { status: this.#status, headers, body };
+  }
+}
+
+/**
+ * The raw lines that give a kept answer again: its trailers are gone, its body has a length, and the CORS
+ * lines (`cors`, raw) name the origin that asks now.
+ */
+export function replayLines(
+  method: string,
+  { status, headers, body }: StoredResponse,
+  cors: readonly string[],
+): string[] {
+  const allowed = valueOf(cors, ALLOWED_ORIGIN);
+  const lines = headers.flatMap(([name, value]) =>
+    name.toLowerCase() === ALLOWED_ORIGIN ? [name, allowed ?? value] : [name, value],
+  );
+  const isFramed = valueOf(lines, "content-length") !== undefined;
+  if (!isFramed && hasBody(method, status)) lines.push("Content-Length", String(body.length));
+  return lines;
+}
+
+const ALLOWED_ORIGIN = "access-control-allow-origin";
+
+/** RFC 9112 section 6.3: these have none, whatever their Content-Length says. */
+function hasBody(method: string, status: number): boolean {
+  return method !== "HEAD" && status !== 204 && status !== 304;
+}
+
+/** False for lines that the parser took and that cannot be written. */
+function areWritable(lines: readonly string[]): boolean {
+  try {
+    for (let index = 0; index < lines.length; index += 2) {
+      const name = lines[index] ?? "";
+      validateHeaderName(name);
+      validateHeaderValue(name, lines[index + 1] ?? "");
+    }
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * Deadlines of switched connections: nobody looks into them any more, so only these end one whose client and
+ * backend have forgotten it. One payment buys one tunnel, and for no longer than its longest life.
+ */
+import type { Socket } from "node:net";
+import { Sweep, systemSweep, type SweepOptions } from "../message/sweep.ts";
+
+export interface TunnelLimits {
+  /** Longest silence in both directions, milliseconds. */
+  readonly tunnelIdleMs: number;
+  /** Longest life, milliseconds. */
+  readonly tunnelLifeMs: number;
+}
+
+/** Silence after which the system asks whether the other side is still there, milliseconds. */
+const PROBE_AFTER_MS = 60_000;
+
+interface Activity {
+  readonly openedAtMs: number;
+  movedAtMs: number;
+  movedBytes: number;
+}
+
+export class Tunnels {
+  readonly #limits: TunnelLimits;
+  readonly #sweep: Sweep<Socket, Activity>;
+
+  constructor(limits: TunnelLimits, options: SweepOptions = systemSweep) {
+    this.#limits = limits;
+    this.#sweep = new Sweep((socket, activity, now) => this.#look(socket, activity, now), options);
+  }
+
+  /** Both sides have switched; the client's socket is destroyed when it is time. */
+  open(client: Socket, backend: Socket): void {
+    // A client whose machine is gone is noticed long before its tunnel has been idle for too long.
+    client.setKeepAlive(true, PROBE_AFTER_MS);
+    backend.setKeepAlive(true, PROBE_AFTER_MS);
+    const now = this.#sweep.now;
+    this.#sweep.add(client, { openedAtMs: now, movedAtMs: now, movedBytes: movedBy(client) });
+    client.once("close", () => this.#sweep.delete(client));
+  }
+
+  #look(client: Socket, activity: Activity, nowMs: number): boolean {
+    if (client.destroyed) return false;
+    const moved = movedBy(client);
+    if (moved !== activity.movedBytes) {
+      activity.movedBytes = moved;
+      activity.movedAtMs = nowMs;
+    }
+    const { tunnelIdleMs, tunnelLifeMs } = this.#limits;
+    const isIdle = nowMs - activity.movedAtMs >= tunnelIdleMs;
+    if (!isIdle && nowMs - activity.openedAtMs < tunnelLifeMs) return true;
+    client.destroy();
+    return false;
+  }
+}
+
+/** What goes through a tunnel goes through the client's socket, in either direction. */
+function movedBy({ bytesRead, bytesWritten }: Socket): number {
+  return bytesRead + bytesWritten;
+}

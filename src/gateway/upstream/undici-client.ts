@@ -1,0 +1,261 @@
+/**
+ * To the backend through undici's `Pool.dispatch`: HTTP/2 where an `https` target offers it, else HTTP/1.1.
+ *
+ * Undici's own traps, and what is done here: it closes the connection after every HEAD unless `reset` is
+ * false; its body timeout does not run while a response is paused (`forwarding.ts` has one that does); it
+ * takes the TLS server name from the Host line; over HTTP/2 a name in two spellings ends the connection with
+ * all that runs on it, and an answer whose stream the backend cancels half way looks complete ({@link OpenedStream}).
+ * It has no trailers for requests: over HTTP/2 those of a client end here.
+ */
+import { subscribe } from "node:diagnostics_channel";
+import { STATUS_CODES } from "node:http";
+import type { ClientHttp2Stream } from "node:http2";
+import { isIP } from "node:net";
+import { buildConnector, Pool, type Dispatcher } from "undici";
+import type { H1Request } from "../../http1/exchange.ts";
+import { diedOfReuse } from "./unanswered.ts";
+import type { ClientHandler, ConnectionEvents, UpstreamClient } from "./upstream-client.ts";
+import type { TargetOptions } from "./upstream.ts";
+
+/** An idle connection is given up this long before the backend's `Keep-Alive: timeout=` says. */
+const KEEP_ALIVE_MARGIN_MS = 1_000;
+/** The same for all requests, or undici would open a connection for each name; see {@link connectorTo}. */
+const ANY_SERVER_NAME = "target";
+
+interface Pools {
+  /** Keeps its connections for the next request. */
+  readonly kept: Pool;
+  /**
+   * Opens an HTTP/1.1 connection for each request: for what must not be asked twice; and where a kept one
+   * died of being reused, the others may be as old. HTTP/2 connections are shared here, too: a backend that
+   * closes one says which of the requests it has not looked at.
+   */
+  readonly fresh: Pool;
+  /** They may speak HTTP/2, which knows header names in lower case only. */
+  readonly mayBeHttp2: boolean;
+}
+
+export class UndiciClient implements UpstreamClient {
+  readonly #pools: Pools;
+
+  constructor(options: TargetOptions, events: ConnectionEvents) {
+    const poolOptions: Pool.Options = {
+      allowH2: options.protocol === "h2",
+      pipelining: 1,
+      connections: options.connections,
+      connect: connectorTo(options),
+      headersTimeout: options.responseTimeoutMs,
+      bodyTimeout: options.idleTimeoutMs,
+      keepAliveTimeout: options.keepAliveMs,
+      keepAliveMaxTimeout: options.keepAliveMs,
+      keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
+      maxHeaderSize: options.headLimitBytes,
+    };
+    const kept = new Pool(options.origin, poolOptions);
+    const fresh = new Pool(options.origin, { ...poolOptions, pipelining: 0 });
+    for (const pool of [kept, fresh]) {
+      pool.on("connect", () => events.onConnected());
+      pool.on("connectionError", () => events.onConnectFailed());
+    }
+    const mayBeHttp2 = options.protocol === "h2" && options.origin.startsWith("https:");
+    this.#pools = { kept, fresh, mayBeHttp2 };
+  }
+
+  dispatch(request: H1Request, handler: ClientHandler): void {
+    new Course(request, handler, this.#pools).send();
+  }
+
+  async close(signal: AbortSignal): Promise<void> {
+    const { kept, fresh } = this.#pools;
+    await Promise.all([closePool(kept, signal), closePool(fresh, signal)]);
+  }
+}
+
+/** The certificate is that of the target, whatever Host says. */
+export function connectorTo(options: TargetOptions): buildConnector.connector {
+  const { origin, protocol, connectTimeoutMs, tls = {} } = options;
+  const { ca, cert, key } = tls;
+  const { hostname } = new URL(origin);
+  const servername =
+    tls.serverName ?? (isIP(hostname.replace(/^\[(.*)\]$/, "$1")) === 0 ? hostname : "");
+  const connect = buildConnector({
+    allowH2: protocol === "h2",
+    preferH2: true,
+    timeout: connectTimeoutMs,
+    rejectUnauthorized: true,
+    minVersion: "TLSv1.2",
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  });
+  return (target, callback) => connect({ ...target, servername }, callback);
+}
+
+async function closePool(pool: Pool, signal: AbortSignal): Promise<void> {
+  const destroy = (): void => void pool.destroy();
+  signal.addEventListener("abort", destroy, { once: true });
+  if (signal.aborted) destroy();
+  if (!pool.destroyed) await pool.close();
+  signal.removeEventListener("abort", destroy);
+}
+
+/**
+ * Of an exchange that runs over HTTP/2: whether its answer was ended, or only its stream. Node tells the same of
+ * both, but for the order of two things: the end of an answer reaches its stream while that is open, and a reset
+ * closes the stream before it ends what can be read of it.
+ */
+class OpenedStream {
+  #stream: ClientHttp2Stream | null = null;
+  #isAnswerEnded = false;
+
+  set(stream: ClientHttp2Stream): void {
+    this.#stream = stream;
+    const push = stream.push.bind(stream);
+    stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
+      if (chunk === null && !stream.closed) this.#isAnswerEnded = true;
+      return push(chunk, encoding);
+    };
+  }
+
+  /** The code with which the answer was broken off; null: it was not, or it came over HTTP/1.1. */
+  get resetCode(): number | null {
+    if (this.#stream === null) return null;
+    const { rstCode } = this.#stream;
+    return rstCode === 0 && this.#isAnswerEnded ? null : rstCode;
+  }
+}
+
+/** The exchange whose HTTP/2 stream is being opened; undici opens it in the turn in which it says so. */
+let starting: OpenedStream | null = null;
+
+subscribe("http2.client.stream.created", (message) => {
+  if (starting === null || typeof message !== "object" || message === null) return;
+  if ("stream" in message) starting.set(message.stream as ClientHttp2Stream);
+  starting = null;
+});
+
+/** One request on its way through undici, perhaps twice. */
+class Course implements Dispatcher.DispatchHandler {
+  readonly #request: H1Request;
+  readonly #handler: ClientHandler;
+  readonly #pools: Pools;
+  /** A byte of an answer has arrived. */
+  #isBegun = false;
+  #isReplayed = false;
+  #opened = new OpenedStream();
+
+  constructor(request: H1Request, handler: ClientHandler, pools: Pools) {
+    this.#request = request;
+    this.#handler = handler;
+    this.#pools = pools;
+  }
+
+  send(): void {
+    const {
+      path,
+      method,
+      body,
+      headers,
+      host = null,
+      reset = false,
+      fresh = false,
+    } = this.#request;
+    const { kept, fresh: unused, mayBeHttp2 } = this.#pools;
+    const lines = mayBeHttp2 ? lowerCase(headers) : [...headers];
+    if (host !== null) lines.push("host", host);
+    const options = {
+      path,
+      method,
+      headers: lines,
+      body,
+      reset,
+      blocking: false,
+      servername: ANY_SERVER_NAME,
+    };
+    (this.#isReplayed || fresh ? unused : kept).dispatch(options, this);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#handler.onRequestStart(controller);
+    this.#opened = new OpenedStream();
+    starting = this.#opened;
+    queueMicrotask(forgetStarting);
+  }
+
+  onResponseStarted(): void {
+    this.#isBegun = true;
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    _headers: unknown,
+    statusText = "",
+  ): void {
+    if (status < 200) {
+      this.#isBegun = true;
+      this.#handler.onInterim?.(status, rawLines(controller.rawHeaders));
+      return;
+    }
+    // HTTP/2 has no phrases.
+    const phrase = Array.isArray(controller.rawHeaders) ? statusText : STATUS_CODES[status];
+    this.#handler.onResponseStart(
+      controller,
+      status,
+      rawLines(controller.rawHeaders),
+      phrase ?? "",
+    );
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#handler.onResponseData(controller, chunk);
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
+    const { resetCode } = this.#opened;
+    if (resetCode !== null) {
+      const text = `The backend reset the stream of its answer with code ${resetCode}.`;
+      return this.#handler.onResponseError(controller, new Error(text));
+    }
+    this.#handler.onResponseEnd(controller, rawLines(controller.rawTrailers));
+  }
+
+  onResponseError(controller: unknown, error: Error): void {
+    if (this.#mayReplay(error)) {
+      this.#isReplayed = true;
+      this.send();
+    } else {
+      this.#handler.onResponseError(controller, error);
+    }
+  }
+
+  /**
+   * The backend may close an idle connection just as it is reused. A safe request without a body that got
+   * not one byte of an answer is sent once more (RFC 9110 section 9.2.2), unless the connection that died
+   * is known to have been new.
+   */
+  #mayReplay(error: Error): boolean {
+    const { body, idempotent = false } = this.#request;
+    if (this.#isReplayed || this.#isBegun || body !== null || !idempotent) return false;
+    return diedOfReuse(error);
+  }
+}
+
+function forgetStarting(): void {
+  starting = null;
+}
+
+function lowerCase(lines: readonly string[]): string[] {
+  return lines.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text));
+}
+
+/** Of HTTP/1.1 the pairs as they came; of HTTP/2, names that came several times are together. */
+function rawLines(raw: Dispatcher.DispatchController["rawHeaders"]): string[] {
+  if (raw === undefined || raw === null) return [];
+  if (Array.isArray(raw)) {
+    return raw.map((text) => (typeof text === "string" ? text : text.toString("latin1")));
+  }
+  return Object.entries(raw).flatMap(([name, value = ""]) =>
+    (Array.isArray(value) ? value : [value]).flatMap((each) => [name, each]),
+  );
+}

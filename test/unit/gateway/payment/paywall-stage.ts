@@ -1,0 +1,198 @@
+/** A paywall before a real ledger, with a facilitator that does what the test says. */
+import { createHash } from "node:crypto";
+import { onTestFinished } from "vitest";
+import type { Facilitator, SettleOptions } from "../../../../src/facilitator/facilitator.ts";
+import type { Admission, Paid, Presented } from "../../../../src/gateway/payment/admission.ts";
+import { Paywall } from "../../../../src/gateway/payment/paywall.ts";
+import { LocalTill } from "../../../../src/gateway/payment/till.ts";
+import type { Sold } from "../../../../src/gateway/upstream/upstream.ts";
+import type { Ledger, Redemptions } from "../../../../src/ledger/ledger.ts";
+import { openSqliteLedger } from "../../../../src/ledger/sqlite.ts";
+import { createLogger } from "../../../../src/telemetry/logger.ts";
+import type {
+  FacilitatorRequest,
+  SettleResponse,
+  VerifyResponse,
+} from "../../../../src/x402/x402.ts";
+import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
+import { ManualTime } from "../manual-time.ts";
+
+export const TRANSACTION = `0x${"ab".repeat(32)}`;
+export const SETTLED: SettleResponse = {
+  success: true,
+  transaction: TRANSACTION,
+  network: "base-sepolia",
+  payer: PAYER,
+};
+export const REVERTED: SettleResponse = {
+  success: false,
+  errorReason: "invalid_transaction_state",
+  transaction: "",
+  network: "base-sepolia",
+  payer: PAYER,
+  detail: "it reverted",
+};
+
+export type Settle = (
+  request: FacilitatorRequest,
+  options: SettleOptions,
+) => Promise<SettleResponse>;
+
+export class ActedFacilitator implements Facilitator {
+  readonly verified: FacilitatorRequest[] = [];
+  readonly settled: (SettleOptions & { readonly request: FacilitatorRequest })[] = [];
+  /** What `precheck` finds wrong with a request. */
+  judge: (request: FacilitatorRequest) => VerifyResponse | undefined = () => undefined;
+  onVerify: (request: FacilitatorRequest, signal: AbortSignal) => Promise<VerifyResponse> =
+    async () => ({ isValid: true, payer: PAYER });
+  onSettle: Settle = async () => SETTLED;
+
+  isRemote(): boolean {
+    return false;
+  }
+
+  precheck(request: FacilitatorRequest): VerifyResponse | undefined {
+    return this.judge(request);
+  }
+
+  verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+    this.verified.push(request);
+    return this.onVerify(request, signal);
+  }
+
+  settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+    this.settled.push({ ...options, request });
+    return this.onSettle(request, options);
+  }
+
+  async supported(): Promise<{ readonly kinds: [] }> {
+    return { kinds: [] };
+  }
+}
+
+/** A settlement that a facilitator elsewhere makes. */
+export const elsewhere =
+  (then: Settle, name = "https://f.example"): Settle =>
+  async (request, options) => {
+    await options.onHandOver?.(name);
+    return then(request, options);
+  };
+
+export const WAIT_MS = 30_000;
+
+export interface PaywallStage {
+  readonly time: ManualTime;
+  readonly ledger: Ledger;
+  readonly facilitator: ActedFacilitator;
+  readonly paywall: Paywall;
+  /** What was logged, as objects. */
+  readonly log: Record<string, unknown>[];
+}
+
+export async function paywallStage(
+  options: {
+    readonly time?: ManualTime;
+    readonly ledger?: Ledger;
+    /** What the paywall gets in place of the ledger. */
+    readonly redemptions?: (ledger: Ledger) => Redemptions;
+  } = {},
+): Promise<PaywallStage> {
+  const time = options.time ?? new ManualTime();
+  const ledger =
+    options.ledger ?? (await openSqliteLedger({ path: ":memory:", time, life: "only" }));
+  onTestFinished(() => ledger.close());
+  const facilitator = new ActedFacilitator();
+  const log: Record<string, unknown>[] = [];
+  const logger = createLogger({
+    level: "info",
+    format: "json",
+    destination: { write: (line) => void log.push(JSON.parse(line)) },
+  });
+  let keys = 0;
+  const redemptions = options.redemptions?.(ledger) ?? ledger;
+  const paywall = new Paywall({
+    till: new LocalTill({ facilitator, redemptions, logger, time }),
+    logger,
+    settlementWaitMs: WAIT_MS,
+    time,
+    newIdempotencyKey: () => `key-${(keys += 1)}`,
+  });
+  return { time, ledger, facilitator, paywall, log };
+}
+
+interface Failure {
+  count: number;
+  readonly error: Error;
+  /** The ledger did it, and its answer was lost. */
+  readonly isDone?: boolean;
+}
+
+/** Fails the named calls, each as often as it says, and passes everything else on. */
+export function failing(
+  ledger: Redemptions,
+  failures: Partial<Record<keyof Redemptions, Failure>>,
+): Redemptions {
+  return new Proxy(ledger, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== "function") return member;
+      const failure = Object.entries(failures).find(([failed]) => failed === name)?.[1];
+      return async (...values: unknown[]): Promise<unknown> => {
+        const fails = failure !== undefined && failure.count > 0;
+        if (!fails) return member.apply(target, values);
+        failure.count -= 1;
+        if (failure.isDone === true) await member.apply(target, values);
+        throw failure.error;
+      };
+    },
+  });
+}
+
+const EMPTY_BODY = createHash("sha256").update("").digest("hex");
+
+/** A request for `GET /premium-data`. */
+export function presented(number = 1, members: Partial<Presented> = {}): Presented {
+  const { request } = examplePayment(number);
+  return {
+    payment: request.paymentPayload,
+    accepts: [request.paymentRequirements],
+    binding: "GET /premium-data",
+    target: "/premium-data",
+    client: "192.0.2.1",
+    isGone: () => false,
+    refusal: () => null,
+    readBodyHash: async () => EMPTY_BODY,
+    ...members,
+  };
+}
+
+/** The same request where the seller asks for something else by now. */
+export function repriced(
+  members: Partial<FacilitatorRequest["paymentRequirements"]>,
+  number = 1,
+): Presented {
+  const { paymentRequirements } = examplePayment(number).request;
+  return presented(number, { accepts: [{ ...paymentRequirements, ...members }] });
+}
+
+export function sold(text = "the goods"): Sold {
+  const headers = [["Content-Type", "text/plain"]] as const;
+  return { bodyHash: EMPTY_BODY, response: { status: 200, headers, body: Buffer.from(text) } };
+}
+
+/** The sale of an admission that must be one. */
+export function paidOf(admission: Admission): Paid {
+  if (admission.kind !== "admitted") throw new Error(`not admitted: ${JSON.stringify(admission)}`);
+  return admission.paid;
+}
+
+/** A refusal's code, an unknown's or unavailable's kind, or what else it was. */
+export function tell(admission: Admission): string {
+  return admission.kind === "refused" ? admission.refusal.code : admission.kind;
+}
+
+export async function stateOf(ledger: Ledger, number = 1): Promise<string> {
+  const { key } = examplePayment(number);
+  const summaries = await ledger.books.list({ limit: 100 });
+  return summaries.find((each) => each.key === key)?.state ?? "(none)";
+}
