@@ -1,8 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { PURSE, richBuyer, sign } from "../../support/buyer.ts";
-import { startChain, type Chain } from "../../support/chain.ts";
-import { freshAccount } from "../../support/payer.ts";
+import type { Chain } from "../../support/chain.ts";
 import { Site } from "../../support/serve.ts";
 import {
   bothWorkersOf,
@@ -13,43 +12,33 @@ import {
   logOf,
   metricOf,
   startBackend,
+  startSeller,
   workersOf,
+  type Backend,
+  type Seller,
 } from "./stage.ts";
 
 // Each of them starts and ends several processes.
 vi.setConfig({ testTimeout: 120_000 });
 
+let seller: Seller;
 let chain: Chain;
-const signer = freshAccount();
-const payee = freshAccount();
-const env = { SIGNER: signer.privateKey };
-
-beforeAll(async () => {
-  chain = await startChain();
-  await chain.fund(signer.address, 0n, 10n ** 18n);
-});
-
-afterAll(() => chain.stop());
-
-function yaml(backend: { readonly url: string }): string {
-  return `
-upstream: ${backend.url}
-payTo: "${payee.address}"
-accept: [base-sepolia]
-facilitator:
-  embedded:
-    networks:
-      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
-unmatched: deny
-workers: 2
-shutdown: 5s
-logging: { level: debug }
-routes:
-  GET /weather: { price: $0.01, description: Weather }
+let env: Seller["env"];
+const ROUTES = `  GET /weather: { price: $0.01, description: Weather }
   GET /slow: { price: $0.01, description: Slow }
   GET /stream: free
   GET /who/*: free
 `;
+
+beforeAll(async () => {
+  seller = await startSeller();
+  ({ chain, env } = seller);
+});
+
+afterAll(() => chain.stop());
+
+function yaml(backend: Backend): string {
+  return seller.yaml(backend, ROUTES);
 }
 
 describe("kill -9 of a worker", () => {

@@ -1,47 +1,43 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { present, PURSE, richBuyer, sign } from "../../support/buyer.ts";
-import { startChain, type Chain } from "../../support/chain.ts";
-import { freshAccount } from "../../support/payer.ts";
+import type { Chain } from "../../support/chain.ts";
 import { Site } from "../../support/serve.ts";
-import { bothWorkersOf, Connection, connectTo, metricOf, startBackend, workerOf } from "./stage.ts";
+import {
+  bothWorkersOf,
+  Connection,
+  connectTo,
+  metricOf,
+  startBackend,
+  workerOf,
+  startSeller,
+  type Backend,
+  type Seller,
+} from "./stage.ts";
 
 // Each of them starts and ends several processes.
 vi.setConfig({ testTimeout: 120_000 });
 
+let seller: Seller;
 let chain: Chain;
-const signer = freshAccount();
-const payee = freshAccount();
-const env = { SIGNER: signer.privateKey };
+let env: Seller["env"];
 /** Larger than an answer that is kept: whoever presents the payment again gets nothing. */
 const LARGE = "x".repeat(70_000);
-
-beforeAll(async () => {
-  chain = await startChain();
-  await chain.fund(signer.address, 0n, 10n ** 18n);
-});
-
-afterAll(() => chain.stop());
-
-function yaml(backend: { readonly url: string }): string {
-  return `
-upstream: ${backend.url}
-payTo: "${payee.address}"
-accept: [base-sepolia]
-facilitator:
-  embedded:
-    networks:
-      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
-unmatched: deny
-workers: 2
-shutdown: 5s
-logging: { level: debug }
-routes:
-  GET /weather: { price: $0.01, description: Weather }
+const ROUTES = `  GET /weather: { price: $0.01, description: Weather }
   GET /large: { price: $0.01, description: Much }
   GET /who/*: free
   GET /health: free
 `;
+
+beforeAll(async () => {
+  seller = await startSeller();
+  ({ chain, env } = seller);
+});
+
+afterAll(() => chain.stop());
+
+function yaml(backend: Backend): string {
+  return seller.yaml(backend, ROUTES);
 }
 
 describe("two workers", () => {
@@ -65,7 +61,9 @@ describe("two workers", () => {
     expect(backend.seen.filter((path) => path === "/weather")).toHaveLength(2);
     for (const pid of workers.values()) {
       // The key of the account that pays for settlements is not theirs to know.
-      expect(await readFile(`/proc/${pid}/environ`, "utf8")).not.toContain(signer.privateKey);
+      expect(await readFile(`/proc/${pid}/environ`, "utf8")).not.toContain(
+        seller.signer.privateKey,
+      );
     }
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 20_000n);
     expect(await metricOf(served, "coinslot_replays_total", "/weather")).toBe(2);

@@ -10,6 +10,8 @@ import {
 import { text } from "node:stream/consumers";
 import { expect } from "vitest";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import { freshAccount } from "../../support/payer.ts";
 import type { Served } from "../../support/serve.ts";
 
 /** How long something may take to come true on a busy machine, milliseconds. */
@@ -35,6 +37,37 @@ export async function startBackend(handler: RequestListener): Promise<Backend> {
     seen,
     [Symbol.asyncDispose]: () => drain(server, AbortSignal.timeout(1_000)),
   };
+}
+
+/** Who sells: a chain, an account that settles there, and the configuration of two workers. */
+export interface Seller {
+  readonly chain: Chain;
+  readonly signer: ReturnType<typeof freshAccount>;
+  readonly env: Readonly<Record<string, string>>;
+  /** `routes`: lines of the map, indented by two. */
+  yaml(backend: Pick<Backend, "url">, routes: string): string;
+}
+
+export async function startSeller(): Promise<Seller> {
+  const chain = await startChain();
+  const signer = freshAccount();
+  const payee = freshAccount();
+  await chain.fund(signer.address, 0n, 10n ** 18n);
+  const yaml: Seller["yaml"] = ({ url }, routes) => `
+upstream: ${url}
+payTo: "${payee.address}"
+accept: [base-sepolia]
+facilitator:
+  embedded:
+    networks:
+      base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
+unmatched: deny
+workers: 2
+shutdown: 5s
+logging: { level: debug }
+routes:
+${routes}`;
+  return { chain, signer, env: { SIGNER: signer.privateKey }, yaml };
 }
 
 export interface Answer {
