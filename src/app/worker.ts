@@ -37,6 +37,7 @@ export async function runWorker(): Promise<number> {
       listen: ([places]) => worker.listen(places as Places),
       sockets: () => worker.passSockets(channel),
       retire: () => worker.retire(),
+      ping: () => null,
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
       metrics: () => worker.counted(),
       finish: ([withinMs]) => worker.finish(Number(withinMs)),

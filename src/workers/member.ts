@@ -14,6 +14,11 @@ const LONGEST_PAUSE_MS = 5_000;
 const STEADY_MS = 10_000;
 /** Deaths in a row, of one place, after which it is no use to go on. */
 const MOST_DEATHS = 5;
+/** How often a worker is asked whether it still answers, and how long it may take to, milliseconds. */
+const ASK_EVERY_MS = 1_000;
+const ANSWER_WITHIN_MS = 3_000;
+/** Questions in a row without an answer after which it hangs; one alone may be due to a suspended machine. */
+const MOST_UNANSWERED = 3;
 /** How long connections of a worker that is replaced may come back for their next, and last, answer. */
 const RETIRE_MS = 2_000;
 
@@ -163,7 +168,26 @@ export class Member {
       this.#reviving = this.#revive(exit);
     };
     if (present.process.isEnded) void present.process.ended.then(end);
-    else present.process.onEnded(end);
+    else {
+      present.process.onEnded(end);
+      void this.#watch(present);
+    }
+  }
+
+  /** One that hangs holds connections that nobody serves: it is killed, and so followed by another. */
+  async #watch(present: Present): Promise<void> {
+    const { time } = this.#options;
+    const { process } = present;
+    const { signal } = this.#closing;
+    let unanswered = 0;
+    while (unanswered < MOST_UNANSWERED) {
+      await time.sleep(ASK_EVERY_MS, signal);
+      if (signal.aborted || present.isLeaving || process.isEnded) return;
+      unanswered = (await process.answers(ANSWER_WITHIN_MS)) ? 0 : unanswered + 1;
+    }
+    if (signal.aborted || present.isLeaving || process.isEnded) return;
+    this.#logger.error({ pid: process.pid, unanswered }, "a worker hangs; it is killed");
+    await process.kill();
   }
 
   async #revive(exit: Exit): Promise<void> {

@@ -120,6 +120,14 @@ export class WorkerProcess {
     await this.#call("metrics", [], ANSWER_MS).then(this.#note, () => undefined);
   }
 
+  /** Whether it does anything at all: false where it does not even say so within that long. */
+  async answers(withinMs: number): Promise<boolean> {
+    return this.#call("ping", [], withinMs).then(
+      () => true,
+      () => false,
+    );
+  }
+
   /** Something that it has to know; what it does with that is not waited for. */
   tell(name: string, values: readonly unknown[]): void {
     this.#call(name, values, ANSWER_MS).catch(() => undefined);

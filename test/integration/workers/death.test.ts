@@ -21,6 +21,9 @@ import {
 // Each of them starts and ends several processes.
 vi.setConfig({ testTimeout: 120_000 });
 
+/** Three questions without an answer, on a busy machine. */
+const HANGS = { timeout: 40_000, interval: 100 };
+
 let seller: Seller;
 let chain: Chain;
 let env: Seller["env"];
@@ -123,6 +126,27 @@ describe("kill -9 of a worker", () => {
       "worker 1 died 5 times in a row, the last time by SIGKILL",
     );
     expect([...workersOf(served).values()].filter(isAlive)).toEqual([]);
+  });
+});
+
+describe("a worker that hangs", () => {
+  it("is killed and followed by another; the other worker serves meanwhile", async () => {
+    await using backend = await startBackend((_request, response) => void response.end("fine"));
+    await using site = await Site.create();
+    const served = await site.serve(yaml(backend), env);
+    await served.untilReady();
+    const hanging = (await bothWorkersOf(served)).get(1) ?? 0;
+    using second = await connectTo(served, 2);
+    process.kill(hanging, "SIGSTOP");
+    expect(await second.get("/stream")).toMatchObject({ status: 200 });
+    await expect.poll(() => isAlive(hanging), HANGS).toBe(false);
+    await expect.poll(() => workersOf(served).get(1), COMES_TRUE).not.toBe(hanging);
+    expect(logOf(served)).toContainEqual(
+      expect.objectContaining({ msg: "a worker hangs; it is killed", worker: 1, pid: hanging }),
+    );
+    using first = await connectTo(served, 1);
+    expect(await first.get("/stream")).toMatchObject({ status: 200 });
+    expect(await served.end("SIGTERM")).toBe(0);
   });
 });
 
