@@ -32,6 +32,8 @@ export interface FrontOptions {
   readonly list: List;
   /** Configurations that were replaced a short while ago, the newest first. */
   readonly earlier?: readonly EarlierConfig[];
+  /** See `SecureOptions.ticketKeys`. */
+  readonly ticketKeys?: Buffer;
   /** How many fronts share the limits on requests in flight and on connections to upstreams, this one included. */
   readonly fronts: number;
 }
@@ -88,14 +90,16 @@ export class Front {
 
   /** Resolves with the addresses once all of them accept connections. Rejects where one cannot be had. */
   async open({ ports = [], sockets = [] }: Places = {}): Promise<readonly AddressInfo[]> {
-    const { config, fronts, telemetry } = this.#options;
+    const { config, fronts, telemetry, ticketKeys } = this.#options;
+    const tickets = ticketKeys === undefined ? {} : { ticketKeys };
     const { headerBytes } = config.limits;
     const { logger, metrics } = telemetry;
     const onUsed = (file: string, ms: number): void => metrics.configuration.certificate(file, ms);
     const retiring = this.#retiring.signal;
     const shared = { headerBytes, retiring, reusePort: fronts > 1, logger };
     this.#listeners = config.listen.map(({ host, port, tls }, index) => {
-      const secure = tls === null ? null : { ...tls, judge: keyPairFault, logger, onUsed };
+      const certified = { judge: keyPairFault, logger, onUsed, ...tickets };
+      const secure = tls === null ? null : { ...tls, ...certified };
       const place = { host, port: ports[index] ?? port, tls: secure };
       return new Listener(this.#gateway, { ...place, ...shared });
     });

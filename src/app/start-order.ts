@@ -19,6 +19,8 @@ export interface StartOrder {
   readonly feePayers: Told;
   /** Configurations that were replaced a short while ago, the newest first. */
   readonly earlier: readonly EarlierConfig[];
+  /** See `SecureOptions.ticketKeys`. */
+  readonly ticketKeys: Buffer;
 }
 
 /** Whom buyers are told as fee payer, by network. */

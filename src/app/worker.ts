@@ -90,6 +90,7 @@ class Worker {
       list: createListing(config, new Map(termsChanges), feePayers),
       fronts: workers,
       earlier: order.earlier,
+      ticketKeys: order.ticketKeys,
     });
     const { withinMs } = config.shutdown;
     this.#started = { front, metrics, logger, feePayers, spans, withinMs };

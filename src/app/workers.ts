@@ -1,5 +1,6 @@
 /** Configuration and money -> a crew of workers, each of which is a front whose till is here. */
 import { fork } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { availableParallelism } from "node:os";
@@ -16,6 +17,8 @@ import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
 /** How often an address that is taken is tried again, and the pause before, milliseconds. */
 const ADDRESS_TRIES = 8;
 const ADDRESS_PAUSE_MS = 250;
+/** What node wants for them. */
+const TICKET_KEYS_BYTES = 48;
 
 /**
  * What of our environment a worker gets: what node and its libraries go by. Keys and tokens are in it under any
@@ -53,10 +56,12 @@ export async function openWorkers(parts: Parts, money: Money, entry: Entry): Pro
   closing.defer(() => ending.abort());
   const desks = new Desks({ ...parts, money, closing: ending.signal });
   closing.defer(() => desks.closed());
+  const ordered = { count, money, version: entry.version };
+  const ticketKeys = randomBytes(TICKET_KEYS_BYTES);
   const crew = new Crew({
     count,
     fork: (worker) => desks.fork(worker, entry),
-    order: (worker) => pack(orderOf(worker, { count, money, version: entry.version })),
+    order: (worker) => pack(orderOf(worker, { ...ordered, ticketKeys })),
     withinMs: shutdown.withinMs,
     logger: telemetry.logger,
     time,
@@ -121,14 +126,16 @@ interface Ordered {
   readonly count: number;
   readonly money: Money;
   readonly version: string;
+  readonly ticketKeys: Buffer;
 }
 
-function orderOf(worker: number, { count, money, version }: Ordered): StartOrder {
+function orderOf(worker: number, { count, money, version, ticketKeys }: Ordered): StartOrder {
   const { config, termsChanges, earlier } = money.sales;
   return {
     worker,
     workers: count,
     version,
+    ticketKeys,
     config: frontPart(config),
     termsChanges: [...termsChanges],
     earlier,

@@ -1,12 +1,28 @@
+import { once } from "node:events";
 import { connect, constants, type ClientHttp2Session } from "node:http2";
 import { Agent, get } from "node:https";
+import { connect as tlsConnect } from "node:tls";
 import { text } from "node:stream/consumers";
 import { expect, it, vi } from "vitest";
 import { FIRST } from "../../support/listener-tls.ts";
 import { Site } from "../../support/serve.ts";
-import { bothWorkersOf, COMES_TRUE, isAlive, logOf, startBackend } from "./stage.ts";
+import { bothWorkersOf, COMES_TRUE, isAlive, logOf, startBackend, type Backend } from "./stage.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
+
+function yamlOf({ url }: Backend): string {
+  return `
+upstream: ${url}
+payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+accept: [base-sepolia]
+facilitator: http://127.0.0.1:1
+unmatched: deny
+workers: 2
+routes:
+  GET /weather: { price: $0.01, description: Weather }
+  GET /health: free
+`;
+}
 
 /** One request on a connection of its own, over HTTP/1.1. */
 async function askAlone(url: string): Promise<string> {
@@ -56,18 +72,7 @@ class Sessions {
 it("SIGHUP under load drops no request of a TLS listener, over HTTP/1.1 and HTTP/2", async () => {
   await using backend = await startBackend((_request, response) => void response.end("fine"));
   await using site = await Site.create({ tls: FIRST });
-  const yaml = `
-upstream: ${backend.url}
-payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
-accept: [base-sepolia]
-facilitator: http://127.0.0.1:1
-unmatched: deny
-workers: 2
-routes:
-  GET /weather: { price: $0.01, description: Weather }
-  GET /health: free
-`;
-  const served = await site.serve(yaml, {});
+  const served = await site.serve(yamlOf(backend), {});
   await served.untilReady();
   const url = served.url.replace("http:", "https:");
   const before = [...(await bothWorkersOf(served)).values()];
@@ -95,3 +100,39 @@ routes:
   expect(before.filter(isAlive)).toEqual([]);
   expect(await served.end("SIGTERM")).toBe(0);
 });
+
+it("a TLS session that was agreed on with one worker is taken up by the other", async () => {
+  await using backend = await startBackend((_request, response) => void response.end("fine"));
+  await using site = await Site.create({ tls: FIRST });
+  const served = await site.serve(yamlOf(backend), {});
+  await served.untilReady();
+  await bothWorkersOf(served);
+  const { port } = new URL(served.url);
+  const first = await handshake(Number(port));
+  expect(first.isReused).toBe(false);
+  // The kernel spreads connections: that all of them meet the worker of the first has a chance of 2^-24.
+  for (let tries = 0; tries < 24; tries += 1) {
+    expect((await handshake(Number(port), first.session)).isReused).toBe(true);
+  }
+  expect(await served.end("SIGTERM")).toBe(0);
+});
+
+interface Handshake {
+  readonly isReused: boolean;
+  readonly session: Buffer;
+}
+
+/** A TLS connection that is closed as soon as its session is known; TLS 1.2 has it in the handshake. */
+async function handshake(port: number, session?: Buffer): Promise<Handshake> {
+  const resumed = session === undefined ? {} : { session };
+  const tls = { ca: FIRST.cert, servername: "localhost", maxVersion: "TLSv1.2" } as const;
+  const socket = tlsConnect({ host: "127.0.0.1", port, ...tls, ...resumed });
+  const agreed = Promise.withResolvers<Buffer>();
+  socket.once("session", agreed.resolve);
+  socket.once("error", agreed.reject);
+  await once(socket, "secureConnect");
+  const isReused = socket.isSessionReused();
+  const known = session ?? (await agreed.promise);
+  socket.destroy();
+  return { isReused, session: known };
+}
