@@ -4,8 +4,8 @@
  */
 import type { AddressInfo } from "node:net";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
-import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import { Metrics } from "../telemetry/metrics.ts";
+import { MetricsPacker, type PackedMetrics } from "../telemetry/packed-metrics.ts";
 import { openSpans, type Spans } from "../telemetry/otlp-spans.ts";
 import { systemTime } from "../time/time.ts";
 import { Channel } from "../workers/channel.ts";
@@ -39,7 +39,7 @@ export async function runWorker(): Promise<number> {
       retire: () => worker.retire(),
       ping: () => null,
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
-      metrics: () => worker.counted(),
+      metrics: ([known]) => worker.counted(Number(known)),
       finish: ([withinMs]) => worker.finish(Number(withinMs)),
     },
   });
@@ -74,6 +74,7 @@ interface Started {
 class Worker {
   #started: Started | undefined;
   readonly #sockets: object[] = [];
+  readonly #packer = new MetricsPacker();
   #finished: Promise<void> | undefined;
 
   async start(order: StartOrder, channel: Channel): Promise<void> {
@@ -121,14 +122,17 @@ class Worker {
     this.#require().feePayers.tell(told);
   }
 
-  async counted(): Promise<MetricsSnapshot> {
-    return this.#started?.metrics.registry.snapshot() ?? [];
+  /** @param known see `MetricsPacker.pack` */
+  async counted(known: number): Promise<PackedMetrics> {
+    const counted = await this.#started?.metrics.registry.snapshot();
+    return this.#packer.pack(counted ?? [], known);
   }
 
-  async finish(withinMs: number): Promise<MetricsSnapshot> {
+  /** Resolves with the last that is counted. */
+  async finish(withinMs: number): Promise<PackedMetrics> {
     this.#finished ??= this.#finish(withinMs);
     await this.#finished;
-    return this.counted();
+    return this.counted(0);
   }
 
   /** The process with the money is gone, in order or not: no payment can be taken any more. */

@@ -59,39 +59,70 @@ function labelled({ worker, metrics, isLeaving }: ProcessMetrics): MetricsSnapsh
   });
 }
 
-interface Merged {
-  readonly family: Family;
-  readonly rows: Map<string, Row>;
+/** One family of several processes. */
+class Merged {
+  readonly #family: Family;
+  readonly #rows: Row[];
+  /** Where the row of a label set is; made when the first one is not where it is in the other process. */
+  #places: Map<string, number> | undefined;
+
+  constructor(family: Family) {
+    this.#family = family;
+    this.#rows = [...family.rows];
+  }
+
+  add(rows: readonly Row[]): void {
+    const how = this.#family.merge;
+    for (const [index, row] of rows.entries()) {
+      const place = this.#rows[index]?.labels === row.labels ? index : this.#placeOf(row.labels);
+      const known = place === undefined ? undefined : this.#rows[place];
+      if (place === undefined || known === undefined) this.#push(row);
+      else if (how !== "first") this.#rows[place] = both(known, row, COMBINE[how]);
+    }
+  }
+
+  family(): Family {
+    return { ...this.#family, rows: this.#rows };
+  }
+
+  #placeOf(labels: string): number | undefined {
+    this.#places ??= new Map(this.#rows.map((row, index) => [row.labels, index]));
+    return this.#places.get(labels);
+  }
+
+  #push(row: Row): void {
+    this.#places?.set(row.labels, this.#rows.length);
+    this.#rows.push(row);
+  }
 }
 
 function merge(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
   const all = new Map<string, Merged>();
   for (const snapshot of snapshots) {
     for (const family of snapshot) {
-      const merged = all.get(family.name) ?? { family, rows: new Map<string, Row>() };
-      all.set(family.name, merged);
-      for (const row of family.rows) {
-        const known = merged.rows.get(row.labels);
-        merged.rows.set(row.labels, known === undefined ? row : both(known, row, family.merge));
-      }
+      const known = all.get(family.name);
+      if (known === undefined) all.set(family.name, new Merged(family));
+      else known.add(family.rows);
     }
   }
-  return Array.from(all.values(), ({ family, rows }) => ({ ...family, rows: [...rows.values()] }));
+  return Array.from(all.values(), (merged) => merged.family());
 }
 
-function both(one: Row, other: Row, how: Family["merge"]): Row {
-  if (how === "first") return one;
-  const combine = COMBINE[how];
-  const values = Float64Array.from(one.values);
-  for (const [index, value] of other.values.entries()) {
-    values[index] = combine(values[index] ?? value, value);
+type Combine = (one: number, other: number) => number;
+
+/** Plain arrays: to make a typed one for each of thousands of rows takes longer than to add them up. */
+function both(one: Row, other: Row, combine: Combine): Row {
+  const values: number[] = [];
+  const longest = Math.max(one.values.length, other.values.length);
+  for (let index = 0; index < longest; index += 1) {
+    const [value, another] = [one.values[index], other.values[index]];
+    if (value === undefined || another === undefined) values.push(value ?? another ?? 0);
+    else values.push(combine(value, another));
   }
   return { labels: one.labels, values, exemplars: latest(one.exemplars, other.exemplars) };
 }
 
-const COMBINE: Readonly<
-  Record<Exclude<Family["merge"], "first">, (one: number, other: number) => number>
-> = {
+const COMBINE: Readonly<Record<Exclude<Family["merge"], "first">, Combine>> = {
   sum: (one, other) => one + other,
   min: Math.min,
   max: Math.max,

@@ -6,6 +6,7 @@ import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
+import { MetricsUnpacker, type PackedMetrics } from "../telemetry/packed-metrics.ts";
 import type { Time } from "../time/time.ts";
 import { Channel, type Handler } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
@@ -41,6 +42,7 @@ export class WorkerProcess {
   readonly #ended = Promise.withResolvers<Exit>();
   readonly #hearers: ((exit: Exit) => void)[] = [];
   #isEnded = false;
+  readonly #unpacker = new MetricsUnpacker();
   #counted: MetricsSnapshot = [];
 
   constructor(child: ChildProcess, serves: Readonly<Record<string, Handler>>, time: Time) {
@@ -117,7 +119,8 @@ export class WorkerProcess {
 
   /** Asks what it has counted; where it does not answer, {@link counted} stays as it was. */
   async count(): Promise<void> {
-    await this.#call("metrics", [], ANSWER_MS).then(this.#note, () => undefined);
+    const { revision } = this.#unpacker;
+    await this.#call("metrics", [revision], ANSWER_MS).then(this.#note, () => undefined);
   }
 
   /** Whether it does anything at all: false where it does not even say so within that long. */
@@ -149,7 +152,8 @@ export class WorkerProcess {
   }
 
   readonly #note = (counted: unknown): void => {
-    if (Array.isArray(counted)) this.#counted = counted as MetricsSnapshot;
+    // What two answers that cross leave without a name comes whole with the next one.
+    this.#counted = this.#unpacker.unpack(counted as PackedMetrics) ?? this.#counted;
   };
 
   #call(name: string, values: readonly unknown[], withinMs: number): Promise<unknown> {

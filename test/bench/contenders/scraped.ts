@@ -6,6 +6,7 @@ import { aggregateMetrics, EndedMetrics } from "../../../src/telemetry/aggregate
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import type { MetricsSnapshot } from "../../../src/telemetry/metric-registry.ts";
+import { MetricsPacker, MetricsUnpacker } from "../../../src/telemetry/packed-metrics.ts";
 import { serve } from "../process.ts";
 
 const ROUTES = 500;
@@ -33,14 +34,18 @@ const workers = Number(process.argv[2] ?? "0");
 const metrics = filled();
 const logger = createLogger({ level: "silent", format: "json" });
 const ended = new EndedMetrics();
-const message = serialize(await metrics.registry.snapshot());
+const packer = new MetricsPacker();
+const unpackers = Array.from({ length: workers }, () => new MetricsUnpacker());
+const shapes = packer.pack(await metrics.registry.snapshot(), 0);
+for (const unpacker of unpackers) unpacker.unpack(shapes);
+const message = serialize(packer.pack(await metrics.registry.snapshot(), shapes.revision));
 
 /** As the process with the money reads its own and those that its workers send. */
 async function all(): Promise<MetricsSnapshot> {
   const own = await new Metrics("bench").registry.snapshot();
-  const told = Array.from({ length: workers }, (_, index) => ({
+  const told = unpackers.map((unpacker, index) => ({
     worker: String(index + 1),
-    metrics: deserialize(message),
+    metrics: unpacker.unpack(deserialize(message)) ?? [],
     isLeaving: false,
   }));
   return aggregateMetrics([{ worker: "0", metrics: own, isLeaving: false }, ...told], ended);
