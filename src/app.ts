@@ -93,7 +93,11 @@ export async function start(
     const own = await telemetry.metrics.registry.snapshot();
     return serving?.crew?.metrics(own) ?? own;
   };
-  const reload = async (): Promise<Reloaded> => reloading.reload("POST /-/reload");
+  let reloading: Reloading | undefined;
+  const reload = async (): Promise<Reloaded> => {
+    if (reloading !== undefined) return reloading.reload("POST /-/reload");
+    return { reloaded: false, problems: [cannotChange(config, "starting")] };
+  };
   const operator = createAdminHandler({ telemetry, readiness, metrics, reload });
   const admin = await openServer(parts, config.admin, operator);
   const money = await openMoney(parts, ledger);
@@ -104,17 +108,18 @@ export async function start(
       ? await openWorkers(parts, money, { script, version })
       : { crew: undefined, addresses: (await front?.open()) ?? [] };
   serving = { money, crew };
-  const reloading = new Reloading({
+  const opened = new Reloading({
     load,
     apply: async (next) => {
       return draining
-        ? [cannotChange(next)]
+        ? [cannotChange(next, "shutting down")]
         : applyTo({ money, front, crew, logger: telemetry.logger }, next);
     },
     logger: telemetry.logger,
     onEnd: (isInUse) => telemetry.metrics.configuration.loaded(isInUse, time.now()),
   });
 
+  reloading = opened;
   const owned = closing.move();
   const close = async (atOnce: boolean): Promise<void> => {
     draining = true;
@@ -138,7 +143,7 @@ export async function start(
     telemetry,
     workers,
     hopeless: crew?.hopeless ?? new Promise(() => undefined),
-    reload: (cause) => reloading.reload(cause),
+    reload: (cause) => opened.reload(cause),
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }

@@ -59,9 +59,9 @@ export function restartProblems(
   return problems;
 }
 
-/** A process that is about to end. */
-export function cannotChange(next: Config): Problem {
-  return problem(next, "", "the gateway is shutting down");
+/** A process that is about to end, or has only begun. */
+export function cannotChange(config: Config, phase: "starting" | "shutting down"): Problem {
+  return problem(config, "", `the gateway is ${phase}`);
 }
 
 function problem({ file }: Config, key: string, reason?: string): Problem {

@@ -186,6 +186,32 @@ describe("a reload", () => {
     expect(await served.end("SIGTERM")).toBe(0);
   });
 
+  it("is refused while the gateway starts", async () => {
+    await using backend = await startBackend();
+    const silent = createServer(() => undefined);
+    silent.listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    try {
+      const { port } = silent.address() as AddressInfo;
+      await using site = await Site.create();
+      const text = yaml({ upstream: backend.url }).replace(
+        chain.rpcUrl,
+        `http://127.0.0.1:${port}`,
+      );
+      const served = await site.serve(text, env);
+      await expect.poll(() => reload(served).catch(() => null), SOON).not.toBeNull();
+      const { status, body } = await reload(served);
+      expect(status).toBe(422);
+      expect(body.problems).toContainEqual(
+        expect.objectContaining({ message: "the gateway is starting" }),
+      );
+      await served.end("SIGKILL");
+    } finally {
+      silent.closeAllConnections();
+      silent.close();
+    }
+  });
+
   it("happens 200 times under load, and no request fails and nothing is left behind", async () => {
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;
