@@ -33,6 +33,8 @@ export const PROBLEM_CODES = {
   "bad-file": "A file does not hold what it should.",
   "key-mismatch": "A private key does not belong to its certificate.",
   "plain-http": "Buyers pay over a connection that is not encrypted.",
+  "plain-database":
+    "The database is reached over a network, and nothing proves that it is the one that is meant.",
   "trusts-everybody": "Every client is believed who it claims to be.",
   "no-upstream": "A route leads nowhere.",
   "unknown-upstream": "A route names an upstream that there is not.",

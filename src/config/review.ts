@@ -33,6 +33,7 @@ export function review(config: Config, context: Context): void {
   reviewAccept(priced, context);
   reviewNetworks(document.accept, ["accept"], context);
   reviewPublicUrl(config, context);
+  reviewStore(config, context);
   reviewFacilitator(config, context);
   reviewFacilitatorListener(config, context);
   reviewSolana(config, context);
@@ -134,6 +135,22 @@ function reviewPublicUrl({ publicUrl }: Config, { problems }: Context): void {
   if (protocol === "https:" || isLoopback(hostname)) return;
   const message = "is http: payments and what they buy travel unencrypted";
   problems.add("warning", ["publicUrl"], fault("plain-http", message, "write https://…"));
+}
+
+/** A name without a dot is one of a network of containers, which nobody else is in. */
+function reviewStore({ store }: Config, { problems }: Context): void {
+  if (store.kind !== "postgres" || store.encryption === "checked") return;
+  const { hostname } = new URL(`http://${store.place}`);
+  if (isLoopback(hostname) || !/[.:]/.test(hostname)) return;
+  const said =
+    store.encryption === "none"
+      ? "is reached without TLS: whoever is on the way reads the password and can change what was paid"
+      : "is not asked who it is: whoever answers is taken for the database";
+  problems.add(
+    "note",
+    ["store"],
+    fault("plain-database", said, "end it with ?sslmode=verify-full"),
+  );
 }
 
 function reviewFacilitator(config: Config, { document, problems }: Context): void {

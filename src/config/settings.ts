@@ -54,7 +54,11 @@ export type Store =
       readonly url: Secret;
       /** `host:port/database`, for messages. */
       readonly place: string;
+      readonly encryption: DatabaseEncryption;
     };
+
+/** `unchecked`: whoever answers is taken for the database. */
+export type DatabaseEncryption = "none" | "unchecked" | "checked";
 
 export interface ListenAddress {
   /** IP address or host name; null: every interface. */

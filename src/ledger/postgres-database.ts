@@ -122,13 +122,19 @@ export class PostgresDatabase implements Session {
   }
 }
 
+/**
+ * What the driver takes for `verify-full` today, and will not tomorrow: whoever asks for TLS gets a server that has
+ * proven its name, or an error.
+ */
+const CHECKED_MODES = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/g;
+
 /** How this program connects. Throws {@link LedgerUnavailable}, which does not repeat what is no URL. */
 export function connectionTo(url: string): ClientConfig {
   if (!/^postgres(?:ql)?:/.test(url) || !URL.canParse(url)) {
     throw new LedgerUnavailable("the ledger's database is not named by a postgres:// URL");
   }
   return {
-    connectionString: url,
+    connectionString: url.replace(CHECKED_MODES, "$1verify-full"),
     fallback_application_name: "coinslot",
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: ANSWER_TIMEOUT_MS,

@@ -4,7 +4,15 @@
  * commit must ask for it, and a test that kills the server sees whether they did.
  */
 import { spawn, spawnSync, type ChildProcess, type SpawnOptions } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -48,7 +56,7 @@ wait $server
 `;
 
 export interface PostgresServer {
-  /** A database of it, with user and password. */
+  /** A database of it, with user and password; behind TLS, with `sslmode=no-verify`. */
   readonly url: string;
   /** Makes one more, empty database, and tells its URL. */
   database(): Promise<string>;
@@ -63,15 +71,22 @@ export interface PostgresServer {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+export interface PostgresServerOptions {
+  /** PEM; the server then takes no connection without TLS. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+}
+
 /** Starts an empty server; rejects with its own words when it does not come up. */
-export async function startPostgres(): Promise<PostgresServer> {
+export async function startPostgres({ tls }: PostgresServerOptions = {}): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), "coinslot-postgres-"));
   const installation = prepare(folder);
   initialize(installation, folder);
+  if (tls !== undefined) requireTls(folder, tls);
   for (let tries = START_TRIES; ; tries -= 1) {
     const port = await freePort();
     try {
-      return serverOf({ installation, folder, port }, await run(installation, folder, port));
+      const place = { installation, folder, port, isSecure: tls !== undefined };
+      return serverOf(place, await run(installation, folder, port));
     } catch (error) {
       if (tries > 1) continue;
       rmSync(folder, { recursive: true, force: true });
@@ -80,14 +95,20 @@ export async function startPostgres(): Promise<PostgresServer> {
   }
 }
 
-function serverOf(
-  { installation, folder, port }: { installation: Installation; folder: string; port: number },
-  started: End,
-): PostgresServer {
+interface Place {
+  readonly installation: Installation;
+  readonly folder: string;
+  readonly port: number;
+  readonly isSecure: boolean;
+}
+
+function serverOf({ installation, folder, port, isSecure }: Place, started: End): PostgresServer {
   let end = started;
   let databases = 0;
   const keep = join(folder, "keep");
-  const urlOf = (name: string) => `postgres://${USER}:${PASSWORD}@127.0.0.1:${port}/${name}`;
+  const query = isSecure ? "?sslmode=no-verify" : "";
+  const urlOf = (name: string) =>
+    `postgres://${USER}:${PASSWORD}@127.0.0.1:${port}/${name}${query}`;
   const url = urlOf("postgres");
   const crash = async () => {
     writeFileSync(keep, "");
@@ -204,6 +225,16 @@ function initialize({ bin, options }: Installation, folder: string): void {
   if (status === 0) return;
   rmSync(folder, { recursive: true, force: true });
   throw new Error(`initdb failed: ${error?.message ?? stderr}`);
+}
+
+function requireTls(folder: string, { cert, key }: { cert: string; key: string }): void {
+  const data = join(folder, "data");
+  writeFileSync(join(data, "server.crt"), cert);
+  writeFileSync(join(data, "server.key"), key, { mode: 0o600 });
+  const access = join(data, "pg_hba.conf");
+  writeFileSync(access, readFileSync(access, "utf8").replaceAll(/^host /gm, "hostssl "));
+  appendFileSync(join(data, "postgresql.conf"), "ssl = on\n");
+  if (process.getuid?.() === 0) giveToNobody(data);
 }
 
 /** Ends the server; resolves when it is gone. */
