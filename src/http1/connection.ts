@@ -84,7 +84,7 @@ export class Connection implements Carrier {
     this.#socket.on("drain", () => this.#sender?.drained());
     this.#socket.on("end", () => this.#onEof());
     this.#socket.on("error", (error) => this.#onError(error));
-    this.#socket.on("close", () => this.#fail(broken("The connection was closed.")));
+    this.#socket.on("close", () => this.#onClose());
   }
 
   /** True: an exchange may {@link run} here. */
@@ -262,6 +262,11 @@ export class Connection implements Carrier {
       this.#fail(asError(thrown));
     }
     this.#fail(broken("The backend closed the connection."));
+  }
+
+  /** Also after each end of ours, for which no fault is made: its stack costs more than the rest of the end. */
+  #onClose(): void {
+    if (this.#phase !== "gone") this.#fail(broken("The connection was closed."));
   }
 
   #onError(error: NodeJS.ErrnoException): void {
