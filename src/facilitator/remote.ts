@@ -9,7 +9,7 @@ import { H1Pool } from "../http1/pool.ts";
 import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Time } from "../time/time.ts";
+import { sooner, type Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import {
@@ -237,7 +237,7 @@ export class RemoteFacilitator implements Facilitator {
 
   async #requestOnce(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
     const trace = currentContext()?.trace ?? null;
-    const signal = AbortSignal.any([options.signal, this.#time.timeout(this.timeoutMs)]);
+    const signal = sooner(options.signal, this.#time.timeout(this.timeoutMs));
     const { idempotencyKey } = options;
     const headers = {
       accept: "application/json",
