@@ -12,6 +12,7 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sooner, type Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
+import { requestText } from "../x402/request-text.ts";
 import {
   X402_VERSION,
   type FacilitatorRequest,
@@ -221,7 +222,7 @@ export class RemoteFacilitator implements Facilitator {
     signal: AbortSignal,
     idempotencyKey?: string,
   ): Promise<Answer> {
-    const body = JSON.stringify({ x402Version: X402_VERSION, ...request });
+    const body = `{"x402Version":${X402_VERSION},${requestText(request).slice(1)}`;
     return this.#request("POST", path, body, { signal, idempotencyKey });
   }
 
