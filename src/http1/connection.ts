@@ -110,6 +110,7 @@ export class Connection implements Carrier {
   /** Ends what has taken too long. */
   expire(now: number): void {
     if (now < this.#deadline) return;
+    if (this.#phase === "idle") return this.#end();
     const { limits } = this.#keeper;
     if (this.#phase === "connecting") {
       const text = `Connect timeout: no connection within ${limits.connectTimeoutMs} ms.`;
@@ -256,6 +257,7 @@ export class Connection implements Carrier {
   }
 
   #onEof(): void {
+    if (this.#phase === "idle") return this.#end();
     try {
       if (this.#phase === "busy") this.#reader.end();
     } catch (thrown) {
