@@ -2,18 +2,29 @@
  * One HTTP request and its answer, with the one thing that a settlement has to know and that no error code
  * tells for certain: whether anything of the request can have been seen.
  */
-import type { Dispatcher } from "undici";
+import type { H1Controller, H1Handler } from "../http1/exchange.ts";
+import { asError } from "../http1/fault.ts";
+import type { H1Pool } from "../http1/pool.ts";
+import { giveBack } from "../http1/read-buffers.ts";
 
 export interface Question {
   readonly method: "GET" | "POST";
   readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
+  /** Raw `name, value` pairs. */
+  readonly headers: readonly string[];
   readonly body: string | null;
 }
 
 export interface Reply {
   readonly status: number;
   readonly text: string;
+}
+
+export interface ExchangeLimits {
+  /** Gives the exchange up. */
+  readonly signal: AbortSignal;
+  /** Largest body of an answer, bytes. */
+  readonly maxBytes: number;
 }
 
 /** Not a byte of the request has left, and none will. */
@@ -27,68 +38,73 @@ export class NothingSent extends Error {
  * request was written; with any other error the request may have been seen.
  */
 export async function exchange(
-  dispatcher: Dispatcher,
-  question: Question,
-  signal: AbortSignal,
+  pool: Pick<H1Pool, "dispatch">,
+  { body, ...question }: Question,
+  { signal, maxBytes }: ExchangeLimits,
 ): Promise<Reply> {
-  const running = new Exchange();
-  const giveUp = (): void => running.giveUp(asError(signal.reason));
   if (signal.aborted) throw nothingSent(asError(signal.reason));
-  signal.addEventListener("abort", giveUp, { once: true });
+  const running = new Exchange(maxBytes);
+  const request = { ...question, body: body === null ? null : Buffer.from(body) };
+  const controller = pool.dispatch(request, running);
+  // What has not left yet is never sent; what has is no longer waited for.
+  const giveUp = (): void => controller.abort(asError(signal.reason));
+  signal.addEventListener("abort", giveUp);
   try {
-    dispatcher.dispatch({ ...question, headers: { ...question.headers } }, running);
     return await running.reply;
   } finally {
     signal.removeEventListener("abort", giveUp);
   }
 }
 
-class Exchange implements Dispatcher.DispatchHandler {
+class Exchange implements H1Handler {
   readonly #reply = Promise.withResolvers<Reply>();
+  readonly #maxBytes: number;
   readonly #parts: Buffer[] = [];
-  #controller: Dispatcher.DispatchController | undefined;
-  #givenUp: Error | undefined;
+  #bytes = 0;
+  #isStarted = false;
   #status = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
 
   get reply(): Promise<Reply> {
     return this.#reply.promise;
   }
 
-  /** What has not left yet is never sent; what has is no longer waited for. */
-  giveUp(reason: Error): void {
-    this.#givenUp = reason;
-    if (this.#controller === undefined) this.#reply.reject(nothingSent(reason));
-    else this.#controller.abort(reason);
+  onRequestStart(): void {
+    this.#isStarted = true;
   }
 
-  /** Called when a connection is there and the request is about to be written. */
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#givenUp === undefined) this.#controller = controller;
-    else controller.abort(this.#givenUp);
+  onResponseStart(_: H1Controller, status: number): void {
+    this.#status = status;
   }
 
-  onResponseStart(_: Dispatcher.DispatchController, statusCode: number): void {
-    this.#status = statusCode;
-  }
-
-  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: H1Controller, chunk: Buffer): void {
     this.#parts.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes <= this.#maxBytes) return;
+    controller.abort(new Error(`the answer is larger than ${this.#maxBytes} bytes`));
   }
 
   onResponseEnd(): void {
-    const text = Buffer.concat(this.#parts).toString("utf8");
+    const [first] = this.#parts;
+    const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts);
+    const text = whole.toString("utf8");
+    this.#giveBack();
     this.#reply.resolve({ status: this.#status, text });
   }
 
-  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    this.#reply.reject(this.#controller === undefined ? nothingSent(error) : error);
+  onResponseError(_: H1Controller, error: Error): void {
+    this.#giveBack();
+    this.#reply.reject(this.#isStarted ? error : nothingSent(error));
+  }
+
+  #giveBack(): void {
+    for (const part of this.#parts) giveBack(part);
   }
 }
 
 function nothingSent(cause: Error): NothingSent {
   return new NothingSent(cause.message || "not connected", { cause });
-}
-
-function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new Error(String(reason));
 }

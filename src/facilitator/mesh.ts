@@ -10,7 +10,7 @@ import type { HandedOver } from "../ledger/ledger.ts";
 import { amountOf } from "../ledger/payment-row.ts";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Time } from "../time/time.ts";
+import { sooner, type Time } from "../time/time.ts";
 import { compareSupported, findNetwork, isNetworkName } from "../x402/network.ts";
 import { payerOf, solanaTransactionOf } from "../x402/payment-key.ts";
 import type {
@@ -96,7 +96,7 @@ export class FacilitatorMesh implements Facilitator {
     let fault: FacilitatorFault | undefined;
     for (const [member, send] of this.#toAsk(able)) {
       const limit = hasOther(member, able)
-        ? AbortSignal.any([signal, this.#options.time.timeout(VERIFY_SHARE_MS)])
+        ? sooner(signal, this.#options.time.timeout(VERIFY_SHARE_MS))
         : signal;
       try {
         const verdict = await send(() => member.remote.verify(request, limit), signal);

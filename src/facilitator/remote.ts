@@ -5,13 +5,14 @@
  * question is then whether the request can have been seen: if it can, the outcome is unknown.
  */
 import { randomUUID } from "node:crypto";
-import { Pool } from "undici";
+import { H1Pool } from "../http1/pool.ts";
 import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Time } from "../time/time.ts";
+import { sooner, type Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
+import { requestText } from "../x402/request-text.ts";
 import {
   X402_VERSION,
   type FacilitatorRequest,
@@ -30,6 +31,14 @@ const MAX_ANSWER_BYTES = 256 * 1024;
 const MAX_CONNECTIONS = 32;
 /** How long a TCP connection may take, milliseconds. */
 const CONNECT_TIMEOUT_MS = 3_000;
+/** Requests that wait for one of the connections, each for as long as its caller does. */
+const MAX_WAITING = 10_000;
+/** How long a connection is kept without a request, milliseconds. */
+const KEEP_ALIVE_MS = 4_000;
+/** Largest head of an answer, bytes. */
+const MAX_HEAD_BYTES = 16 * 1024;
+/** A backstop: each call has a limit of its own and ends before, milliseconds. */
+const STUCK_MS = 300_000;
 
 /**
  * Reasons of other implementations for a settlement that was sent and not seen to its end, such as
@@ -86,7 +95,7 @@ export class RemoteFacilitator implements Facilitator {
   readonly feePayers = new ToldFeePayers();
   /** For what buyers read: only the host. */
   readonly #host: string;
-  readonly #pool: Pool;
+  readonly #pool: H1Pool;
   readonly #basePath: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #telemetry: Telemetry;
@@ -103,11 +112,17 @@ export class RemoteFacilitator implements Facilitator {
     this.timeoutMs = options.timeoutMs;
     this.#telemetry = options.telemetry;
     this.#time = options.time;
-    this.#pool = new Pool(url.origin, {
-      allowH2: false,
+    this.#pool = new H1Pool({
+      origin: url.origin,
       connections: MAX_CONNECTIONS,
-      connect: { timeout: CONNECT_TIMEOUT_MS },
-      maxResponseSize: MAX_ANSWER_BYTES,
+      queue: MAX_WAITING,
+      queueTimeoutMs: STUCK_MS,
+      connectTimeoutMs: CONNECT_TIMEOUT_MS,
+      responseTimeoutMs: STUCK_MS,
+      idleTimeoutMs: STUCK_MS,
+      pauseTimeoutMs: STUCK_MS,
+      keepAliveMs: KEEP_ALIVE_MS,
+      headLimitBytes: MAX_HEAD_BYTES,
     });
   }
 
@@ -207,7 +222,7 @@ export class RemoteFacilitator implements Facilitator {
     signal: AbortSignal,
     idempotencyKey?: string,
   ): Promise<Answer> {
-    const body = JSON.stringify({ x402Version: X402_VERSION, ...request });
+    const body = `{"x402Version":${X402_VERSION},${requestText(request).slice(1)}`;
     return this.#request("POST", path, body, { signal, idempotencyKey });
   }
 
@@ -223,7 +238,7 @@ export class RemoteFacilitator implements Facilitator {
 
   async #requestOnce(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
     const trace = currentContext()?.trace ?? null;
-    const signal = AbortSignal.any([options.signal, this.#time.timeout(this.timeoutMs)]);
+    const signal = sooner(options.signal, this.#time.timeout(this.timeoutMs));
     const { idempotencyKey } = options;
     const headers = {
       accept: "application/json",
@@ -232,8 +247,10 @@ export class RemoteFacilitator implements Facilitator {
       ...(body === null ? {} : { "content-type": "application/json" }),
       ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
     };
-    const question = { method, path: this.#basePath + path, headers, body };
-    const { status, text } = await exchange(this.#pool, question, signal);
+    const lines = Object.entries(headers).flat();
+    const question = { method, path: this.#basePath + path, headers: lines, body };
+    const limits = { signal, maxBytes: MAX_ANSWER_BYTES };
+    const { status, text } = await exchange(this.#pool, question, limits);
     return { status, body: parseObject(text) };
   }
 

@@ -84,7 +84,7 @@ export class Connection implements Carrier {
     this.#socket.on("drain", () => this.#sender?.drained());
     this.#socket.on("end", () => this.#onEof());
     this.#socket.on("error", (error) => this.#onError(error));
-    this.#socket.on("close", () => this.#fail(broken("The connection was closed.")));
+    this.#socket.on("close", () => this.#onClose());
   }
 
   /** True: an exchange may {@link run} here. */
@@ -110,6 +110,7 @@ export class Connection implements Carrier {
   /** Ends what has taken too long. */
   expire(now: number): void {
     if (now < this.#deadline) return;
+    if (this.#phase === "idle") return this.#end();
     const { limits } = this.#keeper;
     if (this.#phase === "connecting") {
       const text = `Connect timeout: no connection within ${limits.connectTimeoutMs} ms.`;
@@ -256,12 +257,18 @@ export class Connection implements Carrier {
   }
 
   #onEof(): void {
+    if (this.#phase === "idle") return this.#end();
     try {
       if (this.#phase === "busy") this.#reader.end();
     } catch (thrown) {
       this.#fail(asError(thrown));
     }
     this.#fail(broken("The backend closed the connection."));
+  }
+
+  /** Also after each end of ours, for which no fault is made: its stack costs more than the rest of the end. */
+  #onClose(): void {
+    if (this.#phase !== "gone") this.#fail(broken("The connection was closed."));
   }
 
   #onError(error: NodeJS.ErrnoException): void {

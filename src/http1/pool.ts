@@ -4,13 +4,22 @@
  */
 import { EventEmitter } from "node:events";
 import { Connection, type Keeper } from "./connection.ts";
-import { Exchange, type Carrier, type H1Handler, type H1Request } from "./exchange.ts";
+import {
+  Exchange,
+  type Carrier,
+  type H1Controller,
+  type H1Handler,
+  type H1Request,
+} from "./exchange.ts";
 import { H1Fault, asError } from "./fault.ts";
 import { SocketOpener, type H1TlsOptions } from "./open-socket.ts";
-import { requestHead } from "./request-head.ts";
+import { requestHead, type RequestHead } from "./request-head.ts";
 
 /** How often everything that waits is looked at: no deadline is kept more exactly, milliseconds. */
 const SWEEP_MS = 250;
+
+/** Of a request that cannot be written. */
+const NO_HEAD: RequestHead = { text: "", framing: "none", length: 0 };
 
 export interface H1PoolOptions {
   /** Scheme, host and optional port: `http://10.0.0.11:3000`. No path. */
@@ -33,10 +42,12 @@ export interface H1PoolOptions {
    */
   readonly pauseTimeoutMs: number;
   /**
-   * Requests that may wait for a connection while all are busy, `connectTimeoutMs` long at most; beyond
+   * Requests that may wait for a connection while all are busy, {@link queueTimeoutMs} long at most; beyond
    * them they are refused as `saturated`. 0: none waits.
    */
   readonly queue: number;
+  /** Default: `connectTimeoutMs`. */
+  readonly queueTimeoutMs?: number;
   /** For an `https` origin. */
   readonly tls?: H1TlsOptions;
   /** Milliseconds that only grow; default `performance.now`. */
@@ -103,13 +114,20 @@ export class H1Pool extends EventEmitter<PoolEvents> {
     return this.#isClosed;
   }
 
-  /** Never throws: what is wrong with the request is told to the handler. */
-  dispatch(request: H1Request, handler: H1Handler): void {
+  /**
+   * Never throws: what is wrong with the request is told to the handler. The controller is that of all its
+   * calls, for whoever gives a request up before it {@link H1Handler.onRequestStart starts}.
+   */
+  dispatch(request: H1Request, handler: H1Handler): H1Controller {
     const exchange = this.#exchangeOf(request, handler);
-    if (exchange === null) return;
-    if (exchange.needsFresh) return this.#place(exchange);
-    this.#arrived.push(exchange);
-    this.#awaitEndOfTurn();
+    if (exchange.isOver) return exchange;
+    if (exchange.needsFresh) {
+      this.#place(exchange);
+    } else {
+      this.#arrived.push(exchange);
+      this.#awaitEndOfTurn();
+    }
+    return exchange;
   }
 
   /** Takes nothing new; resolves when what runs has ended. */
@@ -129,29 +147,32 @@ export class H1Pool extends EventEmitter<PoolEvents> {
     return this.close();
   }
 
-  #exchangeOf(request: H1Request, handler: H1Handler): Exchange | null {
-    const none = { text: "", framing: "none", length: 0 } as const;
+  /** Over already where the request is none, or where nothing new is taken. */
+  #exchangeOf(request: H1Request, handler: H1Handler): Exchange {
+    let head: RequestHead;
     try {
-      const head = requestHead(request, this.#keeper.opener.host);
-      const exchange = new Exchange(request, head, handler);
-      if (!this.#isClosed) return exchange;
-      exchange.fail(closedFault());
+      head = requestHead(request, this.#keeper.opener.host);
     } catch (thrown) {
-      new Exchange(request, none, handler).fail(asError(thrown));
+      const refused = new Exchange(request, NO_HEAD, handler);
+      refused.fail(asError(thrown));
+      return refused;
     }
-    return null;
+    const exchange = new Exchange(request, head, handler);
+    if (this.#isClosed) exchange.fail(closedFault());
+    return exchange;
   }
 
   #place(exchange: Exchange): void {
     if (this.#tryPlace(exchange)) return;
     const { queue, connections, origin, connectTimeoutMs } = this.#options;
+    const { queueTimeoutMs = connectTimeoutMs } = this.#options;
     if (this.#waiting.length >= queue) {
       const text = `All ${connections} connections to ${origin} are busy.`;
       return exchange.fail(new H1Fault("saturated", text));
     }
     const waiting: Waiting = {
       exchange,
-      deadline: this.#now() + connectTimeoutMs,
+      deadline: this.#now() + queueTimeoutMs,
       drop: () => void this.#waiting.splice(this.#waiting.indexOf(waiting), 1),
       pause() {},
       resume() {},

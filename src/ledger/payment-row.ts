@@ -5,6 +5,7 @@
 import { isErrorCode } from "../x402/error-code.ts";
 import { findNetwork } from "../x402/network.ts";
 import { isEvmPayload, payerOf, solanaTransactionOf } from "../x402/payment-key.ts";
+import { requestText } from "../x402/request-text.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
 import { messageHash } from "../x402/solana-transaction.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
@@ -103,7 +104,7 @@ export function requestOf({ request: text }: PaymentRow): FacilitatorRequest {
 
 /** The text that {@link requestOf} reads again. */
 export function storedRequest(request: FacilitatorRequest): string {
-  const text = JSON.stringify(request);
+  const text = requestText(request);
   if (text.length <= MAX_REMEMBERED_LENGTH) remember(text, request);
   return text;
 }

@@ -39,6 +39,8 @@ export interface Change {
 export class PaymentsInHand {
   readonly #rows: SqliteRows;
   readonly #unstored = new Map<string, Unstored>();
+  /** Those of them that the database does not know: few, since a hand-over stores them. */
+  readonly #onlyHere = new Map<string, Unstored>();
   readonly #remembered = new Map<string, PaymentRow>();
   #former: Former[] = [];
 
@@ -60,10 +62,8 @@ export class PaymentsInHand {
     const identity = identityOf(payment);
     if (identity === null) return [];
     const recalled = this.#rows.recall(identity);
-    for (const each of this.#unstored.values()) {
-      if (each.stored === undefined && each.identity === identity) {
-        recalled.push(requestOf(each.row));
-      }
+    for (const each of this.#onlyHere.values()) {
+      if (each.identity === identity) recalled.push(requestOf(each.row));
     }
     return recalled;
   }
@@ -75,8 +75,7 @@ export class PaymentsInHand {
 
   /** Whether a deletion would leave nothing to be done in the database. */
   isOnlyHere(key: string): boolean {
-    const known = this.#unstored.get(key);
-    return known !== undefined && known.stored === undefined;
+    return this.#onlyHere.has(key);
   }
 
   /** Nothing where nothing changes. A row that is stored is deleted at once, within a transaction. */
@@ -85,13 +84,13 @@ export class PaymentsInHand {
     if (next === undefined) return;
     this.#noteFormer(key);
     const known = this.#unstored.get(key);
-    this.#unstored.delete(key);
+    this.#put(key, undefined);
     this.#remembered.delete(key);
     if (next === null) {
       if (known === undefined || known.stored !== undefined) this.#rows.delete(key);
       return;
     }
-    this.#unstored.set(key, {
+    this.#put(key, {
       ...facts(known, { key, before, step, moment }, next),
       row: next,
       history: `${known?.history ?? ""}${historyLine(next, note, moment)}`,
@@ -106,7 +105,7 @@ export class PaymentsInHand {
     if (known === undefined) return;
     this.#rows.write(key, known.stored, known);
     this.#noteFormer(key);
-    this.#unstored.delete(key);
+    this.#put(key, undefined);
     if (this.#remembered.size >= MAX_REMEMBERED) {
       const [oldest] = this.#remembered.keys();
       if (oldest !== undefined) this.#remembered.delete(oldest);
@@ -126,8 +125,7 @@ export class PaymentsInHand {
 
   takeBack(mark: number): void {
     for (const { key, unstored, remembered } of this.#former.splice(mark).toReversed()) {
-      if (unstored === undefined) this.#unstored.delete(key);
-      else this.#unstored.set(key, unstored);
+      this.#put(key, unstored);
       if (remembered === undefined) this.#remembered.delete(key);
       else this.#remembered.set(key, remembered);
     }
@@ -136,6 +134,13 @@ export class PaymentsInHand {
   /** What was done is not taken back any more. */
   committed(): void {
     this.#former = [];
+  }
+
+  #put(key: string, unstored: Unstored | undefined): void {
+    if (unstored === undefined) this.#unstored.delete(key);
+    else this.#unstored.set(key, unstored);
+    if (unstored === undefined || unstored.stored !== undefined) this.#onlyHere.delete(key);
+    else this.#onlyHere.set(key, unstored);
   }
 
   #noteFormer(key: string): void {

@@ -1,7 +1,9 @@
 /**
  * Group commit: operations that arrive in one turn of the event loop share one transaction and so one
- * wait for the disk. Each runs in a savepoint of its own, in the order of arrival; one that throws takes
- * back only itself. Nobody is answered before the COMMIT.
+ * wait for the disk, in the order of arrival. One that throws takes back only itself: the transaction is
+ * then begun anew with a savepoint for each, which to have always costs a copy of each page that is
+ * written. So a step may run twice; what it does outside the database must allow that. Nobody is answered
+ * before the COMMIT.
  *
  * A COMMIT costs more than what is in it: the wait for the disk stops the process, and pages are written
  * whole. Where they come thick and fast the next one is held back for a moment, in which others join it.
@@ -32,7 +34,7 @@ export interface SqliteBatchEvents {
   readonly onCommitted: () => void;
   /**
    * A transaction is taken back, before those who wait for it hear of that. `isFault`: the database could not
-   * store it; else the only step in it has thrown.
+   * store it; else a step in it has thrown.
    */
   readonly onTakenBack: (isFault: boolean) => void;
 }
@@ -139,7 +141,7 @@ export class SqliteBatch {
     if (second === undefined) return this.#runAlone(first);
     let answers: readonly (() => void)[];
     try {
-      answers = this.#database.transaction(() => batch.map((operation) => this.#runOne(operation)));
+      answers = this.#runTogether(batch) ?? this.#runApart(batch);
     } catch (cause) {
       const error = lost(cause);
       this.#events.onTakenBack(true);
@@ -148,6 +150,31 @@ export class SqliteBatch {
     }
     this.#events.onCommitted();
     for (const answer of answers) answer();
+  }
+
+  /** Undefined where a step has thrown: all are taken back. */
+  #runTogether(batch: readonly Operation[]): readonly (() => void)[] | undefined {
+    let hasThrown = false;
+    try {
+      return this.#database.transaction(() =>
+        batch.map(({ run }) => {
+          try {
+            return run();
+          } catch (error) {
+            hasThrown = this.#database.isInTransaction;
+            throw error;
+          }
+        }),
+      );
+    } catch (cause) {
+      if (!hasThrown) throw cause;
+      this.#events.onTakenBack(false);
+      return undefined;
+    }
+  }
+
+  #runApart(batch: readonly Operation[]): readonly (() => void)[] {
+    return this.#database.transaction(() => batch.map((operation) => this.#runOne(operation)));
   }
 
   /** The transaction is savepoint enough. */

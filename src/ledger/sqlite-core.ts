@@ -241,6 +241,27 @@ export class SqliteCore {
 
   /** Within a transaction; one that cannot be stored does not keep the others from it. */
   #storeEach(keys: readonly string[]): void {
+    if (keys.length < 2 || !this.#storeTogether(keys)) this.#storeApart(keys);
+  }
+
+  /** False: one of them cannot be stored, and none is. */
+  #storeTogether(keys: readonly string[]): boolean {
+    const mark = this.#hand.mark();
+    this.#database.run("SAVEPOINT payments", []);
+    try {
+      for (const key of keys) this.#hand.store(key);
+      return true;
+    } catch (cause) {
+      this.#hand.takeBack(mark);
+      if (!this.#database.isInTransaction) throw cause;
+      this.#database.run("ROLLBACK TO payments", []);
+      return false;
+    } finally {
+      if (this.#database.isInTransaction) this.#database.run("RELEASE payments", []);
+    }
+  }
+
+  #storeApart(keys: readonly string[]): void {
     for (const key of keys) {
       const mark = this.#hand.mark();
       this.#database.run("SAVEPOINT payment", []);

@@ -5,7 +5,7 @@
  * free request has none.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 
 /** What is continued wherever something is asked for a request. */
 export interface TraceParent {
@@ -94,8 +94,12 @@ export function otherTraces(keys: readonly string[]): readonly TraceParent[] {
 
 /** A short name of a payment; whoever has its key can make it. */
 export function paymentId(key: string): string {
-  return createHash("sha256").update(key).digest("hex").slice(0, PAYMENT_ID_DIGITS);
+  if (key !== named.key) named = { key, id: hash("sha256", key).slice(0, PAYMENT_ID_DIGITS) };
+  return named.id;
 }
+
+/** The last one: what is written for a payment is mostly written several times in a row. */
+let named = { key: "", id: "" };
 
 /**
  * The ids that a log line carries: of the request for which this code runs, or of the payment that the line names by

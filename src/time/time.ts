@@ -42,6 +42,18 @@ function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
+/** Composites, by limit and by the signal that it is added to: both are shared, and so is what they make. */
+const composites = new WeakMap<AbortSignal, WeakMap<AbortSignal, AbortSignal>>();
+
+/** A signal that aborts with the sooner of two; the same one for the same two. */
+export function sooner(signal: AbortSignal, limit: AbortSignal): AbortSignal {
+  let known = composites.get(limit);
+  if (known === undefined) composites.set(limit, (known = new WeakMap()));
+  let both = known.get(signal);
+  if (both === undefined) known.set(signal, (both = AbortSignal.any([signal, limit])));
+  return both;
+}
+
 interface Shared {
   readonly sinceMs: number;
   readonly signal: AbortSignal;

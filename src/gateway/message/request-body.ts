@@ -107,9 +107,11 @@ export class RequestBody extends Readable {
   }
 }
 
+const HASH_OF_NOTHING = hash("sha256", "");
+
 /** Hex SHA-256 of a body that is there; null stands for none. */
 export function hashBody(body: Buffer | null): string {
-  return hash("sha256", body ?? "");
+  return body === null ? HASH_OF_NOTHING : hash("sha256", body);
 }
 
 /** Whether a request announces a body. */

@@ -4,7 +4,7 @@
  * presents it meanwhile waits for that flight and then asks the ledger what is left to have. So does
  * a flight that finds the payment in the hands of another process.
  */
-import { createHash, randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { waitWithin } from "../../facilitator/facilitator.ts";
 import {
@@ -292,10 +292,10 @@ function notChosen(refusal: Refusal): Admission {
 
 /** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */
 function upstreamKey(idempotencyKey: string): string {
-  return createHash("sha256").update(`coinslot upstream ${idempotencyKey}`).digest("hex");
+  return hash("sha256", `coinslot upstream ${idempotencyKey}`);
 }
 
 /** One fingerprint of a request's body and of who sent it. */
 function askedBy(client: string, bodyHash: string): string {
-  return createHash("sha256").update(`${client} ${bodyHash}`).digest("hex");
+  return hash("sha256", `${client} ${bodyHash}`);
 }

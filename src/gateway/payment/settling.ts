@@ -8,7 +8,7 @@ import { LedgerConflict, type ClaimTerms, type Redemptions } from "../../ledger/
 import type { Logger } from "../../telemetry/logger.ts";
 import { rememberPayment } from "../../telemetry/request-context.ts";
 import { inSpan } from "../../telemetry/spans.ts";
-import type { Time } from "../../time/time.ts";
+import { sooner, type Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { FacilitatorRequest, VerifyResponse } from "../../x402/x402.ts";
 import {
@@ -77,7 +77,7 @@ export class Settling {
     const { facilitator, time } = this.#options;
     const { network } = request.paymentRequirements;
     try {
-      const within = AbortSignal.any([signal, time.timeout(VERIFY_TIMEOUT_MS)]);
+      const within = sooner(signal, time.timeout(VERIFY_TIMEOUT_MS));
       return await inSpan(
         "verify",
         { attributes: { "coinslot.network": network } },

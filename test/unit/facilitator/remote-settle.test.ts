@@ -87,6 +87,7 @@ describe("a settlement", () => {
         },
       },
     ],
+    ["answers more than is read", { status: 200, body: { ...success, note: "x".repeat(300_000) } }],
     ["redirects", { status: 307, location: "http://127.0.0.1:1/settle" }],
   ])("is unknown when the facilitator %s", async (_, reply) => {
     const opened = await stage(reply);

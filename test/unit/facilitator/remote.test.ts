@@ -1,3 +1,5 @@
+import type { ServerResponse } from "node:http";
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { ERROR_CODES } from "../../../src/x402/error-code.ts";
 import { faultOf } from "../../support/fault-of.ts";
@@ -50,6 +52,21 @@ describe("what is sent", () => {
     for (const { headers } of opened.scripted.calls) {
       expect(headers).toMatchObject({ authorization: "Bearer secret", "x-tenant": "shop" });
     }
+  });
+
+  test("goes over the connection that is there", async () => {
+    const sockets = new Set<unknown>();
+    const raw = (response: ServerResponse): void => {
+      sockets.add(response.socket);
+      response.end(JSON.stringify({ ...success, isValid: true, kinds: [] }));
+    };
+    const opened = await stage({ raw });
+    for (const ask of [verify, settle, verify, settle]) {
+      await ask(opened);
+      // A connection is not used again in the turn in which its last answer ended.
+      await setImmediate();
+    }
+    expect(sockets.size).toBe(1);
   });
 
   test("carries an idempotency key with every settlement, and with nothing else", async () => {

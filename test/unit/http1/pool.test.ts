@@ -2,7 +2,7 @@
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { backend, onHead, rawBackend } from "../../integration/gateway/stage.ts";
-import { ask, dispatch, ManualClock, openPool, turns, until } from "./pool-stage.ts";
+import { ask, Course, dispatch, ManualClock, openPool, turns, until } from "./pool-stage.ts";
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 
@@ -286,6 +286,46 @@ describe("when every connection is busy", () => {
     expect(await late.ended).toMatchObject({ fault: "saturated", calls: ["error"] });
     await release("/1");
     expect((await running.ended).fault).toBeNull();
+  });
+});
+
+describe("one that waits for a connection", () => {
+  test("waits as long as the queue may, whatever a connection may take to be made", async () => {
+    const { origin, release } = await holding();
+    const clock = new ManualClock();
+    const pool = openPool(origin, { connections: 1, queueTimeoutMs: 5_000, now: clock.now });
+    const running = dispatch(pool, { path: "/1" });
+    await running.started;
+    const [late, later] = [dispatch(pool, { path: "/2" }), dispatch(pool, { path: "/3" })];
+    await turns(2);
+    clock.ms += 4_999;
+    await release("/1");
+    await late.started;
+    clock.ms += 1;
+    expect(await later.ended).toMatchObject({ fault: "saturated", calls: ["error"] });
+    await release("/2");
+    expect((await late.ended).fault).toBeNull();
+  });
+
+  test("is given up by whoever asked for it, at no connection's cost", async () => {
+    const { origin, seen, release } = await holding();
+    const pool = openPool(origin, { connections: 1 });
+    const running = dispatch(pool, { path: "/1" });
+    await running.started;
+    const [early, late] = [new Course({ path: "/2" }), new Course({ path: "/3" })];
+    pool.dispatch(early.request, early).abort(new Error("enough"));
+    const waiting = pool.dispatch(late.request, late);
+    await turns(2);
+    expect(pool.counts.waiting).toBe(1);
+    waiting.abort(new Error("enough"));
+    for (const course of [early, late]) {
+      expect(await course.ended).toMatchObject({ fault: "enough", calls: ["error"] });
+    }
+    await release("/1");
+    expect((await running.ended).fault).toBeNull();
+    await turns(2);
+    expect(pool.counts).toEqual({ open: 1, idle: 1, waiting: 0 });
+    expect(seen).toEqual([["/1"]]);
   });
 });
 

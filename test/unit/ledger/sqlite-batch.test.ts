@@ -80,6 +80,25 @@ describe("operations that share a transaction", () => {
     expect(commits).toBe(1);
   });
 
+  it("run anew where one of them throws, after what they did has been taken back", async () => {
+    const seen: string[] = [];
+    const say = (v: string) => (): void => {
+      seen.push(`${v} after ${String(values())}, taken back ${takenBack}`);
+      if (v === "b") throw new RangeError("no");
+      insert(v);
+    };
+    await Promise.allSettled(["a", "b", "c"].map((v) => batch.write(say(v))));
+    expect(seen).toEqual([
+      "a after , taken back 0",
+      "b after a, taken back 0",
+      "a after , taken back 1",
+      "b after a, taken back 1",
+      "c after a, taken back 1",
+    ]);
+    expect(values()).toEqual(["a", "c"]);
+    expect([commits, takenBack, lost]).toEqual([1, 1, 0]);
+  });
+
   it("are refused together, and none of them is visible, when the transaction cannot be stored", async () => {
     await batch.write(() => insert("before"));
     // A reference that is checked at the COMMIT fails there, as a disk does.
