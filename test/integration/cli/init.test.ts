@@ -54,6 +54,18 @@ next:
     expect(facilitator.remote[0]?.url).toBe("https://x402.org/facilitator");
   });
 
+  test("an editor finds the schema that the first line names, and one that is there stays", async () => {
+    const schema = join(folder, "gateway.schema.json");
+    expect((await runHere(["init", file, ...ENOUGH])).code).toBe(0);
+    const [first = ""] = (await readFile(file, "utf8")).split("\n");
+    expect(join(folder, /\$schema=(\S+)/.exec(first)?.[1] ?? "")).toBe(schema);
+    expect(await readFile(schema, "utf8")).toBe((await runHere(["schema"])).stdout);
+
+    await writeFile(schema, "mine");
+    expect((await runHere(["init", file, ...ENOUGH, "--force"])).code).toBe(0);
+    expect(await readFile(schema, "utf8")).toBe("mine");
+  });
+
   test("settling here makes the keys that are missing, for the networks' families", async () => {
     const networks = ["--network", "base", "--network", "solana"];
     const words = ["init", file, ...ENOUGH, "--pay-to", SOLANA_PAYEE, ...networks];
