@@ -11,7 +11,7 @@ import { runHere } from "./run-here.ts";
 const run = promisify(execFile);
 let folder: string;
 
-/** At its first prompt zsh completes each line of a file, notes what it would offer, and ends. */
+/** At its first prompt zsh completes the line that it is given, notes what it would offer, and ends. */
 const ZSHRC = `autoload -Uz compinit
 compinit -u -D
 source ./script.zsh
@@ -23,13 +23,9 @@ compadd() {
   builtin compadd "$@"
 }
 zle-line-init() {
-  local line
-  while IFS= read -r line; do
-    BUFFER=$line
-    CURSOR=$#BUFFER
-    zle list-choices
-    print -- == >> $FOUND
-  done < lines
+  BUFFER=$LINE
+  CURSOR=$#BUFFER
+  zle list-choices
   exit 0
 }
 zle -N zle-line-init
@@ -132,19 +128,25 @@ describe.skipIf(NO_ZSH !== null)(`zsh (${NO_ZSH ?? "installed"})`, () => {
   });
 
   test("completes each of these lines", async () => {
-    const found = join(folder, "found");
-    await writeFile(found, "");
-    await writeFile(join(folder, "lines"), PROPOSED.map(([line]) => `${line}\n`).join(""));
-    const env = { ...process.env, ZDOTDIR: join(folder, "dotfiles"), FOUND: found, TERM: "dumb" };
-    // Its line editor wants a terminal.
-    const words = ["-qefc", "zsh -i", "/dev/null"];
-    const ran = run("script", words, { cwd: folder, env, timeout: PATIENCE_MS });
-    ran.child.stdin?.end();
-    await ran;
-    const parts = (await readFile(found, "utf8")).replaceAll("\\ ", " ").split("==\n");
-    expect(PROPOSED.map(([line], index) => [line, wordsOf(parts[index] ?? "")])).toEqual(PROPOSED);
+    const found = PROPOSED.map(async ([line], index) => [line, await zshProposes(line, index)]);
+    expect(await Promise.all(found)).toEqual(PROPOSED);
   });
 });
+
+async function zshProposes(line: string, index: number): Promise<readonly string[]> {
+  const found = join(folder, `found.${index}`);
+  await writeFile(found, "");
+  const own = { ZDOTDIR: join(folder, "dotfiles"), FOUND: found, LINE: line, TERM: "dumb" };
+  // Its line editor wants a terminal.
+  const ran = run("script", ["-qefc", "zsh -i", "/dev/null"], {
+    cwd: folder,
+    env: { ...process.env, ...own },
+    timeout: PATIENCE_MS,
+  });
+  ran.child.stdin?.end();
+  await ran;
+  return wordsOf((await readFile(found, "utf8")).replaceAll("\\ ", " "));
+}
 
 describe.skipIf(NO_FISH !== null)(`fish (${NO_FISH ?? "installed"})`, () => {
   test("reads the script without a complaint", () => {
