@@ -37,8 +37,19 @@ export async function decidePlan(
   given: InitAnswers,
   server: string | null,
 ): Promise<Result<Decided, string>> {
-  const isEnough = given.upstream !== undefined && given.payTo !== undefined;
-  const interview = new Interview(!isEnough && isInteractive());
+  const missing = [
+    ...(given.upstream === undefined ? ["--upstream"] : []),
+    ...(given.payTo === undefined ? ["--pay-to"] : []),
+  ];
+  if (missing.length > 0 && !isInteractive()) {
+    const are = missing.length === 1 ? "is" : "are";
+    const named =
+      server === null || given.upstream !== undefined ? "" : `; the description names ${server}`;
+    return err(
+      `${missing.join(" and ")} ${are} missing, and there is no terminal to ask on${named}`,
+    );
+  }
+  const interview = new Interview(missing.length > 0);
   try {
     const upstream = await interview.need(
       { flag: "--upstream", question: "Which backend is sold? (URL)", proposal: server },

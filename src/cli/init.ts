@@ -136,7 +136,7 @@ function tellNext(file: string, plan: Plan, keys: ReadonlyMap<string, FreshKey>)
   const first = plan.routes?.list.find(({ key }) => key.startsWith("GET ") && !key.includes(":"));
   const path = first === undefined ? "/" : first.key.slice("GET ".length);
   print("next:");
-  print(`  coinslot check ${file}`);
+  print(`  coinslot doctor ${file}       # is everything there that it needs?`);
   print(`  coinslot serve ${file}`);
   print(`  coinslot pay ${plan.publicUrl}${path} --dry-run`);
 }

@@ -43,7 +43,7 @@ describe("from options", () => {
     expect(stdout).toBe(
       `${file} is written
 next:
-  coinslot check ${file}
+  coinslot doctor ${file}       # is everything there that it needs?
   coinslot serve ${file}
   coinslot pay http://localhost:8402/ --dry-run
 `,
@@ -98,6 +98,7 @@ next:
 
   test.each([
     ["no upstream", ["--pay-to", PAYEE], "--upstream is missing, and there is no terminal"],
+    ["neither", [], "--upstream and --pay-to are missing, and there is no terminal"],
     ["no payee", UPSTREAM, "--pay-to is missing, and there is no terminal"],
     ["no payee of a family", [...ENOUGH, "--network", "base,solana"], "--pay-to is missing"],
     ["a payee too many", [...ENOUGH, "--pay-to", SOLANA_PAYEE], "on no network that is accepted"],
