@@ -37,18 +37,8 @@ export async function decidePlan(
   given: InitAnswers,
   server: string | null,
 ): Promise<Result<Decided, string>> {
-  const missing = [
-    ...(given.upstream === undefined ? ["--upstream"] : []),
-    ...(given.payTo === undefined ? ["--pay-to"] : []),
-  ];
-  if (missing.length > 0 && !isInteractive()) {
-    const are = missing.length === 1 ? "is" : "are";
-    const named =
-      server === null || given.upstream !== undefined ? "" : `; the description names ${server}`;
-    return err(
-      `${missing.join(" and ")} ${are} missing, and there is no terminal to ask on${named}`,
-    );
-  }
+  const missing = missingFlags(given);
+  if (missing.length > 0 && !isInteractive()) return err(sentenceOfMissing(missing, given, server));
   const interview = new Interview(missing.length > 0);
   try {
     const upstream = await interview.need(
@@ -78,6 +68,25 @@ export async function decidePlan(
     if (cause instanceof Unanswered) return err(cause.message);
     throw cause;
   }
+}
+
+/** What cannot be guessed. */
+function missingFlags({ upstream, payTo }: InitAnswers): readonly string[] {
+  return [
+    ...(upstream === undefined ? ["--upstream"] : []),
+    ...(payTo === undefined ? ["--pay-to"] : []),
+  ];
+}
+
+function sentenceOfMissing(
+  missing: readonly string[],
+  { upstream }: InitAnswers,
+  server: string | null,
+): string {
+  const are = missing.length === 1 ? "is" : "are";
+  const isNamed = upstream === undefined && server !== null;
+  const named = isNamed ? `; the description names ${server}` : "";
+  return `${missing.join(" and ")} ${are} missing, and there is no terminal to ask on${named}`;
 }
 
 class Unanswered extends Error {

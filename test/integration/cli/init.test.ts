@@ -164,6 +164,10 @@ describe("from a description", () => {
     const from = join(folder, "api.yaml");
     const words = ["init", file, ...ENOUGH, "--from", from];
     expect((await runHere(words)).stderr).toContain("--from takes a local file");
+    const servers = "servers: [{ url: https://api.example.com/v1 }]";
+    await writeFile(from, `openapi: 3.0.0\n${servers}\npaths: { /a: { get: {} } }`);
+    const bare = await runHere(["init", file, "--from", from, "--pay-to", PAYEE]);
+    expect(bare.stderr).toContain("; the description names https://api.example.com\n");
     await writeFile(from, "openapi: 3.0.0\npaths: { /a: { options: {} } }");
     const { code, stderr } = await runHere(words);
     expect(code).toBe(1);
