@@ -171,5 +171,9 @@ function describeToken(
 
 function describe({ network, findings }: Probe): string {
   const errors = findings.filter(({ level }) => level === "error");
-  return errors.map(({ message }) => `${network}: ${message}`).join("\n");
+  // Most say by themselves which network it is.
+  const title = `${network}: `;
+  return errors
+    .map(({ message }) => (message.startsWith(title) ? message : title + message))
+    .join("\n");
 }

@@ -1,6 +1,6 @@
 /**
  * The command line. Exit codes: 0 done; 1 the file has errors, the process could not start or failed, or
- * something is left to do; 2 the command line itself is wrong.
+ * something is left to do; 2 the command line itself is wrong; 78 from `serve`, whose file is refused.
  */
 import { Command, CommanderError, Option } from "commander";
 import {
@@ -23,6 +23,11 @@ import { addRoutes } from "./commands/routes.ts";
 import { addSchema } from "./commands/schema.ts";
 
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+const SERVE_HELP = `
+It reads the file again when that changes, and on SIGHUP; one that is refused changes nothing.
+
+Exit codes: 0 stopped, 1 it could not start or gave up, 2 wrong usage, 78 the file is refused: nothing was started,
+and to start it again is of use only once the file is another.`;
 const FILE = ["<file>", "the configuration file (YAML)"] as const;
 /** Payments of a list, and how long `recover` goes on, unless told otherwise. */
 const DEFAULT_LIMIT = 50;
@@ -44,6 +49,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
     .command("serve")
     .description("run what a configuration file describes, until SIGTERM or SIGINT")
     .argument(...FILE)
+    .addHelpText("after", SERVE_HELP)
     .action(async (file: string) => {
       const { serve } = await import("./serve.ts");
       code = await serve(file, version);

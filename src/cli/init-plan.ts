@@ -37,8 +37,9 @@ export async function decidePlan(
   given: InitAnswers,
   server: string | null,
 ): Promise<Result<Decided, string>> {
-  const isEnough = given.upstream !== undefined && given.payTo !== undefined;
-  const interview = new Interview(!isEnough && isInteractive());
+  const missing = missingFlags(given);
+  if (missing.length > 0 && !isInteractive()) return err(sentenceOfMissing(missing, given, server));
+  const interview = new Interview(missing.length > 0);
   try {
     const upstream = await interview.need(
       { flag: "--upstream", question: "Which backend is sold? (URL)", proposal: server },
@@ -67,6 +68,25 @@ export async function decidePlan(
     if (cause instanceof Unanswered) return err(cause.message);
     throw cause;
   }
+}
+
+/** What cannot be guessed. */
+function missingFlags({ upstream, payTo }: InitAnswers): readonly string[] {
+  return [
+    ...(upstream === undefined ? ["--upstream"] : []),
+    ...(payTo === undefined ? ["--pay-to"] : []),
+  ];
+}
+
+function sentenceOfMissing(
+  missing: readonly string[],
+  { upstream }: InitAnswers,
+  server: string | null,
+): string {
+  const are = missing.length === 1 ? "is" : "are";
+  const isNamed = upstream === undefined && server !== null;
+  const named = isNamed ? `; the description names ${server}` : "";
+  return `${missing.join(" and ")} ${are} missing, and there is no terminal to ask on${named}`;
 }
 
 class Unanswered extends Error {

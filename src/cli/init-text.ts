@@ -23,6 +23,9 @@ export interface Plan {
 /** The files of the keys that settle, relative to the configuration; `keygen` writes them by default. */
 export const KEY_FILES = { evm: "coinslot-evm.key", solana: "coinslot-solana.key" } as const;
 
+/** The schema for editors, beside the configuration, which names it in its first line. */
+export const SCHEMA_FILE = "gateway.schema.json";
+
 /** Ends with a line break. */
 export function configText(plan: Plan): string {
   return [...head(plan), ...facilitator(plan), ...routes(plan)].map((line) => `${line}\n`).join("");
@@ -30,7 +33,8 @@ export function configText(plan: Plan): string {
 
 function head({ upstream, publicUrl, payTo, networks }: Plan): readonly string[] {
   return [
-    "# What coinslot does with requests. Every key of this language is explained in gateway.example.yaml.",
+    `# yaml-language-server: $schema=./${SCHEMA_FILE}`,
+    "# What coinslot does with requests. An editor with the YAML language server explains every key.",
     "",
     "# The backend whose answers are sold. It has to be reachable from here only, or buyers go past the gateway.",
     `upstream: ${quoted(upstream)}`,

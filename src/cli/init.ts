@@ -8,12 +8,13 @@ import { dirname, join, resolve } from "node:path";
 import { freshKey, type FreshKey } from "../buyer/purse.ts";
 import { formatProblems, parseConfig, printable } from "../config/config.ts";
 import { processEnvironment } from "../config/environment.ts";
+import { jsonSchemaText } from "../config/json-schema.ts";
 import { MAX_DESCRIPTION_LENGTH } from "../openapi/description.ts";
 import { importOpenApi, type Imported } from "../openapi/openapi.ts";
 import { networkOf } from "../x402/network.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { decidePlan, type InitAnswers } from "./init-plan.ts";
-import { configText, KEY_FILES, type Plan } from "./init-text.ts";
+import { configText, KEY_FILES, SCHEMA_FILE, type Plan } from "./init-text.ts";
 import { writeKey } from "./keygen.ts";
 import { fail, paint, print, reasonOf, say, wantsColor } from "./terminal.ts";
 
@@ -61,9 +62,15 @@ async function writePlan(file: string, plan: Plan, isForced: boolean): Promise<n
   process.stderr.write(formatProblems(parsed.problems, parsed.text, { color }));
   if (!parsed.ok) return fail("init", "the configuration would be refused; nothing was written");
   for (const [path, key] of keys) await writeKey(path, key.text);
+  await writeSchema(join(dirname(resolve(file)), SCHEMA_FILE));
   await writeFile(file, text, { flag: isForced ? "w" : "wx" });
   tellNext(file, plan, keys);
   return 0;
+}
+
+/** For editors. One that is there stays: another version of the program may have written it. */
+async function writeSchema(file: string): Promise<void> {
+  if (!(await exists(file))) await writeFile(file, jsonSchemaText(), { flag: "wx" });
 }
 
 async function exists(file: string): Promise<boolean> {
@@ -129,7 +136,7 @@ function tellNext(file: string, plan: Plan, keys: ReadonlyMap<string, FreshKey>)
   const first = plan.routes?.list.find(({ key }) => key.startsWith("GET ") && !key.includes(":"));
   const path = first === undefined ? "/" : first.key.slice("GET ".length);
   print("next:");
-  print(`  coinslot check ${file}`);
+  print(`  coinslot doctor ${file}       # is everything there that it needs?`);
   print(`  coinslot serve ${file}`);
   print(`  coinslot pay ${plan.publicUrl}${path} --dry-run`);
 }

@@ -27,6 +27,9 @@ export async function keygen(family: "evm" | "solana", options: KeygenOptions): 
   if (options.json) process.stdout.write(toJson({ family, address: key.address, file }));
   else print(key.address);
   say(`the key is in ${file}, readable for you only; write file:${file} where it is needed`);
+  say(
+    "to pay with it, send that address USDC; to settle with it, a little of the network's own currency",
+  );
   return 0;
 }
 

@@ -5,6 +5,8 @@ import type { WriteBytes } from "../buyer/answer-sink.ts";
 import type { Answer } from "../buyer/exchange.ts";
 import { printable } from "../config/config.ts";
 
+const NEW_LINE = 0x0a;
+
 export interface OutputOptions {
   /** Undefined: stdout. */
   readonly output?: string;
@@ -17,6 +19,7 @@ export class Output {
   readonly #file: FileHandle | null;
   readonly #isNew: boolean;
   #hasBegun = false;
+  #isLineOpen = false;
 
   private constructor(options: OutputOptions, file: FileHandle | null, isNew: boolean) {
     this.#options = options;
@@ -47,9 +50,16 @@ export class Output {
   };
 
   readonly write: WriteBytes = async (bytes) => {
+    this.#isLineOpen = bytes.at(-1) !== NEW_LINE;
     if (this.#file !== null) await this.#file.appendFile(bytes);
     else if (!process.stdout.write(bytes)) await once(process.stdout, "drain");
   };
+
+  /** On a terminal, what is said next begins on a line of its own; a body elsewhere stays as it came. */
+  endLine(): void {
+    if (this.#isLineOpen && this.#file === null && process.stdout.isTTY) process.stdout.write("\n");
+    this.#isLineOpen = false;
+  }
 
   /** A file that was made here and got nothing goes away again. */
   async close(): Promise<void> {

@@ -18,6 +18,9 @@ export const PAY_EXIT = {
   refused: 5,
 } as const;
 
+/** What a seller answers where the buyer's account holds less than the price. */
+const NO_FUNDS = "insufficient_funds";
+
 export interface Settling {
   readonly request: BuyerRequest;
   readonly output: Output;
@@ -45,6 +48,7 @@ export async function settleUp(settling: Settling): Promise<number> {
     const reason = reasonOf(cause);
     presented = { kind: "unserved", status: null, receipt: null, reason };
   }
+  output.endLine();
   showReceipt(presented, kept);
   const file = presented.kind === "unserved" ? await keepPayment(kept, settling.folder) : null;
   if (settling.json) process.stdout.write(toJson(viewOf(presented, settling, file)));
@@ -61,6 +65,11 @@ function conclude(presented: Presented, { kept }: Settling, file: string | null)
   if (kind === "unserved") return concludeUnserved(presented, kept, file);
   const told = receipt?.errorReason ? ` (${receipt.errorReason})` : "";
   const code = fail("pay", `the payment was not settled: ${reason}${told}`, PAY_EXIT.refused);
+  if (reason.includes(NO_FUNDS)) {
+    say(
+      `  the price is in a token: send some of it to ${printable(kept.payer)} on ${kept.network}`,
+    );
+  }
   if (kept.validBefore !== null) {
     say(`  the seller could still settle what you signed until ${isoOf(kept.validBefore)}`);
   }

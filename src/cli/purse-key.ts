@@ -10,7 +10,9 @@ export function openKey(reference: string): Result<Purse, string> {
   const found = findKey(reference, { environment: processEnvironment, absolute: resolve });
   if (!found.ok) {
     const { message, suggestion } = found.error;
-    return err(suggestion === undefined ? message : `${message}; ${suggestion}`);
+    // The name of a file by itself is the likeliest mistake.
+    const hint = isReference(reference) ? suggestion : `a file is written file:PATH`;
+    return err(`the key ${hint === undefined ? message : `${message}; ${hint}`}`);
   }
   if (found.value.source === "literal") {
     return err(
@@ -24,4 +26,8 @@ export function openKey(reference: string): Result<Purse, string> {
   return err(
     `${reference} leads to no key: 0x and 64 hex digits for EVM networks, a JSON array of 64 numbers or base58 of 64 bytes for Solana`,
   );
+}
+
+function isReference(text: string): boolean {
+  return /^(?:env|file):/.test(text);
 }

@@ -5,6 +5,9 @@ import { FileWatch } from "./file-watch.ts";
 import { startTable } from "./start-table.ts";
 import { wantsColor } from "./terminal.ts";
 
+/** EX_CONFIG of sysexits.h: a supervisor need not try again before the file is another. */
+const REFUSED = 78;
+
 /** Resolves with the exit code once everything is closed. A second signal ends the process at once. */
 export async function serve(file: string, version: string): Promise<number> {
   let running: Running | undefined;
@@ -19,7 +22,7 @@ export async function serve(file: string, version: string): Promise<number> {
   if (!loaded.ok) {
     process.stderr.write(formatProblems(loaded.problems, loaded.text, { color }));
     process.stderr.write(`${file}: refused; nothing was started\n`);
-    return 1;
+    return REFUSED;
   }
   // Before anything is started: a signal during the start is obeyed once it is complete.
   const stopped = firstSignal();

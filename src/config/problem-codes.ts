@@ -58,6 +58,7 @@ export const PROBLEM_CODES = {
   "bad-price": "A token cannot express the price.",
   "ambiguous-price": "A bare number as a price could mean dollars or atomic units.",
   "high-price": "A route costs more than clients pay unless told otherwise.",
+  "unusual-token": "Clients pay in other tokens than those of a route unless told otherwise.",
   "no-description": "A route has no description for buyers and catalogues.",
   "long-description": "A description is longer than catalogues show.",
   // Money.

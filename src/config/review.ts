@@ -1,4 +1,5 @@
 /** What is allowed and most likely a mistake: warnings and notes about a file that was accepted. */
+import { isUsualToken } from "../x402/client-tokens.ts";
 import { isFirstNetwork, networkOf } from "../x402/network.ts";
 import { dollarAsset } from "./accepted.ts";
 import type { Context } from "./context.ts";
@@ -30,6 +31,7 @@ export function review(config: Config, context: Context): void {
   );
   reviewDescriptions(priced, context);
   reviewPrices(priced, context);
+  reviewTokens(priced, context);
   reviewAccept(priced, context);
   reviewNetworks(document.accept, ["accept"], context);
   reviewPublicUrl(config, context);
@@ -104,6 +106,25 @@ function lowestCents({ offers }: PricedAction): bigint | undefined {
     (least, each) => (least === undefined || each < least ? each : least),
     undefined,
   );
+}
+
+/** One usual token among the offers is enough: such clients pass over the others. */
+function reviewTokens(routes: readonly Priced[], { problems, tree, document }: Context): void {
+  const [first, ...others] = routes.filter(
+    ({ path, action: { offers } }) =>
+      tree.intact(["accept"]) &&
+      tree.intact(path) &&
+      offers.length > 0 &&
+      !offers.some(({ network, asset }) => isUsualToken(network, asset.address)),
+  );
+  const offer = first?.action.offers[0];
+  if (first === undefined || offer === undefined) return;
+  const own = [...first.path, "accept"];
+  const message =
+    `${first.key} is paid in ${offer.asset.symbol} on ${offer.network}, with which version 2 clients ` +
+    `do not pay unless told otherwise${andOthers(others)}`;
+  const path = tree.has(own) ? own : document.accept === undefined ? first.path : ["accept"];
+  problems.add("note", path, fault("unusual-token", message));
 }
 
 function reviewAccept(routes: readonly Priced[], context: Context): void {

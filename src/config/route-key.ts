@@ -2,6 +2,7 @@
  * Route keys: `[METHODS ]/pattern`. A pattern has to be in the one canonical form in which the gateway
  * compares paths; another spelling would never match, and a price that never matches is a hole.
  */
+import { readingsOf } from "../x402/path-readings.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
 import { bad, fault, readMethod } from "./reading.ts";
@@ -92,9 +93,9 @@ function readPattern(pattern: string, prefix: string): Result<readonly Segment[]
     return refuse("the path is not in canonical form", `${prefix}${canonical}`);
   }
   const texts = pattern.slice(1).split("/");
-  if (texts.filter(isNothingToSome).length > 1) {
+  if (hasTooManyReadings(texts)) {
     return refuse(
-      "two segments of blanks, dots and + are none to some backends: they cannot be told apart",
+      "backends may read this path in too many ways: names of blanks, dots and + alone, or hidden separators",
     );
   }
   const names = new Set<string>();
@@ -111,10 +112,13 @@ function readPattern(pattern: string, prefix: string): Result<readonly Segment[]
   return ok(segments);
 }
 
-/** The gateway refuses what backends may read in too many ways: a segment that some of them leave out, and another. */
-function isNothingToSome(text: string): boolean {
-  const unseen = /[\s.+\p{M}\p{Default_Ignorable_Code_Point}]/gu;
-  return text !== "" && decodeURIComponent(text).replace(unseen, "") === "";
+/** What the gateway would refuse at its start: it compares every reading of a pattern with those of the others. */
+function hasTooManyReadings(texts: readonly string[]): boolean {
+  const isRest = texts.at(-1) === "*";
+  const isSlashed = texts.at(-1) === "";
+  const names = isRest || isSlashed ? texts.slice(0, -1) : texts;
+  const decoded = names.map((text) => (PARAMETER.test(text) ? null : decodeURIComponent(text)));
+  return readingsOf(decoded, isSlashed) === null;
 }
 
 function readSegment(text: string, last: boolean): Result<Segment, Fault> {

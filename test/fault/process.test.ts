@@ -194,14 +194,17 @@ describe("the command line", () => {
     expect([code, stdout]).toEqual([0, expect.stringContaining("config/minimal.yaml: ok")]);
   });
 
-  it("check and serve refuse a file with a typing error, at its place, with exit code 1", async () => {
+  it("check and serve refuse a file with a typing error, at its place, with exit codes of their own", async () => {
     await using site = await Site.create();
     const { writeFile } = await import("node:fs/promises");
     const file = `${site.folder}/typo.yaml`;
     await writeFile(file, "upstreem: http://localhost:3000\nroutes:\n  GET /a: $0.01\n");
-    for (const command of ["check", "serve"]) {
+    for (const [command, exitCode] of [
+      ["check", 1],
+      ["serve", 78],
+    ] as const) {
       const { code, stderr } = await runCoinslot([command, file]);
-      expect(code).toBe(1);
+      expect(code).toBe(exitCode);
       expect(stderr).toContain(`${file}:1:1: error:`);
       expect(stderr).toContain('did you mean "upstream"?');
     }

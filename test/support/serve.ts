@@ -96,6 +96,11 @@ export class Site {
   /** Writes the configuration (listeners and store are added) and starts the process. */
   async serve(yaml: string, env: Readonly<Record<string, string>>): Promise<Served> {
     await this.write(yaml);
+    return this.launch(env);
+  }
+
+  /** Starts the process on the file that is there. */
+  async launch(env: Readonly<Record<string, string>>): Promise<Served> {
     const { file } = this;
     const child = launch(["serve", file], env, await this.#mount(), this.#options.main);
     this.#children.add(child);

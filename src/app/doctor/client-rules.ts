@@ -4,6 +4,7 @@
  * generated answers, and both have to decide alike. Amounts of version 2 clients are decimal digits, as ours are.
  */
 import { isEvmAddress } from "../../x402/address.ts";
+import { isUsualToken, USUAL_TOKENS } from "../../x402/client-tokens.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
 import { isSolanaAddress } from "../../x402/solana-address.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
@@ -78,27 +79,6 @@ const V1_USDC: Readonly<Record<string, string>> = {
 /** Atomic units of whatever token: `BigInt(0.1 * 10 ** 6)`. */
 const V1_FETCH_MOST = 100_000n;
 
-/** Tokens that version 2 clients pay with unless told otherwise, on the networks that there are here. */
-const V2_TOKENS: Readonly<Partial<Record<NetworkName, readonly string[]>>> = {
-  base: ["0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"],
-  "base-sepolia": ["0x036CbD53842c5426634e7929541eC2318f3dCF7e"],
-  avalanche: ["0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"],
-  polygon: ["0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"],
-  sei: ["0xe15fC38F6D8c56aF07bbCBe3BAf5708A2Bf42392"],
-  "sei-testnet": ["0x4fCF1784B31630811181f670Aea7A7bEF803eaED"],
-  solana: [
-    "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
-    "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB",
-    "2u1tszSeqZ3qBWF3uNGPFc8TzMk2tdiwknnRMWGWjGWH",
-    "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
-    "CASHx9KJUStyftLFWGvEVf59SGeG9sh5FfcnZMVPCASH",
-  ],
-  "solana-devnet": [
-    "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU",
-    "4F6PM96JJxngmHnZLBh9n58RH4aTVNWvDs2nuwrT5BP7",
-    "CXk2AMBfi3TwaEL2468s6zP8xq9NxTXjp9gjMgzeUynM",
-  ],
-};
 /** A dollar of any of these tokens: all have 6 decimals. */
 const V2_MOST = 1_000_000n;
 /** EVM networks that version 2 clients register for version 1 answers: those of version 1, and these. */
@@ -223,7 +203,7 @@ function judgeV2(accepts: readonly unknown[], wallet: Wallet): Verdict {
   if (wallet.kind === "evm" && known.some(hasNoToken)) {
     return refuses("unreadable", "finds an offer without a token");
   }
-  const usual = known.filter(isUsualToken);
+  const usual = known.filter(({ network, asset }) => isUsualToken(network, asset));
   if (usual.length === 0) {
     return refuses("unknown-token", "pays with the usual tokens only, unless told otherwise");
   }
@@ -243,15 +223,9 @@ function v2SigningFault(chosen: Partial<PaymentRequirements>): string | null {
   return isWholeLater(chosen.maxTimeoutSeconds) ? null : "cannot read maxTimeoutSeconds";
 }
 
-function isUsualToken({ network, asset }: Partial<PaymentRequirements>): boolean {
-  const tokens = V2_TOKENS[network as NetworkName] ?? [];
-  if (SOLANA_NETWORKS.includes(network ?? "")) return tokens.includes(asset ?? "");
-  return tokens.some((token) => token.toLowerCase() === asset?.toLowerCase());
-}
-
 /** They look at it only where they have a list to compare it with. */
 function hasNoToken({ network, asset }: Partial<PaymentRequirements>): boolean {
-  return Object.hasOwn(V2_TOKENS, network ?? "") && typeof asset !== "string";
+  return Object.hasOwn(USUAL_TOKENS, network ?? "") && typeof asset !== "string";
 }
 
 function hasDomain({ extra }: Partial<PaymentRequirements>): boolean {

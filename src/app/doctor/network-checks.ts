@@ -147,7 +147,8 @@ function judgeWallet(subject: string, message: string, troubles: readonly ChainF
   if (trouble === undefined) return ok(subject, message);
   const fix = "send it some of the network's currency: without it nothing can be settled";
   const judge = trouble.level === "error" ? fail : warn;
-  return judge(subject, trouble.message, fix);
+  // The subject names network and account already.
+  return judge(subject, trouble.message.replace(/^[\w-]+: \w+ /, ""), fix);
 }
 
 /** The subject names it already. */

@@ -12,6 +12,8 @@ solana-devnet), and embedded elsewhere.
 --from reads OpenAPI 3.0 and 3.1 and Swagger 2, in YAML or JSON: every path and method becomes a route at
 --price. What cannot be imported is listed with its reason.
 
+Beside the file it writes gateway.schema.json, with which an editor completes and checks the file, unless it is there.
+
 Exit codes: 0 done, 1 failed (nothing was written), 2 wrong usage.`;
 
 /** Adds the command; `done` is told its exit code. */

@@ -87,7 +87,9 @@ async function probeAccount(
   const balance = await read(rpc, "eth_getBalance", [account, "latest"], signal);
   const { symbol, decimals } = network.nativeCurrency;
   const title = `${network.name}: ${account} holds ${formatAmount(balance, decimals)} ${symbol}`;
-  if (balance === 0n) return [ourError(`${title} and cannot pay network fees`)];
+  if (balance === 0n) {
+    return [ourError(`${title} and cannot pay network fees; send it a little ${symbol}`)];
+  }
   const perSettlement = gasLimit * (await fees.price(rpc, signal));
   if (balance >= perSettlement * LOW_BALANCE_SETTLEMENTS) return [];
   const left = balance / perSettlement;

@@ -162,7 +162,7 @@ describe("accounts", () => {
       SIGNER: poor.privateKey,
     });
     expect(troubles(report)).toEqual([
-      `fail base-sepolia account ${poor.address}: base-sepolia: ${poor.address} holds 0 ETH and cannot pay network fees`,
+      `fail base-sepolia account ${poor.address}: holds 0 ETH and cannot pay network fees; send it a little ETH`,
       `warn base-sepolia payTo ${wallet}: is a contract on this network`,
       expect.stringMatching(/^fail publicUrl: sells GET \/weather on other terms .*payTo is/),
     ]);

@@ -16,7 +16,9 @@ const SHIPPED = [
   ...readdirSync(join(ROOT, "config"))
     .filter((name) => name.endsWith(".yaml"))
     .map((name) => `config/${name}`),
-  "deploy/gateway.yaml",
+  "deploy/gateway/gateway.yaml",
+  "deploy/kubernetes/gateway.yaml",
+  "deploy/systemd/gateway.yaml",
 ];
 /** Faults of which a schema cannot know: they lie in what values mean, or mean together. */
 const BEYOND_A_SCHEMA: ReadonlySet<string> = new Set([

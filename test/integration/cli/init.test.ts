@@ -43,7 +43,7 @@ describe("from options", () => {
     expect(stdout).toBe(
       `${file} is written
 next:
-  coinslot check ${file}
+  coinslot doctor ${file}       # is everything there that it needs?
   coinslot serve ${file}
   coinslot pay http://localhost:8402/ --dry-run
 `,
@@ -52,6 +52,18 @@ next:
     expect(routes.map(({ key }) => key)).toEqual(["/*"]);
     expect(unmatched).toBe("deny");
     expect(facilitator.remote[0]?.url).toBe("https://x402.org/facilitator");
+  });
+
+  test("an editor finds the schema that the first line names, and one that is there stays", async () => {
+    const schema = join(folder, "gateway.schema.json");
+    expect((await runHere(["init", file, ...ENOUGH])).code).toBe(0);
+    const [first = ""] = (await readFile(file, "utf8")).split("\n");
+    expect(join(folder, /\$schema=(\S+)/.exec(first)?.[1] ?? "")).toBe(schema);
+    expect(await readFile(schema, "utf8")).toBe((await runHere(["schema"])).stdout);
+
+    await writeFile(schema, "mine");
+    expect((await runHere(["init", file, ...ENOUGH, "--force"])).code).toBe(0);
+    expect(await readFile(schema, "utf8")).toBe("mine");
   });
 
   test("settling here makes the keys that are missing, for the networks' families", async () => {
@@ -86,6 +98,7 @@ next:
 
   test.each([
     ["no upstream", ["--pay-to", PAYEE], "--upstream is missing, and there is no terminal"],
+    ["neither", [], "--upstream and --pay-to are missing, and there is no terminal"],
     ["no payee", UPSTREAM, "--pay-to is missing, and there is no terminal"],
     ["no payee of a family", [...ENOUGH, "--network", "base,solana"], "--pay-to is missing"],
     ["a payee too many", [...ENOUGH, "--pay-to", SOLANA_PAYEE], "on no network that is accepted"],
@@ -151,6 +164,10 @@ describe("from a description", () => {
     const from = join(folder, "api.yaml");
     const words = ["init", file, ...ENOUGH, "--from", from];
     expect((await runHere(words)).stderr).toContain("--from takes a local file");
+    const servers = "servers: [{ url: https://api.example.com/v1 }]";
+    await writeFile(from, `openapi: 3.0.0\n${servers}\npaths: { /a: { get: {} } }`);
+    const bare = await runHere(["init", file, "--from", from, "--pay-to", PAYEE]);
+    expect(bare.stderr).toContain("; the description names https://api.example.com\n");
     await writeFile(from, "openapi: 3.0.0\npaths: { /a: { options: {} } }");
     const { code, stderr } = await runHere(words);
     expect(code).toBe(1);

@@ -1,8 +1,10 @@
 /** `coinslot pay` buys from the real gateway: on a local chain with the real token, and on a local Solana. */
+import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { richBuyer } from "../../support/buyer.ts";
@@ -12,6 +14,7 @@ import { runCoinslot } from "../../support/serve.ts";
 import { openSolanaShop, PURSE, type SolanaShop } from "../../support/solana-shop.ts";
 import { runHere } from "./run-here.ts";
 
+const run = promisify(execFile);
 let folder: string;
 
 beforeAll(async () => {
@@ -158,7 +161,24 @@ describe("on an EVM network", () => {
     const { code, stdout, stderr } = await runHere(words);
     expect(stderr).toMatch(/the payment was not settled: 402: insufficient_funds/);
     expect(stderr).toMatch(/could still settle what you signed until \d{4}-/);
+    expect(stderr).toMatch(/send some of it to 0x[0-9a-fA-F]{40} on base-sepolia$/m);
     expect({ code, stdout }).toEqual({ code: 5, stdout: "" });
+
+    // Without file: before it.
+    const misnamed = await runHere(["pay", `${gateway.url}/weather`, "-y", "--key", key]);
+    expect(misnamed.stderr).toContain("a file is written file:PATH");
+    expect(misnamed.code).toBe(1);
+  });
+
+  test("on a terminal what is said begins on a line of its own, and nowhere else is a byte added", async () => {
+    const url = `${gateway.url}/weather`;
+    const main = join(import.meta.dirname, "../../../src/main.ts");
+    const typed = `${process.execPath} ${main} pay ${url} -y`;
+    const { stdout } = await run("script", ["-qefc", typed, "/dev/null"], {
+      env: { ...process.env, ...env, NO_COLOR: "1" },
+    });
+    expect(stdout).toMatch(/^GET \/weather \r?\npaid 0\.01 USDC/m);
+    expect((await runHere(["pay", url, "-y"], env)).stdout).toBe("GET /weather ");
   });
 });
 

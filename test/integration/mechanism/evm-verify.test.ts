@@ -327,7 +327,7 @@ describe("probing", () => {
   test("finds an account that cannot pay fees, and one that soon cannot", async () => {
     await chain.fund(signer.address, 0n, 0n);
     expect(await findings()).toEqual([
-      `error: base-sepolia: ${signer.address} holds 0 ETH and cannot pay network fees`,
+      `error: base-sepolia: ${signer.address} holds 0 ETH and cannot pay network fees; send it a little ETH`,
     ]);
     await chain.fund(signer.address, 0n, 10n ** 15n);
     const [low] = await findings();

@@ -92,7 +92,7 @@ describe("routes", () => {
 
   test("that are accepted can be matched by the gateway", () => {
     const piece = constantFrom(
-      ..."/ // . .. : :id * % %2F %2f %3B %25 %252F %7F %41 %C3%A9 %C2%85 ; é a B ~ + GET".split(
+      ..."/ / // . .. : :id * % %2F %2f %3B %25 %252F %7F %41 %C3%A9 %C2%85 ; é a B ~ + GET + %20 %EF%BC%BC %E2%80%8B ::$DATA".split(
         " ",
       ),
     );

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { foldName, readingsOf, type Reading } from "../../../../src/gateway/paths/path-readings.ts";
+import { foldName, readingsOf, type Reading } from "../../../src/x402/path-readings.ts";
 
 /** Each reading as a path; `!` where the rest was taken for something else. */
 function read(path: string): readonly string[] | null {

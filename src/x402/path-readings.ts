@@ -1,12 +1,13 @@
 /**
- * What backends may make of a canonical path. The grammar of `target.ts` leaves one spelling of each path;
+ * What backends may make of a canonical path. The gateway's grammar leaves one spelling of each path;
  * two things it cannot leave to nobody: which names a backend takes for one and the same, and what it makes of
  * characters that are delimiters to some programs only.
  *
  * Both are described by what they do, not by lists of spellings. Names are compared by {@link foldName}, which
  * takes away at once all that some backend does not count. What changes the structure of a path is a chain of
  * steps; a program does some of them and leaves out the others, so that {@link readingsOf} gives the path as it
- * is after each choice of steps that makes a difference. Almost every path has one reading only.
+ * is after each choice of steps that makes a difference. Almost every path has one reading only. It is here so
+ * that the configuration is judged by the very rule by which the gateway matches.
  */
 
 /** Null stands for any one segment: `:param` of a pattern. */
