@@ -11,7 +11,6 @@ import { Gateway } from "../gateway/gateway.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
 import { Paywall } from "../gateway/payment/paywall.ts";
 import type { Till } from "../gateway/payment/till.ts";
-import type { Engine } from "../gateway/upstream/upstream.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import type { RouteMeter } from "../telemetry/metrics.ts";
 import { Metrics } from "../telemetry/metrics.ts";

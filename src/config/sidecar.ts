@@ -63,11 +63,21 @@ const FORWARDING: readonly Path[] = [
 ];
 
 export function resolveSidecar(context: Context): SidecarSettings | null {
-  const { document, tree, problems } = context;
+  const { document, tree } = context;
   if (!tree.has(["sidecar"])) return null;
-  for (const path of FORWARDING.filter((each) => tree.has(each))) refuseUnused(path, context);
-  for (const key of Object.keys(document.routes ?? {})) {
-    const path = ["routes", key, "upstream"];
+  refuseForwarding(context);
+  if (document.sidecar === undefined) return null;
+  const { listen, proxy, peers = LOOPBACK, delivery = "repeatable" } = document.sidecar;
+  const { reportWithin = REPORT_WITHIN_MS } = document.sidecar;
+  reviewPeers(context);
+  checkDelivery({ proxy, delivery }, context);
+  return { listen, proxy, peers, delivery, reportWithinMs: reportWithin };
+}
+
+function refuseForwarding(context: Context): void {
+  const { document, tree, problems } = context;
+  const ofRoutes = Object.keys(document.routes ?? {}).map((key) => ["routes", key, "upstream"]);
+  for (const path of [...FORWARDING, ...ofRoutes]) {
     if (tree.has(path)) refuseUnused(path, context);
   }
   if (document.workers !== undefined && document.workers !== 1) {
@@ -78,22 +88,21 @@ export function resolveSidecar(context: Context): SidecarSettings | null {
     const message = "has no effect without routes: there is nothing to ask about";
     problems.errorAtKey(["sidecar"], fault("unused-key", message, "add routes"));
   }
-  if (document.sidecar === undefined) return null;
-  reviewPeers(context);
-  const { listen, proxy, peers = LOOPBACK, delivery = "repeatable" } = document.sidecar;
-  const { reportWithin = REPORT_WITHIN_MS } = document.sidecar;
+}
+
+function checkDelivery(
+  { proxy, delivery }: Pick<SidecarSettings, "proxy" | "delivery">,
+  { tree, problems }: Context,
+): void {
   if (delivery === "reported" && !REPORTING.includes(proxy)) {
     const message = `${proxy} does not tell how its backend answered`;
-    problems.error(
-      ["sidecar", "delivery"],
-      fault("bad-value", message, "write repeatable or once"),
-    );
+    const hint = "write repeatable or once";
+    problems.error(["sidecar", "delivery"], fault("bad-value", message, hint));
   }
   if (delivery !== "reported" && tree.has(["sidecar", "reportWithin"])) {
     const message = "has no effect without delivery: reported";
     problems.errorAtKey(["sidecar", "reportWithin"], fault("unused-key", message));
   }
-  return { listen, proxy, peers, delivery, reportWithinMs: reportWithin };
 }
 
 /** A peer says itself who its client is, so that whoever may ask is whoever it likes. */

@@ -41,7 +41,7 @@ const HARMLESS: Readonly<Record<OwnProxyName, readonly string[]>> = {
 };
 
 /** The cases that make sense there. */
-export function sidecarCases(): readonly AttackCase[] {
+function sidecarCases(): readonly AttackCase[] {
   return readCases()
     .filter(({ name }) => !Object.hasOwn(NO_ATTACK, name))
     .filter(({ topic, on, waits }) => !THEIRS.has(topic) && on === undefined && waits === undefined)

@@ -29,8 +29,6 @@ const ENVIRONMENT = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 export interface ProxyPlaces {
   readonly sidecarPort: number;
   readonly backendPort: number;
-  /** Changes the recipe: `text` of the main file. */
-  readonly change?: (text: string) => string;
 }
 
 export interface OwnProxy extends AsyncDisposable {
@@ -52,7 +50,7 @@ export async function startOwnProxy(name: OwnProxyName, places: ProxyPlaces): Pr
   const folder = await mkdtemp(join(tmpdir(), `coinslot-${name}-`));
   for (const file of FILES[name]) {
     await cp(join(RECIPES, file), join(folder, file));
-    await substitute(join(folder, file), port, places);
+    await substitute(join(folder, file), port, { ...places, folder });
   }
   const [command, ...args] = await commandOf(name, folder);
   const child = spawn(command ?? "", args, {
@@ -81,15 +79,20 @@ export async function startOwnProxy(name: OwnProxyName, places: ProxyPlaces): Pr
   return { name, port, url, output: () => output, [Symbol.asyncDispose]: close };
 }
 
-async function substitute(path: string, port: number, places: ProxyPlaces): Promise<void> {
+async function substitute(
+  path: string,
+  port: number,
+  places: ProxyPlaces & { readonly folder: string },
+): Promise<void> {
   const text = await readFile(path, "utf8");
   const placed = text
     .replaceAll("127.0.0.1:8403", `127.0.0.1:${places.sidecarPort}`)
     .replaceAll("127.0.0.1:3000", `127.0.0.1:${places.backendPort}`)
+    .replace("/etc/haproxy/", `${places.folder}/`)
     .replace("listen 8080;", `listen 127.0.0.1:${port};`)
     .replace("bind :8080", `bind 127.0.0.1:${port}`)
     .replace(/^:8080 \{/m, `http://127.0.0.1:${port}, http://:${port} {\n\tbind 127.0.0.1`);
-  await writeFile(path, places.change?.(placed) ?? placed);
+  await writeFile(path, placed);
 }
 
 async function commandOf(name: OwnProxyName, folder: string): Promise<readonly string[]> {

@@ -190,13 +190,15 @@ describe("as Traefik asks: GET of its address, and the request in lines", () => 
   });
   let url: string;
 
+  function ask(chained: string): Promise<Told> {
+    return check(`${url}/check`, "GET", lines("GET", "/weather", { "X-Forwarded-For": chained }));
+  }
+
   beforeAll(async () => {
     ({ url } = await serve("proxy: traefik", "limits: { unpaidPerIp: 3/m }"));
   });
 
   it("each client has its own limit on what it asks without paying: the last address is its own", async () => {
-    const ask = (chained: string) =>
-      check(`${url}/check`, "GET", lines("GET", "/weather", { "X-Forwarded-For": chained }));
     const statuses: number[] = [];
     for (let count = 0; count < 5; count += 1) {
       // Whatever it writes before that one.
