@@ -5,13 +5,12 @@
  */
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
-import type { Config, Route } from "../config/config.ts";
+import { PROXY_UPSTREAM, type Config, type Route } from "../config/config.ts";
 import { decide, type Decision } from "../gateway/decision.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
 import { Paywall } from "../gateway/payment/paywall.ts";
 import type { Till } from "../gateway/payment/till.ts";
-import type { Engine } from "../gateway/upstream/upstream.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import type { RouteMeter } from "../telemetry/metrics.ts";
 import { Metrics } from "../telemetry/metrics.ts";
@@ -19,6 +18,7 @@ import { systemTime } from "../time/time.ts";
 import { encodeBase58 } from "../x402/solana-address.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { clientOptions } from "./client-options.ts";
+import { SilentEngine } from "./silent-engine.ts";
 import { DryResponse, type DryAnswer } from "./dry-response.ts";
 import { createListing, createSnapshot } from "./selling.ts";
 
@@ -57,7 +57,8 @@ export class DryGateway {
   constructor(config: Config, feePayers: FeePayers = offlineFeePayers(config)) {
     this.#config = config;
     this.#routes = new Map(config.routes.map((route) => [route.key, route]));
-    const engines = new Map(config.upstreams.map(({ name }) => [name, new SilentEngine()]));
+    const names = config.sidecar === null ? config.upstreams.map(({ name }) => name) : BY_PROXY;
+    const engines = new Map(names.map((name) => [name, new SilentEngine()]));
     const metrics = { route: (key: string) => this.#meter(key) };
     this.#snapshot = createSnapshot(config, engines, { metrics, feePayers, earlier: [] });
     const telemetry = {
@@ -161,22 +162,7 @@ function requestOf(method: string, target: string, headers: readonly string[]): 
   return request;
 }
 
-/** Stands for an upstream in a decision; no request is ever handed to it. */
-class SilentEngine implements Engine {
-  refusal(): null {
-    return null;
-  }
-
-  async forward(): Promise<never> {
-    throw unreachable();
-  }
-
-  async upgrade(): Promise<never> {
-    throw unreachable();
-  }
-
-  async close(): Promise<void> {}
-}
+const BY_PROXY = [PROXY_UPSTREAM];
 
 const NO_TILL: Till = {
   identify: () => Promise.reject(unreachable()),

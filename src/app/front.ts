@@ -1,10 +1,10 @@
 /**
- * The front side: public listeners, the request path, the upstreams. It takes no money itself but asks a
+ * The front side: public listeners, the request path, the upstreams; or where a proxy asks. It takes no money itself but asks a
  * till for it, which is in this process, or in the one that forked this one; then there are several fronts
  * with the same configuration, on the same addresses.
  */
 import type { AddressInfo } from "node:net";
-import type { Config } from "../config/config.ts";
+import { PROXY_UPSTREAM, type Config } from "../config/config.ts";
 import { keyPairFault } from "../config/key-pair.ts";
 import { waitWithin } from "../facilitator/facilitator.ts";
 import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
@@ -13,6 +13,7 @@ import { Listener } from "../gateway/listener/listener.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
 import { Paywall } from "../gateway/payment/paywall.ts";
 import type { Till } from "../gateway/payment/till.ts";
+import { Sidecar } from "../gateway/sidecar/sidecar.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
@@ -20,6 +21,7 @@ import { Backends } from "./backends.ts";
 import { clientOptions } from "./client-options.ts";
 import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
 import { createEarlierQuotes, createSnapshot, type List } from "./selling.ts";
+import { SilentEngine } from "./silent-engine.ts";
 
 /** The part of a configuration that a front needs: no key of ours, and no facilitator's token. */
 export type FrontConfig = Omit<Config, "facilitator" | "store" | "admin">;
@@ -57,6 +59,7 @@ export class Front {
   #config: FrontConfig;
   #earlier: readonly EarlierQuotes[];
   #listeners: readonly Listener[] = [];
+  #sidecar: Sidecar | null = null;
 
   constructor(options: FrontOptions) {
     this.#options = options;
@@ -103,11 +106,23 @@ export class Front {
       const place = { host, port: ports[index] ?? port, tls: secure };
       return new Listener(this.#gateway, { ...place, ...shared });
     });
+    this.#sidecar = this.#createSidecar();
+    if (this.#sidecar !== null) return [await this.#sidecar.open()];
     const addresses: AddressInfo[] = [];
     for (const [index, listener] of this.#listeners.entries()) {
       addresses.push(await listener.open(sockets[index]));
     }
     return addresses;
+  }
+
+  #createSidecar(): Sidecar | null {
+    const { sidecar, limits } = this.#options.config;
+    if (sidecar === null) return null;
+    const { listen, ...settings } = sidecar;
+    const { headerBytes } = limits;
+    const { logger } = this.#options.telemetry;
+    const ground = { gateway: this.#gateway, retiring: this.#retiring.signal, headerBytes, logger };
+    return new Sidecar({ ...listen, ...settings, ...ground });
   }
 
   /** What listens, to be passed on to the process that takes this one's place. */
@@ -127,11 +142,17 @@ export class Front {
     signal.addEventListener("abort", cut, { once: true });
     if (signal.aborted) cut();
     await Promise.all(this.#listeners.map((listener) => listener.drain(signal)));
+    await this.#sidecar?.drain(signal);
     // Settlements and deliveries go on after their clients have left.
     await this.#gateway.drain(signal);
     const engines = [...this.#backends.engines.values()];
     await Promise.all([...engines.map((engine) => engine.close(signal)), ...this.#leaving]);
     signal.removeEventListener("abort", cut);
+  }
+
+  get #engines(): ReadonlyMap<string, Engine> {
+    if (this.#config.sidecar === null) return this.#backends.engines;
+    return new Map([[PROXY_UPSTREAM, new SilentEngine()]]);
   }
 
   /** Everything of the gateway that the configuration says. */
@@ -141,7 +162,7 @@ export class Front {
     const { metrics } = telemetry;
     const ground = { metrics, feePayers, earlier: this.#earlier };
     return {
-      snapshot: createSnapshot(config, this.#backends.engines, ground),
+      snapshot: createSnapshot(config, this.#engines, ground),
       list,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
       maxInFlight: Math.ceil(config.limits.inFlight / fronts),

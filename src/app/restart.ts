@@ -8,6 +8,7 @@ import { pack } from "./start-order.ts";
 /** Keys of the file, and what they stand for. */
 const FIXED: readonly (readonly [key: string, part: (config: Config) => unknown])[] = [
   ["listen", ({ listen }) => listen],
+  ["sidecar", ({ sidecar }) => sidecar],
   ["admin", ({ admin }) => admin],
   ["store", ({ store }) => store],
   ["workers", ({ workers }) => workers],

@@ -33,9 +33,9 @@ interface PackedSecret {
 
 /** The part of a configuration that leaves the process with the keys. */
 export function frontPart(config: FrontConfig): FrontConfig {
-  const { file, listen, publicUrl, trustedProxies, limits, shutdown, workers } = config;
+  const { file, listen, sidecar, publicUrl, trustedProxies, limits, shutdown, workers } = config;
   const { upstreams, routes, unmatched, defaultUpstream, discovery, logging, cors } = config;
-  const network = { file, listen, publicUrl, trustedProxies, limits, shutdown, workers };
+  const network = { file, listen, sidecar, publicUrl, trustedProxies, limits, shutdown, workers };
   return { ...network, upstreams, routes, unmatched, defaultUpstream, discovery, logging, cors };
 }
 

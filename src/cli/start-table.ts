@@ -39,6 +39,11 @@ function describeWallet({ network, address, source, funds }: Wallet): Row {
 
 function listeners(config: Config, { gateway, facilitator, admin }: Running["addresses"]): Row[] {
   const rows: Row[] = gateway.map((address, index) => {
+    const { sidecar } = config;
+    if (sidecar !== null) {
+      const text = `${url(address)}/check  asked by ${sidecar.proxy}  as ${config.publicUrl ?? ""}`;
+      return ["sidecar", text];
+    }
     const place = url(address, config.listen[index]?.tls ? "https" : "http");
     return ["gateway", `${place}  as ${config.publicUrl ?? place}`];
   });

@@ -25,6 +25,7 @@ import {
   text,
   word,
 } from "./shapes.ts";
+import { sidecar } from "./sidecar.ts";
 import { readStore, STORE, STORE_FORM } from "./store.ts";
 import { upstream, UPSTREAM_NAME } from "./upstream-shape.ts";
 import { workers } from "./workers.ts";
@@ -71,6 +72,10 @@ export const documentSchema = map({
     z.union([listener, listOf(listener)], "must be an address or a list of addresses"),
     "Where buyers connect: host:port, :port, a port, { address, tls }, or a list of them.",
     ":8402",
+  ),
+  sidecar: optional(
+    sidecar,
+    "For those who keep their own proxy: where it asks what may pass, in place of listen and upstreams.",
   ),
   publicUrl: optional(
     text(readBaseUrl, BASE_URL),

@@ -65,7 +65,7 @@ interface Named {
 
 /** Two listeners on one address: the second would fail at start, or serve what the first should. */
 export function checkListeners({ document, problems }: Context): void {
-  const { listen, admin, facilitator, routes } = document;
+  const { listen, admin, facilitator, routes, sidecar } = document;
   const named: Named[] = [];
   if (Array.isArray(listen)) {
     for (const [index, each] of listen.entries()) {
@@ -73,6 +73,8 @@ export function checkListeners({ document, problems }: Context): void {
     }
   } else if (listen !== undefined) {
     named.push({ path: ["listen"], address: listenAddress(listen) });
+  } else if (sidecar !== undefined) {
+    named.push({ path: ["sidecar", "listen"], address: sidecar.listen });
   } else if (routes !== undefined) {
     named.push({ path: ["listen"], address: DEFAULT_LISTENER });
   }

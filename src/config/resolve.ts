@@ -7,6 +7,7 @@ import { checkListeners, resolveListen } from "./listeners.ts";
 import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
 import { resolveRoutes } from "./routes.ts";
+import { resolveSidecar } from "./sidecar.ts";
 import type { Config, Store } from "./settings.ts";
 import type { ConfigDocument } from "./document.ts";
 import { checkStripping } from "./upstream-paths.ts";
@@ -26,6 +27,7 @@ export function resolve(file: string, context: Context): Config {
   const document = { ...DEFAULTS, ...context.document };
   const { discovery, unmatched } = document;
   const assets = new Assets(context);
+  const sidecar = resolveSidecar(context);
   const upstreams = new Upstreams(context);
   const settlers = embeddedSettlers(context);
   const pricing = new Pricing(context, assets, settlesWith(context, settlers));
@@ -37,7 +39,8 @@ export function resolve(file: string, context: Context): Config {
   checkStripping({ upstreams: upstreams.list, routes, defaultUpstream }, context);
   return {
     file,
-    listen: resolveListen(context),
+    listen: sidecar === null ? resolveListen(context) : [],
+    sidecar,
     publicUrl: document.publicUrl ?? null,
     trustedProxies: context.document.trustedProxies ?? [],
     limits: resolveLimits(context),

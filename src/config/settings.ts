@@ -6,12 +6,15 @@
 import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
 import type { Secret } from "./secret.ts";
+import type { SidecarSettings } from "./sidecar-settings.ts";
 
 export interface Config {
   /** The file as it was named, for messages. */
   readonly file: string;
-  /** Public listeners, at least one. They are opened only when there are routes. */
+  /** Public listeners, opened only when there are routes; none where there is a sidecar, else at least one. */
   readonly listen: readonly ListenerSettings[];
+  /** Where another proxy asks what may pass, in place of public listeners and upstreams; null: nowhere. */
+  readonly sidecar: SidecarSettings | null;
   /**
    * Absolute http(s) URL without query, fragment or trailing slash: the only source of `resource`.
    * Null only when there are no routes.
@@ -30,7 +33,7 @@ export interface Config {
   readonly workers: number | "auto";
   /** The admin listener; null: none. */
   readonly admin: ListenAddress | null;
-  /** In the order written; names are unique. `upstream: URL` is named `default`. */
+  /** In the order written; names are unique. `upstream: URL` is named `default`. Empty with a sidecar. */
   readonly upstreams: readonly Upstream[];
   readonly facilitator: FacilitatorSettings;
   /** In the order written, which never matters for matching. Empty: no gateway, only a facilitator. */

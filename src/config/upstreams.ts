@@ -2,6 +2,7 @@
 import type { Context } from "./context.ts";
 import { fault } from "./reading.ts";
 import type { Upstream } from "./settings.ts";
+import { PROXY_UPSTREAM } from "./sidecar-settings.ts";
 import { didYouMean } from "./suggestion.ts";
 import type { Path } from "./tree.ts";
 import { resolveUpstream } from "./upstream-settings.ts";
@@ -30,6 +31,7 @@ export class Upstreams {
 
   /** Name of the upstream that a route means; "" after an error. */
   resolve(route: Path, name: string | undefined): string {
+    if (this.#context.tree.has(["sidecar"])) return PROXY_UPSTREAM;
     if (name !== undefined) return this.#named(name, [...route, "upstream"]);
     const implied = this.implied();
     if (implied !== null) return implied;
@@ -46,6 +48,7 @@ export class Upstreams {
 
   /** The one named default, or the only one. */
   implied(): string | null {
+    if (this.#context.tree.has(["sidecar"])) return PROXY_UPSTREAM;
     if (this.#names.includes(DEFAULT_NAME)) return DEFAULT_NAME;
     return this.#names.length === 1 ? (this.#names[0] ?? null) : null;
   }

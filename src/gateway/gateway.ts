@@ -150,6 +150,9 @@ export class Gateway {
     } else void this.#visit(visitor);
   };
 
+  /** A request without a body, of which another proxy asks what becomes of it. */
+  readonly handleCheck = (visitor: Visitor): void => void this.#visit(visitor);
+
   #receive(visitor: RequestVisitor): void {
     if (hasRequestBody(visitor.request)) void this.#visitWithBody(visitor);
     else void this.#visit(visitor);

@@ -77,6 +77,11 @@ function idOf(visit: number): string {
   return `${PREFIX}-${visit.toString(36)}`;
 }
 
+/** For whoever is served without a connection of its own. */
+export function newVisitId(): string {
+  return idOf(nextVisit());
+}
+
 /** Connections whose last answer is given or on its way: nothing behind it is read (RFC 9112 section 9.6). */
 const ending = new WeakSet<InboundSocket>();
 

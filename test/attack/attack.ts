@@ -5,6 +5,7 @@
  *     npm run attack -- --topics framing,chunks --case "chunks on a GET"
  *     npm run attack -- --seeds 1..10 --runs 60000
  *     npm run attack -- --provoke 5000 --seeds 1..4
+ *     npm run attack -- --sidecar nginx --topics path-spellings
  *     npm run attack -- --mutants
  *     npm run attack -- --mutants --case H6
  *
@@ -20,16 +21,21 @@ import {
   describeVersions,
   describeWaiting,
 } from "./attack-report.ts";
+import type { AttackCase } from "./attack-case.ts";
 import { runBattery } from "./battery.ts";
 import { fuzzSeed, fuzzUntilFailure } from "./canonical-path.ts";
 import { runMutants } from "./mutants.ts";
+import { OWN_PROXIES } from "../support/own-proxy.ts";
 import { provoke } from "./provocation.ts";
+import { runSidecarBattery } from "./sidecar-battery.ts";
 
 const { values } = parseArgs({
   options: {
     topics: { type: "string" },
     /** Part of the name of a case, or of a mutant. */
     case: { type: "string", default: "" },
+    /** Before this proxy, which asks the gateway as its sidecar: nginx, haproxy or caddy. */
+    sidecar: { type: "string" },
     /** Stop at the first finding. */
     first: { type: "boolean", default: false },
     mutants: { type: "boolean", default: false },
@@ -51,6 +57,7 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
 if (values["fuzz-here"]) process.exitCode = fuzzHere();
 else if (values.provoke !== undefined) process.exitCode = await provokeAll(Number(values.provoke));
+else if (values.sidecar !== undefined) process.exitCode = await attackSidecar(values.sidecar);
 else if (values.mutants) process.exitCode = (await runMutants(values.case, say)) ? 0 : 1;
 else process.exitCode = await attack();
 
@@ -81,6 +88,19 @@ async function attack(): Promise<number> {
   const isFuzzed = values["no-fuzz"] || topics !== undefined || values.case !== "";
   const fuzzed = isFuzzed ? 0 : await fuzz();
   return report.findings.length + fuzzed === 0 ? 0 : 1;
+}
+
+async function attackSidecar(name: string): Promise<number> {
+  const proxy = OWN_PROXIES.find((each) => each === name);
+  if (proxy === undefined) throw new Error(`--sidecar is one of ${OWN_PROXIES.join(", ")}`);
+  const topics = values.topics?.split(",");
+  const select = ({ topic, name: named }: AttackCase): boolean =>
+    (topics === undefined || topics.includes(topic)) && named.includes(values.case);
+  const report = await runSidecarBattery({ proxy, select });
+  for (const finding of report.findings) for (const line of describeFinding(finding)) say(line);
+  for (const line of describeTallies(report)) say(line);
+  say(`${proxy}: ${report.findings.length} findings in ${report.seconds.toFixed(0)} s`);
+  return report.findings.length === 0 ? 0 : 1;
 }
 
 function seedsOf(range: string): number[] {

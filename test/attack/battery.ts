@@ -104,7 +104,9 @@ class Run {
    */
   #start(gateway: Gateway): Promise<Stage | undefined> {
     const started = this.#starting.then(() => {
-      return this.#isOver ? undefined : Stage.start(this.#chain, gateway, this.#options.main);
+      return this.#isOver
+        ? undefined
+        : Stage.start(this.#chain, gateway, { main: this.#options.main });
     });
     this.#starting = started.catch(() => {});
     return started;

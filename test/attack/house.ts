@@ -1,6 +1,7 @@
 /** A gateway with everything around it: its backend, its configuration, its signer, its process. */
 import type { Chain } from "../support/chain.ts";
 import { FIRST } from "../support/listener-tls.ts";
+import { startOwnProxy, type OwnProxy, type OwnProxyName } from "../support/own-proxy.ts";
 import { freshAccount } from "../support/payer.ts";
 import { Site, type Served } from "../support/serve.ts";
 import { RecordingBackend } from "./recording-backend.ts";
@@ -11,19 +12,33 @@ const MOST_STARTS = 3;
 
 export interface House {
   readonly site: Site;
+  /** Where clients connect. */
+  readonly port: number;
+  /** In front of the backend, where the gateway is not. */
+  readonly proxy: OwnProxy | undefined;
   readonly backend: RecordingBackend;
   readonly signer: ReturnType<typeof freshAccount>;
   readonly yaml: string;
   readonly served: Served;
 }
 
-/** @param main the main file of another gateway than this tree's */
-export async function openHouse(chain: Chain, gateway: Gateway, main?: string): Promise<House> {
+export interface HouseOptions {
+  /** The main file of another gateway than this tree's. */
+  readonly main?: string | undefined;
+  /** The gateway is asked by this proxy, and forwards nothing itself. */
+  readonly proxy?: OwnProxyName | undefined;
+}
+
+export async function openHouse(
+  chain: Chain,
+  gateway: Gateway,
+  { main, proxy }: HouseOptions = {},
+): Promise<House> {
   const signer = freshAccount();
   await chain.fund(signer.address, 0n, 10n ** 18n);
   const backend = await RecordingBackend.start();
   const yaml = shopYaml({
-    upstream: backend.url,
+    upstream: proxy === undefined ? backend.url : null,
     rpc: chain.rpcUrl,
     network: chain.network.name,
     payee: freshAccount().address,
@@ -31,12 +46,15 @@ export async function openHouse(chain: Chain, gateway: Gateway, main?: string): 
   });
   const tls = gateway === "secure" ? { tls: FIRST } : {};
   const other = main === undefined ? {} : { main };
+  const asked = proxy === undefined ? {} : { sidecar: `proxy: ${proxy}` };
   for (let start = 1; ; start += 1) {
-    const site = await Site.create({ publicUrl: PUBLIC_URL, ...tls, ...other });
+    const site = await Site.create({ publicUrl: PUBLIC_URL, ...tls, ...other, ...asked });
     const served = await site.serve(yaml, { SIGNER: signer.privateKey });
     try {
       await served.untilReady();
-      return { site, backend, signer, yaml, served };
+      const front = proxy === undefined ? undefined : await openFront(proxy, site, backend);
+      const { port } = front ?? site;
+      return { site, port, proxy: front, backend, signer, yaml, served };
     } catch (cause) {
       await site[Symbol.asyncDispose]();
       if (start < MOST_STARTS) continue;
@@ -44,4 +62,9 @@ export async function openHouse(chain: Chain, gateway: Gateway, main?: string): 
       throw cause;
     }
   }
+}
+
+function openFront(proxy: OwnProxyName, site: Site, backend: RecordingBackend): Promise<OwnProxy> {
+  const backendPort = Number(new URL(backend.url).port);
+  return startOwnProxy(proxy, { sidecarPort: site.port, backendPort });
 }

@@ -73,7 +73,8 @@ export function shopBehind(gateway: Gateway): readonly ShopRoute[] {
 }
 
 export interface ShopPlaces {
-  readonly upstream: string;
+  /** Null: another proxy forwards the requests. */
+  readonly upstream: string | null;
   readonly rpc: string;
   readonly network: string;
   readonly payee: string;
@@ -100,7 +101,7 @@ export function shopYaml({ upstream, rpc, network, payee, gateway }: ShopPlaces)
       : `  ${key}: ${action}`,
   );
   return `
-${gateway === "rewriting" ? rewriting(upstream) : `upstream: ${upstream}`}
+${upstreamYaml(upstream, gateway)}
 payTo: "${payee}"
 accept: [${network}]
 facilitator:
@@ -110,13 +111,18 @@ facilitator:
 unmatched: ${unmatched}
 # Preflight requests: answered here before the one gateway, the backend's to answer before the other.
 cors: ${unmatched === "free"}
-limits: { header: ${HEAD_LIMIT_BYTES}B, body: ${BODY_LIMIT_BYTES}B, inFlight: 200${SHORT_LIMITS[gateway]} }
+limits: { header: ${HEAD_LIMIT_BYTES}B${upstream === null ? "" : `, body: ${BODY_LIMIT_BYTES}B`}, inFlight: 200${SHORT_LIMITS[gateway]} }
 trustedProxies: [${isTrusting ? "127.0.0.0/8, 10.0.0.0/8" : ""}]
 shutdown: 1s
 logging: { level: debug }
 routes:
 ${lines.join("\n")}
 `;
+}
+
+function upstreamYaml(upstream: string | null, gateway: Gateway): string {
+  if (upstream === null) return "";
+  return gateway === "rewriting" ? rewriting(upstream) : `upstream: ${upstream}`;
 }
 
 /** Everything that a configuration may change about a request. */

@@ -11,8 +11,9 @@ import type { Site, Served } from "../support/serve.ts";
 import { findUndecided, FORGED_LINES, judgeSale, judgeSecrets } from "./audit.ts";
 import { scriptOf, stepsOf, type Wallet } from "./attack-bytes.ts";
 import { methodsOf, expectedOf, type AttackCase } from "./attack-case.ts";
-import { openHouse, type House } from "./house.ts";
+import { openHouse, type House, type HouseOptions } from "./house.ts";
 import { judge, judgeAnswers, judgeArrived, type Evidence, type Flaw } from "./judge.ts";
+import { judgeBehind } from "./judge-behind.ts";
 import { Oracle } from "./oracle.ts";
 import type { Answer, Dialogue, Step } from "./dialogue.ts";
 import { RawClient } from "./raw-client.ts";
@@ -61,6 +62,8 @@ export class Stage implements AsyncDisposable {
   readonly #chain: Chain;
   readonly #oracle: Oracle;
   readonly #site: Site;
+  readonly #port: number;
+  readonly #proxy: House["proxy"];
   readonly #backend: RecordingBackend;
   readonly #yaml: string;
   readonly #signer: House["signer"];
@@ -77,15 +80,16 @@ export class Stage implements AsyncDisposable {
     this.#chain = chain;
     this.#oracle = new Oracle(unmatchedOf(gateway), shopBehind(gateway));
     this.#site = house.site;
+    this.#port = house.port;
+    this.#proxy = house.proxy;
     this.#backend = house.backend;
     this.#signer = house.signer;
     this.#yaml = house.yaml;
     this.#served = this.#watch(house.served);
   }
 
-  /** @param main the main file of another gateway than this tree's */
-  static async start(chain: Chain, gateway: Gateway, main?: string): Promise<Stage> {
-    return new Stage(chain, gateway, await openHouse(chain, gateway, main));
+  static async start(chain: Chain, gateway: Gateway, options?: HouseOptions): Promise<Stage> {
+    return new Stage(chain, gateway, await openHouse(chain, gateway, options));
   }
 
   #watch(served: Served): Served {
@@ -126,7 +130,7 @@ export class Stage implements AsyncDisposable {
     const sent = steps.map(tell).join("");
     this.#past.push({ each, sent, evidence });
     const flaws = [
-      ...judge(each, evidence, this.#oracle, this.gateway),
+      ...this.#judge(each, evidence),
       ...probe.flaws,
       ...(await this.#judgePayers(payers)),
     ];
@@ -138,7 +142,7 @@ export class Stage implements AsyncDisposable {
   async provoke(bytes: string): Promise<readonly Finding[]> {
     const before = this.#backend.now();
     const tls = this.gateway === "secure" ? { tls: "h2" as const } : {};
-    const client = new RawClient({ port: this.#site.port, ...tls });
+    const client = new RawClient({ port: this.#port, ...tls });
     const signal = AbortSignal.timeout(PROVOKED_MS);
     await client.perform([{ kind: "send", bytes }], signal);
     const dialogue = await client.until(({ answers }) => answers.length > 0, signal);
@@ -176,8 +180,14 @@ export class Stage implements AsyncDisposable {
     return flaws.map((flaw) => this.#find(flaw, { each, sent, evidence }));
   }
 
+  #judge(each: AttackCase, evidence: Evidence): readonly Flaw[] {
+    return this.#proxy === undefined
+      ? judge(each, evidence, this.#oracle, this.gateway)
+      : judgeBehind(evidence, this.#oracle, this.gateway);
+  }
+
   #client(each?: AttackCase): RawClient {
-    const { port } = this.#site;
+    const port = this.#port;
     const methods = each === undefined ? [] : methodsOf(each);
     if (this.gateway !== "secure") return new RawClient({ port, methods });
     return new RawClient({ port, methods, tls: each?.h2 === undefined ? "http/1.1" : "h2" });
@@ -335,6 +345,7 @@ export class Stage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#proxy?.[Symbol.asyncDispose]();
     await this.#site[Symbol.asyncDispose]();
     await this.#backend[Symbol.asyncDispose]();
   }

@@ -50,6 +50,8 @@ export interface SiteOptions {
   readonly diskBytes?: number;
   /** PEM; the listener speaks TLS, with HTTP/2. */
   readonly tls?: { readonly cert: string; readonly key: string };
+  /** YAML of the `sidecar` block, without its `listen`, in place of a public listener. */
+  readonly sidecar?: string;
   /** The program's main file; default: this tree's. */
   readonly main?: string;
 }
@@ -128,12 +130,22 @@ export class Site {
 
   /** Writes the configuration; a gateway that runs sees it. */
   async write(yaml: string): Promise<void> {
-    await writeFile(this.file, (await this.head()) + yaml);
+    await this.writeWhole((await this.head()) + yaml);
+  }
+
+  /** Writes the configuration as it is. */
+  async writeWhole(yaml: string): Promise<void> {
+    await writeFile(this.file, yaml);
   }
 
   /** What is added before each configuration. */
   async head(): Promise<string> {
-    return `listen: ${await this.#listen()}
+    const { sidecar } = this.#options;
+    const listener =
+      sidecar === undefined
+        ? `listen: ${await this.#listen()}`
+        : `sidecar: { listen: 127.0.0.1:${this.port}, ${sidecar} }`;
+    return `${listener}
 publicUrl: ${this.#options.publicUrl ?? `http://127.0.0.1:${this.port}`}
 admin: 127.0.0.1:${this.#adminPort}
 store: ${this.store}

@@ -31,7 +31,7 @@ export function readClient(request: InboundRequest, trusted: TrustedProxies): Cl
 }
 
 /** A dual-stack socket reports IPv4 clients as `::ffff:192.0.2.1`, and link-local ones with their zone. */
-function peerAddress(address: string | undefined): string {
+export function peerAddress(address: string | undefined): string {
   if (address === undefined) return "unknown";
   if (address.startsWith("::ffff:") && address.includes(".")) return address.slice(7);
   const zone = address.indexOf("%");

@@ -1,0 +1,166 @@
+/**
+ * Who is served where the data path is another proxy's: the proxy, which is told to let a request pass, with what
+ * its backend and its client are to be told, or is given the whole answer for its client.
+ */
+import { createHash } from "node:crypto";
+import type { StoredResponse } from "../../ledger/ledger.ts";
+import type { Answer } from "../answers.ts";
+import type { InboundResponse } from "../message/inbound.ts";
+import { valueOf } from "../message/field-lines.ts";
+import type { RequestTrace } from "../request-trace.ts";
+import type { Delivery, Engine, Sold, Unanswered } from "../upstream/upstream.ts";
+import { newVisitId, type Passage, type Replaying, type Visitor } from "../visitor.ts";
+import type { Dialect } from "./dialect.ts";
+import type { HeldAnswers } from "./held-answers.ts";
+import type { OriginalRequest } from "./original-request.ts";
+import type { Passes } from "./passes.ts";
+
+/** Says that a request may pass, `free` or `paid`; no other answer has it. */
+const PASS = "X-402-Pass";
+/** Names a pass in the report about it. */
+export const REPORT = "X-402-Report";
+/** Names the answer that is fetched. */
+export const HELD = "X-402-Answer";
+
+/** Methods that change nothing, so that asking once more has the same to offer. */
+const REPEATABLE: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+const EMPTY_HASH = createHash("sha256").digest("hex");
+
+/** How a proxy is answered, and what a payment is sold for. */
+export interface Manner {
+  /** `final`: the proxy passes the answer on, whatever it is, and nothing passes. */
+  readonly answers: Dialect["answers"] | "final";
+  readonly held: HeldAnswers;
+  /** Null where nobody reports. */
+  readonly passes: Passes | null;
+  /** Whether the same client may ask for the same once more. */
+  readonly isRepeatable: boolean;
+}
+
+export class CheckVisitor implements Visitor {
+  readonly id = newVisitId();
+  readonly request: OriginalRequest;
+  trace: RequestTrace | null = null;
+  /** The body is the proxy's to wait for. */
+  readonly isLate = false;
+  readonly replaying: Replaying | null;
+  readonly #response: InboundResponse;
+  readonly #manner: Manner;
+
+  /** @param isBeside the same payment is being looked at for another request */
+  constructor(
+    request: OriginalRequest,
+    response: InboundResponse,
+    { manner, isBeside }: { readonly manner: Manner; readonly isBeside: boolean },
+  ) {
+    this.request = request;
+    this.#response = response;
+    this.#manner = manner;
+    // Whoever asks again because an answer was bad asks after it.
+    this.replaying = isBeside ? null : this.#replaying();
+  }
+
+  answer({ status, lines, body }: Answer): void {
+    const all = [...withoutConnection(lines), "Cache-Control", "no-store"];
+    if (status >= 500) all.push("X-Request-Id", this.id);
+    if (body !== null) all.push("Content-Type", "application/json");
+    const { answers, held } = this.#manner;
+    const full = { status, lines: all, body };
+    if (answers === "held") {
+      this.#write({ status: 401, lines: [HELD, held.hold(full)], body: null });
+    } else if (answers === "refusal" && status < 300) this.#write(UNDELIVERABLE);
+    else this.#write(full);
+  }
+
+  /** Whether the backend is there is the proxy's to know. */
+  refusal(): Unanswered | null {
+    return null;
+  }
+
+  async forward(_engine: Engine, passage: Passage): Promise<Delivery> {
+    if (this.isGone()) return { kind: "abandoned", status: null, sent: false };
+    if (this.#manner.answers === "final") {
+      this.#write(NOT_HERE);
+      return { kind: "delivered", status: NOT_HERE.status, upstreamMs: 0 };
+    }
+    const { sale } = passage;
+    const { passes } = this.#manner;
+    const pass = sale === null ? null : (passes?.open() ?? null);
+    const lines = this.#passLines(passage);
+    if (pass !== null) lines.push(REPORT, pass.id);
+    this.#write({ status: 200, lines, body: null });
+    const status = pass === null ? 200 : await pass.status;
+    const kept = sale === null ? {} : this.#keep(lines);
+    return { kind: "delivered", status, upstreamMs: 0, ...kept };
+  }
+
+  isGone(): boolean {
+    return this.#response.destroyed || this.request.socket.destroyed;
+  }
+
+  /** What the proxy sets for its backend, then what it sets for its client. */
+  #passLines({ requestHeaders, responseSet, responseVary, sale }: Passage): string[] {
+    const lines = [PASS, sale === null ? "free" : "paid", ...requestHeaders, ...responseSet];
+    const key = valueOf(this.request.rawHeaders, "idempotency-key") ?? sale?.idempotencyKey;
+    if (key !== undefined) lines.push("Idempotency-Key", key);
+    if (responseVary !== null) lines.push("Vary", responseVary);
+    return lines;
+  }
+
+  /** In place of the backend's answer, which is never seen here: the pass. */
+  #keep(lines: readonly string[]): { readonly kept?: Sold } {
+    const { isRepeatable } = this.#manner;
+    if (!isRepeatable || !REPEATABLE.has(this.request.method)) return {};
+    const headers: [string, string][] = [];
+    for (let index = 0; index < lines.length; index += 2) {
+      headers.push([lines[index] ?? "", lines[index + 1] ?? ""]);
+    }
+    const response = { status: 200, headers, body: new Uint8Array() };
+    return { kept: { bodyHash: EMPTY_HASH, response } };
+  }
+
+  #replaying(): Replaying {
+    return {
+      readBodyHash: () => Promise.resolve(EMPTY_HASH),
+      replay: ({ status, headers }: StoredResponse) =>
+        this.#write({ status, lines: headers.flat(), body: null }),
+    };
+  }
+
+  #write({ status, lines, body }: Answer): void {
+    writeAnswer(this.#response, { status, lines, body });
+  }
+}
+
+/** Hands an answer to the proxy as it is. */
+export function writeAnswer(response: InboundResponse, { status, lines, body }: Answer): void {
+  if (response.headersSent || response.destroyed) {
+    response.destroy();
+    return;
+  }
+  const bytes = Buffer.byteLength(body ?? "");
+  const length = status === 204 ? [] : ["Content-Length", String(bytes)];
+  response.writeHead(status, [...lines, ...length]);
+  response.end(body ?? undefined);
+}
+
+const JSON_LINES = ["Content-Type", "application/json", "Cache-Control", "no-store"];
+
+const UNDELIVERABLE: Answer = {
+  status: 403,
+  lines: JSON_LINES,
+  body: JSON.stringify({
+    error: "the proxy would take this answer for leave to pass: lead such requests to /answer",
+  }),
+};
+
+const NOT_HERE: Answer = {
+  status: 404,
+  lines: JSON_LINES,
+  body: JSON.stringify({ error: "only what needs no backend is answered here" }),
+};
+
+/** The connection is that of the proxy, and none of the client's affair. */
+function withoutConnection(lines: readonly string[]): readonly string[] {
+  return lines.filter((_, index) => lines[index - (index % 2)] !== "Connection");
+}

@@ -1,0 +1,295 @@
+/**
+ * Checks in exactly the form in which Envoy (ext_authz, HTTP service) and Traefik (forwardAuth) send them by their
+ * documentation, since neither can be installed here; and whatever of a check is refused, whoever asks.
+ */
+import { once } from "node:events";
+import { request, type IncomingHttpHeaders } from "node:http";
+import { text } from "node:stream/consumers";
+import { encodePaymentHeader } from "../../../src/x402/header.ts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { PURSE, richBuyer } from "../../support/buyer.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import { freshAccount, signPayment } from "../../support/payer.ts";
+import { Site, type Served } from "../../support/serve.ts";
+import { PUBLIC_URL, shopYaml } from "./stage.ts";
+
+interface Told {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+type Lines = Readonly<Record<string, string | readonly string[]>>;
+
+/** One check; a list of values is as many lines. */
+async function check(url: string, method: string, lines: Lines, body?: string): Promise<Told> {
+  const headers = Object.fromEntries(
+    Object.entries(lines).map(([name, value]) => [
+      name,
+      typeof value === "string" ? value : [...value],
+    ]),
+  );
+  const sent = request(url, { method, headers, agent: false });
+  sent.end(body);
+  const [response] = await once(sent, "response");
+  return { status: response.statusCode, headers: response.headers, body: await text(response) };
+}
+
+const errorOf = ({ body }: Told): string => Object(JSON.parse(body)).error;
+
+let chain: Chain;
+let sites: AsyncDisposableStack;
+
+beforeAll(async () => {
+  chain = await startChain();
+  sites = new AsyncDisposableStack();
+});
+
+afterAll(async () => {
+  await sites.disposeAsync();
+  await chain.stop();
+});
+
+async function serve(sidecar: string, more = ""): Promise<Served> {
+  const site = sites.use(await Site.create({ publicUrl: PUBLIC_URL, sidecar }));
+  const signer = freshAccount();
+  await chain.fund(signer.address, 0n, 10n ** 18n);
+  const yaml = shopYaml(chain, freshAccount().address, more);
+  const served = await site.serve(yaml, { SIGNER: signer.privateKey });
+  await served.untilReady();
+  return served;
+}
+
+async function paymentFor(answer: Told) {
+  const buyer = await richBuyer(chain);
+  const [requirements] = Object(JSON.parse(answer.body)).accepts;
+  const payment = await signPayment({ account: buyer.account, requirements });
+  return { buyer, header: encodePaymentHeader(payment) };
+}
+
+describe("as Envoy asks: with the client's method, and its path behind /check", () => {
+  /** What Envoy sends beside the allowed lines: https://www.envoyproxy.io, ext_authz, HTTP service. */
+  const LINES = { Host: "shop.example", "Content-Length": "0", "X-Forwarded-For": "192.0.2.9" };
+  let url: string;
+
+  beforeAll(async () => {
+    ({ url } = await serve("proxy: envoy"));
+  });
+
+  it("a priced route is 402 with its offers, for any method that has a price", async () => {
+    const got = await check(`${url}/check/weather?city=Oslo`, "GET", LINES);
+    expect(got.status).toBe(402);
+    expect(Object(JSON.parse(got.body)).accepts[0].resource).toBe(
+      `${PUBLIC_URL}/weather?city=Oslo`,
+    );
+    expect((await check(`${url}/check/summarize`, "POST", LINES)).status).toBe(402);
+    expect((await check(`${url}/check/weather`, "DELETE", LINES)).status).toBe(405);
+    const head = await check(`${url}/check/weather`, "HEAD", LINES);
+    expect([head.status, head.body]).toEqual([402, ""]);
+  });
+
+  it("a free route passes with 200, and a paid one with who paid and the receipt", async () => {
+    const free = await check(`${url}/check/health`, "GET", LINES);
+    expect([free.status, free.headers["x-402-pass"], free.body]).toEqual([200, "free", ""]);
+    expect(free.headers["x-402-payer"]).toBeUndefined();
+
+    const { buyer, header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
+    const paid = await check(`${url}/check/weather`, "GET", { ...LINES, "X-PAYMENT": header });
+    expect([paid.status, paid.headers["x-402-pass"]]).toEqual([200, "paid"]);
+    expect(paid.headers["x-402-payer"]).toBe(buyer.address);
+    expect(JSON.parse(atob(String(paid.headers["x-payment-response"])))).toMatchObject({
+      success: true,
+    });
+    expect(paid.headers["cache-control"]).toBe("private, no-store");
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+  });
+
+  it("a payment is passed again to whom it was sold, and to nobody else who found it on the chain", async () => {
+    const { header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
+    const lines = { ...LINES, "X-PAYMENT": header };
+    const stranger = { ...lines, "X-Forwarded-For": "192.0.2.10" };
+    expect((await check(`${url}/check/weather`, "GET", lines)).status).toBe(200);
+    expect((await check(`${url}/check/weather`, "GET", stranger)).status).toBe(402);
+    expect((await check(`${url}/check/weather?more`, "GET", lines)).status).toBe(402);
+    expect((await check(`${url}/check/weather`, "GET", lines)).status).toBe(200);
+  });
+
+  it("two payments at once are none", async () => {
+    const { header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
+    const twice = await check(`${url}/check/weather`, "GET", {
+      ...LINES,
+      "X-PAYMENT": [header, header],
+    });
+    expect([twice.status, errorOf(twice)]).toEqual([
+      400,
+      expect.stringContaining("more than one X-PAYMENT"),
+    ]);
+    // One line, as proxies join them.
+    const joined = { ...LINES, "X-PAYMENT": `${header}, ${header}` };
+    expect((await check(`${url}/check/weather`, "GET", joined)).status).toBe(400);
+  });
+
+  it("the path is judged as it was written, and the lines of other proxies are the client's own", async () => {
+    const spellings = [
+      "//weather",
+      "/./weather",
+      "/%77eather",
+      "/health/../weather",
+      "/weather;a=b",
+    ];
+    for (const spelling of spellings) {
+      // As bytes: a URL library would repair them.
+      const sent = request(url, { path: `/check${spelling}`, headers: { ...LINES }, agent: false });
+      sent.end();
+      const [response] = await once(sent, "response");
+      expect(response.statusCode, spelling).toBe(400);
+      response.resume();
+    }
+    const forged = {
+      "X-Original-URI": "/health",
+      "X-Original-Method": "GET",
+      "X-Forwarded-Uri": "/health",
+      "X-Forwarded-Method": "GET",
+      "X-Original-URL": "/health",
+      "X-402-Pass": "free",
+    };
+    expect((await check(`${url}/check/weather`, "GET", { ...LINES, ...forged })).status).toBe(402);
+    expect((await check(`${url}/check`, "GET", { ...LINES, ...forged })).status).toBe(400);
+  });
+
+  it("what would be taken for leave to pass is not said there, but at /answer, where nothing passes", async () => {
+    const asked = {
+      ...LINES,
+      Origin: "https://app.example",
+      "Access-Control-Request-Method": "GET",
+    };
+    expect((await check(`${url}/check/discovery/resources`, "GET", LINES)).status).toBe(403);
+    expect((await check(`${url}/check/weather`, "OPTIONS", asked)).status).toBe(403);
+    const listing = await check(`${url}/answer/discovery/resources`, "GET", LINES);
+    expect([listing.status, Object(JSON.parse(listing.body)).items.length]).toEqual([200, 3]);
+    expect((await check(`${url}/answer/weather`, "OPTIONS", asked)).status).toBe(204);
+    expect((await check(`${url}/answer/weather`, "GET", LINES)).status).toBe(402);
+    expect((await check(`${url}/answer/health`, "GET", LINES)).status).toBe(404);
+    const { buyer, header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
+    expect(
+      (await check(`${url}/answer/weather`, "GET", { ...LINES, "X-PAYMENT": header })).status,
+    ).toBe(404);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE);
+  });
+});
+
+describe("as Traefik asks: GET of its address, and the request in lines", () => {
+  const lines = (method: string, uri: string, more: Lines = {}): Lines => ({
+    Host: "127.0.0.1:8403",
+    "X-Forwarded-Method": method,
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Host": "shop.example",
+    "X-Forwarded-Uri": uri,
+    "X-Forwarded-For": "192.0.2.9",
+    ...more,
+  });
+  let url: string;
+
+  function ask(chained: string): Promise<Told> {
+    return check(`${url}/check`, "GET", lines("GET", "/weather", { "X-Forwarded-For": chained }));
+  }
+
+  beforeAll(async () => {
+    ({ url } = await serve("proxy: traefik", "limits: { unpaidPerIp: 3/m }"));
+  });
+
+  it("each client has its own limit on what it asks without paying: the last address is its own", async () => {
+    const statuses: number[] = [];
+    for (let count = 0; count < 5; count += 1) {
+      // Whatever it writes before that one.
+      statuses.push((await ask(`198.51.100.${count}, 192.0.2.50`)).status);
+    }
+    expect(statuses).toEqual([402, 402, 402, 429, 429]);
+    expect((await ask("192.0.2.51")).status).toBe(402);
+  });
+
+  it("priced and free requests are told apart by these lines alone", async () => {
+    const free = await check(`${url}/check`, "GET", lines("POST", "/echo"));
+    expect([free.status, free.headers["x-402-pass"]]).toEqual([200, "free"]);
+    const original = { "X-Original-URI": "/health", "X-Original-Method": "GET" };
+    const priced = await check(`${url}/check`, "GET", lines("POST", "/summarize", original));
+    expect(priced.status).toBe(402);
+    expect(Object(JSON.parse(priced.body)).accepts[0].resource).toBe(`${PUBLIC_URL}/summarize`);
+    const rest = await check(`${url}/check/health`, "GET", lines("GET", "/weather"));
+    expect(rest.status).toBe(400);
+  });
+
+  it.each<[why: string, more: Lines, says: string]>([
+    ["twice a URI", { "X-Forwarded-Uri": ["/health", "/weather"] }, "there 2 times"],
+    ["twice a method", { "X-Forwarded-Method": ["GET", "POST"] }, "there 2 times"],
+    ["no URI", { "X-Forwarded-Uri": [] }, "is missing"],
+    ["no method", { "X-Forwarded-Method": [] }, "is missing"],
+    ["a method that is none", { "X-Forwarded-Method": "GET /" }, "is none"],
+    ["a whole URL", { "X-Forwarded-Uri": "http://shop.example/health" }, "begin with a slash"],
+    ["nobody who asks", { "X-Forwarded-For": [] }, "which address asks"],
+    ["nobody who can be read", { "X-Forwarded-For": "192.0.2.1, unknown" }, "which address asks"],
+  ])("%s is refused, whatever the route", async (_, more, says) => {
+    const got = await check(`${url}/check`, "GET", lines("GET", "/health", more));
+    expect([got.status, errorOf(got)]).toEqual([400, expect.stringContaining(says)]);
+  });
+
+  it("a check with a body is refused, and so is anything else", async () => {
+    const body = await check(`${url}/check`, "POST", lines("POST", "/echo"), "text");
+    expect([body.status, errorOf(body)]).toEqual([400, expect.stringContaining("has a body")]);
+    expect((await check(`${url}/health`, "GET", lines("GET", "/health"))).status).toBe(400);
+    expect(
+      (await check(`${url}/report`, "POST", { "X-402-Report": "0", "X-402-Status": "200" })).status,
+    ).toBe(404);
+    expect((await check(`${url}/held`, "GET", { "X-402-Answer": "0" })).status).toBe(500);
+  });
+});
+
+describe("whoever is not the proxy", () => {
+  it("is refused", async () => {
+    const { url } = await serve("proxy: envoy, peers: [192.0.2.1]");
+    const got = await check(`${url}/check/health`, "GET", { "X-Forwarded-For": "192.0.2.9" });
+    expect([got.status, got.headers["x-402-pass"]]).toEqual([403, undefined]);
+  });
+});
+
+describe("reports", () => {
+  it("count once, with a status; without one in time the payment is delivered", async () => {
+    const served = await serve("proxy: nginx, delivery: reported, reportWithin: 1s");
+    const { url } = served;
+    const ask = (more: Lines = {}) =>
+      check(`${url}/check`, "GET", {
+        "X-Original-Method": "GET",
+        "X-Original-URI": "/weather",
+        "X-Forwarded-For": "192.0.2.9",
+        ...more,
+      });
+    const refusal = await ask();
+    const held = (id: unknown) => check(`${url}/held`, "GET", { "X-402-Answer": String(id) });
+    expect(refusal.status).toBe(401);
+    const question = await held(refusal.headers["x-402-answer"]);
+    expect(question.status).toBe(402);
+    expect((await held(refusal.headers["x-402-answer"])).status).toBe(500);
+
+    const report = async (id: unknown, status: string) => {
+      const lines = { "X-402-Report": String(id), "X-402-Status": status };
+      return (await check(`${url}/report`, "POST", lines)).status;
+    };
+    const { header } = await paymentFor(question);
+    const first = await ask({ "X-PAYMENT": header });
+    const id = first.headers["x-402-report"];
+    expect(await report(id, "goods")).toBe(400);
+    expect(await report(id, "502")).toBe(204);
+    expect(await report(id, "502")).toBe(404);
+    const second = await ask({ "X-PAYMENT": header });
+    expect(second.status).toBe(200);
+    // Nobody reports. Whoever asks meanwhile waits, and is too late then.
+    const third = await ask({ "X-PAYMENT": header });
+    expect(third.status).toBe(401);
+    const told = await held(third.headers["x-402-answer"]);
+    expect([told.status, errorOf(told)]).toEqual([
+      402,
+      expect.stringMatching(/^invalid_transaction_state/),
+    ]);
+    expect(served.output().stdout).toContain("no report came about a paid request");
+  });
+});

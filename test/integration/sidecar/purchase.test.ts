@@ -1,0 +1,295 @@
+/** What a buyer sees, and what reaches the backend, where the data path is another proxy's: real ones, our recipes. */
+import { PaymentRequirementsSchema } from "x402/types";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { present, PURSE, richBuyer, sign } from "../../support/buyer.ts";
+import { startChain, type Chain } from "../../support/chain.ts";
+import { hasProxy, OWN_PROXIES, type OwnProxyName } from "../../support/own-proxy.ts";
+import { purchase } from "../../support/purchase.ts";
+import { openShop, PUBLIC_URL, type Shop } from "./stage.ts";
+
+/** How each of them is told when a payment counts as delivered. */
+const SETTINGS: Readonly<Record<OwnProxyName, string>> = {
+  nginx: "delivery: reported, reportWithin: 30s",
+  haproxy: "delivery: once",
+  caddy: "delivery: repeatable",
+};
+
+let chain: Chain;
+
+beforeAll(async () => {
+  chain = await startChain();
+});
+
+afterAll(() => chain.stop());
+
+describe.for(OWN_PROXIES.filter(hasProxy))("behind %s", (proxy) => {
+  let shop: Shop;
+
+  beforeAll(async () => {
+    shop = await openShop({ chain, proxy, settings: SETTINGS[proxy] });
+  });
+
+  afterAll(() => shop[Symbol.asyncDispose]());
+
+  beforeEach(() => {
+    shop.answers = { status: 200, headers: {} };
+    shop.backend.length = 0;
+  });
+
+  it("the official client buys, and the backend hears who paid and nothing of the payment", async () => {
+    const buyer = await richBuyer(chain);
+    const bought = await purchase(
+      { kind: "evm", key: buyer.privateKey },
+      `${shop.url}/weather?a=b`,
+    );
+
+    expect(bought).toMatchObject({ status: 200, receipt: { success: true } });
+    expect(JSON.parse(bought.body)).toMatchObject({ method: "GET", url: "/weather?a=b" });
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    expect(shop.backend).toHaveLength(1);
+    const headers = shop.backend[0]?.headers ?? {};
+    expect(headers["x-402-payer"]).toBe(buyer.address);
+    expect(headers["x-402-transaction"]).toBe(bought.receipt?.transaction);
+    expect(headers["x-402-network"]).toBe("base-sepolia");
+    expect(headers["idempotency-key"]).toMatch(/^[0-9a-f]{64}$/);
+    expect(Object.keys(headers)).not.toContain("x-payment");
+  });
+
+  it("a POST with a body is bought as well", async () => {
+    const buyer = await richBuyer(chain);
+    const body = "text ".repeat(50_000);
+    const init = { method: "POST", body };
+    const bought = await purchase(
+      { kind: "evm", key: buyer.privateKey },
+      `${shop.url}/summarize`,
+      init,
+    );
+
+    expect(bought).toMatchObject({ status: 200, receipt: { success: true } });
+    expect(shop.backend).toMatchObject([{ method: "POST", url: "/summarize", body }]);
+  });
+
+  it("402 is coinslot's own, word by word, and asks for the public address", async () => {
+    const response = await fetch(`${shop.url}/weather?city=Oslo`);
+    const { x402Version, error, accepts } = Object(await response.json());
+
+    expect(response.status).toBe(402);
+    expect(response.headers.get("cache-control")).toBe("no-store");
+    expect({ x402Version, error }).toEqual({
+      x402Version: 1,
+      error: "X-PAYMENT header is required",
+    });
+    expect(PaymentRequirementsSchema.parse(accepts[0])).toMatchObject({
+      resource: `${PUBLIC_URL}/weather?city=Oslo`,
+    });
+    expect(shop.backend).toEqual([]);
+  });
+
+  it("every other refusal comes as it is, too", async () => {
+    const ask = async (path: string, init: RequestInit = {}) => {
+      const response = await fetch(shop.url + path, init);
+      const { error } = Object(await response.json());
+      return [response.status, error, response.headers.get("allow")];
+    };
+
+    expect(await ask("/admin/users")).toEqual([403, "this path is not served", null]);
+    expect(await ask("/nothing")).toEqual([404, "not found", null]);
+    expect(await ask("/weather", { method: "DELETE" })).toEqual([
+      405,
+      "method not allowed",
+      "GET, HEAD",
+    ]);
+    expect(await ask("//weather")).toMatchObject([
+      400,
+      expect.stringContaining("empty segment"),
+      null,
+    ]);
+    const headers = { "X-PAYMENT": "nonsense" };
+    expect(await ask("/weather", { headers })).toMatchObject([
+      400,
+      expect.stringMatching(/^invalid_payload/),
+      null,
+    ]);
+    expect(shop.backend).toEqual([]);
+  });
+
+  it("HEAD of a priced route is 402 without a body, and the connection goes on", async () => {
+    const head = await fetch(`${shop.url}/weather`, { method: "HEAD" });
+    expect([head.status, await head.text()]).toEqual([402, ""]);
+    expect((await fetch(`${shop.url}/health`)).status).toBe(200);
+  });
+
+  it("the listing is served", async () => {
+    const response = await fetch(`${shop.url}/discovery/resources`);
+    expect(response.status).toBe(200);
+    expect(Object(await response.json()).items).toHaveLength(3);
+    expect(shop.backend).toEqual([]);
+  });
+
+  it("what only coinslot may say is gone, from the client and from the backend", async () => {
+    const forged = {
+      "X-402-Payer": "forged",
+      "X-402-Transaction": "forged",
+      "X-402-Network": "forged",
+      "X-402-Pass": "paid",
+      "X-PAYMENT-RESPONSE": "forged",
+      "X-Original-URI": "/health",
+      "X-Original-Method": "GET",
+      "X-Forwarded-Uri": "/health",
+      "X-Forwarded-Method": "GET",
+      "X-Forwarded-For": "192.0.2.7",
+    };
+    shop.answers = {
+      status: 200,
+      headers: { "X-PAYMENT-RESPONSE": "forged", "X-402-Payer": "forged" },
+    };
+    const free = await fetch(`${shop.url}/health`, { headers: forged });
+    const priced = await fetch(`${shop.url}/weather`, { headers: forged });
+
+    expect([free.status, priced.status]).toEqual([200, 402]);
+    expect(JSON.stringify([...free.headers])).not.toContain("forged");
+    expect(JSON.stringify(shop.backend)).not.toContain("forged");
+    expect(shop.backend[0]?.headers["x-forwarded-for"]).toBe("127.0.0.1");
+  });
+
+  it("a payment buys the path of its first use, and no other", async () => {
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${shop.url}/reports/1`);
+    expect(await present(`${shop.url}/reports/1`, header)).toMatchObject({ status: 200 });
+    const other = await present(`${shop.url}/reports/2`, header);
+
+    expect(other.status).toBe(402);
+    expect(other.error).toMatch(/^invalid_payload: .*another resource/);
+    expect(shop.backend.map(({ url }) => url)).toEqual(["/reports/1"]);
+  });
+
+  it("20 identical payments at once are charged once and sold once, as far as the setting says", async () => {
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${shop.url}/weather`);
+    const all = await Promise.all(
+      Array.from({ length: 20 }, () => present(`${shop.url}/weather`, header)),
+    );
+    const sold = all.filter(({ status }) => status === 200);
+    const refused = all.filter(({ status }) => status === 402);
+
+    expect(sold.length + refused.length).toBe(20);
+    expect(sold.length).toBe(shop.backend.length);
+    expect(sold.length).toBeGreaterThanOrEqual(1);
+    // Where nobody reports, the same client may ask three times more.
+    expect(sold.length).toBeLessThanOrEqual(SETTINGS[proxy].includes("repeatable") ? 4 : 1);
+    for (const { error } of refused) expect(error).toMatch(/^invalid_transaction_state: /);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+  });
+});
+
+function shopOf(proxy: OwnProxyName, settings: string): Promise<Shop> {
+  return openShop({ chain, proxy, settings });
+}
+
+describe("a payment whose request has passed", () => {
+  it.skipIf(!hasProxy("nginx"))(
+    "is delivered when nginx reports a good answer, and not before",
+    async () => {
+      await using shop = await shopOf("nginx", "delivery: reported, reportWithin: 30s");
+      const buyer = await richBuyer(chain);
+      const header = await sign(buyer, `${shop.url}/weather`);
+      shop.answers = { status: 503, headers: {} };
+      expect(await present(`${shop.url}/weather`, header)).toMatchObject({
+        status: 503,
+        receipt: { success: true },
+      });
+      shop.answers = { status: 200, headers: {} };
+      expect(await present(`${shop.url}/weather`, header)).toMatchObject({ status: 200 });
+      expect(await present(`${shop.url}/weather`, header)).toMatchObject({ status: 402 });
+
+      expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+      const metrics = await (await fetch(`${shop.served.adminUrl}/metrics`)).text();
+      const count = (code: string, outcome: string) =>
+        metrics.split("\n").find((line) => {
+          const isOne = line.startsWith("coinslot_http_requests_total{");
+          return isOne && line.includes(`code="${code}"`) && line.includes(`="${outcome}"`);
+        });
+      // What the client got, from the report.
+      expect(count("503", "undelivered")).toMatch(/ 1$/);
+      expect(count("200", "paid")).toMatch(/ 1$/);
+    },
+  );
+
+  it.skipIf(!hasProxy("nginx"))(
+    "may be presented three times where the backend stays bad",
+    async () => {
+      await using shop = await shopOf("nginx", "delivery: reported, reportWithin: 30s");
+      const buyer = await richBuyer(chain);
+      const header = await sign(buyer, `${shop.url}/weather`);
+      shop.answers = { status: 500, headers: {} };
+      const statuses: number[] = [];
+      for (let count = 0; count < 4; count += 1) {
+        statuses.push((await present(`${shop.url}/weather`, header)).status);
+      }
+      expect(statuses).toEqual([500, 500, 500, 402]);
+      expect(shop.backend).toHaveLength(3);
+      expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    },
+  );
+
+  it.skipIf(!hasProxy("caddy"))(
+    "may GET the same again three times where nobody reports, and POST once",
+    async () => {
+      await using shop = await shopOf("caddy", "delivery: repeatable");
+      const buyer = await richBuyer(chain);
+      const header = await sign(buyer, `${shop.url}/weather`);
+      const statuses: number[] = [];
+      for (let count = 0; count < 5; count += 1) {
+        statuses.push((await present(`${shop.url}/weather`, header)).status);
+      }
+      expect(statuses).toEqual([200, 200, 200, 200, 402]);
+      const post = { method: "POST", body: "text" };
+      const second = await sign(buyer, `${shop.url}/summarize`, { init: post });
+      expect(await present(`${shop.url}/summarize`, second, post)).toMatchObject({ status: 200 });
+      expect(await present(`${shop.url}/summarize`, second, post)).toMatchObject({ status: 402 });
+      expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 30_000n);
+    },
+  );
+});
+
+describe.for(OWN_PROXIES.filter(hasProxy))("without coinslot behind %s", (proxy) => {
+  it("nothing passes, and afterwards it goes on", async () => {
+    await using shop = await openShop({ chain, proxy });
+    expect((await fetch(`${shop.url}/health`)).status).toBe(200);
+    shop.backend.length = 0;
+    await shop.served.end("SIGKILL");
+    const paths = ["/health", "/weather", "/nothing"];
+    const answers = await Promise.all(paths.map((path) => fetch(shop.url + path)));
+    for (const { status } of answers) expect(status).toBeGreaterThanOrEqual(500);
+    expect(shop.backend).toEqual([]);
+    const served = await shop.site.serve(shop.yaml, shop.env);
+    await served.untilReady();
+    expect((await fetch(`${shop.url}/health`)).status).toBe(200);
+  });
+});
+
+describe.skipIf(!hasProxy("nginx"))("a reload", () => {
+  it("changes the prices, and the sidecar's own block needs a restart", async () => {
+    await using shop = await openShop({ chain, proxy: "nginx" });
+    const price = async (): Promise<string> => {
+      const { accepts } = Object(await (await fetch(`${shop.url}/weather`)).json());
+      return accepts[0].maxAmountRequired;
+    };
+    const reload = () => fetch(`${shop.served.adminUrl}/-/reload`, { method: "POST" });
+    expect(await price()).toBe("10000");
+    await shop.site.write(shop.yaml.replace("price: $0.01", "price: $0.03"));
+    expect((await reload()).status).toBe(200);
+    expect(await price()).toBe("30000");
+    const head = (await shop.site.head()).replace("proxy: nginx", "proxy: caddy");
+    await shop.site.writeWhole(head + shop.yaml);
+    const refused = await reload();
+    expect(refused.ok).toBe(false);
+    expect(await refused.text()).toContain("sidecar cannot change while the gateway runs");
+    expect(await price()).toBe("30000");
+  });
+});
+
+// Named so that it is seen what was not tested, and what would change that.
+for (const proxy of OWN_PROXIES.filter((each) => !hasProxy(each))) {
+  it.skip(`behind ${proxy}: apt-get install ${proxy}`, () => undefined);
+}
