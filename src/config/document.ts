@@ -5,6 +5,7 @@
  * too, for editors.
  */
 import { z } from "zod";
+import { discovery } from "./discovery-shape.ts";
 import { facilitator } from "./facilitator-shape.ts";
 import { BASE_URL, ORIGIN } from "./forms.ts";
 import { limits, trustedProxies } from "./limits.ts";
@@ -16,7 +17,6 @@ import { LOG_LEVELS } from "./settings.ts";
 import {
   duration,
   flag,
-  laterWhenTrue,
   listOf,
   map,
   matching,
@@ -43,12 +43,6 @@ const shutdown = z.union(
   ],
   "must be a duration such as 500ms, 30s, 10m or 1h, or a map of within and delay",
 );
-
-const discovery = map({
-  listed: optional(flag, "Serves the listing of priced routes at /discovery/resources.", true),
-  wellKnown: optional(laterWhenTrue, "Belongs to a later version.", false),
-  openapi: optional(laterWhenTrue, "Belongs to a later version.", false),
-});
 
 const cors = z.union(
   [
