@@ -165,7 +165,8 @@ function whyOf(config: Config, { decision, route }: DryOutcome, looked: Looked):
 function whyOurs(path: string): string {
   const [key] = Object.entries(PUBLISHED_PATHS).find(([, each]) => each === path) ?? ["listed"];
   const what = key === "listed" ? "the discovery listing" : "this document";
-  const before = key === "listed" ? "before every rule" : "before every rule but one of that very path";
+  const before =
+    key === "listed" ? "before every rule" : "before every rule but one of that very path";
   return `${what} is the gateway's own, ${before} (discovery.${key})`;
 }
 

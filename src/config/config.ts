@@ -26,7 +26,6 @@ export type {
   ListenAddress,
   ListenerTls,
   ObservedNetwork,
-  Offer,
   PricedAction,
   RemoteFacilitator,
   Route,

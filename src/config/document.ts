@@ -14,17 +14,7 @@ import { acceptEntry, assets, payees } from "./payment-shape.ts";
 import { readBaseUrl, readBrowserOrigin, readOrigin } from "./reading.ts";
 import { route, ROUTE_KEY, type priceBlock } from "./route-shape.ts";
 import { LOG_LEVELS } from "./settings.ts";
-import {
-  duration,
-  flag,
-  listOf,
-  map,
-  matching,
-  named,
-  optional,
-  text,
-  word,
-} from "./shapes.ts";
+import { duration, flag, listOf, map, matching, named, optional, text, word } from "./shapes.ts";
 import { readStore, STORE, STORE_FORM } from "./store.ts";
 import { upstream, UPSTREAM_NAME } from "./upstream-shape.ts";
 import { workers } from "./workers.ts";

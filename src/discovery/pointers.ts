@@ -68,7 +68,9 @@ export function writeLlmsText({ items }: Catalogue, published: Published): strin
     "",
     "## Machine-readable",
     "",
-    ...(listing === null ? [] : [`- [Listing](${listing}): every resource with its ways to pay, as JSON`]),
+    ...(listing === null
+      ? []
+      : [`- [Listing](${listing}): every resource with its ways to pay, as JSON`]),
     ...(openapi === null ? [] : [`- [OpenAPI](${openapi}): requests and answers, as OpenAPI 3.1`]),
   ];
   return `${lines.join("\n")}\n`;
@@ -113,5 +115,7 @@ function plain(text: string): string {
 }
 
 function clipped(text: string): string {
-  return text.length <= MAX_DESCRIPTION ? text : `${text.slice(0, MAX_DESCRIPTION - 1).toWellFormed()}…`;
+  return text.length <= MAX_DESCRIPTION
+    ? text
+    : `${text.slice(0, MAX_DESCRIPTION - 1).toWellFormed()}…`;
 }

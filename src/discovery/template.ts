@@ -36,7 +36,8 @@ export function describeTemplate(
   });
   return {
     routeTemplate: path,
-    uriTemplate: origin + writeTemplate(path, ({ name, isRest }) => `{${isRest ? "+" : ""}${name}}`),
+    uriTemplate:
+      origin + writeTemplate(path, ({ name, isRest }) => `{${isRest ? "+" : ""}${name}}`),
     pathParams: Object.fromEntries(params),
   };
 }
@@ -59,10 +60,13 @@ export function writeTemplate(
 
 function partsOf(path: string): readonly Part[] {
   const segments = path.split("/");
-  const names = new Set(segments.filter((text) => text.startsWith(":")).map((text) => text.slice(1)));
+  const names = new Set(
+    segments.filter((text) => text.startsWith(":")).map((text) => text.slice(1)),
+  );
   return segments.map((text, index) => {
     if (text.startsWith(":")) return { name: text.slice(1), isRest: false };
-    if (text === "*" && index === segments.length - 1) return { name: freeName(names), isRest: true };
+    if (text === "*" && index === segments.length - 1)
+      return { name: freeName(names), isRest: true };
     return { text };
   });
 }

@@ -45,7 +45,10 @@ const REQUIREMENTS_SCHEMA = {
     mimeType: text,
     outputSchema: { type: "object" },
     maxTimeoutSeconds: { type: "integer" },
-    extra: { type: "object", description: "What signing needs: EIP-712 domain, or Solana fee payer." },
+    extra: {
+      type: "object",
+      description: "What signing needs: EIP-712 domain, or Solana fee payer.",
+    },
   },
 };
 

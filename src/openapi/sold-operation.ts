@@ -94,7 +94,9 @@ function parametersOf(place: "query" | "header", described: Values = {}): readon
 }
 
 function parameter(place: "path" | "query" | "header", name: string, told: unknown): Values {
-  const { required, description, ...schema } = recordOf(typeof told === "string" ? said(told) : told);
+  const { required, description, ...schema } = recordOf(
+    typeof told === "string" ? said(told) : told,
+  );
   return {
     name,
     in: place,
