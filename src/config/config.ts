@@ -20,13 +20,13 @@ export { processEnvironment } from "./environment.ts";
 export { PROXY_UPSTREAM } from "./sidecar-settings.ts";
 export type { Environment } from "./environment.ts";
 export type { Problem } from "./problem.ts";
+export { isShadowed, PUBLISHED_PATHS } from "./publication.ts";
 export type {
   Config,
   EmbeddedNetwork,
   ListenAddress,
   ListenerTls,
   ObservedNetwork,
-  Offer,
   PricedAction,
   RemoteFacilitator,
   Route,

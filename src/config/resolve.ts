@@ -1,6 +1,7 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
 import { Assets } from "./accepted.ts";
 import type { Context } from "./context.ts";
+import { resolveDiscovery } from "./publication.ts";
 import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
 import { resolveLimits } from "./limits.ts";
 import { checkListeners, resolveListen } from "./listeners.ts";
@@ -16,7 +17,7 @@ import { Upstreams } from "./upstreams.ts";
 const DEFAULTS = {
   shutdown: { within: 30_000, delay: 0 },
   unmatched: "deny",
-  discovery: { listed: true },
+  discovery: {},
   store: { kind: "sqlite", path: "./data/coinslot.db" },
   logging: { level: "info", format: "json" },
   cors: false,
@@ -52,7 +53,7 @@ export function resolve(file: string, context: Context): Config {
     routes,
     unmatched,
     defaultUpstream,
-    discovery: { listed: discovery.listed ?? DEFAULTS.discovery.listed },
+    discovery: resolveDiscovery(discovery, context),
     store: storeOf(document.store, context),
     logging: { ...DEFAULTS.logging, ...document.logging },
     cors: corsOf(document.cors),

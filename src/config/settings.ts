@@ -5,6 +5,7 @@
  */
 import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
+import type { DiscoverySettings } from "./discovery-settings.ts";
 import type { Secret } from "./secret.ts";
 import type { SidecarSettings } from "./sidecar-settings.ts";
 
@@ -42,7 +43,7 @@ export interface Config {
   readonly unmatched: "deny" | "free";
   /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
   readonly defaultUpstream: string | null;
-  readonly discovery: { readonly listed: boolean };
+  readonly discovery: DiscoverySettings;
   readonly store: Store;
   readonly logging: { readonly level: LogLevel; readonly format: "json" | "pretty" };
   /** Which origins may read the answers in a browser. */
@@ -387,6 +388,8 @@ interface RouteInput {
   readonly bodyType?: "json" | "form-data" | "multipart-form-data" | "text" | "binary";
   readonly bodyFields?: JsonObject;
   readonly headerFields?: JsonObject;
+  /** Of the parameters of the route's own pattern, by name. */
+  readonly pathParams?: JsonObject;
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;

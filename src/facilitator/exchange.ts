@@ -17,6 +17,9 @@ export interface Question {
 
 export interface Reply {
   readonly status: number;
+  /** Names in lower case. */
+  /** Raw `name, value` pairs. */
+  readonly lines: readonly string[];
   readonly text: string;
 }
 
@@ -63,6 +66,7 @@ class Exchange implements H1Handler {
   #bytes = 0;
   #isStarted = false;
   #status = 0;
+  #lines: readonly string[] = [];
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
@@ -76,8 +80,9 @@ class Exchange implements H1Handler {
     this.#isStarted = true;
   }
 
-  onResponseStart(_: H1Controller, status: number): void {
+  onResponseStart(_: H1Controller, status: number, lines: readonly string[]): void {
     this.#status = status;
+    this.#lines = lines;
   }
 
   onResponseData(controller: H1Controller, chunk: Buffer): void {
@@ -92,7 +97,7 @@ class Exchange implements H1Handler {
     const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts);
     const text = whole.toString("utf8");
     this.#giveBack();
-    this.#reply.resolve({ status: this.#status, text });
+    this.#reply.resolve({ status: this.#status, lines: this.#lines, text });
   }
 
   onResponseError(_: H1Controller, error: Error): void {

@@ -21,7 +21,8 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "../x402/x402.ts";
-import { exchange, NothingSent } from "./exchange.ts";
+import { CatalogueWords } from "./catalogue-word.ts";
+import { exchange, NothingSent, type Reply } from "./exchange.ts";
 import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
 
@@ -82,6 +83,7 @@ type Ask = (
 
 interface Answer {
   readonly status: number;
+  readonly lines: Reply["lines"];
   readonly body: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -100,6 +102,7 @@ export class RemoteFacilitator implements Facilitator {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #telemetry: Telemetry;
   readonly #time: Time;
+  readonly #words: CatalogueWords;
   #closed: Promise<void> | undefined;
 
   constructor(options: RemoteOptions) {
@@ -112,6 +115,7 @@ export class RemoteFacilitator implements Facilitator {
     this.timeoutMs = options.timeoutMs;
     this.#telemetry = options.telemetry;
     this.#time = options.time;
+    this.#words = new CatalogueWords(url.host, options.telemetry.logger, options.time);
     this.#pool = new H1Pool({
       origin: url.origin,
       connections: MAX_CONNECTIONS,
@@ -216,14 +220,16 @@ export class RemoteFacilitator implements Facilitator {
     return outcome;
   }
 
-  #post(
+  async #post(
     path: string,
     request: FacilitatorRequest,
     signal: AbortSignal,
     idempotencyKey?: string,
   ): Promise<Answer> {
     const body = `{"x402Version":${X402_VERSION},${requestText(request).slice(1)}`;
-    return this.#request("POST", path, body, { signal, idempotencyKey });
+    const answer = await this.#request("POST", path, body, { signal, idempotencyKey });
+    this.#words.hear(answer.lines, request.paymentRequirements.resource);
+    return answer;
   }
 
   #request(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
@@ -247,11 +253,11 @@ export class RemoteFacilitator implements Facilitator {
       ...(body === null ? {} : { "content-type": "application/json" }),
       ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
     };
-    const lines = Object.entries(headers).flat();
-    const question = { method, path: this.#basePath + path, headers: lines, body };
+    const sent = Object.entries(headers).flat();
+    const question = { method, path: this.#basePath + path, headers: sent, body };
     const limits = { signal, maxBytes: MAX_ANSWER_BYTES };
-    const { status, text } = await exchange(this.#pool, question, limits);
-    return { status, body: parseObject(text) };
+    const { status, lines, text } = await exchange(this.#pool, question, limits);
+    return { status, lines, body: parseObject(text) };
   }
 
   #fault(

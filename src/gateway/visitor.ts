@@ -18,6 +18,7 @@ import type { Delivery, Engine, Sale, Unanswered } from "./upstream/upstream.ts"
 
 /** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
 const MAX_DROPPED_BODY_BYTES = 64 * 1024;
+const JSON_TYPE = "application/json";
 /** The largest request body that is read to find out whether a kept answer is for it, bytes. */
 const MAX_COMPARED_BODY_BYTES = 10 * 1024 * 1024;
 
@@ -112,15 +113,15 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return idOf(this.#visit);
   }
 
-  answer({ status, lines, body }: Answer): void {
+  answer(answer: Answer): void {
+    const { status, body } = answer;
     const response = this.#response;
     if (this.#isLate) return;
     if (response.headersSent || response.destroyed) {
       response.destroy();
       return;
     }
-    const head = [...lines, "Cache-Control", "no-store"];
-    if (status >= 500) head.push("X-Request-Id", this.id);
+    const head = headOf(answer, this.id);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
     if (head.includes("Connection")) endConnection(this.request.socket);
@@ -130,7 +131,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
       return;
     }
     const bytes = Buffer.byteLength(body);
-    head.push("Content-Type", "application/json", "Content-Length", String(bytes));
+    head.push("Content-Type", answer.type ?? JSON_TYPE, "Content-Length", String(bytes));
     response.writeHead(status, head);
     // Only ASCII has as many bytes as characters, and then this is the same text, written at less cost.
     response.end(body, bytes === body.length ? "latin1" : "utf8");
@@ -213,11 +214,11 @@ export class UpgradeVisitor implements Visitor {
     return idOf(this.#visit);
   }
 
-  answer({ status, lines, body }: Answer): void {
-    const head = [...lines, "Cache-Control", "no-store"];
-    if (status >= 500) head.push("X-Request-Id", this.id);
+  answer(answer: Answer): void {
+    const { status, body, type = JSON_TYPE } = answer;
+    const head = headOf(answer, this.id);
     const isHead = this.request.method === "HEAD";
-    answerOn(this.#socket, { status, lines: head, body: isHead ? null : body });
+    answerOn(this.#socket, { status, lines: head, body: isHead ? null : body, type });
   }
 
   refusal(engine: Engine): Unanswered | null {
@@ -231,6 +232,13 @@ export class UpgradeVisitor implements Visitor {
   isGone(): boolean {
     return this.#socket.destroyed;
   }
+}
+
+/** The raw lines of an answer's head, but for those of its body. */
+function headOf({ status, lines, caching = "no-store" }: Answer, id: string): string[] {
+  const head = [...lines, "Cache-Control", caching];
+  if (status >= 500) head.push("X-Request-Id", id);
+  return head;
 }
 
 /** A client that takes nothing of such an answer for so long is given up, milliseconds. */

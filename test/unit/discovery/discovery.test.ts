@@ -6,7 +6,6 @@ import {
   listResources,
   outputSchemaOf,
   parseDiscoveryQuery,
-  termsHash,
   writeListing,
   type Catalogue,
   type CatalogueEntry,
@@ -30,6 +29,10 @@ function requirementsFor(resource: string): PaymentRequirements {
     maxTimeoutSeconds: 60,
     extra: { name: "USDC", version: "2" },
   };
+}
+
+function offer(path: string, change: Partial<PaymentRequirements>): PaymentRequirements {
+  return { ...requirementsFor(`${ORIGIN}${path}`), ...change };
 }
 
 function entry(path: string, change: Partial<CatalogueEntry> = {}): CatalogueEntry {
@@ -102,9 +105,34 @@ describe("the discovery listing", () => {
     ]);
     const { items } = list(catalogue);
     expect(items.map(({ metadata }) => metadata)).toEqual([
-      { routeTemplate: "/files/*" },
-      { routeTemplate: "/reports/:id", a: 1 },
+      {
+        routeTemplate: "/files/*",
+        uriTemplate: `${ORIGIN}/files/{+rest}`,
+        pathParams: {
+          rest: { type: "string", description: "The rest of the path, slashes included." },
+        },
+      },
+      {
+        routeTemplate: "/reports/:id",
+        uriTemplate: `${ORIGIN}/reports/{id}`,
+        pathParams: { id: { type: "string", required: true } },
+        a: 1,
+      },
     ]);
+  });
+
+  it("says of a template's parameters what the configuration says, and of the others what they are", () => {
+    const pathParams = { id: { type: "integer", example: 7 }, absent: { type: "string" } };
+    const catalogue = createCatalogue([
+      entry("/a/:id/b/:rest/*", { isTemplate: true, pathParams }),
+      entry("/:__proto__", { isTemplate: true }),
+    ]);
+    const [plain, described] = list(catalogue).items.map(({ metadata }) => metadata);
+    expect(described).toMatchObject({
+      uriTemplate: `${ORIGIN}/a/{id}/b/{rest}/{+rest2}`,
+      pathParams: { id: { type: "integer", example: 7 }, rest: { required: true }, rest2: {} },
+    });
+    expect(JSON.stringify(plain)).toContain('{"__proto__":{"type":"string","required":true}}');
   });
 
   it("is empty, not an error, without resources or beyond the last of them", () => {
@@ -185,8 +213,7 @@ describe("the discovery listing", () => {
       for (const filter of [
         "metadata[tags]=weather",
         "metadata[nested]=[object Object]",
-        "metadata[constructor]=x",
-        "metadata[__proto__]=[object Object]",
+        "metadata[hasOwnProperty]=x",
         "metadata[toString]=x",
       ]) {
         expect(list(catalogue, filter).items).toEqual([]);
@@ -197,6 +224,64 @@ describe("the discovery listing", () => {
       const page = list(catalogue, "metadata[provider]=example+inc.&limit=1&offset=1");
       expect(paths(page)).toEqual(["/2"]);
       expect(page.pagination).toEqual({ limit: 1, offset: 1, total: 2 });
+    });
+  });
+
+  describe("filters beyond the protocol's own", () => {
+    const EURC = "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD";
+    const SOLANA_PAYEE = "2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4";
+    const catalogue = createCatalogue([
+      entry("/cheap", {
+        accepts: [
+          offer("/cheap", { maxAmountRequired: "1000", description: "Tide tables of Øresund" }),
+          offer("/cheap", { network: "avalanche", asset: EURC, maxAmountRequired: "5" }),
+        ],
+        metadata: { category: "Sea Weather", tags: ["hidden"] },
+      }),
+      entry("/dear/:id", {
+        accepts: [offer("/dear", { maxAmountRequired: "2000000", payTo: SOLANA_PAYEE })],
+        isTemplate: true,
+      }),
+      entry("/weather"),
+    ]);
+    const found = (text: string) => paths(list(catalogue, text));
+
+    it("by the network, exactly", () => {
+      expect(found("network=avalanche")).toEqual(["/cheap"]);
+      expect(found("network=Avalanche")).toEqual([]);
+    });
+
+    it("by asset and payee: with 0x in any letter case, else as written", () => {
+      expect(found(`asset=${EURC.toLowerCase()}`)).toEqual(["/cheap"]);
+      expect(found(`payTo=${SOLANA_PAYEE}`)).toEqual(["/dear/:id"]);
+      expect(found(`payTo=${SOLANA_PAYEE.toLowerCase()}`)).toEqual([]);
+    });
+
+    it("by the most that it may cost, in dollars or atomic units, the limit included", () => {
+      expect(found("maxPrice=$0.001")).toEqual(["/cheap"]);
+      expect(found("maxPrice=$0.0009999")).toEqual([]);
+      expect(found("maxPrice=2usd")).toEqual(["/cheap", "/dear/:id", "/weather"]);
+      expect(found("maxPrice=10000units")).toEqual(["/cheap", "/weather"]);
+    });
+
+    it("takes a token that is no dollar for no dollars", () => {
+      expect(found("network=avalanche&maxPrice=$9")).toEqual([]);
+      expect(found("network=avalanche&maxPrice=5units")).toEqual(["/cheap"]);
+    });
+
+    it("so that one way to pay fulfils all of them", () => {
+      expect(found(`network=base-sepolia&asset=${EURC}`)).toEqual([]);
+      expect(found(`network=avalanche&asset=${EURC}`)).toEqual(["/cheap"]);
+    });
+
+    it("by the beginnings of words in path, description and metadata", () => {
+      expect(found("q=weath")).toEqual(["/cheap", "/dear/:id", "/weather"]);
+      expect(found("q=SEA+%C3%B8re")).toEqual(["/cheap"]);
+      expect(found("q=eather")).toEqual([]);
+      expect(found("q=hidden")).toEqual([]);
+      expect(found("q=weather+nothing")).toEqual([]);
+      // Both begin more than one of its words, which makes it no second entry.
+      expect(found("q=t+ta")).toEqual(["/cheap"]);
     });
   });
 
@@ -272,45 +357,5 @@ describe("the description of an exchange", () => {
     const input = { queryParams: { city: "string" }, bodyType: "json" } as const;
     const described = outputSchemaOf({ ...bare, input });
     expect(HTTPRequestStructureSchema.safeParse(described.input).error).toBeUndefined();
-  });
-});
-
-describe("the hash of a route's public terms", () => {
-  const weather = entry("/weather", { metadata: { category: "weather", provider: "Example" } });
-
-  it("is a SHA-256 in hex", () => {
-    expect(termsHash(weather)).toMatch(/^[0-9a-f]{64}$/);
-  });
-
-  it("stays the same whatever the order of members and the time of the last change", () => {
-    const accepts = weather.accepts.map(({ scheme, network, ...rest }) => {
-      return { ...rest, network, scheme };
-    });
-    const metadata = { provider: "Example", category: "weather" };
-    const reordered = { lastUpdated: 1, metadata, accepts, isTemplate: false };
-    expect(termsHash({ ...reordered, methods: ["GET"], resource: weather.resource })).toBe(
-      termsHash(weather),
-    );
-  });
-
-  it.each<[string, Partial<CatalogueEntry>]>([
-    ["the resource", { resource: `${ORIGIN}/other` }],
-    ["the template", { isTemplate: true }],
-    ["the metadata", { metadata: { category: "news", provider: "Example" } }],
-    ["a metadata member's absence", { metadata: { category: "weather" } }],
-    ["the price", { accepts: [{ ...requirementsFor(weather.resource), maxAmountRequired: "1" }] }],
-    ["the offers", { accepts: [...weather.accepts, ...weather.accepts] }],
-    ["no offer", { accepts: [] }],
-  ])("changes with %s", (_, change) => {
-    expect(termsHash({ ...weather, ...change })).not.toBe(termsHash(weather));
-  });
-
-  it("changes with the order of the offers, which buyers see", () => {
-    const [first] = weather.accepts;
-    const second = { ...requirementsFor(weather.resource), network: "base" };
-    const accepts = first === undefined ? [] : [first, second];
-    expect(termsHash({ ...weather, accepts })).not.toBe(
-      termsHash({ ...weather, accepts: accepts.toReversed() }),
-    );
   });
 });
