@@ -20,6 +20,7 @@ import { encodeBase58 } from "../x402/solana-address.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { clientOptions } from "./client-options.ts";
 import { DryResponse, type DryAnswer } from "./dry-response.ts";
+import { draftNetworks } from "./drafts.ts";
 import { createListing, createSnapshot } from "./selling.ts";
 
 export type { DryAnswer } from "./dry-response.ts";
@@ -59,7 +60,12 @@ export class DryGateway {
     this.#routes = new Map(config.routes.map((route) => [route.key, route]));
     const engines = new Map(config.upstreams.map(({ name }) => [name, new SilentEngine()]));
     const metrics = { route: (key: string) => this.#meter(key) };
-    this.#snapshot = createSnapshot(config, engines, { metrics, feePayers, earlier: [] });
+    this.#snapshot = createSnapshot(config, engines, {
+      metrics,
+      feePayers,
+      drafts: { networks: draftNetworks(config) },
+      earlier: [],
+    });
     const telemetry = {
       logger: createLogger({ level: "silent", format: "json" }),
       metrics: new Metrics("none"),

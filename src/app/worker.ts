@@ -12,6 +12,7 @@ import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
 import { RemoteTill } from "../workers/remote-till.ts";
 import type { Places } from "../workers/worker-process.ts";
+import { RemoteDrafts } from "./drafts.ts";
 import { Front } from "./front.ts";
 import { createListing } from "./selling.ts";
 import { ToldFeePayers, unpack, type StartOrder, type Told } from "./start-order.ts";
@@ -86,6 +87,7 @@ class Worker {
       telemetry: { logger, metrics },
       till: new RemoteTill(channel, config.limits.settlementWaitMs),
       feePayers,
+      drafts: new RemoteDrafts(channel, order.draftNetworks),
       list: createListing(config, new Map(termsChanges), feePayers),
       fronts: workers,
       earlier: order.earlier,

@@ -4,6 +4,7 @@ import type { Context } from "./context.ts";
 import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
 import { resolveLimits } from "./limits.ts";
 import { checkListeners, resolveListen } from "./listeners.ts";
+import { resolvePaywall } from "./paywall-page.ts";
 import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
 import { resolveRoutes } from "./routes.ts";
@@ -50,6 +51,7 @@ export function resolve(file: string, context: Context): Config {
     unmatched,
     defaultUpstream,
     discovery: { listed: discovery.listed ?? DEFAULTS.discovery.listed },
+    paywall: resolvePaywall(context),
     store: storeOf(document.store, context),
     logging: { ...DEFAULTS.logging, ...document.logging },
     cors: corsOf(document.cors),

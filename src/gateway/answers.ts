@@ -11,8 +11,10 @@ export interface Answer {
   readonly status: number;
   /** Raw `name, value` pairs, without Content-Type, Content-Length and Cache-Control. */
   readonly lines: readonly string[];
-  /** JSON text; null for an answer without a body. */
+  /** JSON text, unless `type` says otherwise; null for an answer without a body. */
   readonly body: string | null;
+  /** The body's Content-Type; default: that of JSON. */
+  readonly type?: string;
 }
 
 /** What a client is told to wait before it sends a payment again, seconds. */

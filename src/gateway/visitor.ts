@@ -107,7 +107,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return idOf(this.#visit);
   }
 
-  answer({ status, lines, body }: Answer): void {
+  answer({ status, lines, body, type = "application/json" }: Answer): void {
     const response = this.#response;
     if (this.#isLate) return;
     if (response.headersSent || response.destroyed) {
@@ -125,7 +125,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
       return;
     }
     const bytes = Buffer.byteLength(body);
-    head.push("Content-Type", "application/json", "Content-Length", String(bytes));
+    head.push("Content-Type", type, "Content-Length", String(bytes));
     response.writeHead(status, head);
     // Only ASCII has as many bytes as characters, and then this is the same text, written at less cost.
     response.end(body, bytes === body.length ? "latin1" : "utf8");
