@@ -113,7 +113,7 @@ function pageWriter(
       description,
       maxTimeoutSeconds,
       offers: asked.filter(isForBrowsers),
-      others: asked.filter((each) => !isForBrowsers(each)).map(({ network }) => network),
+      others: asked.filter((each) => !isForBrowsers(each)),
       listing,
     });
   };

@@ -13,10 +13,10 @@ import { THEME_CSS } from "./theme.ts";
 
 /** The whole document as it is sent, uncompressed. */
 export const MAX_PAGE_BYTES = 15_000;
-/** Longest description that is shown whole, characters. */
-const MAX_DESCRIPTION = 300;
+/** Longest description that is shown whole, bytes as they are written into HTML. */
+const MAX_DESCRIPTION_BYTES = 500;
 /** Longest URL that is repeated in commands, bytes; a longer one is in the address bar anyway. */
-const MAX_RESOURCE_BYTES = 600;
+const MAX_RESOURCE_BYTES = 400;
 
 /** One way to pay, as the configuration says it. */
 export interface PageOffer {
@@ -35,8 +35,8 @@ export interface PageFacts {
   readonly maxTimeoutSeconds: number;
   /** What a browser can pay with, in the order that buyers see. */
   readonly offers: readonly PageOffer[];
-  /** Networks on which only programs can pay. */
-  readonly others: readonly NetworkName[];
+  /** What only programs can pay with. */
+  readonly others: readonly PageOffer[];
   /** URL of the discovery listing; null: there is none. */
   readonly listing: string | null;
 }
@@ -94,8 +94,7 @@ export function paywallPage(facts: PageFacts): PaywallPage {
   let count = offers.length;
   for (;;) {
     const shown = offers.slice(0, count);
-    const left = offers.slice(count).map(({ network }) => network);
-    const others = [...new Set([...facts.others, ...left])];
+    const others = [...offers.slice(count), ...facts.others];
     const middle = String(middleOf({ ...facts, offers: shown, others }));
     const parts = middle.split(PLACEHOLDER);
     const room = MAX_RESOURCE_BYTES * (parts.length - 1);
@@ -111,6 +110,9 @@ function hashOf(text: string): string {
   return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 }
 
+const FORM = html`<fieldset id="form"><legend>Pay on</legend>`;
+const NO_FORM = html`<fieldset id="form" hidden>`;
+
 /** The URL as a word of a shell, written as HTML. */
 function commandOf(resource: string): string {
   const word = escapeText(`'${resource.replaceAll("'", String.raw`'\''`)}'`);
@@ -119,14 +121,13 @@ function commandOf(resource: string): string {
 
 function middleOf(facts: PageFacts): Html {
   const { offers, others, listing, maxTimeoutSeconds: seconds } = facts;
-  const [first] = offers;
+  const [first] = [...offers, ...others];
   const brand = facts.brand === "" ? "Payment required" : `${facts.brand}: payment required`;
   const sold = facts.description === "" ? "This page is sold" : cut(facts.description);
   const price = first === undefined ? "" : priceOf(first);
-  const title = price === "" ? brand : `${price} · ${brand}`;
-  return html`<title>${title}</title></head><body><main class="card" id="main">
+  return html`<title>${price} · Payment required</title></head><body><main class="card" id="main">
 <p class="dim">${brand}</p><h1>${sold}</h1><p class="price">${price}</p>
-<fieldset id="form"><legend>Pay on</legend>${offers.map(radio)}<div id="wallets"></div></fieldset>
+${offers.length > 0 ? FORM : NO_FORM}${offers.map(radio)}<div id="wallets"></div></fieldset>
 ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}
 <p id="status" role="status" tabindex="-1"></p><div id="retry"></div>
 <noscript><p>This page pays with a wallet in the browser, and needs JavaScript. Without it, pay
@@ -134,14 +135,14 @@ from a terminal.</p></noscript>
 <details><summary>Pay from a terminal or a program</summary><p>This pays, and prints what was bought:</p>
 <pre>coinslot pay ${PLACEHOLDER}</pre><p>Any other x402 client can pay, too: programs get the price as JSON from the same
 URL.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
-</details></main><section class="card" id="bought" hidden></section>
+</details></main><main class="card" id="bought" hidden></main>
 <script type="application/json" id="offers">${jsonData({ seconds, offers: offers.map(dataOf) })}</script>`;
 }
 
 function radio(offer: PageOffer, index: number): Html {
   const { displayName } = networkOf(offer.network);
   const { asset, amountAtomic, payTo } = offer;
-  const exact = `Exactly ${amountAtomic} of ${10n ** BigInt(asset.decimals)} parts of one ${asset.symbol}`;
+  const exact = `Exactly ${amountAtomic} atomic units`;
   const box =
     index === 0
       ? html`<input type="radio" name="offer" value="0" checked>`
@@ -153,15 +154,20 @@ function priceOf({ amountAtomic, asset }: PageOffer): string {
   return `${formatAmount(amountAtomic, asset.decimals)} ${asset.symbol}`;
 }
 
-function elsewhere(others: readonly NetworkName[]): string {
-  const names = others.map((name) => networkOf(name).displayName).join(", ");
-  return `Programs can also pay on ${names}; this page cannot.`;
+function elsewhere(others: readonly PageOffer[]): string {
+  const names = new Set(others.map(({ network }) => networkOf(network).displayName));
+  return `Programs can pay on ${[...names].join(", ")}, too; this page cannot.`;
 }
 
 function cut(text: string): string {
-  const characters = Array.from(text);
-  if (characters.length <= MAX_DESCRIPTION) return text;
-  return `${characters.slice(0, MAX_DESCRIPTION - 1).join("")}…`;
+  let shown = "";
+  let bytes = 0;
+  for (const character of text) {
+    bytes += Buffer.byteLength(escapeText(character));
+    if (bytes > MAX_DESCRIPTION_BYTES) return `${shown}…`;
+    shown += character;
+  }
+  return text;
 }
 
 /** What the script has to know of an offer: see `browser/offer.ts`. The URLs are public ones. */

@@ -14,7 +14,8 @@ const SCRIPT = join(ROOT, "src/web/paywall-script.json");
 export async function writePageScript(): Promise<string> {
   await using bundle = await rolldown({ input: ENTRY, platform: "browser", tsconfig: false });
   const { output } = await bundle.generate({ format: "iife", minify: true });
-  const script = output[0].code.trim();
+  // Whoever reads it does not bundle it once more.
+  const script = output[0].code.trim().replaceAll("/* @__PURE__ */ ", "");
   // It stands in the page as it is.
   if (/<\/script|<!--/i.test(script)) throw new Error("the script would end its own element");
   return `${JSON.stringify({ script }, null, 2)}\n`;

@@ -74,6 +74,7 @@ describe("a configuration", () => {
       unmatched: "deny",
       defaultUpstream: null,
       discovery: { listed: true },
+      paywall: { page: true, brand: "" },
       store: { kind: "sqlite", path: "/etc/coinslot/data/coinslot.db" },
       logging: { level: "info", format: "json" },
       cors: "off",
