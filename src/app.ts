@@ -187,10 +187,10 @@ async function openTelemetry(
 
 function openFront({ config, telemetry, time, closing, patience }: Parts, money: Money): Front {
   const { logger } = telemetry;
-  const { mesh: facilitator, feePayers, ledger: redemptions, sales } = money;
+  const { mesh: facilitator, feePayers, drafts, ledger: redemptions, sales } = money;
   const { publish } = sales;
   const till = new LocalTill({ facilitator, feePayers, redemptions, logger, time });
-  const front = new Front({ config, telemetry, till, feePayers, publish, fronts: 1 });
+  const front = new Front({ config, telemetry, till, feePayers, drafts, publish, fronts: 1 });
   closing.defer(() => front.close(patience));
   return front;
 }

@@ -20,6 +20,7 @@ import type { PaymentRequirements } from "../x402/x402.ts";
 import { clientOptions } from "./client-options.ts";
 import { SilentEngine } from "./silent-engine.ts";
 import { DryResponse, type DryAnswer } from "./dry-response.ts";
+import { draftNetworks } from "./drafts.ts";
 import { Publications } from "./publishing.ts";
 import { createSnapshot } from "./selling.ts";
 
@@ -61,7 +62,12 @@ export class DryGateway {
     const names = config.sidecar === null ? config.upstreams.map(({ name }) => name) : BY_PROXY;
     const engines = new Map(names.map((name) => [name, new SilentEngine()]));
     const metrics = { route: (key: string) => this.#meter(key) };
-    this.#snapshot = createSnapshot(config, engines, { metrics, feePayers, earlier: [] });
+    this.#snapshot = createSnapshot(config, engines, {
+      metrics,
+      feePayers,
+      drafts: { networks: draftNetworks(config) },
+      earlier: [],
+    });
     const telemetry = {
       logger: createLogger({ level: "silent", format: "json" }),
       metrics: new Metrics("none"),

@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { PROXY_UPSTREAM, type Config } from "../config/config.ts";
 import { keyPairFault } from "../config/key-pair.ts";
 import { waitWithin } from "../facilitator/facilitator.ts";
+import { NO_DRAFTS, type Drafts } from "../gateway/payment/drafts.ts";
 import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import { Gateway, type GatewaySettings } from "../gateway/gateway.ts";
@@ -33,6 +34,8 @@ export interface FrontOptions {
   readonly till: Till;
   readonly feePayers: FeePayers;
   readonly publish: Publisher;
+  /** Default: none. */
+  readonly drafts?: Drafts;
   /** Configurations that were replaced a short while ago, the newest first. */
   readonly earlier?: readonly EarlierConfig[];
   /** See `SecureOptions.ticketKeys`. */
@@ -64,7 +67,8 @@ export class Front {
 
   constructor(options: FrontOptions) {
     this.#options = options;
-    const { config, telemetry, till, fronts, feePayers, earlier = [] } = options;
+    const { config, telemetry, till, fronts, feePayers, drafts = NO_DRAFTS } = options;
+    const { earlier = [] } = options;
     const { metrics, logger } = telemetry;
     const { settlementWaitMs } = config.limits;
     this.#config = config;
@@ -74,7 +78,7 @@ export class Front {
     this.#backends = new Backends({ telemetry, fronts });
     this.#backends.configure(config);
     const paywall = new Paywall({ till, logger, settlementWaitMs, time: systemTime });
-    this.#gateway = new Gateway({ ...this.#settings(), paywall, telemetry });
+    this.#gateway = new Gateway({ ...this.#settings(), paywall, drafts, telemetry });
     metrics.observeInFlight(() => this.#gateway.inFlight);
   }
 
@@ -159,9 +163,9 @@ export class Front {
   /** Everything of the gateway that the configuration says. */
   #settings(): GatewaySettings {
     const config = this.#config;
-    const { telemetry, feePayers, fronts, publish } = this.#options;
+    const { telemetry, feePayers, drafts = NO_DRAFTS, fronts, publish } = this.#options;
     const { metrics } = telemetry;
-    const ground = { metrics, feePayers, earlier: this.#earlier };
+    const ground = { metrics, feePayers, drafts, earlier: this.#earlier };
     return {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,

@@ -8,7 +8,9 @@ import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
 import type { FacilitatorMesh } from "../facilitator/mesh.ts";
 import type { Probe } from "../facilitator/network-gate.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
+import type { Drafts } from "../gateway/payment/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
 import { startGauges } from "./gauges.ts";
@@ -22,6 +24,7 @@ export interface Money {
   readonly ledger: Ledger;
   readonly mesh: FacilitatorMesh;
   readonly feePayers: KnownFeePayers;
+  readonly drafts: Drafts;
   readonly sales: Sales;
   /** Of the facilitator's listener; null: none. */
   readonly address: AddressInfo | null;
@@ -41,7 +44,8 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   closing.defer(() => strangers.stop());
   const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
   closing.defer(() => gauges.stop());
-  const { feePayers, gate, mesh, probes, wallets } = facilitation;
+  const { feePayers, gate, mesh, observers, probes, wallets } = facilitation;
+  const drafts = new LocalDrafts(observers, time);
   closing.defer(() => feePayers.stop());
   await feePayers.start();
   const sales = await Sales.open(config, { ledger, feePayers });
@@ -55,7 +59,7 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
     );
     return [...closed, ...store];
   };
-  return { ledger, mesh, feePayers, sales, address, probes, wallets, readiness };
+  return { ledger, mesh, feePayers, drafts, sales, address, probes, wallets, readiness };
 }
 
 function openFacilitator(

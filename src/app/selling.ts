@@ -1,22 +1,33 @@
 /** Configuration -> what requests are matched against, and what was asked for before. */
-import type { Config, Route } from "../config/config.ts";
+import {
+  PUBLISHED_PATHS,
+  type Config,
+  type Offer as OfferSettings,
+  type PricedAction,
+  type Route,
+} from "../config/config.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
+import type { Drafts } from "../gateway/payment/drafts.ts";
+import { OfferPage, type PageWriter } from "../gateway/payment/offer-page.ts";
 import { Offers, type FeePayers } from "../gateway/payment/offers.ts";
 import { Router } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { paywallPage } from "../web/paywall-page.ts";
+import { networkOf } from "../x402/network.ts";
 import { documentPaths, offersOf } from "./publishing.ts";
 
 /** What of a configuration the decisions about requests depend on. */
 type Selling = Pick<
   Config,
-  "routes" | "publicUrl" | "defaultUpstream" | "unmatched" | "discovery" | "cors"
+  "routes" | "publicUrl" | "defaultUpstream" | "unmatched" | "discovery" | "paywall" | "cors"
 >;
 
 interface SnapshotGround {
   readonly metrics: Pick<Metrics, "route">;
   readonly feePayers: FeePayers;
+  readonly drafts: Pick<Drafts, "networks">;
   /** What was asked for before. */
   readonly earlier: readonly EarlierQuotes[];
 }
@@ -25,7 +36,7 @@ interface SnapshotGround {
 export function createSnapshot(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
-  { metrics, feePayers, earlier }: SnapshotGround,
+  { metrics, feePayers, drafts, earlier }: SnapshotGround,
 ): Snapshot {
   const plan = (route: Route): RoutePlan => {
     const meter = metrics.route(route.key);
@@ -34,7 +45,10 @@ export function createSnapshot(
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") return { kind: "free", meter, engine };
     const offers = new Offers(offersOf(route, action), feePayers);
-    return { kind: "priced", label: route.key, meter, engine, offers };
+    const page = config.paywall.page
+      ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
+      : null;
+    return { kind: "priced", label: route.key, meter, engine, offers, page };
   };
   const routes = config.routes.map((route) => ({
     methods: route.methods,
@@ -61,6 +75,30 @@ export function createSnapshot(
     documents: documentPaths(config),
     answersPreflight: config.cors !== "off",
     earlier,
+  };
+}
+
+/** The page of a route; what needs a transaction that nobody here can write is for programs only. */
+function pageWriter(
+  { paywall, discovery, publicUrl }: Pick<Config, "paywall" | "discovery" | "publicUrl">,
+  { description, maxTimeoutSeconds, offers }: PricedAction,
+  drafted: ReadonlySet<string>,
+): PageWriter {
+  const listing = discovery.listed ? `${publicUrl ?? ""}${PUBLISHED_PATHS.listed}` : null;
+  const isForBrowsers = ({ network }: OfferSettings): boolean =>
+    networkOf(network).kind === "evm" || drafted.has(network);
+  return (offered) => {
+    const asked = offers.filter(({ network, asset }) =>
+      offered.some((each) => each.network === network && each.asset === asset.address),
+    );
+    return paywallPage({
+      brand: paywall.brand,
+      description,
+      maxTimeoutSeconds,
+      offers: asked.filter(isForBrowsers),
+      others: asked.filter((each) => !isForBrowsers(each)),
+      listing,
+    });
   };
 }
 

@@ -17,6 +17,8 @@ export interface StartOrder {
   /** See `TermsChanges`. */
   readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
   readonly feePayers: Told;
+  /** Networks on which the process with the money writes transactions for buyers. */
+  readonly draftNetworks: readonly string[];
   /** Configurations that were replaced a short while ago, the newest first. */
   readonly earlier: readonly EarlierConfig[];
   /** See `SecureOptions.ticketKeys`. */
@@ -34,9 +36,11 @@ interface PackedSecret {
 /** The part of a configuration that leaves the process with the keys. */
 export function frontPart(config: FrontConfig): FrontConfig {
   const { file, listen, sidecar, publicUrl, trustedProxies, limits, shutdown, workers } = config;
-  const { upstreams, routes, unmatched, defaultUpstream, discovery, logging, cors } = config;
+  const { upstreams, routes, unmatched, defaultUpstream, discovery, paywall, logging, cors } =
+    config;
   const network = { file, listen, sidecar, publicUrl, trustedProxies, limits, shutdown, workers };
-  return { ...network, upstreams, routes, unmatched, defaultUpstream, discovery, logging, cors };
+  const sold = { upstreams, routes, unmatched, defaultUpstream, discovery, paywall };
+  return { ...network, ...sold, logging, cors };
 }
 
 /** A deep copy that can cross to another process. */

@@ -12,6 +12,7 @@ import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
 import { RemoteTill } from "../workers/remote-till.ts";
 import type { Places } from "../workers/worker-process.ts";
+import { RemoteDrafts } from "./drafts.ts";
 import { Front } from "./front.ts";
 import { Publications } from "./publishing.ts";
 import { ToldFeePayers, unpack, type StartOrder, type Told } from "./start-order.ts";
@@ -88,6 +89,7 @@ class Worker {
       telemetry: { logger, metrics },
       till: new RemoteTill(channel, config.limits.settlementWaitMs),
       feePayers,
+      drafts: new RemoteDrafts(channel, order.draftNetworks),
       publish: new Publications(config, new Map(termsChanges), feePayers).publish,
       fronts: workers,
       earlier: order.earlier,

@@ -9,6 +9,7 @@ import { LocalTill } from "../gateway/payment/till.ts";
 import { Crew } from "../workers/crew.ts";
 import { Desk } from "../workers/desk.ts";
 import { WorkerProcess } from "../workers/worker-process.ts";
+import { draftDesk } from "./drafts.ts";
 import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
 import type { Money } from "./money.ts";
 import type { Parts } from "./server.ts";
@@ -89,11 +90,12 @@ class Desks {
   }
 
   fork(worker: number, { script }: Entry): WorkerProcess {
-    const { time } = this.#ground;
+    const { time, money } = this.#ground;
+    const { drafts } = money;
     this.#forked += 1;
     const desk = this.#open(`${worker}.${this.#forked}`);
     const child = fork(script, ["worker"], { serialization: "advanced", env: environment() });
-    const process = new WorkerProcess(child, desk.serves, time);
+    const process = new WorkerProcess(child, { ...desk.serves, ...draftDesk(drafts) }, time);
     process.onEnded(() => {
       const ending = desk.close().finally(() => this.#ending.delete(ending));
       this.#ending.add(ending);
@@ -140,6 +142,7 @@ function orderOf(worker: number, { count, money, version, ticketKeys }: Ordered)
     termsChanges: [...termsChanges],
     earlier,
     feePayers: toldBy(money.feePayers),
+    draftNetworks: [...money.drafts.networks],
   };
 }
 

@@ -27,6 +27,7 @@ export type {
   ListenAddress,
   ListenerTls,
   ObservedNetwork,
+  Offer,
   PricedAction,
   RemoteFacilitator,
   Route,

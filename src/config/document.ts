@@ -10,6 +10,7 @@ import { facilitator } from "./facilitator-shape.ts";
 import { BASE_URL, ORIGIN } from "./forms.ts";
 import { limits, trustedProxies } from "./limits.ts";
 import { address, listener } from "./listener-shape.ts";
+import { paywallPage } from "./paywall-page.ts";
 import { acceptEntry, assets, payees } from "./payment-shape.ts";
 import { readBaseUrl, readBrowserOrigin, readOrigin } from "./reading.ts";
 import { route, ROUTE_KEY, type priceBlock } from "./route-shape.ts";
@@ -121,6 +122,7 @@ export const documentSchema = map({
     "What happens to every other request: deny (404) or free. Required with routes.",
   ),
   discovery: optional(discovery, "Where the priced routes are published."),
+  paywall: optional(paywallPage, "What people see who open a priced URL in a browser."),
   store: optional(
     text(readStore, matching(STORE, STORE_FORM, "sqlite:./data/coinslot.db")),
     "What was paid and delivered: sqlite:PATH for one process, or postgres://… for several. Back it up.",

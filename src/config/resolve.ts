@@ -5,6 +5,7 @@ import { resolveDiscovery } from "./publication.ts";
 import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
 import { resolveLimits } from "./limits.ts";
 import { checkListeners, resolveListen } from "./listeners.ts";
+import { resolvePaywall } from "./paywall-page.ts";
 import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
 import { resolveRoutes } from "./routes.ts";
@@ -54,6 +55,7 @@ export function resolve(file: string, context: Context): Config {
     unmatched,
     defaultUpstream,
     discovery: resolveDiscovery(discovery, context),
+    paywall: resolvePaywall(context),
     store: storeOf(document.store, context),
     logging: { ...DEFAULTS.logging, ...document.logging },
     cors: corsOf(document.cors),

@@ -44,6 +44,12 @@ export interface Config {
   /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
   readonly defaultUpstream: string | null;
   readonly discovery: DiscoverySettings;
+  readonly paywall: {
+    /** Browsers that ask for a priced route get a page that pays; false: JSON, as everybody. */
+    readonly page: boolean;
+    /** Whose shop it is; "" when not given. */
+    readonly brand: string;
+  };
   readonly store: Store;
   readonly logging: { readonly level: LogLevel; readonly format: "json" | "pretty" };
   /** Which origins may read the answers in a browser. */

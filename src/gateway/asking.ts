@@ -8,7 +8,10 @@ import { systemTime } from "../time/time.ts";
 import { unpayableAnswer, type Answer } from "./answers.ts";
 import type { Client } from "./client/client.ts";
 import type { PricedDecision } from "./decision.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+import { draftAnswer, NO_DRAFTS, readDraftHeader, type Drafts } from "./payment/drafts.ts";
 import { earlierRequirements } from "./payment/earlier-quotes.ts";
+import { wantsPage } from "./payment/offer-page.ts";
 import type { Paywall } from "./payment/paywall.ts";
 import { UnpaidLimit, type RequestRate } from "./client/rate-limit.ts";
 import type { Refused } from "./refused.ts";
@@ -19,11 +22,25 @@ const UNPAYABLE =
   "a route answers 503: it is sold on Solana only, and no facilitator says who pays the network fee there; " +
   "one of them has to tell extra.feePayer for that network in GET /supported";
 
+const CHALLENGED = {
+  status: 402,
+  outcome: "challenged",
+  error: "X-PAYMENT header is required",
+} as const;
+
 export interface AskingOptions {
   readonly paywall: Pick<Paywall, "isInFlight">;
   readonly telemetry: Telemetry;
   /** Unpaid requests of one address; null: as many as they want. */
   readonly unpaidRate: RequestRate | null;
+  /** Default: {@link NO_DRAFTS}. */
+  readonly drafts?: Drafts;
+}
+
+/** An answer that asks for a payment, and what it is for the meter. */
+export interface Asked {
+  readonly answer: Answer;
+  readonly outcome: PaymentOutcome;
 }
 
 export class Asking {
@@ -53,12 +70,45 @@ export class Asking {
     return unpaid.waitSeconds(address, "refused", "twice");
   }
 
+  /** The answer to a request without a payment: JSON for programs, a page for people, or a transaction to sign. */
+  challenge(
+    request: InboundRequest,
+    decision: PricedDecision,
+    client: Client,
+    lines: readonly string[],
+  ): Asked | Promise<Asked> {
+    const { page, offers } = decision.plan;
+    if (page !== null && !offers.areNone) {
+      const header = readDraftHeader(request);
+      if (header !== null) return this.#draft(header, decision, client, lines);
+      if (wantsPage(request)) {
+        this.#unpaid?.count(client.address, "asked");
+        return { answer: page.answer(decision.resource, lines), outcome: "challenged" };
+      }
+    }
+    return this.ask(decision, client, { ...CHALLENGED, lines });
+  }
+
+  async #draft(
+    header: string,
+    { plan, resource }: PricedDecision,
+    { address }: Client,
+    lines: readonly string[],
+  ): Promise<Asked> {
+    const { drafts = NO_DRAFTS } = this.#options;
+    this.#unpaid?.count(address, "asked");
+    const { error } = CHALLENGED;
+    const question = { header, offers: plan.offers, resource, error, lines };
+    const answer = await draftAnswer(drafts, question);
+    return { answer, outcome: answer.status === 503 ? "unavailable" : "challenged" };
+  }
+
   /** The answer to a request that nothing was paid for, which counts unless that is our own fault. */
   ask(
     decision: PricedDecision,
     { address }: Client,
     { status, outcome, error, lines }: Refused,
-  ): { readonly answer: Answer; readonly outcome: PaymentOutcome } {
+  ): Asked {
     const answer = this.#quote(decision, status, error, lines);
     if (answer.status === 402 || answer.status === 400) {
       this.#unpaid?.count(address, outcome === "refused" ? "refused" : "asked");

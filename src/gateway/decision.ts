@@ -11,6 +11,7 @@ import type { PaymentPayload } from "../x402/x402.ts";
 import type { EarlierQuotes } from "./payment/earlier-quotes.ts";
 import { framingProblem } from "./message/field-lines.ts";
 import type { InboundRequest } from "./message/inbound.ts";
+import type { OfferPage } from "./payment/offer-page.ts";
 import type { Offers } from "./payment/offers.ts";
 import type { Match, Router } from "./paths/router.ts";
 import { readTarget } from "./paths/target.ts";
@@ -29,6 +30,8 @@ export interface PricedPlan {
   readonly meter: RouteMeter;
   readonly engine: Engine;
   readonly offers: Offers;
+  /** What a person sees in place of the JSON of a 402; null: the same as everybody. */
+  readonly page: OfferPage | null;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */

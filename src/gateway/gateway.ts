@@ -4,7 +4,8 @@
  *     decide -> rejected | denied | preflight | listing -> answer
  *            -> free ---------------------------------------> forward
  *            -> over the limit of unpaid requests --> answer 429
- *            -> challenge | malformed ----------> answer 402 | 400, or 503 without anything to pay with
+ *            -> challenge | malformed ----------> answer 402 | 400, or 503 without anything to pay with;
+ *                                                 a page where a browser asks
  *            -> presented -> admit -> refused | unavailable | unknown -> answer 402 | 500 | 503
  *                                  -> unservable ------------------> answer 503 | 413
  *                                  -> replayed --------------------> the kept answer again
@@ -36,7 +37,7 @@ import {
   type Answer,
   type CrossOrigin,
 } from "./answers.ts";
-import { acceptable, Asking } from "./asking.ts";
+import { acceptable, Asking, type Asked } from "./asking.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import { readClient, type Client } from "./client/client.ts";
 import type { Decision, PricedDecision, Snapshot } from "./decision.ts";
@@ -44,6 +45,7 @@ import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.t
 import { attemptOf, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
+import type { Drafts } from "./payment/drafts.ts";
 import type { Paywall } from "./payment/paywall.ts";
 import { isSameRate, type RequestRate } from "./client/rate-limit.ts";
 import { readRefusal, type Refused } from "./refused.ts";
@@ -70,10 +72,11 @@ export interface GatewaySettings {
 
 export interface GatewayOptions extends GatewaySettings {
   readonly paywall: Paywall;
+  /** Default: none. */
+  readonly drafts?: Drafts;
   readonly telemetry: Telemetry;
 }
 
-const CHALLENGED = { status: 402, outcome: "challenged" } as const;
 const MALFORMED = { status: 400, outcome: "malformed" } as const;
 
 type FreeDecision = Extract<Decision, { kind: "free" }>;
@@ -242,8 +245,9 @@ export class Gateway {
       return this.#end(visitor, answer, "limited", plan.meter);
     }
     if (decision.kind === "challenge") {
-      const error = "X-PAYMENT header is required";
-      return this.#ask(visitor, decision, client, { ...CHALLENGED, error, lines });
+      const asked = this.#asking.challenge(visitor.request, decision, client, lines);
+      const end = ({ answer, outcome }: Asked) => this.#end(visitor, answer, outcome, plan.meter);
+      return asked instanceof Promise ? asked.then(end) : end(asked);
     }
     if (decision.kind === "malformed") {
       const error = errorText(decision.refusal);

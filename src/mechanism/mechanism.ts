@@ -4,7 +4,7 @@
  */
 import type { NetworkName } from "../x402/network.ts";
 import type { Refusal, Result } from "../x402/result.ts";
-import type { FacilitatorRequest, SupportedKind } from "../x402/x402.ts";
+import type { FacilitatorRequest, PaymentRequirements, SupportedKind } from "../x402/x402.ts";
 
 /** Identifies a transaction on its network: a hash (EVM) or a signature (Solana). */
 type TransactionId = string;
@@ -158,6 +158,12 @@ export interface Observer<Authorization = unknown> {
     claimed: TransactionId | undefined,
     signal: AbortSignal,
   ): Promise<Confirmation>;
+  /**
+   * Writes a payment that a wallet of that address can sign without knowing the chain, as a base64
+   * transaction; not there where a wallet needs no help (EVM). Throws {@link ChainError} when the chain cannot
+   * be asked, and another error when that payer cannot pay the requirement.
+   */
+  draft?(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string>;
   /** Closes the connections to the chain. */
   close(): Promise<void>;
 }

@@ -64,6 +64,11 @@ export class Offers {
     return all.filter((offer) => !offered.includes(offer)).map(({ network }) => network);
   }
 
+  /** Another number as soon as something else is asked for than before. */
+  get revision(): number {
+    return this.#current().revision;
+  }
+
   /** Whether nothing is left to pay with. */
   get areNone(): boolean {
     return this.#current().offered.length === 0;

@@ -1,11 +1,12 @@
 /** What became of Solana payments that others settle: reads the chain, needs no key. */
 import type { Time } from "../../time/time.ts";
-import type { SolanaNetwork } from "../../x402/network.ts";
+import type { SolanaAsset, SolanaNetwork } from "../../x402/network.ts";
 import type { Refusal, Result } from "../../x402/result.ts";
-import type { FacilitatorRequest } from "../../x402/x402.ts";
+import type { FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts";
 import type { Confirmation, Observer } from "../mechanism.ts";
 import type { HealthObserver, RpcEndpoints } from "../rpc-endpoints.ts";
 import type { RpcObserver } from "../rpc.ts";
+import { SolanaDrafts } from "./drafts.ts";
 import { openEndpoints } from "./endpoints.ts";
 import { Reconciler } from "./foreign-payment.ts";
 import { LookupTables } from "./lookup-tables.ts";
@@ -16,6 +17,8 @@ export interface SolanaChainOptions {
   readonly network: SolanaNetwork;
   /** In order of preference, at least one. */
   readonly rpcUrls: readonly string[];
+  /** Tokens that are accepted. */
+  readonly assets: readonly SolanaAsset[];
   /** What the cluster has to say about a transaction before it counts. */
   readonly commitment: "confirmed" | "finalized";
   readonly time: Time;
@@ -31,21 +34,25 @@ export interface SolanaChain {
   readonly tracker: Tracker;
   readonly tables: LookupTables;
   readonly reconciler: Reconciler;
+  readonly drafts: SolanaDrafts;
   close(): Promise<void>;
 }
 
 /** Opens no connection. @throws {TypeError} on a URL that is not HTTP, or without one */
 export function openChain(options: SolanaChainOptions): SolanaChain {
-  const { commitment, time, onTrouble } = options;
+  const { assets, commitment, time, onTrouble } = options;
   const { endpoints, urls } = openEndpoints(options);
   const tracker = new Tracker({ endpoints, websocketUrls: urls, commitment, time, onTrouble });
   const tables = new LookupTables();
+  const drafts = new SolanaDrafts({ endpoints, assets, time });
   return {
     endpoints,
     tracker,
     tables,
     reconciler: new Reconciler({ endpoints, tracker, tables }),
+    drafts,
     async close() {
+      drafts.close();
       await tracker.close();
       await endpoints.close();
     },
@@ -76,6 +83,10 @@ class SolanaObserver implements Observer<SolanaAuthorization> {
     signal: AbortSignal,
   ): Promise<Confirmation> {
     return this.#chain.reconciler.reconcile(authorization, claimed, signal);
+  }
+
+  draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {
+    return this.#chain.drafts.write(requirement, payer, signal);
   }
 
   close(): Promise<void> {

@@ -10,6 +10,7 @@ import {
   EXACT_SCHEME,
   X402_VERSION,
   type FacilitatorRequest,
+  type PaymentRequirements,
   type SupportedKind,
 } from "../../x402/x402.ts";
 import { describeUnused, describeWrong } from "../endpoint-findings.ts";
@@ -41,8 +42,6 @@ export { createSolanaObserver, type SolanaChainOptions } from "./observer.ts";
 export type { SolanaAuthorization } from "./payment.ts";
 
 export interface SolanaMechanismOptions extends SolanaChainOptions {
-  /** Tokens that are accepted. */
-  readonly assets: readonly SolanaAsset[];
   /** Secrets of our fee payers: hex of 64 bytes each, the seed and the public key. */
   readonly keys: readonly string[];
   /** Recipients that may be paid; addresses of other kinds of networks among them are passed over. */
@@ -238,6 +237,10 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     signal: AbortSignal,
   ): Promise<Confirmation> {
     return this.#chain.reconciler.reconcile(authorization, claimed, signal);
+  }
+
+  draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {
+    return this.#chain.drafts.write(requirement, payer, signal);
   }
 
   accountNonce(): Promise<number> {

@@ -62,7 +62,8 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
   const { resource: _url, ...offer } = examplePayment(1).request.paymentRequirements;
   const label = "/*";
   const offers = new Offers([offer]);
-  const priced: RoutePlan = { kind: "priced", label, meter: metrics.route(label), engine, offers };
+  const meter = metrics.route(label);
+  const priced: RoutePlan = { kind: "priced", label, meter, engine, offers, page: null };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };
   const routes = [
     { methods: null, pattern: label, value: priced },

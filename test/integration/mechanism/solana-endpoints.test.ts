@@ -78,6 +78,7 @@ function observer() {
     createSolanaObserver({
       network: devnet(),
       rpcUrls: [bench.node.rpcUrl],
+      assets: [],
       commitment: "confirmed",
       time: systemTime,
     }),

@@ -80,6 +80,7 @@ describe("a configuration", () => {
         llms: false,
         facilitator: null,
       },
+      paywall: { page: true, brand: "" },
       store: { kind: "sqlite", path: "/etc/coinslot/data/coinslot.db" },
       logging: { level: "info", format: "json" },
       cors: "off",

@@ -35,6 +35,7 @@ async function openShop(feePayers: Told) {
     meter: metrics.route("GET /weather"),
     engine,
     offers: new Offers([offer], feePayers),
+    page: null,
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator();

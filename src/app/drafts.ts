@@ -1,0 +1,85 @@
+/**
+ * Who writes unsigned transactions for buyers: the process with the chains. Workers ask it. Writing one costs
+ * about as much as refusing a payment, and so that asking for many is of no use there is a limit for all together.
+ */
+import type { Config } from "../config/config.ts";
+import type { Drafts } from "../gateway/payment/drafts.ts";
+import type { Observer } from "../mechanism/mechanism.ts";
+import type { Time } from "../time/time.ts";
+import type { PaymentRequirements } from "../x402/x402.ts";
+import type { CallOptions, Channel, Handler } from "../workers/channel.ts";
+
+/** Longest that a buyer waits for a transaction, milliseconds. */
+const DRAFT_MS = 10_000;
+/** How much longer the way between two processes may take, milliseconds. */
+const MARGIN_MS = 2_000;
+/** Written in a second at most, for all buyers together: a tenth of a second of work. */
+export const MAX_A_SECOND = 100;
+const SECOND_MS = 1_000;
+
+type Writing = Pick<Observer, "draft">;
+
+/** Solana networks whose chain this configuration can ask, be it settled here or elsewhere. */
+export function draftNetworks({ facilitator }: Pick<Config, "facilitator">): ReadonlySet<string> {
+  const chains = [...facilitator.embedded, ...facilitator.observed];
+  return new Set(chains.filter(({ kind }) => kind === "solana").map(({ network }) => network));
+}
+
+/** Transactions that are written in this process. */
+export class LocalDrafts implements Drafts {
+  readonly networks: ReadonlySet<string>;
+  readonly #observers: ReadonlyMap<string, Writing>;
+  readonly #time: Time;
+  #secondMs = Number.NEGATIVE_INFINITY;
+  #written = 0;
+
+  constructor(observers: ReadonlyMap<string, Writing>, time: Time) {
+    const able = [...observers].filter(([, { draft }]) => draft !== undefined);
+    this.networks = new Set(able.map(([network]) => network));
+    this.#observers = observers;
+    this.#time = time;
+  }
+
+  async draft(requirement: PaymentRequirements, payer: string): Promise<string> {
+    const observer = this.#observers.get(requirement.network);
+    if (observer?.draft === undefined)
+      throw new Error("nobody writes transactions for this network");
+    this.#count();
+    return observer.draft(requirement, payer, this.#time.timeout(DRAFT_MS));
+  }
+
+  #count(): void {
+    const nowMs = this.#time.now();
+    if (Math.abs(nowMs - this.#secondMs) >= SECOND_MS) {
+      this.#secondMs = nowMs;
+      this.#written = 0;
+    }
+    this.#written += 1;
+    if (this.#written > MAX_A_SECOND) throw new Error("too many transactions are asked for");
+  }
+}
+
+/** What a worker may ask for. */
+export function draftDesk(drafts: Drafts): Readonly<Record<string, Handler>> {
+  return {
+    draft: ([requirement, payer]) => {
+      return drafts.draft(requirement as PaymentRequirements, String(payer));
+    },
+  };
+}
+
+/** Transactions for a worker, written in the process that forked it. */
+export class RemoteDrafts implements Drafts {
+  readonly networks: ReadonlySet<string>;
+  readonly #channel: Pick<Channel, "call">;
+
+  constructor(channel: Pick<Channel, "call">, networks: readonly string[]) {
+    this.networks = new Set(networks);
+    this.#channel = channel;
+  }
+
+  async draft(requirement: PaymentRequirements, payer: string): Promise<string> {
+    const options: CallOptions = { withinMs: DRAFT_MS + MARGIN_MS };
+    return String(await this.#channel.call("draft", [requirement, payer], options));
+  }
+}

@@ -1,0 +1,29 @@
+/** Makes elements whose content is text, whatever it says. */
+
+export function make<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  text = "",
+): HTMLElementTagNameMap[Name] {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
+}
+
+export function link(text: string, href: string): HTMLAnchorElement {
+  const made = make("a", text);
+  made.href = href;
+  return made;
+}
+
+export function button(text: string, act: () => void): HTMLButtonElement {
+  const made = make("button", text);
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** @throws Error where the page is not the one that this script is for */
+export function byId(id: string): HTMLElement {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(id);
+  return found;
+}

@@ -1,0 +1,153 @@
+/** Wallets of EVM networks: EIP-6963 and, where none is announced, `window.ethereum` (EIP-1193). */
+import { amountText, isEvm, NotPaid, type EvmOffer } from "./offer.ts";
+import { askTerms } from "./terms.ts";
+import { CONNECT, SIGN, type Wallet } from "./wallet.ts";
+
+interface Provider {
+  request(call: { readonly method: string; readonly params?: unknown }): Promise<unknown>;
+}
+
+interface Info {
+  readonly uuid: string;
+  readonly name: string;
+}
+
+declare global {
+  interface Window {
+    readonly ethereum?: Provider;
+  }
+  interface WindowEventMap {
+    "eip6963:announceProvider": CustomEvent<{
+      readonly info: Info;
+      readonly provider: Provider;
+    }>;
+  }
+}
+
+/** So long ago an authorization begins, seconds: clocks differ, and so do blocks. */
+const BACKDATED_SECONDS = 600;
+/** What of its time must be left when it was signed, seconds: the shop turns down what is nearly over. */
+const MARGIN_SECONDS = 8;
+/** The wallet does not know the chain (EIP-3085), as it says itself or as what it stands on does. */
+const UNKNOWN_CHAIN = /4902|nrecognized chain|not (?:been )?added/;
+const BALANCE_OF = "0x70a08231";
+
+const MEMBERS =
+  "from address,to address,value uint256,validAfter uint256,validBefore uint256,nonce bytes32";
+const DOMAIN_MEMBERS = "name string,version string,chainId uint256,verifyingContract address";
+
+/** Tells of each wallet that is there or announces itself. `seconds`: how long a payment may take. */
+export function findEvmWallets(seconds: number, add: (wallet: Wallet) => void): void {
+  let isAnnounced = false;
+  addEventListener("eip6963:announceProvider", ({ detail: { info, provider } }) => {
+    isAnnounced = true;
+    add(walletOf(info, provider, seconds));
+  });
+  dispatchEvent(new Event("eip6963:requestProvider"));
+  const addInjected = (): void => {
+    if (isAnnounced || !window.ethereum) return;
+    add(walletOf({ uuid: "", name: "Browser wallet" }, window.ethereum, seconds));
+  };
+  addInjected();
+  addEventListener("ethereum#initialized", addInjected);
+}
+
+function walletOf({ uuid: id, name }: Info, provider: Provider, seconds: number): Wallet {
+  return {
+    id,
+    name,
+    canPay: isEvm,
+    async sign(asked, say) {
+      const offer = asked as EvmOffer;
+      say(CONNECT);
+      const [from] = Object(await provider.request({ method: "eth_requestAccounts" }));
+      await changeChain(provider, offer, say);
+      const { now } = await askTerms(offer, "");
+      await requireBalance(provider, offer, from);
+      say(SIGN);
+      return authorize(provider, offer, { from, now, seconds });
+    },
+  };
+}
+
+async function changeChain(
+  provider: Provider,
+  { chainId: id, name, currency, rpc, explorer }: EvmOffer,
+  say: (text: string) => void,
+): Promise<void> {
+  const isThere = async (): Promise<boolean> =>
+    Number(await provider.request({ method: "eth_chainId" })) === id;
+  if (await isThere()) return;
+  say(`Allow your wallet to change to ${name}.`);
+  const chainId = `0x${id.toString(16)}`;
+  const change = { method: "wallet_switchEthereumChain", params: [{ chainId }] };
+  try {
+    await provider.request(change);
+  } catch (cause) {
+    const { code, message, data } = Object(cause);
+    if (!UNKNOWN_CHAIN.test(`${code} ${message} ${JSON.stringify(data)}`)) throw cause;
+    say(`Allow your wallet to add ${name}.`);
+    const chain = {
+      chainId,
+      chainName: name,
+      nativeCurrency: currency,
+      rpcUrls: rpc,
+      blockExplorerUrls: [new URL(explorer).origin],
+    };
+    await provider.request({ method: "wallet_addEthereumChain", params: [chain] });
+    if (!(await isThere())) await provider.request(change);
+  }
+  if (!(await isThere())) throw new NotPaid(`Your wallet is not on ${name}.`);
+}
+
+/** Where the wallet cannot tell, the shop will. */
+async function requireBalance(provider: Provider, offer: EvmOffer, from: string): Promise<void> {
+  const data = BALANCE_OF + from.slice(2).padStart(64, "0");
+  const params = [{ to: offer.asset, data }, "latest"];
+  const answer = await provider.request({ method: "eth_call", params }).catch(() => "");
+  if (!/^0x[\da-f]{64}$/i.test(String(answer))) return;
+  const owned = BigInt(String(answer));
+  const price = BigInt(offer.amount);
+  if (owned >= price) return;
+  const [has, needs] = [amountText(owned, offer), amountText(price, offer)];
+  throw new NotPaid(
+    `The account holds too little: ${has} on ${offer.name}, and this costs ${needs}.`,
+  );
+}
+
+async function authorize(
+  provider: Provider,
+  { amount, asset, payTo, chainId, domain }: EvmOffer,
+  { from, now, seconds }: { readonly from: string; readonly now: number; readonly seconds: number },
+): Promise<object> {
+  const begun = Date.now();
+  const bytes = crypto.getRandomValues(new Uint8Array(32));
+  const authorization = {
+    from,
+    to: payTo,
+    value: amount,
+    validAfter: String(now - BACKDATED_SECONDS),
+    validBefore: String(now + seconds),
+    nonce: `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`,
+  };
+  const typed = {
+    domain: { ...domain, chainId, verifyingContract: asset },
+    primaryType: "TransferWithAuthorization",
+    types: { EIP712Domain: typesOf(DOMAIN_MEMBERS), TransferWithAuthorization: typesOf(MEMBERS) },
+    message: authorization,
+  };
+  const params = [from, JSON.stringify(typed)];
+  const signature = await provider.request({ method: "eth_signTypedData_v4", params });
+  if (Date.now() - begun > (seconds - MARGIN_SECONDS) * 1000) {
+    throw new NotPaid(`The signature has expired: it counts for ${seconds} seconds.`);
+  }
+  return { signature, authorization };
+}
+
+/** Members as EIP-712 wants them told. */
+function typesOf(members: string): object[] {
+  return members.split(",").map((member) => {
+    const [name, type] = member.split(" ");
+    return { name, type };
+  });
+}

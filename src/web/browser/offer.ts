@@ -1,0 +1,52 @@
+/** What the page's script knows of the ways to pay: written into the page by `../paywall-page.ts`. */
+
+interface CommonOffer {
+  readonly network: string;
+  readonly name: string;
+  readonly asset: string;
+  readonly symbol: string;
+  readonly decimals: number;
+  readonly payTo: string;
+  /** Atomic units. */
+  readonly amount: string;
+  /** URL of a transaction's page, with `{hash}`. */
+  readonly explorer: string;
+}
+
+export interface EvmOffer extends CommonOffer {
+  readonly chainId: number;
+  /** The members of the token's EIP-712 domain that are not its address and chain. */
+  readonly domain: { readonly name: string; readonly version: string };
+  readonly currency: object;
+  /** Public endpoints, for a wallet that does not know the chain. */
+  readonly rpc: readonly string[];
+}
+
+export interface SolanaOffer extends CommonOffer {
+  /** The chain's name in wallet-standard. */
+  readonly cluster: string;
+}
+
+export type Offer = EvmOffer | SolanaOffer;
+
+export function isEvm(offer: Offer): offer is EvmOffer {
+  return "chainId" in offer;
+}
+
+/** What is written into the page. */
+export interface PageData {
+  /** How long a payment may take. */
+  readonly seconds: number;
+  readonly offers: readonly Offer[];
+}
+
+/** `0.01 USDC`, exact. */
+export function amountText(units: bigint, { decimals, symbol }: Offer): string {
+  const digits = String(units).padStart(decimals + 1, "0");
+  const split = digits.length - decimals;
+  const fraction = digits.slice(split).replace(/0+$/, "");
+  return `${digits.slice(0, split)}${fraction && `.${fraction}`} ${symbol}`;
+}
+
+/** What went wrong before anything was paid, as a sentence for the buyer. */
+export class NotPaid extends Error {}

@@ -1,0 +1,192 @@
+/**
+ * The page that a person sees who opens a priced URL in a browser: what is sold, what it costs, and a way to
+ * pay with a wallet of the browser. One document of at most {@link MAX_PAGE_BYTES} that loads nothing else;
+ * its script is written in `browser/` and bundled into `paywall-script.json`.
+ */
+import { createHash } from "node:crypto";
+import { formatAmount } from "../x402/amount.ts";
+import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
+import { escapeText, html, jsonData, type Html } from "./html.ts";
+import bundled from "./paywall-script.json" with { type: "json" };
+import { PAYWALL_CSS } from "./paywall-style.ts";
+import { THEME_CSS } from "./theme.ts";
+
+/** The whole document as it is sent, uncompressed. */
+export const MAX_PAGE_BYTES = 15_000;
+/** Longest description that is shown whole, bytes as they are written into HTML. */
+const MAX_DESCRIPTION_BYTES = 500;
+/** Longest URL that is repeated in commands, bytes; a longer one is in the address bar anyway. */
+const MAX_RESOURCE_BYTES = 400;
+
+/** One way to pay, as the configuration says it. */
+export interface PageOffer {
+  readonly network: NetworkName;
+  readonly asset: Asset;
+  readonly payTo: string;
+  /** Atomic units. */
+  readonly amountAtomic: bigint;
+}
+
+export interface PageFacts {
+  /** Whose shop it is; "": the host of the URL. */
+  readonly brand: string;
+  /** What is sold; "" where nobody says. */
+  readonly description: string;
+  readonly maxTimeoutSeconds: number;
+  /** What a browser can pay with, in the order that buyers see. */
+  readonly offers: readonly PageOffer[];
+  /** What only programs can pay with. */
+  readonly others: readonly PageOffer[];
+  /** URL of the discovery listing; null: there is none. */
+  readonly listing: string | null;
+}
+
+/** A page without the URL that it is for. */
+export interface PaywallPage {
+  /** Raw header lines, without those on the body and Cache-Control. */
+  readonly lines: readonly string[];
+  /** The document; `resource` is the absolute URL that is asked for. */
+  readonly body: (resource: string) => string;
+}
+
+/** Stands where the URL goes in; no configuration text can contain it. */
+const PLACEHOLDER = "\u0000resource\u0000";
+
+const STYLE = THEME_CSS + PAYWALL_CSS;
+const SCRIPT: string = bundled.script;
+
+/**
+ * What of the page's own and of what was bought may do what. The answer is shown in a frame that inherits all
+ * of this and runs no script, so `self` lets it have its own images and styles, and nothing of others.
+ */
+const POLICY = [
+  "default-src 'none'",
+  `script-src ${hashOf(SCRIPT)}`,
+  `style-src ${hashOf(STYLE)} 'self'`,
+  "img-src 'self' data: blob:",
+  "font-src 'self'",
+  "media-src 'self' blob:",
+  "connect-src 'self'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+  "form-action 'none'",
+].join("; ");
+
+const LINES = [
+  ["Content-Security-Policy", POLICY],
+  ["Vary", "Accept"],
+  ["X-Content-Type-Options", "nosniff"],
+  ["Referrer-Policy", "no-referrer"],
+  ["Cross-Origin-Opener-Policy", "same-origin-allow-popups"],
+].flat();
+
+const HEAD = '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" ';
+const SCALE = 'content="width=device-width,initial-scale=1"><meta name="robots" content="noindex">';
+const STYLED = `${HEAD}${SCALE}<style>${STYLE}</style>`;
+const END = `<script>${SCRIPT}</script></body></html>`;
+
+/**
+ * The page of a route, for what can be paid now. Networks for which there is no room are named in it, so that
+ * it never becomes larger than {@link MAX_PAGE_BYTES}.
+ */
+export function paywallPage(facts: PageFacts): PaywallPage {
+  const { offers } = facts;
+  let count = offers.length;
+  for (;;) {
+    const shown = offers.slice(0, count);
+    const others = [...offers.slice(count), ...facts.others];
+    const middle = String(middleOf({ ...facts, offers: shown, others }));
+    const parts = middle.split(PLACEHOLDER);
+    const room = MAX_RESOURCE_BYTES * (parts.length - 1);
+    const bytes = Buffer.byteLength(STYLED + middle + END) + room;
+    if (bytes <= MAX_PAGE_BYTES || count <= 1) {
+      return { lines: LINES, body: (resource) => STYLED + parts.join(commandOf(resource)) + END };
+    }
+    count -= 1;
+  }
+}
+
+function hashOf(text: string): string {
+  return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+}
+
+const FORM = html`<fieldset id="form"><legend>Pay on</legend>`;
+const NO_FORM = html`<fieldset id="form" hidden>`;
+
+/** The URL as a word of a shell, written as HTML. */
+function commandOf(resource: string): string {
+  const word = escapeText(`'${resource.replaceAll("'", String.raw`'\''`)}'`);
+  return Buffer.byteLength(word) <= MAX_RESOURCE_BYTES ? word : "'URL'";
+}
+
+function middleOf(facts: PageFacts): Html {
+  const { offers, others, listing, maxTimeoutSeconds: seconds } = facts;
+  const [first] = [...offers, ...others];
+  const brand = facts.brand === "" ? "Payment required" : `${facts.brand}: payment required`;
+  const sold = facts.description === "" ? "This page is sold" : cut(facts.description);
+  const price = first === undefined ? "" : priceOf(first);
+  return html`<title>${price} · Payment required</title></head><body><main class="card" id="main">
+<p class="dim">${brand}</p><h1>${sold}</h1><p class="price">${price}</p>
+${offers.length > 0 ? FORM : NO_FORM}${offers.map(radio)}<div id="wallets"></div></fieldset>
+${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}
+<p id="status" role="status" tabindex="-1"></p><div id="retry"></div>
+<noscript><p>This page pays with a wallet in the browser, and needs JavaScript. Without it, pay
+from a terminal.</p></noscript>
+<details><summary>Pay from a terminal or a program</summary><p>This pays, and prints what was bought:</p>
+<pre>coinslot pay ${PLACEHOLDER}</pre><p>Any other x402 client can pay, too: programs get the price as JSON from the same
+URL.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
+</details></main><main class="card" id="bought" hidden></main>
+<script type="application/json" id="offers">${jsonData({ seconds, offers: offers.map(dataOf) })}</script>`;
+}
+
+function radio(offer: PageOffer, index: number): Html {
+  const { displayName } = networkOf(offer.network);
+  const { asset, amountAtomic, payTo } = offer;
+  const exact = `Exactly ${amountAtomic} atomic units`;
+  const box =
+    index === 0
+      ? html`<input type="radio" name="offer" value="0" checked>`
+      : html`<input type="radio" name="offer" value="${index}">`;
+  return html`<label>${box}<span><b>${displayName}</b> ${priceOf(offer)}<small class="dim">${exact}, to <span class="mono">${payTo}</span></small></span></label>`;
+}
+
+function priceOf({ amountAtomic, asset }: PageOffer): string {
+  return `${formatAmount(amountAtomic, asset.decimals)} ${asset.symbol}`;
+}
+
+function elsewhere(others: readonly PageOffer[]): string {
+  const names = new Set(others.map(({ network }) => networkOf(network).displayName));
+  return `Programs can pay on ${[...names].join(", ")}, too; this page cannot.`;
+}
+
+function cut(text: string): string {
+  let shown = "";
+  let bytes = 0;
+  for (const character of text) {
+    bytes += Buffer.byteLength(escapeText(character));
+    if (bytes > MAX_DESCRIPTION_BYTES) return `${shown}…`;
+    shown += character;
+  }
+  return text;
+}
+
+/** What the script has to know of an offer: see `browser/offer.ts`. The URLs are public ones. */
+function dataOf({ network, asset, payTo, amountAtomic }: PageOffer): object {
+  const about = networkOf(network);
+  const common = {
+    network,
+    name: about.displayName,
+    asset: asset.address,
+    symbol: asset.symbol,
+    decimals: asset.decimals,
+    payTo,
+    amount: String(amountAtomic),
+    explorer: about.explorer.tx,
+  };
+  if (about.kind === "solana" || !("eip712" in asset)) {
+    return { ...common, cluster: about.testnet ? "solana:devnet" : "solana:mainnet" };
+  }
+  const { chainId, nativeCurrency, rpcUrls } = about;
+  const { name, version } = asset.eip712;
+  return { ...common, chainId, domain: { name, version }, currency: nativeCurrency, rpc: rpcUrls };
+}

@@ -1,0 +1,269 @@
+/** A person buys with a wallet of an EVM network, in a real browser and on a real chain. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Browser } from "playwright-core";
+import { freshAccount, type FreshAccount } from "../support/payer.ts";
+import { CHROMIUM, hasChromium, openBrowser, openTab, type Tab } from "./chromium.ts";
+import { injectEvmWallet, type EvmWallet, type EvmWalletOptions } from "./evm-wallet.ts";
+import { openShop, PRICE, type Shop } from "./stage.ts";
+
+// A browser and a gateway with workers are started.
+vi.setConfig({ hookTimeout: 60_000, testTimeout: 60_000 });
+
+const BASE_SEPOLIA = 84_532;
+const ELSEWHERE = 1;
+
+/** How long something may take to be loaded, milliseconds. */
+const SOON = { timeout: 15_000 };
+
+/** In the browser, of a picture. */
+const widthOf = (each: unknown): unknown => Object(each).naturalWidth;
+
+describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
+  let shop: Shop;
+  let browser: Browser;
+  let buyer: FreshAccount;
+  let before: bigint;
+
+  beforeAll(async () => {
+    [shop, browser] = await Promise.all([openShop({ workers: 1 }), openBrowser()]);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await shop?.[Symbol.asyncDispose]();
+  });
+
+  beforeEach(async () => {
+    buyer = await shop.shopper();
+    before = await shop.chain.balanceOf(shop.payee);
+    shop.failures.length = 0;
+  });
+
+  async function paid(): Promise<bigint> {
+    return (await shop.chain.balanceOf(shop.payee)) - before;
+  }
+
+  async function open(
+    path: string,
+    changes: Partial<EvmWalletOptions> = {},
+  ): Promise<Tab & { readonly wallet: EvmWallet }> {
+    const tab = await openTab(browser);
+    const { account } = buyer;
+    const chosen = { account, rpcUrl: shop.chain.rpcUrl, chainId: BASE_SEPOLIA, ...changes };
+    const wallet = await injectEvmWallet(tab.page, chosen);
+    await tab.page.goto(shop.url + path);
+    return { ...tab, wallet };
+  }
+
+  const payButton = { name: /^Pay .* with/ };
+  const PAID = { name: "Paid: here it is" };
+
+  it("says what is sold, at what price and where, and sells it", async () => {
+    await using tab = await open("/weather?city=Berlin");
+    const { page, wallet } = tab;
+    expect(await page.title()).toBe("0.01 USDC · Payment required");
+    const text = await page.locator("main").innerText();
+    for (const said of ["Current weather in Berlin", "0.01 USDC", "Base Sepolia", shop.payee]) {
+      expect(text).toContain(said);
+    }
+    await page.getByRole("button", { name: "Pay 0.01 USDC with Test Wallet" }).click();
+    await page.getByRole("heading", PAID).waitFor();
+
+    expect(await page.locator("#bought pre").innerText()).toContain(
+      '"url": "/weather?city=Berlin"',
+    );
+    const receipt = page.locator("#bought a").first();
+    expect(await receipt.getAttribute("href")).toMatch(
+      /^https:\/\/sepolia\.basescan\.org\/tx\/0x[\da-f]{64}$/,
+    );
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Paid: here it is");
+    expect(await paid()).toBe(PRICE);
+    expect(wallet.methods()).toEqual([
+      "eth_requestAccounts",
+      "eth_chainId",
+      "eth_call",
+      "eth_signTypedData_v4",
+    ]);
+    expect(tab.faults).toEqual([]);
+    expect(tab.requested.map((url) => new URL(url).origin)).toEqual(
+      tab.requested.map(() => shop.url),
+    );
+  });
+
+  it("finds a wallet that only stands at window.ethereum", async () => {
+    await using tab = await open("/weather", { how: "injected" });
+    await tab.page.getByRole("button", { name: "with Browser wallet" }).click();
+    await tab.page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it("changes the wallet's chain, and adds it where the wallet does not know it", async () => {
+    await using knowing = await open("/weather", { chainId: ELSEWHERE, knows: [BASE_SEPOLIA] });
+    await knowing.page.getByRole("button", payButton).click();
+    await knowing.page.getByRole("heading", PAID).waitFor();
+    expect(knowing.wallet.methods()).not.toContain("wallet_addEthereumChain");
+
+    await using tab = await open("/weather", { chainId: ELSEWHERE });
+    await tab.page.getByRole("button", payButton).click();
+    await tab.page.getByRole("heading", PAID).waitFor();
+    const added = tab.wallet.calls.find(({ method }) => method === "wallet_addEthereumChain");
+    expect(added?.params).toEqual([
+      {
+        chainId: "0x14a34",
+        chainName: "Base Sepolia",
+        nativeCurrency: { name: "Sepolia Ether", symbol: "ETH", decimals: 18 },
+        // Never the shop's own endpoint, which often has a key in it.
+        rpcUrls: ["https://sepolia.base.org"],
+        blockExplorerUrls: ["https://sepolia.basescan.org"],
+      },
+    ]);
+    expect(await paid()).toBe(2n * PRICE);
+  });
+
+  it.each(["eth_requestAccounts", "wallet_switchEthereumChain", "eth_signTypedData_v4"])(
+    "says that nothing was charged when the user declines %s, and sells later",
+    async (method) => {
+      const chainId = method === "wallet_switchEthereumChain" ? ELSEWHERE : BASE_SEPOLIA;
+      const knows = [BASE_SEPOLIA];
+      await using tab = await open("/weather", { chainId, knows, declines: [method] });
+      const { page, wallet } = tab;
+      await page.getByRole("button", payButton).click();
+      const status = page.getByRole("status");
+      await status.getByText("You declined in your wallet. Nothing was charged.").waitFor();
+      expect(await page.evaluate("document.activeElement.id")).toBe("status");
+      expect(await paid()).toBe(0n);
+
+      wallet.relent();
+      await page.getByRole("button", payButton).click();
+      await page.getByRole("heading", PAID).waitFor();
+      expect(await paid()).toBe(PRICE);
+    },
+  );
+
+  it("asks for no signature where the account holds too little", async () => {
+    const { account } = freshAccount();
+    await using tab = await open("/weather", { account });
+    await tab.page.getByRole("button", payButton).click();
+    const said = "holds too little: 0 USDC on Base Sepolia, and this costs 0.01 USDC. Nothing was";
+    await tab.page.getByRole("status").getByText(said).waitFor();
+    expect(tab.wallet.methods()).not.toContain("eth_signTypedData_v4");
+  });
+
+  it("does not pay another price than the one that it shows", async () => {
+    await using tab = await open("/weather");
+    const { page } = tab;
+    await shop.reprice("$0.02");
+    await page.getByRole("button", payButton).click();
+    const said = "The price has changed since this page was loaded. Reload it to see the new one.";
+    await page.getByRole("status").getByText(`${said} Nothing was charged.`).waitFor();
+    expect(await paid()).toBe(0n);
+
+    await page.reload();
+    await page.getByRole("button", { name: "Pay 0.02 USDC" }).click();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(2n * PRICE);
+    await shop.reprice("$0.01");
+  });
+
+  it("takes nothing for a reload after the purchase, and shows the answer again", async () => {
+    await using tab = await open("/weather?again");
+    const { page, wallet } = tab;
+    await page.getByRole("button", payButton).click();
+    await page.getByRole("heading", PAID).waitFor();
+    const asked = shop.sold.length;
+    for (const time of [1, 2, 3]) {
+      await page.reload();
+      await page.getByRole("heading", PAID).waitFor();
+      expect(await paid(), `reload ${time}`).toBe(PRICE);
+    }
+    expect(shop.sold.length).toBe(asked);
+
+    // The shop gives an answer again three times.
+    await page.reload();
+    const said = "this payment was used before; sign a new one. Nothing more was charged.";
+    await page.getByRole("status").getByText(said).waitFor();
+    expect(await paid()).toBe(PRICE);
+    const signatures = wallet.methods().filter((method) => method === "eth_signTypedData_v4");
+    expect(signatures).toHaveLength(1);
+  });
+
+  it("sends the same payment again after an error of the seller's server", async () => {
+    await using tab = await open("/weather?flaky");
+    const { page } = tab;
+    shop.failures.push(500, 502);
+    await page.getByRole("button", payButton).click();
+    const again = page.getByRole("button", { name: "Try again with the same payment" });
+    await page.getByRole("status").getByText("answered with an error (500)").waitFor();
+    // As long as it is open nothing else can be paid, and a reload changes nothing about that.
+    expect(await page.getByRole("button", payButton).count()).toBe(0);
+    await page.reload();
+    await page.getByRole("status").getByText("answered with an error (502)").waitFor();
+    await again.click();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it("asks what became of a payment whose answer was lost", async () => {
+    await using tab = await open("/weather?lost");
+    const { page, context } = tab;
+    let losses = 0;
+    await context.route(/lost/, async (route) => {
+      const { "x-payment": payment } = route.request().headers();
+      if (payment === undefined || losses > 0) return route.continue();
+      losses += 1;
+      // The shop gets it, and its answer is lost.
+      await route.fetch();
+      return route.abort();
+    });
+    await page.getByRole("button", payButton).click();
+    await page.getByRole("status").getByText("Do not pay again").waitFor();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it("shows a document without letting it do anything, and its own pictures and styles", async () => {
+    await using tab = await open("/article");
+    const { page } = tab;
+    await page.getByRole("button", payButton).click();
+    const frame = page.frameLocator("iframe");
+    await frame.getByRole("heading", { name: "The whole story" }).waitFor();
+    expect(await page.title()).not.toContain("taken over");
+    const heading = frame.getByRole("heading", { name: "The whole story" });
+    await expect
+      .poll(() => heading.evaluate((each) => Object(globalThis).getComputedStyle(each).color), SOON)
+      .toBe("rgb(1, 2, 3)");
+    const pixel = frame.getByAltText("a pixel");
+    await expect.poll(() => pixel.evaluate(widthOf), SOON).toBe(10);
+    const hosts = new Set(tab.requested.map((url) => new URL(url).origin));
+    expect([...hosts]).toEqual([shop.url]);
+  });
+
+  it("shows a picture, and offers what it cannot show to be saved", async () => {
+    await using picture = await open("/picture");
+    await picture.page.getByRole("button", payButton).click();
+    const image = picture.page.locator("#bought img");
+    await expect.poll(() => image.evaluate(widthOf), SOON).toBe(10);
+
+    await using archive = await open("/archive");
+    await archive.page.getByRole("button", payButton).click();
+    await archive.page.getByRole("heading", PAID).waitFor();
+    const saving = archive.page.waitForEvent("download");
+    await archive.page.getByRole("link", { name: "Save what was bought" }).click();
+    expect((await saving).suggestedFilename()).toMatch(/^archive/);
+  });
+
+  it("is used with the keyboard alone", async () => {
+    await using tab = await open("/weather?keys");
+    const { page } = tab;
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("document.activeElement.name")).toBe("offer");
+    await page.keyboard.press("ArrowDown");
+    await page.getByText("No wallet for Solana devnet was found").waitFor();
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(PRICE);
+  });
+});

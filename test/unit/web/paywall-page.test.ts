@@ -1,0 +1,106 @@
+/** The paywall page as a document: how large it gets, and what text can do to it. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MAX_PAGE_BYTES, paywallPage, type PageFacts } from "../../../src/web/paywall-page.ts";
+import { NETWORK_NAMES, networkOf, type NetworkName } from "../../../src/x402/network.ts";
+import { MAX_UINT256 } from "../../../src/x402/amount.ts";
+import { writePageScript } from "../../support/page-script.ts";
+
+const URL = "https://api.example.com/weather";
+
+function offerOn(network: NetworkName, amountAtomic = 10_000n): PageFacts["offers"][number] {
+  const { asset } = networkOf(network);
+  return { network, asset, payTo: asset.address, amountAtomic };
+}
+
+function facts(changes: Partial<PageFacts> = {}): PageFacts {
+  return {
+    brand: "",
+    description: "Weather",
+    maxTimeoutSeconds: 60,
+    offers: [offerOn("base")],
+    others: [],
+    listing: null,
+    ...changes,
+  };
+}
+
+describe("the paywall page", () => {
+  it("has the script that its sources make", async () => {
+    const path = join(import.meta.dirname, "../../../src/web/paywall-script.json");
+    // Stale? `npm run -s page` writes it.
+    expect(await readFile(path, "utf8")).toBe(await writePageScript());
+  });
+
+  it("is small: two networks, one of them Solana", () => {
+    const offers = [offerOn("base"), offerOn("solana")];
+    const body = paywallPage(facts({ offers })).body(URL);
+    expect(body.match(/type="radio"/g)).toHaveLength(2);
+    expect(Buffer.byteLength(body)).toBeLessThan(14_000);
+    expect(gzipSync(body).length).toBeLessThan(6_200);
+  });
+
+  it("is never larger than its limit, whatever it sells and wherever", () => {
+    const offers = NETWORK_NAMES.map((name) => offerOn(name, MAX_UINT256));
+    const long = facts({
+      offers,
+      brand: '"'.repeat(60),
+      description: '\u{1f600}"'.repeat(2_000),
+      listing: URL + "/x".repeat(100),
+    });
+    for (const resource of [URL, `${URL}?${"'".repeat(8_000)}`, URL + "&".repeat(110)]) {
+      const body = paywallPage(long).body(resource);
+      expect(Buffer.byteLength(body)).toBeLessThanOrEqual(MAX_PAGE_BYTES);
+      expect(body).toContain(`"network":"avalanche"`);
+      // What there was no room for is not passed over in silence.
+      expect(body).toContain("Programs can pay");
+      expect(body).toContain(networkOf("solana").displayName);
+    }
+  });
+
+  it("shows what only programs can pay, also where that is all", () => {
+    const body = paywallPage(facts({ offers: [], others: [offerOn("solana")] })).body(URL);
+    expect(body).toContain('<p class="price">0.01 USDC</p>');
+    expect(body).toContain("Programs can pay on Solana, too; this page cannot.");
+    expect(body).toContain('<fieldset id="form" hidden>');
+  });
+
+  it("has no markup and no script of a description, a name or a URL", () => {
+    const plain = skeleton(paywallPage(facts({ brand: "a" })).body(URL));
+    const text = fc.string({ unit: "binary", minLength: 1, maxLength: 40 });
+    const hostile = fc.constantFrom("</script>", "<!--", "</title>", '"><b>', "\u2028", "]]>", "'");
+    const any = fc.array(fc.oneof(text, hostile), { minLength: 1 }).map((parts) => parts.join(""));
+    fc.assert(
+      fc.property(any, any, any, (description, brand, path) => {
+        const body = paywallPage(facts({ description, brand })).body(URL + path);
+        expect(skeleton(body)).toBe(plain);
+      }),
+    );
+  });
+
+  it("repeats the URL so that a shell reads one word", () => {
+    const body = paywallPage(facts()).body(`${URL}?a='$(id)'`);
+    expect(body).toContain(
+      `coinslot pay &#39;${URL}?a=&#39;\\&#39;&#39;$(id)&#39;\\&#39;&#39;&#39;`,
+    );
+  });
+
+  it("names no other address than public ones of the networks", () => {
+    const { body, lines } = paywallPage(facts());
+    const hosts = new Set(body(URL).match(/https?:\/\/[^"'/<&]+/g));
+    expect([...hosts]).toEqual([
+      "https://api.example.com",
+      "https://basescan.org",
+      "https://mainnet.base.org",
+    ]);
+    expect(lines.join("\n")).not.toContain("unsafe");
+  });
+});
+
+/** The tags of a document, without what stands between them. */
+function skeleton(body: string): string {
+  return body.replace(/>[^<]*</g, "><");
+}
