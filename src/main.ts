@@ -8,4 +8,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(0);
 });
 
+// Node tells of what packages do that it will not have for ever: in a bundle that is told to users, who cannot help it.
+process.noDeprecation = true;
+
 process.exitCode = await run(process.argv.slice(2), packageJson.version);

@@ -131,7 +131,9 @@ function tellNext(file: string, plan: Plan, keys: ReadonlyMap<string, FreshKey>)
     const kind = path.endsWith(KEY_FILES.solana) ? "solana" : "evm";
     const networks = plan.networks.filter((name) => networkOf(name).kind === kind);
     const coins = networks.map((name) => `${networkOf(name).nativeCurrency.symbol} on ${name}`);
-    print(`${path} is a new key: send ${address} a little ${coins.join(", ")} for the gas`);
+    const isFree = networks.every((name) => networkOf(name).testnet);
+    const where = isFree ? "; faucets of test networks give it away" : "";
+    print(`${path} is a new key: send ${address} a little ${coins.join(", ")} for the gas${where}`);
   }
   const first = plan.routes?.list.find(({ key }) => key.startsWith("GET ") && !key.includes(":"));
   const path = first === undefined ? "/" : first.key.slice("GET ".length);

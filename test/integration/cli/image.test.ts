@@ -183,6 +183,7 @@ routes: { GET /weather: { price: $0.01, description: Weather } }
       });
       expect(bought).toMatchObject({ code: 0, stdout: "fine" });
       expect(bought.stderr).toMatch(/^paid 0\.01 USDC/m);
+      expect(bought.stderr).not.toContain("Warning");
     } finally {
       gateway.kill("SIGTERM");
       if (gateway.exitCode === null) await once(gateway, "close");
