@@ -19,6 +19,8 @@ export interface StartOrder {
   readonly feePayers: Told;
   /** Configurations that were replaced a short while ago, the newest first. */
   readonly earlier: readonly EarlierConfig[];
+  /** Whether requests are remembered for the operator's page. */
+  readonly hasTimeline: boolean;
 }
 
 /** Whom buyers are told as fee payer, by network. */

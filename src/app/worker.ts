@@ -7,6 +7,7 @@ import { createLogger, type Logger } from "../telemetry/logger.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { openSpans, type Spans } from "../telemetry/otlp-spans.ts";
+import { Timeline, type TimelinePart } from "../telemetry/timeline.ts";
 import { systemTime } from "../time/time.ts";
 import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
@@ -39,6 +40,7 @@ export async function runWorker(): Promise<number> {
       retire: () => worker.retire(),
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
       metrics: () => worker.counted(),
+      timeline: ([after]) => worker.timeline(Number(after)),
       finish: ([withinMs]) => worker.finish(Number(withinMs)),
     },
   });
@@ -67,6 +69,7 @@ interface Started {
   readonly logger: Logger;
   readonly feePayers: ToldFeePayers;
   readonly spans: Spans;
+  readonly timeline: Timeline | undefined;
   readonly withinMs: number;
 }
 
@@ -81,9 +84,10 @@ class Worker {
     const metrics = new Metrics(version);
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new ToldFeePayers(order.feePayers);
+    const timeline = order.hasTimeline ? new Timeline(systemTime.now) : undefined;
     const front = new Front({
       config,
-      telemetry: { logger, metrics },
+      telemetry: { logger, metrics, timeline },
       till: new RemoteTill(channel, config.limits.settlementWaitMs),
       feePayers,
       list: createListing(config, new Map(termsChanges), feePayers),
@@ -91,7 +95,7 @@ class Worker {
       earlier: order.earlier,
     });
     const { withinMs } = config.shutdown;
-    this.#started = { front, metrics, logger, feePayers, spans, withinMs };
+    this.#started = { front, metrics, logger, feePayers, spans, timeline, withinMs };
   }
 
   async listen({ ports, sockets }: Places): Promise<readonly AddressInfo[]> {
@@ -121,6 +125,10 @@ class Worker {
 
   async counted(): Promise<MetricsSnapshot> {
     return this.#started?.metrics.registry.snapshot() ?? [];
+  }
+
+  timeline(after: number): TimelinePart | undefined {
+    return this.#started?.timeline?.read(after);
   }
 
   async finish(withinMs: number): Promise<MetricsSnapshot> {

@@ -20,6 +20,7 @@ export { processEnvironment } from "./environment.ts";
 export type { Environment } from "./environment.ts";
 export type { Problem } from "./problem.ts";
 export type {
+  AdminSettings,
   Config,
   EmbeddedNetwork,
   ListenAddress,

@@ -6,9 +6,10 @@
  */
 import { z } from "zod";
 import { facilitator } from "./facilitator-shape.ts";
+import { PAGE_PATH, readPagePath } from "./catalogue-page.ts";
 import { BASE_URL, ORIGIN } from "./forms.ts";
 import { limits, trustedProxies } from "./limits.ts";
-import { address, listener } from "./listener-shape.ts";
+import { admin, listener } from "./listener-shape.ts";
 import { acceptEntry, assets, payees } from "./payment-shape.ts";
 import { readBaseUrl, readBrowserOrigin, readOrigin } from "./reading.ts";
 import { route, ROUTE_KEY, type priceBlock } from "./route-shape.ts";
@@ -46,6 +47,10 @@ const shutdown = z.union(
 
 const discovery = map({
   listed: optional(flag, "Serves the listing of priced routes at /discovery/resources.", true),
+  page: optional(
+    text(readPagePath, PAGE_PATH),
+    "Path of a page for people that shows the priced routes: /catalogue. Without it: nowhere.",
+  ),
   wellKnown: optional(laterWhenTrue, "Belongs to a later version.", false),
   openapi: optional(laterWhenTrue, "Belongs to a later version.", false),
 });
@@ -94,8 +99,9 @@ export const documentSchema = map({
     1,
   ),
   admin: optional(
-    address,
-    "Where /metrics, /livez and /readyz are served; never the public port. Without it: nowhere.",
+    admin,
+    "Where /metrics, /livez, /readyz and /payments are served: host:port or { address, timeline }; never the " +
+      "public port. Without it: nowhere.",
   ),
   upstream: optional(
     text(readOrigin, ORIGIN),

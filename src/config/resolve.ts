@@ -1,9 +1,10 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
 import { Assets } from "./accepted.ts";
+import { checkPage } from "./catalogue-page.ts";
 import type { Context } from "./context.ts";
 import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
 import { resolveLimits } from "./limits.ts";
-import { checkListeners, resolveListen } from "./listeners.ts";
+import { checkListeners, resolveAdmin, resolveListen } from "./listeners.ts";
 import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
 import { resolveRoutes } from "./routes.ts";
@@ -24,13 +25,15 @@ const DEFAULTS = {
 /** Means something only when no error was reported: where one was, a stand-in may be in its place. */
 export function resolve(file: string, context: Context): Config {
   const document = { ...DEFAULTS, ...context.document };
-  const { discovery, unmatched } = document;
+  const { unmatched } = document;
+  const discovery = { ...DEFAULTS.discovery, ...context.document.discovery };
   const assets = new Assets(context);
   const upstreams = new Upstreams(context);
   const settlers = embeddedSettlers(context);
   const pricing = new Pricing(context, assets, settlesWith(context, settlers));
   const routes = resolveRoutes({ context, pricing, upstreams });
   pricing.warnOfFixedAmounts();
+  checkPage(discovery.page, routes, context);
   checkListeners(context);
   checkPurpose(context);
   const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
@@ -43,13 +46,16 @@ export function resolve(file: string, context: Context): Config {
     limits: resolveLimits(context),
     shutdown: shutdownOf(document.shutdown),
     workers: document.workers ?? 1,
-    admin: document.admin ?? null,
+    admin: resolveAdmin(document.admin),
     upstreams: upstreams.list,
     facilitator: resolveFacilitator(context, { assets, settlers, routes }),
     routes,
     unmatched,
     defaultUpstream,
-    discovery: { listed: discovery.listed ?? DEFAULTS.discovery.listed },
+    discovery: {
+      listed: discovery.listed,
+      page: discovery.page ?? null,
+    },
     store: storeOf(document.store, context),
     logging: { ...DEFAULTS.logging, ...document.logging },
     cors: corsOf(document.cors),

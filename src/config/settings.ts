@@ -29,7 +29,7 @@ export interface Config {
   /** Processes that serve requests; 1: the only process does. `auto`: one for each core. */
   readonly workers: number | "auto";
   /** The admin listener; null: none. */
-  readonly admin: ListenAddress | null;
+  readonly admin: AdminSettings | null;
   /** In the order written; names are unique. `upstream: URL` is named `default`. */
   readonly upstreams: readonly Upstream[];
   readonly facilitator: FacilitatorSettings;
@@ -39,7 +39,11 @@ export interface Config {
   readonly unmatched: "deny" | "free";
   /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
   readonly defaultUpstream: string | null;
-  readonly discovery: { readonly listed: boolean };
+  readonly discovery: {
+    readonly listed: boolean;
+    /** Canonical path of the catalogue page; null: there is none. */
+    readonly page: string | null;
+  };
   readonly store: Store;
   readonly logging: { readonly level: LogLevel; readonly format: "json" | "pretty" };
   /** Which origins may read the answers in a browser. */
@@ -61,6 +65,11 @@ export interface ListenAddress {
   readonly host: string | null;
   /** 0 to 65535; 0 lets the system choose. */
   readonly port: number;
+}
+
+export interface AdminSettings extends ListenAddress {
+  /** Whether requests are shown step by step, at /payments. */
+  readonly timeline: boolean;
 }
 
 export interface ListenerSettings extends ListenAddress {

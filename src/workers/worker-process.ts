@@ -6,6 +6,7 @@ import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
+import type { TimelinePart } from "../telemetry/timeline.ts";
 import type { Time } from "../time/time.ts";
 import { Channel, type Handler } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
@@ -118,6 +119,12 @@ export class WorkerProcess {
   /** Asks what it has counted; where it does not answer, {@link counted} stays as it was. */
   async count(): Promise<void> {
     await this.#call("metrics", [], ANSWER_MS).then(this.#note, () => undefined);
+  }
+
+  /** What it remembers of its requests since that version; undefined where it does not answer. */
+  async readTimeline(after: number): Promise<TimelinePart | undefined> {
+    const part = await this.#call("timeline", [after], ANSWER_MS).catch(() => undefined);
+    return part as TimelinePart | undefined;
   }
 
   /** Something that it has to know; what it does with that is not waited for. */
