@@ -56,7 +56,7 @@ export function viewOfRequest(known: Known, head: RequestHead, tokens: Tokens): 
     stages: stagesOf(known, head),
     error: error === null || outcome === "challenged" ? null : clipped(error),
     advice: adviceOf(known),
-    payload: payloadOf(head, record, tokens),
+    payload: payloadOf(head, payment === null ? record : { ...record, key: null }, tokens),
     ledger: view === null ? [] : ledgerFacts(view),
   };
 }
@@ -89,7 +89,7 @@ export function viewOfPayment(
         name: "settlement",
         state: isFailed ? "bad" : isSettled ? "good" : "running",
         ms: null,
-        note: isSettled ? clipped(`in transaction ${view.transaction}`) : "",
+        note: isSettled ? clipped(shortened(`in transaction ${view.transaction}`)) : "",
       },
       { name: "delivery", ...(payment.state === "DELIVERED" ? good : none) },
     ],
@@ -108,10 +108,12 @@ function adviceOf({ record, advice }: Known): string {
   return `${text ?? adviceOnRequest(end.outcome, error)}.`;
 }
 
-function stagesOf({ record, question }: Known, head: RequestHead): readonly StageView[] {
+function stagesOf(known: Known, head: RequestHead): readonly StageView[] {
+  const { record, question } = known;
   const { presented } = head;
-  const asked = presented === null ? record : question;
   const { end } = record;
+  const isUnread = end?.outcome === "malformed";
+  const asked = presented === null && !isUnread ? record : question;
   const isAsked = asked !== null && asked.end?.status === 402;
   const first: StageView = {
     name: "402",
@@ -119,17 +121,25 @@ function stagesOf({ record, question }: Known, head: RequestHead): readonly Stag
     ms: asked?.end?.ms ?? null,
     note: asked === null ? "not seen here" : `answered ${asked.end?.status ?? "nothing yet"}`,
   };
-  const isUnread = end?.outcome === "malformed";
-  const paid: StageView = {
-    name: "payment",
-    state: isUnread ? "bad" : presented === null ? "none" : "good",
-    ms: presented !== null && question !== null ? record.atMs - question.atMs : null,
-    note: presented === null ? "" : question === null ? "presented" : "presented after the 402",
-  };
   const steps = (["verification", "settlement", "delivery"] as const).map((name) =>
     stageOf(name, record.steps),
   );
-  return [first, paid, ...steps];
+  return [first, paymentStage(known, head), ...steps];
+}
+
+/** Refused here is what was not even worth a question to the facilitator. */
+function paymentStage({ record, question }: Known, { presented }: RequestHead): StageView {
+  const name = "payment";
+  const { end, steps } = record;
+  if (presented === null) {
+    const isUnread = end?.outcome === "malformed";
+    return { name, ms: null, state: isUnread ? "bad" : "none", note: isUnread ? "unreadable" : "" };
+  }
+  const ms = question === null ? null : record.atMs - question.atMs;
+  if (end?.outcome === "refused" && steps.length === 0) {
+    return { name, ms, state: "bad", note: "refused before it was verified" };
+  }
+  return { name, ms, state: "good", note: question === null ? "presented" : "after the 402" };
 }
 
 /** The last of them counts; how long is said of all. */
@@ -139,7 +149,7 @@ function stageOf(name: StepName, steps: readonly Step[]): StageView {
   if (last === undefined) return { name, state: "none", ms: null, note: "" };
   if (last.ms === null) return { name, state: "running", ms: null, note: "under way" };
   const ms = own.reduce((sum, step) => sum + (step.ms ?? 0), 0);
-  return { name, state: last.isGood ? "good" : "bad", ms, note: clipped(last.note) };
+  return { name, state: last.isGood ? "good" : "bad", ms, note: clipped(shortened(last.note)) };
 }
 
 function payloadOf(
@@ -228,6 +238,11 @@ function amountText({ amount, symbol, amountAtomic, network }: PaymentView): str
 /** What stands before the host of a URL. */
 export function withoutSecret(text: string): string {
   return text.replace(/\/\/[^/@\s]*@/g, "//").replace(/\?\S*/g, "");
+}
+
+/** The ledger's facts have the whole transaction. */
+function shortened(note: string): string {
+  return note.replace(/\b([0-9a-zA-Z]{8})[0-9a-zA-Z]{24,}([0-9a-zA-Z]{6})\b/g, "$1…$2");
 }
 
 export function clipped(text: string): string {

@@ -91,19 +91,17 @@ export function paymentPage(payment: PaymentDetailsView | undefined): string {
     );
   }
   const { state, advice, facts, history } = payment;
-  const rows = history.map(
-    ({ at, state: after, note, by }) =>
-      html`<tr><td><time datetime="${at}">${timeOf(at)}</time></td><td>${after}</td><td>${note}</td><td>${by}</td></tr>`,
-  );
+  const events = history.map(({ at, state: after, note, by }) => {
+    const said = note === "" ? after : `${after}: ${note}`;
+    return { label: timeOf(at), text: `${said} (by ${by})` };
+  });
   const body = html`<main>
 <h1>Payment: ${state.toLowerCase()}</h1>
 ${back}
 <p>${sentence(advice)}</p>
 <div class="card">${factList(facts)}</div>
-<h2 id="history">History</h2>
-<div class="card"><table aria-labelledby="history">
-<thead><tr><th scope="col">Time</th><th scope="col">State</th><th scope="col">Note</th><th scope="col">By</th></tr></thead>
-<tbody>${rows}</tbody></table></div>
+<h2>History</h2>
+<div class="card">${factList(events)}</div>
 </main>`;
   return open("Payment: coinslot", body);
 }

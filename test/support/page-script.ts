@@ -1,0 +1,34 @@
+/**
+ * Bundles the scripts of the pages, as `npm run -s page` writes them into `src/web/*-script.json`. They are kept
+ * with the sources, so that the gateway starts from them without a build.
+ */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { rolldown } from "rolldown";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** Each has its entry in `src/web/browser/`. */
+export const PAGE_SCRIPTS = ["requests", "catalogue"] as const;
+
+type PageScript = (typeof PAGE_SCRIPTS)[number];
+
+/** Where it is kept. */
+export function scriptFile(name: PageScript): string {
+  return join(ROOT, `src/web/${name}-script.json`);
+}
+
+/** The whole file. */
+export async function writePageScript(name: PageScript): Promise<string> {
+  const input = join(ROOT, `src/web/browser/${name}.ts`);
+  await using bundle = await rolldown({ input, platform: "browser", tsconfig: false });
+  const { output } = await bundle.generate({ format: "iife", minify: true });
+  const script = output[0].code.trim();
+  // It stands in the page as it is.
+  if (/<\/script|<!--/i.test(script)) throw new Error("the script would end its own element");
+  return `${JSON.stringify({ script }, null, 2)}\n`;
+}
+
+if (import.meta.main) {
+  for (const name of PAGE_SCRIPTS) await writeFile(scriptFile(name), await writePageScript(name));
+}
