@@ -17,6 +17,8 @@ export interface GatewaySetup {
   readonly chain: Chain;
   /** YAML of the `routes:` map, indented by two. Default: {@link DEFAULT_ROUTES}. */
   readonly routes?: string;
+  /** The line of the operator's listener. Default: on a port of its own. */
+  readonly admin?: string;
   /** More YAML at the top level: `cors: true`. */
   readonly more?: string;
   /** YAML of the `facilitator:` block, indented by two. Default: embedded on the chain. */
@@ -116,7 +118,7 @@ function writeConfig(setup: GatewaySetup, backendUrl: string, payee: string): st
   return `
 listen: 127.0.0.1:0
 publicUrl: ${PUBLIC_URL}
-admin: 127.0.0.1:0
+${setup.admin ?? "admin: 127.0.0.1:0"}
 upstream: ${backendUrl}
 payTo: "${payee}"
 accept: [${chain.network.name}]
