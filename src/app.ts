@@ -187,9 +187,9 @@ async function openTelemetry(
 function openFront({ config, telemetry, time, closing, patience }: Parts, money: Money): Front {
   const { logger, timeline } = telemetry;
   const { mesh: facilitator, feePayers, ledger: redemptions, sales } = money;
-  const { list } = sales;
+  const { publish } = sales;
   const till = new LocalTill({ facilitator, feePayers, redemptions, logger, time, timeline });
-  const front = new Front({ config, telemetry, till, feePayers, list, fronts: 1 });
+  const front = new Front({ config, telemetry, till, feePayers, publish, fronts: 1 });
   closing.defer(() => front.close(patience));
   return front;
 }

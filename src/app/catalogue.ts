@@ -14,6 +14,14 @@ const MAX_QUERY_LENGTH = 4_096;
 /** Inputs of one route that are shown. */
 const MAX_INPUTS = 50;
 
+/** Header lines of every page. */
+export const PAGE_LINES = [
+  ["Content-Security-Policy", CATALOGUE_POLICY],
+  ["X-Content-Type-Options", "nosniff"],
+  ["X-Frame-Options", "DENY"],
+  ["Referrer-Policy", "no-referrer"],
+].flat();
+
 type Sales = Pick<Config, "routes" | "publicUrl">;
 
 interface Entry {
@@ -23,8 +31,6 @@ interface Entry {
 }
 
 export class CataloguePages {
-  /** Value of `Content-Security-Policy`. */
-  readonly policy = CATALOGUE_POLICY;
   readonly #shop: string;
   readonly #entries: readonly Entry[];
 

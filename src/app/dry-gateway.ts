@@ -20,7 +20,8 @@ import { encodeBase58 } from "../x402/solana-address.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { clientOptions } from "./client-options.ts";
 import { DryResponse, type DryAnswer } from "./dry-response.ts";
-import { createListing, createSnapshot } from "./selling.ts";
+import { Publications } from "./publishing.ts";
+import { createSnapshot } from "./selling.ts";
 
 export type { DryAnswer } from "./dry-response.ts";
 
@@ -73,7 +74,7 @@ export class DryGateway {
         settlementWaitMs,
         time: systemTime,
       }),
-      list: createListing(config, new Map(), feePayers),
+      publish: new Publications(config, new Map(), feePayers).publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
       maxInFlight: inFlight,
       telemetry,

@@ -2,7 +2,7 @@
  * Why a request is answered as it is: how its URL is read, which rule wins over which, and the answer itself as
  * the gateway would give it (`dry-gateway.ts`). Asks nobody, so it holds for a process that is not running.
  */
-import type { Config, Route } from "../config/config.ts";
+import { PUBLISHED_PATHS, type Config, type Route } from "../config/config.ts";
 import { hostFor, rewriteTarget } from "../gateway/upstream/backend/rewriting.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { readTarget } from "../gateway/paths/target.ts";
@@ -145,7 +145,7 @@ function whyOf(config: Config, { decision, route }: DryOutcome, looked: Looked):
     case "rejected":
       return decision.detail.replace(/\.$/, "") + suspectsOf(config, looked);
     case "listing":
-      return "the discovery listing is the gateway's own, before every rule (discovery.listed)";
+      return whyOurs(decision.path, config.discovery.page);
     case "server-options":
       return "OPTIONS * is about the server and answered by the gateway";
     case "preflight":
@@ -160,6 +160,16 @@ function whyOf(config: Config, { decision, route }: DryOutcome, looked: Looked):
       if (route !== null) return whyItWins(route, looked);
       return whyUnmatched(config, path ?? "");
   }
+}
+
+function whyOurs(path: string, page: string | null): string {
+  if (path === page)
+    return "the catalogue page is the gateway's own, before every rule (discovery.page)";
+  const [key] = Object.entries(PUBLISHED_PATHS).find(([, each]) => each === path) ?? ["listed"];
+  const what = key === "listed" ? "the discovery listing" : "this document";
+  const before =
+    key === "listed" ? "before every rule" : "before every rule but one of that very path";
+  return `${what} is the gateway's own, ${before} (discovery.${key})`;
 }
 
 function whyItWins(route: Route, { matching, method }: Looked): string {

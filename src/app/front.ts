@@ -8,6 +8,7 @@ import type { Config } from "../config/config.ts";
 import { keyPairFault } from "../config/key-pair.ts";
 import { waitWithin } from "../facilitator/facilitator.ts";
 import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
+import type { Publisher } from "../gateway/declined.ts";
 import { Gateway, type GatewaySettings } from "../gateway/gateway.ts";
 import { Listener } from "../gateway/listener/listener.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
@@ -19,7 +20,7 @@ import { systemTime } from "../time/time.ts";
 import { Backends } from "./backends.ts";
 import { clientOptions } from "./client-options.ts";
 import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
-import { createEarlierQuotes, createSnapshot, type List } from "./selling.ts";
+import { createEarlierQuotes, createSnapshot } from "./selling.ts";
 
 /** The part of a configuration that a front needs: no key of ours, and no facilitator's token. */
 export type FrontConfig = Omit<Config, "facilitator" | "store" | "admin">;
@@ -29,7 +30,7 @@ export interface FrontOptions {
   readonly telemetry: Telemetry;
   readonly till: Till;
   readonly feePayers: FeePayers;
-  readonly list: List;
+  readonly publish: Publisher;
   /** Configurations that were replaced a short while ago, the newest first. */
   readonly earlier?: readonly EarlierConfig[];
   /** How many fronts share the limits on requests in flight and on connections to upstreams, this one included. */
@@ -133,12 +134,12 @@ export class Front {
   /** Everything of the gateway that the configuration says. */
   #settings(): GatewaySettings {
     const config = this.#config;
-    const { telemetry, feePayers, fronts, list } = this.#options;
+    const { telemetry, feePayers, fronts, publish } = this.#options;
     const { metrics } = telemetry;
     const ground = { metrics, feePayers, earlier: this.#earlier };
     return {
       snapshot: createSnapshot(config, this.#backends.engines, ground),
-      list,
+      publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
       maxInFlight: Math.ceil(config.limits.inFlight / fronts),
       ...clientOptions(config, fronts),

@@ -14,7 +14,6 @@ import type { KnownFeePayers } from "./fee-payers.ts";
 import { startGauges } from "./gauges.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { Sales } from "./sales.ts";
-import type { List } from "./selling.ts";
 import { openServer, type Parts } from "./server.ts";
 import { startStrangerWatch } from "./strangers.ts";
 import type { Wallet } from "./wallets.ts";
@@ -62,7 +61,7 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
 function openFacilitator(
   parts: Parts,
   { embedded, mesh }: Facilitation,
-  { ledger, list }: { readonly ledger: Ledger; readonly list: List },
+  { ledger, list }: { readonly ledger: Ledger; readonly list: Sales["list"] },
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, bearer, remote } = parts.config.facilitator;
   const facilitator =

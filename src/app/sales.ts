@@ -5,15 +5,11 @@
 import type { Config } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { systemTime } from "../time/time.ts";
+import type { Publisher } from "../gateway/declined.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
 import type { FrontConfig } from "./front.ts";
-import {
-  createListing,
-  longestQuoteMs,
-  readTermsChanges,
-  type List,
-  type TermsChanges,
-} from "./selling.ts";
+import { Publications, readTermsChanges, type TermsChanges } from "./publishing.ts";
+import { longestQuoteMs } from "./selling.ts";
 
 /** Configurations whose prices are remembered at most: the oldest is forgotten first. */
 export const MAX_EARLIER = 64;
@@ -34,14 +30,14 @@ export class Sales {
   readonly #ground: SalesGround;
   #config: Config;
   #termsChanges: TermsChanges;
-  #listing: List;
+  #publications: Publications;
   #earlier: readonly EarlierConfig[] = [];
 
   private constructor(config: Config, termsChanges: TermsChanges, ground: SalesGround) {
     this.#ground = ground;
     this.#config = config;
     this.#termsChanges = termsChanges;
-    this.#listing = createListing(config, termsChanges, ground.feePayers);
+    this.#publications = new Publications(config, termsChanges, ground.feePayers);
   }
 
   static async open(config: Config, ground: SalesGround): Promise<Sales> {
@@ -65,7 +61,10 @@ export class Sales {
   }
 
   /** The discovery listing of what is sold when it is asked. */
-  readonly list: List = (query) => this.#listing(query);
+  readonly list: Publications["list"] = (...asked) => this.#publications.list(...asked);
+
+  /** The documents about what is sold when they are asked for, the listing among them. */
+  readonly publish: Publisher = (asked) => this.#publications.publish(asked);
 
   /** Rejects, changing nothing, where the ledger cannot note the new terms. */
   async change(config: Config): Promise<void> {
@@ -76,6 +75,6 @@ export class Sales {
     this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
     this.#config = config;
     this.#termsChanges = termsChanges;
-    this.#listing = createListing(config, termsChanges, feePayers);
+    this.#publications = new Publications(config, termsChanges, feePayers);
   }
 }

@@ -1,42 +1,18 @@
-/** Configuration -> what requests are matched against, and what the discovery listing shows. */
-import type { Config, Offer as OfferSettings, PricedAction, Route } from "../config/config.ts";
-import {
-  createCatalogue,
-  writeListing,
-  outputSchemaOf,
-  parseDiscoveryQuery,
-  termsHash,
-  type Catalogue,
-  type CatalogueEntry,
-  type PublicTerms,
-} from "../discovery/discovery.ts";
-import type { Listing } from "../facilitator/endpoints.ts";
+/** Configuration -> what requests are matched against, and what was asked for before. */
+import type { Config, Route } from "../config/config.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
-import { Offers, type FeePayers, type Offer } from "../gateway/payment/offers.ts";
+import { Offers, type FeePayers } from "../gateway/payment/offers.ts";
 import { Router } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
-import type { Ledger } from "../ledger/ledger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { networkOf } from "../x402/network.ts";
-import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
-
-/** Path of the discovery listing on the public listener (protocol section 4.4). */
-const LISTING_PATH = "/discovery/resources";
-
-export type List = (query: string) => Listing;
-
-/** Unix seconds of the last change of a route's public terms, by the key of the route. */
-export type TermsChanges = ReadonlyMap<string, number>;
+import { documentPaths, offersOf } from "./publishing.ts";
 
 /** What of a configuration the decisions about requests depend on. */
 type Selling = Pick<
   Config,
   "routes" | "publicUrl" | "defaultUpstream" | "unmatched" | "discovery" | "cors"
 >;
-
-/** What of it the listing depends on. */
-type Sales = Pick<Config, "routes" | "publicUrl">;
 
 interface SnapshotGround {
   readonly metrics: Pick<Metrics, "route">;
@@ -82,7 +58,7 @@ export function createSnapshot(
         : null,
     authorities: new Set([new URL(publicUrl).host]),
     publicUrl,
-    listingPath: config.discovery.listed ? LISTING_PATH : null,
+    documents: documentPaths(config),
     answersPreflight: config.cors !== "off",
     earlier,
   };
@@ -117,106 +93,6 @@ export function createEarlierQuotes(
   });
   const untilMs = replacedMs + longestQuoteMs(routes);
   return { router, publicUrl: publicUrl ?? "", replacedMs, untilMs };
-}
-
-/** Notes the terms of every listed route in the ledger, which knows since when each of them has been the same. */
-export async function readTermsChanges(
-  config: Sales,
-  ledger: Pick<Ledger, "termsChangedAt">,
-): Promise<TermsChanges> {
-  const changes = new Map<string, number>();
-  for (const { route, terms } of listed(config)) {
-    const now = Math.floor(Date.now() / 1000);
-    changes.set(route.key, await ledger.termsChangedAt(route.key, termsHash(terms), now));
-  }
-  return changes;
-}
-
-/**
- * The discovery listing as a function of the raw query string. Who pays the network fee on Solana is no term
- * of a route: it may change at any time, and costs the buyer nothing.
- */
-export function createListing(config: Sales, changes: TermsChanges, feePayers: FeePayers): List {
-  const sold: readonly Sold[] = listed(config).map(({ route, offers, terms }) => ({
-    entry: { ...terms, lastUpdated: changes.get(route.key) ?? 0 },
-    offers: new Offers(offers, feePayers),
-  }));
-  let { revision } = feePayers;
-  let catalogue = catalogueOf(sold);
-  return (rawQuery) => {
-    const query = parseDiscoveryQuery(rawQuery);
-    if (query.ok) {
-      if (feePayers.revision !== revision) {
-        ({ revision } = feePayers);
-        catalogue = catalogueOf(sold);
-      }
-      return { status: 200, body: writeListing(catalogue, query.value) };
-    }
-    const body = { x402Version: X402_VERSION, error: query.error.detail };
-    return { status: 400, body: JSON.stringify(body) };
-  };
-}
-
-/** The priced routes that anyone may know of, with their public terms. */
-function listed({ routes, publicUrl }: Sales): readonly Listed[] {
-  return routes.flatMap((route) => {
-    const { action, methods, pattern, segments } = route;
-    if (action.kind !== "priced" || !action.discoverable) return [];
-    const resource = `${publicUrl ?? ""}${pattern}`;
-    const offers = offersOf(route, action);
-    const terms = {
-      resource,
-      methods,
-      accepts: new Offers(offers).requirements(resource),
-      metadata: action.metadata,
-      isTemplate: segments.some(({ kind }) => kind !== "static"),
-    };
-    return [{ route, offers, terms }];
-  });
-}
-
-interface Listed {
-  readonly route: Route;
-  readonly offers: readonly Offer[];
-  readonly terms: PublicTerms;
-}
-
-interface Sold {
-  readonly entry: CatalogueEntry;
-  readonly offers: Offers;
-}
-
-/** What can be paid for now: what cannot is listed again as soon as it can. */
-function catalogueOf(sold: readonly Sold[]): Catalogue {
-  const payable = sold.filter(({ offers }) => !offers.areNone);
-  return createCatalogue(
-    payable.map(({ entry, offers }) => ({ ...entry, accepts: offers.accepts(entry.resource) })),
-  );
-}
-
-function offersOf(route: Route, action: PricedAction): Offer[] {
-  const { description, mimeType, maxTimeoutSeconds } = action;
-  const outputSchema = outputSchemaOf({
-    method: route.methods?.[0] ?? "GET",
-    discoverable: action.discoverable,
-    input: action.input,
-    output: action.outputSchema,
-  });
-  return action.offers.map(({ network, asset, payTo, amountAtomic }: OfferSettings) => ({
-    scheme: EXACT_SCHEME,
-    network: networkOf(network).name,
-    maxAmountRequired: amountAtomic.toString(),
-    asset: asset.address,
-    payTo,
-    description,
-    mimeType,
-    maxTimeoutSeconds,
-    outputSchema,
-    // Solana's names the account that pays the network fee, which is not the configuration's to know.
-    ...("eip712" in asset
-      ? { extra: { name: asset.eip712.name, version: asset.eip712.version } }
-      : {}),
-  }));
 }
 
 function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {

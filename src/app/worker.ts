@@ -14,7 +14,7 @@ import { portOfParent } from "../workers/port.ts";
 import { RemoteTill } from "../workers/remote-till.ts";
 import type { Places } from "../workers/worker-process.ts";
 import { Front } from "./front.ts";
-import { createListing } from "./selling.ts";
+import { Publications } from "./publishing.ts";
 import { ToldFeePayers, unpack, type StartOrder, type Told } from "./start-order.ts";
 
 /** What is left after the end may hold up the process for so long, milliseconds. */
@@ -90,7 +90,7 @@ class Worker {
       telemetry: { logger, metrics, timeline },
       till: new RemoteTill(channel, config.limits.settlementWaitMs),
       feePayers,
-      list: createListing(config, new Map(termsChanges), feePayers),
+      publish: new Publications(config, new Map(termsChanges), feePayers).publish,
       fronts: workers,
       earlier: order.earlier,
     });

@@ -11,9 +11,15 @@ const NOTHING = "-";
 type Cells = readonly string[];
 
 /** One line for each way to pay; the rules in the order in which they win. */
-export function ruleTable({ listing, rules, unmatched }: RulesView, color: boolean): string {
-  const own: readonly Cells[] =
-    listing === null ? [] : [["GET,HEAD", listing, "free (the gateway's own)", NOTHING, NOTHING]];
+export function ruleTable(
+  { listing, documents, rules, unmatched }: RulesView,
+  color: boolean,
+): string {
+  const own: readonly Cells[] = [...(listing === null ? [] : [listing]), ...documents].map(
+    (path) => {
+      return ["GET,HEAD", path, "free (the gateway's own)", NOTHING, NOTHING];
+    },
+  );
   const rows = [
     ...own,
     ...rules.flatMap(ruleRows),

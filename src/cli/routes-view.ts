@@ -32,6 +32,8 @@ export interface RulesView {
   readonly file: string;
   /** Path of the gateway's own listing, which comes before every rule; null: not served. */
   readonly listing: string | null;
+  /** Paths of its other documents that are served: those that no rule names. */
+  readonly documents: readonly string[];
   /** The first one that matches wins. */
   readonly rules: readonly RuleView[];
   readonly unmatched: { readonly action: "free" | "deny"; readonly upstream: string | null };

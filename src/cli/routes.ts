@@ -1,6 +1,8 @@
 /** `coinslot routes FILE [METHOD URL]`: all rules in the order in which they win, or why one of them does. */
 import { explain } from "../app/explanation.ts";
+import { documentPaths } from "../app/publishing.ts";
 import { inWinningOrder } from "../app/rule-order.ts";
+import { PUBLISHED_PATHS, type Config } from "../config/config.ts";
 import { loadOrExplain } from "./load.ts";
 import { toJson } from "./payment-text.ts";
 import { explanationPage, ruleTable } from "./routes-text.ts";
@@ -40,7 +42,7 @@ export async function routes(
     const rules = inWinningOrder(config.routes).map(ruleView);
     const view = {
       file,
-      listing: listingOf(config.discovery),
+      ...documentsOf(config),
       rules,
       unmatched: unmatchedView(config),
     };
@@ -55,9 +57,11 @@ export async function routes(
   return 0;
 }
 
-/** The gateway's own resource, before every rule. */
-function listingOf({ listed }: { readonly listed: boolean }): string | null {
-  return listed ? "/discovery/resources" : null;
+/** The gateway's own resources, before every rule. */
+function documentsOf(config: Config) {
+  const paths = [...documentPaths(config)];
+  const listing = paths.find((path) => path === PUBLISHED_PATHS.listed) ?? null;
+  return { listing, documents: paths.filter((path) => path !== listing) };
 }
 
 function preflightHeaders(method: string, header: readonly string[]): readonly string[] {

@@ -19,6 +19,7 @@ export { formatProblems, printable } from "./format.ts";
 export { processEnvironment } from "./environment.ts";
 export type { Environment } from "./environment.ts";
 export type { Problem } from "./problem.ts";
+export { isShadowed, PUBLISHED_PATHS } from "./publication.ts";
 export type {
   AdminSettings,
   Config,

@@ -5,8 +5,8 @@
  * too, for editors.
  */
 import { z } from "zod";
+import { discovery } from "./discovery-shape.ts";
 import { facilitator } from "./facilitator-shape.ts";
-import { PAGE_PATH, readPagePath } from "./catalogue-page.ts";
 import { BASE_URL, ORIGIN } from "./forms.ts";
 import { limits, trustedProxies } from "./limits.ts";
 import { admin, listener } from "./listener-shape.ts";
@@ -14,18 +14,7 @@ import { acceptEntry, assets, payees } from "./payment-shape.ts";
 import { readBaseUrl, readBrowserOrigin, readOrigin } from "./reading.ts";
 import { route, ROUTE_KEY, type priceBlock } from "./route-shape.ts";
 import { LOG_LEVELS } from "./settings.ts";
-import {
-  duration,
-  flag,
-  laterWhenTrue,
-  listOf,
-  map,
-  matching,
-  named,
-  optional,
-  text,
-  word,
-} from "./shapes.ts";
+import { duration, flag, listOf, map, matching, named, optional, text, word } from "./shapes.ts";
 import { readStore, STORE, STORE_FORM } from "./store.ts";
 import { upstream, UPSTREAM_NAME } from "./upstream-shape.ts";
 import { workers } from "./workers.ts";
@@ -44,16 +33,6 @@ const shutdown = z.union(
   ],
   "must be a duration such as 500ms, 30s, 10m or 1h, or a map of within and delay",
 );
-
-const discovery = map({
-  listed: optional(flag, "Serves the listing of priced routes at /discovery/resources.", true),
-  page: optional(
-    text(readPagePath, PAGE_PATH),
-    "Path of a page for people that shows the priced routes: /catalogue. Without it: nowhere.",
-  ),
-  wellKnown: optional(laterWhenTrue, "Belongs to a later version.", false),
-  openapi: optional(laterWhenTrue, "Belongs to a later version.", false),
-});
 
 const cors = z.union(
   [

@@ -2,6 +2,7 @@
 import { Assets } from "./accepted.ts";
 import { checkPage } from "./catalogue-page.ts";
 import type { Context } from "./context.ts";
+import { resolveDiscovery } from "./publication.ts";
 import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
 import { resolveLimits } from "./limits.ts";
 import { checkListeners, resolveAdmin, resolveListen } from "./listeners.ts";
@@ -16,7 +17,7 @@ import { Upstreams } from "./upstreams.ts";
 const DEFAULTS = {
   shutdown: { within: 30_000, delay: 0 },
   unmatched: "deny",
-  discovery: { listed: true },
+  discovery: {},
   store: { kind: "sqlite", path: "./data/coinslot.db" },
   logging: { level: "info", format: "json" },
   cors: false,
@@ -25,15 +26,14 @@ const DEFAULTS = {
 /** Means something only when no error was reported: where one was, a stand-in may be in its place. */
 export function resolve(file: string, context: Context): Config {
   const document = { ...DEFAULTS, ...context.document };
-  const { unmatched } = document;
-  const discovery = { ...DEFAULTS.discovery, ...context.document.discovery };
+  const { discovery, unmatched } = document;
   const assets = new Assets(context);
   const upstreams = new Upstreams(context);
   const settlers = embeddedSettlers(context);
   const pricing = new Pricing(context, assets, settlesWith(context, settlers));
   const routes = resolveRoutes({ context, pricing, upstreams });
   pricing.warnOfFixedAmounts();
-  checkPage(discovery.page, routes, context);
+  checkPage(context.document.discovery?.page, routes, context);
   checkListeners(context);
   checkPurpose(context);
   const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
@@ -52,10 +52,7 @@ export function resolve(file: string, context: Context): Config {
     routes,
     unmatched,
     defaultUpstream,
-    discovery: {
-      listed: discovery.listed,
-      page: discovery.page ?? null,
-    },
+    discovery: resolveDiscovery(discovery, context),
     store: storeOf(document.store, context),
     logging: { ...DEFAULTS.logging, ...document.logging },
     cors: corsOf(document.cors),

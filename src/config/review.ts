@@ -6,6 +6,7 @@ import type { AcceptEntry } from "./document.ts";
 import { warnOfFreeHoles } from "./free-holes.ts";
 import { reviewTrustedProxies } from "./limits.ts";
 import { isLoopback } from "./listeners.ts";
+import { reviewDiscovery } from "./publication.ts";
 import { fault } from "./reading.ts";
 import type { Config, ListenAddress, PricedAction } from "./settings.ts";
 import type { Located, Path } from "./tree.ts";
@@ -41,6 +42,7 @@ export function review(config: Config, context: Context): void {
   if (config.routes.length === keysOf(tree.find(["routes"]))) warnOfFreeHoles(config, context);
   reviewUpstreams(config, context);
   reviewTrustedProxies(context);
+  reviewDiscovery(config, context);
 }
 
 function keysOf(written: Located | undefined): number {

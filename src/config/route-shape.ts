@@ -40,6 +40,10 @@ const input = map({
   ),
   bodyFields: optional(jsonObject, "Fields of the body by name."),
   headerFields: optional(jsonObject, "Header fields by name."),
+  pathParams: optional(
+    jsonObject,
+    "What the :name parts of the route stand for: { id: { type: string, example: a17 } }.",
+  ),
 });
 
 export const priceBlock = map({

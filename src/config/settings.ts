@@ -39,15 +39,27 @@ export interface Config {
   readonly unmatched: "deny" | "free";
   /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
   readonly defaultUpstream: string | null;
-  readonly discovery: {
-    readonly listed: boolean;
-    /** Canonical path of the catalogue page; null: there is none. */
-    readonly page: string | null;
-  };
+  readonly discovery: DiscoverySettings;
   readonly store: Store;
   readonly logging: { readonly level: LogLevel; readonly format: "json" | "pretty" };
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];
+}
+
+/** What leads buyers to the priced routes; each part is served at a path of its own. */
+export interface DiscoverySettings {
+  /** `/discovery/resources` */
+  readonly listed: boolean;
+  /** `/.well-known/x402` */
+  readonly wellKnown: boolean;
+  /** `/openapi.json`: made of the routes, or of a description of the backend, OpenAPI 3.0 or 3.1. */
+  readonly openapi: "off" | "routes" | { readonly file: string; readonly description: JsonObject };
+  /** `/llms.txt` */
+  readonly llms: boolean;
+  /** Canonical path of the catalogue page; null: there is none. */
+  readonly page: string | null;
+  /** Public address of the facilitator; null: none is named. */
+  readonly facilitator: string | null;
 }
 
 /** Where payments are kept. */
@@ -389,6 +401,8 @@ interface RouteInput {
   readonly bodyType?: "json" | "form-data" | "multipart-form-data" | "text" | "binary";
   readonly bodyFields?: JsonObject;
   readonly headerFields?: JsonObject;
+  /** Of the parameters of the route's own pattern, by name. */
+  readonly pathParams?: JsonObject;
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;

@@ -3,14 +3,12 @@
  * completes a sentence about the value that it points at, and with what an editor is told about it.
  */
 import { z } from "zod";
-import { err, ok, type Result } from "../x402/result.ts";
+import { ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
 import {
   bad,
   DURATION,
   DURATION_FORM,
-  fault,
-  NOT_YET,
   readDuration,
   readSize,
   readWord,
@@ -121,16 +119,6 @@ export const flag = reader(
   },
   { anyOf: [{ type: "boolean" }, matching(/^(?:true|false)$/, FLAG_FORM)] },
 );
-
-const LATER = {
-  ...fault(NOT_YET, "is recognised but not supported by this version yet"),
-  part: "key",
-};
-
-/** On while false; `true` belongs to a later version. */
-export const laterWhenTrue = reader(flag, (on) => (on ? err(LATER) : ok(false)), {
-  anyOf: [{ enum: [false] }, matching(/^false$/, LATER.message)],
-});
 
 export function map<Shape extends z.ZodRawShape>(shape: Shape) {
   return z.strictObject(shape, "must be a map");

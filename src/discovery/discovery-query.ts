@@ -1,8 +1,9 @@
 /**
- * The query of the discovery listing (protocol section 4.4): `type`, `limit`, `offset` and
- * `metadata[key]=value`. Read here by hand and flat: every parameter is known by its whole name, so
- * no query can build an object or reach a prototype.
+ * The query of the discovery listing: `type`, `limit`, `offset` and `metadata[key]=value` of protocol
+ * section 4.4, and as extensions `network`, `asset`, `payTo`, `maxPrice` and `q`. Read here by hand and
+ * flat: every parameter is known by its whole name, so no query can build an object or reach a prototype.
  */
+import { parseAtomicAmount, parseDollars } from "../x402/amount.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 
 export interface DiscoveryQuery {
@@ -14,6 +15,10 @@ export interface DiscoveryQuery {
   readonly offset: number;
   /** All of them have to hold. */
   readonly metadata: readonly MetadataFilter[];
+  /** What one and the same way to pay has to fulfil; undefined: there are no conditions on it. */
+  readonly offer: OfferFilter | undefined;
+  /** Lower-case words, each of which begins a word of the resource, its description or its metadata. */
+  readonly words: readonly string[];
 }
 
 interface MetadataFilter {
@@ -22,6 +27,20 @@ interface MetadataFilter {
   /** Matched without regard to letter case. */
   readonly value: string;
 }
+
+/** Addresses are compared without letter case where they begin with `0x`, else as they are written. */
+export interface OfferFilter {
+  readonly network: string | undefined;
+  readonly asset: string | undefined;
+  readonly payTo: string | undefined;
+  readonly maxPrice: PriceLimit | undefined;
+}
+
+export type PriceLimit =
+  /** Dollars at {@link DOLLAR_DECIMALS}: holds for payments in a network's own stablecoin. */
+  | { readonly kind: "dollars"; readonly amount: bigint }
+  /** Atomic units of whatever token the payment is in. */
+  | { readonly kind: "units"; readonly amount: bigint };
 
 /** Why a query is refused: a sentence for the 400 body, which never repeats what was sent. */
 export interface QueryProblem {
@@ -33,35 +52,58 @@ export const MAX_LIMIT = 100;
 export const DEFAULT_LIMIT = 20;
 /** Longest query, characters as sent; it bounds every name and value in it. */
 export const MAX_QUERY_LENGTH = 4096;
+/** Most parameters in one query, those that mean nothing here included. */
+export const MAX_PARAMETERS = 64;
 /** Most `metadata[…]` filters in one query. */
 export const MAX_METADATA_FILTERS = 16;
+/** Most words in `q`. */
+export const MAX_WORDS = 8;
+/** Decimals of a price in dollars: as many as any token has, and more. */
+export const DOLLAR_DECIMALS = 36;
 
 const DECIMAL = /^(?:0|[1-9][0-9]{0,15})$/;
 const METADATA = /^metadata\[([^[\]]+)\]$/;
+const CONTROL = /\p{Cc}/u;
+/** What programs that build objects from names trip over. */
+const PROTOTYPE_NAMES: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
+const UNITS = /^([0-9]{1,78})units$/i;
+const DOLLARS = /^(?:\$([0-9.]{1,80})|([0-9.]{1,80})usd)$/i;
+const WORD = /[\p{L}\p{N}]+/gu;
+
+/** Those that may be given once. */
+const SINGLE = ["type", "limit", "offset", "network", "asset", "payTo", "maxPrice", "q"] as const;
+
+type Single = ReadonlyMap<string, string>;
 
 /**
- * Reads a raw query string, with or without its `?`. Names are case-sensitive. Parameters that the
- * protocol does not list are ignored; a listed one that is repeated, empty or out of range is refused,
- * and so is a query whose percent-encoding is broken anywhere.
+ * Reads a raw query string, with or without its `?`. Names are case-sensitive. Parameters that are not
+ * listed above are ignored; a listed one that is repeated, empty or out of range is refused, and so is a
+ * query whose percent-encoding is broken anywhere, or whose names could build an object.
  */
 export function parseDiscoveryQuery(rawQuery: string): Result<DiscoveryQuery, QueryProblem> {
   const query = rawQuery.startsWith("?") ? rawQuery.slice(1) : rawQuery;
   if (query.length > MAX_QUERY_LENGTH) {
     return problem(`the query must have at most ${MAX_QUERY_LENGTH} characters`);
   }
-  const fields = query.split("&").map(parseField);
+  const parts = query.split("&");
+  if (parts.length > MAX_PARAMETERS) {
+    return problem(`the query must have at most ${MAX_PARAMETERS} parameters`);
+  }
+  const fields = parts.map(parseField);
   if (!fields.every((field) => field !== undefined)) {
     return problem("the query has malformed percent-encoding");
   }
+  const odd = oddField(fields);
+  if (odd !== undefined) return problem(odd);
   const metadata = readFilters(fields);
   if (!metadata.ok) return metadata;
-  const single = new Map<string, string>();
-  for (const { name, value } of fields) {
-    if (name !== "type" && name !== "limit" && name !== "offset") continue;
-    if (single.has(name)) return problem(`${name} must be given once`);
-    single.set(name, value);
-  }
-  return withRanges(single, metadata.value);
+  const single = readSingle(fields);
+  return single.ok ? withRanges(single.value, metadata.value) : single;
+}
+
+/** The words that a search looks for, and those that it looks in: letters and digits, lower case. */
+export function wordsOf(text: string): readonly string[] {
+  return text.toLowerCase().match(WORD) ?? [];
 }
 
 interface Field {
@@ -74,6 +116,18 @@ function parseField(field: string): Field | undefined {
   const name = decode(equals === -1 ? field : field.slice(0, equals));
   const value = decode(equals === -1 ? "" : field.slice(equals + 1));
   return name === undefined || value === undefined ? undefined : { name, value };
+}
+
+/** What no honest client sends: refused wherever it stands, whether or not it would mean something. */
+function oddField(fields: readonly Field[]): string | undefined {
+  for (const { name, value } of fields) {
+    if (CONTROL.test(name) || CONTROL.test(value)) return "the query has control characters";
+    const key = METADATA.exec(name)?.[1];
+    if (PROTOTYPE_NAMES.has(key ?? name)) return "the query has a name that is not allowed";
+    const isFilter = name === "metadata" || name.startsWith("metadata[");
+    if (!isFilter && /[[\]]/.test(name)) return "only metadata takes a name in brackets";
+  }
+  return undefined;
 }
 
 /** A filter that cannot be read is refused: ignoring it would show what it was to leave out. */
@@ -89,8 +143,21 @@ function readFilters(fields: readonly Field[]): Result<readonly MetadataFilter[]
   return problem(`at most ${MAX_METADATA_FILTERS} metadata filters are allowed`);
 }
 
+function readSingle(fields: readonly Field[]): Result<Single, QueryProblem> {
+  const single = new Map<string, string>();
+  for (const { name, value } of fields) {
+    if (!SINGLE.some((each) => each === name)) continue;
+    if (single.has(name)) return problem(`${name} must be given once`);
+    // A limit or offset of nothing is out of its range, which is said below.
+    const isNumber = name === "limit" || name === "offset";
+    if (value === "" && !isNumber) return problem(`${name} must not be empty`);
+    single.set(name, value);
+  }
+  return ok(single);
+}
+
 function withRanges(
-  single: ReadonlyMap<string, string>,
+  single: Single,
   metadata: readonly MetadataFilter[],
 ): Result<DiscoveryQuery, QueryProblem> {
   const limit = parseInteger(single.get("limit") ?? `${DEFAULT_LIMIT}`);
@@ -101,9 +168,32 @@ function withRanges(
   if (offset === undefined) {
     return problem(`offset must be an integer from 0 to ${Number.MAX_SAFE_INTEGER}`);
   }
-  const type = single.get("type");
-  if (type === "") return problem("type must not be empty");
-  return ok({ type, limit, offset, metadata });
+  const words = [...new Set(wordsOf(single.get("q") ?? ""))];
+  if (single.has("q") && words.length === 0) return problem("q must have a letter or a digit");
+  if (words.length > MAX_WORDS) return problem(`q must have at most ${MAX_WORDS} words`);
+  const offer = readOfferFilter(single);
+  if (!offer.ok) return offer;
+  return ok({ type: single.get("type"), limit, offset, metadata, offer: offer.value, words });
+}
+
+function readOfferFilter(single: Single): Result<OfferFilter | undefined, QueryProblem> {
+  const [network, asset, payTo] = ["network", "asset", "payTo"].map((name) => single.get(name));
+  const written = single.get("maxPrice");
+  if ([network, asset, payTo, written].every((value) => value === undefined)) return ok(undefined);
+  const maxPrice = written === undefined ? undefined : readPriceLimit(written);
+  if (written !== undefined && maxPrice === undefined) {
+    return problem("maxPrice must be a price with its unit: $0.05, 0.05usd or 50000units");
+  }
+  return ok({ network, asset, payTo, maxPrice });
+}
+
+/** A bare number could mean dollars or atomic units, so it means nothing here. */
+function readPriceLimit(text: string): PriceLimit | undefined {
+  const amount = parseAtomicAmount(UNITS.exec(text)?.[1] ?? "");
+  if (amount !== undefined) return { kind: "units", amount };
+  const [, before, behind] = DOLLARS.exec(text) ?? [];
+  const read = parseDollars(`$${before ?? behind ?? ""}`, DOLLAR_DECIMALS);
+  return read.ok ? { kind: "dollars", amount: read.value } : undefined;
 }
 
 /** Percent-decoding of UTF-8, `+` for a space; undefined for what is neither. */

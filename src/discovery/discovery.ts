@@ -9,9 +9,21 @@ import {
   type DiscoveryResponse,
   type PaymentRequirements,
 } from "../x402/x402.ts";
-import type { DiscoveryQuery } from "./discovery-query.ts";
+import { parseAtomicAmount } from "../x402/amount.ts";
+import { findNetwork } from "../x402/network.ts";
+import {
+  DOLLAR_DECIMALS,
+  type DiscoveryQuery,
+  type OfferFilter,
+  type PriceLimit,
+} from "./discovery-query.ts";
+import { SearchIndex, termOf } from "./search-index.ts";
+import { describeTemplate } from "./template.ts";
 
 export { parseDiscoveryQuery, type DiscoveryQuery } from "./discovery-query.ts";
+
+/** The one type of resource that the protocol defines (section 2.6). */
+const LISTED_TYPE = "http";
 
 /** What a route offers to anyone, apart from when it last changed. */
 export interface PublicTerms {
@@ -21,8 +33,10 @@ export interface PublicTerms {
   readonly methods: readonly string[] | null;
   readonly accepts: readonly PaymentRequirements[];
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** Whether `resource` is a template; its path is then published as `metadata.routeTemplate`. */
+  /** Whether `resource` is a template, which is then described in the metadata, see `template.ts`. */
   readonly isTemplate: boolean;
+  /** Of a template, what is known of its parameters by their names. */
+  readonly pathParams?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface CatalogueEntry extends PublicTerms {
@@ -30,16 +44,37 @@ export interface CatalogueEntry extends PublicTerms {
   readonly lastUpdated: number;
 }
 
-interface CatalogueItem {
+/** One way to pay, as queries ask for it. */
+interface ListedOffer {
+  readonly network: string;
+  readonly asset: string;
+  readonly payTo: string;
+  /** Atomic units. */
+  readonly amount: bigint;
+  /** At {@link DOLLAR_DECIMALS}; undefined: it is in another token than the network's own stablecoin. */
+  readonly dollars: bigint | undefined;
+}
+
+class CatalogueItem {
   readonly item: DiscoveredResource;
-  readonly json: string;
-  /** The metadata that filters can match: scalars as lower-case text. */
-  readonly searchable: ReadonlyMap<string, string>;
+  readonly offers: readonly ListedOffer[];
+  #json: string | undefined;
+
+  constructor(item: DiscoveredResource) {
+    this.item = item;
+    this.offers = item.accepts.map(listedOffer);
+  }
+
+  /** Written when it is first listed. */
+  get json(): string {
+    return (this.#json ??= JSON.stringify(this.item));
+  }
 }
 
 /** The resources in the order in which they are listed. */
 export interface Catalogue {
   readonly items: readonly CatalogueItem[];
+  readonly index: SearchIndex;
 }
 
 /**
@@ -52,7 +87,11 @@ export function createCatalogue(entries: readonly CatalogueEntry[]): Catalogue {
     (left, right) =>
       compare(left.entry.resource, right.entry.resource) || compare(left.methods, right.methods),
   );
-  return { items: placed.map(({ entry }) => toCatalogueItem(entry)) };
+  const items = placed.map(({ entry }) => new CatalogueItem(itemOf(entry)));
+  const index = new SearchIndex(
+    items.map(({ item }) => ({ terms: termsOf(item), text: textOf(item) })),
+  );
+  return { items, index };
 }
 
 /** One page; `total` counts what the filters let through, and an offset beyond it is an empty page. */
@@ -88,6 +127,7 @@ interface InputDescription {
   readonly bodyType?: "json" | "form-data" | "multipart-form-data" | "text" | "binary";
   readonly bodyFields?: Readonly<Record<string, unknown>>;
   readonly headerFields?: Readonly<Record<string, unknown>>;
+  readonly pathParams?: Readonly<Record<string, unknown>>;
 }
 
 export interface ExchangeDescription {
@@ -104,7 +144,7 @@ export interface ExchangeDescription {
  */
 export function outputSchemaOf(exchange: ExchangeDescription): Readonly<Record<string, unknown>> {
   const { method, discoverable, input: described, output } = exchange;
-  const { queryParams, bodyType, bodyFields, headerFields } = described;
+  const { queryParams, bodyType, bodyFields, headerFields, pathParams } = described;
   const input = {
     type: "http",
     method,
@@ -113,54 +153,107 @@ export function outputSchemaOf(exchange: ExchangeDescription): Readonly<Record<s
     ...(bodyType === undefined ? {} : { bodyType }),
     ...(bodyFields === undefined ? {} : { bodyFields }),
     ...(headerFields === undefined ? {} : { headerFields }),
+    ...(pathParams === undefined ? {} : { pathParams }),
   };
   return output === null ? { input } : { input, output };
 }
 
 function select(
-  catalogue: Catalogue,
-  { type, metadata, offset, limit }: DiscoveryQuery,
+  { items, index }: Catalogue,
+  { type, metadata, offer, words, offset, limit }: DiscoveryQuery,
 ): { readonly page: readonly CatalogueItem[]; readonly total: number } {
-  const filters = metadata.map(({ key, value }) => ({ key, value: value.toLowerCase() }));
-  const unfiltered = type === undefined && filters.length === 0;
-  const found = unfiltered
-    ? catalogue.items
-    : catalogue.items.filter(
-        ({ item, searchable }) =>
-          (type === undefined || item.type === type) &&
-          filters.every(({ key, value }) => searchable.get(key) === value),
-      );
-  return { page: found.slice(offset, offset + limit), total: found.length };
+  // The type is exact, and there is one.
+  if (type !== undefined && type !== LISTED_TYPE) return { page: [], total: 0 };
+  const end = offset + limit;
+  const terms = metadata.map(({ key, value }) => termOf(`metadata.${key}`, value));
+  if (terms.length === 0 && words.length === 0 && offer === undefined) {
+    return { page: items.slice(offset, end), total: items.length };
+  }
+  const { marks, wanted } = index.find(terms, words);
+  const fits = offer === undefined ? undefined : offerTest(offer);
+  const page: CatalogueItem[] = [];
+  let total = 0;
+  for (let place = 0; place < items.length; place += 1) {
+    const item = items[place];
+    if (item === undefined || marks[place] !== wanted) continue;
+    if (fits !== undefined && !item.offers.some(fits)) continue;
+    if (total >= offset && total < end) page.push(item);
+    total += 1;
+  }
+  return { page, total };
 }
 
-function toCatalogueItem(entry: CatalogueEntry): CatalogueItem {
+/** All conditions have to hold for the same way to pay. */
+function offerTest(filter: OfferFilter): (offer: ListedOffer) => boolean {
+  const { network, maxPrice } = filter;
+  const [asset, payTo] = [comparable(filter.asset), comparable(filter.payTo)];
+  return (offer) =>
+    (network === undefined || offer.network === network) &&
+    (asset === undefined || offer.asset === asset) &&
+    (payTo === undefined || offer.payTo === payTo) &&
+    (maxPrice === undefined || isWithin(offer, maxPrice));
+}
+
+function isWithin({ amount, dollars }: ListedOffer, limit: PriceLimit): boolean {
+  if (limit.kind === "units") return amount <= limit.amount;
+  return dollars !== undefined && dollars <= limit.amount;
+}
+
+/** Addresses with `0x` have a checksum in their letter case and mean the same without it; others do not. */
+function comparable<Text extends string | undefined>(address: Text): Text | string {
+  return address !== undefined && /^0x/i.test(address) ? address.toLowerCase() : address;
+}
+
+function listedOffer({
+  network,
+  asset,
+  payTo,
+  maxAmountRequired,
+}: PaymentRequirements): ListedOffer {
+  const usual = findNetwork(network)?.asset;
+  const isUsual = usual !== undefined && comparable(usual.address) === comparable(asset);
+  const amount = parseAtomicAmount(maxAmountRequired) ?? 0n;
+  return {
+    network,
+    asset: comparable(asset),
+    payTo: comparable(payTo),
+    amount,
+    dollars: isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined,
+  };
+}
+
+function itemOf(entry: CatalogueEntry): DiscoveredResource {
   const { resource, type, x402Version, accepts, metadata } = published(entry);
   const { lastUpdated } = entry;
-  const item: DiscoveredResource = {
-    resource,
-    type,
-    x402Version,
-    accepts,
-    lastUpdated,
-    ...(metadata === undefined ? {} : { metadata }),
-  };
-  const searchable = new Map<string, string>();
-  for (const [key, value] of Object.entries(metadata ?? {})) {
-    if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") {
-      searchable.set(key, String(value).toLowerCase());
-    }
-  }
-  return { item, json: JSON.stringify(item), searchable };
+  const shown = metadata === undefined ? {} : { metadata };
+  return { resource, type, x402Version, accepts, lastUpdated, ...shown };
+}
+
+/** Of metadata only scalars can be asked for. */
+function termsOf({ metadata = {} }: DiscoveredResource): readonly string[] {
+  return Object.entries(metadata).flatMap(([key, value]) => {
+    return isScalar(value) ? [termOf(`metadata.${key}`, String(value))] : [];
+  });
+}
+
+function textOf({ resource, accepts, metadata = {} }: DiscoveredResource): string {
+  const descriptions = accepts.map(({ description }) => description);
+  const values = Object.values(metadata).filter(isScalar);
+  return [pathOf(resource), ...new Set(descriptions), ...values].join(" ");
+}
+
+function isScalar(value: unknown): value is string | number | boolean {
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean";
 }
 
 /** A listed resource without the time of its last change. */
 function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpdated"> {
-  const { resource, accepts, isTemplate } = terms;
-  const routeTemplate = isTemplate ? { routeTemplate: pathOf(resource) } : {};
-  const metadata = { ...terms.metadata, ...routeTemplate };
+  const { resource, accepts, isTemplate, pathParams } = terms;
+  const described = isTemplate ? describeTemplate(resource, pathOf(resource), pathParams) : {};
+  const metadata = { ...terms.metadata, ...described };
   return {
     resource,
-    type: "http",
+    type: LISTED_TYPE,
     x402Version: X402_VERSION,
     accepts,
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),

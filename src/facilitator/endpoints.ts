@@ -29,16 +29,20 @@ const RETRY_AFTER_SECONDS = 2;
 /** Strict: text that would have to be repaired is not what the caller meant (RFC 8259 section 8.1). */
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Status and JSON text of a discovery answer. */
+/** A discovery answer. */
 export interface Listing {
-  readonly status: 200 | 400;
+  /** 304: the caller has it already. */
+  readonly status: 200 | 304 | 400;
+  /** JSON text; "" with 304. */
   readonly body: string;
+  /** Null with 400. */
+  readonly etag: string | null;
 }
 
 export interface EndpointOptions {
   readonly facilitator: Facilitator;
-  /** Answers `GET /discovery/resources` for a raw query string. */
-  readonly list: (query: string) => Listing;
+  /** Answers `GET /discovery/resources` for a raw query string and the value of `If-None-Match`. */
+  readonly list: (query: string, ifNoneMatch: string | undefined) => Listing;
   /** Path before the endpoints: "" or `/x402`. */
   readonly basePath: string;
   /** Required as `Authorization: Bearer …`; undefined: the listener is open to whoever reaches it. */
@@ -141,9 +145,12 @@ export class FacilitatorEndpoints {
     sendJson(response, 200, kinds);
   }
 
-  async #discovery(_: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
-    const { status, body } = this.#options.list(query);
-    send(response, status, body);
+  async #discovery({ headers }: IncomingMessage, response: ServerResponse, query: string) {
+    const { status, body, etag } = this.#options.list(query, headers["if-none-match"]);
+    if (etag === null) return send(response, status, body);
+    const kept = { ETag: etag, "Cache-Control": "no-cache" };
+    if (status === 304) response.writeHead(304, kept).end();
+    else send(response, status, body, kept);
   }
 
   /** What a caller may know of a fault; the log gets the whole of it. */
@@ -265,13 +272,20 @@ function sendJson(
   send(response, status, JSON.stringify(body));
 }
 
-function send(response: ServerResponse, status: number, body: string): void {
+const NOT_KEPT = { "Cache-Control": "no-store" };
+
+function send(
+  response: ServerResponse,
+  status: number,
+  body: string,
+  caching: Readonly<Record<string, string>> = NOT_KEPT,
+): void {
   // A body that was refused before its end leaves the connection in the middle of a message.
   if (!response.req.complete) response.setHeader("Connection", "close");
   response.writeHead(status, {
     "Content-Type": "application/json",
     "Content-Length": Buffer.byteLength(body),
-    "Cache-Control": "no-store",
+    ...caching,
   });
   response.end(response.req.method === "HEAD" ? undefined : body);
 }

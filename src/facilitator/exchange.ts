@@ -2,6 +2,7 @@
  * One HTTP request and its answer, with the one thing that a settlement has to know and that no error code
  * tells for certain: whether anything of the request can have been seen.
  */
+import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 
 export interface Question {
@@ -13,6 +14,8 @@ export interface Question {
 
 export interface Reply {
   readonly status: number;
+  /** Names in lower case. */
+  readonly headers: IncomingHttpHeaders;
   readonly text: string;
 }
 
@@ -49,6 +52,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined;
   #givenUp: Error | undefined;
   #status = 0;
+  #headers: IncomingHttpHeaders = {};
 
   get reply(): Promise<Reply> {
     return this.#reply.promise;
@@ -67,8 +71,13 @@ class Exchange implements Dispatcher.DispatchHandler {
     else controller.abort(this.#givenUp);
   }
 
-  onResponseStart(_: Dispatcher.DispatchController, statusCode: number): void {
+  onResponseStart(
+    _: Dispatcher.DispatchController,
+    statusCode: number,
+    headers: IncomingHttpHeaders,
+  ): void {
     this.#status = statusCode;
+    this.#headers = headers;
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -77,7 +86,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     const text = Buffer.concat(this.#parts).toString("utf8");
-    this.#reply.resolve({ status: this.#status, text });
+    this.#reply.resolve({ status: this.#status, headers: this.#headers, text });
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {

@@ -20,7 +20,8 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "../x402/x402.ts";
-import { exchange, NothingSent } from "./exchange.ts";
+import { CatalogueWords } from "./catalogue-word.ts";
+import { exchange, NothingSent, type Reply } from "./exchange.ts";
 import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
 
@@ -73,6 +74,7 @@ type Ask = (
 
 interface Answer {
   readonly status: number;
+  readonly headers: Reply["headers"];
   readonly body: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -91,6 +93,7 @@ export class RemoteFacilitator implements Facilitator {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #telemetry: Telemetry;
   readonly #time: Time;
+  readonly #words: CatalogueWords;
   #closed: Promise<void> | undefined;
 
   constructor(options: RemoteOptions) {
@@ -103,6 +106,7 @@ export class RemoteFacilitator implements Facilitator {
     this.timeoutMs = options.timeoutMs;
     this.#telemetry = options.telemetry;
     this.#time = options.time;
+    this.#words = new CatalogueWords(url.host, options.telemetry.logger, options.time);
     this.#pool = new Pool(url.origin, {
       allowH2: false,
       connections: MAX_CONNECTIONS,
@@ -201,14 +205,16 @@ export class RemoteFacilitator implements Facilitator {
     return outcome;
   }
 
-  #post(
+  async #post(
     path: string,
     request: FacilitatorRequest,
     signal: AbortSignal,
     idempotencyKey?: string,
   ): Promise<Answer> {
     const body = JSON.stringify({ x402Version: X402_VERSION, ...request });
-    return this.#request("POST", path, body, { signal, idempotencyKey });
+    const answer = await this.#request("POST", path, body, { signal, idempotencyKey });
+    this.#words.hear(answer.headers["extension-responses"], request.paymentRequirements.resource);
+    return answer;
   }
 
   #request(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
@@ -233,8 +239,8 @@ export class RemoteFacilitator implements Facilitator {
       ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
     };
     const question = { method, path: this.#basePath + path, headers, body };
-    const { status, text } = await exchange(this.#pool, question, signal);
-    return { status, body: parseObject(text) };
+    const { status, headers: answered, text } = await exchange(this.#pool, question, signal);
+    return { status, headers: answered, body: parseObject(text) };
   }
 
   #fault(

@@ -11,8 +11,12 @@ export interface Answer {
   readonly status: number;
   /** Raw `name, value` pairs, without Content-Type, Content-Length and Cache-Control. */
   readonly lines: readonly string[];
-  /** JSON text; null for an answer without a body. */
+  /** JSON text unless `type` says otherwise; null for an answer without a body. */
   readonly body: string | null;
+  /** Default: `application/json`. */
+  readonly type?: string;
+  /** The value of Cache-Control; default: `no-store`. */
+  readonly caching?: string;
 }
 
 /** What a client is told to wait before it sends a payment again, seconds. */

@@ -40,8 +40,8 @@ export interface Snapshot {
   readonly authorities: ReadonlySet<string>;
   /** What `resource` begins with: no trailing slash. */
   readonly publicUrl: string;
-  /** Path of the discovery listing on this listener; null when it is not listed here. */
-  readonly listingPath: string | null;
+  /** Paths of the gateway's own documents on this listener, the discovery listing among them. */
+  readonly documents: ReadonlySet<string>;
   /** False: preflight requests for free routes are the backend's to answer. */
   readonly answersPreflight: boolean;
   /** What was asked for before, the newest first. */
@@ -62,7 +62,8 @@ export type Decision =
   /** `OPTIONS *`: about the server, not about a resource. */
   | { readonly kind: "server-options" }
   | { readonly kind: "preflight"; readonly method: string; readonly headers: string }
-  | { readonly kind: "listing"; readonly query: string }
+  /** The discovery listing, or another document of the gateway's own. */
+  | { readonly kind: "listing"; readonly path: string; readonly query: string }
   | ({ readonly kind: "free"; readonly plan: Extract<RoutePlan, { kind: "free" }> } & Place)
   | PricedDecision;
 
@@ -92,7 +93,7 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const place = { target: target.raw, path: target.path };
   const preflight = readPreflight(snapshot, request, target.path);
   if (preflight !== null) return preflight;
-  if (target.path === snapshot.listingPath) return readListing(method, target.query);
+  if (snapshot.documents.has(target.path)) return readListing(method, target);
   const plan = planOf(snapshot, snapshot.router.match(method, target.path));
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
@@ -102,9 +103,12 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   return { ...brought, method, earlier: snapshot.earlier, plan, resource, ...place };
 }
 
-function readListing(method: string, query: string): Decision {
+function readListing(
+  method: string,
+  { path, query }: { readonly path: string; readonly query: string },
+): Decision {
   const reads = method === "GET" || method === "HEAD";
-  if (reads) return { kind: "listing", query };
+  if (reads) return { kind: "listing", path, query };
   return { kind: "method-not-allowed", allow: "GET, HEAD" };
 }
 
@@ -184,7 +188,7 @@ function readPreflight(
   const match = snapshot.router.match(asked, path);
   const plan = match.kind === "route" ? match.value : null;
   const priced = plan?.kind === "priced";
-  const ours = snapshot.answersPreflight && (plan !== null || path === snapshot.listingPath);
+  const ours = snapshot.answersPreflight && (plan !== null || snapshot.documents.has(path));
   if (!priced && !ours) return null;
   const names = headers["access-control-request-headers"];
   return { kind: "preflight", method: asked, headers: typeof names === "string" ? names : "" };

@@ -5,8 +5,31 @@ import type { Decision, PricedDecision } from "./decision.ts";
 
 export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" }>;
 
-/** Answers the discovery listing for a raw query string. */
-export type Lister = (query: string) => { readonly status: 200 | 400; readonly body: string };
+/** What was asked of one of the gateway's own documents. */
+export interface DocumentRequest {
+  /** Canonical. */
+  readonly path: string;
+  /** Raw, without `?`. */
+  readonly query: string;
+  /** The value of `If-None-Match`. */
+  readonly ifNoneMatch: string | undefined;
+}
+
+export interface PublishedDocument {
+  /** 304: the client has it already. */
+  readonly status: 200 | 304 | 400;
+  /** "" with 304. */
+  readonly body: string;
+  /** Media type of the body. */
+  readonly type: string;
+  /** Null with 400. */
+  readonly etag: string | null;
+  /** More header lines; default: none. */
+  readonly lines?: readonly string[];
+}
+
+/** Gives the gateway's own documents: the listing of priced routes, and those that lead to it. */
+export type Publisher = (asked: DocumentRequest) => PublishedDocument;
 
 export interface DeclinedAnswer {
   readonly answer: Answer;
@@ -15,11 +38,17 @@ export interface DeclinedAnswer {
   readonly meter: RouteMeter | null;
 }
 
-/** `cors`: the lines that let a page of another origin read the answer. */
+interface Ground {
+  readonly publish: Publisher;
+  /** The value of `If-None-Match`. */
+  readonly ifNoneMatch: string | undefined;
+  /** The lines that let a page of another origin read the answer. */
+  readonly cors: () => readonly string[];
+}
+
 export function declinedAnswer(
   decision: OtherDecision,
-  list: Lister,
-  cors: () => readonly string[],
+  { publish, ifNoneMatch, cors }: Ground,
 ): DeclinedAnswer {
   switch (decision.kind) {
     case "rejected": {
@@ -40,8 +69,19 @@ export function declinedAnswer(
     case "preflight":
       return { answer: preflightAnswer(cors(), decision), outcome: "free", meter: null };
     case "listing": {
-      const { status, body } = list(decision.query);
-      return { answer: { status, lines: cors(), body }, outcome: "free", meter: null };
+      const { path, query } = decision;
+      const answer = documentAnswer(publish({ path, query, ifNoneMatch }), cors());
+      return { answer, outcome: "free", meter: null };
     }
   }
+}
+
+/** May be kept by whoever asks before each use whether it is still the same. */
+function documentAnswer(
+  { status, body, type, etag, lines: more = [] }: PublishedDocument,
+  cors: readonly string[],
+): Answer {
+  if (etag === null) return { status, lines: cors, body };
+  const lines = [...cors, ...more, "ETag", etag];
+  return { status, lines, body: status === 304 ? null : body, type, caching: "no-cache" };
 }

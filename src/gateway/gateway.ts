@@ -40,7 +40,7 @@ import { acceptable, Asking } from "./asking.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import { readClient, type Client } from "./client/client.ts";
 import type { Decision, PricedDecision, Snapshot } from "./decision.ts";
-import { declinedAnswer, type Lister, type OtherDecision } from "./declined.ts";
+import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.ts";
 import { attemptOf, deliveryNote, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
@@ -58,8 +58,7 @@ import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 /** What a new configuration may change while requests are served. */
 export interface GatewaySettings {
   readonly snapshot: Snapshot;
-  /** Answers the discovery listing for a raw query string. */
-  readonly list: Lister;
+  readonly publish: Publisher;
   readonly cors: CrossOrigin;
   /** Requests worked on at the same time; beyond them 503. */
   readonly maxInFlight: number;
@@ -354,10 +353,13 @@ export class Gateway {
 
   /** The exits that have nothing to do with money. */
   #decline(visitor: Visitor, decision: OtherDecision): Ending {
-    const { list } = this.#options;
-    const { answer, outcome, meter } = declinedAnswer(decision, list, () =>
-      this.#cors(visitor.request),
-    );
+    const { publish } = this.#options;
+    const { request } = visitor;
+    const { answer, outcome, meter } = declinedAnswer(decision, {
+      publish,
+      ifNoneMatch: request.headers["if-none-match"],
+      cors: () => this.#cors(request),
+    });
     return this.#end(visitor, answer, outcome, meter);
   }
 

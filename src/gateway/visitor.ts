@@ -19,6 +19,7 @@ import type { Delivery, Engine, Sale, Unanswered } from "./upstream/upstream.ts"
 
 /** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
 const MAX_DROPPED_BODY_BYTES = 64 * 1024;
+const JSON_TYPE = "application/json";
 /** The largest request body that is read to find out whether a kept answer is for it, bytes. */
 const MAX_COMPARED_BODY_BYTES = 10 * 1024 * 1024;
 
@@ -111,14 +112,14 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return idOf(this.#visit);
   }
 
-  answer({ status, lines, body }: Answer): void {
+  answer({ status, lines, body, type = JSON_TYPE, caching = "no-store" }: Answer): void {
     const response = this.#response;
     if (this.#isLate) return;
     if (response.headersSent || response.destroyed) {
       response.destroy();
       return;
     }
-    const head = [...lines, "Cache-Control", "no-store"];
+    const head = [...lines, "Cache-Control", caching];
     if (status >= 500) head.push("X-Request-Id", this.id);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
@@ -129,7 +130,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
       return;
     }
     const bytes = Buffer.byteLength(body);
-    head.push("Content-Type", "application/json", "Content-Length", String(bytes));
+    head.push("Content-Type", type, "Content-Length", String(bytes));
     response.writeHead(status, head);
     // Only ASCII has as many bytes as characters, and then this is the same text, written at less cost.
     response.end(body, bytes === body.length ? "latin1" : "utf8");
@@ -213,11 +214,11 @@ export class UpgradeVisitor implements Visitor {
     return idOf(this.#visit);
   }
 
-  answer({ status, lines, body }: Answer): void {
-    const head = [...lines, "Cache-Control", "no-store"];
+  answer({ status, lines, body, type = JSON_TYPE, caching = "no-store" }: Answer): void {
+    const head = [...lines, "Cache-Control", caching];
     if (status >= 500) head.push("X-Request-Id", this.id);
     const isHead = this.request.method === "HEAD";
-    answerOn(this.#socket, { status, lines: head, body: isHead ? null : body });
+    answerOn(this.#socket, { status, lines: head, body: isHead ? null : body, type });
   }
 
   refusal(engine: Engine): Unanswered | null {

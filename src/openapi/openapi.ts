@@ -34,7 +34,7 @@ export interface Imported {
 /** More are in no description that was written by people; ten thousand routes are what a gateway is built for. */
 const MAX_OPERATIONS = 10_000;
 /** In the order in which routes are written. */
-const METHODS = ["get", "post", "put", "patch", "delete", "head"] as const;
+export const METHODS = ["get", "post", "put", "patch", "delete", "head"] as const;
 /** Why the others are left out. */
 const UNPRICED: Readonly<Record<string, string>> = {
   options: "OPTIONS is what browsers ask before they buy: the gateway answers it",
@@ -125,7 +125,7 @@ class Importer {
 }
 
 /** `/pets/{id}` as `/pets/:id`. */
-function patternOf(path: string): Result<string, string> {
+export function patternOf(path: string): Result<string, string> {
   const names = new Set<string>();
   const segments: string[] = [];
   for (const segment of path.split("/")) {
@@ -161,7 +161,7 @@ function uniqueName(written: string, taken: ReadonlySet<string>): string {
 }
 
 /** What stands before every path of an operation: of the nearest `servers`, or of `basePath`. */
-function basePathOf(
+export function basePathOf(
   { root, isSwagger }: Description,
   item: Values,
   operation: Values,

@@ -130,7 +130,7 @@ async function serveFacilitator(
 ): Promise<string> {
   const endpoints = new FacilitatorEndpoints({
     facilitator,
-    list: () => ({ status: 200, body: "{}" }),
+    list: () => ({ status: 200, body: "{}", etag: null }),
     basePath: setup.basePath ?? "",
     bearer: setup.bearer,
     logger: createLogger({ level: "silent", format: "json" }),

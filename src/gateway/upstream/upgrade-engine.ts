@@ -362,10 +362,11 @@ export function answerOn(
     readonly status: number;
     readonly lines: readonly string[];
     readonly body: string | null;
+    /** Media type of the body; default: JSON. */
+    readonly type?: string;
   },
 ): void {
-  const { status, body } = answer;
-  const lines =
-    body === null ? answer.lines : [...answer.lines, "Content-Type", "application/json"];
+  const { status, body, type = "application/json" } = answer;
+  const lines = body === null ? answer.lines : [...answer.lines, "Content-Type", type];
   writeAnswer(socket, { status, lines, body: Buffer.from(body ?? "") });
 }

@@ -4,7 +4,7 @@
  */
 import { pino } from "pino";
 import { Front } from "../../../src/app/front.ts";
-import { createListing } from "../../../src/app/selling.ts";
+import { Publications } from "../../../src/app/publishing.ts";
 import { parseConfig } from "../../../src/config/config.ts";
 import { NO_FEE_PAYERS } from "../../../src/gateway/payment/offers.ts";
 import { createLogger, type LogLevel } from "../../../src/telemetry/logger.ts";
@@ -71,7 +71,7 @@ const front = new Front({
   },
   till: new RemoteTill({ call: () => Promise.reject(new Error("no till")) }, SETTLEMENT_MS),
   feePayers: NO_FEE_PAYERS,
-  list: createListing(config, new Map(), NO_FEE_PAYERS),
+  publish: new Publications(config, new Map(), NO_FEE_PAYERS).publish,
   fronts: 1,
 });
 const [address] = await front.open();

@@ -172,7 +172,7 @@ export class Stage implements AsyncDisposable {
     const opened = await openFacilitator({ network, node, ...setup }, this.#closing);
     const endpoints = new FacilitatorEndpoints({
       facilitator: opened.facilitator,
-      list: () => ({ status: 200, body: "{}" }),
+      list: () => ({ status: 200, body: "{}", etag: null }),
       basePath: "",
       bearer: undefined,
       logger: createLogger({ level: "silent", format: "json" }),

@@ -52,6 +52,11 @@ const FILES: Readonly<Record<string, string>> = {
   "/run/tls/other.key": BACKEND_KEY,
   "/run/tls/broken.pem": AUTHORITY.replace("MII", "AAA"),
   "/etc/coinslot/internal-ca.pem": AUTHORITY,
+  "/run/api/openapi.yaml": "openapi: 3.1.0\ninfo: { title: Backend, version: '2' }\npaths: {}\n",
+  "/run/api/swagger.json": '{"swagger":"2.0","paths":{}}',
+  "/run/api/list.yaml": "- openapi: 3.1.0\n",
+  "/run/api/version.yaml": "openapi: 4.0.0\n",
+  "/run/api/torn.json": '{"openapi":"3.1.0",',
 };
 
 /** A fixed environment, so that what is said about a file never depends on the machine. */

@@ -4,7 +4,9 @@ import {
   DEFAULT_LIMIT,
   MAX_LIMIT,
   MAX_METADATA_FILTERS,
+  MAX_PARAMETERS,
   MAX_QUERY_LENGTH,
+  MAX_WORDS,
   parseDiscoveryQuery,
   type DiscoveryQuery,
 } from "../../../src/discovery/discovery-query.ts";
@@ -22,7 +24,14 @@ function refusal(query: string): string | undefined {
 
 describe("a discovery query", () => {
   it("has the protocol's defaults when it is empty (section 4.4)", () => {
-    const defaults = { type: undefined, limit: DEFAULT_LIMIT, offset: 0, metadata: [] };
+    const defaults = {
+      type: undefined,
+      limit: DEFAULT_LIMIT,
+      offset: 0,
+      metadata: [],
+      offer: undefined,
+      words: [],
+    };
     expect(DEFAULT_LIMIT).toBe(20);
     for (const empty of ["", "?", "&", "&&"]) expect(read(empty)).toEqual(defaults);
   });
@@ -32,7 +41,7 @@ describe("a discovery query", () => {
   });
 
   it("carries type, limit, offset and filters", () => {
-    expect(read("type=http&limit=5&offset=40&metadata[provider]=Example+Inc.")).toEqual({
+    expect(read("type=http&limit=5&offset=40&metadata[provider]=Example+Inc.")).toMatchObject({
       type: "http",
       limit: 5,
       offset: 40,
@@ -54,11 +63,66 @@ describe("a discovery query", () => {
     ]);
   });
 
-  it("reads names of the object prototype as ordinary names", () => {
-    const query = read("__proto__=x&constructor=y&metadata[__proto__]=polluted");
-    expect(query.metadata).toEqual([{ key: "__proto__", value: "polluted" }]);
+  it.each(["__proto__", "constructor", "prototype"])("refuses the name %s wherever it stands", (name) => {
+    const said = "the query has a name that is not allowed";
+    expect(refusal(`${name}=x`)).toBe(said);
+    expect(refusal(`metadata[${name}]=polluted`)).toBe(said);
+    expect(refusal(`limit=1&metadata%5B${name}%5D=polluted`)).toBe(said);
     expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
   });
+
+  it.each(["limit[]=1", "type[a]=b", "a[b][c]=d", "x[__proto__][y]=1", "[]=1", "q]=1"])(
+    "builds no object of %s",
+    (query) => expect(refusal(query)).toBe("only metadata takes a name in brackets"),
+  );
+
+  it.each(["a=%00", "%0d%0a=1", "metadata[a]=%1b[0m", "q=a%7f"])(
+    "refuses the control character in %s",
+    (query) => expect(refusal(query)).toBe("the query has control characters"),
+  );
+
+  it("refuses more parameters than anyone needs, whatever they are", () => {
+    const many = (count: number) => Array.from({ length: count }, (_, n) => `a${n}=1`).join("&");
+    expect(read(many(MAX_PARAMETERS))).toEqual(read(""));
+    expect(refusal(many(MAX_PARAMETERS + 1))).toBe("the query must have at most 64 parameters");
+  });
+
+  it("reads what one way to pay has to fulfil", () => {
+    expect(read("network=base&asset=0xAb&payTo=Fee&maxPrice=$0.05").offer).toEqual({
+      network: "base",
+      asset: "0xAb",
+      payTo: "Fee",
+      maxPrice: { kind: "dollars", amount: 5n * 10n ** 34n },
+    });
+    expect(read("maxPrice=0.05USD").offer).toEqual(read("maxPrice=%240.05").offer);
+    expect(read("maxPrice=50000units").offer?.maxPrice).toEqual({ kind: "units", amount: 50_000n });
+  });
+
+  it.each(["0.05", "50000", "$", "$0", "$1e3", "-1units", "$-1", "€1", "$0.1.2", "units", "1 units"])(
+    "refuses the price limit %j, which could mean more than one thing or nothing",
+    (limit) => {
+      expect(refusal(`maxPrice=${encodeURIComponent(limit)}`)).toBe(
+        "maxPrice must be a price with its unit: $0.05, 0.05usd or 50000units",
+      );
+    },
+  );
+
+  it("reads a search as words without letter case", () => {
+    expect(read("q=Caf%C3%A9,+weather%2Fweather").words).toEqual(["café", "weather"]);
+    expect(refusal("q=+-+")).toBe("q must have a letter or a digit");
+    expect(refusal(`q=${Array.from({ length: MAX_WORDS + 1 }, (_, n) => `w${n}`).join("+")}`)).toBe(
+      "q must have at most 8 words",
+    );
+  });
+
+  it.each(["type", "network", "asset", "payTo", "maxPrice", "q"])(
+    "refuses %s twice, and without a value",
+    (name) => {
+      expect(refusal(`${name}=$1&${name}=$1`)).toBe(`${name} must be given once`);
+      expect(refusal(`${name}=`)).toBe(`${name} must not be empty`);
+      expect(refusal(name)).toBe(`${name} must not be empty`);
+    },
+  );
 
   it("ignores parameters that the protocol does not list", () => {
     expect(read("page=3&LIMIT=999&metadataX=1&limits=0&sort")).toEqual(read(""));
@@ -164,9 +228,10 @@ describe("a discovery query", () => {
 
   it("gives back whatever names and values were percent-encoded into it", () => {
     const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 });
-    const key = text.filter((each) => !/[[\]]/.test(each));
+    const plain = text.filter((each) => !/\p{Cc}/u.test(each));
+    const isKey = (each: string) => !/[[\]]|^(?:__proto__|constructor|prototype)$/.test(each);
     fc.assert(
-      fc.property(key, text, (name, value) => {
+      fc.property(plain.filter(isKey), plain, (name, value) => {
         const query = `metadata[${encodeURIComponent(name)}]=${encodeURIComponent(value)}`;
         expect(read(query).metadata).toEqual([{ key: name, value }]);
       }),

@@ -102,9 +102,34 @@ describe("the discovery listing", () => {
     ]);
     const { items } = list(catalogue);
     expect(items.map(({ metadata }) => metadata)).toEqual([
-      { routeTemplate: "/files/*" },
-      { routeTemplate: "/reports/:id", a: 1 },
+      {
+        routeTemplate: "/files/*",
+        uriTemplate: `${ORIGIN}/files/{+rest}`,
+        pathParams: {
+          rest: { type: "string", description: "The rest of the path, slashes included." },
+        },
+      },
+      {
+        routeTemplate: "/reports/:id",
+        uriTemplate: `${ORIGIN}/reports/{id}`,
+        pathParams: { id: { type: "string", required: true } },
+        a: 1,
+      },
     ]);
+  });
+
+  it("says of a template's parameters what the configuration says, and of the others what they are", () => {
+    const pathParams = { id: { type: "integer", example: 7 }, absent: { type: "string" } };
+    const catalogue = createCatalogue([
+      entry("/a/:id/b/:rest/*", { isTemplate: true, pathParams }),
+      entry("/:__proto__", { isTemplate: true }),
+    ]);
+    const [plain, described] = list(catalogue).items.map(({ metadata }) => metadata);
+    expect(described).toMatchObject({
+      uriTemplate: `${ORIGIN}/a/{id}/b/{rest}/{+rest2}`,
+      pathParams: { id: { type: "integer", example: 7 }, rest: { required: true }, rest2: {} },
+    });
+    expect(JSON.stringify(plain)).toContain('{"__proto__":{"type":"string","required":true}}');
   });
 
   it("is empty, not an error, without resources or beyond the last of them", () => {
@@ -185,8 +210,7 @@ describe("the discovery listing", () => {
       for (const filter of [
         "metadata[tags]=weather",
         "metadata[nested]=[object Object]",
-        "metadata[constructor]=x",
-        "metadata[__proto__]=[object Object]",
+        "metadata[hasOwnProperty]=x",
         "metadata[toString]=x",
       ]) {
         expect(list(catalogue, filter).items).toEqual([]);
@@ -197,6 +221,68 @@ describe("the discovery listing", () => {
       const page = list(catalogue, "metadata[provider]=example+inc.&limit=1&offset=1");
       expect(paths(page)).toEqual(["/2"]);
       expect(page.pagination).toEqual({ limit: 1, offset: 1, total: 2 });
+    });
+  });
+
+  describe("filters beyond the protocol's own", () => {
+    const offer = (path: string, change: Partial<PaymentRequirements>): PaymentRequirements => ({
+      ...requirementsFor(`${ORIGIN}${path}`),
+      ...change,
+    });
+    const EURC = "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD";
+    const SOLANA_PAYEE = "2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4";
+    const catalogue = createCatalogue([
+      entry("/cheap", {
+        accepts: [
+          offer("/cheap", { maxAmountRequired: "1000", description: "Tide tables of Øresund" }),
+          offer("/cheap", { network: "avalanche", asset: EURC, maxAmountRequired: "5" }),
+        ],
+        metadata: { category: "Sea Weather", tags: ["hidden"] },
+      }),
+      entry("/dear/:id", {
+        accepts: [offer("/dear", { maxAmountRequired: "2000000", payTo: SOLANA_PAYEE })],
+        isTemplate: true,
+      }),
+      entry("/weather"),
+    ]);
+    const found = (text: string) => paths(list(catalogue, text));
+
+    it("by the network, exactly", () => {
+      expect(found("network=avalanche")).toEqual(["/cheap"]);
+      expect(found("network=Avalanche")).toEqual([]);
+    });
+
+    it("by asset and payee: with 0x in any letter case, else as written", () => {
+      expect(found(`asset=${EURC.toLowerCase()}`)).toEqual(["/cheap"]);
+      expect(found(`payTo=${SOLANA_PAYEE}`)).toEqual(["/dear/:id"]);
+      expect(found(`payTo=${SOLANA_PAYEE.toLowerCase()}`)).toEqual([]);
+    });
+
+    it("by the most that it may cost, in dollars or atomic units, the limit included", () => {
+      expect(found("maxPrice=$0.001")).toEqual(["/cheap"]);
+      expect(found("maxPrice=$0.0009999")).toEqual([]);
+      expect(found("maxPrice=2usd")).toEqual(["/cheap", "/dear/:id", "/weather"]);
+      expect(found("maxPrice=10000units")).toEqual(["/cheap", "/weather"]);
+    });
+
+    it("takes a token that is no dollar for no dollars", () => {
+      expect(found("network=avalanche&maxPrice=$9")).toEqual([]);
+      expect(found("network=avalanche&maxPrice=5units")).toEqual(["/cheap"]);
+    });
+
+    it("so that one way to pay fulfils all of them", () => {
+      expect(found(`network=base-sepolia&asset=${EURC}`)).toEqual([]);
+      expect(found(`network=avalanche&asset=${EURC}`)).toEqual(["/cheap"]);
+    });
+
+    it("by the beginnings of words in path, description and metadata", () => {
+      expect(found("q=weath")).toEqual(["/cheap", "/dear/:id", "/weather"]);
+      expect(found("q=SEA+%C3%B8re")).toEqual(["/cheap"]);
+      expect(found("q=eather")).toEqual([]);
+      expect(found("q=hidden")).toEqual([]);
+      expect(found("q=weather+nothing")).toEqual([]);
+      // Both begin more than one of its words, which makes it no second entry.
+      expect(found("q=t+ta")).toEqual(["/cheap"]);
     });
   });
 

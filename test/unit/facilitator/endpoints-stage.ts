@@ -71,7 +71,7 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
     facilitator,
     list(query) {
       queries.push(query);
-      return options.listing ?? { status: 200, body: '{"items":[]}' };
+      return options.listing ?? { status: 200, body: '{"items":[]}', etag: null };
     },
     basePath: options.basePath ?? "",
     bearer: options.bearer,

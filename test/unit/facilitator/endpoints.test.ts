@@ -184,7 +184,7 @@ describe("GET /supported and GET /discovery/resources", () => {
   });
 
   test("answer with what the listing says to the query as it came", async () => {
-    const listing = { status: 400, body: '{"error":"limit"}' } as const;
+    const listing = { status: 400, body: '{"error":"limit"}', etag: null } as const;
     const at = await stage({ listing });
     const query = "limit=1000&metadata[provider]=a%20b&?";
     const answer = await ask(at, `/discovery/resources?${query}`);

@@ -1,0 +1,121 @@
+/**
+ * The small documents that lead to what is sold, for programs that know nothing but a host:
+ * `/.well-known/x402` as JSON and `/llms.txt` as text for language models.
+ */
+import { findNetwork } from "../x402/network.ts";
+import { formatAmount } from "../x402/amount.ts";
+import { X402_VERSION, type DiscoveredResource, type PaymentRequirements } from "../x402/x402.ts";
+import type { Catalogue } from "./discovery.ts";
+
+/** Version of the form of `/.well-known/x402`. */
+const FORM_VERSION = 1;
+/** Resources that `/.well-known/x402` names itself; the listing has all of them. */
+export const MAX_NAMED_RESOURCES = 100;
+/** Routes that `/llms.txt` describes itself. */
+export const MAX_DESCRIBED_ROUTES = 200;
+/** Longest description in it, characters. */
+const MAX_DESCRIPTION = 300;
+
+/** Absolute URLs of what is published; null: it is not. */
+export interface Published {
+  readonly publicUrl: string;
+  readonly listing: string | null;
+  readonly openapi: string | null;
+  readonly llms: string | null;
+  readonly facilitator: string | null;
+}
+
+/**
+ * `version` and `resources` are what crawlers of such documents read already; the other members say where
+ * the whole listing and the descriptions are. `resources` names every resource once, templates as they are
+ * in the listing: asked for with GET they answer with their price as well.
+ */
+export function writeWellKnown({ items }: Catalogue, published: Published): string {
+  const { listing, openapi, llms, facilitator } = published;
+  const resources = [...new Set(items.map(({ item }) => item.resource))];
+  const networks = new Set(items.flatMap(({ item }) => item.accepts.map(({ network }) => network)));
+  return JSON.stringify({
+    version: FORM_VERSION,
+    x402Version: X402_VERSION,
+    resources: resources.slice(0, MAX_NAMED_RESOURCES),
+    total: resources.length,
+    networks: [...networks],
+    ...(listing === null ? {} : { listing }),
+    ...(openapi === null ? {} : { openapi }),
+    ...(llms === null ? {} : { llms }),
+    ...(facilitator === null ? {} : { facilitator }),
+  });
+}
+
+/** Markdown in the form of llmstxt.org: a title, a summary, sections of links with a sentence each. */
+export function writeLlmsText({ items }: Catalogue, published: Published): string {
+  const { publicUrl, listing, openapi } = published;
+  const shown = items.slice(0, MAX_DESCRIBED_ROUTES);
+  const more = items.length - shown.length;
+  const lines = [
+    `# ${plain(new URL(publicUrl).host)}`,
+    "",
+    "> Resources over HTTP that are paid for with each request by the x402 protocol, version 1.",
+    "",
+    "Ask for a resource without payment: the answer is status 402, and its JSON body lists the ways to pay",
+    "in `accepts`. Sign one of them and send the same request again with the payment in the header",
+    "`X-PAYMENT` (base64 of JSON). The receipt comes back in the header `X-PAYMENT-RESPONSE`.",
+    "",
+    "## Resources",
+    "",
+    ...shown.map(({ item }) => describe(item)),
+    ...(more === 0 ? [] : [`- and ${more} more, see the listing`]),
+    "",
+    "## Machine-readable",
+    "",
+    ...(listing === null
+      ? []
+      : [`- [Listing](${listing}): every resource with its ways to pay, as JSON`]),
+    ...(openapi === null ? [] : [`- [OpenAPI](${openapi}): requests and answers, as OpenAPI 3.1`]),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function describe({ resource, accepts }: DiscoveredResource): string {
+  const [first] = accepts;
+  const method = methodOf(first);
+  const prices = [...new Set(accepts.map(priceOf))].join(" or ");
+  const said = clipped(plain(first?.description ?? ""));
+  const link = `[${method} ${plain(resource)}](${address(resource)})`;
+  return `- ${link}: ${said === "" ? "" : `${said} `}Price: ${prices}.`;
+}
+
+/** A URL that ends where Markdown says it does. */
+function address(url: string): string {
+  return url.replace(/[()<>\\\s]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+function methodOf(requirements: PaymentRequirements | undefined): string {
+  const input = requirements?.outputSchema?.["input"];
+  const method = typeof input === "object" && input !== null && "method" in input && input.method;
+  return typeof method === "string" ? method : "GET";
+}
+
+/** `0.01 USDC on base`; in atomic units where the token is not the network's own. */
+function priceOf({ network, asset, maxAmountRequired }: PaymentRequirements): string {
+  const usual = findNetwork(network)?.asset;
+  if (usual === undefined || usual.address.toLowerCase() !== asset.toLowerCase()) {
+    return `${maxAmountRequired} atomic units of ${asset} on ${network}`;
+  }
+  return `${formatAmount(BigInt(maxAmountRequired), usual.decimals)} ${usual.symbol} on ${network}`;
+}
+
+/** One line without anything that Markdown or a terminal would take for a mark. */
+function plain(text: string): string {
+  return text
+    .toWellFormed()
+    .replace(/[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ")
+    .replace(/[\\`*_[\]<>#|]/g, "\\$&")
+    .trim();
+}
+
+function clipped(text: string): string {
+  return text.length <= MAX_DESCRIPTION
+    ? text
+    : `${text.slice(0, MAX_DESCRIPTION - 1).toWellFormed()}…`;
+}

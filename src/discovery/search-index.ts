@@ -1,0 +1,100 @@
+/**
+ * Finds entries of a catalogue by exact terms and by the beginnings of words, in time that depends on how
+ * often what is asked for occurs, and not on how long the texts are: the listing is open to everyone.
+ */
+import { wordsOf } from "./discovery-query.ts";
+
+/** What one entry can be found by. */
+export interface Findable {
+  /** Matched whole: `type` and metadata, written by {@link termOf}. */
+  readonly terms: readonly string[];
+  /** Matched by the beginnings of its words. */
+  readonly text: string;
+}
+
+/** Of the entries those whose mark is `wanted`. */
+interface Found {
+  readonly marks: Uint8Array;
+  readonly wanted: number;
+}
+
+/** Of one entry's text so much is searched, characters: every entry costs memory. */
+export const MAX_SEARCHED_LENGTH = 2_000;
+
+/** No name and no value of a query has the character between them: control characters are refused there. */
+export function termOf(name: string, value: string): string {
+  return `${name}\u0000${value.toLowerCase()}`;
+}
+
+export class SearchIndex {
+  readonly #size: number;
+  readonly #terms = new Map<string, number[]>();
+  /** In the order of their code units. */
+  readonly #words: readonly string[];
+  /** The entries with each word. */
+  readonly #holders: readonly (readonly number[])[];
+
+  constructor(entries: readonly Findable[]) {
+    this.#size = entries.length;
+    const words = new Map<string, number[]>();
+    for (const [index, { terms, text }] of entries.entries()) {
+      for (const term of terms) append(this.#terms, term, index);
+      for (const word of wordsOf(text.slice(0, MAX_SEARCHED_LENGTH))) append(words, word, index);
+    }
+    this.#words = [...words.keys()].sort();
+    this.#holders = this.#words.map((word) => words.get(word) ?? []);
+  }
+
+  /** For each entry whether it has all terms and all words: the number that is returned with it, if it has. */
+  find(terms: readonly string[], words: readonly string[]): Found {
+    const marks = new Uint8Array(this.#size);
+    let wanted = 0;
+    for (const term of new Set(terms)) {
+      mark(marks, this.#terms.get(term) ?? [], wanted);
+      wanted += 1;
+    }
+    for (const word of words) {
+      for (const list of this.#beginningWith(word)) mark(marks, list, wanted);
+      wanted += 1;
+    }
+    return { marks, wanted };
+  }
+
+  #beginningWith(beginning: string): readonly (readonly number[])[] {
+    const from = this.#firstFrom(beginning);
+    let to = from;
+    while (this.#words[to]?.startsWith(beginning)) to += 1;
+    return this.#holders.slice(from, to);
+  }
+
+  /** Position of the first word that is not before it. */
+  #firstFrom(word: string): number {
+    let low = 0;
+    let high = this.#words.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#words[middle] ?? "") < word) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/**
+ * Raises the marks of a list by one. Whoever failed a condition before stays behind; whoever has two words of a
+ * beginning is raised once.
+ */
+function mark(marks: Uint8Array, list: readonly number[], wanted: number): void {
+  // By index: an iterator takes several times as long, and every client may ask for this.
+  for (let at = 0; at < list.length; at += 1) {
+    const index = list[at] ?? 0;
+    if (marks[index] === wanted) marks[index] = wanted + 1;
+  }
+}
+
+/** An entry with the same word twice is noted once: entries come one after the other. */
+function append(lists: Map<string, number[]>, name: string, index: number): void {
+  const list = lists.get(name);
+  if (list === undefined) lists.set(name, [index]);
+  else if (list.at(-1) !== index) list.push(index);
+}

@@ -1,0 +1,81 @@
+/**
+ * What a facilitator that catalogues traffic says about doing so: the header `EXTENSION-RESPONSES` of its
+ * answers, base64 of JSON with a member for each extension, of which `bazaar` is its catalogue. It goes into
+ * the log, for sellers whose routes do not appear, and changes nothing else.
+ */
+import type { Logger } from "../telemetry/logger.ts";
+import type { Time } from "../time/time.ts";
+
+/** Longest header that is read, characters. */
+const MAX_HEADER_LENGTH = 8_192;
+/** Longest status and reason that are kept, characters. */
+const MAX_STATUS = 40;
+const MAX_REASON = 200;
+/** The same word is told again after so long, milliseconds. */
+const REPEAT_MS = 3_600_000;
+/** Different words that are remembered; more than a facilitator that means well has. */
+const MAX_WORDS = 64;
+
+export interface CatalogueWord {
+  /** `success`, `processing`, `rejected`, or whatever it says. */
+  readonly status: string;
+  readonly reason: string | undefined;
+}
+
+/** Undefined where there is no such header, or none that can be read. */
+export function readCatalogueWord(header: unknown): CatalogueWord | undefined {
+  if (typeof header !== "string" || header.length > MAX_HEADER_LENGTH) return undefined;
+  let json: unknown;
+  try {
+    json = JSON.parse(Buffer.from(header, "base64").toString("utf8"));
+  } catch {
+    return undefined;
+  }
+  const bazaar = memberOf(json, "bazaar");
+  const status = textOf(memberOf(bazaar, "status"), MAX_STATUS);
+  if (status === undefined) return undefined;
+  const reasons = ["rejectedReason", "reason", "error"].map((name) => memberOf(bazaar, name));
+  return { status, reason: reasons.map((each) => textOf(each, MAX_REASON)).find(Boolean) };
+}
+
+/** Tells each word once in a while: a facilitator says one with every payment. */
+export class CatalogueWords {
+  readonly #facilitator: string;
+  readonly #logger: Logger;
+  readonly #time: Pick<Time, "now">;
+  /** When each was told last. */
+  readonly #told = new Map<string, number>();
+
+  constructor(facilitator: string, logger: Logger, time: Pick<Time, "now">) {
+    this.#facilitator = facilitator;
+    this.#logger = logger;
+    this.#time = time;
+  }
+
+  hear(header: unknown, resource: string): void {
+    const word = readCatalogueWord(header);
+    if (word === undefined || !this.#isNews(JSON.stringify(word))) return;
+    const facts = { facilitator: this.#facilitator, resource, ...word };
+    if (word.status === "rejected") {
+      this.#logger.warn(facts, "the facilitator does not list a route");
+    } else this.#logger.info(facts, "the facilitator's word about its listing");
+  }
+
+  #isNews(word: string): boolean {
+    const now = this.#time.now();
+    const told = this.#told.get(word);
+    if (told !== undefined && now - told < REPEAT_MS) return false;
+    if (told === undefined && this.#told.size >= MAX_WORDS) this.#told.clear();
+    this.#told.set(word, now);
+    return true;
+  }
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+  return Object.getOwnPropertyDescriptor(value, name)?.value;
+}
+
+function textOf(value: unknown, length: number): string | undefined {
+  return typeof value === "string" && value !== "" ? value.slice(0, length) : undefined;
+}

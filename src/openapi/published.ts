@@ -1,0 +1,191 @@
+/**
+ * The OpenAPI 3.1 document that buyers get: the priced routes, or the backend's own description with only
+ * what buyers may ask for, and what it costs. Written from the configuration alone; nothing is fetched.
+ */
+import { listOf, own, recordOf, resolved, textOf, type Values } from "./description.ts";
+import { asNewer } from "./newer-schemas.ts";
+import { basePathOf, METHODS, patternOf } from "./openapi.ts";
+import {
+  PAID,
+  paymentInfo,
+  RECEIPT_HEADER,
+  REQUIRED_RESPONSE,
+  withPaymentParts,
+} from "./payment-parts.ts";
+import { writeOperation, type SoldRoute } from "./sold-operation.ts";
+
+/** Operations that are written of routes; the listing has all of them. */
+export const MAX_WRITTEN_OPERATIONS = 2_000;
+
+/** In the place of a variable, where somebody asks what becomes of a path: no route has such a segment. */
+const SAMPLE = "x402-sample-segment";
+
+/** What becomes of an operation of the backend. */
+export type Fate =
+  | { readonly kind: "sold"; readonly accepts: SoldRoute["accepts"] }
+  /** Passed on without payment. */
+  | { readonly kind: "free" }
+  /** Not for buyers, or not for everyone to know. */
+  | { readonly kind: "hidden" };
+
+export interface Publishing {
+  /** Absolute, without a slash at its end. */
+  readonly publicUrl: string;
+  /** Absolute URL of the discovery listing; null: there is none. */
+  readonly listing: string | null;
+  /** What is sold and may be known, in the order of the listing. */
+  readonly sold: readonly SoldRoute[];
+  /** OpenAPI 3.0 or 3.1; null: the routes are all there is. */
+  readonly description: Values | null;
+  /** Of a canonical path; asked only where there is a description. */
+  readonly fateOf: (method: string, path: string) => Fate;
+}
+
+/** JSON text. */
+export function writeOpenApi(publishing: Publishing): string {
+  const { publicUrl, listing, description, sold } = publishing;
+  const root = recordOf(description === null ? {} : asNewer(description));
+  const paths = new Paths();
+  if (description !== null) addDescribed(paths, root, publishing);
+  for (const route of sold) paths.addRoute(route);
+  const { info, tags, externalDocs, security, components, jsonSchemaDialect } = root;
+  const kept = Object.entries({ tags, externalDocs, security, jsonSchemaDialect }).filter(
+    ([, value]) => value !== undefined,
+  );
+  return JSON.stringify({
+    openapi: "3.1.0",
+    info: infoOf(recordOf(info), publicUrl, paths.omitted),
+    servers: [{ url: publicUrl }],
+    ...Object.fromEntries(kept),
+    ...(listing === null ? {} : { "x-discovery": { listing } }),
+    paths: paths.written,
+    components: withPaymentParts(recordOf(components)),
+  });
+}
+
+function infoOf(info: Values, publicUrl: string, omitted: number): Values {
+  const { host } = new URL(publicUrl);
+  const about = `What ${host} sells. Operations with a price are paid for with each request (x402, version 1).`;
+  const more = omitted === 0 ? "" : ` ${omitted} more are in the discovery listing only.`;
+  const { title, version, description } = info;
+  return {
+    ...info,
+    title: textOf(title) === "" ? host : title,
+    version: textOf(version) === "" ? "1.0.0" : version,
+    description: textOf(description) === "" ? about + more : description,
+  };
+}
+
+type Item = Record<string, unknown>;
+
+/** The paths of a document: those that differ in nothing but the names of their variables are one. */
+class Paths {
+  readonly #byShape = new Map<string, { readonly path: string; readonly item: Item }>();
+  readonly #ids = new Set<string>();
+  #count = 0;
+  /** Operations that were left out. */
+  omitted = 0;
+
+  get written(): Values {
+    return Object.fromEntries([...this.#byShape.values()].map(({ path, item }) => [path, item]));
+  }
+
+  addDescribed(path: string, method: string, members: Values, operation: Values): void {
+    const { item } = this.#at(path);
+    if (Object.keys(item).length === 0) Object.assign(item, members);
+    item[method] = this.#withFreeId(operation);
+  }
+
+  /** Methods that are described already stay as they are. */
+  addRoute(route: SoldRoute): void {
+    const { path, item } = this.#at(route.path);
+    const names = variablesOf(path);
+    const wanted = route.methods?.map((method) => method.toLowerCase()) ?? METHODS;
+    for (const method of METHODS) {
+      // HEAD costs what GET does, and no client asks a document for it.
+      const isWanted = wanted.includes(method) && (route.methods !== null || method !== "head");
+      if (!isWanted || Object.hasOwn(item, method)) continue;
+      if (this.#count >= MAX_WRITTEN_OPERATIONS) {
+        this.omitted += 1;
+        continue;
+      }
+      this.#count += 1;
+      item[method] = this.#withFreeId(writeOperation(route, method.toUpperCase(), names));
+    }
+    if (Object.keys(item).length === 0) this.#byShape.delete(shapeOf(path));
+  }
+
+  #at(path: string): { readonly path: string; readonly item: Item } {
+    const shape = shapeOf(path);
+    const known = this.#byShape.get(shape) ?? { path, item: {} };
+    this.#byShape.set(shape, known);
+    return known;
+  }
+
+  /** The ids of all operations differ (OpenAPI 3.1, section 4.8.10.1). */
+  #withFreeId(operation: Values): Values {
+    const written = textOf(operation["operationId"]);
+    if (written === "") return operation;
+    let id = written;
+    for (let number = 2; this.#ids.has(id); number += 1) id = `${written}_${number}`;
+    this.#ids.add(id);
+    return { ...operation, operationId: id };
+  }
+}
+
+function shapeOf(path: string): string {
+  return path.replace(/\{[^{}]*\}/g, "{}");
+}
+
+function variablesOf(path: string): readonly string[] {
+  return [...path.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
+}
+
+function addDescribed(paths: Paths, root: Values, { fateOf }: Publishing): void {
+  const description = { root, form: "", isSwagger: false };
+  for (const [path, written] of Object.entries(recordOf(root["paths"]))) {
+    const item = path.startsWith("/") ? resolved(written, root) : null;
+    if (item === null) continue;
+    const { summary, description: text, parameters } = item;
+    const shared = Object.entries({ summary, description: text, parameters });
+    const members = Object.fromEntries(shared.filter(([, value]) => value !== undefined));
+    for (const method of METHODS) {
+      const operation = own(item, method);
+      if (operation === undefined) continue;
+      const base = basePathOf(description, item, recordOf(operation));
+      const whole = base.ok ? `${base.value}${path}` : "";
+      // Of a path that no route can have nobody can say what becomes of it.
+      if (whole === "" || !patternOf(whole).ok) continue;
+      const fate = fateOf(method.toUpperCase(), whole.replace(/\{[^{}]*\}/g, SAMPLE));
+      if (fate.kind === "hidden") continue;
+      const shown = fate.kind === "free" ? plain(operation) : priced(operation, fate.accepts);
+      paths.addDescribed(whole, method, members, shown);
+    }
+  }
+}
+
+/** The servers of a backend are nothing that a buyer can reach. */
+function plain(operation: unknown): Values {
+  const { servers: _, ...rest } = recordOf(operation);
+  return rest;
+}
+
+function priced(operation: unknown, accepts: SoldRoute["accepts"]): Values {
+  const described = plain(operation);
+  const responses = recordOf(described["responses"]);
+  const answers = Object.entries(responses).map(([status, answer]) => {
+    const isGood = /^2/.test(status) && own(recordOf(answer), "$ref") === undefined;
+    const headers = { ...recordOf(recordOf(answer)["headers"]), ...RECEIPT_HEADER };
+    return [status, isGood ? { ...recordOf(answer), headers } : answer] as const;
+  });
+  const parameters = listOf(described["parameters"]).filter(
+    (each) => textOf(recordOf(each)["name"]).toLowerCase() !== "x-payment",
+  );
+  return {
+    ...described,
+    ...(parameters.length === 0 ? {} : { parameters }),
+    responses: { ...Object.fromEntries(answers), "402": REQUIRED_RESPONSE },
+    security: PAID,
+    "x-payment-info": paymentInfo(accepts),
+  };
+}

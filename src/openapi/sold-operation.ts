@@ -1,0 +1,143 @@
+/** A priced route as an operation of an OpenAPI 3.1 document. */
+import type { PaymentRequirements } from "../x402/x402.ts";
+import { recordOf, textOf, type Values } from "./description.ts";
+import { PAID, paymentInfo, RECEIPT_HEADER, REQUIRED_RESPONSE } from "./payment-parts.ts";
+
+/** What is sold at one path, to one or more methods. */
+export interface SoldRoute {
+  /** Null: any. */
+  readonly methods: readonly string[] | null;
+  /** The path with `{name}` for each variable; below the public URL. */
+  readonly path: string;
+  /** Names of its variables in their order. */
+  readonly variables: readonly string[];
+  readonly description: string;
+  /** "": not known. */
+  readonly mimeType: string;
+  /** What the configuration says of each part of a request, by name. */
+  readonly input: {
+    readonly queryParams?: Values;
+    readonly bodyType?: keyof typeof BODY_TYPES;
+    readonly bodyFields?: Values;
+    readonly headerFields?: Values;
+    readonly pathParams?: Values;
+  };
+  readonly outputSchema: Values | null;
+  /** The ways to pay that are offered now. */
+  readonly accepts: readonly PaymentRequirements[];
+}
+
+const BODY_TYPES = {
+  json: "application/json",
+  "form-data": "application/x-www-form-urlencoded",
+  "multipart-form-data": "multipart/form-data",
+  text: "text/plain",
+  binary: "application/octet-stream",
+} as const;
+
+/** Methods whose body means nothing (RFC 9110 section 9.3). */
+const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
+const TYPES: ReadonlySet<unknown> = new Set([
+  "string",
+  "number",
+  "integer",
+  "boolean",
+  "array",
+  "object",
+  "null",
+]);
+/** What a client writes itself, or the payment does. */
+const OWN_HEADERS = /^(?:accept|content-type|authorization|x-payment)$/i;
+
+/** `names`: what the document calls the variables, in place of the route's own names. */
+export function writeOperation(route: SoldRoute, method: string, names: readonly string[]): Values {
+  const { description, input, accepts } = route;
+  const known = recordOf(input.pathParams);
+  const variables = names.map((name, index) => {
+    const told = ownOf(known, route.variables[index] ?? "");
+    return { ...parameter("path", name, told), required: true };
+  });
+  const query = parametersOf("query", input.queryParams);
+  const headers = parametersOf("header", input.headerFields).filter(
+    ({ name }) => !OWN_HEADERS.test(textOf(name)),
+  );
+  const parameters = [...variables, ...query, ...headers];
+  const body = BODILESS.has(method) ? null : bodyOf(input);
+  return {
+    operationId: operationId(method, route.path),
+    ...(description === "" ? {} : { summary: description }),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === null ? {} : { requestBody: body }),
+    responses: { "200": answerOf(route), "402": REQUIRED_RESPONSE },
+    security: PAID,
+    "x-payment-info": paymentInfo(accepts),
+  };
+}
+
+function operationId(method: string, path: string): string {
+  const words = path.replace(/[^A-Za-z0-9]+/g, "_").replace(/^_|_$/g, "");
+  return `${method.toLowerCase()}_${words}`;
+}
+
+function answerOf({ mimeType, outputSchema }: SoldRoute): Values {
+  const type = mimeType === "" && outputSchema !== null ? "application/json" : mimeType;
+  const schema = outputSchema === null ? {} : { schema: outputSchema };
+  return {
+    description: "What was paid for.",
+    headers: RECEIPT_HEADER,
+    ...(type === "" ? {} : { content: { [type]: schema } }),
+  };
+}
+
+function parametersOf(place: "query" | "header", described: Values = {}): readonly Values[] {
+  return Object.entries(described).map(([name, told]) => parameter(place, name, told));
+}
+
+function parameter(place: "path" | "query" | "header", name: string, told: unknown): Values {
+  const { required, description, ...schema } = recordOf(
+    typeof told === "string" ? said(told) : told,
+  );
+  return {
+    name,
+    in: place,
+    ...(required === true ? { required } : {}),
+    ...(typeof description === "string" ? { description } : {}),
+    schema: schemaOf(schema),
+  };
+}
+
+/** In place of a map some write only a type, or a sentence. */
+function said(text: string): Values {
+  return TYPES.has(text) ? { type: text } : { type: "string", description: text };
+}
+
+/** Types are the configuration's free text; a word that JSON Schema does not have would spoil the document. */
+function schemaOf({ type, ...rest }: Values): Values {
+  const types = Array.isArray(type) ? type : [type];
+  return types.every((each) => TYPES.has(each)) ? { type, ...rest } : { type: "string", ...rest };
+}
+
+function bodyOf({ bodyType, bodyFields }: SoldRoute["input"]): Values | null {
+  if (bodyType === undefined && bodyFields === undefined) return null;
+  const fields = Object.entries(recordOf(bodyFields)).map(([name, told]) => {
+    const field = recordOf(typeof told === "string" ? said(told) : told);
+    // In an object's member `required` is a list of names; here it says whether the member is.
+    const { required, ...schema } = field;
+    const isRequired = required === true;
+    const isList = Array.isArray(required);
+    return { name, isRequired, schema: schemaOf(isList ? { ...schema, required } : schema) };
+  });
+  const required = fields.filter(({ isRequired }) => isRequired).map(({ name }) => name);
+  const properties = Object.fromEntries(fields.map(({ name, schema }) => [name, schema]));
+  const schema = {
+    type: "object",
+    properties,
+    ...(required.length === 0 ? {} : { required }),
+  };
+  const type = BODY_TYPES[bodyType ?? "json"];
+  return { required: true, content: { [type]: fields.length === 0 ? {} : { schema } } };
+}
+
+function ownOf(values: Values, name: string): unknown {
+  return Object.hasOwn(values, name) ? values[name] : undefined;
+}

@@ -1,0 +1,307 @@
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { describe, expect, test } from "vitest";
+import { Publications } from "../../../src/app/publishing.ts";
+import { parseConfig } from "../../../src/config/config.ts";
+import { NO_FEE_PAYERS, type FeePayers } from "../../../src/gateway/payment/offers.ts";
+
+const EURC = "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD";
+const HEAD = `
+upstream: http://localhost:3000
+publicUrl: https://api.example.com/shop
+payTo: { evm: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", solana: 2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4 }
+accept: [base]
+assets: { EURC: { avalanche: { address: "${EURC}", decimals: 6, eip712: { name: Euro Coin, version: "2" } } } }
+facilitator: https://facilitator.example.com
+`;
+const ROUTES = `
+  GET /weather:
+    price: $0.01
+    description: Current weather
+    mimeType: application/json
+    outputSchema: { type: object, properties: { temperature: { type: number } } }
+    input:
+      queryParams: { city: { type: string, required: true, description: Which one }, days: integer, odd: { type: date } }
+      headerFields: { Accept-Language: { type: string }, X-Trace: the trace, X-PAYMENT: { type: string } }
+  POST /v1/chat: { price: $0.02, description: Chat, input: { bodyType: json, bodyFields: { prompt: { type: string, required: true }, n: number } } }
+  PUT /upload: { price: $0.02, description: Upload, input: { bodyType: binary } }
+  GET /reports/:id: { price: $0.25, description: A report, input: { pathParams: { id: { type: integer, example: 7 } } } }
+  DELETE /reports/:name: { price: $0.5, description: Away with it }
+  /any/:rest/*: { price: $1, description: "Quote \\" and </script> and 🎉" }
+  GET /: { price: $0.01, description: The root }
+  PROPFIND /dav: { price: $0.01, description: A method that OpenAPI has not }
+  GET /euro: { description: In euros, accept: [{ network: avalanche, asset: EURC, amount: "9300" }] }
+  GET /sol: { price: $0.01, description: On Solana, accept: [solana] }
+  GET /secret: { price: $0.01, description: Not for all, discoverable: false }
+  GET /health: free
+  /admin/*: deny
+`;
+
+function documentOf(
+  {
+    routes = ROUTES,
+    openapi = "true",
+    unmatched = "deny",
+    from = "",
+    feePayers = NO_FEE_PAYERS,
+  }: {
+    readonly routes?: string;
+    readonly openapi?: string;
+    readonly unmatched?: string;
+    readonly from?: string;
+    readonly feePayers?: FeePayers;
+  } = {},
+): Record<string, any> {
+  const discovery = `discovery: { openapi: ${openapi} }\nunmatched: ${unmatched}\n`;
+  const text = `${HEAD}${discovery}routes:${routes}`;
+  const parsed = parseConfig(text, { file: "x.yaml", env: {}, readFile: () => from });
+  if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
+  const { publish } = new Publications(parsed.config, new Map(), feePayers);
+  const asked = { path: "/openapi.json", query: "", ifNoneMatch: undefined };
+  const { status, type, body } = publish(asked);
+  expect([status, type]).toEqual([200, "application/json"]);
+  return JSON.parse(body);
+}
+
+async function faultsOf(document: Record<string, unknown>): Promise<unknown> {
+  const validator = new Validator();
+  const result = await validator.validate(structuredClone(document));
+  if (!result.valid) return result.errors;
+  expect(validator.version).toBe("3.1");
+  // A reference that leads nowhere would throw.
+  validator.resolveRefs();
+  return [];
+}
+
+describe("the OpenAPI document of the routes", () => {
+  const document = documentOf();
+
+  test("is valid OpenAPI 3.1, whatever kinds of routes there are", async () => {
+    expect(await faultsOf(document)).toEqual([]);
+    expect(await faultsOf(documentOf({ routes: "\n  GET /a: free" }))).toEqual([]);
+  });
+
+  test("has what is sold and may be known, under the public URL, and nothing else", () => {
+    expect(document.servers).toEqual([{ url: "https://api.example.com/shop" }]);
+    const operations = Object.entries<object>(document.paths).map(([path, item]) => {
+      return `${Object.keys(item).join(",")} ${path}`;
+    });
+    // On Solana nobody is known who pays the network fee, so nothing can be sold there now.
+    expect(operations).toEqual([
+      "get /weather",
+      "post /v1/chat",
+      "put /upload",
+      "get,delete /reports/{id}",
+      "get,post,put,patch,delete /any/{rest}/{rest2}",
+      "get /",
+      "get /euro",
+    ]);
+    expect(document["x-discovery"]).toEqual({
+      listing: "https://api.example.com/shop/discovery/resources",
+    });
+  });
+
+  test("says what each costs, how it is paid, and what the answers are", () => {
+    const { get } = document.paths["/weather"];
+    expect(get["x-payment-info"]).toEqual({
+      price: { mode: "fixed", currency: "USD", amount: "0.01" },
+      protocols: [
+        {
+          x402: {
+            version: 1,
+            accepts: [
+              {
+                scheme: "exact",
+                network: "base",
+                maxAmountRequired: "10000",
+                asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+                payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+              },
+            ],
+          },
+        },
+      ],
+    });
+    const [scheme = ""] = Object.keys(get.security[0]);
+    expect(document.components.securitySchemes[scheme]).toMatchObject({
+      type: "apiKey",
+      in: "header",
+      name: "X-PAYMENT",
+    });
+    expect(get.responses["402"].$ref).toBe("#/components/responses/X402PaymentRequired");
+    expect(get.responses["200"].headers).toHaveProperty("X-PAYMENT-RESPONSE");
+    expect(get.responses["200"].content["application/json"].schema.properties).toEqual({
+      temperature: { type: "number" },
+    });
+  });
+
+  test("names no dollars where the token is none", () => {
+    expect(document.paths["/euro"].get["x-payment-info"]).not.toHaveProperty("price");
+  });
+
+  test("describes what a buyer has to send", () => {
+    const { get } = document.paths["/weather"];
+    expect(get.parameters).toEqual([
+      {
+        name: "city",
+        in: "query",
+        required: true,
+        description: "Which one",
+        schema: { type: "string" },
+      },
+      { name: "days", in: "query", schema: { type: "integer" } },
+      { name: "odd", in: "query", schema: { type: "string" } },
+      { name: "Accept-Language", in: "header", schema: { type: "string" } },
+      { name: "X-Trace", in: "header", description: "the trace", schema: { type: "string" } },
+    ]);
+    expect(document.paths["/v1/chat"].post.requestBody).toEqual({
+      required: true,
+      content: {
+        "application/json": {
+          schema: {
+            type: "object",
+            properties: { prompt: { type: "string" }, n: { type: "number" } },
+            required: ["prompt"],
+          },
+        },
+      },
+    });
+    expect(document.paths["/upload"].put.requestBody.content).toEqual({
+      "application/octet-stream": {},
+    });
+    expect(document.paths["/reports/{id}"].get.parameters).toEqual([
+      { name: "id", in: "path", required: true, schema: { type: "integer", example: 7 } },
+    ]);
+    expect(document.paths["/reports/{id}"].delete.parameters).toMatchObject([{ name: "id" }]);
+  });
+
+  test("has what is sold on Solana as soon as it can be paid there", () => {
+    let revision = 0;
+    const feePayers: FeePayers = {
+      get revision() {
+        return revision;
+      },
+      offered: () => (revision === 0 ? undefined : "2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4"),
+      isKnown: () => true,
+    };
+    expect(documentOf({ feePayers }).paths).not.toHaveProperty("/sol");
+    revision = 1;
+    expect(documentOf({ feePayers }).paths).toHaveProperty("/sol");
+  });
+
+  test("stays below its limit, and says so", async () => {
+    const many = Array.from({ length: 2_100 }, (_, n) => `\n  GET /r${n}: $0.01`).join("");
+    const large = documentOf({ routes: many });
+    expect(Object.keys(large.paths)).toHaveLength(2_000);
+    expect(large.info.description).toContain("100 more are in the discovery listing only");
+  });
+});
+
+describe("the OpenAPI document of a backend's own description", () => {
+  const BACKEND = JSON.stringify({
+    openapi: "3.0.3",
+    info: { title: "Backend", version: "7", description: "Its own words" },
+    servers: [{ url: "https://internal.example.com" }],
+    security: [{ key: [] }],
+    tags: [{ name: "a" }],
+    paths: {
+      "/weather": {
+        parameters: [{ $ref: "#/components/parameters/Lang" }],
+        get: {
+          operationId: "weather",
+          tags: ["a"],
+          servers: [{ url: "https://internal.example.com" }],
+          security: [{ key: [] }],
+          parameters: [{ name: "X-Payment", in: "header", schema: { type: "string" } }],
+          responses: {
+            "200": {
+              description: "The weather",
+              content: { "application/json": { schema: { $ref: "#/components/schemas/W" } } },
+            },
+            "402": { description: "old" },
+            default: { $ref: "#/components/responses/Fault" },
+          },
+        },
+        delete: { responses: { "204": { description: "gone" } } },
+      },
+      "/reports/{report}": {
+        parameters: [
+          { name: "report", in: "path", required: true, schema: { type: "string" } },
+        ],
+        get: { operationId: "weather", responses: { "200": { description: "A report" } } },
+      },
+      "/secret": { get: { responses: { "200": { description: "no" } } } },
+      "/admin/users": { get: { responses: { "200": { description: "no" } } } },
+      "/health": { get: { responses: { "200": { description: "ok" } } } },
+      "/internal": { get: { responses: { "200": { description: "no" } } } },
+      "/half-{a}": { get: { responses: { "200": { description: "no route can be it" } } } },
+      "x-note": {},
+    },
+    components: {
+      parameters: { Lang: { name: "lang", in: "query", schema: { type: "string" } } },
+      responses: { Fault: { description: "A fault" } },
+      schemas: {
+        W: {
+          type: "object",
+          properties: {
+            t: { type: "number", nullable: true, minimum: 0, exclusiveMinimum: true },
+            u: { type: "string", enum: ["C", "F"], nullable: true, example: { nullable: true } },
+            nullable: { type: "boolean" },
+          },
+        },
+      },
+      securitySchemes: { key: { type: "apiKey", in: "header", name: "X-Api-Key" } },
+    },
+  });
+  const merged = documentOf({ openapi: "{ from: backend.json }", from: BACKEND });
+
+  test("is valid OpenAPI 3.1, although the backend's is 3.0", async () => {
+    expect(await faultsOf(merged)).toEqual([]);
+    expect(merged.info).toEqual({ title: "Backend", version: "7", description: "Its own words" });
+  });
+
+  test("shows of the backend what buyers may ask for, and adds the routes that it does not describe", () => {
+    expect(Object.keys(merged.paths["/weather"])).toEqual(["parameters", "get"]);
+    expect(Object.keys(merged.paths)).toEqual([
+      "/weather",
+      "/reports/{report}",
+      "/health",
+      "/v1/chat",
+      "/upload",
+      "/any/{rest}/{rest2}",
+      "/",
+      "/euro",
+    ]);
+    expect(Object.keys(merged.paths["/reports/{report}"])).toEqual(["parameters", "get", "delete"]);
+    expect(merged.paths["/reports/{report}"].delete.parameters).toMatchObject([{ name: "report" }]);
+  });
+
+  test("has prices in place of the backend's own security, and no address of the backend", () => {
+    const { get } = merged.paths["/weather"];
+    expect(get["x-payment-info"].price.amount).toBe("0.01");
+    expect(get.security).toEqual([{ x402Payment: [] }]);
+    expect(get.responses["402"].$ref).toBe("#/components/responses/X402PaymentRequired");
+    expect(get.responses["200"].headers).toHaveProperty("X-PAYMENT-RESPONSE");
+    expect(get.responses.default).toEqual({ $ref: "#/components/responses/Fault" });
+    expect(JSON.stringify(merged)).not.toContain("internal.example.com");
+    expect(merged.paths["/health"].get).not.toHaveProperty("x-payment-info");
+  });
+
+  test("says in the words of 3.1 what 3.0 says of null and bounds", () => {
+    expect(merged.components.schemas.W.properties).toEqual({
+      t: { type: ["number", "null"], exclusiveMinimum: 0 },
+      u: { type: ["string", "null"], enum: ["C", "F", null], example: { nullable: true } },
+      nullable: { type: "boolean" },
+    });
+  });
+
+  test("has no id twice", () => {
+    expect(merged.paths["/reports/{report}"].get.operationId).toBe("weather_2");
+  });
+
+  test("shows what no route has where such requests are passed on", () => {
+    const open = documentOf({ openapi: "{ from: b }", from: BACKEND, unmatched: "free" });
+    expect(open.paths).toHaveProperty("/internal");
+    expect(open.paths).not.toHaveProperty("/admin/users");
+    expect(open.paths).not.toHaveProperty("/secret");
+  });
+});
