@@ -11,6 +11,8 @@ const PAGE_SIZE = 50;
 const MAX_SEARCHED = 100;
 /** Longest query string that is read at all, characters. */
 const MAX_QUERY_LENGTH = 4_096;
+/** Pages that are kept as they were written: most visitors ask for the same few. */
+const MAX_KEPT = 32;
 /** Inputs of one route that are shown. */
 const MAX_INPUTS = 50;
 
@@ -33,6 +35,7 @@ interface Entry {
 export class CataloguePages {
   readonly #shop: string;
   readonly #entries: readonly Entry[];
+  readonly #kept = new Map<string, string>();
 
   constructor({ routes, publicUrl }: Sales) {
     const base = publicUrl ?? "";
@@ -46,13 +49,25 @@ export class CataloguePages {
   write(rawQuery: string): string {
     const asked = new URLSearchParams(rawQuery.slice(0, MAX_QUERY_LENGTH));
     const query = (asked.get("q") ?? "").trim().slice(0, MAX_SEARCHED).toWellFormed();
+    const page = pageIn(asked.get("page") ?? "");
+    const name = `${page} ${query}`;
+    const kept = this.#kept.get(name);
+    if (kept !== undefined) return kept;
+    const written = this.#write(query, page);
+    this.#kept.set(name, written);
+    const [oldest] = this.#kept.size > MAX_KEPT ? this.#kept.keys() : [];
+    if (oldest !== undefined) this.#kept.delete(oldest);
+    return written;
+  }
+
+  #write(query: string, asked: number): string {
     const words = query.toLowerCase().split(/\s+/);
     const found =
       query === ""
         ? this.#entries
         : this.#entries.filter(({ searched }) => words.every((word) => searched.includes(word)));
     const pages = Math.max(1, Math.ceil(found.length / PAGE_SIZE));
-    const page = Math.min(pageIn(asked.get("page") ?? ""), pages);
+    const page = Math.min(asked, pages);
     const shown = found.slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE);
     return cataloguePage({
       shop: this.#shop,
@@ -94,6 +109,7 @@ function entryOf(route: Route, base: string): readonly Entry[] {
 
 function pricesOf({ offers }: PricedAction): CatalogueRoute["prices"] {
   return offers.map(({ network, asset, amountAtomic, dollars }) => ({
+    family: networkOf(network).kind,
     dollars,
     amount: `${formatAmount(amountAtomic, asset.decimals)} ${asset.symbol}`,
     amountAtomic: amountAtomic.toString(),

@@ -15,7 +15,7 @@ export function payCommand(route: CatalogueRoute): string {
   const words = ["coinslot pay"];
   if (method !== "GET") words.push(`-X ${method}`);
   if (WITH_BODY.has(method)) words.push(`-d ${shellWord(bodyOf(route))}`);
-  for (const { name } of required(route, "header")) words.push(`-H ${shellWord(`${name}: …`)}`);
+  for (const [name, value] of headersOf(route)) words.push(`-H ${shellWord(`${name}: ${value}`)}`);
   const most = mostOf(route);
   if (most > DEFAULT_MOST) words.push(`--max ${most}units`);
   return [...words, shellWord(urlOf(route))].join(" ");
@@ -24,20 +24,32 @@ export function payCommand(route: CatalogueRoute): string {
 /** For Node, with the library of the protocol's authors. */
 export function clientCode(route: CatalogueRoute): string {
   const method = methodOf(route);
-  const headers = required(route, "header").map(({ name }) => `${scriptText(name)}: "…"`);
+  const headers = headersOf(route).map((each) => each.map(scriptText).join(": "));
   const members = [
     ...(method === "GET" ? [] : [`method: ${scriptText(method)}`]),
     ...(headers.length === 0 ? [] : [`headers: { ${headers.join(", ")} }`]),
     ...(WITH_BODY.has(method) ? [`body: ${scriptText(bodyOf(route))}`] : []),
   ];
   const options = members.length === 0 ? "" : `, { ${members.join(", ")} }`;
-  return `import { privateKeyToAccount } from "viem/accounts";
-import { wrapFetchWithPayment } from "x402-fetch";
-
-const account = privateKeyToAccount(process.env.KEY);
+  const isEvm = route.prices.some(({ family }) => family === "evm");
+  return `${isEvm ? EVM_ACCOUNT : SOLANA_ACCOUNT}
 const pay = wrapFetchWithPayment(fetch, account, ${mostOf(route)}n); // the most that is paid
 const response = await pay(${scriptText(urlOf(route))}${options});
 console.log(await response.text());`;
+}
+
+const EVM_ACCOUNT = `import { privateKeyToAccount } from "viem/accounts";
+import { wrapFetchWithPayment } from "x402-fetch";
+
+const account = privateKeyToAccount(process.env.KEY);`;
+const SOLANA_ACCOUNT = `import { createSigner, wrapFetchWithPayment } from "x402-fetch";
+
+const account = await createSigner("solana", process.env.KEY);`;
+
+function headersOf(route: CatalogueRoute): readonly (readonly [name: string, value: string])[] {
+  const isJson = WITH_BODY.has(methodOf(route)) && route.bodyType === "json";
+  const named = required(route, "header").map(({ name }) => [name, "…"] as const);
+  return isJson ? [["Content-Type", "application/json"], ...named] : named;
 }
 
 function methodOf({ methods }: CatalogueRoute): string {

@@ -14,6 +14,7 @@ export const CATALOGUE_CSS = [
   ".command{display:grid;grid-template-columns:1fr auto;align-items:center;gap:0 .5rem;margin-top:.5rem;",
   "font-size:.875rem}.command pre{grid-column:1/-1;margin:.2rem 0}.copy{padding:.2rem .8rem;min-height:2rem}",
   "summary{cursor:pointer;color:var(--accent);font-size:.875rem;padding:.35rem 0}",
+  "pre code{font-size:1em}",
   "nav{display:flex;gap:1rem;justify-content:center;margin:1rem 0}",
   "@media(max-width:30rem){dl{grid-template-columns:1fr}dd{margin-bottom:.35rem}.card{padding:.9rem}}",
 ].join("");

@@ -32,6 +32,8 @@ export interface CatalogueRoute {
 }
 
 export interface CataloguePrice {
+  /** Whose keys pay it. */
+  readonly family: "evm" | "solana";
   /** As the seller wrote it, `$0.01`; null where it was given in the token. */
   readonly dollars: string | null;
   /** `0.01 USDC` */

@@ -34,10 +34,14 @@ const started = process.cpuUsage();
 const catalogue = largeCatalogue(routes);
 const built = process.cpuUsage(started);
 console.log(`${cpus()[0]?.model ?? "?"}, node ${process.version}, ${routes} routes`);
-console.log(`built in ${((built.user + built.system) / 1_000).toFixed(0)} ms of CPU, once for each configuration`);
+console.log(
+  `built in ${((built.user + built.system) / 1_000).toFixed(0)} ms of CPU, once for each configuration`,
+);
 
 let worst = 0;
-console.log(`${"query".padEnd(18)} ${["middle", "99 %", "worst"].map((name) => name.padStart(8)).join(" ")}  entries`);
+console.log(
+  `${"query".padEnd(18)} ${["middle", "99 %", "worst"].map((name) => name.padStart(8)).join(" ")}  entries`,
+);
 for (const [name, text] of Object.entries(kinds)) {
   const random = seeded(5);
   const times: number[] = [];

@@ -63,13 +63,16 @@ describe("a discovery query", () => {
     ]);
   });
 
-  it.each(["__proto__", "constructor", "prototype"])("refuses the name %s wherever it stands", (name) => {
-    const said = "the query has a name that is not allowed";
-    expect(refusal(`${name}=x`)).toBe(said);
-    expect(refusal(`metadata[${name}]=polluted`)).toBe(said);
-    expect(refusal(`limit=1&metadata%5B${name}%5D=polluted`)).toBe(said);
-    expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
-  });
+  it.each(["__proto__", "constructor", "prototype"])(
+    "refuses the name %s wherever it stands",
+    (name) => {
+      const said = "the query has a name that is not allowed";
+      expect(refusal(`${name}=x`)).toBe(said);
+      expect(refusal(`metadata[${name}]=polluted`)).toBe(said);
+      expect(refusal(`limit=1&metadata%5B${name}%5D=polluted`)).toBe(said);
+      expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
+    },
+  );
 
   it.each(["limit[]=1", "type[a]=b", "a[b][c]=d", "x[__proto__][y]=1", "[]=1", "q]=1"])(
     "builds no object of %s",
@@ -98,14 +101,23 @@ describe("a discovery query", () => {
     expect(read("maxPrice=50000units").offer?.maxPrice).toEqual({ kind: "units", amount: 50_000n });
   });
 
-  it.each(["0.05", "50000", "$", "$0", "$1e3", "-1units", "$-1", "€1", "$0.1.2", "units", "1 units"])(
-    "refuses the price limit %j, which could mean more than one thing or nothing",
-    (limit) => {
-      expect(refusal(`maxPrice=${encodeURIComponent(limit)}`)).toBe(
-        "maxPrice must be a price with its unit: $0.05, 0.05usd or 50000units",
-      );
-    },
-  );
+  it.each([
+    "0.05",
+    "50000",
+    "$",
+    "$0",
+    "$1e3",
+    "-1units",
+    "$-1",
+    "€1",
+    "$0.1.2",
+    "units",
+    "1 units",
+  ])("refuses the price limit %j, which could mean more than one thing or nothing", (limit) => {
+    expect(refusal(`maxPrice=${encodeURIComponent(limit)}`)).toBe(
+      "maxPrice must be a price with its unit: $0.05, 0.05usd or 50000units",
+    );
+  });
 
   it("reads a search as words without letter case", () => {
     expect(read("q=Caf%C3%A9,+weather%2Fweather").words).toEqual(["café", "weather"]);

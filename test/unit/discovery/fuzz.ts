@@ -38,7 +38,9 @@ let entries = 0;
 for (let filter = 0; filter < PAGED_FILTERS; filter += 1) {
   entries += judgePages(large, randomFilter(random), 1 + Math.floor(random() * 100));
 }
-console.log(`${PAGED_FILTERS} filters paged through ${entries} entries: none repeated, none missed`);
+console.log(
+  `${PAGED_FILTERS} filters paged through ${entries} entries: none repeated, none missed`,
+);
 
 const endpoints = new FacilitatorEndpoints({
   facilitator: {

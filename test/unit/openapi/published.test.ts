@@ -36,21 +36,19 @@ const ROUTES = `
   /admin/*: deny
 `;
 
-function documentOf(
-  {
-    routes = ROUTES,
-    openapi = "true",
-    unmatched = "deny",
-    from = "",
-    feePayers = NO_FEE_PAYERS,
-  }: {
-    readonly routes?: string;
-    readonly openapi?: string;
-    readonly unmatched?: string;
-    readonly from?: string;
-    readonly feePayers?: FeePayers;
-  } = {},
-): Record<string, any> {
+function documentOf({
+  routes = ROUTES,
+  openapi = "true",
+  unmatched = "deny",
+  from = "",
+  feePayers = NO_FEE_PAYERS,
+}: {
+  readonly routes?: string;
+  readonly openapi?: string;
+  readonly unmatched?: string;
+  readonly from?: string;
+  readonly feePayers?: FeePayers;
+} = {}): Record<string, any> {
   const discovery = `discovery: { openapi: ${openapi} }\nunmatched: ${unmatched}\n`;
   const text = `${HEAD}${discovery}routes:${routes}`;
   const parsed = parseConfig(text, { file: "x.yaml", env: {}, readFile: () => from });
@@ -224,9 +222,7 @@ describe("the OpenAPI document of a backend's own description", () => {
         delete: { responses: { "204": { description: "gone" } } },
       },
       "/reports/{report}": {
-        parameters: [
-          { name: "report", in: "path", required: true, schema: { type: "string" } },
-        ],
+        parameters: [{ name: "report", in: "path", required: true, schema: { type: "string" } }],
         get: { operationId: "weather", responses: { "200": { description: "A report" } } },
       },
       "/secret": { get: { responses: { "200": { description: "no" } } } },
