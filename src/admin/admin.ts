@@ -61,8 +61,7 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       }
       case "/payments":
       case "/payments/events":
-        if (options.payments !== undefined) return options.payments.answer(path, request, response);
-        return send(response, 404, NOT_SHOWN);
+        return showPayments(options.payments, request, response);
       default:
         return send(response, 404, "try /metrics, /livez, /readyz, /payments or POST /-/reload\n");
     }
@@ -73,6 +72,15 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   };
+}
+
+async function showPayments(
+  payments: PaymentsListener | undefined,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  if (payments === undefined) return send(response, 404, NOT_SHOWN);
+  return payments.answer(request, response);
 }
 
 /** A page in an operator's browser can send such a request, though not without saying where it is from. */

@@ -45,7 +45,8 @@ export class PaymentsListener {
   }
 
   /** The request is a GET or a HEAD. */
-  async answer(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path, search = ""] = (request.url ?? "").split("?", 2);
     response.setHeader("Cache-Control", "no-store");
     response.setHeader("X-Content-Type-Options", "nosniff");
     if (!this.#isKnownAs(request.headers.host ?? "")) {
@@ -54,7 +55,7 @@ export class PaymentsListener {
     }
     const pages = this.#pages();
     if (pages === undefined) return plain(response, 503, "starting");
-    const query = new URLSearchParams((request.url ?? "").split("?", 2)[1] ?? "");
+    const query = new URLSearchParams(search);
     if (path === "/payments/events") return this.#follow(pages, query, request, response);
     const name = query.get("show")?.trim() ?? "";
     if (name.length > MAX_NAME) return plain(response, 400, "no payment has so long a name");

@@ -72,7 +72,7 @@ export function adviceOnRequest(outcome: PaymentOutcome, error: string | null): 
 }
 
 /** One or two sentences without a final period. */
-export function adviceOnCode(code: ErrorCode): string {
+function adviceOnCode(code: ErrorCode): string {
   return ON_CODE[code];
 }
 

@@ -13,7 +13,7 @@ import { PaymentTimeline, type TimelineSource } from "./timeline.ts";
 
 /** Requests are remembered where somebody can look at them. */
 export function createTimeline(admin: AdminSettings | null, time: Time): Timeline | undefined {
-  return admin?.timeline === true ? new Timeline(time.now) : undefined;
+  return admin?.timeline === true ? new Timeline(() => time.now()) : undefined;
 }
 
 /** What is there once every listener is open. */

@@ -1,6 +1,12 @@
 /** What is remembered of a request, and what the ledger says of its payment -> what the operator's page shows. */
 import type { PaymentSummary } from "../ledger/books.ts";
-import type { RequestHead, Step, StepName, TimelineRecord } from "../telemetry/timeline.ts";
+import type {
+  RequestEnd,
+  RequestHead,
+  Step,
+  StepName,
+  TimelineRecord,
+} from "../telemetry/timeline.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { FactView, RequestView, StageView } from "../web/requests-view.ts";
 import { formatAmount, parseUint256 } from "../x402/amount.ts";
@@ -42,23 +48,25 @@ const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free"]);
 export function viewOfRequest(known: Known, head: RequestHead, tokens: Tokens): RequestView {
   const { record, payment } = known;
   const { end, error } = record;
-  const outcome = end?.outcome ?? null;
-  const tone = outcome === null || QUIET.has(outcome) ? "dim" : GOOD.has(outcome) ? "good" : "bad";
   const view = payment === null ? null : viewOf(payment, tokens);
   return {
     id: record.id,
     at: new Date(record.atMs).toISOString(),
     title: clipped(`${head.method} ${head.path}`),
-    outcome: outcome === null ? "being served" : OUTCOMES[outcome],
-    tone,
-    status: end?.status ?? null,
-    ms: end?.ms ?? null,
+    ...endingOf(end),
     stages: stagesOf(known, head),
-    error: error === null || outcome === "challenged" ? null : clipped(error),
+    error: error === null || end?.outcome === "challenged" ? null : clipped(error),
     advice: adviceOf(known),
     payload: payloadOf(head, payment === null ? record : { ...record, key: null }, tokens),
     ledger: view === null ? [] : ledgerFacts(view),
   };
+}
+
+function endingOf(end: RequestEnd | null): Pick<RequestView, "outcome" | "tone" | "status" | "ms"> {
+  if (end === null) return { outcome: "being served", tone: "dim", status: null, ms: null };
+  const { outcome, status, ms } = end;
+  const tone = QUIET.has(outcome) ? "dim" : GOOD.has(outcome) ? "good" : "bad";
+  return { outcome: OUTCOMES[outcome], tone, status, ms };
 }
 
 /** A payment of a time before this process, or of which nothing is remembered any more. */
@@ -110,21 +118,20 @@ function adviceOf({ record, advice }: Known): string {
 
 function stagesOf(known: Known, head: RequestHead): readonly StageView[] {
   const { record, question } = known;
-  const { presented } = head;
-  const { end } = record;
-  const isUnread = end?.outcome === "malformed";
-  const asked = presented === null && !isUnread ? record : question;
-  const isAsked = asked !== null && asked.end?.status === 402;
-  const first: StageView = {
-    name: "402",
-    state: asked === null ? "none" : isAsked ? "good" : "bad",
-    ms: asked?.end?.ms ?? null,
-    note: asked === null ? "not seen here" : `answered ${asked.end?.status ?? "nothing yet"}`,
-  };
+  const isUnread = record.end?.outcome === "malformed";
+  const asked = head.presented === null && !isUnread ? record : question;
   const steps = (["verification", "settlement", "delivery"] as const).map((name) =>
     stageOf(name, record.steps),
   );
-  return [first, paymentStage(known, head), ...steps];
+  return [questionStage(asked), paymentStage(known, head), ...steps];
+}
+
+function questionStage(asked: TimelineRecord | null): StageView {
+  const name = "402";
+  if (asked === null) return { name, state: "none", ms: null, note: "not seen here" };
+  if (asked.end === null) return { name, state: "running", ms: null, note: "" };
+  const { status, ms } = asked.end;
+  return { name, state: status === 402 ? "good" : "bad", ms, note: `answered ${status}` };
 }
 
 /** Refused here is what was not even worth a question to the facilitator. */

@@ -3,7 +3,7 @@
  * put together when somebody asks, and again and again only while somebody watches.
  */
 import type { Books, PaymentSummary } from "../ledger/books.ts";
-import type { Timeline, TimelinePart, TimelineRecord } from "../telemetry/timeline.ts";
+import type { TimelinePart, TimelineRecord } from "../telemetry/timeline.ts";
 import type { PaymentDetailsView, RequestView } from "../web/requests-view.ts";
 import { adviceOn } from "./advice.ts";
 import { detailOf, type Tokens } from "./payment-view.ts";
@@ -154,8 +154,6 @@ export class PaymentTimeline {
 
   #sorted() {
     const all = [...this.#parts.values()].map(merged).sort(newestFirst);
-    const isPresented = ({ head, end }: TimelineRecord): boolean =>
-      head !== null && (head.presented !== null || end?.outcome === "malformed");
     const questions = new Map<string, TimelineRecord[]>();
     for (const record of all) {
       if (record.head === null || isPresented(record)) continue;
@@ -177,6 +175,11 @@ function questionOf(
     (each) => each.atMs <= atMs && atMs - each.atMs < ANSWERED_WITHIN_MS,
   );
   return found ?? null;
+}
+
+/** Something that was to be a payment. */
+function isPresented({ head, end }: TimelineRecord): boolean {
+  return head !== null && (head.presented !== null || end?.outcome === "malformed");
 }
 
 function newestFirst(left: TimelineRecord, right: TimelineRecord): number {

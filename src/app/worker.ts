@@ -84,7 +84,7 @@ class Worker {
     const metrics = new Metrics(version);
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new ToldFeePayers(order.feePayers);
-    const timeline = order.hasTimeline ? new Timeline(systemTime.now) : undefined;
+    const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
     const front = new Front({
       config,
       telemetry: { logger, metrics, timeline },

@@ -4,7 +4,7 @@ import { LISTEN_ADDRESS, PORT } from "./forms.ts";
 import { LISTEN_ADDRESS_FORM, readListenAddress } from "./reading.ts";
 import { described, flag, map, optional, plainText, reader, text } from "./shapes.ts";
 
-export const address = text(readListenAddress, LISTEN_ADDRESS, LISTEN_ADDRESS_FORM);
+const address = text(readListenAddress, LISTEN_ADDRESS, LISTEN_ADDRESS_FORM);
 const port = reader(z.number(), (number) => readListenAddress(`:${number}`), PORT);
 
 const filePath = plainText.min(1, "must be the path of a file in PEM");

@@ -5,7 +5,15 @@
  */
 import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
+import type { AdminSettings, ListenerSettings } from "./listener-settings.ts";
 import type { Secret } from "./secret.ts";
+
+export type {
+  AdminSettings,
+  ListenAddress,
+  ListenerSettings,
+  ListenerTls,
+} from "./listener-settings.ts";
 
 export interface Config {
   /** The file as it was named, for messages. */
@@ -71,30 +79,6 @@ export type Store =
       /** `host:port/database`, for messages. */
       readonly place: string;
     };
-
-export interface ListenAddress {
-  /** IP address or host name; null: every interface. */
-  readonly host: string | null;
-  /** 0 to 65535; 0 lets the system choose. */
-  readonly port: number;
-}
-
-export interface AdminSettings extends ListenAddress {
-  /** Whether requests are shown step by step, at /payments. */
-  readonly timeline: boolean;
-}
-
-export interface ListenerSettings extends ListenAddress {
-  /** Null: HTTP/1.1 in the clear. */
-  readonly tls: ListenerTls | null;
-}
-
-/** Absolute paths of two files in PEM, which are read again whenever they change. */
-export interface ListenerTls {
-  /** The certificate, and behind it those between it and the root. */
-  readonly certFile: string;
-  readonly keyFile: string;
-}
 
 export interface Limits {
   /** Largest request head. */

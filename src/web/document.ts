@@ -25,7 +25,7 @@ export function documentKind(css: string, script: string): DocumentKind {
     "frame-ancestors 'none'",
   ].join("; ");
   const open = (title: string, body: Html): string => `<!doctype html>
-${html`<html lang="en">
+${String(html`<html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -38,7 +38,7 @@ ${html`<html lang="en">
 ${body}
 ${script !== "" && html`<script>${trusted(script)}</script>`}
 </body>
-</html>`}
+</html>`)}
 `;
   return { open, policy };
 }

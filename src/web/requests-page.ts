@@ -114,7 +114,7 @@ function timeOf(iso: string): string {
 const MS_PER_SECOND = 1000;
 const SHORT_MS = 10;
 
-export function duration(ms: number): string {
+function duration(ms: number): string {
   if (ms >= MS_PER_SECOND) return `${(ms / MS_PER_SECOND).toFixed(2)} s`;
   return `${ms.toFixed(ms < SHORT_MS ? 1 : 0)} ms`;
 }

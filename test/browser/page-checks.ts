@@ -18,7 +18,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 let folder: Promise<string> | undefined;
 
 /** axe's findings, each with the elements that it is about. */
-export async function axeFindings(page: Page): Promise<readonly string[]> {
+async function axeFindings(page: Page): Promise<readonly string[]> {
   // Evaluated by the debugger, which the page's policy does not bind.
   await page.evaluate(AXE);
   const { violations } = Object(await page.evaluate("axe.run()"));
@@ -28,7 +28,7 @@ export async function axeFindings(page: Page): Promise<readonly string[]> {
 }
 
 /** How wide the page is beyond its window, pixels: 0 where nothing has to be scrolled sideways. */
-export async function overflow(page: Page): Promise<number> {
+async function overflow(page: Page): Promise<number> {
   return Number(
     await page.evaluate(
       "document.documentElement.scrollWidth - document.documentElement.clientWidth",

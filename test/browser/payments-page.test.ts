@@ -8,6 +8,9 @@ import { purchase } from "../support/purchase.ts";
 import { CHROMIUM, hasChromium, openBrowser, openTab } from "./chromium.ts";
 import { lookAt, LOOKS } from "./page-checks.ts";
 
+const isFocused = (place: Locator) => place.evaluate((each) => each.matches(":focus"));
+const entry = (page: Page, text: string) => page.locator("article", { hasText: text });
+
 describe.skipIf(!hasChromium)(`the page of payments, ${CHROMIUM}`, () => {
   let chain: Chain;
   let gateway: RunningGateway;
@@ -38,9 +41,6 @@ describe.skipIf(!hasChromium)(`the page of payments, ${CHROMIUM}`, () => {
     const answer = await present(weather, await sign(freshAccount(), weather));
     expect(answer.status).toBe(402);
   }
-
-  const isFocused = (place: Locator) => place.evaluate((each) => each.matches(":focus"));
-  const entry = (page: Page, text: string) => page.locator("article", { hasText: text });
 
   test("shows a purchase while the page is open, and what was bought before", async () => {
     await buy("/reports/before");

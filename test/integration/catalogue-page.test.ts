@@ -29,6 +29,8 @@ afterAll(async () => {
 const patterns = (page: string): readonly string[] =>
   [...page.matchAll(/<h2>.*?<code>([^<]*)<\/code><\/h2>/g)].map(([, pattern = ""]) => pattern);
 
+const found = async (query: string) => patterns(await (await fetch(url + query)).text());
+
 describe("the catalogue page", () => {
   test("shows the routes that have a price and are listed, and nothing else", async () => {
     const answer = await fetch(url);
@@ -44,7 +46,6 @@ describe("the catalogue page", () => {
   });
 
   test("is searched by its query, in any case and by several words", async () => {
-    const found = async (query: string) => patterns(await (await fetch(url + query)).text());
     expect(await found("?q=WEATHER")).toEqual(["/weather"]);
     expect(await found("?q=report+0.25")).toEqual(["/reports/:id"]);
     expect(await found("?q=hidden")).toEqual([]);

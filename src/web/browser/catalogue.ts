@@ -16,7 +16,7 @@ function start(form: HTMLFormElement, results: Element, said: Element): void {
     asking.abort();
     asking = new AbortController();
     const words = new URLSearchParams();
-    const text = String(new FormData(form).get("q") ?? "").trim();
+    const text = form.querySelector("input")?.value.trim() ?? "";
     if (text !== "") words.set("q", text);
     const address = `?${words.toString()}`;
     try {

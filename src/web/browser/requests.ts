@@ -52,7 +52,8 @@ function apply(list: HTMLOListElement, { items, order }: Update): void {
   for (const { id, html } of items) put(list, id, html);
   if (order === undefined) return;
   const wanted = new Set(order.map((id) => `r-${id}`));
-  for (const child of [...list.children]) if (!wanted.has(child.id)) child.remove();
+  const gone = Array.from(list.children).filter(({ id }) => !wanted.has(id));
+  for (const child of gone) child.remove();
   let place: Element | null = list.firstElementChild;
   for (const id of wanted) {
     const item = document.getElementById(id);

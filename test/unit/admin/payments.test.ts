@@ -14,7 +14,11 @@ import { Metrics } from "../../../src/telemetry/metrics.ts";
 interface Stage {
   readonly followers: Set<Follower>;
   readonly asked: number[];
-  ask(path: string, headers?: Record<string, string>, method?: string): Promise<IncomingMessage>;
+  readonly ask: (
+    path: string,
+    headers?: Record<string, string>,
+    method?: string,
+  ) => Promise<IncomingMessage>;
 }
 
 async function stage({ host = "127.0.0.1", isStarted = true } = {}): Promise<Stage> {
@@ -54,11 +58,11 @@ async function stage({ host = "127.0.0.1", isStarted = true } = {}): Promise<Sta
   };
 }
 
-const statusOf = async (answer: Promise<IncomingMessage>): Promise<number | undefined> => {
-  const { statusCode, resume } = await answer;
-  resume.call(await answer);
-  return statusCode;
-};
+async function statusOf(asked: Promise<IncomingMessage>): Promise<number | undefined> {
+  const answer = await asked;
+  answer.resume();
+  return answer.statusCode;
+}
 
 describe("the page of payments", () => {
   test("is in no frame, runs nothing of others, is not kept, and no other origin may read it", async () => {
