@@ -1,6 +1,6 @@
 /**
- * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `POST /-/reload`. It is never on the public port. Alive means
- * that the event loop turns; ready means that this process would take and settle a payment now.
+ * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `POST /-/reload`. It is never on the public
+ * port. Alive means that the event loop turns; ready means that this process would take and settle a payment now.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";

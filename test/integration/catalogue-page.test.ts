@@ -61,6 +61,16 @@ describe("the catalogue page", () => {
     expect((await fetch(`${url}?q=x`, { headers: { "if-none-match": etag } })).status).toBe(200);
   });
 
+  test("shows what is for sale now, as soon as the configuration is another one", async () => {
+    const etag = (await fetch(url)).headers.get("etag") ?? "";
+    expect(await gateway.reroute("\n  GET /tides: { price: $0.03, description: Tides }\n")).toBe(
+      true,
+    );
+    const changed = await fetch(url, { headers: { "if-none-match": etag } });
+    expect([changed.status, patterns(await changed.text())]).toEqual([200, ["/tides"]]);
+    expect(await gateway.reroute(ROUTES)).toBe(true);
+  });
+
   test("is read only", async () => {
     const answer = await fetch(url, { method: "POST" });
     expect([answer.status, answer.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
