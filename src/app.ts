@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { createAdminHandler } from "./admin/admin.ts";
 import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { Front } from "./app/front.ts";
+import { createTimeline, Showing } from "./app/showing.ts";
 import { openMoney, type Money } from "./app/money.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
@@ -98,8 +99,11 @@ export async function start(
     if (reloading !== undefined) return reloading.reload("POST /-/reload");
     return { reloaded: false, problems: [cannotChange(config, "starting")] };
   };
-  const operator = createAdminHandler({ telemetry, readiness, metrics, reload });
+  const shown = new Showing(parts, ledger, () => serving);
+  const { payments } = shown;
+  const operator = createAdminHandler({ telemetry, readiness, metrics, payments, reload });
   const admin = await openServer(parts, config.admin, operator);
+  closing.defer(() => shown.stop());
   const money = await openMoney(parts, ledger);
   const workers = countWorkers(config);
   const front = config.routes.length === 0 || workers > 1 ? undefined : openFront(parts, money);
@@ -182,14 +186,14 @@ async function openTelemetry(
   const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
   closing.defer(() => spans.close());
   metrics.configuration.loaded(true, time.now());
-  return { logger, metrics };
+  return { logger, metrics, timeline: createTimeline(config.admin, time) };
 }
 
 function openFront({ config, telemetry, time, closing, patience }: Parts, money: Money): Front {
-  const { logger } = telemetry;
+  const { logger, timeline } = telemetry;
   const { mesh: facilitator, feePayers, drafts, ledger: redemptions, sales } = money;
   const { publish } = sales;
-  const till = new LocalTill({ facilitator, feePayers, redemptions, logger, time });
+  const till = new LocalTill({ facilitator, feePayers, redemptions, logger, time, timeline });
   const front = new Front({ config, telemetry, till, feePayers, drafts, publish, fronts: 1 });
   closing.defer(() => front.close(patience));
   return front;

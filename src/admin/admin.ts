@@ -1,10 +1,11 @@
 /**
- * The operator's listener: `/metrics`, `/livez`, `/readyz`, `POST /-/reload`. It is never on the public port. Alive means
- * that the event loop turns; ready means that this process would take and settle a payment now.
+ * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `POST /-/reload`. It is never on the public
+ * port. Alive means that the event loop turns; ready means that this process would take and settle a payment now.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
+import type { PaymentsListener } from "./payments.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 
 /** Why a process is not ready, in sentences; empty when it is. */
@@ -15,6 +16,8 @@ export interface AdminOptions {
   readonly readiness: ReadinessCheck;
   /** All metrics; default: those of this process. */
   readonly metrics?: () => Promise<MetricsSnapshot>;
+  /** Shows recent requests; default: nobody sees them. */
+  readonly payments?: PaymentsListener | undefined;
   /** Reads the configuration once more. */
   readonly reload?: () => Promise<ReloadVerdict>;
 }
@@ -24,6 +27,10 @@ export interface ReloadVerdict {
   readonly reloaded: boolean;
   readonly problems: readonly object[];
 }
+
+const NOT_SHOWN =
+  "recent requests are shown where only this machine can reach this address, or where the configuration says " +
+  "admin: { address: …, timeline: true }\n";
 
 /** A request listener for a `node:http` server. */
 export function createAdminHandler({ telemetry, readiness, ...options }: AdminOptions) {
@@ -52,8 +59,11 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
         if (reasons.length === 0) return send(response, 200, "ready\n");
         return send(response, 503, `not ready\n${reasons.map((text) => `- ${text}\n`).join("")}`);
       }
+      case "/payments":
+      case "/payments/events":
+        return showPayments(options.payments, request, response);
       default:
-        return send(response, 404, "try /metrics, /livez, /readyz or POST /-/reload\n");
+        return send(response, 404, "try /metrics, /livez, /readyz, /payments or POST /-/reload\n");
     }
   };
   return (request: IncomingMessage, response: ServerResponse): void => {
@@ -62,6 +72,15 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   };
+}
+
+async function showPayments(
+  payments: PaymentsListener | undefined,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  if (payments === undefined) return send(response, 404, NOT_SHOWN);
+  return payments.answer(request, response);
 }
 
 /** A page in an operator's browser can send such a request, though not without saying where it is from. */

@@ -145,7 +145,7 @@ function whyOf(config: Config, { decision, route }: DryOutcome, looked: Looked):
     case "rejected":
       return decision.detail.replace(/\.$/, "") + suspectsOf(config, looked);
     case "listing":
-      return whyOurs(decision.path);
+      return whyOurs(decision.path, config.discovery.page);
     case "server-options":
       return "OPTIONS * is about the server and answered by the gateway";
     case "preflight":
@@ -162,7 +162,9 @@ function whyOf(config: Config, { decision, route }: DryOutcome, looked: Looked):
   }
 }
 
-function whyOurs(path: string): string {
+function whyOurs(path: string, page: string | null): string {
+  if (path === page)
+    return "the catalogue page is the gateway's own, before every rule (discovery.page)";
   const [key] = Object.entries(PUBLISHED_PATHS).find(([, each]) => each === path) ?? ["listed"];
   const what = key === "listed" ? "the discovery listing" : "this document";
   const before =

@@ -28,11 +28,13 @@ import { Router } from "../gateway/paths/router.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { writeOpenApi, type Fate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
+import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
 import { networkOf } from "../x402/network.ts";
 import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
 
 const JSON_TYPE = "application/json";
 const TEXT_TYPE = "text/plain; charset=utf-8";
+const HTML_TYPE = "text/html; charset=utf-8";
 /** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
@@ -47,13 +49,14 @@ type Sales = Pick<Config, "routes" | "publicUrl" | "unmatched" | "discovery">;
 
 /** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
 export function documentPaths(config: Pick<Config, "discovery" | "routes">): ReadonlySet<string> {
-  const { listed, wellKnown, openapi, llms } = config.discovery;
+  const { listed, wellKnown, openapi, llms, page } = config.discovery;
   const pointers = [
     wellKnown ? PUBLISHED_PATHS.wellKnown : null,
     openapi === "off" ? null : PUBLISHED_PATHS.openapi,
     llms ? PUBLISHED_PATHS.llms : null,
   ].filter((path) => path !== null);
-  const served = pointers.filter((path) => !isShadowed(config, path));
+  const served: string[] = pointers.filter((path) => !isShadowed(config, path));
+  if (page !== null) served.push(page);
   return new Set(listed ? [PUBLISHED_PATHS.listed, ...served] : served);
 }
 
@@ -87,6 +90,8 @@ export class Publications {
   readonly #written = new Map<string, { readonly body: string; readonly etag: string }>();
   #revision: number;
   #catalogue: Catalogue;
+  /** Made when somebody asks for it. */
+  #page: CataloguePages | undefined;
 
   constructor(config: Sales, changes: TermsChanges, feePayers: FeePayers) {
     this.#config = config;
@@ -105,6 +110,10 @@ export class Publications {
   /** The document at one of {@link documentPaths}; the listing at any other. */
   readonly publish = ({ path, query, ifNoneMatch }: DocumentRequest): PublishedDocument => {
     this.#refresh();
+    if (path === this.#config.discovery.page) {
+      const page = (this.#page ??= new CataloguePages(this.#config)).write(query);
+      return answered({ ...tagged(page), type: HTML_TYPE, lines: PAGE_LINES }, ifNoneMatch);
+    }
     const isPointer = path !== PUBLISHED_PATHS.listed && this.#paths.has(path);
     if (!isPointer) return this.list(query, ifNoneMatch);
     const type = path === PUBLISHED_PATHS.llms ? TEXT_TYPE : JSON_TYPE;
@@ -177,7 +186,7 @@ function tagged(body: string): { readonly body: string; readonly etag: string } 
 }
 
 function answered(
-  document: { readonly body: string; readonly etag: string; readonly type: string },
+  document: Omit<PublishedDocument, "status"> & { readonly etag: string },
   ifNoneMatch: string | undefined,
 ): PublishedDocument {
   if (namesTag(ifNoneMatch, document.etag)) return { ...document, status: 304, body: "" };

@@ -23,6 +23,8 @@ export interface StartOrder {
   readonly earlier: readonly EarlierConfig[];
   /** See `SecureOptions.ticketKeys`. */
   readonly ticketKeys: Buffer;
+  /** Whether requests are remembered for the operator's page. */
+  readonly hasTimeline: boolean;
 }
 
 /** Whom buyers are told as fee payer, by network. */

@@ -7,6 +7,7 @@ import { createLogger, type Logger } from "../telemetry/logger.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { MetricsPacker, type PackedMetrics } from "../telemetry/packed-metrics.ts";
 import { openSpans, type Spans } from "../telemetry/otlp-spans.ts";
+import { Timeline, type TimelinePart } from "../telemetry/timeline.ts";
 import { systemTime } from "../time/time.ts";
 import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
@@ -41,6 +42,7 @@ export async function runWorker(): Promise<number> {
       ping: () => null,
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
       metrics: ([known]) => worker.counted(Number(known)),
+      timeline: ([after]) => worker.timeline(Number(after)),
       finish: ([withinMs]) => worker.finish(Number(withinMs)),
     },
   });
@@ -69,6 +71,7 @@ interface Started {
   readonly logger: Logger;
   readonly feePayers: ToldFeePayers;
   readonly spans: Spans;
+  readonly timeline: Timeline | undefined;
   readonly withinMs: number;
 }
 
@@ -84,9 +87,10 @@ class Worker {
     const metrics = new Metrics(version);
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new ToldFeePayers(order.feePayers);
+    const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
     const front = new Front({
       config,
-      telemetry: { logger, metrics },
+      telemetry: { logger, metrics, timeline },
       till: new RemoteTill(channel, config.limits.settlementWaitMs),
       feePayers,
       drafts: new RemoteDrafts(channel, order.draftNetworks),
@@ -96,7 +100,7 @@ class Worker {
       ticketKeys: order.ticketKeys,
     });
     const { withinMs } = config.shutdown;
-    this.#started = { front, metrics, logger, feePayers, spans, withinMs };
+    this.#started = { front, metrics, logger, feePayers, spans, timeline, withinMs };
   }
 
   async listen({ ports, sockets }: Places): Promise<readonly AddressInfo[]> {
@@ -128,6 +132,10 @@ class Worker {
   async counted(known: number): Promise<PackedMetrics> {
     const counted = await this.#started?.metrics.registry.snapshot();
     return this.#packer.pack(counted ?? [], known);
+  }
+
+  timeline(after: number): TimelinePart | undefined {
+    return this.#started?.timeline?.read(after);
   }
 
   /** Resolves with the last that is counted. */

@@ -110,10 +110,11 @@ class Desks {
 
   #open(name: string): Desk {
     const { config, money, telemetry, time, closing } = this.#ground;
-    const { logger } = telemetry;
+    const { logger, timeline } = telemetry;
     const { mesh: facilitator, feePayers, ledger } = money;
     const life = ledger.worker(name);
-    const till = new LocalTill({ facilitator, feePayers, redemptions: life, logger, time });
+    const books = { redemptions: life, timeline };
+    const till = new LocalTill({ facilitator, feePayers, ...books, logger, time });
     const { settlementWaitMs } = config.limits;
     return new Desk({ life, till, settlementWaitMs, logger, time, closing });
   }
@@ -143,6 +144,7 @@ function orderOf(worker: number, { count, money, version, ticketKeys }: Ordered)
     earlier,
     feePayers: toldBy(money.feePayers),
     draftNetworks: [...money.drafts.networks],
+    hasTimeline: config.admin?.timeline === true,
   };
 }
 

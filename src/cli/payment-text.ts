@@ -4,7 +4,7 @@
  */
 import { printable } from "../config/config.ts";
 import { explorerLink, findNetwork } from "../x402/network.ts";
-import type { PaymentDetailView, PaymentView } from "./payment-view.ts";
+import type { PaymentDetailView, PaymentView } from "../app/payment-view.ts";
 
 /** The columns of the CSV form, in their order; new ones are added at the end. */
 const COLUMNS = [

@@ -8,7 +8,7 @@ import type { Config } from "../config/config.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { loadOrExplain } from "./load.ts";
 import { toCsv, toJson, toPage, toTable } from "./payment-text.ts";
-import { detailOf, Tokens, viewOf } from "./payment-view.ts";
+import { detailOf, Tokens, viewOf } from "../app/payment-view.ts";
 import { wantsColor } from "./terminal.ts";
 
 export interface PaymentsOptions {

@@ -6,7 +6,7 @@ import { openBooks, type PaymentSummary } from "../app/books.ts";
 import { recoverAll, type Outcome } from "../app/recover.ts";
 import { printable, type Config } from "../config/config.ts";
 import { loadOrExplain } from "./load.ts";
-import { Tokens, viewOf } from "./payment-view.ts";
+import { Tokens, viewOf } from "../app/payment-view.ts";
 
 export interface RecoverOptions {
   readonly version: string;

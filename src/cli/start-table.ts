@@ -54,7 +54,10 @@ function listeners(config: Config, { gateway, facilitator, admin }: Running["add
     const base = `${place}${config.facilitator.basePath}`;
     rows.push(["facilitator", `${base}/{verify,settle,supported,discovery/resources}  ${guard}`]);
   }
-  if (admin !== null) rows.push(["admin", `${url(admin)}/{metrics,livez,readyz}`]);
+  if (admin !== null) {
+    const page = config.admin?.timeline === true ? ",payments" : "";
+    rows.push(["admin", `${url(admin)}/{metrics,livez,readyz${page}}`]);
+  }
   const { store } = config;
   const place = store.kind === "sqlite" ? store.path : store.place;
   rows.push(["store", `${store.kind} ${place}`]);

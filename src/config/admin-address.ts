@@ -11,7 +11,8 @@ import { readYaml } from "./yaml-document.ts";
 /** Null where the file has no `admin` that could be read. */
 export function readAdminAddress(text: string, environment: Environment): ListenAddress | null {
   const { tree, syntaxFaults } = readYaml(text, new LineIndex(text), environment);
-  const found = syntaxFaults.length === 0 ? tree.find(["admin"]) : undefined;
+  const place = tree.find(["admin"])?.kind === "mapping" ? ["admin", "address"] : ["admin"];
+  const found = syntaxFaults.length === 0 ? tree.find(place) : undefined;
   if (found?.kind !== "scalar" || found.refused) return null;
   const written = typeof found.value === "number" ? `:${found.value}` : found.value;
   const address = typeof written === "string" ? readListenAddress(written) : undefined;

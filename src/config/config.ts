@@ -22,6 +22,7 @@ export type { Environment } from "./environment.ts";
 export type { Problem } from "./problem.ts";
 export { isShadowed, PUBLISHED_PATHS } from "./publication.ts";
 export type {
+  AdminSettings,
   Config,
   EmbeddedNetwork,
   ListenAddress,

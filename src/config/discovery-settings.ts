@@ -13,6 +13,8 @@ export interface DiscoverySettings {
     | { readonly file: string; readonly description: Readonly<Record<string, unknown>> };
   /** `/llms.txt` */
   readonly llms: boolean;
+  /** Canonical path of the catalogue page; null: there is none. */
+  readonly page: string | null;
   /** Public address of the facilitator; null: none is named. */
   readonly facilitator: string | null;
 }

@@ -1,5 +1,6 @@
 /** The shape of `discovery`: where the priced routes are published. */
 import { z } from "zod";
+import { PAGE_PATH, readPagePath } from "./catalogue-page.ts";
 import { BASE_URL } from "./forms.ts";
 import { readBaseUrl } from "./reading.ts";
 import { flag, map, optional, plainText, text } from "./shapes.ts";
@@ -29,6 +30,10 @@ export const discovery = map({
     openapi,
     "Serves /openapi.json: the priced routes as OpenAPI 3.1, or the backend's own description with prices.",
     false,
+  ),
+  page: optional(
+    text(readPagePath, PAGE_PATH),
+    "Path of a page for people that shows the priced routes: /catalogue. Without it: nowhere.",
   ),
   llms: optional(flag, "Serves /llms.txt: the priced routes in words, for language models.", false),
   facilitator: optional(

@@ -9,7 +9,7 @@ import { discovery } from "./discovery-shape.ts";
 import { facilitator } from "./facilitator-shape.ts";
 import { BASE_URL, ORIGIN } from "./forms.ts";
 import { limits, trustedProxies } from "./limits.ts";
-import { address, listener } from "./listener-shape.ts";
+import { admin, listener } from "./listener-shape.ts";
 import { paywallPage } from "./paywall-page.ts";
 import { acceptEntry, assets, payees } from "./payment-shape.ts";
 import { readBaseUrl, readBrowserOrigin, readOrigin } from "./reading.ts";
@@ -84,8 +84,9 @@ export const documentSchema = map({
     1,
   ),
   admin: optional(
-    address,
-    "Where /metrics, /livez and /readyz are served; never the public port. Without it: nowhere.",
+    admin,
+    "Where /metrics, /livez, /readyz and /payments are served: host:port or { address, timeline }; never the " +
+      "public port. Without it: nowhere.",
   ),
   upstream: optional(
     text(readOrigin, ORIGIN),

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { LISTEN_ADDRESS, PORT } from "./forms.ts";
 import { LISTEN_ADDRESS_FORM, readListenAddress } from "./reading.ts";
-import { described, map, optional, plainText, reader, text } from "./shapes.ts";
+import { described, flag, map, optional, plainText, reader, text } from "./shapes.ts";
 
 export const address = text(readListenAddress, LISTEN_ADDRESS, LISTEN_ADDRESS_FORM);
 const port = reader(z.number(), (number) => readListenAddress(`:${number}`), PORT);
@@ -29,4 +29,19 @@ export const listener = z.union(
     }),
   ],
   "must be host:port, :port or a port number",
+);
+
+export const admin = z.union(
+  [
+    address,
+    map({
+      address: described(address, "Where to listen: host:port."),
+      timeline: optional(
+        flag,
+        "Shows recent requests step by step at /payments, to whoever reaches this address. Without it: " +
+          "only where that is this machine alone.",
+      ),
+    }),
+  ],
+  "must be host:port or { address, timeline }",
 );

@@ -4,7 +4,7 @@ import type { ConfigDocument } from "./document.ts";
 import { readSecretFile } from "./environment.ts";
 import { keyPairFault } from "./key-pair.ts";
 import { fault } from "./reading.ts";
-import type { ListenAddress, ListenerTls, ListenerSettings } from "./settings.ts";
+import type { AdminSettings, ListenAddress, ListenerTls, ListenerSettings } from "./settings.ts";
 import type { Path } from "./tree.ts";
 
 type WrittenListener = Exclude<NonNullable<ConfigDocument["listen"]>, readonly unknown[]>;
@@ -26,6 +26,19 @@ export function resolveListen(context: Context): readonly ListenerSettings[] {
     problems.error(["listen"], fault("bad-value", "must have at least one address"));
   }
   return listen.map((each, index) => resolveListener(each, ["listen", index], context));
+}
+
+/** Requests are shown where only this machine can ask, or where the file says so. */
+export function resolveAdmin(written: ConfigDocument["admin"]): AdminSettings | null {
+  if (written === undefined) return null;
+  const { host, port } = listenAddress(written);
+  const said = "address" in written ? written.timeline : undefined;
+  return { host, port, timeline: said ?? (host !== null && isLoopback(host)) };
+}
+
+/** Whether only this machine can reach a listener there; a host as it is written, or as a URL has it. */
+export function isLoopback(host: string): boolean {
+  return /^(?:localhost|127(?:\.[0-9]+){3}|\[?::1\]?|.*\.localhost)$/.test(host);
 }
 
 /** One address, at its place in the file. */
@@ -78,7 +91,7 @@ export function checkListeners({ document, problems }: Context): void {
   } else if (routes !== undefined) {
     named.push({ path: ["listen"], address: DEFAULT_LISTENER });
   }
-  if (admin !== undefined) named.push({ path: ["admin"], address: admin });
+  if (admin !== undefined) named.push({ path: ["admin"], address: listenAddress(admin) });
   if (typeof facilitator === "object" && facilitator.listen !== undefined) {
     const address = listenAddress(facilitator.listen);
     named.push({ path: ["facilitator", "listen"], address });

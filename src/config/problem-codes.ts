@@ -53,6 +53,7 @@ export const PROBLEM_CODES = {
   "bad-route": "The key of a route is not of the form [METHODS ]/pattern.",
   "unknown-method": "There is no such method.",
   "duplicate-route": "Two routes match the same requests.",
+  "page-taken": "A page of the gateway stands where a route is.",
   "free-hole": "Requests are free although the paths around them are priced.",
   "no-price": "A route has neither a price nor its own accept.",
   "bad-price": "A token cannot express the price.",

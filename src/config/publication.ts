@@ -29,6 +29,7 @@ export function resolveDiscovery(written: Written, context: Context): DiscoveryS
     wellKnown: written.wellKnown ?? false,
     openapi: resolveOpenApi(written.openapi ?? false, context),
     llms: written.llms ?? false,
+    page: written.page ?? null,
     facilitator: written.facilitator ?? null,
   };
 }

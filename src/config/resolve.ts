@@ -1,10 +1,11 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
 import { Assets } from "./accepted.ts";
+import { checkPage } from "./catalogue-page.ts";
 import type { Context } from "./context.ts";
 import { resolveDiscovery } from "./publication.ts";
 import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
 import { resolveLimits } from "./limits.ts";
-import { checkListeners, resolveListen } from "./listeners.ts";
+import { checkListeners, resolveAdmin, resolveListen } from "./listeners.ts";
 import { resolvePaywall } from "./paywall-page.ts";
 import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
@@ -35,6 +36,7 @@ export function resolve(file: string, context: Context): Config {
   const pricing = new Pricing(context, assets, settlesWith(context, settlers));
   const routes = resolveRoutes({ context, pricing, upstreams });
   pricing.warnOfFixedAmounts();
+  checkPage(context.document.discovery?.page, routes, context);
   checkListeners(context);
   checkPurpose(context);
   const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
@@ -48,7 +50,7 @@ export function resolve(file: string, context: Context): Config {
     limits: resolveLimits(context),
     shutdown: shutdownOf(document.shutdown),
     workers: document.workers ?? 1,
-    admin: document.admin ?? null,
+    admin: resolveAdmin(document.admin),
     upstreams: upstreams.list,
     facilitator: resolveFacilitator(context, { assets, settlers, routes }),
     routes,

@@ -6,6 +6,7 @@ import type { Context } from "./context.ts";
 import type { AcceptEntry } from "./document.ts";
 import { warnOfFreeHoles } from "./free-holes.ts";
 import { reviewTrustedProxies } from "./limits.ts";
+import { isLoopback } from "./listeners.ts";
 import { reviewDiscovery } from "./publication.ts";
 import { fault } from "./reading.ts";
 import type { Config, ListenAddress, PricedAction } from "./settings.ts";
@@ -232,8 +233,4 @@ function reviewPayees(routes: readonly Priced[], { problems, tree }: Context): v
 
 function isLocal({ host }: ListenAddress): boolean {
   return host !== null && isLoopback(host);
-}
-
-function isLoopback(host: string): boolean {
-  return /^(?:localhost|127(?:\.[0-9]+){3}|\[?::1\]?|.*\.localhost)$/.test(host);
 }

@@ -6,8 +6,16 @@
 import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
+import type { AdminSettings, ListenerSettings } from "./listener-settings.ts";
 import type { Secret } from "./secret.ts";
 import type { SidecarSettings } from "./sidecar-settings.ts";
+
+export type {
+  AdminSettings,
+  ListenAddress,
+  ListenerSettings,
+  ListenerTls,
+} from "./listener-settings.ts";
 
 export interface Config {
   /** The file as it was named, for messages. */
@@ -33,7 +41,7 @@ export interface Config {
   /** Processes that serve requests; 1: the only process does. `auto`: one for each core. */
   readonly workers: number | "auto";
   /** The admin listener; null: none. */
-  readonly admin: ListenAddress | null;
+  readonly admin: AdminSettings | null;
   /** In the order written; names are unique. `upstream: URL` is named `default`. Empty with a sidecar. */
   readonly upstreams: readonly Upstream[];
   readonly facilitator: FacilitatorSettings;
@@ -69,25 +77,6 @@ export type Store =
 
 /** `unchecked`: whoever answers is taken for the database. */
 export type DatabaseEncryption = "none" | "unchecked" | "checked";
-
-export interface ListenAddress {
-  /** IP address or host name; null: every interface. */
-  readonly host: string | null;
-  /** 0 to 65535; 0 lets the system choose. */
-  readonly port: number;
-}
-
-export interface ListenerSettings extends ListenAddress {
-  /** Null: HTTP/1.1 in the clear. */
-  readonly tls: ListenerTls | null;
-}
-
-/** Absolute paths of two files in PEM, which are read again whenever they change. */
-export interface ListenerTls {
-  /** The certificate, and behind it those between it and the root. */
-  readonly certFile: string;
-  readonly keyFile: string;
-}
 
 export interface Limits {
   /** Largest request head. */

@@ -1,6 +1,6 @@
-/** A line for each answered request, where the log is that detailed. */
+/** How requests end, and a line for each that was answered, where the log is that detailed. */
 import type { Logger } from "../telemetry/logger.ts";
-import type { PaymentOutcome } from "../telemetry/metrics.ts";
+import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import type { Delivery } from "./upstream/upstream.ts";
 import type { Visitor } from "./visitor.ts";
 
@@ -9,6 +9,20 @@ export interface Answered {
   readonly outcome: PaymentOutcome;
   /** From the request's head to the end of its answer. */
   readonly ms: number;
+}
+
+/** How a request ended, for the meter. */
+export interface Ending {
+  readonly status: number;
+  readonly outcome: PaymentOutcome;
+  /** Null: no route of the configuration. */
+  readonly meter: RouteMeter | null;
+  readonly upstreamMs: number;
+}
+
+export function ended(delivery: Delivery, outcome: PaymentOutcome, meter: RouteMeter): Ending {
+  const upstreamMs = delivery.kind === "delivered" ? delivery.upstreamMs : 0;
+  return { status: statusOf(delivery), outcome, meter, upstreamMs };
 }
 
 export function logAnswered(logger: Logger, visitor: Visitor, answered: Answered): void {

@@ -24,6 +24,8 @@ export interface PublishedDocument {
   readonly type: string;
   /** Null with 400. */
   readonly etag: string | null;
+  /** More header lines; default: none. */
+  readonly lines?: readonly string[];
 }
 
 /** Gives the gateway's own documents: the listing of priced routes, and those that lead to it. */
@@ -76,10 +78,10 @@ export function declinedAnswer(
 
 /** May be kept by whoever asks before each use whether it is still the same. */
 function documentAnswer(
-  { status, body, type, etag }: PublishedDocument,
+  { status, body, type, etag, lines: more = [] }: PublishedDocument,
   cors: readonly string[],
 ): Answer {
   if (etag === null) return { status, lines: cors, body };
-  const lines = [...cors, "ETag", etag];
+  const lines = [...cors, ...more, "ETag", etag];
   return { status, lines, body: status === 304 ? null : body, type, caching: "no-cache" };
 }

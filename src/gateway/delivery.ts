@@ -60,3 +60,19 @@ export function attemptOf(
 export function keptOf(delivery: Delivery): Sold | undefined {
   return "kept" in delivery ? delivery.kept : undefined;
 }
+
+/** How a delivery ended, for people. */
+export function deliveryNote(delivery: Delivery): string {
+  switch (delivery.kind) {
+    case "delivered":
+      return `the backend answered ${delivery.status}`;
+    case "unanswered":
+      return `no answer of the backend: ${delivery.reason}`;
+    case "abandoned":
+      return delivery.sent
+        ? "the buyer left before the end"
+        : "the buyer left before the beginning";
+    default:
+      return "the answer broke off";
+  }
+}

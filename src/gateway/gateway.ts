@@ -22,7 +22,7 @@ import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Admission, Paid } from "./payment/admission.ts";
-import { logAnswered, statusOf } from "./access-log.ts";
+import { ended, logAnswered, statusOf, type Ending } from "./access-log.ts";
 import {
   corsLines,
   errorAnswer,
@@ -42,7 +42,7 @@ import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import { readClient, type Client } from "./client/client.ts";
 import type { Decision, PricedDecision, Snapshot } from "./decision.ts";
 import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.ts";
-import { attemptOf, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
+import { attemptOf, deliveryNote, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
 import type { Drafts } from "./payment/drafts.ts";
@@ -52,6 +52,7 @@ import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
+import { beginEntry, endEntry, refuseEntry } from "./request-timeline.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
 import type { Delivery, Unanswered } from "./upstream/upstream.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
@@ -81,15 +82,6 @@ const MALFORMED = { status: 400, outcome: "malformed" } as const;
 
 type FreeDecision = Extract<Decision, { kind: "free" }>;
 type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
-
-/** How a request ended, for the meter. */
-interface Ending {
-  readonly status: number;
-  readonly outcome: PaymentOutcome;
-  /** Null: no route of the configuration. */
-  readonly meter: RouteMeter | null;
-  readonly upstreamMs: number;
-}
 
 export class Gateway {
   #options: GatewayOptions;
@@ -198,6 +190,7 @@ export class Gateway {
     const { trace } = visitor;
     meter.finished(status, outcome, ms / 1000, upstreamMs / 1000, trace?.exemplar);
     trace?.end(meter.label, status, outcome);
+    endEntry(this.#options.telemetry, visitor, { status, outcome, ms });
     logAnswered(this.#options.telemetry.logger, visitor, { status, outcome, ms });
   }
 
@@ -238,6 +231,7 @@ export class Gateway {
   #sell(visitor: Visitor, decision: PricedDecision): Ending | Promise<Ending> {
     const { plan } = decision;
     const client = this.#client(visitor);
+    beginEntry(this.#options.telemetry, visitor, decision, client);
     const lines = this.#cors(visitor.request);
     const seconds = this.#asking.waitSeconds(decision, client);
     if (seconds > 0) {
@@ -306,6 +300,7 @@ export class Gateway {
 
   #ask(visitor: Visitor, decision: PricedDecision, client: Client, refused: Refused): Ending {
     const { answer, outcome } = this.#asking.ask(decision, client, refused);
+    refuseEntry(this.#options.telemetry, visitor, refused);
     return this.#end(visitor, answer, outcome, decision.plan.meter);
   }
 
@@ -321,6 +316,7 @@ export class Gateway {
   ): Promise<Ending> {
     const { settlement } = paid;
     const receipt = [...cors, ...settlementLines({ success: true, ...settlement })];
+    const step = this.#options.telemetry.timeline?.beginStep("delivery");
     let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
     let attempt: BrokenDelivery | null = { sent: true, served: null };
     try {
@@ -336,6 +332,7 @@ export class Gateway {
       await (attempt === null ? paid.delivered(keptOf(delivery)) : paid.undelivered(attempt));
     }
     const sold = attempt === null;
+    step?.end(sold, deliveryNote(delivery));
     const { transaction, network, payer } = settlement;
     const { logger } = this.#options.telemetry;
     const { id: requestId } = visitor;
@@ -393,9 +390,4 @@ export class Gateway {
     visitor.answer(answer);
     return { status: answer.status, outcome, meter, upstreamMs: 0 };
   }
-}
-
-function ended(delivery: Delivery, outcome: PaymentOutcome, meter: RouteMeter): Ending {
-  const upstreamMs = delivery.kind === "delivered" ? delivery.upstreamMs : 0;
-  return { status: statusOf(delivery), outcome, meter, upstreamMs };
 }

@@ -9,6 +9,7 @@ import { LATE_ANSWER, type Answer } from "./answers.ts";
 import type { Sender } from "./message/body-watch.ts";
 import type { Client } from "./client/client.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
+import type { TimelineEntry } from "../telemetry/timeline.ts";
 import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
 import { replayLines } from "./upstream/kept-answer.ts";
 import { readBodyHash } from "./message/request-body.ts";
@@ -39,6 +40,8 @@ export interface Visitor {
   readonly request: InboundRequest;
   /** Null as long as nobody asks under which ids its work is done. */
   trace: RequestTrace | null;
+  /** What the operator's page shows of it; null: nothing. */
+  entry: TimelineEntry | null;
   /** Gives the gateway's own answer. */
   answer(answer: Answer): void;
   /** Why the upstream would not be asked at all; null: it would. */
@@ -98,6 +101,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
   readonly #visit = nextVisit();
   readonly request: InboundRequest;
   trace: RequestTrace | null = null;
+  entry: TimelineEntry | null = null;
   readonly #response: InboundResponse;
   readonly #expectsContinue: boolean;
   #late = (): Answer => LATE_ANSWER;
@@ -200,6 +204,7 @@ export class UpgradeVisitor implements Visitor {
   readonly #visit = nextVisit();
   readonly request: IncomingMessage;
   trace: RequestTrace | null = null;
+  entry: TimelineEntry | null = null;
   readonly #socket: Socket;
 
   constructor(request: IncomingMessage, socket: Socket) {

@@ -8,7 +8,7 @@ import { isEvmPayload, payerOf, solanaTransactionOf } from "../x402/payment-key.
 import { requestText } from "../x402/request-text.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
 import { messageHash } from "../x402/solana-transaction.ts";
-import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import { EXACT_SCHEME, type FacilitatorRequest, type PaymentPayload } from "../x402/x402.ts";
 import {
   LedgerUnavailable,
   type ClaimTerms,
@@ -136,9 +136,12 @@ export function identityOf(payment: PaymentPayload): string | null {
 }
 
 function nonceOf(payment: PaymentPayload): string | undefined {
-  const { network, payload } = payment;
+  const { scheme, network, payload } = payment;
+  const kind = findNetwork(network)?.kind;
+  // Of any other scheme or network it is opaque, and may imitate one of ours.
+  if (scheme !== EXACT_SCHEME || kind === undefined) return undefined;
   if (isEvmPayload(payload)) return payload.authorization.nonce;
-  if (findNetwork(network)?.kind !== "solana") return undefined;
+  if (kind !== "solana") return undefined;
   const transaction = solanaTransactionOf(payment);
   return transaction.ok ? messageHash(transaction.value) : undefined;
 }

@@ -1,8 +1,11 @@
-/** What a process says about itself: its log and its metrics. */
+/** What a process says about itself: its log, its metrics, and the newest requests step by step. */
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
+import type { Timeline } from "./timeline.ts";
 
 export interface Telemetry {
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Absent where nobody can look at it. */
+  readonly timeline?: Timeline | undefined;
 }

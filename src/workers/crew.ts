@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { aggregateMetrics, EndedMetrics } from "../telemetry/aggregate-metrics.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import { Member, type MemberOptions } from "./member.ts";
+import type { WorkerProcess } from "./worker-process.ts";
 
 export interface CrewOptions extends Pick<
   MemberOptions,
@@ -71,6 +72,13 @@ export class Crew {
     for (const { present } of this.#members) {
       for (const { process } of present) process.tell(name, values);
     }
+  }
+
+  /** All processes that serve requests now, with the numbers of their places. */
+  get processes(): readonly { readonly worker: number; readonly process: WorkerProcess }[] {
+    return this.#members.flatMap(({ number: worker, present }) =>
+      [...present].map(({ process }) => ({ worker, process })),
+    );
   }
 
   /** The metrics of this process and of all workers. */

@@ -7,6 +7,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import { MetricsUnpacker, type PackedMetrics } from "../telemetry/packed-metrics.ts";
+import type { TimelinePart } from "../telemetry/timeline.ts";
 import type { Time } from "../time/time.ts";
 import { Channel, type Handler } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
@@ -129,6 +130,12 @@ export class WorkerProcess {
       () => true,
       () => false,
     );
+  }
+
+  /** What it remembers of its requests since that version; undefined where it does not answer. */
+  async readTimeline(after: number): Promise<TimelinePart | undefined> {
+    const part = await this.#call("timeline", [after], ANSWER_MS).catch(() => undefined);
+    return part as TimelinePart | undefined;
   }
 
   /** Something that it has to know; what it does with that is not waited for. */

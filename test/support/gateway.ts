@@ -17,6 +17,8 @@ export interface GatewaySetup {
   readonly chain: Chain;
   /** YAML of the `routes:` map, indented by two. Default: {@link DEFAULT_ROUTES}. */
   readonly routes?: string;
+  /** The line of the operator's listener. Default: on a port of its own. */
+  readonly admin?: string;
   /** More YAML at the top level: `cors: true`. */
   readonly more?: string;
   /** YAML of the `facilitator:` block, indented by two. Default: embedded on the chain. */
@@ -52,6 +54,8 @@ export interface RunningGateway {
   /** What reached the backend, in order. */
   readonly upstream: readonly RecordedRequest[];
   readonly running: Running;
+  /** Puts other routes in place of the ones it has; false where they are refused. */
+  reroute(routes: string): Promise<boolean>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -75,15 +79,19 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
   const upstream: RecordedRequest[] = [];
   const backendUrl =
     setup.upstreamUrl ?? (await startBackend(setup.backend ?? repeat, upstream, closing));
-  const parsed = parseConfig(writeConfig(setup, backendUrl, payee), {
-    file: "test.yaml",
-    env: { SIGNER: signer.privateKey },
-    readFile: () => {
-      throw new Error("the test configuration names no files");
-    },
-  });
+  const storePath = setup.storePath ?? join(tmpdir(), `coinslot-test-${randomUUID()}`, "ledger.db");
+  const parse = ({ routes = DEFAULT_ROUTES }: Pick<GatewaySetup, "routes">) =>
+    parseConfig(writeConfig({ ...setup, routes, storePath }, backendUrl, payee), {
+      file: "test.yaml",
+      env: { SIGNER: signer.privateKey },
+      readFile: () => {
+        throw new Error("the test configuration names no files");
+      },
+    });
+  const parsed = parse(setup);
   if (!parsed.ok) throw new Error(formatProblems(parsed.problems, parsed.text));
-  const running = await start(parsed.config, "test");
+  let next = parsed;
+  const running = await start(parsed.config, "test", { load: async () => next });
   closing.defer(() => running.close());
   const owned = closing.move();
   const { gateway, facilitator, admin } = running.addresses;
@@ -95,6 +103,12 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
     signer: signer.address,
     upstream,
     running,
+    async reroute(routes) {
+      const changed = parse({ routes });
+      if (!changed.ok) throw new Error(formatProblems(changed.problems, changed.text));
+      next = changed;
+      return (await running.reload("POST /-/reload")).reloaded;
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -103,9 +117,12 @@ function urlOf(address: AddressInfo | null | undefined): string {
   return `http://127.0.0.1:${address?.port ?? 0}`;
 }
 
-function writeConfig(setup: GatewaySetup, backendUrl: string, payee: string): string {
-  const { chain, more = "", routes = DEFAULT_ROUTES, unmatched = "deny" } = setup;
-  const store = setup.storePath ?? join(tmpdir(), `coinslot-test-${randomUUID()}`, "ledger.db");
+function writeConfig(
+  setup: GatewaySetup & Required<Pick<GatewaySetup, "routes" | "storePath">>,
+  backendUrl: string,
+  payee: string,
+): string {
+  const { chain, more = "", routes, unmatched = "deny" } = setup;
   const rpcUrl = setup.rpcUrl ?? chain.rpcUrl;
   const embedded = `
   listen: 127.0.0.1:0
@@ -116,13 +133,13 @@ function writeConfig(setup: GatewaySetup, backendUrl: string, payee: string): st
   return `
 listen: 127.0.0.1:0
 publicUrl: ${PUBLIC_URL}
-admin: 127.0.0.1:0
+${setup.admin ?? "admin: 127.0.0.1:0"}
 upstream: ${backendUrl}
 payTo: "${payee}"
 accept: [${chain.network.name}]
 facilitator: ${setup.facilitator ?? embedded}
 unmatched: ${unmatched}
-store: sqlite:${store}
+store: sqlite:${setup.storePath}
 logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "silent"} }
 ${more}
 routes: ${routes}

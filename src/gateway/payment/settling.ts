@@ -8,9 +8,10 @@ import { LedgerConflict, type ClaimTerms, type Redemptions } from "../../ledger/
 import type { Logger } from "../../telemetry/logger.ts";
 import { rememberPayment } from "../../telemetry/request-context.ts";
 import { inSpan } from "../../telemetry/spans.ts";
+import { timed, type StepEnd, type Timeline } from "../../telemetry/timeline.ts";
 import { sooner, type Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
-import type { FacilitatorRequest, VerifyResponse } from "../../x402/x402.ts";
+import type { FacilitatorRequest, SettleResponse, VerifyResponse } from "../../x402/x402.ts";
 import {
   explain,
   failureOf,
@@ -30,6 +31,8 @@ export interface SettlingOptions {
   readonly redemptions: Redemptions;
   readonly logger: Logger;
   readonly time: Time;
+  /** Is told what is asked of the facilitator, and how long that takes. */
+  readonly timeline?: Timeline | undefined;
 }
 
 /** A claimed payment on its way through a facilitator. */
@@ -74,20 +77,19 @@ export class Settling {
   }
 
   async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse | Error> {
-    const { facilitator, time } = this.#options;
+    const { facilitator, time, timeline } = this.#options;
     const { network } = request.paymentRequirements;
+    const options = { attributes: { "coinslot.network": network } };
     try {
       const within = sooner(signal, time.timeout(VERIFY_TIMEOUT_MS));
-      return await inSpan(
-        "verify",
-        { attributes: { "coinslot.network": network } },
-        async (span) => {
+      const ask = () =>
+        inSpan("verify", options, async (span) => {
           const verdict = await facilitator.verify(request, within);
           span?.set({ "coinslot.result": verdict.isValid ? "valid" : "invalid" });
           if (!verdict.isValid) span?.fail(verdict.invalidReason);
           return verdict;
-        },
-      );
+        });
+      return await timed(timeline?.beginStep("verification"), ask, verdictNote);
     } catch (cause) {
       return cause instanceof Error ? cause : new Error(String(cause));
     }
@@ -95,7 +97,7 @@ export class Settling {
 
   /** Asks for the settlement; stored as handed over where it leaves this process, and when it succeeded. */
   async #collect(course: Course): Promise<Settled> {
-    const { facilitator, redemptions } = this.#options;
+    const { facilitator, redemptions, timeline } = this.#options;
     const { key, terms, askedBefore, signal } = course;
     const { request, idempotencyKey } = terms;
     let isHandedOver = false;
@@ -108,13 +110,15 @@ export class Settling {
       const settle = { signal, idempotencyKey, isClaimed: true, onHandOver, ...asked };
       const { network } = request.paymentRequirements;
       const options = { attributes: { "coinslot.network": network } };
-      const response = await inSpan("settle", options, async (span) => {
-        rememberPayment(key);
-        const answer = await facilitator.settle(request, settle);
-        if (answer.success) span?.set({ "coinslot.transaction": answer.transaction });
-        else span?.fail(answer.errorReason);
-        return answer;
-      });
+      const ask = () =>
+        inSpan("settle", options, async (span) => {
+          rememberPayment(key);
+          const answer = await facilitator.settle(request, settle);
+          if (answer.success) span?.set({ "coinslot.transaction": answer.transaction });
+          else span?.fail(answer.errorReason);
+          return answer;
+        });
+      const response = await timed(timeline?.beginStep("settlement"), ask, receiptNote);
       if (!response.success) return await this.#refuse(course, response, isHandedOver);
       const { transaction, payer } = response;
       const settlement = { transaction, network, payer };
@@ -166,4 +170,16 @@ export class Settling {
   #warn(cause: unknown, { paymentRequirements }: FacilitatorRequest, said: string): void {
     this.#options.logger.warn({ err: cause, network: paymentRequirements.network }, said);
   }
+}
+
+function verdictNote(verdict: VerifyResponse): StepEnd {
+  if (verdict.isValid) return { isGood: true, note: "valid" };
+  const { invalidReason, detail = "the facilitator refused the payment" } = verdict;
+  return { isGood: false, note: `${invalidReason}: ${detail}` };
+}
+
+function receiptNote(response: SettleResponse): StepEnd {
+  if (response.success) return { isGood: true, note: `in transaction ${response.transaction}` };
+  const { code, detail } = failureOf(response);
+  return { isGood: false, note: `${code}: ${detail}` };
 }

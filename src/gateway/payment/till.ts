@@ -6,6 +6,7 @@
 import type { Facilitator } from "../../facilitator/facilitator.ts";
 import type { ClaimOutcome, ClaimTerms, Redemptions } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
+import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
 import { samePayment, type PaymentKey } from "../../x402/payment-key.ts";
 import { ok, type Refusal, type Result } from "../../x402/result.ts";
@@ -50,6 +51,7 @@ export interface TillOptions {
   readonly redemptions: Redemptions;
   readonly logger: Logger;
   readonly time: Time;
+  readonly timeline?: Timeline | undefined;
 }
 
 /** The till where ledger and facilitator are in this process. */

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import type { StoredResponse } from "../../ledger/ledger.ts";
 import type { Answer } from "../answers.ts";
+import type { TimelineEntry } from "../../telemetry/timeline.ts";
 import type { InboundResponse } from "../message/inbound.ts";
 import { valueOf } from "../message/field-lines.ts";
 import type { RequestTrace } from "../request-trace.ts";
@@ -41,6 +42,7 @@ export class CheckVisitor implements Visitor {
   readonly id = newVisitId();
   readonly request: OriginalRequest;
   trace: RequestTrace | null = null;
+  entry: TimelineEntry | null = null;
   /** The body is the proxy's to wait for. */
   readonly isLate = false;
   readonly replaying: Replaying | null;

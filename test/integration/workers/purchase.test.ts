@@ -40,6 +40,19 @@ function yaml(backend: Backend): string {
   return seller.yaml(backend, ROUTES);
 }
 
+/** How the requests with a payment ended of which the operator's page tells, each with all of its stages. */
+async function endingsOn(url: string): Promise<readonly string[]> {
+  const items = (await (await fetch(url)).text()).split("<li id=");
+  const presented = items.filter((item) => item.includes("from</dt>"));
+  const stages = presented.map((item) => item.match(/<li class="(?:good|none)"><b>/g)?.length);
+  expect(new Set(stages)).toEqual(new Set([5]));
+  const settled = presented.filter((item) =>
+    /settlement<\/b><span class="hidden-text">done/.test(item),
+  );
+  expect(settled).toHaveLength(2);
+  return presented.map((item) => /class="end">([^<]*)/.exec(item)?.[1] ?? "").toSorted();
+}
+
 describe("two workers", () => {
   it("each sell, for one account and one ledger, and one gives the other's kept answers again", async () => {
     await using backend = await startBackend((_request, response) => void response.end("fine"));
@@ -68,6 +81,9 @@ describe("two workers", () => {
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 20_000n);
     expect(await metricOf(served, "coinslot_replays_total", "/weather")).toBe(2);
     expect(await metricOf(served, "coinslot_settlements_total", "settled")).toBe(2);
+    expect(await endingsOn(`${served.adminUrl}/payments`)).toEqual(
+      ["kept answer given again (200)", "paid and delivered (200)"].flatMap((each) => [each, each]),
+    );
     expect(await served.end("SIGTERM")).toBe(0);
   });
 

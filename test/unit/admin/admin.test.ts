@@ -100,7 +100,7 @@ describe("anything else", () => {
       expect(await ask(path)).toMatchObject({
         status: 404,
         headers: plain,
-        text: "try /metrics, /livez, /readyz or POST /-/reload\n",
+        text: "try /metrics, /livez, /readyz, /payments or POST /-/reload\n",
       });
     },
   );

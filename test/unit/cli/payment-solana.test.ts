@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { readPayer } from "../../../src/cli/arguments.ts";
 import { toCsv, toJson, toPage, toTable } from "../../../src/cli/payment-text.ts";
-import { Tokens } from "../../../src/cli/payment-view.ts";
+import { Tokens } from "../../../src/app/payment-view.ts";
 import { networkOf } from "../../../src/x402/network.ts";
 import { configOf } from "../app/config-of.ts";
 import { exampleDetail } from "./example-view.ts";

@@ -1,7 +1,7 @@
 import { array, assert, constantFrom, property, string, tuple } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { toCsv, toJson, toPage, toTable } from "../../../src/cli/payment-text.ts";
-import type { PaymentView } from "../../../src/cli/payment-view.ts";
+import type { PaymentView } from "../../../src/app/payment-view.ts";
 import { exampleDetail, exampleView, KEY } from "./example-view.ts";
 
 /** A reader of RFC 4180, strict: a quote inside a bare field is an error. */

@@ -2,8 +2,8 @@
  * A payment as the command line shows it. The names and meanings of {@link PaymentView} are a promise to
  * scripts, in JSON and in CSV: members may be added, none is renamed or removed.
  */
-import type { PaymentDetail, PaymentSummary } from "../app/books.ts";
-import { isSameToken } from "../app/token-address.ts";
+import type { PaymentDetail, PaymentSummary } from "./books.ts";
+import { isSameToken } from "./token-address.ts";
 import type { Config } from "../config/config.ts";
 import { formatAmount, parseUint256 } from "../x402/amount.ts";
 import { findNetwork, type Asset } from "../x402/network.ts";

@@ -1,0 +1,129 @@
+/**
+ * `/payments` and `/payments/events` on the operator's listener: recent requests as a page, and what changes in it
+ * as server-sent events. Only for who reaches this listener by an address or by a name that it is known by, so that
+ * no page of the web can have a browser read it, and never in a frame.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { isIP } from "node:net";
+
+/** Browsers that are kept up to date at the same time. */
+const MAX_FOLLOWERS = 8;
+/** What one of them may leave unread, bytes; then it is dropped, and may ask again. */
+const MAX_UNREAD_BYTES = 1024 * 1024;
+/** When a browser whose connection is lost asks again, milliseconds. */
+const RETRY_MS = 2_000;
+/** Longest name of a payment that is looked up, characters. */
+const MAX_NAME = 300;
+
+/** What is shown; the texts are complete. */
+export interface PaymentsPages {
+  /** Value of `Content-Security-Policy`. */
+  readonly policy: string;
+  list(): Promise<string>;
+  /** A payment by its key, transaction or nonce; `found`: there is one. */
+  show(name: string): Promise<{ readonly found: boolean; readonly page: string }>;
+  /** What changes after that version, until it is stopped. */
+  follow(after: number, follower: Follower): () => void;
+}
+
+/** Who is kept up to date. */
+export interface Follower {
+  send(event: { readonly version: number; readonly data: string } | "still-there"): void;
+  end(): void;
+}
+
+export class PaymentsListener {
+  /** The host that the listener is bound to; null: every interface. */
+  readonly #host: string | null;
+  /** Undefined as long as there is nothing to show. */
+  readonly #pages: () => PaymentsPages | undefined;
+  #followers = 0;
+
+  constructor(host: string | null, pages: () => PaymentsPages | undefined) {
+    this.#host = host;
+    this.#pages = pages;
+  }
+
+  /** The request is a GET or a HEAD. */
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path, search = ""] = (request.url ?? "").split("?", 2);
+    response.setHeader("Cache-Control", "no-store");
+    response.setHeader("X-Content-Type-Options", "nosniff");
+    if (!this.#isKnownAs(request.headers.host ?? "")) {
+      const how = "open this page by localhost or by an IP address, not by another name";
+      return plain(response, 403, how);
+    }
+    const pages = this.#pages();
+    if (pages === undefined) return plain(response, 503, "starting");
+    const query = new URLSearchParams(search);
+    if (path === "/payments/events") return this.#follow(pages, query, request, response);
+    const name = query.get("show")?.trim() ?? "";
+    if (name.length > MAX_NAME) return plain(response, 400, "no payment has so long a name");
+    const shown = name === "" ? { found: true, page: await pages.list() } : await pages.show(name);
+    const bytes = Buffer.from(shown.page);
+    response.writeHead(shown.found ? 200 : 404, {
+      "Content-Type": "text/html; charset=utf-8",
+      "Content-Length": bytes.length,
+      "Content-Security-Policy": pages.policy,
+      "X-Frame-Options": "DENY",
+      "Referrer-Policy": "no-referrer",
+      "Cross-Origin-Opener-Policy": "same-origin",
+      "Cross-Origin-Resource-Policy": "same-origin",
+    });
+    response.end(bytes);
+  }
+
+  #follow(
+    pages: PaymentsPages,
+    query: URLSearchParams,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): void {
+    if (isForeign(request)) return plain(response, 403, "not for other pages");
+    if (request.method !== "GET") return plain(response, 405, "use GET");
+    if (this.#followers >= MAX_FOLLOWERS) {
+      return plain(response, 503, "too many browsers follow this page already");
+    }
+    const seen = String(request.headers["last-event-id"] ?? query.get("after") ?? "0");
+    const after = /^\d{1,15}$/.test(seen) ? Number(seen) : 0;
+    response.writeHead(200, {
+      "Content-Type": "text/event-stream; charset=utf-8",
+      "Cross-Origin-Resource-Policy": "same-origin",
+    });
+    response.write(`retry: ${RETRY_MS}\n\n`);
+    this.#followers += 1;
+    const stop = pages.follow(after, {
+      send(event) {
+        if (response.writableLength > MAX_UNREAD_BYTES) response.destroy();
+        else if (event === "still-there") response.write(":\n\n");
+        else response.write(`event: list\nid: ${event.version}\ndata: ${event.data}\n\n`);
+      },
+      end: () => response.end(),
+    });
+    response.once("close", () => {
+      this.#followers -= 1;
+      stop();
+    });
+  }
+
+  /** A name that somebody else's server gives out may lead here (DNS rebinding); an address names itself. */
+  #isKnownAs(authority: string): boolean {
+    const host = authority.replace(/:\d*$/, "").toLowerCase();
+    if (host === "localhost" || host.endsWith(".localhost")) return true;
+    if (isIP(host.replace(/^\[|\]$/g, "")) !== 0) return true;
+    return host !== "" && host === this.#host?.toLowerCase();
+  }
+}
+
+/** A page of another origin asks, as far as the browser says so. */
+function isForeign({ headers }: IncomingMessage): boolean {
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined && site !== "same-origin" && site !== "none") return true;
+  const { origin, host } = headers;
+  return origin !== undefined && origin.replace(/^https?:\/\//, "") !== host;
+}
+
+function plain(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { "Content-Type": "text/plain; charset=utf-8" });
+  response.end(`${text}\n`);
+}

@@ -1,0 +1,257 @@
+/** What is remembered of a request, and what the ledger says of its payment -> what the operator's page shows. */
+import type { PaymentSummary } from "../ledger/books.ts";
+import type {
+  RequestEnd,
+  RequestHead,
+  Step,
+  StepName,
+  TimelineRecord,
+} from "../telemetry/timeline.ts";
+import type { PaymentOutcome } from "../telemetry/metrics.ts";
+import type { FactView, RequestView, StageView } from "../web/requests-view.ts";
+import { formatAmount, parseUint256 } from "../x402/amount.ts";
+import { explorerLink, findNetwork } from "../x402/network.ts";
+import { adviceOnRequest } from "./advice.ts";
+import { viewOf, type PaymentView, type Tokens } from "./payment-view.ts";
+
+/** Longest text of a client, a facilitator or a backend that is shown, characters. */
+const MAX_SHOWN = 240;
+
+/** A request with what belongs to it. */
+export interface Known {
+  readonly record: TimelineRecord;
+  /** The request that the buyer was answered 402 before; null where it is not known. */
+  readonly question: TimelineRecord | null;
+  /** Null where the ledger has no such payment, or not any more. */
+  readonly payment: PaymentSummary | null;
+  /** What to do about the payment; null where the ledger has none. */
+  readonly advice: string | null;
+}
+
+const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
+  free: "free",
+  denied: "not served",
+  rejected: "refused unread",
+  challenged: "asked to pay",
+  limited: "over the limit",
+  malformed: "unreadable payment",
+  refused: "payment refused",
+  unavailable: "no payment taken",
+  unknown: "outcome not known yet",
+  paid: "paid and delivered",
+  replayed: "kept answer given again",
+  undelivered: "paid, not delivered",
+};
+const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "replayed"]);
+const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free"]);
+
+export function viewOfRequest(known: Known, head: RequestHead, tokens: Tokens): RequestView {
+  const { record, payment } = known;
+  const { end, error } = record;
+  const view = payment === null ? null : viewOf(payment, tokens);
+  return {
+    id: record.id,
+    at: new Date(record.atMs).toISOString(),
+    title: clipped(`${head.method} ${head.path}`),
+    ...endingOf(end),
+    stages: stagesOf(known, head),
+    error: error === null || end?.outcome === "challenged" ? null : clipped(error),
+    advice: adviceOf(known),
+    payload: payloadOf(head, payment === null ? record : { ...record, key: null }, tokens),
+    ledger: view === null ? [] : ledgerFacts(view),
+  };
+}
+
+function endingOf(end: RequestEnd | null): Pick<RequestView, "outcome" | "tone" | "status" | "ms"> {
+  if (end === null) return { outcome: "being served", tone: "dim", status: null, ms: null };
+  const { outcome, status, ms } = end;
+  const tone = QUIET.has(outcome) ? "dim" : GOOD.has(outcome) ? "good" : "bad";
+  return { outcome: OUTCOMES[outcome], tone, status, ms };
+}
+
+/** A payment of a time before this process, or of which nothing is remembered any more. */
+export function viewOfPayment(
+  payment: PaymentSummary,
+  advice: string,
+  tokens: Tokens,
+): RequestView {
+  const view = viewOf(payment, tokens);
+  const isSettled = payment.transaction !== null;
+  const isFailed = payment.state === "FAILED";
+  const failure = isFailed ? `${view.failureCode}: ${view.failureDetail ?? ""}` : null;
+  const none = { state: "none", ms: null, note: "" } as const;
+  const good = { state: "good", ms: null, note: "" } as const;
+  return {
+    id: `payment-${view.key.replace(/[^a-z0-9]+/gi, "-")}`,
+    at: view.claimedAt,
+    title: clipped(view.binding ?? "settled for another resource server"),
+    outcome: view.state.toLowerCase(),
+    tone: isFailed ? "bad" : payment.state === "DELIVERED" ? "good" : "dim",
+    status: null,
+    ms: null,
+    stages: [
+      { name: "402", ...none },
+      { name: "payment", ...good },
+      { name: "verification", ...(isFailed ? none : good) },
+      {
+        name: "settlement",
+        state: isFailed ? "bad" : isSettled ? "good" : "running",
+        ms: null,
+        note: isSettled ? clipped(shortened(`in transaction ${view.transaction}`)) : "",
+      },
+      { name: "delivery", ...(payment.state === "DELIVERED" ? good : none) },
+    ],
+    error: failure === null ? null : clipped(failure),
+    advice: `${advice}.`,
+    payload: [],
+    ledger: ledgerFacts(view),
+  };
+}
+
+function adviceOf({ record, advice }: Known): string {
+  const { end, error } = record;
+  if (end === null) return "It is being served.";
+  const isSettledMatter = end.outcome === "refused" || end.outcome === "malformed";
+  const text = isSettledMatter ? null : advice;
+  return `${text ?? adviceOnRequest(end.outcome, error)}.`;
+}
+
+function stagesOf(known: Known, head: RequestHead): readonly StageView[] {
+  const { record, question } = known;
+  const isUnread = record.end?.outcome === "malformed";
+  const asked = head.presented === null && !isUnread ? record : question;
+  const steps = (["verification", "settlement", "delivery"] as const).map((name) =>
+    stageOf(name, record.steps),
+  );
+  return [questionStage(asked), paymentStage(known, head), ...steps];
+}
+
+function questionStage(asked: TimelineRecord | null): StageView {
+  const name = "402";
+  if (asked === null) return { name, state: "none", ms: null, note: "not seen here" };
+  if (asked.end === null) return { name, state: "running", ms: null, note: "" };
+  const { status, ms } = asked.end;
+  return { name, state: status === 402 ? "good" : "bad", ms, note: `answered ${status}` };
+}
+
+/** Refused here is what was not even worth a question to the facilitator. */
+function paymentStage({ record, question }: Known, { presented }: RequestHead): StageView {
+  const name = "payment";
+  const { end, steps } = record;
+  if (presented === null) {
+    const isUnread = end?.outcome === "malformed";
+    return { name, ms: null, state: isUnread ? "bad" : "none", note: isUnread ? "unreadable" : "" };
+  }
+  const ms = question === null ? null : record.atMs - question.atMs;
+  if (end?.outcome === "refused" && steps.length === 0) {
+    return { name, ms, state: "bad", note: "refused before it was verified" };
+  }
+  return { name, ms, state: "good", note: question === null ? "presented" : "after the 402" };
+}
+
+/** The last of them counts; how long is said of all. */
+function stageOf(name: StepName, steps: readonly Step[]): StageView {
+  const own = steps.filter((step) => step.name === name);
+  const last = own.at(-1);
+  if (last === undefined) return { name, state: "none", ms: null, note: "" };
+  if (last.ms === null) return { name, state: "running", ms: null, note: "under way" };
+  const ms = own.reduce((sum, step) => sum + (step.ms ?? 0), 0);
+  return { name, state: last.isGood ? "good" : "bad", ms, note: clipped(shortened(last.note)) };
+}
+
+function payloadOf(
+  { route, presented, asked }: RequestHead,
+  { id, key }: TimelineRecord,
+  tokens: Tokens,
+): readonly FactView[] {
+  const facts: FactView[] = [
+    { label: "request", text: id },
+    { label: "route", text: clipped(route) },
+  ];
+  if (presented === null) return facts;
+  const { scheme, network, payer, members } = presented;
+  const wanted = asked.filter((each) => each.network === network);
+  const prices = (wanted.length === 0 ? asked : wanted).map(
+    ({ amount, asset, network: where, payTo }) =>
+      `${amountOf(amount, tokens.find(where, asset))} on ${where} to ${payTo}`,
+  );
+  facts.push({ label: "asked", text: clipped(prices.join("; ")) });
+  facts.push(
+    { label: "scheme", text: clipped(scheme) },
+    { label: "network", text: clipped(network) },
+  );
+  if (payer !== "" && !members.some(([name]) => name === "from")) {
+    facts.push({ label: "payer", text: clipped(payer) });
+  }
+  const token = wanted[0] === undefined ? undefined : tokens.find(network, wanted[0].asset);
+  for (const [name, value] of members)
+    facts.push({ label: name, text: memberText(name, value, token) });
+  if (key !== null) facts.push({ label: "payment key", text: clipped(key) });
+  return facts;
+}
+
+type Token = ReturnType<Tokens["find"]>;
+
+function memberText(name: string, value: string, token: Token): string {
+  if (name === "value") return `${clipped(value)} (${amountOf(value, token)})`;
+  const isTime = name === "validAfter" || name === "validBefore";
+  return isTime ? `${clipped(value)}${dateOf(value)}` : clipped(value);
+}
+
+/** Unix seconds that a calendar has, at most: 9999-12-31. */
+const LAST_SECOND = 253_402_300_799n;
+
+function dateOf(seconds: string): string {
+  const at = parseUint256(seconds);
+  if (at === undefined || at === 0n || at > LAST_SECOND) return "";
+  return ` (${new Date(Number(at) * 1000).toISOString().replace(/\.\d+Z$/, "Z")})`;
+}
+
+function amountOf(atomic: string, token: Token): string {
+  const amount = parseUint256(atomic);
+  if (token === undefined || amount === undefined) return `${clipped(atomic)} atomic units`;
+  return `${formatAmount(amount, token.decimals)} ${token.symbol}`;
+}
+
+/** Addresses that an operator may look up; the page about one payment is named by its key. */
+export function ledgerFacts(view: PaymentView): readonly FactView[] {
+  const { state, network, transaction, attempts, failureCode, failureDetail, facilitator } = view;
+  const facts: FactView[] = [
+    { label: "state", text: state },
+    { label: "amount", text: amountText(view) },
+    { label: "payer", text: clipped(view.payer) },
+    { label: "paid to", text: clipped(view.payTo) },
+    { label: "deliveries tried", text: String(attempts) },
+    { label: "payment", text: clipped(view.key), href: `?show=${encodeURIComponent(view.key)}` },
+  ];
+  if (facilitator !== null)
+    facts.push({ label: "facilitator", text: clipped(withoutSecret(facilitator)) });
+  if (transaction !== null) {
+    const known = findNetwork(network);
+    const href = known === undefined ? {} : { href: explorerLink(known, transaction) };
+    facts.push({ label: "transaction", text: clipped(transaction), ...href });
+  }
+  if (failureCode !== null) {
+    facts.push({ label: "failure", text: clipped(`${failureCode}: ${failureDetail ?? ""}`) });
+  }
+  return facts;
+}
+
+function amountText({ amount, symbol, amountAtomic, network }: PaymentView): string {
+  const text = amount === null ? `${amountAtomic} atomic units` : `${amount} ${symbol ?? ""}`;
+  return clipped(`${text} on ${network}`);
+}
+
+/** What stands before the host of a URL. */
+export function withoutSecret(text: string): string {
+  return text.replace(/\/\/[^/@\s]*@/g, "//").replace(/\?\S*/g, "");
+}
+
+/** The ledger's facts have the whole transaction. */
+function shortened(note: string): string {
+  return note.replace(/\b([0-9a-zA-Z]{8})[0-9a-zA-Z]{24,}([0-9a-zA-Z]{6})\b/g, "$1…$2");
+}
+
+export function clipped(text: string): string {
+  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN - 1)}…`;
+}

@@ -1,0 +1,25 @@
+/** Where the process listens, and with which certificates. */
+
+export interface ListenAddress {
+  /** IP address or host name; null: every interface. */
+  readonly host: string | null;
+  /** 0 to 65535; 0 lets the system choose. */
+  readonly port: number;
+}
+
+export interface AdminSettings extends ListenAddress {
+  /** Whether requests are shown step by step, at /payments. */
+  readonly timeline: boolean;
+}
+
+export interface ListenerSettings extends ListenAddress {
+  /** Null: HTTP/1.1 in the clear. */
+  readonly tls: ListenerTls | null;
+}
+
+/** Absolute paths of two files in PEM, which are read again whenever they change. */
+export interface ListenerTls {
+  /** The certificate, and behind it those between it and the root. */
+  readonly certFile: string;
+  readonly keyFile: string;
+}

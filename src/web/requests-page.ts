@@ -1,0 +1,124 @@
+/**
+ * The operator's page of recent requests: each as its five stages from the 402 to the delivery, with what was
+ * signed, how long it took, and what to do where it went wrong. It is whole without its script, which keeps it
+ * up to date.
+ */
+import { documentKind } from "./document.ts";
+import { html, type Html } from "./html.ts";
+import bundled from "./requests-script.json" with { type: "json" };
+import { REQUESTS_CSS } from "./requests-style.ts";
+import type { FactView, PaymentDetailsView, RequestView, StageView } from "./requests-view.ts";
+
+const { open, policy } = documentKind(REQUESTS_CSS, bundled.script);
+
+/** Value of `Content-Security-Policy` for every page here. */
+export const REQUESTS_POLICY = policy;
+
+/** `version`: as of which the list is, for the events that follow. */
+export function requestsPage(requests: readonly RequestView[], version: number): string {
+  const body = html`<header>
+<h1>Payments</h1>
+<form method="get" action="">
+<label>Payment key, transaction or nonce <input name="show" type="search" autocomplete="off" spellcheck="false" required></label>
+<button class="quiet">Show</button>
+</form>
+</header>
+<main>
+<p class="state"><span id="live" role="status" class="dim">Newest first, as of ${nowOf(requests)}. Reload the page to see what came since.</span>
+<button id="pause" class="quiet" type="button" hidden>Pause</button></p>
+<ol class="list" id="list" data-version="${version}">
+${requests.map(requestItem)}</ol>
+<p class="empty card">No request to a priced route yet.</p>
+</main>`;
+  return open("Payments: coinslot", body);
+}
+
+function nowOf(requests: readonly RequestView[]): string {
+  const [newest] = requests;
+  return newest === undefined ? "now" : `${timeOf(newest.at)} UTC`;
+}
+
+/** One entry of the list; also what an event brings. */
+export function requestItem(request: RequestView): Html {
+  const { id, at, title, outcome, tone, status, ms, stages, error, advice } = request;
+  return html`<li id="r-${id}"><article class="card request ${tone}">
+<div class="line"><time class="dim" datetime="${at}">${timeOf(at)}</time><h2>${title}</h2>
+<span class="end">${outcome}${status !== null && ` (${status})`}</span>
+${ms !== null && html`<span class="dim">${duration(ms)}</span>`}</div>
+<ol class="stages" aria-label="Stages">${stages.map(stageItem)}</ol>
+${error !== null && html`<p class="error mono">${error}</p>`}
+<p class="advice">${sentence(advice)}</p>
+${detailsOf(request)}</article></li>
+`;
+}
+
+const STATES: Readonly<Record<StageView["state"], string>> = {
+  none: "not reached",
+  running: "under way",
+  good: "done",
+  bad: "failed",
+};
+
+function stageItem({ name, state, ms, note }: StageView): Html {
+  const time = ms === null ? "" : duration(ms);
+  return html`<li class="${state}"><b>${name}</b><span class="hidden-text">${STATES[state]} </span>${time}
+<span class="note">${note}</span></li>`;
+}
+
+function detailsOf({ payload, ledger }: RequestView): Html {
+  const parts = [
+    payload.length > 0 && html`<div><h3>Request</h3>${factList(payload)}</div>`,
+    ledger.length > 0 && html`<div><h3>Ledger</h3>${factList(ledger)}</div>`,
+  ];
+  return html`<details><summary>Details</summary><div class="two">${parts}</div></details>`;
+}
+
+function factList(facts: readonly FactView[]): Html {
+  return html`<dl>${facts.map(
+    ({ label, text, href }) =>
+      html`<dt>${label}</dt><dd>${href === undefined ? text : html`<a href="${href}" rel="noreferrer">${text}</a>`}</dd>`,
+  )}</dl>`;
+}
+
+/** Everything about one payment, or that there is none. */
+export function paymentPage(payment: PaymentDetailsView | undefined): string {
+  const back = html`<p><a href="?">All requests</a></p>`;
+  if (payment === undefined) {
+    const text = "No payment has this key, transaction or nonce.";
+    return open(
+      "Payment not found: coinslot",
+      html`<main><h1>Payment</h1><p>${text}</p>${back}</main>`,
+    );
+  }
+  const { state, advice, facts, history } = payment;
+  const events = history.map(({ at, state: after, note, by }) => {
+    const said = note === "" ? after : `${after}: ${note}`;
+    return { label: timeOf(at), text: `${said} (by ${by})` };
+  });
+  const body = html`<main>
+<h1>Payment: ${state.toLowerCase()}</h1>
+${back}
+<p>${sentence(advice)}</p>
+<div class="card">${factList(facts)}</div>
+<h2>History</h2>
+<div class="card">${factList(events)}</div>
+</main>`;
+  return open("Payment: coinslot", body);
+}
+
+/** `2026-08-01 12:00:00.123` */
+function timeOf(iso: string): string {
+  return iso.replace("T", " ").replace("Z", "");
+}
+
+const MS_PER_SECOND = 1000;
+const SHORT_MS = 10;
+
+function duration(ms: number): string {
+  if (ms >= MS_PER_SECOND) return `${(ms / MS_PER_SECOND).toFixed(2)} s`;
+  return `${ms.toFixed(ms < SHORT_MS ? 1 : 0)} ms`;
+}
+
+function sentence(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,133 @@
+import type { Browser, Locator, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { present, richBuyer, sign } from "../support/buyer.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import { freshAccount } from "../support/payer.ts";
+import { purchase } from "../support/purchase.ts";
+import { CHROMIUM, hasChromium, openBrowser, openTab } from "./chromium.ts";
+import { lookAt, LOOKS } from "./page-checks.ts";
+
+const isFocused = (place: Locator) => place.evaluate((each) => each.matches(":focus"));
+const entry = (page: Page, text: string) => page.locator("article", { hasText: text });
+
+describe.skipIf(!hasChromium)(`the page of payments, ${CHROMIUM}`, () => {
+  let chain: Chain;
+  let gateway: RunningGateway;
+  let browser: Browser;
+  let url = "";
+
+  beforeAll(async () => {
+    [chain, browser] = await Promise.all([startChain(), openBrowser()]);
+    gateway = await startGateway({ chain });
+    url = `${gateway.adminUrl}/payments`;
+    await refuse();
+  });
+
+  afterAll(async () => {
+    await browser.close();
+    await gateway[Symbol.asyncDispose]();
+    await chain.stop();
+  });
+
+  async function buy(path: string): Promise<void> {
+    const { privateKey: key } = await richBuyer(chain);
+    expect((await purchase({ kind: "evm", key }, gateway.url + path)).status).toBe(200);
+  }
+
+  /** By somebody who holds nothing. */
+  async function refuse(): Promise<void> {
+    const weather = `${gateway.url}/weather`;
+    const answer = await present(weather, await sign(freshAccount(), weather));
+    expect(answer.status).toBe(402);
+  }
+
+  test("shows a purchase while the page is open, and what was bought before", async () => {
+    await buy("/reports/before");
+    await using tab = await openTab(browser);
+    await tab.page.goto(url);
+    await entry(tab.page, "GET /reports/before").getByText("paid and delivered (200)").waitFor();
+    await tab.page.getByText("Live:").waitFor();
+
+    await buy("/reports/live?secret=query");
+
+    const live = entry(tab.page, "GET /reports/live");
+    await live.getByText("paid and delivered (200)").waitFor();
+    await live.getByText("Details").click();
+    const text = await live.innerText();
+    for (const said of [/402 \S+ ms/, /payment \S+ m?s/, /verification \S+ ms\s+valid/]) {
+      expect(text.replaceAll(/\s*done\s*/g, " ")).toMatch(said);
+    }
+    expect(text).toMatch(/value\s+250000 \(0\.25 USDC\)/);
+    expect(text).toContain("the backend answered 200");
+    expect(text).not.toContain("secret");
+    expect(tab.faults).toEqual([]);
+  });
+
+  test("says why a payment was refused, and what to do", async () => {
+    await using tab = await openTab(browser);
+    await tab.page.goto(url);
+    await tab.page.getByText("Live:").waitFor();
+
+    await refuse();
+
+    const refused = entry(tab.page, "payment refused (402)");
+    await expect.poll(() => refused.count(), { timeout: 10_000 }).toBe(2);
+    const text = await refused.first().innerText();
+    expect(text).toContain("insufficient_funds: the payer holds 0 of 10000 atomic units");
+    expect(text).toContain("The payer's account holds less of the token than the price");
+  });
+
+  test("is used by the keyboard: details stay open, and the focus stays, as others come in", async () => {
+    await using tab = await openTab(browser);
+    await tab.page.goto(url);
+    await tab.page.getByText("Live:").waitFor();
+    const first = await tab.page.locator("#list > li").first().getAttribute("id");
+    const summary = tab.page.locator(`[id="${first}"] summary`);
+    // The field, its button, the pause, the first entry.
+    for (let presses = 0; presses < 4; presses += 1) await tab.page.keyboard.press("Tab");
+    expect(await isFocused(summary)).toBe(true);
+    await tab.page.keyboard.press("Enter");
+
+    await buy("/reports/meanwhile");
+
+    await entry(tab.page, "GET /reports/meanwhile").first().waitFor();
+    expect(await tab.page.locator(`[id="${first}"] details`).getAttribute("open")).not.toBeNull();
+    expect(await isFocused(summary)).toBe(true);
+  });
+
+  test("can be held still, and goes on from there", async () => {
+    await using tab = await openTab(browser);
+    await tab.page.goto(url);
+    await tab.page.getByText("Live:").waitFor();
+    await tab.page.getByRole("button", { name: "Pause" }).click();
+    await tab.page.getByText("Paused.").waitFor();
+
+    await buy("/reports/unseen");
+    await tab.page.getByRole("button", { name: "Go on" }).click();
+
+    await entry(tab.page, "GET /reports/unseen").getByText("paid and delivered (200)").waitFor();
+  });
+
+  test("shows everything without its script, and one payment on a page of its own", async () => {
+    await buy("/reports/static");
+    await using tab = await openTab(browser, { hasScripts: false });
+    await tab.page.goto(url);
+    const bought = entry(tab.page, "GET /reports/static");
+    await bought.getByText("Details").click();
+    const name = (await bought.getByRole("link").first().textContent()) ?? "";
+    await bought.getByRole("link").first().click();
+    await tab.page.getByRole("heading", { name: "Payment: delivered" }).waitFor();
+    expect(await tab.page.innerText("main")).toContain("attempt 1 of 3");
+
+    await tab.page.goto(url);
+    await tab.page.getByRole("searchbox").fill(name.split("/").at(-1) ?? "");
+    await tab.page.keyboard.press("Enter");
+    await tab.page.getByRole("heading", { name: "Payment: delivered" }).waitFor();
+  });
+
+  test.each(Object.entries(LOOKS))("has nothing that axe finds, in %s", async (_, look) => {
+    const found = await lookAt(browser, { url, look, name: "payments" });
+    expect(found).toEqual({ axe: [], faults: [], overflow: 0, origins: [gateway.adminUrl] });
+  });
+});
