@@ -11,7 +11,7 @@ import { SIDECAR_DELIVERIES, SIDECAR_PROXIES, type SidecarSettings } from "./sid
 import type { Path } from "./tree.ts";
 
 /** Those whose recipes tell how the backend answered, whatever came of it. */
-const REPORTING: readonly string[] = ["nginx"];
+const REPORTING: ReadonlySet<string> = new Set(["nginx"]);
 
 const REPORT_WITHIN_MS = 60_000;
 
@@ -94,7 +94,7 @@ function checkDelivery(
   { proxy, delivery }: Pick<SidecarSettings, "proxy" | "delivery">,
   { tree, problems }: Context,
 ): void {
-  if (delivery === "reported" && !REPORTING.includes(proxy)) {
+  if (delivery === "reported" && !REPORTING.has(proxy)) {
     const message = `${proxy} does not tell how its backend answered`;
     const hint = "write repeatable or once";
     problems.error(["sidecar", "delivery"], fault("bad-value", message, hint));

@@ -100,6 +100,17 @@ describe("the configurations that we ship", () => {
     },
   );
 
+  test.each(["nginx", "haproxy", "caddy", "traefik", "envoy"])(
+    "deploy/sidecar/gateway.yaml is accepted for %s",
+    (proxy) => {
+      const env = { PAY_TO: `0x${"ab".repeat(20)}`, BASE_SEPOLIA_KEY: KEY, PROXY: proxy };
+      const result = parse("../deploy/sidecar/gateway.yaml", env);
+
+      expect(formatProblems(result.problems, result.text)).toBe("");
+      expect(result.ok && result.config.sidecar?.proxy).toBe(proxy);
+    },
+  );
+
   test("demo.yaml takes every place from the environment", () => {
     const result = parse("demo.yaml", {
       DEMO_PAY_TO: `0x${"ab".repeat(20)}`,
