@@ -323,7 +323,6 @@ describe("one that waits for a connection", () => {
     }
     await release("/1");
     expect((await running.ended).fault).toBeNull();
-    await turns(2);
     expect(pool.counts).toEqual({ open: 1, idle: 1, waiting: 0 });
     expect(seen).toEqual([["/1"]]);
   });
