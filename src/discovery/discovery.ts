@@ -44,11 +44,28 @@ export interface CatalogueEntry extends PublicTerms {
   readonly lastUpdated: number;
 }
 
-/** One way to pay, as queries ask for it. */
+/** Numbers in place of texts that thousands of entries share: two numbers are compared at once. */
+class Names {
+  readonly #numbers = new Map<string, number>();
+
+  /** The number of a text, from now on. */
+  add(text: string): number {
+    const known = this.#numbers.get(text) ?? this.#numbers.size;
+    this.#numbers.set(text, known);
+    return known;
+  }
+
+  /** Undefined where nothing has that text. */
+  find(text: string): number | undefined {
+    return this.#numbers.get(text);
+  }
+}
+
+/** One way to pay, as queries ask for it; texts by their {@link Names}. */
 interface ListedOffer {
-  readonly network: string;
-  readonly asset: string;
-  readonly payTo: string;
+  readonly network: number;
+  readonly asset: number;
+  readonly payTo: number;
   /** Atomic units. */
   readonly amount: bigint;
   /** At {@link DOLLAR_DECIMALS}; undefined: it is in another token than the network's own stablecoin. */
@@ -60,9 +77,9 @@ class CatalogueItem {
   readonly offers: readonly ListedOffer[];
   #json: string | undefined;
 
-  constructor(item: DiscoveredResource) {
+  constructor(item: DiscoveredResource, names: Names) {
     this.item = item;
-    this.offers = item.accepts.map(listedOffer);
+    this.offers = item.accepts.map((requirements) => listedOffer(requirements, names));
   }
 
   /** Written when it is first listed. */
@@ -75,6 +92,7 @@ class CatalogueItem {
 export interface Catalogue {
   readonly items: readonly CatalogueItem[];
   readonly index: SearchIndex;
+  readonly names: Names;
 }
 
 /**
@@ -87,11 +105,12 @@ export function createCatalogue(entries: readonly CatalogueEntry[]): Catalogue {
     (left, right) =>
       compare(left.entry.resource, right.entry.resource) || compare(left.methods, right.methods),
   );
-  const items = placed.map(({ entry }) => new CatalogueItem(itemOf(entry)));
+  const names = new Names();
+  const items = placed.map(({ entry }) => new CatalogueItem(itemOf(entry), names));
   const index = new SearchIndex(
     items.map(({ item }) => ({ terms: termsOf(item), text: textOf(item) })),
   );
-  return { items, index };
+  return { items, index, names };
 }
 
 /** One page; `total` counts what the filters let through, and an offset beyond it is an empty page. */
@@ -174,11 +193,11 @@ function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
   return { page: items.slice(offset, offset + limit), total: items.length };
 }
 
-function selectFiltered({ items, index }: Catalogue, query: DiscoveryQuery): Selection {
+function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuery): Selection {
   const { metadata, offer, words, offset, limit } = query;
   const terms = metadata.map(({ key, value }) => termOf(`metadata.${key}`, value));
   const { marks, wanted } = index.find(terms, words);
-  const fits = offer === undefined ? undefined : offerTest(offer);
+  const fits = offer === undefined ? undefined : offerTest(offer, names);
   const page: CatalogueItem[] = [];
   let total = 0;
   for (let place = 0; place < items.length; place += 1) {
@@ -192,9 +211,12 @@ function selectFiltered({ items, index }: Catalogue, query: DiscoveryQuery): Sel
 }
 
 /** All conditions have to hold for the same way to pay. */
-function offerTest(filter: OfferFilter): (offer: ListedOffer) => boolean {
-  const { network, maxPrice } = filter;
-  const [asset, payTo] = [comparable(filter.asset), comparable(filter.payTo)];
+function offerTest(filter: OfferFilter, names: Names): (offer: ListedOffer) => boolean {
+  const { maxPrice } = filter;
+  // What nothing has matches nothing: no number is -1.
+  const wanted = (text: string | undefined): number | undefined =>
+    text === undefined ? undefined : (names.find(comparable(text)) ?? -1);
+  const [network, asset, payTo] = [filter.network, filter.asset, filter.payTo].map(wanted);
   return (offer) =>
     (network === undefined || offer.network === network) &&
     (asset === undefined || offer.asset === asset) &&
@@ -208,23 +230,19 @@ function isWithin({ amount, dollars }: ListedOffer, limit: PriceLimit): boolean 
 }
 
 /** Addresses with `0x` have a checksum in their letter case and mean the same without it; others do not. */
-function comparable<Text extends string | undefined>(address: Text): Text | string {
-  return address !== undefined && /^0x/i.test(address) ? address.toLowerCase() : address;
+function comparable(address: string): string {
+  return /^0x/i.test(address) ? address.toLowerCase() : address;
 }
 
-function listedOffer({
-  network,
-  asset,
-  payTo,
-  maxAmountRequired,
-}: PaymentRequirements): ListedOffer {
+function listedOffer(requirements: PaymentRequirements, names: Names): ListedOffer {
+  const { network, asset, payTo, maxAmountRequired } = requirements;
   const usual = findNetwork(network)?.asset;
   const isUsual = usual !== undefined && comparable(usual.address) === comparable(asset);
   const amount = parseAtomicAmount(maxAmountRequired) ?? 0n;
   return {
-    network,
-    asset: comparable(asset),
-    payTo: comparable(payTo),
+    network: names.add(network),
+    asset: names.add(comparable(asset)),
+    payTo: names.add(comparable(payTo)),
     amount,
     dollars: isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined,
   };
