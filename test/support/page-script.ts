@@ -23,7 +23,8 @@ export async function writePageScript(name: PageScript): Promise<string> {
   const input = join(ROOT, `src/web/browser/${name}.ts`);
   await using bundle = await rolldown({ input, platform: "browser", tsconfig: false });
   const { output } = await bundle.generate({ format: "iife", minify: true });
-  const script = output[0].code.trim();
+  // Whoever reads it does not bundle it once more.
+  const script = output[0].code.trim().replaceAll("/* @__PURE__ */ ", "");
   // It stands in the page as it is.
   if (/<\/script|<!--/i.test(script)) throw new Error("the script would end its own element");
   return `${JSON.stringify({ script }, null, 2)}\n`;
