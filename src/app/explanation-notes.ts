@@ -1,6 +1,6 @@
 /** What is worth knowing about an explained request beside its answer. */
 import { METHODS } from "node:http";
-import type { Config } from "../config/config.ts";
+import { PUBLISHED_PATHS, type Config } from "../config/config.ts";
 import { TOLD_AT_RUN_TIME, type DryOutcome } from "./dry-gateway.ts";
 
 export interface Noted {
@@ -30,8 +30,11 @@ function notesOnMethod({ method, target, outcome }: Noted): readonly string[] {
 }
 
 function notesOnPayment({ outcome }: Noted): readonly string[] {
-  const { kind } = outcome.decision;
-  if (kind === "listing") return ["a running gateway knows when each entry changed"];
+  const { decision } = outcome;
+  const { kind } = decision;
+  if (kind === "listing" && decision.path === PUBLISHED_PATHS.listed) {
+    return ["a running gateway knows when each entry changed"];
+  }
   if (kind !== "presented") return [];
   return ["the payment would now be verified and settled; that takes a running gateway"];
 }

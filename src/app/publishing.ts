@@ -38,6 +38,9 @@ const HTML_TYPE = "text/html; charset=utf-8";
 /** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
+/** Routes whose terms the ledger is asked about at the same time: it stores them together. */
+const MAX_NOTED_AT_ONCE = 256;
+
 /** Unix seconds of the last change of a route's public terms, by the key of the route. */
 export type TermsChanges = ReadonlyMap<string, number>;
 
@@ -63,9 +66,14 @@ export async function readTermsChanges(
   ledger: Pick<Ledger, "termsChangedAt">,
 ): Promise<TermsChanges> {
   const changes = new Map<string, number>();
-  for (const { route, terms } of listed(config)) {
-    const now = Math.floor(Date.now() / 1000);
-    changes.set(route.key, await ledger.termsChangedAt(route.key, termsHash(terms), now));
+  const routes = listed(config);
+  const now = Math.floor(Date.now() / 1000);
+  for (let from = 0; from < routes.length; from += MAX_NOTED_AT_ONCE) {
+    const some = routes.slice(from, from + MAX_NOTED_AT_ONCE);
+    const noted = some.map(async ({ route, terms }) => {
+      changes.set(route.key, await ledger.termsChangedAt(route.key, termsHash(terms), now));
+    });
+    await Promise.all(noted);
   }
   return changes;
 }
@@ -161,13 +169,14 @@ export class Publications {
     const { publicUrl, listing } = this.#published();
     const { openapi } = this.#config.discovery;
     const payable = this.#sold.filter(({ offers }) => !offers.areNone);
-    const fates = new Fates(this.#config, payable);
+    // Only a description has operations that a route has to be found for.
+    const fates = typeof openapi === "string" ? null : new Fates(this.#config, payable);
     return writeOpenApi({
       publicUrl,
       listing,
       sold: payable.map(soldRoute),
       description: typeof openapi === "string" ? null : openapi.description,
-      fateOf: (method, path) => fates.of(method, path),
+      fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },
     });
   }
 }

@@ -14,6 +14,7 @@ import {
 import { addCheck } from "./commands/check.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addInit } from "./commands/init.ts";
+import { addListing } from "./commands/listing.ts";
 import { addKeygen } from "./commands/keygen.ts";
 import { addPay } from "./commands/pay.ts";
 import { addReload } from "./commands/reload.ts";
@@ -59,6 +60,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
   addSchema(program, (result) => (code = result));
   addRoutes(program, (result) => (code = result));
   addDoctor(program, (result) => (code = result));
+  addListing(program, (result) => (code = result));
   addPayments(program, (result) => (code = result));
   addPay(program, (result) => (code = result));
   addKeygen(program, (result) => (code = result));

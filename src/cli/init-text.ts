@@ -76,6 +76,11 @@ function facilitator(plan: Plan): readonly string[] {
   ];
 }
 
+const FOUND = [
+  "# What leads buyers to what is sold, beside the listing at /discovery/resources: /.well-known/x402 for programs that",
+  "# know only the host, /openapi.json with prices, /llms.txt for language models.",
+];
+
 function routes(plan: Plan): readonly string[] {
   const { price } = plan;
   const unmatched = [
@@ -87,6 +92,10 @@ function routes(plan: Plan): readonly string[] {
   ];
   if (plan.routes === null) {
     return [
+      ...FOUND,
+      // The backend may have the other documents itself, and they are sold as everything else is.
+      "discovery: { wellKnown: true }",
+      "",
       ...unmatched,
       "routes:",
       "  # GET /health: free",
@@ -96,6 +105,9 @@ function routes(plan: Plan): readonly string[] {
   }
   const { from, list } = plan.routes;
   return [
+    ...FOUND,
+    "discovery: { wellKnown: true, openapi: true, llms: true }",
+    "",
     ...unmatched,
     `# Imported from ${comment(from)}.`,
     "routes:",

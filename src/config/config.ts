@@ -27,7 +27,6 @@ export type {
   ListenAddress,
   ListenerTls,
   ObservedNetwork,
-  Offer,
   PricedAction,
   RemoteFacilitator,
   Route,

@@ -2,10 +2,11 @@
 import { parseDocument } from "yaml";
 import { err, ok, type Result } from "../x402/result.ts";
 import type { Context } from "./context.ts";
+import type { DiscoverySettings } from "./discovery-settings.ts";
 import type { ConfigDocument } from "./document.ts";
 import { readSecretFile } from "./environment.ts";
 import { fault } from "./reading.ts";
-import type { Config, DiscoverySettings } from "./settings.ts";
+import type { Config } from "./settings.ts";
 
 /** Longest description of a backend, UTF-16 code units. */
 const MAX_DESCRIPTION_LENGTH = 8 * 1024 * 1024;

@@ -14,7 +14,7 @@ import { didYouMean } from "./suggestion.ts";
 export type Reader<Value> = (text: string) => Result<Value, Fault>;
 
 /** The code of everything that the language has and this version has not. */
-export const NOT_YET: ProblemCode = "not-supported-yet";
+const NOT_YET: ProblemCode = "not-supported-yet";
 
 /** A day: longer waits are mistakes, and timers overflow at 24 days. */
 const MAX_DURATION_MS = 86_400_000;

@@ -5,6 +5,7 @@
  */
 import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
+import type { DiscoverySettings } from "./discovery-settings.ts";
 import type { AdminSettings, ListenerSettings } from "./listener-settings.ts";
 import type { Secret } from "./secret.ts";
 
@@ -52,22 +53,6 @@ export interface Config {
   readonly logging: { readonly level: LogLevel; readonly format: "json" | "pretty" };
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];
-}
-
-/** What leads buyers to the priced routes; each part is served at a path of its own. */
-export interface DiscoverySettings {
-  /** `/discovery/resources` */
-  readonly listed: boolean;
-  /** `/.well-known/x402` */
-  readonly wellKnown: boolean;
-  /** `/openapi.json`: made of the routes, or of a description of the backend, OpenAPI 3.0 or 3.1. */
-  readonly openapi: "off" | "routes" | { readonly file: string; readonly description: JsonObject };
-  /** `/llms.txt` */
-  readonly llms: boolean;
-  /** Canonical path of the catalogue page; null: there is none. */
-  readonly page: string | null;
-  /** Public address of the facilitator; null: none is named. */
-  readonly facilitator: string | null;
 }
 
 /** Where payments are kept. */

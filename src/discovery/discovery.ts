@@ -158,17 +158,25 @@ export function outputSchemaOf(exchange: ExchangeDescription): Readonly<Record<s
   return output === null ? { input } : { input, output };
 }
 
-function select(
-  { items, index }: Catalogue,
-  { type, metadata, offer, words, offset, limit }: DiscoveryQuery,
-): { readonly page: readonly CatalogueItem[]; readonly total: number } {
+interface Selection {
+  readonly page: readonly CatalogueItem[];
+  /** What the filters let through. */
+  readonly total: number;
+}
+
+function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
+  const { type, metadata, offer, words, offset, limit } = query;
+  const { items } = catalogue;
   // The type is exact, and there is one.
   if (type !== undefined && type !== LISTED_TYPE) return { page: [], total: 0 };
-  const end = offset + limit;
+  const isFiltered = metadata.length > 0 || words.length > 0 || offer !== undefined;
+  if (isFiltered) return selectFiltered(catalogue, query);
+  return { page: items.slice(offset, offset + limit), total: items.length };
+}
+
+function selectFiltered({ items, index }: Catalogue, query: DiscoveryQuery): Selection {
+  const { metadata, offer, words, offset, limit } = query;
   const terms = metadata.map(({ key, value }) => termOf(`metadata.${key}`, value));
-  if (terms.length === 0 && words.length === 0 && offer === undefined) {
-    return { page: items.slice(offset, end), total: items.length };
-  }
   const { marks, wanted } = index.find(terms, words);
   const fits = offer === undefined ? undefined : offerTest(offer);
   const page: CatalogueItem[] = [];
@@ -177,7 +185,7 @@ function select(
     const item = items[place];
     if (item === undefined || marks[place] !== wanted) continue;
     if (fits !== undefined && !item.offers.some(fits)) continue;
-    if (total >= offset && total < end) page.push(item);
+    if (total >= offset && page.length < limit) page.push(item);
     total += 1;
   }
   return { page, total };

@@ -19,7 +19,7 @@ interface Found {
 }
 
 /** Of one entry's text so much is searched, characters: every entry costs memory. */
-export const MAX_SEARCHED_LENGTH = 2_000;
+const MAX_SEARCHED_LENGTH = 2_000;
 
 /** No name and no value of a query has the character between them: control characters are refused there. */
 export function termOf(name: string, value: string): string {
@@ -61,10 +61,12 @@ export class SearchIndex {
   }
 
   #beginningWith(beginning: string): readonly (readonly number[])[] {
-    const from = this.#firstFrom(beginning);
-    let to = from;
-    while (this.#words[to]?.startsWith(beginning)) to += 1;
-    return this.#holders.slice(from, to);
+    const holders: (readonly number[])[] = [];
+    for (let at = this.#firstFrom(beginning); at < this.#words.length; at += 1) {
+      if (!this.#words[at]?.startsWith(beginning)) break;
+      holders.push(this.#holders[at] ?? []);
+    }
+    return holders;
   }
 
   /** Position of the first word that is not before it. */

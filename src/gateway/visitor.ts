@@ -112,15 +112,15 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return idOf(this.#visit);
   }
 
-  answer({ status, lines, body, type = JSON_TYPE, caching = "no-store" }: Answer): void {
+  answer(answer: Answer): void {
+    const { status, body } = answer;
     const response = this.#response;
     if (this.#isLate) return;
     if (response.headersSent || response.destroyed) {
       response.destroy();
       return;
     }
-    const head = [...lines, "Cache-Control", caching];
-    if (status >= 500) head.push("X-Request-Id", this.id);
+    const head = headOf(answer, this.id);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
     if (head.includes("Connection")) endConnection(this.request.socket);
@@ -130,7 +130,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
       return;
     }
     const bytes = Buffer.byteLength(body);
-    head.push("Content-Type", type, "Content-Length", String(bytes));
+    head.push("Content-Type", answer.type ?? JSON_TYPE, "Content-Length", String(bytes));
     response.writeHead(status, head);
     // Only ASCII has as many bytes as characters, and then this is the same text, written at less cost.
     response.end(body, bytes === body.length ? "latin1" : "utf8");
@@ -214,9 +214,9 @@ export class UpgradeVisitor implements Visitor {
     return idOf(this.#visit);
   }
 
-  answer({ status, lines, body, type = JSON_TYPE, caching = "no-store" }: Answer): void {
-    const head = [...lines, "Cache-Control", caching];
-    if (status >= 500) head.push("X-Request-Id", this.id);
+  answer(answer: Answer): void {
+    const { status, body, type = JSON_TYPE } = answer;
+    const head = headOf(answer, this.id);
     const isHead = this.request.method === "HEAD";
     answerOn(this.#socket, { status, lines: head, body: isHead ? null : body, type });
   }
@@ -232,6 +232,13 @@ export class UpgradeVisitor implements Visitor {
   isGone(): boolean {
     return this.#socket.destroyed;
   }
+}
+
+/** The raw lines of an answer's head, but for those of its body. */
+function headOf({ status, lines, caching = "no-store" }: Answer, id: string): string[] {
+  const head = [...lines, "Cache-Control", caching];
+  if (status >= 500) head.push("X-Request-Id", id);
+  return head;
 }
 
 /** A client that takes nothing of such an answer for so long is given up, milliseconds. */

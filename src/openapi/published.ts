@@ -15,7 +15,7 @@ import {
 import { writeOperation, type SoldRoute } from "./sold-operation.ts";
 
 /** Operations that are written of routes; the listing has all of them. */
-export const MAX_WRITTEN_OPERATIONS = 2_000;
+const MAX_WRITTEN_OPERATIONS = 2_000;
 
 /** In the place of a variable, where somebody asks what becomes of a path: no route has such a segment. */
 const SAMPLE = "x402-sample-segment";
@@ -174,7 +174,7 @@ function priced(operation: unknown, accepts: SoldRoute["accepts"]): Values {
   const described = plain(operation);
   const responses = recordOf(described["responses"]);
   const answers = Object.entries(responses).map(([status, answer]) => {
-    const isGood = /^2/.test(status) && own(recordOf(answer), "$ref") === undefined;
+    const isGood = status.startsWith("2") && own(recordOf(answer), "$ref") === undefined;
     const headers = { ...recordOf(recordOf(answer)["headers"]), ...RECEIPT_HEADER };
     return [status, isGood ? { ...recordOf(answer), headers } : answer] as const;
   });

@@ -49,12 +49,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets its own answers be kept",
     cites: "H11",
     file: VISITOR,
-    find: `const head = [...lines, "Cache-Control", "no-store"];
-    if (status >= 500) head.push("X-Request-Id", this.id);
-    const isLast`,
-    put: `const head = [...lines];
-    if (status >= 500) head.push("X-Request-Id", this.id);
-    const isLast`,
+    find: `const head = [...lines, "Cache-Control", caching];`,
+    put: `const head = [...lines, "X-Cache-Control", caching];`,
     topics: ["methods"],
   },
   {
@@ -239,6 +235,22 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     file: "src/discovery/discovery-query.ts",
     find: "const METADATA = /^metadata\\[([^[\\]]+)\\]$/;",
     put: "const METADATA = /^metadata\\[(.+)\\]$/;",
+    topics: ["listing-and-preflight"],
+  },
+  {
+    name: "takes the names of the prototype in the listing's query",
+    cites: "H15",
+    file: "src/discovery/discovery-query.ts",
+    find: `if (PROTOTYPE_NAMES.has(key ?? name)) return`,
+    put: `if (PROTOTYPE_NAMES.has("")) return`,
+    topics: ["listing-and-preflight"],
+  },
+  {
+    name: "gives its documents to any method",
+    cites: "H15",
+    file: "src/gateway/decision.ts",
+    find: `const reads = method === "GET" || method === "HEAD";`,
+    put: `const reads = method !== "";`,
     topics: ["listing-and-preflight"],
   },
   {

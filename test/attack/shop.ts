@@ -110,6 +110,7 @@ facilitator:
 unmatched: ${unmatched}
 # Preflight requests: answered here before the one gateway, the backend's to answer before the other.
 cors: ${unmatched === "free"}
+discovery: { wellKnown: true, openapi: true, llms: true }
 limits: { header: ${HEAD_LIMIT_BYTES}B, body: ${BODY_LIMIT_BYTES}B, inFlight: 200${SHORT_LIMITS[gateway]} }
 trustedProxies: [${isTrusting ? "127.0.0.0/8, 10.0.0.0/8" : ""}]
 shutdown: 1s

@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { useFacilitator } from "x402/verify";
 import { startChain, type Chain } from "../support/chain.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
 
@@ -58,14 +59,50 @@ describe("GET /discovery/resources", () => {
       lastUpdated: expect.any(Number),
       metadata: { category: "weather", provider: "Acme" },
     });
-    expect(body.items[0].metadata.routeTemplate).toBe("/reports/:id");
+    expect(body.items[0].metadata).toMatchObject({
+      routeTemplate: "/reports/:id",
+      uriTemplate: `${PUBLIC_URL}/reports/{id}`,
+      pathParams: { id: { type: "string", required: true } },
+    });
   });
 
   it("is the same on the facilitator's listener", async () => {
     expect(await list("", gateway.facilitatorUrl)).toEqual(await list());
   });
 
+  it("is read by the official discovery client, from either listener", async () => {
+    for (const base of [gateway.url, gateway.facilitatorUrl]) {
+      const { list: listed } = useFacilitator({ url: `http://${new URL(base).host}` });
+      const whole = await listed();
+      expect(whole.items.map(({ resource }) => resource.slice(PUBLIC_URL.length))).toEqual([
+        "/reports/:id",
+        "/weather",
+      ]);
+      const page = await listed({ type: "http", limit: 1, offset: 1 });
+      expect(page.pagination).toEqual({ limit: 1, offset: 1, total: 2 });
+      expect(page.items[0]?.accepts[0]?.payTo).toBe(gateway.payee);
+    }
+  });
+
+  it("is given again on the facilitator's listener only if it has changed", async () => {
+    const at = `${gateway.facilitatorUrl}/discovery/resources?limit=1`;
+    const first = await fetch(at);
+    const etag = first.headers.get("etag") ?? "";
+    expect([first.status, first.headers.get("cache-control")]).toEqual([200, "no-cache"]);
+    await first.text();
+    const again = await fetch(at, { headers: { "If-None-Match": etag } });
+    expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([304, etag, ""]);
+    const head = await fetch(at, { method: "HEAD" });
+    expect([head.status, head.headers.get("etag")]).toEqual([200, etag]);
+    const other = await fetch(`${at}&offset=1`, { headers: { "If-None-Match": etag } });
+    expect(other.status).toBe(200);
+    await other.text();
+  });
+
   it.each([
+    ["?network=base-sepolia&maxPrice=$0.05", ["/weather"]],
+    ["?payTo=0x0000000000000000000000000000000000000001", []],
+    ["?q=REPORT", ["/reports/:id"]],
     ["?type=http", ["/reports/:id", "/weather"]],
     ["?type=mcp", []],
     ["?limit=1", ["/reports/:id"]],

@@ -22,6 +22,14 @@ function refusal(query: string): string | undefined {
   return result.ok ? undefined : result.error.detail;
 }
 
+function many(count: number): string {
+  return Array.from({ length: count }, (_, n) => `a${n}=1`).join("&");
+}
+
+function isKey(text: string): boolean {
+  return !/[[\]]|^(?:__proto__|constructor|prototype)$/.test(text);
+}
+
 describe("a discovery query", () => {
   it("has the protocol's defaults when it is empty (section 4.4)", () => {
     const defaults = {
@@ -85,7 +93,6 @@ describe("a discovery query", () => {
   );
 
   it("refuses more parameters than anyone needs, whatever they are", () => {
-    const many = (count: number) => Array.from({ length: count }, (_, n) => `a${n}=1`).join("&");
     expect(read(many(MAX_PARAMETERS))).toEqual(read(""));
     expect(refusal(many(MAX_PARAMETERS + 1))).toBe("the query must have at most 64 parameters");
   });
@@ -241,7 +248,6 @@ describe("a discovery query", () => {
   it("gives back whatever names and values were percent-encoded into it", () => {
     const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 });
     const plain = text.filter((each) => !/\p{Cc}/u.test(each));
-    const isKey = (each: string) => !/[[\]]|^(?:__proto__|constructor|prototype)$/.test(each);
     fc.assert(
       fc.property(plain.filter(isKey), plain, (name, value) => {
         const query = `metadata[${encodeURIComponent(name)}]=${encodeURIComponent(value)}`;

@@ -6,7 +6,6 @@ import {
   listResources,
   outputSchemaOf,
   parseDiscoveryQuery,
-  termsHash,
   writeListing,
   type Catalogue,
   type CatalogueEntry,
@@ -30,6 +29,10 @@ function requirementsFor(resource: string): PaymentRequirements {
     maxTimeoutSeconds: 60,
     extra: { name: "USDC", version: "2" },
   };
+}
+
+function offer(path: string, change: Partial<PaymentRequirements>): PaymentRequirements {
+  return { ...requirementsFor(`${ORIGIN}${path}`), ...change };
 }
 
 function entry(path: string, change: Partial<CatalogueEntry> = {}): CatalogueEntry {
@@ -225,10 +228,6 @@ describe("the discovery listing", () => {
   });
 
   describe("filters beyond the protocol's own", () => {
-    const offer = (path: string, change: Partial<PaymentRequirements>): PaymentRequirements => ({
-      ...requirementsFor(`${ORIGIN}${path}`),
-      ...change,
-    });
     const EURC = "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD";
     const SOLANA_PAYEE = "2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4";
     const catalogue = createCatalogue([
@@ -358,45 +357,5 @@ describe("the description of an exchange", () => {
     const input = { queryParams: { city: "string" }, bodyType: "json" } as const;
     const described = outputSchemaOf({ ...bare, input });
     expect(HTTPRequestStructureSchema.safeParse(described.input).error).toBeUndefined();
-  });
-});
-
-describe("the hash of a route's public terms", () => {
-  const weather = entry("/weather", { metadata: { category: "weather", provider: "Example" } });
-
-  it("is a SHA-256 in hex", () => {
-    expect(termsHash(weather)).toMatch(/^[0-9a-f]{64}$/);
-  });
-
-  it("stays the same whatever the order of members and the time of the last change", () => {
-    const accepts = weather.accepts.map(({ scheme, network, ...rest }) => {
-      return { ...rest, network, scheme };
-    });
-    const metadata = { provider: "Example", category: "weather" };
-    const reordered = { lastUpdated: 1, metadata, accepts, isTemplate: false };
-    expect(termsHash({ ...reordered, methods: ["GET"], resource: weather.resource })).toBe(
-      termsHash(weather),
-    );
-  });
-
-  it.each<[string, Partial<CatalogueEntry>]>([
-    ["the resource", { resource: `${ORIGIN}/other` }],
-    ["the template", { isTemplate: true }],
-    ["the metadata", { metadata: { category: "news", provider: "Example" } }],
-    ["a metadata member's absence", { metadata: { category: "weather" } }],
-    ["the price", { accepts: [{ ...requirementsFor(weather.resource), maxAmountRequired: "1" }] }],
-    ["the offers", { accepts: [...weather.accepts, ...weather.accepts] }],
-    ["no offer", { accepts: [] }],
-  ])("changes with %s", (_, change) => {
-    expect(termsHash({ ...weather, ...change })).not.toBe(termsHash(weather));
-  });
-
-  it("changes with the order of the offers, which buyers see", () => {
-    const [first] = weather.accepts;
-    const second = { ...requirementsFor(weather.resource), network: "base" };
-    const accepts = first === undefined ? [] : [first, second];
-    expect(termsHash({ ...weather, accepts })).not.toBe(
-      termsHash({ ...weather, accepts: accepts.toReversed() }),
-    );
   });
 });

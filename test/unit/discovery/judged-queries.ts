@@ -25,10 +25,13 @@ export function judgeQuery(catalogue: Catalogue, text: string): Verdict {
   const response = listResources(catalogue, read.value);
   const all = plainly(catalogue, read.value);
   assert.equal(response.pagination.total, all.length);
-  const names = (items: readonly DiscoveredResource[]) => items.map(({ resource }) => resource);
   assert.deepEqual(names(response.items), names(all.slice(offset, offset + limit)));
   assert.equal(writeListing(catalogue, read.value), JSON.stringify(response));
   return "listed";
+}
+
+function names(items: readonly DiscoveredResource[]): readonly string[] {
+  return items.map(({ resource }) => resource);
 }
 
 /** Reads a filter page by page; resolves with the number of entries. */
@@ -58,7 +61,9 @@ function fits(item: DiscoveredResource, { type, metadata, offer, words }: Discov
   const values = item.metadata ?? {};
   const isNamed = metadata.every(({ key, value }) => {
     const scalar: unknown = Object.hasOwn(values, key) ? values[key] : undefined;
-    return typeof scalar !== "object" && String(scalar).toLowerCase() === value.toLowerCase();
+    // In JSON a number is written as in text, and a text has quotes.
+    const written = typeof scalar === "string" ? scalar : JSON.stringify(scalar);
+    return typeof scalar !== "object" && written?.toLowerCase() === value.toLowerCase();
   });
   const isOffered =
     offer === undefined || item.accepts.some((requirements) => isWithin(requirements, offer));
@@ -75,8 +80,6 @@ function isWithin(
   { network, asset, payTo, maxAmountRequired }: PaymentRequirements,
   wanted: DiscoveryQuery["offer"] & {},
 ): boolean {
-  const same = (left: string, right: string | undefined) =>
-    right === undefined || left.toLowerCase() === right.toLowerCase();
   const { maxPrice } = wanted;
   const amount = BigInt(maxAmountRequired);
   const isCheap =
@@ -86,4 +89,8 @@ function isWithin(
       : network === "base-sepolia" && amount * 10n ** 30n <= maxPrice.amount);
   const isThere = wanted.network === undefined || wanted.network === network;
   return isThere && isCheap && same(asset, wanted.asset) && same(payTo, wanted.payTo);
+}
+
+function same(left: string, right: string | undefined): boolean {
+  return right === undefined || left.toLowerCase() === right.toLowerCase();
 }

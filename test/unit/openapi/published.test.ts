@@ -48,7 +48,7 @@ function documentOf({
   readonly unmatched?: string;
   readonly from?: string;
   readonly feePayers?: FeePayers;
-} = {}): Record<string, any> {
+} = {}) {
   const discovery = `discovery: { openapi: ${openapi} }\nunmatched: ${unmatched}\n`;
   const text = `${HEAD}${discovery}routes:${routes}`;
   const parsed = parseConfig(text, { file: "x.yaml", env: {}, readFile: () => from });
@@ -57,7 +57,7 @@ function documentOf({
   const asked = { path: "/openapi.json", query: "", ifNoneMatch: undefined };
   const { status, type, body } = publish(asked);
   expect([status, type]).toEqual([200, "application/json"]);
-  return JSON.parse(body);
+  return Object(JSON.parse(body));
 }
 
 async function faultsOf(document: Record<string, unknown>): Promise<unknown> {

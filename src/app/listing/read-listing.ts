@@ -1,0 +1,128 @@
+/**
+ * The discovery listing of somebody else, or our own as others see it, page by page. Whoever serves it may be
+ * wrong, slow or large: pages, their number and the time for them are bounded, and nothing of an entry is
+ * taken but what is compared.
+ */
+import { ask } from "../doctor/http-probe.ts";
+import { describeFailure } from "../doctor/finding.ts";
+import { NETWORK_NAMES, networkOf } from "../../x402/network.ts";
+
+/** Entries that are asked for at once: pages of them fit into what is read of one answer. */
+const PAGE_ENTRIES = 50;
+/** Pages of one listing that are read. */
+export const MAX_PAGES = 200;
+/** Longest that all pages of one listing may take, milliseconds. */
+const LISTING_TIMEOUT_MS = 120_000;
+/** Ways to pay of one entry that are looked at. */
+const MAX_OFFERS = 32;
+/** Longest text that is taken from an entry, characters. */
+const MAX_TEXT = 4_096;
+
+export interface Place {
+  /** Host, or `own` for the listing of the gateway itself. */
+  readonly name: string;
+  readonly kind: "own" | "facilitator";
+  /** Without `/discovery/resources`. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface ListedEntry {
+  readonly resource: string;
+  /** Upper case; undefined: the entry does not say. */
+  readonly method: string | undefined;
+  readonly offers: readonly ListedTerms[];
+}
+
+export interface ListedTerms {
+  /** By the names of version 1, whatever the entry calls it. */
+  readonly network: string;
+  readonly asset: string;
+  readonly payTo: string;
+  readonly amount: string;
+}
+
+export type ReadListing =
+  /** `total`: what the listing says it has; more than was read: the rest is beyond {@link MAX_PAGES}. */
+  | { readonly state: "read"; readonly entries: readonly ListedEntry[]; readonly total: number }
+  /** There is no such page. */
+  | { readonly state: "absent"; readonly detail: string }
+  /** Whoever asks is not let in. */
+  | { readonly state: "refused"; readonly detail: string }
+  | { readonly state: "unreadable"; readonly detail: string };
+
+/** Never rejects. `pageTimeoutMs` is for each page. */
+export async function readListing(place: Place, pageTimeoutMs: number): Promise<ReadListing> {
+  const patience = AbortSignal.timeout(LISTING_TIMEOUT_MS);
+  const entries: ListedEntry[] = [];
+  let total = 0;
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const signal = AbortSignal.any([patience, AbortSignal.timeout(pageTimeoutMs)]);
+    const read = await readPage(place, entries.length, signal);
+    if (read.state !== "read") return read;
+    entries.push(...read.entries);
+    total = Math.max(read.total, entries.length);
+    if (read.entries.length === 0 || entries.length >= read.total) break;
+  }
+  return { state: "read", entries, total };
+}
+
+async function readPage(place: Place, offset: number, signal: AbortSignal): Promise<ReadListing> {
+  const url = `${place.url}/discovery/resources?type=http&limit=${PAGE_ENTRIES}&offset=${offset}`;
+  const headers = { accept: "application/json", ...place.headers };
+  try {
+    const { status, text } = await ask({ url, headers }, signal);
+    if (status === 200) return pageOf(text);
+    const detail = `it answers ${status}`;
+    if (status === 401 || status === 402 || status === 403) return { state: "refused", detail };
+    const isAbsent = status === 404 || status === 405 || status === 501;
+    return { state: isAbsent ? "absent" : "unreadable", detail };
+  } catch (cause) {
+    return { state: "unreadable", detail: describeFailure(cause) };
+  }
+}
+
+function pageOf(text: string): ReadListing {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return { state: "unreadable", detail: "a page is no JSON, or too large" };
+  }
+  const items = member(json, "items") ?? member(json, "resources");
+  if (!Array.isArray(items)) return { state: "unreadable", detail: "a page has no items" };
+  const total = member(member(json, "pagination"), "total");
+  const entries = items.slice(0, PAGE_ENTRIES).map(entryOf);
+  const isCount = Number.isSafeInteger(total) && Number(total) >= 0;
+  return { state: "read", entries, total: isCount ? Number(total) : entries.length };
+}
+
+function entryOf(item: unknown): ListedEntry {
+  const accepts = member(item, "accepts");
+  const offers = Array.isArray(accepts) ? accepts.slice(0, MAX_OFFERS) : [];
+  const input = member(member(offers[0], "outputSchema"), "input");
+  const method = text(member(input, "method")).toUpperCase();
+  return {
+    resource: text(member(item, "resource")),
+    method: method === "" ? undefined : method,
+    offers: offers.map((offer: unknown) => ({
+      network: networkName(text(member(offer, "network"))),
+      asset: text(member(offer, "asset")),
+      payTo: text(member(offer, "payTo")),
+      amount: text(member(offer, "maxAmountRequired") ?? member(offer, "amount")),
+    })),
+  };
+}
+
+function networkName(written: string): string {
+  return NETWORK_NAMES.find((name) => networkOf(name).caip2 === written) ?? written;
+}
+
+function member(value: unknown, name: string): unknown {
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+  return Object.getOwnPropertyDescriptor(value, name)?.value;
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value.slice(0, MAX_TEXT) : "";
+}

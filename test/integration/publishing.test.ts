@@ -1,0 +1,255 @@
+/**
+ * How a route sells itself: to a program that knows nothing but a host, and through the catalogue of a
+ * facilitator elsewhere, which sees what passes through it.
+ */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
+import { start, type Running } from "../../src/app.ts";
+import { formatProblems, loadConfig } from "../../src/config/config.ts";
+import { quote, richBuyer } from "../support/buyer.ts";
+import { startCatalogue, type Catalogue } from "../support/catalogue.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { freePort } from "../support/free-port.ts";
+import { startGateway, type RunningGateway } from "../support/gateway.ts";
+
+const ROUTES = `
+  GET /weather: { price: $0.03, description: Weather, mimeType: application/json }
+  GET /cheap: { price: $0.01, description: The cheapest, input: { queryParams: { city: { type: string } } } }
+  GET /reports/:id: { price: $0.25, description: A report }
+  GET /hidden: { price: $0.001, description: Not listed, discoverable: false }
+  GET /llms.txt: free
+  /app/*: free
+`;
+
+let chain: Chain;
+let facilitator: RunningGateway;
+let catalogue: Catalogue;
+let folder: string;
+let file: string;
+let url: string;
+let running: Running;
+
+beforeAll(async () => {
+  chain = await startChain();
+  facilitator = await startGateway({ chain });
+  catalogue = await startCatalogue(facilitator.facilitatorUrl);
+  folder = await mkdtemp(join(tmpdir(), "coinslot-publishing-"));
+  file = join(folder, "gateway.yaml");
+  const port = await freePort();
+  url = `http://127.0.0.1:${port}`;
+  await writeFile(file, yaml(ROUTES));
+  running = await start(await configured(), "test", { load: () => loadConfig(file) });
+});
+
+afterAll(async () => {
+  await running.close();
+  await catalogue.close();
+  await facilitator[Symbol.asyncDispose]();
+  await chain.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+function yaml(routes: string, more = ""): string {
+  return `
+listen: 127.0.0.1:${new URL(url).port}
+publicUrl: ${url}
+upstream: http://127.0.0.1:${new URL(facilitator.adminUrl).port}
+payTo: "${facilitator.payee}"
+accept: [${chain.network.name}]
+facilitator: { remote: [{ url: "${catalogue.url}" }] }
+unmatched: deny
+store: sqlite:${folder}/ledger.db
+logging: { level: silent }
+discovery: { wellKnown: true, openapi: true, llms: true, facilitator: https://pay.example.com }
+${more}
+routes: ${routes}
+`;
+}
+
+async function configured() {
+  const loaded = await loadConfig(file);
+  if (!loaded.ok) throw new Error(formatProblems(loaded.problems, loaded.text));
+  return loaded.config;
+}
+
+async function json(at: string) {
+  const response = await fetch(at);
+  expect([response.status, response.headers.get("content-type")]).toEqual([
+    200,
+    "application/json",
+  ]);
+  return Object(await response.json());
+}
+
+describe("a program that knows nothing but a host", () => {
+  test("finds the cheapest route from /.well-known/x402, prices it and buys it", async () => {
+    const pointers = await json(`${url}/.well-known/x402`);
+    expect(pointers).toMatchObject({
+      version: 1,
+      x402Version: 1,
+      facilitator: "https://pay.example.com",
+    });
+    const { items } = await json(pointers.listing);
+    const priced = items
+      .filter(({ metadata }: Item) => metadata?.["routeTemplate"] === undefined)
+      .map(({ resource, accepts }: Item) => ({
+        resource,
+        price: BigInt(accepts[0]?.maxAmountRequired ?? 0),
+      }))
+      .sort((left: Priced, right: Priced) => Number(left.price - right.price));
+    const [cheapest] = priced;
+    expect(cheapest).toEqual({ resource: `${url}/cheap`, price: 10_000n });
+
+    const buyer = await richBuyer(chain);
+    const paidBefore = await chain.balanceOf(facilitator.payee);
+    const pay = wrapFetchWithPayment(fetch, buyer.account);
+    const response = await pay(cheapest.resource, { method: "GET" });
+    const receipt = decodeXPaymentResponse(response.headers.get("X-PAYMENT-RESPONSE") ?? "");
+    expect(receipt.success).toBe(true);
+    expect(await chain.balanceOf(facilitator.payee)).toBe(paidBefore + cheapest.price);
+  });
+
+  test("can make a URL of a template, and ask for its price as it stands", async () => {
+    const pointers = await json(`${url}/.well-known/x402`);
+    expect(pointers.resources).toEqual([`${url}/cheap`, `${url}/reports/:id`, `${url}/weather`]);
+    const { items } = await json(`${pointers.listing}?q=report`);
+    const [{ metadata, resource }] = items;
+    expect(metadata.uriTemplate).toBe(`${url}/reports/{id}`);
+    for (const concrete of [resource, metadata.uriTemplate.replace("{id}", "a17")]) {
+      expect((await quote(concrete)).maxAmountRequired).toBe("250000");
+    }
+  });
+
+  test("finds the same prices in /openapi.json", async () => {
+    const pointers = await json(`${url}/.well-known/x402`);
+    const document = await json(pointers.openapi);
+    const prices = Object.entries(document.paths).map(([path, item]) => {
+      return [path, Object(item).get["x-payment-info"].price.amount];
+    });
+    expect(prices).toEqual([
+      ["/weather", "0.03"],
+      ["/cheap", "0.01"],
+      ["/reports/{id}", "0.25"],
+    ]);
+  });
+});
+
+interface Item {
+  readonly resource: string;
+  readonly accepts: readonly { readonly maxAmountRequired: string }[];
+  readonly metadata?: Record<string, unknown>;
+}
+
+interface Priced {
+  readonly resource: string;
+  readonly price: bigint;
+}
+
+describe("the gateway's documents", () => {
+  const PATHS = ["/.well-known/x402", "/openapi.json", "/discovery/resources"];
+
+  test.each(PATHS)("%s is given again only if it has changed", async (path) => {
+    const first = await fetch(url + path);
+    const etag = first.headers.get("etag") ?? "";
+    expect(etag).toMatch(/^"[\w-]{24}"$/);
+    expect(first.headers.get("cache-control")).toBe("no-cache");
+    const bytes = (await first.arrayBuffer()).byteLength;
+    for (const named of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+      const again = await fetch(url + path, { headers: { "If-None-Match": named } });
+      expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([
+        304,
+        etag,
+        "",
+      ]);
+    }
+    const other = await fetch(url + path, { headers: { "If-None-Match": '"other"' } });
+    expect(other.status).toBe(200);
+    await other.arrayBuffer();
+    const head = await fetch(url + path, { method: "HEAD" });
+    expect([head.status, head.headers.get("etag"), await head.text()]).toEqual([200, etag, ""]);
+    expect(head.headers.get("content-length")).toBe(String(bytes));
+  });
+
+  test.each(PATHS)("%s takes no other method than GET and HEAD", async (path) => {
+    for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
+      const response = await fetch(url + path, { method });
+      expect([response.status, response.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+      await response.text();
+    }
+  });
+
+  test("are what they are whatever query is asked with, but for the listing", async () => {
+    for (const path of PATHS.slice(0, 2)) {
+      const plain = await fetch(url + path);
+      const asked = await fetch(`${url}${path}?limit=1&limit=2&__proto__[x]=%ff`);
+      expect(await asked.text()).toBe(await plain.text());
+    }
+    const refused = await fetch(`${url}/discovery/resources?limit=1&limit=2`);
+    expect([refused.status, refused.headers.get("etag")]).toEqual([400, null]);
+  });
+
+  test("stand back behind a route of that very path", async () => {
+    // The backend has no such page.
+    expect((await fetch(`${url}/llms.txt`)).status).toBe(404);
+    const { llms } = await json(`${url}/.well-known/x402`);
+    expect(llms).toBeUndefined();
+  });
+
+  test("follow the configuration, with lastUpdated of what has changed and of nothing else", async () => {
+    const before = await json(`${url}/discovery/resources`);
+    const tag = (await fetch(`${url}/openapi.json`)).headers.get("etag") ?? "";
+    const realNow = Date.now;
+    const later = Math.floor(realNow() / 1000) + 100;
+    try {
+      Date.now = () => later * 1000;
+      await writeFile(
+        file,
+        yaml(ROUTES.replace("$0.03", "$0.04").replace("  GET /llms.txt: free\n", "")),
+      );
+      expect(await running.reload("SIGHUP")).toMatchObject({ reloaded: true });
+    } finally {
+      Date.now = realNow;
+    }
+    const after = await json(`${url}/discovery/resources`);
+    expect(after.items.map(({ lastUpdated }: { lastUpdated: number }) => lastUpdated)).toEqual([
+      before.items[0].lastUpdated,
+      before.items[1].lastUpdated,
+      later,
+    ]);
+    expect(after.items[2].accepts[0].maxAmountRequired).toBe("40000");
+    const changed = await fetch(`${url}/openapi.json`, { headers: { "If-None-Match": tag } });
+    expect(changed.status).toBe(200);
+    await changed.text();
+    const llms = await fetch(`${url}/llms.txt`);
+    expect(llms.headers.get("content-type")).toBe("text/plain; charset=utf-8");
+    expect(await llms.text()).toContain("Price: 0.04 USDC on base-sepolia.");
+    await writeFile(file, yaml(ROUTES));
+    expect(await running.reload("SIGHUP")).toMatchObject({ reloaded: true });
+  });
+});
+
+describe("a facilitator that catalogues what passes through it", () => {
+  test("gets the very requirement that the buyer was quoted, with how to ask for the resource", async () => {
+    const buyer = await richBuyer(chain);
+    const quoted = await quote(`${url}/cheap?city=Oslo`);
+    const count = catalogue.passed.length;
+    const pay = wrapFetchWithPayment(fetch, buyer.account);
+    await (await pay(`${url}/cheap?city=Oslo`, { method: "GET" })).text();
+    const passed = catalogue.passed.slice(count);
+    expect(passed.map(({ path }) => path)).toEqual(["/verify", "/settle"]);
+    for (const { paymentRequirements } of passed) {
+      expect(paymentRequirements).toEqual(quoted);
+      expect(paymentRequirements.outputSchema).toEqual({
+        input: {
+          type: "http",
+          method: "GET",
+          discoverable: true,
+          queryParams: { city: { type: "string" } },
+        },
+      });
+    }
+  });
+});
