@@ -1,9 +1,8 @@
 /** What every page of ours is checked for: what axe finds in it, in each look, and whom it asks. */
-import { readFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import { openTab, type TabOptions } from "./chromium.ts";
 
@@ -14,13 +13,12 @@ export const LOOKS: Readonly<Record<string, TabOptions>> = {
   "320 px": { colorScheme: "light", width: 320 },
 };
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 let folder: Promise<string> | undefined;
 
 /** axe's findings, each with the elements that it is about. */
 async function axeFindings(page: Page): Promise<readonly string[]> {
   // Evaluated by the debugger, which the page's policy does not bind.
-  await page.evaluate(AXE);
+  await page.evaluate(axe.source);
   const { violations } = Object(await page.evaluate("axe.run()"));
   return violations.map((each: { id: string; nodes: { html: string }[] }) => {
     return `${each.id}: ${each.nodes.map(({ html }) => html).join(" | ")}`;

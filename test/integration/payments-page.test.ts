@@ -42,11 +42,11 @@ describe("the page of payments", () => {
     const header = await sign(buyer, url);
     expect((await present(url, header)).status).toBe(200);
 
-    const shown = (await page()) + (await page(`?show=${buyer.address}`));
-    const payment: { payload: { signature: string } } = JSON.parse(
-      Buffer.from(header, "base64").toString(),
-    );
-    expect(shown).toContain("/weather");
+    const payment: { payload: { signature: string; authorization: { nonce: string } } } =
+      JSON.parse(Buffer.from(header, "base64").toString());
+    const { nonce } = payment.payload.authorization;
+    const shown = (await page()) + (await page(`?show=${nonce}`));
+    expect(shown).toContain("Payment: delivered");
     for (const secret of [payment.payload.signature.slice(2, 40), header, "hidden-query"]) {
       expect(shown).not.toContain(secret);
     }
