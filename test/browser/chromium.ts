@@ -1,6 +1,12 @@
 /** A headless Chromium, whose every request is noted. */
 import { existsSync } from "node:fs";
-import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+import {
+  chromium,
+  type Browser,
+  type BrowserContext,
+  type Page,
+  type Request,
+} from "playwright-core";
 
 const EXECUTABLE = "/usr/bin/chromium";
 /** Longest that anything may take to be seen, milliseconds. */
@@ -43,10 +49,13 @@ export async function openTab(browser: Browser, options: TabOptions = {}): Promi
   });
   const requested: string[] = [];
   const faults: string[] = [];
-  context.on("request", (request) => {
+  // What the page's policy stops is announced as a request, too, but neither finishes nor fails.
+  const note = (request: Request): void => {
     const url = request.url();
     if (/^https?:/.test(url)) requested.push(url);
-  });
+  };
+  context.on("requestfinished", note);
+  context.on("requestfailed", note);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
   page.on("pageerror", (error) => faults.push(error.message));

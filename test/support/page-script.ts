@@ -1,18 +1,27 @@
 /**
- * Bundles the script of the paywall page, as `npm run -s page` writes it into `src/web/paywall-script.json`. It
- * is kept with the sources, so that the gateway starts from them without a build.
+ * Bundles the scripts of the pages, as `npm run -s page` writes them into `src/web/*-script.json`. They are kept
+ * with the sources, so that the gateway starts from them without a build.
  */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { rolldown } from "rolldown";
 
 const ROOT = join(import.meta.dirname, "../..");
-const ENTRY = join(ROOT, "src/web/browser/paywall.ts");
-const SCRIPT = join(ROOT, "src/web/paywall-script.json");
+
+/** Each has its entry in `src/web/browser/`. */
+export const PAGE_SCRIPTS = ["paywall"] as const;
+
+type PageScript = (typeof PAGE_SCRIPTS)[number];
+
+/** Where it is kept. */
+export function scriptFile(name: PageScript): string {
+  return join(ROOT, `src/web/${name}-script.json`);
+}
 
 /** The whole file. */
-export async function writePageScript(): Promise<string> {
-  await using bundle = await rolldown({ input: ENTRY, platform: "browser", tsconfig: false });
+export async function writePageScript(name: PageScript): Promise<string> {
+  const input = join(ROOT, `src/web/browser/${name}.ts`);
+  await using bundle = await rolldown({ input, platform: "browser", tsconfig: false });
   const { output } = await bundle.generate({ format: "iife", minify: true });
   // Whoever reads it does not bundle it once more.
   const script = output[0].code.trim().replaceAll("/* @__PURE__ */ ", "");
@@ -21,4 +30,6 @@ export async function writePageScript(): Promise<string> {
   return `${JSON.stringify({ script }, null, 2)}\n`;
 }
 
-if (import.meta.main) await writeFile(SCRIPT, await writePageScript());
+if (import.meta.main) {
+  for (const name of PAGE_SCRIPTS) await writeFile(scriptFile(name), await writePageScript(name));
+}

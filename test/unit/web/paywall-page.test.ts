@@ -1,13 +1,10 @@
 /** The paywall page as a document: how large it gets, and what text can do to it. */
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MAX_PAGE_BYTES, paywallPage, type PageFacts } from "../../../src/web/paywall-page.ts";
 import { NETWORK_NAMES, networkOf, type NetworkName } from "../../../src/x402/network.ts";
 import { MAX_UINT256 } from "../../../src/x402/amount.ts";
-import { writePageScript } from "../../support/page-script.ts";
 
 const URL = "https://api.example.com/weather";
 
@@ -29,12 +26,6 @@ function facts(changes: Partial<PageFacts> = {}): PageFacts {
 }
 
 describe("the paywall page", () => {
-  it("has the script that its sources make", async () => {
-    const path = join(import.meta.dirname, "../../../src/web/paywall-script.json");
-    // Stale? `npm run -s page` writes it.
-    expect(await readFile(path, "utf8")).toBe(await writePageScript());
-  });
-
   it("is small: two networks, one of them Solana", () => {
     const offers = [offerOn("base"), offerOn("solana")];
     const body = paywallPage(facts({ offers })).body(URL);
