@@ -7,6 +7,7 @@ import type { Keypair } from "../mechanism/solana/signing.ts";
 import {
   readBlockhash,
   readTransferMint,
+  requireOther,
   transactionOf,
   transferMessage,
   UNITS_SPREAD,
@@ -108,6 +109,8 @@ type SolanaTerms = Extract<Terms, { kind: "solana" }>;
 async function transact(terms: SolanaTerms, keypair: Keypair, rpc: Rpc): Promise<SignedPayment> {
   const { offer, token, tokenProgram, feePayer, memo, network } = terms;
   const { payTo, asset, amount } = offer;
+  // Before anybody is asked for anything.
+  requireOther(feePayer, keypair.address);
   const signal = systemTime.timeout(RPC_TIMEOUT_MS);
   const isKnown = token !== null && tokenProgram !== null;
   const mint = isKnown

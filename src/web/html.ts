@@ -61,8 +61,7 @@ export function jsonData(value: unknown): Html {
   return new Html(escapeJson(JSON.stringify(value)));
 }
 
-/** {@link jsonData} for JSON text that is written already. */
-export function escapeJson(json: string): string {
+function escapeJson(json: string): string {
   return json.replace(/[<>&\u2028\u2029]/g, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });

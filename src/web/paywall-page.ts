@@ -141,7 +141,7 @@ URL.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here
 
 function radio(offer: PageOffer, index: number): Html {
   const { displayName } = networkOf(offer.network);
-  const { asset, amountAtomic, payTo } = offer;
+  const { amountAtomic, payTo } = offer;
   const exact = `Exactly ${amountAtomic} atomic units`;
   const box =
     index === 0

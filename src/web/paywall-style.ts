@@ -8,7 +8,7 @@ export const PAYWALL_CSS = [
   "margin:.4rem 0;cursor:pointer}label:has(:checked){border-color:var(--accent)}",
   "input[type=radio]{min-height:0;accent-color:var(--accent);margin:.35rem 0 0}",
   "small{display:block;overflow-wrap:anywhere}",
-  "#main button{width:100%;margin:.3rem 0}",
+  "#main button{width:100%;margin:.3rem 0}#bought>a,#bought>button{display:block;margin-top:.6rem}",
   "#status:not(:empty){border-left:3px solid var(--accent);padding-left:.75rem}",
   "#status.bad{border-color:var(--bad)}",
   "details{border-top:1px solid var(--line);margin-top:1rem;padding-top:.75rem}",

@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import type { PrivateKeyAccount } from "viem/accounts";
 
 /** A wallet refuses with a number, as EIP-1193 lists them. */
-export class WalletRefusal extends Error {
+class WalletRefusal extends Error {
   readonly code: number;
 
   constructor(code: number, message: string) {
@@ -24,6 +24,8 @@ export interface EvmWalletOptions {
   readonly knows?: readonly number[];
   /** Whom the user turns down. */
   readonly declines?: readonly string[];
+  /** Until then the user looks at what is to be signed. */
+  readonly thinks?: () => Promise<void>;
   /** Default: announced by EIP-6963; `injected`: `window.ethereum` alone. */
   readonly how?: "announced" | "injected";
   readonly name?: string;
@@ -63,6 +65,7 @@ export async function injectEvmWallet(page: Page, options: EvmWalletOptions): Pr
         known.add(Number(first.chainId));
         return null;
       case "eth_signTypedData_v4": {
+        await options.thinks?.();
         if (first !== account.address) throw new WalletRefusal(4100, "not an account of mine");
         const { EIP712Domain: _domain, ...types } = JSON.parse(second).types;
         return account.signTypedData({ ...JSON.parse(second), types });

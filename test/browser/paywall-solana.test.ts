@@ -11,6 +11,10 @@ import { openShop, PRICE, type Shop } from "./stage.ts";
 // A browser and a gateway with workers are started.
 vi.setConfig({ hookTimeout: 60_000, testTimeout: 60_000 });
 
+function askDraft({ url }: Shop, draft: string): Promise<Response> {
+  return fetch(`${url}/weather`, { headers: { "X-PAYMENT-DRAFT": draft } });
+}
+
 describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`, () => {
   let shop: Shop;
   let browser: Browser;
@@ -90,8 +94,6 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
   });
 
   it("writes no transaction for who asks for another token, or names no payer", async () => {
-    const ask = (draft: string): Promise<Response> =>
-      fetch(`${shop.url}/weather`, { headers: { "X-PAYMENT-DRAFT": draft } });
     const network = "solana-devnet";
     for (const draft of [
       "",
@@ -102,9 +104,9 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
       `solana ${USDC_DEVNET} ${buyer.address}`,
       `base-sepolia ${shop.chain.asset} ${buyer.address}`,
     ]) {
-      expect((await ask(draft)).status, draft).toBe(400);
+      expect((await askDraft(shop, draft)).status, draft).toBe(400);
     }
-    const answer = await ask(`${network} ${USDC_DEVNET} ${buyer.address}`);
+    const answer = await askDraft(shop, `${network} ${USDC_DEVNET} ${buyer.address}`);
     const body = Object(await answer.json());
     expect([answer.status, body.x402Version]).toEqual([402, 1]);
     const read = readSolanaTransaction(body.draft);

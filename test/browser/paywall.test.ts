@@ -62,7 +62,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     await using tab = await open("/weather?city=Berlin");
     const { page, wallet } = tab;
     expect(await page.title()).toBe("0.01 USDC · Payment required");
-    const text = await page.locator("main").innerText();
+    const text = await page.getByRole("main").innerText();
     for (const said of ["Current weather in Berlin", "0.01 USDC", "Base Sepolia", shop.payee]) {
       expect(text).toContain(said);
     }
@@ -147,6 +147,21 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     const said = "holds too little: 0 USDC on Base Sepolia, and this costs 0.01 USDC. Nothing was";
     await tab.page.getByRole("status").getByText(said).waitFor();
     expect(tab.wallet.methods()).not.toContain("eth_signTypedData_v4");
+  });
+
+  it("sends no signature that came too late", async () => {
+    const deciding = Promise.withResolvers<void>();
+    await using tab = await open("/weather", { thinks: () => deciding.promise });
+    const { page } = tab;
+    await page.clock.install();
+    await page.reload();
+    await page.getByRole("button", payButton).click();
+    await page.getByRole("status").getByText("Sign the payment in your wallet.").waitFor();
+    await page.clock.fastForward("01:00");
+    deciding.resolve();
+    const said = "The signature has expired: it counts for 60 seconds. Nothing was charged.";
+    await page.getByRole("status").getByText(said).waitFor();
+    expect(await paid()).toBe(0n);
   });
 
   it("does not pay another price than the one that it shows", async () => {
@@ -237,6 +252,8 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     await expect.poll(() => pixel.evaluate(widthOf), SOON).toBe(10);
     const hosts = new Set(tab.requested.map((url) => new URL(url).origin));
     expect([...hosts]).toEqual([shop.url]);
+    const stopped = /elsewhere\.example.*Content Security Policy|policy.*elsewhere\.example/i;
+    expect(tab.faults.join("\n")).toMatch(stopped);
   });
 
   it("shows a picture, and offers what it cannot show to be saved", async () => {

@@ -124,6 +124,9 @@ describe("the linter", () => {
       "src/openapi/a.ts": 'import "../cli/cli.ts";',
       "src/openapi/b.ts": 'import "zod";',
       "src/gateway/g.ts": 'import "../buyer/offer.ts";',
+      "src/gateway/h.ts": 'import "../web/theme.ts";',
+      "src/web/a.ts": 'import "../config/config.ts";',
+      "src/web/browser/b.ts": 'import "../../gateway/gateway.ts";',
     };
     const cycle = {
       "src/x402/round.ts":

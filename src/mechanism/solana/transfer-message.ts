@@ -52,8 +52,7 @@ export interface Transfer {
 /** The bytes that both sign. @throws {Error} a sentence, where no such payment can be made */
 export function transferMessage(transfer: Transfer): Uint8Array {
   const { feePayer, payer, payTo, asset, amount, mint, blockhash, variation, memo } = transfer;
-  // The fee payer signs for all that the transaction may cost; it is never the payer.
-  if (feePayer === payer) throw new Error("the seller names you to pay the network fee");
+  requireOther(feePayer, payer);
   const [source, destination] = [payer, payTo].map((owner) =>
     associatedAccount(owner, asset, mint.program),
   );
@@ -75,6 +74,11 @@ export function transferMessage(transfer: Transfer): Uint8Array {
     ],
   });
   return message.compileToV0Message().serialize();
+}
+
+/** The fee payer signs for all that the transaction may cost; it is never the payer. @throws {Error} a sentence */
+export function requireOther(feePayer: string, payer: string): void {
+  if (feePayer === payer) throw new Error("the seller names you to pay the network fee");
 }
 
 /** A transaction, base64. `signature`: the payer's; the default is an empty one, for a wallet to fill in. */

@@ -48,8 +48,8 @@ describe("transactions for buyers", () => {
   });
 });
 
-describe("the page of a route that others settle", () => {
-  const text = (more: string): string => `
+function text(more: string): string {
+  return `
 upstream: http://127.0.0.1:9
 publicUrl: https://api.example.com
 payTo: { evm: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", solana: ${SOLANA_ADDRESS} }
@@ -61,6 +61,9 @@ unmatched: deny
 routes:
   GET /weather: { price: $0.01, description: Weather }
 `;
+}
+
+describe("the page of a route that others settle", () => {
   const accept = "text/html,application/xhtml+xml,*/*;q=0.8";
 
   function page(more = ""): { readonly type: string; readonly body: string } {
