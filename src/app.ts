@@ -83,7 +83,7 @@ export async function start(
 
   let draining = false;
   /** Undefined until every listener is open. */
-  let serving: { readonly money: Money; readonly crew: Crew | undefined } | undefined;
+  let serving: Serving | undefined;
   const readiness = async (): Promise<readonly string[]> => {
     if (draining) return ["shutting down"];
     if (serving === undefined) return ["starting"];
@@ -94,11 +94,17 @@ export async function start(
     const own = await telemetry.metrics.registry.snapshot();
     return serving?.crew?.metrics(own) ?? own;
   };
-  let reloading: Reloading | undefined;
-  const reload = async (): Promise<Reloaded> => {
-    if (reloading !== undefined) return reloading.reload("POST /-/reload");
-    return { reloaded: false, problems: [cannotChange(config, "starting")] };
-  };
+  const reloading = new Reloading({
+    load,
+    apply: async (next) => {
+      if (draining) return [cannotChange(next, "shutting down")];
+      if (serving === undefined) return [cannotChange(next, "starting")];
+      return applyTo({ ...serving, logger }, next);
+    },
+    logger,
+    onEnd: (isInUse) => telemetry.metrics.configuration.loaded(isInUse, time.now()),
+  });
+  const reload = (): Promise<Reloaded> => reloading.reload("POST /-/reload");
   const shown = new Showing(parts, ledger, () => serving);
   const { payments } = shown;
   const operator = createAdminHandler({ telemetry, readiness, metrics, payments, reload });
@@ -111,19 +117,8 @@ export async function start(
     workers > 1
       ? await openWorkers(parts, money, { script, version })
       : { crew: undefined, addresses: (await front?.open()) ?? [] };
-  serving = { money, crew };
-  const opened = new Reloading({
-    load,
-    apply: async (next) => {
-      return draining
-        ? [cannotChange(next, "shutting down")]
-        : applyTo({ money, front, crew, logger: telemetry.logger }, next);
-    },
-    logger: telemetry.logger,
-    onEnd: (isInUse) => telemetry.metrics.configuration.loaded(isInUse, time.now()),
-  });
+  serving = { money, front, crew };
 
-  reloading = opened;
   const owned = closing.move();
   const close = async (atOnce: boolean): Promise<void> => {
     draining = true;
@@ -147,7 +142,7 @@ export async function start(
     telemetry,
     workers,
     hopeless: crew?.hopeless ?? new Promise(() => undefined),
-    reload: (cause) => opened.reload(cause),
+    reload: (cause) => reloading.reload(cause),
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }
@@ -156,12 +151,11 @@ interface Serving {
   readonly money: Money;
   readonly front: Front | undefined;
   readonly crew: Crew | undefined;
-  readonly logger: Logger;
 }
 
 /** What speaks against a change; where nothing does it has been made. */
 async function applyTo(
-  { money, front, crew, logger }: Serving,
+  { money, front, crew, logger }: Serving & { readonly logger: Logger },
   next: Config,
 ): Promise<readonly Problem[]> {
   const problems = restartProblems(money.sales.config, next, money.feePayers.networks);
