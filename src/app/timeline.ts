@@ -3,7 +3,7 @@
  * put together when somebody asks, and again and again only while somebody watches.
  */
 import type { Books, PaymentSummary } from "../ledger/books.ts";
-import type { TimelinePart, TimelineRecord } from "../telemetry/timeline.ts";
+import type { RequestHead, TimelinePart, TimelineRecord } from "../telemetry/timeline.ts";
 import type { PaymentDetailsView, RequestView } from "../web/requests-view.ts";
 import { adviceOn } from "./advice.ts";
 import { detailOf, type Tokens } from "./payment-view.ts";
@@ -65,8 +65,7 @@ export class PaymentTimeline {
     const views: RequestView[] = [];
     for (const record of presented) {
       if (record.head === null) continue;
-      const { buyer } = record.head;
-      const question = questionOf(record, questions.get(buyer) ?? []);
+      const question = questionOf(record, questions.get(buyerOf(record.head)) ?? []);
       if (question !== null) answered.add(question);
       const payment = record.key === null ? undefined : byKey.get(record.key);
       const advice = payment === undefined ? null : (advices.get(payment.key) ?? null);
@@ -157,7 +156,7 @@ export class PaymentTimeline {
     const questions = new Map<string, TimelineRecord[]>();
     for (const record of all) {
       if (record.head === null || isPresented(record)) continue;
-      const { buyer } = record.head;
+      const buyer = buyerOf(record.head);
       const others = questions.get(buyer);
       if (others === undefined) questions.set(buyer, [record]);
       else others.push(record);
@@ -175,6 +174,11 @@ function questionOf(
     (each) => each.atMs <= atMs && atMs - each.atMs < ANSWERED_WITHIN_MS,
   );
   return found ?? null;
+}
+
+/** The same for a question and for the payment that answers it. */
+function buyerOf({ client, method, target }: RequestHead): string {
+  return `${client} ${method} ${target}`;
 }
 
 /** Something that was to be a payment. */

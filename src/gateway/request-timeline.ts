@@ -27,7 +27,8 @@ export function beginEntry(
     method,
     path,
     route: plan.label,
-    buyer: `${address} ${method} ${target}`,
+    client: address,
+    target,
     presented: isPresented ? presentedOf(decision.payment) : null,
     asked: isPresented ? askedBy(decision) : NONE,
   });

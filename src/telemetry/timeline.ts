@@ -51,8 +51,9 @@ export interface RequestHead {
   readonly path: string;
   /** The key of its route. */
   readonly route: string;
-  /** The same for a question and for the payment that answers it; not to be shown. */
-  readonly buyer: string;
+  /** Who asks, and for which path and query: not to be shown. */
+  readonly client: string;
+  readonly target: string;
   /** Null: none came. */
   readonly presented: PresentedPayment | null;
   /** Told only where a payment came. */
@@ -94,7 +95,8 @@ export class TimelineEntry {
   readonly id: string;
   readonly atMs: number;
   readonly head: RequestHead | null;
-  readonly steps: Step[] = [];
+  /** Null before the first one: most requests have none. */
+  steps: Step[] | null = null;
   key: string | null = null;
   error: string | null = null;
   end: RequestEnd | null = null;
@@ -153,15 +155,16 @@ export class Timeline {
     if (facts === undefined || facts === null) return undefined;
     const { requestId } = facts;
     const entry = this.#payments.get(requestId) ?? this.#keep(this.#partOf(requestId));
-    if (entry.steps.length >= MAX_STEPS) return undefined;
+    const steps = (entry.steps ??= []);
+    if (steps.length >= MAX_STEPS) return undefined;
     const atMs = this.#clock();
-    const index = entry.steps.push({ name, atMs, ms: null, isGood: false, note: "" }) - 1;
+    const index = steps.push({ name, atMs, ms: null, isGood: false, note: "" }) - 1;
     entry.key ??= facts.payment;
     entry.version = this.#next();
     const began = performance.now();
     return {
       end: (isGood, note) => {
-        entry.steps[index] = { name, atMs, ms: performance.now() - began, isGood, note };
+        steps[index] = { name, atMs, ms: performance.now() - began, isGood, note };
         entry.version = this.#next();
       },
     };
@@ -196,7 +199,7 @@ export class Timeline {
 }
 
 function copyOf({ id, atMs, head, steps, key, error, end }: TimelineEntry): TimelineRecord {
-  return { id, atMs, head, steps: [...steps], key, error, end };
+  return { id, atMs, head, steps: [...(steps ?? [])], key, error, end };
 }
 
 /** What came of a step, for {@link timed}. */

@@ -5,8 +5,8 @@ import { timed, Timeline, type RequestHead } from "../../../src/telemetry/timeli
 const presented = { scheme: "exact", network: "base", payer: "0x1", members: [] };
 
 function headOf(path: string, payment: RequestHead["presented"]): RequestHead {
-  const buyer = `127.0.0.1 GET ${path}`;
-  return { method: "GET", path, route: "GET /*", buyer, presented: payment, asked: [] };
+  const place = { method: "GET", path, route: "GET /*", client: "127.0.0.1", target: path };
+  return { ...place, presented: payment, asked: [] };
 }
 
 function within<Value>(requestId: string, work: () => Value): Value {
