@@ -9,6 +9,10 @@ import { networkOf } from "../x402/network.ts";
 const PAGE_SIZE = 50;
 /** Longest text that is searched for, characters. */
 const MAX_SEARCHED = 100;
+/** Words of it that a route must have. */
+const MAX_WORDS = 8;
+/** Longest text of a route that is searched, characters. */
+const MAX_SEARCHED_TEXT = 2_000;
 /** Longest query string that is read at all, characters. */
 const MAX_QUERY_LENGTH = 4_096;
 /** Pages that are kept as they were written: most visitors ask for the same few. */
@@ -61,7 +65,7 @@ export class CataloguePages {
   }
 
   #write(query: string, asked: number): string {
-    const words = query.toLowerCase().split(/\s+/);
+    const words = [...new Set(query.toLowerCase().split(/\s+/))].slice(0, MAX_WORDS);
     const found =
       query === ""
         ? this.#entries
@@ -104,7 +108,7 @@ function entryOf(route: Route, base: string): readonly Entry[] {
   };
   const networks = view.prices.map(({ network, amount }) => `${network} ${amount}`);
   const texts = [...(methods ?? []), pattern, description, mimeType, ...networks];
-  return [{ route: view, searched: texts.join(" ").toLowerCase() }];
+  return [{ route: view, searched: texts.join(" ").slice(0, MAX_SEARCHED_TEXT).toLowerCase() }];
 }
 
 function pricesOf({ offers }: PricedAction): CatalogueRoute["prices"] {
@@ -119,8 +123,9 @@ function pricesOf({ offers }: PricedAction): CatalogueRoute["prices"] {
 }
 
 function inputsOf({ input }: PricedAction): readonly CatalogueInput[] {
-  const { queryParams = {}, bodyFields = {}, headerFields = {} } = input;
+  const { pathParams = {}, queryParams = {}, bodyFields = {}, headerFields = {} } = input;
   const inputs = [
+    ...Object.entries(pathParams).map((each) => inputOf("path", each)),
     ...Object.entries(queryParams).map((each) => inputOf("query", each)),
     ...Object.entries(bodyFields).map((each) => inputOf("body", each)),
     ...Object.entries(headerFields).map((each) => inputOf("header", each)),

@@ -35,12 +35,14 @@ export interface RecoverOptions {
   readonly timeoutMs: number;
   /** Told as soon as it is known. */
   readonly onOutcome: (outcome: Outcome) => void;
+  /** Told at each look how many are left. */
+  readonly onLook: (left: number) => void;
 }
 
 /** Resolves with what is left. Throws where the ledger or the networks cannot be opened. */
 export async function recoverAll(
   config: Config,
-  { version, timeoutMs, onOutcome }: RecoverOptions,
+  { version, timeoutMs, onOutcome, onLook }: RecoverOptions,
 ): Promise<readonly Unresolved[]> {
   await using closing = new AsyncDisposableStack();
   const time = systemTime;
@@ -56,6 +58,7 @@ export async function recoverAll(
   for (;;) {
     const left = await unresolvedIn(ledger);
     await tell(ledger, { followed, left }, onOutcome);
+    onLook(left.length);
     if (left.length === 0 || signal.aborted) return await explain(ledger, left, facilitation);
     await time.sleep(LOOK_PAUSE_MS, signal);
   }

@@ -15,8 +15,8 @@ import {
   withoutSecret,
 } from "./timeline-view.ts";
 
-/** Requests that are put together from their parts at the same time. */
-const MAX_RECORDS = 800;
+/** Requests that are kept of each process, about as many as it remembers itself. */
+const MAX_RECORDS_EACH = 500;
 /** Requests with a payment, and without, and payments of before, that are shown. */
 const MAX_SHOWN = 100;
 const MAX_SHOWN_QUESTIONS = 40;
@@ -137,6 +137,15 @@ export class PaymentTimeline {
         for (const record of part.records) this.#keep(source.key, record);
       }),
     );
+    this.#forget(MAX_RECORDS_EACH * Math.max(1, sources.length));
+  }
+
+  /** The oldest, whichever process told of them first. */
+  #forget(most: number): void {
+    if (this.#parts.size <= most) return;
+    const all = [...this.#parts].map(([id, parts]) => ({ id, record: merged(parts) }));
+    all.sort((left, right) => newestFirst(left.record, right.record));
+    for (const { id } of all.slice(most)) this.#parts.delete(id);
   }
 
   #keep(source: object, record: TimelineRecord): void {
@@ -146,9 +155,6 @@ export class PaymentTimeline {
       return;
     }
     this.#parts.set(record.id, new Map([[source, record]]));
-    if (this.#parts.size <= MAX_RECORDS) return;
-    const [oldest] = this.#parts.keys();
-    if (oldest !== undefined) this.#parts.delete(oldest);
   }
 
   #sorted() {

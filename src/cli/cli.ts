@@ -82,13 +82,14 @@ export async function run(words: readonly string[], version: string): Promise<nu
         .argParser(readTimeout)
         .default(DEFAULT_TIMEOUT_MS, "60s"),
     )
+    .option("--json", "as one JSON document")
     .addHelpText(
       "after",
       "\nExit codes: 0 nothing is left, 1 something is, or failed, 2 wrong usage.",
     )
-    .action(async (file: string, { timeout }: { timeout: number }) => {
+    .action(async (file: string, { timeout, json }: { timeout: number; json?: boolean }) => {
       const { recover } = await import("./recover.ts");
-      code = await recover(file, { version, timeoutMs: timeout });
+      code = await recover(file, { version, timeoutMs: timeout, json });
     });
   try {
     await program.parseAsync([...words], { from: "user" });

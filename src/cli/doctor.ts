@@ -4,7 +4,7 @@ import type { Config } from "../config/config.ts";
 import { reportText } from "./doctor-text.ts";
 import { loadOrExplain } from "./load.ts";
 import { toJson } from "./payment-text.ts";
-import { wantsColor } from "./terminal.ts";
+import { ProgressLine, wantsColor } from "./terminal.ts";
 
 export interface DoctorOptions {
   /** For each check, milliseconds. */
@@ -18,12 +18,12 @@ export async function doctor(
   file: string,
   { timeout, strict = false, json }: DoctorOptions,
 ): Promise<number> {
-  const config = await loadOrExplain(file);
+  const config = await loadOrExplain(file, { json });
   if (config === undefined) return 1;
-  const display = new ProgressLine(process.stderr);
+  const display = new ProgressLine();
   const report = await examine(config, {
     timeoutMs: timeout,
-    onProgress: (progress) => display.show(progress),
+    onProgress: (progress) => display.show(progressText(progress)),
   });
   display.clear();
   const counts = countOf(report);
@@ -55,27 +55,9 @@ function countOf(report: Report) {
   return { ok: count("ok"), warn: count("warn"), fail: count("fail") };
 }
 
-/** Of a terminal that does not say how wide it is. */
-const USUAL_COLUMNS = 80;
 /** Checks that are named as running. */
 const MAX_SHOWN = 3;
 
-/** One line that is written over, on a terminal; nothing anywhere else. */
-class ProgressLine {
-  readonly #stream: NodeJS.WriteStream;
-
-  constructor(stream: NodeJS.WriteStream) {
-    this.#stream = stream;
-  }
-
-  show({ done, all, running }: Progress): void {
-    if (!this.#stream.isTTY) return;
-    const columns = this.#stream.columns > 0 ? this.#stream.columns : USUAL_COLUMNS;
-    const line = `${done} of ${all} checks done; ${running.slice(0, MAX_SHOWN).join(", ")}`;
-    this.#stream.write(`\r\u001b[K${line.slice(0, Math.max(1, columns - 1))}`);
-  }
-
-  clear(): void {
-    if (this.#stream.isTTY) this.#stream.write("\r\u001b[K");
-  }
+function progressText({ done, all, running }: Progress): string {
+  return `${done} of ${all} checks done; ${running.slice(0, MAX_SHOWN).join(", ")}`;
 }

@@ -16,11 +16,13 @@ import { err, ok, type Result } from "../x402/result.ts";
 import { decidePlan, type InitAnswers } from "./init-plan.ts";
 import { configText, KEY_FILES, SCHEMA_FILE, type Plan } from "./init-text.ts";
 import { writeKey } from "./keygen.ts";
+import { toJson } from "./payment-text.ts";
 import { fail, paint, print, reasonOf, say, wantsColor } from "./terminal.ts";
 
 export interface InitOptions extends InitAnswers {
   readonly from?: string;
   readonly force?: boolean;
+  readonly json?: boolean;
 }
 
 /** Operations that are listed as not imported. */
@@ -47,10 +49,16 @@ async function write(file: string, options: InitOptions): Promise<number> {
   const decided = await decidePlan(options, from?.server ?? null);
   if (!decided.ok) return fail("init", decided.error, USAGE);
   const routes = from === null ? null : { from: describe(from), list: from.routes };
-  return writePlan(file, { ...decided.value, routes }, options.force === true);
+  const plan = { ...decided.value, routes };
+  const written = await writePlan(file, plan, options.force === true);
+  if (written === undefined) return 1;
+  if (options.json) process.stdout.write(toJson(writtenView(file, from, written)));
+  else tellNext(file, plan, written);
+  return 0;
 }
 
-async function writePlan(file: string, plan: Plan, isForced: boolean): Promise<number> {
+/** The keys that were made; undefined where nothing was written. */
+async function writePlan(file: string, plan: Plan, isForced: boolean): Promise<Keys | undefined> {
   const text = configText(plan);
   const keys = await missingKeys(file, plan);
   const parsed = parseConfig(text, {
@@ -60,12 +68,20 @@ async function writePlan(file: string, plan: Plan, isForced: boolean): Promise<n
   });
   const color = wantsColor(process.stderr);
   process.stderr.write(formatProblems(parsed.problems, parsed.text, { color }));
-  if (!parsed.ok) return fail("init", "the configuration would be refused; nothing was written");
+  if (!parsed.ok) {
+    fail("init", "the configuration would be refused; nothing was written");
+    return undefined;
+  }
   for (const [path, key] of keys) await writeKey(path, key.text);
   await writeSchema(join(dirname(resolve(file)), SCHEMA_FILE));
   await writeFile(file, text, { flag: isForced ? "w" : "wx" });
-  tellNext(file, plan, keys);
-  return 0;
+  return keys;
+}
+
+function writtenView(file: string, from: Imported | null, keys: Keys) {
+  const made = [...keys].map(([path, { address }]) => ({ file: path, address }));
+  const routes = from?.routes.map(({ key }) => key) ?? null;
+  return { file, keys: made, routes, skipped: from?.skipped ?? [] };
 }
 
 /** For editors. One that is there stays: another version of the program may have written it. */
@@ -114,8 +130,10 @@ function tellImported(imported: Imported): void {
   if (skipped.length > MAX_LISTED) say(`  and ${skipped.length - MAX_LISTED} more`);
 }
 
+type Keys = ReadonlyMap<string, FreshKey>;
+
 /** Keys that the file names and that are not there, by their paths. */
-async function missingKeys(file: string, plan: Plan): Promise<ReadonlyMap<string, FreshKey>> {
+async function missingKeys(file: string, plan: Plan): Promise<Keys> {
   const keys = new Map<string, FreshKey>();
   if (plan.facilitator !== "embedded") return keys;
   for (const kind of new Set(plan.networks.map((name) => networkOf(name).kind))) {
@@ -125,7 +143,7 @@ async function missingKeys(file: string, plan: Plan): Promise<ReadonlyMap<string
   return keys;
 }
 
-function tellNext(file: string, plan: Plan, keys: ReadonlyMap<string, FreshKey>): void {
+function tellNext(file: string, plan: Plan, keys: Keys): void {
   print(`${file} is written`);
   for (const [path, { address }] of keys) {
     const kind = path.endsWith(KEY_FILES.solana) ? "solana" : "evm";

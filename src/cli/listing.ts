@@ -4,10 +4,11 @@ import {
   type ListingReport,
   type RouteListing,
 } from "../app/listing/route-listings.ts";
+import type { ReadSoFar } from "../app/listing/read-listing.ts";
 import { listingText } from "./listing-text.ts";
 import { loadOrExplain } from "./load.ts";
 import { toJson } from "./payment-text.ts";
-import { wantsColor } from "./terminal.ts";
+import { ProgressLine, wantsColor } from "./terminal.ts";
 
 export interface ListingOptions {
   /** For each page, milliseconds. */
@@ -19,13 +20,18 @@ const EXIT = { listed: 0, notListed: 1, notSeen: 3 } as const;
 
 /** Resolves with the exit code, see the help of the command. */
 export async function listing(file: string, { timeout, json }: ListingOptions): Promise<number> {
-  const config = await loadOrExplain(file);
+  const config = await loadOrExplain(file, { json });
   if (config === undefined) return 1;
   if (!config.routes.some(({ action }) => action.kind === "priced")) {
     process.stderr.write(`${file}: there are no priced routes, so there is nothing to be listed\n`);
     return 1;
   }
-  const report = await examineListings(config, { timeoutMs: timeout });
+  const display = new ProgressLine();
+  const onPage = ({ name, entries, total }: ReadSoFar): void => {
+    display.show(`reading the listing of ${name}: ${entries} of ${total} entries`);
+  };
+  const report = await examineListings(config, { timeoutMs: timeout, onPage });
+  display.clear();
   const code = exitCode(report);
   const routes = report.routes.map((route) => ({ ...route, listed: isListed(route) }));
   process.stdout.write(

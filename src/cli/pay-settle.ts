@@ -1,12 +1,12 @@
 /** The paid part of `coinslot pay`: presents the payment, prints what it bought, and keeps what is not resolved. */
 import { AnswerSink } from "../buyer/answer-sink.ts";
-import type { BuyerRequest } from "../buyer/exchange.ts";
+import type { Answer, BuyerRequest } from "../buyer/exchange.ts";
 import { present, type Presented } from "../buyer/presentation.ts";
 import { printable } from "../config/config.ts";
 import { keepPayment, type KeptPayment } from "./kept-payment.ts";
 import type { Output } from "./pay-output.ts";
 import { toJson } from "./payment-text.ts";
-import { fail, paint, reasonOf, say } from "./terminal.ts";
+import { fail, paint, ProgressLine, reasonOf, say } from "./terminal.ts";
 
 /** The exit codes of `pay`; its help explains them. */
 export const PAY_EXIT = {
@@ -18,6 +18,7 @@ export const PAY_EXIT = {
   refused: 5,
 } as const;
 
+const WAITING = "paying: the seller settles before it answers";
 /** What a seller answers where the buyer's account holds less than the price. */
 const NO_FUNDS = "insufficient_funds";
 
@@ -39,24 +40,32 @@ export async function settleUp(settling: Settling): Promise<number> {
   const { request, output, signal, silenceMs, kept } = settling;
   const sink = new AnswerSink(output.write);
   let presented: Presented;
+  const display = new ProgressLine();
+  display.show(WAITING);
+  const onRepeat = (reason: string, pauseMs: number): void => {
+    display.clear();
+    say(`${printable(reason)}: the same payment is sent again in ${pauseMs / 1_000} s`);
+    display.show(WAITING);
+  };
+  const onHead = (answer: Answer): Promise<void> => {
+    display.clear();
+    return output.begin(answer);
+  };
   try {
     const payment = kept.xPayment;
     const common = { request, payment, sink, silenceMs, signal };
-    presented = await present({ ...common, onHead: output.begin, onRepeat });
+    presented = await present({ ...common, onHead, onRepeat });
   } catch (cause) {
     // A full disk, or a reader that left: the answer is gone, the payment is not.
     const reason = reasonOf(cause);
     presented = { kind: "unserved", status: null, receipt: null, reason };
   }
+  display.clear();
   output.endLine();
   showReceipt(presented, kept);
   const file = presented.kind === "unserved" ? await keepPayment(kept, settling.folder) : null;
   if (settling.json) process.stdout.write(toJson(viewOf(presented, settling, file)));
   return conclude(presented, settling, file);
-}
-
-function onRepeat(reason: string, pauseMs: number): void {
-  say(`${printable(reason)}: the same payment is sent again in ${pauseMs / 1_000} s`);
 }
 
 function conclude(presented: Presented, { kept }: Settling, file: string | null): number {

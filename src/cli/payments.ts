@@ -29,7 +29,7 @@ export interface PaymentsOptions {
 
 /** Resolves with the exit code: 1 where the file is refused, the store closed, or nothing is found. */
 export async function payments(file: string, options: PaymentsOptions): Promise<number> {
-  const config = await loadOrExplain(file);
+  const config = await loadOrExplain(file, options);
   if (config === undefined) return 1;
   let books: Awaited<ReturnType<typeof openBooks>> | undefined;
   try {

@@ -4,38 +4,44 @@
  */
 import { openBooks, type PaymentSummary } from "../app/books.ts";
 import { recoverAll, type Outcome } from "../app/recover.ts";
-import { printable, type Config } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
 import { loadOrExplain } from "./load.ts";
 import { Tokens, viewOf } from "../app/payment-view.ts";
+import { toJson } from "./payment-text.ts";
+import { fail, print, ProgressLine, reasonOf } from "./terminal.ts";
 
 export interface RecoverOptions {
   readonly version: string;
   readonly timeoutMs: number;
+  readonly json?: boolean | undefined;
 }
 
 /** Unresolved payments that are listed. */
 const MAX_LISTED = 1_000;
+const RUNNING =
+  "the process that has the ledger open finds the outcomes by itself, every few seconds";
 
 /** Resolves with the exit code: 0 when nothing is left unresolved. */
 export async function recover(file: string, options: RecoverOptions): Promise<number> {
-  const config = await loadOrExplain(file);
+  const { version, timeoutMs, json } = options;
+  const config = await loadOrExplain(file, { json });
   if (config === undefined) return 1;
-  const tokens = new Tokens(config);
-  let resolved = 0;
-  const onOutcome = (outcome: Outcome): void => {
-    resolved += 1;
-    print(`${describeOutcome(outcome)}  ${name(outcome.before, tokens)}`);
-  };
+  const report = new Report(config, json);
+  const display = new ProgressLine();
   try {
-    const left = await recoverAll(config, { ...options, onOutcome });
-    for (const { payment, reason } of left)
-      print(`unresolved  ${name(payment, tokens)}: ${reason}`);
-    print(`${resolved} resolved, ${left.length} left`);
-    return left.length === 0 ? 0 : 1;
+    const onOutcome = (outcome: Outcome): void => {
+      display.clear();
+      report.resolved(outcome);
+    };
+    const onLook = (left: number): void => display.show(`${left} unresolved; looking for them`);
+    const left = await recoverAll(config, { version, timeoutMs, onOutcome, onLook });
+    display.clear();
+    for (const { payment, reason } of left) report.left(payment, reason);
+    return report.end();
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    process.stderr.write(`coinslot recover: ${printable(reason)}\n`);
-    return isInUse(cause) ? await showUnresolved(config, tokens) : 1;
+    display.clear();
+    const code = fail("recover", reasonOf(cause));
+    return isInUse(cause) ? await showUnresolved(config, report) : code;
   }
 }
 
@@ -44,16 +50,61 @@ function isInUse(cause: unknown): boolean {
   return cause instanceof Error && cause.message.startsWith("another process is using the ledger");
 }
 
-async function showUnresolved(config: Config, tokens: Tokens): Promise<number> {
+async function showUnresolved(config: Config, report: Report): Promise<number> {
   const books = await openBooks(config);
   try {
     const left = await books.list({ states: ["SIGNED"], limit: MAX_LISTED });
-    print("the process that has the ledger open finds the outcomes by itself, every few seconds");
-    for (const payment of left) print(`unresolved  ${name(payment, tokens)}`);
-    print(`${left.length} unresolved`);
-    return left.length === 0 ? 0 : 1;
+    report.note(RUNNING);
+    for (const payment of left) report.left(payment, null);
+    return report.end();
   } finally {
     await books.close();
+  }
+}
+
+/** Tells as it goes, or all at the end as `{ ok, note, resolved, left }`, payments as `payments --json` has them. */
+class Report {
+  readonly #tokens: Tokens;
+  readonly #json: boolean;
+  readonly #resolved: object[] = [];
+  readonly #left: object[] = [];
+  #note: string | null = null;
+
+  constructor(config: Config, json = false) {
+    this.#tokens = new Tokens(config);
+    this.#json = json;
+  }
+
+  resolved(outcome: Outcome): void {
+    const { before, after } = outcome;
+    const payment = viewOf(after ?? before, this.#tokens);
+    this.#resolved.push({ outcome: after === undefined ? "dropped" : after.state, payment });
+    this.#tell(`${describeOutcome(outcome)}  ${name(before, this.#tokens)}`);
+  }
+
+  left(payment: PaymentSummary, reason: string | null): void {
+    this.#left.push({ payment: viewOf(payment, this.#tokens), reason });
+    const why = reason === null ? "" : `: ${reason}`;
+    this.#tell(`unresolved  ${name(payment, this.#tokens)}${why}`);
+  }
+
+  note(text: string): void {
+    this.#note = text;
+    this.#tell(text);
+  }
+
+  /** The exit code. */
+  end(): number {
+    const isDone = this.#left.length === 0;
+    const found = this.#note === null ? `${this.#resolved.length} resolved, ` : "";
+    this.#tell(`${found}${this.#left.length} ${this.#note === null ? "left" : "unresolved"}`);
+    const [note, resolved, left] = [this.#note, this.#resolved, this.#left];
+    if (this.#json) process.stdout.write(toJson({ ok: isDone, note, resolved, left }));
+    return isDone ? 0 : 1;
+  }
+
+  #tell(line: string): void {
+    if (!this.#json) print(line);
   }
 }
 
@@ -69,8 +120,4 @@ function name(payment: PaymentSummary, tokens: Tokens): string {
   const { amount, symbol, amountAtomic, network, binding, key } = viewOf(payment, tokens);
   const money = amount === null ? `${amountAtomic} units` : `${amount} ${symbol ?? ""}`;
   return [`${money} on ${network}`, ...(binding === null ? [] : [binding]), key].join(", ");
-}
-
-function print(line: string): void {
-  process.stdout.write(`${printable(line)}\n`);
 }

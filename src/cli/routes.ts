@@ -31,7 +31,7 @@ export async function routes(
   { method, url }: Asked,
   { header, preflight, json }: RoutesOptions,
 ): Promise<number> {
-  const config = await loadOrExplain(file);
+  const config = await loadOrExplain(file, { json });
   if (config === undefined) return 1;
   if (config.routes.length === 0) {
     process.stderr.write(`${file}: there are no routes, this is a facilitator and no gateway\n`);

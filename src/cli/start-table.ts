@@ -56,7 +56,7 @@ function listeners(config: Config, { gateway, facilitator, admin }: Running["add
   }
   if (admin !== null) {
     const page = config.admin?.timeline === true ? ",payments" : "";
-    rows.push(["admin", `${url(admin)}/{metrics,livez,readyz${page}}`]);
+    rows.push(["admin", `${url(admin)}/{metrics,livez,readyz,-/reload${page}}`]);
   }
   const { store } = config;
   const place = store.kind === "sqlite" ? store.path : store.place;

@@ -42,6 +42,24 @@ export function reasonOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
+/** Of a terminal that does not say how wide it is. */
+const USUAL_COLUMNS = 80;
+
+/** One line on stderr that is written over, on a terminal; nothing anywhere else. */
+export class ProgressLine {
+  readonly #stream = process.stderr;
+
+  show(text: string): void {
+    if (!this.#stream.isTTY) return;
+    const columns = this.#stream.columns > 0 ? this.#stream.columns : USUAL_COLUMNS;
+    this.#stream.write(`\r\u001b[K${printable(text).slice(0, Math.max(1, columns - 1))}`);
+  }
+
+  clear(): void {
+    if (this.#stream.isTTY) this.#stream.write("\r\u001b[K");
+  }
+}
+
 /** Whether somebody is there to answer. */
 export function isInteractive(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;

@@ -19,7 +19,7 @@ import type { Delivery, Engine, Sale, Unanswered } from "./upstream/upstream.ts"
 
 /** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
 const MAX_DROPPED_BODY_BYTES = 64 * 1024;
-const JSON_TYPE = "application/json";
+export const JSON_TYPE = "application/json";
 /** The largest request body that is read to find out whether a kept answer is for it, bytes. */
 const MAX_COMPARED_BODY_BYTES = 10 * 1024 * 1024;
 

@@ -13,6 +13,7 @@ import {
   withPaymentParts,
 } from "./payment-parts.ts";
 import { writeOperation, type SoldRoute } from "./sold-operation.ts";
+import { usedComponents } from "./used-components.ts";
 
 /** Operations that are written of routes; the listing has all of them. */
 const MAX_WRITTEN_OPERATIONS = 2_000;
@@ -49,9 +50,12 @@ export function writeOpenApi(publishing: Publishing): string {
   if (description !== null) addDescribed(paths, root, publishing);
   for (const route of sold) paths.addRoute(route);
   const { info, tags, externalDocs, security, components, jsonSchemaDialect } = root;
-  const kept = Object.entries({ tags, externalDocs, security, jsonSchemaDialect }).filter(
-    ([, value]) => value !== undefined,
-  );
+  const kept = Object.entries({
+    tags: usedTags(tags, paths.written),
+    externalDocs,
+    security,
+    jsonSchemaDialect,
+  }).filter(([, value]) => value !== undefined);
   return JSON.stringify({
     openapi: "3.1.0",
     info: infoOf(recordOf(info), publicUrl, paths.omitted),
@@ -59,8 +63,16 @@ export function writeOpenApi(publishing: Publishing): string {
     ...Object.fromEntries(kept),
     ...(listing === null ? {} : { "x-discovery": { listing } }),
     paths: paths.written,
-    components: withPaymentParts(recordOf(components)),
+    components: withPaymentParts(usedComponents(recordOf(components), paths.written)),
   });
+}
+
+/** Those that some operation has. */
+function usedTags(tags: unknown, paths: Values): readonly unknown[] | undefined {
+  if (!Array.isArray(tags)) return undefined;
+  const operations = Object.values(paths).flatMap((item) => Object.values(recordOf(item)));
+  const used = new Set<unknown>(operations.flatMap((each) => listOf(recordOf(each)["tags"])));
+  return tags.filter((tag) => used.has(recordOf(tag)["name"]));
 }
 
 function infoOf(info: Values, publicUrl: string, omitted: number): Values {

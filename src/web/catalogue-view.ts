@@ -47,7 +47,7 @@ export interface CataloguePrice {
 
 /** Something that a buyer has to send, or may. */
 export interface CatalogueInput {
-  readonly place: "query" | "body" | "header";
+  readonly place: "path" | "query" | "body" | "header";
   readonly name: string;
   readonly type: string;
   readonly isRequired: boolean;

@@ -182,7 +182,9 @@ export class Member {
     let unanswered = 0;
     while (unanswered < MOST_UNANSWERED) {
       await time.sleep(ASK_EVERY_MS, signal);
-      if (signal.aborted || present.isLeaving || process.isEnded) return;
+      if (signal.aborted || process.isEnded) return;
+      // While another one is to take its place; it stays where that fails.
+      if (present.isLeaving) continue;
       unanswered = (await process.answers(ANSWER_WITHIN_MS)) ? 0 : unanswered + 1;
     }
     if (signal.aborted || present.isLeaving || process.isEnded) return;

@@ -51,17 +51,36 @@ export type ReadListing =
   | { readonly state: "refused"; readonly detail: string }
   | { readonly state: "unreadable"; readonly detail: string };
 
-/** Never rejects. `pageTimeoutMs` is for each page. */
-export async function readListing(place: Place, pageTimeoutMs: number): Promise<ReadListing> {
+/** How far the reading of one listing has come. */
+export interface ReadSoFar {
+  readonly name: string;
+  readonly entries: number;
+  /** As the listing says. */
+  readonly total: number;
+}
+
+export interface ReadOptions {
+  /** For each page, milliseconds. */
+  readonly timeoutMs: number;
+  /** Hears of each page. */
+  readonly onPage: (read: ReadSoFar) => void;
+}
+
+/** Never rejects. */
+export async function readListing(
+  place: Place,
+  { timeoutMs, onPage }: ReadOptions,
+): Promise<ReadListing> {
   const patience = AbortSignal.timeout(LISTING_TIMEOUT_MS);
   const entries: ListedEntry[] = [];
   let total = 0;
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const signal = AbortSignal.any([patience, AbortSignal.timeout(pageTimeoutMs)]);
+    const signal = AbortSignal.any([patience, AbortSignal.timeout(timeoutMs)]);
     const read = await readPage(place, entries.length, signal);
     if (read.state !== "read") return read;
     entries.push(...read.entries);
     total = Math.max(read.total, entries.length);
+    onPage({ name: place.name, entries: entries.length, total });
     if (read.entries.length === 0 || entries.length >= read.total) break;
   }
   return { state: "read", entries, total };

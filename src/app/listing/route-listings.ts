@@ -13,6 +13,7 @@ import {
   type ListedTerms,
   type Place,
   type ReadListing,
+  type ReadOptions,
 } from "./read-listing.ts";
 
 /** Newest sales that are looked at: facilitators list what they have settled. */
@@ -74,12 +75,12 @@ const MAX_RESOURCES = 5;
 /** Asks every listing that the configuration knows. Never rejects. */
 export async function examineListings(
   config: Config,
-  { timeoutMs }: { readonly timeoutMs: number },
+  options: ReadOptions,
 ): Promise<ListingReport> {
   const places = placesOf(config);
   const [sales, ...read] = await Promise.all([
     readSales(config),
-    ...places.map(async (place) => ({ place, listing: await readListing(place, timeoutMs) })),
+    ...places.map(async (place) => ({ place, listing: await readListing(place, options) })),
   ]);
   const finder = new EntryFinder(config);
   const found = read.map(({ place, listing }) => {

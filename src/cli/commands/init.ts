@@ -34,6 +34,7 @@ export function addInit(program: Command, done: (code: number) => void): void {
     .option("--price <price>", "of every route: '$0.01' ($0.01)")
     .option("--from <file>", "import the routes of an OpenAPI or Swagger description")
     .option("--force", "overwrite the file")
+    .option("--json", "what was written, as one JSON document")
     .addHelpText("after", HELP)
     .action(async (file: string, options: InitOptions) => {
       const { init } = await import("../init.ts");

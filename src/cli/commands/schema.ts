@@ -12,6 +12,7 @@ export function addSchema(program: Command, done: (code: number) => void): void 
   program
     .command("schema")
     .description("print the JSON Schema of configuration files, for editors")
+    .option("--json", "changes nothing: a schema is JSON")
     .addHelpText("after", HELP)
     .action(async () => {
       const { schema } = await import("../schema.ts");

@@ -54,15 +54,16 @@ export async function draftAnswer(drafts: Drafts, question: DraftQuestion): Prom
       "X-PAYMENT-DRAFT must name a Solana network and a token that are asked for here, and a payer";
     return errorAnswer(400, said, lines);
   }
-  let transaction: string;
-  try {
-    transaction = await drafts.draft(requirement, payer);
-  } catch {
-    // The chain's own troubles are in the log and the metrics of whoever asked it.
+  if (payer === requirement.payTo || payer === requirement.extra?.["feePayer"]) {
+    return errorAnswer(400, "the wallet belongs to the seller, or pays the network fee", lines);
+  }
+  const transaction = await drafts.draft(requirement, payer).catch(() => undefined);
+  const body = offers.question(error, resource);
+  // The chain's own troubles are in the log and the metrics of whoever asked it.
+  if (transaction === undefined || body === undefined) {
     const said = "no transaction could be written for your wallet; try again";
     return errorAnswer(503, said, [...lines, ...RETRY_AFTER]);
   }
-  const body = offers.question(error, resource) ?? "{}";
   return {
     status: 402,
     lines,

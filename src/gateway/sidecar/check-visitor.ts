@@ -10,7 +10,7 @@ import type { InboundResponse } from "../message/inbound.ts";
 import { valueOf } from "../message/field-lines.ts";
 import type { RequestTrace } from "../request-trace.ts";
 import type { Delivery, Engine, Sold, Unanswered } from "../upstream/upstream.ts";
-import { newVisitId, type Passage, type Replaying, type Visitor } from "../visitor.ts";
+import { JSON_TYPE, newVisitId, type Passage, type Replaying, type Visitor } from "../visitor.ts";
 import type { Dialect } from "./dialect.ts";
 import type { HeldAnswers } from "./held-answers.ts";
 import type { OriginalRequest } from "./original-request.ts";
@@ -62,10 +62,11 @@ export class CheckVisitor implements Visitor {
     this.replaying = isBeside ? null : this.#replaying();
   }
 
-  answer({ status, lines, body }: Answer): void {
-    const all = [...withoutConnection(lines), "Cache-Control", "no-store"];
+  answer(answer: Answer): void {
+    const { status, lines, body } = answer;
+    const all = [...withoutConnection(lines), "Cache-Control", answer.caching ?? "no-store"];
     if (status >= 500) all.push("X-Request-Id", this.id);
-    if (body !== null) all.push("Content-Type", "application/json");
+    if (body !== null) all.push("Content-Type", answer.type ?? JSON_TYPE);
     const { answers, held } = this.#manner;
     const full = { status, lines: all, body };
     if (answers === "held") {

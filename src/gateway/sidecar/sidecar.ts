@@ -174,8 +174,9 @@ export class Sidecar {
       this.#say("a report came although sidecar.delivery is not `reported`", {});
       return errorAnswer(404, "nobody waits for reports");
     }
-    if (!/^[1-9][0-9]{2}$/.test(status)) return errorAnswer(400, "a report has a status");
-    const isKnown = passes.report(id, Number(status));
+    if (!/^[0-9]{3}$/.test(status)) return errorAnswer(400, "a report has a status");
+    // Of a request whose client left before it was answered, nginx has none yet.
+    const isKnown = passes.report(id, status.startsWith("0") ? CLIENT_LEFT : Number(status));
     return isKnown ? NOTED : errorAnswer(404, "there is no open pass of this name");
   }
 
@@ -193,6 +194,8 @@ export class Sidecar {
   }
 }
 
+/** As nginx logs it. */
+const CLIENT_LEFT = 499;
 const CLOSE = ["Connection", "close"];
 const NOTED: Answer = { status: 204, lines: [], body: null };
 

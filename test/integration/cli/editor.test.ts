@@ -18,6 +18,7 @@ const SHIPPED = [
     .map((name) => `config/${name}`),
   "deploy/gateway/gateway.yaml",
   "deploy/kubernetes/gateway.yaml",
+  "deploy/sidecar/gateway.yaml",
   "deploy/systemd/gateway.yaml",
 ];
 /** Faults of which a schema cannot know: they lie in what values mean, or mean together. */

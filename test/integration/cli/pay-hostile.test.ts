@@ -307,10 +307,10 @@ describe("a redirect", () => {
 
 describe("on a terminal", () => {
   test.each([
-    ["y", 0, 1],
-    ["", 3, 0],
-    ["n", 3, 0],
-  ])("the answer %j ends with %d", async (typed, code, payments) => {
+    ["y", 0, 1, {}],
+    ["", 3, 0, { NO_COLOR: "1" }],
+    ["n", 3, 0, {}],
+  ])("the answer %j ends with %d", async (typed, code, payments, colors) => {
     const seller = await open(quoteOf(good));
     await writeFile(join(folder, "typed"), `${typed}\n`);
     // A terminal of its own, to which what is typed comes once the question is there.
@@ -318,13 +318,14 @@ describe("on a terminal", () => {
     const typing = `(while ! grep -q 'y/N' ${folder}/seen 2>/dev/null; do sleep 0.1; done; cat ${folder}/typed; sleep 1)`;
     const shell = `${typing} | script -qefc '${command}' ${folder}/seen`;
     const { NO_COLOR: _, ...inherited } = process.env;
-    const ended = await run("sh", ["-c", shell], { env: { ...inherited, ...env } }).then(
+    const ended = await run("sh", ["-c", shell], { env: { ...inherited, ...env, ...colors } }).then(
       ({ stdout }) => ({ code: 0, stdout }),
       (error: { code: number; stdout: string }) => error,
     );
     expect(ended.stdout).toContain("0.01 USDC ($0.01) on base-sepolia");
-    // Colours, as this is a terminal.
-    expect(ended.stdout).toContain("\u001b[1m0.01 USDC");
+    // Colours, as this is a terminal, unless its user wants none.
+    if ("NO_COLOR" in colors) expect(ended.stdout).not.toContain("\u001b[1m");
+    else expect(ended.stdout).toContain("\u001b[1m0.01 USDC");
     expect({ code: ended.code, payments: seller.payments.length }).toEqual({ code, payments });
   });
 });

@@ -47,6 +47,7 @@ export interface ShopOptions {
   readonly trusted?: readonly AddressRange[];
   readonly unpaidRate?: GatewayOptions["unpaidRate"];
   readonly bodyLimits?: Partial<BodyLimits>;
+  readonly maxInFlight?: number;
 }
 
 /** Every path has a price, but `/free` and what is below it. */
@@ -91,7 +92,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     }),
     publish: () => ({ status: 200, body: "", type: "application/json", etag: null }),
     cors,
-    maxInFlight: 100,
+    maxInFlight: options.maxInFlight ?? 100,
     trustedProxies: new TrustedProxies(options.trusted ?? []),
     unpaidRate: options.unpaidRate ?? null,
     bodyLimits: { ...defaultBodyLimits, ...options.bodyLimits },

@@ -186,6 +186,10 @@ describe("as Envoy asks: with the client's method, and its path behind /check", 
     };
     expect((await check(`${url}/check/discovery/resources`, "GET", LINES)).status).toBe(403);
     expect((await check(`${url}/check/weather`, "OPTIONS", asked)).status).toBe(403);
+    const browser = { ...LINES, Accept: "text/html", "Sec-Fetch-Mode": "navigate" };
+    const page = await check(`${url}/check/weather`, "GET", browser);
+    expect([page.status, page.headers["content-type"]]).toEqual([402, "text/html; charset=utf-8"]);
+    expect(page.body).toMatch(/^<!doctype html>/i);
     const listing = await check(`${url}/answer/discovery/resources`, "GET", LINES);
     expect([listing.status, Object(JSON.parse(listing.body)).items.length]).toEqual([200, 3]);
     expect((await check(`${url}/answer/weather`, "OPTIONS", asked)).status).toBe(204);

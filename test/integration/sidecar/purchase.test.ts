@@ -223,6 +223,28 @@ describe("a payment whose request has passed", () => {
   );
 
   it.skipIf(!hasProxy("nginx"))(
+    "may be presented again where its client left before there was an answer",
+    async () => {
+      const shop = shopBehind("nginx");
+      const buyer = await richBuyer(chain);
+      const header = await sign(buyer, `${shop.url}/weather`);
+      const answering = Promise.withResolvers<void>();
+      shop.pause = answering.promise;
+      const seen = shop.backend.length;
+      const leaving = new AbortController();
+      const left = present(`${shop.url}/weather`, header, { signal: leaving.signal });
+      await expect.poll(() => shop.backend.length, { timeout: 15_000 }).toBe(seen + 1);
+      leaving.abort();
+      await expect(left).rejects.toThrow();
+      shop.pause = Promise.resolve();
+      expect(await present(`${shop.url}/weather`, header)).toMatchObject({ status: 200 });
+      answering.resolve();
+      expect(await present(`${shop.url}/weather`, header)).toMatchObject({ status: 402 });
+      expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    },
+  );
+
+  it.skipIf(!hasProxy("nginx"))(
     "may be presented three times where the backend stays bad",
     async () => {
       const shop = shopBehind("nginx");

@@ -28,6 +28,8 @@ export interface Shop extends AsyncDisposable {
   readonly backend: Recorded[];
   /** The status that the backend answers with from here on, and its lines. */
   answers: { status: number; headers: Record<string, string> };
+  /** What the backend waits for before it answers. */
+  pause: Promise<void>;
 }
 
 export interface ShopOptions {
@@ -43,7 +45,7 @@ export async function openShop({ chain, proxy, settings, more = "" }: ShopOption
   await using closing = new AsyncDisposableStack();
   const backend: Recorded[] = [];
   const answers = { status: 200, headers: {} };
-  const server = createServer(record(backend, () => shop.answers));
+  const server = createServer(record(backend, () => shop));
   const { port: backendPort } = await listen(server, { host: "127.0.0.1", port: 0 });
   closing.defer(() => drain(server, AbortSignal.timeout(1_000)));
   const signer = freshAccount();
@@ -67,6 +69,7 @@ export async function openShop({ chain, proxy, settings, more = "" }: ShopOption
     proxy: front,
     backend,
     answers,
+    pause: Promise.resolve(),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
   return shop;
@@ -93,15 +96,16 @@ routes:
 `;
 }
 
-function record(backend: Recorded[], answers: () => Shop["answers"]): RequestListener {
+function record(backend: Recorded[], shop: () => Pick<Shop, "answers" | "pause">): RequestListener {
   return (request, response) => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
-    request.on("end", () => {
+    request.on("end", async () => {
       const { method = "", url = "", headers } = request;
       const body = Buffer.concat(parts).toString();
       backend.push({ method, url, headers, body });
-      const { status, headers: lines } = answers();
+      await shop().pause;
+      const { status, headers: lines } = shop().answers;
       response.writeHead(status, { "Content-Type": "application/json", ...lines });
       response.end(JSON.stringify({ method, url, body }));
     });

@@ -200,7 +200,7 @@ describe("the OpenAPI document of a backend's own description", () => {
     info: { title: "Backend", version: "7", description: "Its own words" },
     servers: [{ url: "https://internal.example.com" }],
     security: [{ key: [] }],
-    tags: [{ name: "a" }],
+    tags: [{ name: "a" }, { name: "internal" }],
     paths: {
       "/weather": {
         parameters: [{ $ref: "#/components/parameters/Lang" }],
@@ -235,9 +235,16 @@ describe("the OpenAPI document of a backend's own description", () => {
     components: {
       parameters: { Lang: { name: "lang", in: "query", schema: { type: "string" } } },
       responses: { Fault: { description: "A fault" } },
+      pathItems: { Admin: { get: { summary: "Who may do what", responses: {} } } },
+      callbacks: { Told: { "{$request.body#/url}": {} } },
+      examples: { Hidden: { value: "nobody is to know" } },
       schemas: {
+        Hidden: { type: "object", description: "nobody is to know" },
+        Deep: { type: "string" },
+        Kind: { type: "object", properties: { deep: { $ref: "#/components/schemas/Deep" } } },
         W: {
           type: "object",
+          discriminator: { propertyName: "kind", mapping: { a: "Kind" } },
           properties: {
             t: { type: "number", nullable: true, minimum: 0, exclusiveMinimum: true },
             u: { type: "string", enum: ["C", "F"], nullable: true, example: { nullable: true } },
@@ -288,6 +295,21 @@ describe("the OpenAPI document of a backend's own description", () => {
       u: { type: ["string", "null"], enum: ["C", "F", null], example: { nullable: true } },
       nullable: { type: "boolean" },
     });
+  });
+
+  test("tells nothing of what is not shown", () => {
+    const { components, tags } = merged;
+    expect(Object.keys(components.schemas).toSorted()).toEqual([
+      "Deep",
+      "Kind",
+      "W",
+      "X402PaymentRequired",
+      "X402PaymentRequirements",
+    ]);
+    expect(components).not.toHaveProperty("pathItems");
+    expect(components).not.toHaveProperty("callbacks");
+    expect(tags).toEqual([{ name: "a" }]);
+    expect(JSON.stringify(merged)).not.toMatch(/nobody is to know|Who may do what/);
   });
 
   test("has no id twice", () => {

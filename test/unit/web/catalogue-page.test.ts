@@ -60,7 +60,7 @@ describe("the catalogue page", () => {
       description: HOSTILE,
       mimeType: HOSTILE,
       prices: route.prices.map((price) => ({ ...price, dollars: HOSTILE, network: HOSTILE })),
-      inputs: (["query", "body", "header"] as const).map((place) => ({ ...input, place })),
+      inputs: (["path", "query", "body", "header"] as const).map((place) => ({ ...input, place })),
       bodyType: HOSTILE,
     };
     const page = cataloguePage({
