@@ -48,15 +48,19 @@ const USUAL_COLUMNS = 80;
 /** One line on stderr that is written over, on a terminal; nothing anywhere else. */
 export class ProgressLine {
   readonly #stream = process.stderr;
+  #isShown = false;
 
   show(text: string): void {
     if (!this.#stream.isTTY) return;
+    this.#isShown = true;
     const columns = this.#stream.columns > 0 ? this.#stream.columns : USUAL_COLUMNS;
     this.#stream.write(`\r\u001b[K${printable(text).slice(0, Math.max(1, columns - 1))}`);
   }
 
   clear(): void {
-    if (this.#stream.isTTY) this.#stream.write("\r\u001b[K");
+    // What stands in its place by now is somebody else's.
+    if (this.#isShown) this.#stream.write("\r\u001b[K");
+    this.#isShown = false;
   }
 }
 
