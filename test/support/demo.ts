@@ -177,6 +177,13 @@ function suggest({ buyer, gatewayUrl, adminUrl, facilitatorUrl, solana }: Scene)
   show(`curl ${facilitatorUrl}/supported`);
   show(`curl -g "${gatewayUrl}/discovery/resources?metadata[category]=weather"`);
   show(`curl ${adminUrl}/metrics`);
+  show(
+    `BUYER_KEY=${buyer.privateKey} npm run -s coinslot -- pay ${gatewayUrl}/weather --key env:BUYER_KEY`,
+  );
+  say("\nIn a browser:\n");
+  show(`${gatewayUrl}/weather?city=Oslo   the page that sells to people`);
+  show(`${gatewayUrl}/catalogue           what is for sale`);
+  show(`${adminUrl}/payments            each request, step by step`);
   say("\nCtrl-C ends it.");
 }
 
