@@ -42,6 +42,14 @@ test("there is a row for each threat of the front door, and one for all", () => 
   expect(rows.map(({ threat }) => threat)).toEqual([...threats, "all"]);
 });
 
+test("README tells the numbers of cases and mutants that there are", () => {
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  expect(readme).toContain(
+    `${everyCase.length.toLocaleString("en")} cases in ${topics.size} topics`,
+  );
+  expect(readme).toContain(`${MUTANTS.length} of ${MUTANTS.length} are`);
+});
+
 describe.each(rows)("$threat", ({ threat, cases, mutants }) => {
   test("has as many cases and mutants as the table says", () => {
     const found = written.filter(({ cites }) => isAbout(threat, cites)).length;
