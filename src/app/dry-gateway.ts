@@ -81,7 +81,7 @@ export class DryGateway {
         settlementWaitMs,
         time: systemTime,
       }),
-      publish: new Publications(config, new Map(), feePayers).publish,
+      publish: new Publications(config, { changes: new Map(), feePayers }).publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
       maxInFlight: inFlight,
       telemetry,

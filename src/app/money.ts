@@ -4,6 +4,7 @@
  * account nonces and the keys are in this process and in no other.
  */
 import type { AddressInfo } from "node:net";
+import { Callers } from "../facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
 import type { FacilitatorMesh } from "../facilitator/mesh.ts";
 import type { Probe } from "../facilitator/network-gate.ts";
@@ -14,6 +15,7 @@ import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
 import { startGauges } from "./gauges.ts";
+import { Hub } from "./hub/hub.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { Sales } from "./sales.ts";
 import { openServer, type Parts } from "./server.ts";
@@ -26,6 +28,8 @@ export interface Money {
   readonly feePayers: KnownFeePayers;
   readonly drafts: Drafts;
   readonly sales: Sales;
+  /** What other gateways sell through our facilitator; undefined: nothing of it is listed. */
+  readonly hub: Hub | undefined;
   /** Of the facilitator's listener; null: none. */
   readonly address: AddressInfo | null;
   readonly probes: readonly Probe[];
@@ -48,9 +52,10 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   const drafts = new LocalDrafts(observers, time);
   closing.defer(() => feePayers.stop());
   await feePayers.start();
-  const sales = await Sales.open(config, { ledger, feePayers });
+  const hub = await openHub(parts, ledger);
+  const sales = await Sales.open(config, { ledger, feePayers, others: hub });
   const { list } = sales;
-  const address = await openFacilitator(parts, facilitation, { ledger, list });
+  const address = await openFacilitator(parts, facilitation, { ledger, list, hub });
   const readiness = async (): Promise<readonly string[]> => {
     const closed = gate.closed().map((name) => `${name}: RPC checks have not passed`);
     const store = await ledger.ping().then(
@@ -59,15 +64,34 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
     );
     return [...closed, ...store];
   };
-  return { ledger, mesh, feePayers, drafts, sales, address, probes, wallets, readiness };
+  return { ledger, mesh, feePayers, drafts, sales, hub, address, probes, wallets, readiness };
+}
+
+/** Where gateways of other processes settle through us, and what they sell may be listed. */
+async function openHub(
+  { config, telemetry, time, closing }: Parts,
+  ledger: Ledger,
+): Promise<Hub | undefined> {
+  const { listen: address, gateways, catalogue } = config.facilitator;
+  const listed = gateways.filter(({ urls }) => urls.length > 0);
+  if (address === null || listed.length === 0) return undefined;
+  const hub = await Hub.open({ gateways: listed, catalogue }, { ledger, telemetry, time });
+  closing.defer(() => hub.close());
+  return hub;
+}
+
+interface Served {
+  readonly ledger: Ledger;
+  readonly list: Sales["list"];
+  readonly hub: Hub | undefined;
 }
 
 function openFacilitator(
   parts: Parts,
   { embedded, mesh }: Facilitation,
-  { ledger, list }: { readonly ledger: Ledger; readonly list: Sales["list"] },
+  { ledger, list, hub }: Served,
 ): Promise<AddressInfo | null> {
-  const { listen: address, basePath, bearer, remote } = parts.config.facilitator;
+  const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
   const facilitator =
     remote.length === 0 ? embedded : new RecordedFacilitator({ facilitator: mesh, ledger });
   if (facilitator === undefined) return Promise.resolve(null);
@@ -75,7 +99,11 @@ function openFacilitator(
     facilitator,
     list,
     basePath,
-    bearer: bearer?.reveal(),
+    callers: new Callers([
+      ...(bearer === null ? [] : [{ gateway: null, bearer: bearer.reveal() }]),
+      ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
+    ]),
+    ...(hub === undefined ? {} : { catalogue: hub }),
     logger: parts.telemetry.logger,
   });
   return openServer(parts, address, endpoints.handle);

@@ -12,6 +12,7 @@ import {
 import {
   createCatalogue,
   outputSchemaOf,
+  pathOf,
   parseDiscoveryQuery,
   termsHash,
   writeListing,
@@ -29,6 +30,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { writeOpenApi, type Fate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
+import { NO_OTHERS, type OtherEntries } from "./other-entries.ts";
 import { networkOf } from "../x402/network.ts";
 import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
 
@@ -41,8 +43,26 @@ const NO_OFFERS: SoldRoute["accepts"] = [];
 /** Routes whose terms the ledger is asked about at the same time: it stores them together. */
 const MAX_NOTED_AT_ONCE = 256;
 
+/** What others sell stays in the order it is in for so many times as long as it took to put it so. */
+const PAUSE_PARTS = 20;
+
 /** Unix seconds of the last change of a route's public terms, by the key of the route. */
 export type TermsChanges = ReadonlyMap<string, number>;
+
+interface Listing {
+  readonly catalogue: Catalogue;
+  /** Of what others sell. */
+  readonly revision: number;
+  /** It is not made again before, of `performance.now`. */
+  readonly untilMs: number;
+}
+
+export interface PublicationsGround {
+  readonly changes: TermsChanges;
+  readonly feePayers: FeePayers;
+  /** Default: nobody else is listed. */
+  readonly others?: OtherEntries | undefined;
+}
 
 /** What of a configuration its documents depend on. */
 type Sales = Pick<Config, "routes" | "publicUrl" | "unmatched" | "discovery">;
@@ -87,15 +107,19 @@ export class Publications {
   readonly #feePayers: FeePayers;
   readonly #sold: readonly Sold[];
   readonly #paths: ReadonlySet<string>;
+  readonly #others: OtherEntries;
   readonly #written = new Map<string, { readonly body: string; readonly etag: string }>();
   #revision: number;
+  /** Of our own routes. */
   #catalogue: Catalogue;
+  #listed: Listing;
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
 
-  constructor(config: Sales, changes: TermsChanges, feePayers: FeePayers) {
+  constructor(config: Sales, { changes, feePayers, others = NO_OTHERS }: PublicationsGround) {
     this.#config = config;
     this.#feePayers = feePayers;
+    this.#others = others;
     this.#paths = documentPaths(config);
     this.#sold = listed(config).map(({ route, action, offers, terms }) => ({
       route,
@@ -105,6 +129,7 @@ export class Publications {
     }));
     this.#revision = feePayers.revision;
     this.#catalogue = catalogueOf(this.#sold);
+    this.#listed = this.#list();
   }
 
   /** The document at one of {@link documentPaths}; the listing at any other. */
@@ -122,7 +147,7 @@ export class Publications {
     return answered({ ...written, type }, ifNoneMatch);
   };
 
-  /** The discovery listing, for a raw query string. */
+  /** The discovery listing, for a raw query string: our routes, and what others sell beside them. */
   readonly list = (query: string, ifNoneMatch?: string): PublishedDocument => {
     this.#refresh();
     const read = parseDiscoveryQuery(query);
@@ -130,7 +155,7 @@ export class Publications {
       const body = JSON.stringify({ x402Version: X402_VERSION, error: read.error.detail });
       return { status: 400, body, type: JSON_TYPE, etag: null };
     }
-    const written = tagged(writeListing(this.#catalogue, read.value));
+    const written = tagged(writeListing(this.#listing(), read.value));
     return answered({ ...written, type: JSON_TYPE }, ifNoneMatch);
   };
 
@@ -139,7 +164,27 @@ export class Publications {
     if (revision === this.#revision) return;
     this.#revision = revision;
     this.#catalogue = catalogueOf(this.#sold);
+    this.#listed = this.#list();
     this.#written.clear();
+  }
+
+  /** What others sell changes with their sales: it is put in order again as often as that takes little time. */
+  #listing(): Catalogue {
+    const { revision, untilMs } = this.#listed;
+    if (revision !== this.#others.revision && performance.now() >= untilMs) {
+      this.#listed = this.#list();
+    }
+    return this.#listed.catalogue;
+  }
+
+  #list(): Listing {
+    const { revision, entries } = this.#others;
+    if (entries.length === 0) return { catalogue: this.#catalogue, revision, untilMs: 0 };
+    const beganMs = performance.now();
+    const own = this.#catalogue.items.map(({ entry }) => entry);
+    const catalogue = createCatalogue([...own, ...entries]);
+    const endedMs = performance.now();
+    return { catalogue, revision, untilMs: endedMs + (endedMs - beganMs) * PAUSE_PARTS };
   }
 
   #write(path: string): string {
@@ -242,20 +287,24 @@ function soldRoute({ route, action, entry, offers }: Sold): SoldRoute {
 /** The priced routes that anyone may know of, with their public terms. */
 function listed({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">): readonly Listed[] {
   return routes.flatMap((route) => {
-    const { action, methods, pattern, segments } = route;
+    const { action, methods, pattern } = route;
     if (action.kind !== "priced" || !action.discoverable) return [];
     const resource = `${publicUrl ?? ""}${pattern}`;
-    const offers = offersOf(route, action);
+    const offers = offersOf(route, action, publicUrl);
     const terms = {
       resource,
       methods,
       accepts: new Offers(offers).requirements(resource),
       metadata: action.metadata,
-      isTemplate: segments.some(({ kind }) => kind !== "static"),
+      isTemplate: isTemplate(route),
       pathParams: action.input.pathParams,
     };
     return [{ route, action, offers, terms }];
   });
+}
+
+function isTemplate({ segments }: Route): boolean {
+  return segments.some(({ kind }) => kind !== "static");
 }
 
 interface Listed {
@@ -281,13 +330,15 @@ function catalogueOf(sold: readonly Sold[]): Catalogue {
 }
 
 /** The ways to pay for a route, in the order that buyers see. */
-export function offersOf(route: Route, action: PricedAction): Offer[] {
+export function offersOf(route: Route, action: PricedAction, publicUrl: string | null): Offer[] {
   const { description, mimeType, maxTimeoutSeconds } = action;
+  const resource = `${publicUrl ?? ""}${route.pattern}`;
   const outputSchema = outputSchemaOf({
     method: route.methods?.[0] ?? "GET",
     discoverable: action.discoverable,
     input: action.input,
     output: action.outputSchema,
+    routeTemplate: isTemplate(route) ? pathOf(resource) : null,
   });
   return action.offers.map(({ network, asset, payTo, amountAtomic }) => ({
     scheme: EXACT_SCHEME,

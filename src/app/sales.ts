@@ -8,6 +8,7 @@ import { systemTime } from "../time/time.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
 import type { FrontConfig } from "./front.ts";
+import type { OtherEntries } from "./other-entries.ts";
 import { Publications, readTermsChanges, type TermsChanges } from "./publishing.ts";
 import { longestQuoteMs } from "./selling.ts";
 
@@ -24,6 +25,8 @@ export interface EarlierConfig {
 export interface SalesGround {
   readonly ledger: Pick<Ledger, "termsChangedAt">;
   readonly feePayers: FeePayers;
+  /** What others sell that is listed here; default: nothing. */
+  readonly others?: OtherEntries | undefined;
 }
 
 export class Sales {
@@ -37,7 +40,7 @@ export class Sales {
     this.#ground = ground;
     this.#config = config;
     this.#termsChanges = termsChanges;
-    this.#publications = new Publications(config, termsChanges, ground.feePayers);
+    this.#publications = new Publications(config, { ...ground, changes: termsChanges });
   }
 
   static async open(config: Config, ground: SalesGround): Promise<Sales> {
@@ -68,13 +71,12 @@ export class Sales {
 
   /** Rejects, changing nothing, where the ledger cannot note the new terms. */
   async change(config: Config): Promise<void> {
-    const { ledger, feePayers } = this.#ground;
-    const termsChanges = await readTermsChanges(config, ledger);
+    const termsChanges = await readTermsChanges(config, this.#ground.ledger);
     const { routes, publicUrl, unmatched } = this.#config;
     const replaced = { config: { routes, publicUrl, unmatched }, replacedMs: systemTime.now() };
     this.#earlier = [replaced, ...this.earlier].slice(0, MAX_EARLIER);
     this.#config = config;
     this.#termsChanges = termsChanges;
-    this.#publications = new Publications(config, termsChanges, feePayers);
+    this.#publications = new Publications(config, { ...this.#ground, changes: termsChanges });
   }
 }

@@ -44,7 +44,7 @@ export function createSnapshot(
     if (action.kind === "deny") return { kind: "deny", meter };
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") return { kind: "free", meter, engine };
-    const offers = new Offers(offersOf(route, action), feePayers);
+    const offers = new Offers(offersOf(route, action, config.publicUrl), feePayers);
     const page = config.paywall.page
       ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
       : null;
@@ -122,7 +122,7 @@ export function createEarlierQuotes(
     return {
       methods,
       pattern,
-      value: isSold ? new Offers(offersOf(route, action), feePayers) : null,
+      value: isSold ? new Offers(offersOf(route, action, publicUrl), feePayers) : null,
     };
   });
   const router = new Router(priced, {

@@ -15,6 +15,7 @@ import { RemoteTill } from "../workers/remote-till.ts";
 import type { Places } from "../workers/worker-process.ts";
 import { RemoteDrafts } from "./drafts.ts";
 import { Front } from "./front.ts";
+import { ToldEntries, type EntryChanges } from "./other-entries.ts";
 import { Publications } from "./publishing.ts";
 import { ToldFeePayers, unpack, type StartOrder, type Told } from "./start-order.ts";
 
@@ -41,6 +42,7 @@ export async function runWorker(): Promise<number> {
       retire: () => worker.retire(),
       ping: () => null,
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
+      others: ([changes]) => worker.tellOthers(changes as EntryChanges),
       metrics: ([known]) => worker.counted(Number(known)),
       timeline: ([after]) => worker.timeline(Number(after)),
       finish: ([withinMs]) => worker.finish(Number(withinMs)),
@@ -70,12 +72,15 @@ interface Started {
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly feePayers: ToldFeePayers;
+  readonly others: ToldEntries;
   readonly spans: Spans;
   readonly timeline: Timeline | undefined;
   readonly withinMs: number;
 }
 
 class Worker {
+  /** What is told while it starts waits for this. */
+  readonly #starting = Promise.withResolvers<Started>();
   #started: Started | undefined;
   readonly #sockets: object[] = [];
   readonly #packer = new MetricsPacker();
@@ -87,6 +92,8 @@ class Worker {
     const metrics = new Metrics(version);
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new ToldFeePayers(order.feePayers);
+    const others = new ToldEntries(order.others);
+    const changes = new Map(termsChanges);
     const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
     const front = new Front({
       config,
@@ -94,13 +101,14 @@ class Worker {
       till: new RemoteTill(channel, config.limits.settlementWaitMs),
       feePayers,
       drafts: new RemoteDrafts(channel, order.draftNetworks),
-      publish: new Publications(config, new Map(termsChanges), feePayers).publish,
+      publish: new Publications(config, { changes, feePayers, others }).publish,
       fronts: workers,
       earlier: order.earlier,
       ticketKeys: order.ticketKeys,
     });
     const { withinMs } = config.shutdown;
-    this.#started = { front, metrics, logger, feePayers, spans, timeline, withinMs };
+    this.#started = { front, metrics, logger, feePayers, others, spans, timeline, withinMs };
+    this.#starting.resolve(this.#started);
   }
 
   async listen({ ports, sockets }: Places): Promise<readonly AddressInfo[]> {
@@ -124,8 +132,12 @@ class Worker {
     this.#started?.front.retire();
   }
 
-  tellFeePayers(told: Told): void {
-    this.#require().feePayers.tell(told);
+  async tellFeePayers(told: Told): Promise<void> {
+    (await this.#starting.promise).feePayers.tell(told);
+  }
+
+  async tellOthers(changes: EntryChanges): Promise<void> {
+    (await this.#starting.promise).others.tell(changes);
   }
 
   /** @param known see `MetricsPacker.pack` */

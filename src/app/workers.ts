@@ -11,6 +11,7 @@ import { Desk } from "../workers/desk.ts";
 import { WorkerProcess } from "../workers/worker-process.ts";
 import { draftDesk } from "./drafts.ts";
 import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
+import { EntryDifferences } from "./other-entries.ts";
 import type { Money } from "./money.ts";
 import type { Parts } from "./server.ts";
 import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
@@ -18,6 +19,8 @@ import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
 /** How often an address that is taken is tried again, and the pause before, milliseconds. */
 const ADDRESS_TRIES = 8;
 const ADDRESS_PAUSE_MS = 250;
+/** Pause before workers are told of what others sell now, milliseconds. */
+const ENTRIES_MS = 1_000;
 /** What node wants for them. */
 const TICKET_KEYS_BYTES = 48;
 
@@ -69,7 +72,7 @@ export async function openWorkers(parts: Parts, money: Money, entry: Entry): Pro
   });
   closing.defer(() => crew.close(parts.patience.aborted ? 0 : shutdown.withinMs));
   telemetry.metrics.observeWorkers(() => crew);
-  const telling = tellFeePayers(crew, money.feePayers, ending.signal, parts);
+  const telling = startTelling(crew, newsOf(money), ending.signal, parts);
   closing.defer(() => telling.stop());
   return { crew, addresses: await crew.open() };
 }
@@ -143,6 +146,7 @@ function orderOf(worker: number, { count, money, version, ticketKeys }: Ordered)
     termsChanges: [...termsChanges],
     earlier,
     feePayers: toldBy(money.feePayers),
+    others: money.hub?.entries ?? [],
     draftNetworks: [...money.drafts.networks],
     hasTimeline: config.admin?.timeline === true,
   };
@@ -155,28 +159,53 @@ function toldBy(feePayers: KnownFeePayers): Told {
   });
 }
 
-/** Workers hear of another fee payer about as soon as this process notices. */
-function tellFeePayers(
+/** Something that workers have to hear of. */
+interface News {
+  readonly name: string;
+  /** Pause before it is asked for again, milliseconds. */
+  readonly everyMs: number;
+  /** What is to be told now; undefined: nothing new. */
+  readonly next: () => unknown;
+}
+
+/** Workers hear of another fee payer about as soon as this process notices, of another entry a moment later. */
+function newsOf({ feePayers, hub }: Money): readonly News[] {
+  const news: News[] = [];
+  if (feePayers.networks.length > 0) {
+    let { revision } = feePayers;
+    const next = (): Told | undefined => {
+      if (feePayers.revision === revision) return undefined;
+      ({ revision } = feePayers);
+      return toldBy(feePayers);
+    };
+    news.push({ name: "feePayers", everyMs: SAME_MS, next });
+  }
+  if (hub !== undefined) {
+    const differences = new EntryDifferences(hub);
+    news.push({ name: "others", everyMs: ENTRIES_MS, next: () => differences.next() });
+  }
+  return news;
+}
+
+function startTelling(
   crew: Crew,
-  feePayers: KnownFeePayers,
+  news: readonly News[],
   closing: AbortSignal,
   { time }: Pick<Parts, "time">,
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const signal = AbortSignal.any([closing, stopping.signal]);
-  let { revision } = feePayers;
-  const watching = (async () => {
-    while (feePayers.networks.length > 0 && !signal.aborted) {
-      await time.sleep(SAME_MS, signal);
-      if (feePayers.revision === revision) continue;
-      ({ revision } = feePayers);
-      crew.tell("feePayers", [toldBy(feePayers)]);
+  const telling = news.map(async ({ name, everyMs, next }) => {
+    while (!signal.aborted) {
+      await time.sleep(everyMs, signal);
+      const told = next();
+      if (told !== undefined) crew.tell(name, [told]);
     }
-  })();
+  });
   return {
     async stop() {
       stopping.abort();
-      await watching;
+      await Promise.all(telling);
     },
   };
 }

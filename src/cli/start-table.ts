@@ -48,8 +48,9 @@ function listeners(config: Config, { gateway, facilitator, admin }: Running["add
     return ["gateway", `${place}  as ${config.publicUrl ?? place}`];
   });
   if (facilitator !== null) {
-    const guard =
-      config.facilitator.bearer === null ? "open to whoever reaches it" : "bearer token";
+    const { bearer, gateways } = config.facilitator;
+    const isOpen = bearer === null && gateways.length === 0;
+    const guard = isOpen ? "open to whoever reaches it" : "bearer token";
     const place = url(facilitator, config.facilitator.listen?.tls ? "https" : "http");
     const base = `${place}${config.facilitator.basePath}`;
     rows.push(["facilitator", `${base}/{verify,settle,supported,discovery/resources}  ${guard}`]);

@@ -18,6 +18,7 @@ import { readYaml } from "./yaml-document.ts";
 export { formatProblems, printable } from "./format.ts";
 export { processEnvironment } from "./environment.ts";
 export { PROXY_UPSTREAM } from "./sidecar-settings.ts";
+export type { CallingGateway, CatalogueSettings } from "./hub-settings.ts";
 export type { Environment } from "./environment.ts";
 export type { Problem } from "./problem.ts";
 export { isShadowed, PUBLISHED_PATHS } from "./publication.ts";

@@ -10,6 +10,7 @@ import {
 import { dollarAsset, type Assets } from "./accepted.ts";
 import { readAddress } from "./addresses.ts";
 import type { Context } from "./context.ts";
+import { resolveHub } from "./hub.ts";
 import { resolveListener } from "./listeners.ts";
 import type { Fault } from "./problem.ts";
 import { fault } from "./reading.ts";
@@ -59,7 +60,7 @@ export interface FacilitatorParts {
 }
 
 export function resolveFacilitator(context: Context, parts: FacilitatorParts): FacilitatorSettings {
-  const { listen, basePath = "", auth, embedded, remote = [] } = written(context);
+  const { listen, basePath = "", embedded, remote = [] } = written(context);
   const offers = parts.routes.flatMap(({ action }) =>
     action.kind === "priced" ? action.offers : [],
   );
@@ -71,7 +72,7 @@ export function resolveFacilitator(context: Context, parts: FacilitatorParts): F
     listen:
       listen === undefined ? null : resolveListener(listen, ["facilitator", "listen"], context),
     basePath,
-    bearer: auth === undefined ? null : new Secret(auth.bearer),
+    ...resolveHub(written(context), context),
     embedded: parts.settlers.map((each) => {
       const settled = settledAssets(each.network, offers, assets.get(each.network) ?? []);
       return each.kind === "evm"
@@ -92,7 +93,7 @@ function checkListener({ document, tree, problems }: Context): void {
     const message = "a facilitator is served here, but nothing settles: add embedded or remote";
     problems.errorAtKey(["facilitator", "listen"], fault("no-facilitator", message));
   }
-  for (const key of ["auth", "basePath"] as const) {
+  for (const key of ["auth", "basePath", "catalogue"] as const) {
     if (listen !== undefined || facilitator[key] === undefined) continue;
     const message = "has no effect without facilitator.listen";
     problems.add("warning", ["facilitator", key], fault("unused-key", message), "key");

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { err, ok, type Result } from "../x402/result.ts";
 import { readPayee } from "./addresses.ts";
 import { ADDRESS, BASE_URL, NETWORK, RPC_URL } from "./forms.ts";
+import { auth, catalogue } from "./hub.ts";
 import { listener } from "./listener-shape.ts";
 import { NATIVE_PRICE_FORM, readNativePrice } from "./price.ts";
 import type { Fault } from "./problem.ts";
@@ -26,14 +27,6 @@ import {
   word,
   type Form,
 } from "./shapes.ts";
-
-const BEARER = /^[\x21-\x7e]+$/;
-const BEARER_FORM = "must be printable ASCII without spaces";
-
-const bearer = text(
-  (value) => (BEARER.test(value) ? ok(value) : bad(BEARER_FORM)),
-  matching(BEARER, BEARER_FORM),
-);
 
 const remote = map({
   url: described(text(readBaseUrl, BASE_URL), "Where the facilitator is, without /verify."),
@@ -151,10 +144,8 @@ const facilitatorMap = map({
     "A path before those.",
     "",
   ),
-  auth: optional(
-    map({ bearer: described(bearer, "What callers send as `Authorization: Bearer …`.") }),
-    "Who may call that listener. Without it: whoever reaches it.",
-  ),
+  auth: optional(auth, "Who may call that listener. Without it: whoever reaches it."),
+  catalogue: optional(catalogue, "How the sales of `auth.gateways` are listed."),
   embedded: optional(embedded, "Settlement in this process, on networks whose fees it pays."),
   remote: optional(
     listOf(z.union([text(readBaseUrl, BASE_URL), remote], "must be a URL or { url, … }")),

@@ -24,6 +24,7 @@ const SECRET_PLACES: readonly SecretPlace[] = [
   { path: ["bearer"], isWhole: true },
   { path: ["auth"] },
   { path: ["auth", "*"] },
+  { path: ["gateways", "*"] },
   { path: ["headers", "*"], open: /^Bearer / },
   { path: ["headers", "remove", "*"], open: /^.*$/s },
   { path: ["headers", "*", "*"], open: /^(?:Bearer|Basic) / },

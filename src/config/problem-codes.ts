@@ -76,6 +76,7 @@ export const PROBLEM_CODES = {
   "no-facilitator": "Nothing settles payments.",
   "testnet-facilitator": "A facilitator for test networks is to settle real money.",
   "open-facilitator": "Whoever reaches the facilitator can settle through it.",
+  "hidden-listing": "What other gateways sell is listed where buyers cannot read it.",
   "no-rpc": "A chain has to be asked, and no endpoint of it is given.",
   "literal-key": "A private key stands in the file.",
   "malformed-key": "A private key is none.",

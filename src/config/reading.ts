@@ -16,8 +16,11 @@ export type Reader<Value> = (text: string) => Result<Value, Fault>;
 /** The code of everything that the language has and this version has not. */
 export const NOT_YET: ProblemCode = "not-supported-yet";
 
-/** A day: longer waits are mistakes, and timers overflow at 24 days. */
-const MAX_DURATION_MS = 86_400_000;
+const DAY_MS = 86_400_000;
+/** Longer waits are mistakes, and timers overflow at 24 days. */
+const MAX_DURATION_MS = DAY_MS;
+/** What is kept for longer is kept for ever. */
+const MAX_LASTING_MS = 365 * DAY_MS;
 
 export const DURATION = /^(0|[1-9][0-9]{0,8})(ms|s|m|h)$/;
 export const DURATION_FORM = "must be a duration such as 500ms, 30s, 10m or 1h";
@@ -27,6 +30,8 @@ const DURATION_UNITS: Readonly<Record<string, number>> = {
   m: 60_000,
   h: 3_600_000,
 };
+export const LASTING = /^([1-9][0-9]{0,8})(ms|s|m|h|d)$/;
+export const LASTING_FORM = "must be a time such as 12h or 30d";
 export const SIZE = /^(0|[1-9][0-9]{0,11})(B|KiB|MiB|GiB)$/;
 export const SIZE_FORM = "must be a size such as 512B, 16KiB or 10MiB";
 const SIZE_UNITS: Readonly<Record<string, number>> = {
@@ -72,6 +77,18 @@ export const readDuration: Reader<number> = (text) => {
   }
   const milliseconds = Number(digits) * (DURATION_UNITS[unit] ?? 0);
   return milliseconds <= MAX_DURATION_MS ? ok(milliseconds) : bad("must be at most 24h");
+};
+
+/** Milliseconds, up to a year: how long something is kept, which nobody waits for. */
+export const readLasting: Reader<number> = (text) => {
+  const [, digits, unit = ""] = LASTING.exec(text) ?? [];
+  if (digits === undefined) {
+    const bare = /^[0-9]+$/.test(text) ? `write ${text}d for days` : undefined;
+    return bad(LASTING_FORM, bare);
+  }
+  const milliseconds = Number(digits) * (unit === "d" ? DAY_MS : (DURATION_UNITS[unit] ?? 0));
+  const isInRange = milliseconds > 0 && milliseconds <= MAX_LASTING_MS;
+  return isInRange ? ok(milliseconds) : bad("must be more than zero, and at most 365d");
 };
 
 /** Bytes. */

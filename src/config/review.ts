@@ -5,6 +5,7 @@ import { dollarAsset } from "./accepted.ts";
 import type { Context } from "./context.ts";
 import type { AcceptEntry } from "./document.ts";
 import { warnOfFreeHoles } from "./free-holes.ts";
+import { reviewHub } from "./hub.ts";
 import { reviewTrustedProxies } from "./limits.ts";
 import { isLoopback } from "./listeners.ts";
 import { reviewDiscovery } from "./publication.ts";
@@ -46,6 +47,7 @@ export function review(config: Config, context: Context): void {
   reviewUpstreams(config, context);
   reviewTrustedProxies(context);
   reviewDiscovery(config, context);
+  reviewHub(config, context);
 }
 
 function keysOf(written: Located | undefined): number {
@@ -193,9 +195,9 @@ function reviewFacilitator(config: Config, { document, problems }: Context): voi
 }
 
 function reviewFacilitatorListener({ facilitator }: Config, { problems, tree }: Context): void {
-  const { listen, bearer, embedded, remote, payees } = facilitator;
+  const { listen, bearer, gateways, embedded, remote, payees } = facilitator;
   if (listen === null || isLocal(listen) || (embedded.length === 0 && remote.length === 0)) return;
-  if (bearer !== null || !tree.intact(["facilitator", "auth"])) return;
+  if (bearer !== null || gateways.length > 0 || !tree.intact(["facilitator", "auth"])) return;
   const whom = payees === "any" ? "payments to anyone" : "payments to the payees of this file";
   const message =
     embedded.length > 0

@@ -6,6 +6,7 @@
 import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
+import type { CallingGateway, CatalogueSettings } from "./hub-settings.ts";
 import type { AdminSettings, ListenerSettings } from "./listener-settings.ts";
 import type { Secret } from "./secret.ts";
 import type { SidecarSettings } from "./sidecar-settings.ts";
@@ -215,8 +216,11 @@ export interface FacilitatorSettings {
   readonly listen: ListenerSettings | null;
   /** Path before `/verify` and the others: "" or `/x402` (no trailing slash). */
   readonly basePath: string;
-  /** Required as `Authorization: Bearer …` on that listener; null: not required. */
+  /** Taken as `Authorization: Bearer …` there; null and no gateways: none is required. */
   readonly bearer: Secret | null;
+  /** Gateways that have tokens of their own there, in the order written. */
+  readonly gateways: readonly CallingGateway[];
+  readonly catalogue: CatalogueSettings;
   /** Networks settled in this process, in the order written; empty: none. */
   readonly embedded: readonly EmbeddedNetwork[];
   /**

@@ -73,13 +73,15 @@ interface ListedOffer {
 }
 
 class CatalogueItem {
+  readonly entry: CatalogueEntry;
   readonly item: DiscoveredResource;
   readonly offers: readonly ListedOffer[];
   #json: string | undefined;
 
-  constructor(item: DiscoveredResource, names: Names) {
-    this.item = item;
-    this.offers = item.accepts.map((requirements) => listedOffer(requirements, names));
+  constructor(entry: CatalogueEntry, names: Names) {
+    this.entry = entry;
+    this.item = itemOf(entry);
+    this.offers = entry.accepts.map((requirements) => listedOffer(requirements, names));
   }
 
   /** Written when it is first listed. */
@@ -106,7 +108,7 @@ export function createCatalogue(entries: readonly CatalogueEntry[]): Catalogue {
       compare(left.entry.resource, right.entry.resource) || compare(left.methods, right.methods),
   );
   const names = new Names();
-  const items = placed.map(({ entry }) => new CatalogueItem(itemOf(entry), names));
+  const items = placed.map(({ entry }) => new CatalogueItem(entry, names));
   const index = new SearchIndex(
     items.map(({ item }) => ({ terms: termsOf(item), text: textOf(item) })),
   );
@@ -155,6 +157,8 @@ export interface ExchangeDescription {
   readonly input: InputDescription;
   /** JSON schema of the response; null when unknown. */
   readonly output: Readonly<Record<string, unknown>> | null;
+  /** Of a pattern route its whole path: `/reports/:id`. Null or undefined: the URL is one and the same each time. */
+  readonly routeTemplate?: string | null;
 }
 
 /**
@@ -162,7 +166,7 @@ export interface ExchangeDescription {
  * 402 offers and in the listing, because remote facilitators list what passes through them.
  */
 export function outputSchemaOf(exchange: ExchangeDescription): Readonly<Record<string, unknown>> {
-  const { method, discoverable, input: described, output } = exchange;
+  const { method, discoverable, input: described, output, routeTemplate } = exchange;
   const { queryParams, bodyType, bodyFields, headerFields, pathParams } = described;
   const input = {
     type: "http",
@@ -173,6 +177,7 @@ export function outputSchemaOf(exchange: ExchangeDescription): Readonly<Record<s
     ...(bodyFields === undefined ? {} : { bodyFields }),
     ...(headerFields === undefined ? {} : { headerFields }),
     ...(pathParams === undefined ? {} : { pathParams }),
+    ...(routeTemplate == null ? {} : { routeTemplate }),
   };
   return output === null ? { input } : { input, output };
 }
@@ -287,7 +292,7 @@ function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpdated"> 
 }
 
 /** The path of an absolute URL as written: parsing it would rewrite a template's characters. */
-function pathOf(resource: string): string {
+export function pathOf(resource: string): string {
   return resource.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, "");
 }
 

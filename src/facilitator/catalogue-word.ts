@@ -1,12 +1,14 @@
 /**
  * What a facilitator that catalogues traffic says about doing so: the header `EXTENSION-RESPONSES` of its
  * answers, base64 of JSON with a member for each extension, of which `bazaar` is its catalogue. It goes into
- * the log, for sellers whose routes do not appear, and changes nothing else.
+ * the log, for sellers whose routes do not appear, and changes nothing else. A facilitator of ours that keeps a
+ * catalogue of what other gateways sell says it in the same way.
  */
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 
-const HEADER = /^extension-responses$/i;
+export const CATALOGUE_HEADER = "EXTENSION-RESPONSES";
+const HEADER = new RegExp(`^${CATALOGUE_HEADER}$`, "i");
 /** Longest header that is read, characters. */
 const MAX_HEADER_LENGTH = 8_192;
 /** Longest status and reason that are kept, characters. */
@@ -37,6 +39,12 @@ export function readCatalogueWord(header: unknown): CatalogueWord | undefined {
   if (status === undefined) return undefined;
   const reasons = ["rejectedReason", "reason", "error"].map((name) => memberOf(bazaar, name));
   return { status, reason: reasons.map((each) => textOf(each, MAX_REASON)).find(Boolean) };
+}
+
+/** The value of the header {@link CATALOGUE_HEADER}. */
+export function writeCatalogueWord({ status, reason }: CatalogueWord): string {
+  const bazaar = { status, ...(reason === undefined ? {} : { rejectedReason: reason }) };
+  return Buffer.from(JSON.stringify({ bazaar })).toString("base64");
 }
 
 /** Tells each word once in a while: a facilitator says one with every payment. */

@@ -4,13 +4,19 @@
  * a request that cannot be read is 400, a failure of ours 500; the body has the endpoint's shape in
  * all three, and `payer` is always there.
  */
-import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "../telemetry/logger.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
-import type { FacilitatorRequest, SettleResponse, VerifyResponse } from "../x402/x402.ts";
+import type {
+  FacilitatorRequest,
+  PaymentRequirements,
+  SettleResponse,
+  VerifyResponse,
+} from "../x402/x402.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
+import { ANYBODY, type Caller, type Callers } from "./callers.ts";
+import { CATALOGUE_HEADER, writeCatalogueWord, type CatalogueWord } from "./catalogue-word.ts";
 import { FacilitatorFault, type Facilitator } from "./facilitator.ts";
 
 /** Largest request body, bytes: a payment with its requirements takes about 2 KiB. */
@@ -39,34 +45,63 @@ export interface Listing {
   readonly etag: string | null;
 }
 
+/** Keeps what gateways sell through us. */
+export interface SalesCatalogue {
+  /** Whether those who may not call may read the listing all the same. */
+  readonly isPublic: boolean;
+  /**
+   * Hears of each settlement that a gateway with a name asked for and got, and answers whether its resource is
+   * listed; undefined: nothing is to be said about that. Never throws.
+   */
+  sold(gateway: string, requirements: PaymentRequirements): CatalogueWord | undefined;
+}
+
 export interface EndpointOptions {
   readonly facilitator: Facilitator;
   /** Answers `GET /discovery/resources` for a raw query string and the value of `If-None-Match`. */
   readonly list: (query: string, ifNoneMatch: string | undefined) => Listing;
   /** Path before the endpoints: "" or `/x402`. */
   readonly basePath: string;
-  /** Required as `Authorization: Bearer …`; undefined: the listener is open to whoever reaches it. */
-  readonly bearer: string | undefined;
+  readonly callers: Callers;
+  /** Default: nothing of what is settled for others is listed. */
+  readonly catalogue?: SalesCatalogue;
   readonly logger: Logger;
 }
 
-type Handler = (request: IncomingMessage, response: ServerResponse, query: string) => Promise<void>;
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Raw, without `?`. */
+  readonly query: string;
+  readonly caller: Caller;
+}
+
+interface Endpoint {
+  readonly method: "GET" | "POST";
+  /** Whether it is for everybody. */
+  readonly isOpen: boolean;
+  readonly handle: (asked: Asked) => Promise<void>;
+}
 
 /** Serves the endpoints; the returned listener never throws and never leaves a request unanswered. */
 export class FacilitatorEndpoints {
   readonly #options: EndpointOptions;
-  readonly #bearerHash: Buffer | undefined;
-  readonly #handlers: ReadonlyMap<string, { readonly method: string; readonly handle: Handler }>;
+  readonly #endpoints: ReadonlyMap<string, Endpoint>;
 
   constructor(options: EndpointOptions) {
     this.#options = options;
-    const { bearer, basePath } = options;
-    this.#bearerHash = bearer === undefined ? undefined : sha256(`Bearer ${bearer}`);
-    this.#handlers = new Map([
-      [`${basePath}/verify`, { method: "POST", handle: this.#verify.bind(this) }],
-      [`${basePath}/settle`, { method: "POST", handle: this.#settle.bind(this) }],
-      [`${basePath}/supported`, { method: "GET", handle: this.#supported.bind(this) }],
-      [`${basePath}/discovery/resources`, { method: "GET", handle: this.#discovery.bind(this) }],
+    const { basePath, catalogue } = options;
+    const post = { method: "POST", isOpen: false } as const;
+    const get = { method: "GET", isOpen: false } as const;
+    const listing = { ...get, isOpen: catalogue?.isPublic ?? false };
+    this.#endpoints = new Map<string, Endpoint>([
+      [`${basePath}/verify`, { ...post, handle: (asked) => this.#verify(asked) }],
+      [`${basePath}/settle`, { ...post, handle: (asked) => this.#settle(asked) }],
+      [`${basePath}/supported`, { ...get, handle: (asked) => this.#supported(asked) }],
+      [
+        `${basePath}/discovery/resources`,
+        { ...listing, handle: (asked) => this.#discovery(asked) },
+      ],
     ]);
   }
 
@@ -80,9 +115,11 @@ export class FacilitatorEndpoints {
 
   async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [path, query] = splitTarget(request.url ?? "");
-    const endpoint = this.#handlers.get(path);
+    const endpoint = this.#endpoints.get(path);
     if (endpoint === undefined) return sendJson(response, 404, { error: "no such endpoint" });
-    if (!this.#isAuthorized(request)) {
+    const known = this.#options.callers.identify(request.headers.authorization);
+    const caller = known ?? (endpoint.isOpen ? ANYBODY : undefined);
+    if (caller === undefined) {
       response.setHeader("WWW-Authenticate", "Bearer");
       return sendJson(response, 401, { error: "a bearer token is required" });
     }
@@ -91,10 +128,10 @@ export class FacilitatorEndpoints {
       response.setHeader("Allow", endpoint.method === "GET" ? "GET, HEAD" : endpoint.method);
       return sendJson(response, 405, { error: `use ${endpoint.method}` });
     }
-    await endpoint.handle(request, response, query);
+    await endpoint.handle({ request, response, query, caller });
   }
 
-  async #verify(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #verify({ request, response }: Asked): Promise<void> {
     const parsed = await readRequest(request);
     if (!parsed.ok) {
       const { status, code, detail, payer } = parsed;
@@ -114,20 +151,22 @@ export class FacilitatorEndpoints {
     }
   }
 
-  async #settle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #settle({ request, response, caller }: Asked): Promise<void> {
     const parsed = await readRequest(request);
     const failed = { success: false, transaction: "" } as const;
     if (!parsed.ok) {
       const { status, code, detail, payer, network } = parsed;
       return sendJson(response, status, { ...failed, errorReason: code, network, payer, detail });
     }
-    const { network } = parsed.request.paymentRequirements;
+    const { paymentRequirements } = parsed.request;
+    const { network } = paymentRequirements;
     const idempotencyKey = readIdempotencyKey(request);
     try {
       const key = idempotencyKey === undefined ? {} : { idempotencyKey };
       const settlement = await within(SETTLE_TIMEOUT_MS, (signal) =>
         this.#options.facilitator.settle(parsed.request, { signal, ...key }),
       );
+      if (settlement.success) this.#tellCatalogue(response, caller, paymentRequirements);
       sendJson(response, 200, settlement);
     } catch (cause) {
       const detail = this.#explain(cause, "settlement");
@@ -138,15 +177,15 @@ export class FacilitatorEndpoints {
     }
   }
 
-  async #supported(_request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #supported({ response }: Asked): Promise<void> {
     const kinds = await within(VERIFY_TIMEOUT_MS, (signal) =>
       this.#options.facilitator.supported(signal),
     );
     sendJson(response, 200, kinds);
   }
 
-  async #discovery({ headers }: IncomingMessage, response: ServerResponse, query: string) {
-    const { status, body, etag } = this.#options.list(query, headers["if-none-match"]);
+  async #discovery({ request, response, query }: Asked): Promise<void> {
+    const { status, body, etag } = this.#options.list(query, request.headers["if-none-match"]);
     if (etag === null) return send(response, status, body);
     const kept = { ETag: etag, "Cache-Control": "no-cache" };
     if (status === 304) response.writeHead(304, kept).end();
@@ -165,11 +204,11 @@ export class FacilitatorEndpoints {
     return "internal error";
   }
 
-  #isAuthorized(request: IncomingMessage): boolean {
-    if (this.#bearerHash === undefined) return true;
-    // The scheme's name has no letter case (RFC 9110 section 11.1); the token has.
-    const credentials = request.headers.authorization?.replace(/^bearer(?= )/i, "Bearer") ?? "";
-    return timingSafeEqual(sha256(credentials), this.#bearerHash);
+  /** Whether the resource that was sold is listed, for the seller's log. */
+  #tellCatalogue(response: ServerResponse, { gateway }: Caller, sold: PaymentRequirements): void {
+    if (gateway === null) return;
+    const word = this.#options.catalogue?.sold(gateway, sold);
+    if (word !== undefined) response.setHeader(CATALOGUE_HEADER, writeCatalogueWord(word));
   }
 }
 
@@ -256,10 +295,6 @@ function readIdempotencyKey(request: IncomingMessage): string | undefined {
 function splitTarget(target: string): [path: string, query: string] {
   const mark = target.indexOf("?");
   return mark < 0 ? [target, ""] : [target.slice(0, mark), target.slice(mark + 1)];
-}
-
-function sha256(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
 }
 
 function sendJson(

@@ -17,6 +17,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
+import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
 export type { WorkerLife } from "./worker-life.ts";
 
@@ -358,6 +359,8 @@ export interface OfferedPayment {
 export interface Ledger extends Redemptions, Settlements {
   /** What an operator asks: lists, histories, counts. */
   readonly books: Books;
+  /** What other gateways sold through us. */
+  readonly sold: SoldOffers;
   /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
   termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
   /**

@@ -124,6 +124,23 @@ const MIGRATIONS: readonly string[] = [
     changed_at bigint NOT NULL
   );
   `,
+  // A URL may be longer than what an index can hold.
+  `
+  CREATE TABLE coinslot.sold_offers (
+    gateway    text   NOT NULL,
+    resource   text   NOT NULL,
+    method     text   NOT NULL,
+    network    text   NOT NULL,
+    asset      text   NOT NULL,
+    terms      text   NOT NULL,
+    hash       text   NOT NULL,
+    changed_at bigint NOT NULL,
+    sold_ms    bigint NOT NULL
+  );
+  CREATE UNIQUE INDEX sold_offers_by_way
+    ON coinslot.sold_offers (gateway, md5(resource), method, network, asset);
+  CREATE INDEX sold_offers_by_time ON coinslot.sold_offers (sold_ms);
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

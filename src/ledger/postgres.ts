@@ -34,6 +34,7 @@ import {
   type PostgresGround,
 } from "./postgres-redemptions.ts";
 import { migrate } from "./postgres-schema.ts";
+import { PostgresSoldOffers } from "./postgres-sold-offers.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
 import {
   readNextNonce,
@@ -42,6 +43,7 @@ import {
   storeSigned,
   storeVariant,
 } from "./postgres-submissions.ts";
+import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
@@ -97,6 +99,7 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
 
 class PostgresLedger extends PostgresRedemptions implements Ledger {
   readonly books: Books;
+  readonly sold: SoldOffers;
   readonly #database: PostgresDatabase;
   readonly #listener: PostgresListener;
   readonly #life: string;
@@ -113,6 +116,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     const ground = { database, listener, time, onUnreadable: onUnreadable ?? (() => undefined) };
     super(ground, life);
     this.books = new PostgresBooks(database);
+    this.sold = new PostgresSoldOffers(database);
     this.#database = database;
     this.#listener = listener;
     this.#life = life;

@@ -178,6 +178,21 @@ const MIGRATIONS: readonly string[] = [
     FROM payment_events WHERE payment_events.payment_key = payments.payment_key), '');
   DROP TABLE payment_events;
   `,
+  `
+  CREATE TABLE sold_offers (
+    gateway    TEXT    NOT NULL,
+    resource   TEXT    NOT NULL,
+    method     TEXT    NOT NULL,
+    network    TEXT    NOT NULL,
+    asset      TEXT    NOT NULL,
+    terms      TEXT    NOT NULL CHECK (json_valid(terms)),
+    hash       TEXT    NOT NULL,
+    changed_at INTEGER NOT NULL,
+    sold_ms    INTEGER NOT NULL,
+    PRIMARY KEY (gateway, resource, method, network, asset)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX sold_offers_by_time ON sold_offers (sold_ms);
+  `,
 ];
 
 /** What this program reads and writes. */

@@ -24,6 +24,7 @@ import { lifeWithin } from "./life.ts";
 import * as machine from "./machine.ts";
 import type { Step } from "./machine.ts";
 import { requestOf, type PaymentRow } from "./payment-row.ts";
+import type { SoldOffers } from "./sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
 import { SqliteCore, type Judge } from "./sqlite-core.ts";
 import { DURABLE, SqliteDatabase } from "./sqlite-database.ts";
@@ -32,6 +33,7 @@ import { reapOthers, SqliteWorkerLife } from "./sqlite-reaping.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
 import { findTerms, storeTerms } from "./sqlite-route-terms.ts";
 import { migrate } from "./sqlite-schema.ts";
+import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
 import { firstSubmission, requireSignedFor } from "./submission-row.ts";
 import type { WorkerLife } from "./worker-life.ts";
@@ -72,6 +74,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
 
 class SqliteLedger extends SqliteRedemptions implements Ledger {
   readonly books: Books;
+  readonly sold: SoldOffers;
   readonly #options: SqliteLedgerOptions;
   readonly #database: SqliteDatabase;
   readonly #lock: SqliteDatabase | undefined;
@@ -97,6 +100,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     this.#lock = lock;
     this.#core = core;
     this.books = new SqliteBooks(database, () => core.storeNow());
+    this.sold = new SqliteSoldOffers(database, core);
     this.#submissions = new SqliteSubmissions(database, core, life);
   }
 

@@ -7,6 +7,7 @@ import { Counter, Gauge, Histogram, collectDefaultMetrics } from "prom-client";
 import type { ErrorCode } from "../x402/error-code.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { isNetworkName } from "../x402/network.ts";
+import { CatalogueMeter } from "./catalogue-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
@@ -61,6 +62,7 @@ const EVENT_LOOP_SAMPLE_MS = 100;
 export class Metrics {
   readonly registry = new MetricRegistry();
   readonly targets = new TargetMeters(this.registry);
+  readonly catalogue = new CatalogueMeter(this.registry);
   readonly configuration = new ConfigurationMeter(this.registry);
   readonly networks = new NetworkMeter(this.registry);
   readonly spans = new SpanMeter(this.registry);

@@ -135,6 +135,11 @@ function parseInner(payment: z.infer<typeof envelope>): Result<PaymentPayload, R
   return ok({ ...payment, payload: inner.data });
 }
 
+/** Reads one way to pay (section 2.1); undefined where it has not that shape. */
+export function parsePaymentRequirements(json: unknown): PaymentRequirements | undefined {
+  return paymentRequirements.safeParse(json).data;
+}
+
 /** A facilitator request that could not be read: 400, or 200 where it only asks for another version. */
 export interface RequestProblem extends Refusal {
   readonly status: 200 | 400;

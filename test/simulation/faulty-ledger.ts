@@ -10,7 +10,7 @@ import type { Life } from "./virtual-time.ts";
 /** Longest way to the database, milliseconds. */
 const DATABASE_MS = 3;
 
-type Calls = Omit<Ledger, "books" | "changed" | "offered" | "signed" | "worker">;
+type Calls = Omit<Ledger, "books" | "changed" | "sold" | "offered" | "signed" | "worker">;
 
 export interface LedgerWatch {
   /** A life has signed with an account. */
@@ -34,6 +34,7 @@ export function faultyLedger(
       })) as Calls[Name];
   return {
     books: ledger.books,
+    sold: ledger.sold,
     worker: (name) => ledger.worker(name),
     claim: call("claim"),
     recall: call("recall"),

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
+import { Callers } from "../../src/facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../../src/facilitator/endpoints.ts";
 import type { Facilitator } from "../../src/facilitator/facilitator.ts";
 import { NetworkGate, type Probe } from "../../src/facilitator/network-gate.ts";
@@ -128,11 +129,12 @@ async function serveFacilitator(
   setup: { readonly basePath?: string; readonly bearer?: string },
   closing: AsyncDisposableStack,
 ): Promise<string> {
+  const { bearer } = setup;
   const endpoints = new FacilitatorEndpoints({
     facilitator,
     list: () => ({ status: 200, body: "{}", etag: null }),
     basePath: setup.basePath ?? "",
-    bearer: setup.bearer,
+    callers: new Callers(bearer === undefined ? [] : [{ gateway: null, bearer }]),
     logger: createLogger({ level: "silent", format: "json" }),
   });
   const server = createServer(endpoints.handle);

@@ -31,6 +31,8 @@ export interface GatewaySetup {
   /** Default: a file of its own. */
   readonly storePath?: string;
   readonly rpcUrl?: string;
+  /** What resources are called. Default: {@link PUBLIC_URL}. */
+  readonly publicUrl?: string;
   /** Default: an address that nobody has paid yet. */
   readonly payee?: `0x${string}`;
 }
@@ -132,7 +134,7 @@ function writeConfig(
 `;
   return `
 listen: 127.0.0.1:0
-publicUrl: ${PUBLIC_URL}
+publicUrl: ${setup.publicUrl ?? PUBLIC_URL}
 ${setup.admin ?? "admin: 127.0.0.1:0"}
 upstream: ${backendUrl}
 payTo: "${payee}"

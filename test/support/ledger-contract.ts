@@ -13,6 +13,7 @@ import { describeGuards } from "../unit/ledger/contract-guards.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
 import { describeOffers } from "../unit/ledger/contract-offers.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
+import { describeSoldOffers } from "../unit/ledger/contract-sold-offers.ts";
 import { describeSubmissions } from "../unit/ledger/contract-submissions.ts";
 import { describeWaiting } from "../unit/ledger/contract-waiting.ts";
 import { describeWorkers } from "../unit/ledger/contract-workers.ts";
@@ -57,6 +58,7 @@ export function ledgerContract(
     describe("books", () => describeBooks(open));
     describe("lives", () => describeLives(open, capabilities));
     describe("workers", () => describeWorkers(open));
+    describe("sold offers", () => describeSoldOffers(open));
     describe("sequences", () => describeSequences(open));
   });
 }

@@ -34,6 +34,7 @@ import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
 import { MemoryBooks } from "./memory-books.ts";
+import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
 
 export { MemoryStore } from "./memory-store.ts";
@@ -47,6 +48,7 @@ export interface MemoryLedgerOptions {
 
 export class MemoryLedger implements Ledger, WorkerLife {
   readonly books: MemoryBooks;
+  readonly sold: MemorySoldOffers;
   readonly #store: MemoryStore;
   readonly #time: Pick<Time, "now">;
   readonly #life: string;
@@ -57,6 +59,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#time = time;
     this.#life = life;
     this.books = new MemoryBooks(store);
+    this.sold = new MemorySoldOffers(store.soldOffers);
   }
 
   async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {

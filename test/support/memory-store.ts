@@ -8,6 +8,7 @@ import type {
 import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
 import { requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { isEvmAddress } from "../../src/x402/address.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 
@@ -33,6 +34,7 @@ export class MemoryStore {
   readonly leases = new Map<string, { readonly holder: string | null; readonly epoch: number }>();
   readonly nextNonces = new Map<string, number>();
   readonly terms = new Map<string, { readonly hash: string; readonly changedAt: number }>();
+  readonly soldOffers = new Map<string, SoldOffer>();
   /** Lives that are over, as far as the others can tell. */
   readonly dead = new Set<string>();
   /** Those of them that go on nevertheless: taken for dead, and not stopped yet. */

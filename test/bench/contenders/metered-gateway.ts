@@ -71,7 +71,7 @@ const front = new Front({
   },
   till: new RemoteTill({ call: () => Promise.reject(new Error("no till")) }, SETTLEMENT_MS),
   feePayers: NO_FEE_PAYERS,
-  publish: new Publications(config, new Map(), NO_FEE_PAYERS).publish,
+  publish: new Publications(config, { changes: new Map(), feePayers: NO_FEE_PAYERS }).publish,
   fronts: 1,
 });
 const [address] = await front.open();

@@ -6,6 +6,7 @@
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
+import { Callers } from "../../../src/facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../../../src/facilitator/endpoints.ts";
 import { NetworkGate } from "../../../src/facilitator/network-gate.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
@@ -174,7 +175,7 @@ export class Stage implements AsyncDisposable {
       facilitator: opened.facilitator,
       list: () => ({ status: 200, body: "{}", etag: null }),
       basePath: "",
-      bearer: undefined,
+      callers: new Callers([]),
       logger: createLogger({ level: "silent", format: "json" }),
     });
     const server = createServer(endpoints.handle);

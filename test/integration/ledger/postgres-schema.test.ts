@@ -40,7 +40,10 @@ describe("the tables", () => {
       ledgers.map((ledger) => word(ledger.claim(payment.key, termsOf(payment)))),
     );
     expect(words.toSorted()).toEqual(["busy", "busy", "busy", "busy", "granted"]);
-    expect(await sql(url, "SELECT version FROM coinslot.migrations")).toEqual([{ version: 1 }]);
+    expect(await sql(url, "SELECT version FROM coinslot.migrations")).toEqual([
+      { version: 1 },
+      { version: 2 },
+    ]);
   });
 
   it("survive being opened again, with what they hold", async () => {

@@ -3,6 +3,7 @@
  * over HTTP as well, where a fault would be a 5xx: that of the facilitator's endpoints, in this process.
  */
 import { createServer } from "node:http";
+import { Callers } from "../../../src/facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../../../src/facilitator/endpoints.ts";
 import { parseDiscoveryQuery, writeListing } from "../../../src/discovery/discovery.ts";
 import { entityTag } from "../../../src/discovery/entity-tag.ts";
@@ -57,7 +58,7 @@ const endpoints = new FacilitatorEndpoints({
     return { status: 200, body, etag: entityTag(body) };
   },
   basePath: "",
-  bearer: undefined,
+  callers: new Callers([]),
   logger: createLogger({ level: "silent", format: "json" }),
 });
 const server = createServer(endpoints.handle);

@@ -2,6 +2,7 @@
 import { createServer, request as httpRequest, type ServerOptions } from "node:http";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { onTestFinished } from "vitest";
+import { Callers } from "../../../src/facilitator/callers.ts";
 import {
   FacilitatorEndpoints,
   type EndpointOptions,
@@ -29,7 +30,11 @@ export interface Stage {
   readonly log: readonly Record<string, unknown>[];
 }
 
-export interface StageOptions extends Partial<Pick<EndpointOptions, "basePath" | "bearer">> {
+export interface StageOptions extends Partial<
+  Pick<EndpointOptions, "basePath" | "callers" | "catalogue">
+> {
+  /** A token that callers need; default: as `callers` say, else none. */
+  readonly bearer?: string;
   readonly server?: ServerOptions;
   readonly facilitator?: Partial<Facilitator>;
   readonly listing?: Listing;
@@ -37,6 +42,7 @@ export interface StageOptions extends Partial<Pick<EndpointOptions, "basePath" |
 
 /** By default every payment is good and settled. */
 export async function stage(options: StageOptions = {}): Promise<Stage> {
+  const { bearer } = options;
   const asked: Asked[] = [];
   const queries: string[] = [];
   const log: Record<string, unknown>[] = [];
@@ -74,7 +80,9 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
       return options.listing ?? { status: 200, body: '{"items":[]}', etag: null };
     },
     basePath: options.basePath ?? "",
-    bearer: options.bearer,
+    callers:
+      options.callers ?? new Callers(bearer === undefined ? [] : [{ gateway: null, bearer }]),
+    ...(options.catalogue === undefined ? {} : { catalogue: options.catalogue }),
     logger: createLogger({ level: "trace", format: "json", destination: { write } }),
   });
   const server = createServer(options.server ?? {}, endpoints.handle);

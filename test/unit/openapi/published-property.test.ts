@@ -100,7 +100,10 @@ test("every accepted configuration has a valid OpenAPI 3.1 document", async () =
       const parsed = parseConfig(JSON.stringify(file), { file: "x.yaml", env: {}, readFile });
       if (!parsed.ok) return;
       accepted += 1;
-      const { publish } = new Publications(parsed.config, new Map(), NO_FEE_PAYERS);
+      const { publish } = new Publications(parsed.config, {
+        changes: new Map(),
+        feePayers: NO_FEE_PAYERS,
+      });
       const { body } = publish({ path: "/openapi.json", query: "", ifNoneMatch: undefined });
       const { valid, errors } = await validator.validate(JSON.parse(body));
       expect(valid ? [] : errors).toEqual([]);

@@ -53,7 +53,7 @@ function documentOf({
   const text = `${HEAD}${discovery}routes:${routes}`;
   const parsed = parseConfig(text, { file: "x.yaml", env: {}, readFile: () => from });
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
-  const { publish } = new Publications(parsed.config, new Map(), feePayers);
+  const { publish } = new Publications(parsed.config, { changes: new Map(), feePayers });
   const asked = { path: "/openapi.json", query: "", ifNoneMatch: undefined };
   const { status, type, body } = publish(asked);
   expect([status, type]).toEqual([200, "application/json"]);
