@@ -6,7 +6,7 @@ import { z } from "zod";
 import { documentSchema, type ConfigDocument } from "./document.ts";
 import type { Fault, Problems } from "./problem.ts";
 import { isProblemCode } from "./problem-codes.ts";
-import { fault, SIZE_FORM } from "./reading.ts";
+import { fault, LASTING_FORM, SIZE_FORM } from "./reading.ts";
 import { didYouMean, nearestWord } from "./suggestion.ts";
 import type { Located, Path, Scalar, Tree } from "./tree.ts";
 
@@ -136,6 +136,7 @@ function typeHint(message: string, value: Scalar["value"]): string | undefined {
     return `put quotes around it: "${String(value)}"`;
   }
   if (typeof value !== "number" || !Number.isInteger(value) || value < 0) return undefined;
+  if (message === LASTING_FORM) return `write ${value}d for days`;
   if (message.startsWith("must be a duration")) return `write ${value}s for seconds`;
   return message === SIZE_FORM ? `write ${value}B for bytes` : undefined;
 }

@@ -282,7 +282,6 @@ export interface Settlements {
   outcome(key: PaymentKey): Promise<SettlementOutcome>;
   /** See {@link Redemptions.changed}. */
   changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void>;
-
   /**
    * The right to sign with an account: granted when nobody holds it, its holder is dead, or it is ours
    * already (same epoch). Lasts as long as this life, or until it is given back.

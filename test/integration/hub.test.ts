@@ -11,37 +11,28 @@ import { wrapFetchWithPayment } from "x402-fetch";
 import { useFacilitator } from "x402/verify";
 import { readCatalogueWord } from "../../src/facilitator/catalogue-word.ts";
 import { decodePaymentHeader } from "../../src/x402/header.ts";
-import { present, quote, richBuyer, sign } from "../support/buyer.ts";
+import { quote, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
-import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
-import { freshAccount } from "../support/payer.ts";
+import { PUBLIC_URL, type RunningGateway } from "../support/gateway.ts";
+import {
+  buy,
+  listed,
+  MAPS,
+  resourcesOf as names,
+  SHARED,
+  startHub,
+  startSeller,
+  tokenOf,
+  WEATHER,
+  WEATHER_ROUTES,
+  type Listed,
+} from "../support/hub.ts";
 
-const WEATHER = "https://weather.example.com";
-const MAPS = "https://maps.example.com/v1";
-const SHARED = "shared-token";
-
-const WEATHER_ROUTES = `
-  GET /today: { price: $0.01, description: The weather today, mimeType: application/json }
-  GET /stations/:id/readings: { price: $0.02, description: Readings of a station, input: { pathParams: { id: { type: string, description: Of the station } } } }
-  GET /archive/*: { price: $0.03, description: The archive }
-  POST /forecast: { price: $0.04, description: A forecast }
-  GET /secret: { price: $0.01, description: Not for everybody, discoverable: false }
-`;
 const MAPS_ROUTES = `
   GET /tiles/:z: { price: $0.001, description: A tile }
 `;
-const OWN_ROUTES = `
-  GET /own: { price: $0.05, description: Our own }
-`;
 
 let chain: Chain;
-const payee = freshAccount().address;
-
-interface Hubbed {
-  readonly hub: RunningGateway;
-  readonly weather: RunningGateway;
-  readonly maps: RunningGateway;
-}
 
 beforeAll(async () => {
   chain = await startChain();
@@ -49,80 +40,22 @@ beforeAll(async () => {
 
 afterAll(() => chain.stop());
 
-function tokenOf(name: string): string {
-  return `token-of-${name}`;
-}
-
-interface HubSetup {
-  readonly storePath?: string;
-  readonly catalogue?: string;
-  readonly routes?: string;
-}
-
-function startHub({ storePath, catalogue = "{}", routes = OWN_ROUTES }: HubSetup = {}) {
-  const facilitator = `
-  listen: 127.0.0.1:0
-  auth:
-    bearer: ${SHARED}
-    gateways:
-      weather: { bearer: ${tokenOf("weather")}, urls: ["${WEATHER}"] }
-      maps: { bearer: ${tokenOf("maps")}, urls: ["${MAPS}"] }
-      quiet: { bearer: ${tokenOf("quiet")} }
-  catalogue: ${catalogue}
-  embedded:
-    networks:
-      ${chain.network.name}: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
-`;
-  const stored = storePath === undefined ? {} : { storePath };
-  return startGateway({ chain, payee, routes, facilitator, ...stored });
-}
-
-interface SellerSetup {
+interface Place {
   readonly hub: RunningGateway;
-  readonly token: string;
-  readonly publicUrl: string;
-  readonly routes: string;
+  readonly weather: RunningGateway;
+  readonly maps: RunningGateway;
 }
-
-function startSeller({ hub, token, publicUrl, routes }: SellerSetup) {
-  const facilitator = `
-  remote:
-    - { url: "${hub.facilitatorUrl}", headers: { Authorization: "Bearer ${token}" } }
-`;
-  return startGateway({ chain, payee, publicUrl, routes, facilitator });
-}
-
-async function buy(url: string, init: RequestInit = {}): Promise<void> {
-  const buyer = await richBuyer(chain);
-  const answer = await present(url, await sign(buyer, url, { init }), init);
-  expect([answer.status, answer.receipt?.["success"]]).toEqual([200, true]);
-}
-
-async function listed(base: string, query = "", token: string | null = null) {
-  const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
-  const response = await fetch(`${base}/discovery/resources${query}`, { headers });
-  const body = Object(await response.json());
-  expect(response.status).toBe(200);
-  return body.items as readonly Item[];
-}
-
-interface Item {
-  readonly resource: string;
-  readonly accepts: readonly Record<string, unknown>[];
-  readonly metadata?: Record<string, unknown>;
-  readonly lastUpdated: number;
-}
-
-const names = (items: readonly Item[]): readonly string[] => items.map(({ resource }) => resource);
 
 describe("what gateways sell through a facilitator", () => {
-  let place: Hubbed;
+  let place: Place;
 
   beforeEach(async () => {
-    const hub = await startHub();
+    const hub = await startHub({ chain });
+    const { facilitatorUrl } = hub;
+    const tiles = { token: tokenOf("maps"), publicUrl: MAPS, routes: MAPS_ROUTES };
     const [weather, maps] = await Promise.all([
-      startSeller({ hub, token: tokenOf("weather"), publicUrl: WEATHER, routes: WEATHER_ROUTES }),
-      startSeller({ hub, token: tokenOf("maps"), publicUrl: MAPS, routes: MAPS_ROUTES }),
+      startSeller({ chain, facilitatorUrl }),
+      startSeller({ chain, facilitatorUrl, ...tiles }),
     ]);
     place = { hub, weather, maps };
   });
@@ -137,7 +70,7 @@ describe("what gateways sell through a facilitator", () => {
     expect(names(await listed(hub.url))).toEqual([`${PUBLIC_URL}/own`]);
     const pay = wrapFetchWithPayment(fetch, (await richBuyer(chain)).account);
     expect((await pay(`${weather.url}/today`, { method: "GET" })).status).toBe(200);
-    await buy(`${maps.url}/tiles/7`);
+    await buy(chain, `${maps.url}/tiles/7`);
     const before = Math.floor(Date.now() / 1000) - 60;
     const items = await listed(hub.url);
     expect(names(items)).toEqual([`${PUBLIC_URL}/own`, `${MAPS}/tiles/:z`, `${WEATHER}/today`]);
@@ -163,10 +96,10 @@ describe("what gateways sell through a facilitator", () => {
 
   test("is one entry for a route with parameters, and says nothing of buyers", async () => {
     const { hub, weather } = place;
-    await buy(`${weather.url}/stations/alice/readings?key=private`);
-    await buy(`${weather.url}/stations/bob/readings`);
-    await buy(`${weather.url}/archive/2020/carol?q=private`);
-    await buy(`${weather.url}/today?name=private`);
+    await buy(chain, `${weather.url}/stations/alice/readings?key=private`);
+    await buy(chain, `${weather.url}/stations/bob/readings`);
+    await buy(chain, `${weather.url}/archive/2020/carol?q=private`);
+    await buy(chain, `${weather.url}/today?name=private`);
     const items = await listed(hub.url, "?limit=100");
     expect(names(items)).toEqual([
       `${PUBLIC_URL}/own`,
@@ -185,8 +118,8 @@ describe("what gateways sell through a facilitator", () => {
 
   test("is one entry for each method, and none where it is not discoverable", async () => {
     const { hub, weather } = place;
-    await buy(`${weather.url}/forecast`, { method: "POST", body: "{}" });
-    await buy(`${weather.url}/secret`);
+    await buy(chain, `${weather.url}/forecast`, { method: "POST", body: "{}" });
+    await buy(chain, `${weather.url}/secret`);
     const [, forecast, ...others] = await listed(hub.url);
     expect(others).toEqual([]);
     expect(forecast?.resource).toBe(`${WEATHER}/forecast`);
@@ -195,10 +128,10 @@ describe("what gateways sell through a facilitator", () => {
 
   test("follows its terms with the next sale, with the time of that change", async () => {
     const { hub, weather } = place;
-    await buy(`${weather.url}/today`);
+    await buy(chain, `${weather.url}/today`);
     const [, before] = await listed(hub.url);
     const tag = (await fetch(`${hub.url}/discovery/resources`)).headers.get("etag");
-    await buy(`${weather.url}/today`);
+    await buy(chain, `${weather.url}/today`);
     expect(await listed(hub.url)).toHaveLength(2);
     const again = await fetch(`${hub.url}/discovery/resources`, {
       headers: { "If-None-Match": tag ?? "" },
@@ -209,7 +142,7 @@ describe("what gateways sell through a facilitator", () => {
     await expect
       .poll(() => Math.floor(Date.now() / 1000))
       .toBeGreaterThan(before?.lastUpdated ?? 0);
-    await buy(`${weather.url}/today`);
+    await buy(chain, `${weather.url}/today`);
     const [, after] = await listed(hub.url);
     expect(after?.accepts[0]?.["maxAmountRequired"]).toBe("15000");
     expect(after?.lastUpdated).toBeGreaterThan(before?.lastUpdated ?? 0);
@@ -217,7 +150,7 @@ describe("what gateways sell through a facilitator", () => {
 
   test("is not believed in anything but the listing", async () => {
     const { hub, weather } = place;
-    await buy(`${weather.url}/today`);
+    await buy(chain, `${weather.url}/today`);
     expect((await quote(`${hub.url}/own`)).maxAmountRequired).toBe("50000");
     expect((await fetch(`${hub.url}/today`)).status).toBe(404);
     for (const path of ["/.well-known/x402", "/llms.txt", "/openapi.json"]) {
@@ -227,7 +160,7 @@ describe("what gateways sell through a facilitator", () => {
 
   test("is counted in the metrics", async () => {
     const { hub, weather } = place;
-    await buy(`${weather.url}/today`);
+    await buy(chain, `${weather.url}/today`);
     const metrics = await (await fetch(`${hub.adminUrl}/metrics`)).text();
     expect(metrics).toContain('coinslot_catalogue_resources{gateway="weather"} 1\n');
     expect(metrics).toContain('coinslot_catalogue_resources{gateway="maps"} 0\n');
@@ -239,8 +172,8 @@ describe("who is not let in, or may not speak for a URL, lists nothing", () => {
   let seller: RunningGateway;
 
   beforeAll(async () => {
-    hub = await startHub();
-    seller = await startSeller({ hub, token: SHARED, publicUrl: WEATHER, routes: WEATHER_ROUTES });
+    hub = await startHub({ chain });
+    seller = await startSeller({ chain, facilitatorUrl: hub.facilitatorUrl, token: SHARED });
   });
 
   afterAll(async () => {
@@ -356,32 +289,22 @@ describe("the listing of a facilitator", () => {
     const storePath = join(folder, "a.db");
     const catalogue = "{ expires: 4s }";
     {
-      await using hub = await startHub({ storePath });
-      await using seller = await startSeller({
-        hub,
-        token: tokenOf("weather"),
-        publicUrl: WEATHER,
-        routes: WEATHER_ROUTES,
-      });
-      await buy(`${seller.url}/today`);
+      await using hub = await startHub({ chain, storePath });
+      await using seller = await startSeller({ chain, facilitatorUrl: hub.facilitatorUrl });
+      await buy(chain, `${seller.url}/today`);
     }
-    let first: readonly Item[];
+    let first: readonly Listed[];
     {
-      await using hub = await startHub({ storePath });
+      await using hub = await startHub({ chain, storePath });
       first = await listed(hub.url);
       expect(names(first)).toEqual([`${PUBLIC_URL}/own`, `${WEATHER}/today`]);
     }
-    await using hub = await startHub({ storePath, catalogue });
+    await using hub = await startHub({ chain, storePath, catalogue });
     await expect
       .poll(async () => names(await listed(hub.url)), { timeout: 10_000 })
       .toEqual([`${PUBLIC_URL}/own`]);
-    await using seller = await startSeller({
-      hub,
-      token: tokenOf("weather"),
-      publicUrl: WEATHER,
-      routes: WEATHER_ROUTES,
-    });
-    await buy(`${seller.url}/today`);
+    await using seller = await startSeller({ chain, facilitatorUrl: hub.facilitatorUrl });
+    await buy(chain, `${seller.url}/today`);
     expect(names(await listed(hub.url))).toHaveLength(2);
     await expect
       .poll(async () => names(await listed(hub.url)), { timeout: 10_000 })
@@ -389,7 +312,7 @@ describe("the listing of a facilitator", () => {
   });
 
   test("is open to everybody where the file says so, and nothing else is", async () => {
-    await using hub = await startHub({ catalogue: "{ public: true }" });
+    await using hub = await startHub({ chain, catalogue: "{ public: true }" });
     expect(names(await listed(hub.facilitatorUrl))).toEqual([`${PUBLIC_URL}/own`]);
     expect((await fetch(`${hub.facilitatorUrl}/supported`)).status).toBe(401);
     for (const path of ["/verify", "/settle"]) {
@@ -398,17 +321,12 @@ describe("the listing of a facilitator", () => {
   });
 
   test("has so many resources of a gateway: the one that was sold longest ago makes room", async () => {
-    await using hub = await startHub({ catalogue: "{ resources: 2 }" });
-    await using seller = await startSeller({
-      hub,
-      token: tokenOf("weather"),
-      publicUrl: WEATHER,
-      routes: WEATHER_ROUTES,
-    });
-    await buy(`${seller.url}/today`);
-    await buy(`${seller.url}/archive/1`);
-    await buy(`${seller.url}/today`);
-    await buy(`${seller.url}/stations/1/readings`);
+    await using hub = await startHub({ chain, catalogue: "{ resources: 2 }" });
+    await using seller = await startSeller({ chain, facilitatorUrl: hub.facilitatorUrl });
+    await buy(chain, `${seller.url}/today`);
+    await buy(chain, `${seller.url}/archive/1`);
+    await buy(chain, `${seller.url}/today`);
+    await buy(chain, `${seller.url}/stations/1/readings`);
     expect(names(await listed(hub.url))).toEqual([
       `${PUBLIC_URL}/own`,
       `${WEATHER}/stations/:id/readings`,

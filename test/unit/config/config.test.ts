@@ -67,6 +67,8 @@ describe("a configuration", () => {
         listen: null,
         basePath: "",
         bearer: null,
+        gateways: [],
+        catalogue: { expiresMs: 2_592_000_000, maxResources: 1_000, isPublic: false },
         embedded: [],
         payees: [PAYEE],
         remote: [{ url: "https://facilitator.example.com", headers: [], timeoutMs: 10_000 }],

@@ -36,10 +36,12 @@ const LITERAL_KEY = "7d".repeat(32);
 const LITERAL_BASE58 =
   "3WX7SVkN9sy3t6rtytFwKUFdE9oJuVSab5bt6NP9bMKxbNZAbc5jFU78pbpD1dnJsiXxZnfruytAy4J7MJTdq53f";
 const LITERAL_LIST = keypairFile("7d".repeat(64));
+const WEATHER_TOKEN = "another-very-secret-token";
 const ENV = {
   SOLANA_KEY: SOLANA_BASE58,
   SOLANA_RPC: `https://rpc.example.com/?api-key=${RPC_KEY}`,
   FACILITATOR_TOKEN: TOKEN,
+  WEATHER_TOKEN,
   REMOTE_TOKEN: TOKEN,
   BASE_KEY: KEY,
   BASE_RPC: `https://rpc.example.com/v2/${RPC_KEY}`,
@@ -47,6 +49,7 @@ const ENV = {
 /** What no remark may show; of a list of numbers, a part that is long enough to be masked, or unmistakable. */
 const SECRETS = [
   TOKEN,
+  WEATHER_TOKEN,
   KEY.slice(2),
   FILE_KEY,
   RPC_KEY,

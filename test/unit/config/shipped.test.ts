@@ -51,6 +51,7 @@ const SHIPPED: readonly (readonly [string, Readonly<Record<string, string>>])[] 
     "gateway.example.yaml",
     {
       FACILITATOR_TOKEN: "token",
+      WEATHER_TOKEN: "another-token",
       REMOTE_TOKEN: "token",
       BASE_KEY: KEY,
       BASE_RPC: "https://rpc.example.com/v2/key",
