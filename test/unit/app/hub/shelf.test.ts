@@ -1,0 +1,124 @@
+import { describe, expect, test } from "vitest";
+import { MAX_WAYS, Shelf, type Sale } from "../../../../src/app/hub/shelf.ts";
+import { examplePayment } from "../../ledger/example-payment.ts";
+
+const { paymentRequirements: requirements } = examplePayment(1).request;
+const SALE: Sale = {
+  gateway: "weather",
+  resource: "https://weather.example.com/today",
+  method: "GET",
+  network: "base",
+  asset: "0x0a",
+  requirements,
+  hash: "one",
+  changedAt: 100,
+  soldMs: 1_000,
+};
+
+function shelfAt(nowMs = 1_000, maxResources = 3) {
+  const clock = { nowMs };
+  const shelf = new Shelf({ expiresMs: 500, maxResources }, () => clock.nowMs);
+  return { shelf, clock };
+}
+
+const resourcesOn = (shelf: Shelf): readonly string[] =>
+  shelf.entries.map(({ resource, methods }) => `${methods?.join() ?? ""} ${resource.slice(-5)}`);
+
+describe("what was sold", () => {
+  test("is one entry for each method of a resource, with every way to pay in a fixed order", () => {
+    const { shelf } = shelfAt();
+    const dear = { ...requirements, maxAmountRequired: "2" };
+    shelf.put({ ...SALE, network: "polygon", requirements: dear, changedAt: 300, soldMs: 900 });
+    shelf.put(SALE);
+    shelf.put({ ...SALE, method: "POST" });
+    expect(resourcesOn(shelf)).toEqual(["GET today", "POST today"]);
+    expect(shelf.entries[0]).toEqual({
+      resource: SALE.resource,
+      methods: ["GET"],
+      accepts: [requirements, dear],
+      metadata: {},
+      isTemplate: false,
+      pathParams: undefined,
+      lastUpdated: 300,
+    });
+    expect([shelf.count("weather"), shelf.count("maps")]).toEqual([2, 0]);
+  });
+
+  test("is news where it is new or its terms are, and nothing changes where it is not", () => {
+    const { shelf } = shelfAt();
+    const news = (sale: Partial<Sale>): boolean => {
+      const before = shelf.revision;
+      const { isNews } = shelf.put({ ...SALE, ...sale });
+      expect(shelf.revision !== before).toBe(isNews);
+      return isNews;
+    };
+    expect(news({})).toBe(true);
+    const [entry] = shelf.entries;
+    expect(news({ soldMs: 1_100, changedAt: 200 })).toBe(false);
+    expect(shelf.entries[0]).toBe(entry);
+    expect(news({ soldMs: 1_050, hash: "older" })).toBe(false);
+    expect(news({ soldMs: 1_100, hash: "two", changedAt: 300 })).toBe(true);
+    expect(shelf.entries[0]?.lastUpdated).toBe(300);
+    // Somebody else noticed that it has been so for longer.
+    expect(news({ soldMs: 1_200, hash: "two", changedAt: 250 })).toBe(true);
+    expect(shelf.entries[0]?.lastUpdated).toBe(250);
+  });
+
+  test("expires, each way to pay by itself, at its moment and not before", () => {
+    const { shelf, clock } = shelfAt();
+    shelf.put(SALE);
+    shelf.put({ ...SALE, network: "polygon", soldMs: 1_200 });
+    const { revision } = shelf;
+    clock.nowMs = 1_499;
+    expect([shelf.revision, shelf.entries[0]?.accepts.length]).toEqual([revision, 2]);
+    clock.nowMs = 1_500;
+    expect(shelf.revision).not.toBe(revision);
+    expect(shelf.entries[0]?.accepts).toHaveLength(1);
+    shelf.put({ ...SALE, network: "polygon", soldMs: 1_500 });
+    clock.nowMs = 1_999;
+    expect([shelf.revision, shelf.count("weather")]).toEqual([shelf.revision, 1]);
+    clock.nowMs = 2_000;
+    expect(shelf.revision).toBeGreaterThan(revision);
+    expect([shelf.entries, shelf.count("weather")]).toEqual([[], 0]);
+    expect(shelf.put(SALE)).toEqual({ isNews: false, evicted: undefined });
+    expect(shelf.entries).toEqual([]);
+  });
+
+  test("makes room where a gateway has as much as it may: the one that was sold longest ago", () => {
+    const { shelf } = shelfAt();
+    const sale = (name: string, soldMs: number): Sale => {
+      return { ...SALE, resource: `https://weather.example.com/${name}`, soldMs };
+    };
+    for (const [name, soldMs] of [
+      ["one", 1_000],
+      ["two", 1_001],
+      ["six", 1_002],
+    ] as const) {
+      shelf.put(sale(name, soldMs));
+    }
+    shelf.put({ ...SALE, gateway: "maps" });
+    shelf.put(sale("one", 1_003));
+    expect(shelf.put(sale("ten", 1_004)).evicted).toEqual({
+      gateway: "weather",
+      resource: "https://weather.example.com/two",
+      method: "GET",
+    });
+    // What is older than all of them does not come in.
+    expect(shelf.put(sale("old", 900))).toEqual({ isNews: false, evicted: undefined });
+    expect(shelf.entries.map(({ resource }) => resource.slice(-3)).toSorted()).toEqual([
+      "day",
+      "one",
+      "six",
+      "ten",
+    ]);
+    expect(shelf.count("weather")).toBe(3);
+  });
+
+  test("has a limit of ways to pay for one resource", () => {
+    const { shelf } = shelfAt();
+    for (let number = 0; number <= MAX_WAYS; number += 1) {
+      shelf.put({ ...SALE, asset: `0x${number}`, soldMs: 1_000 + number });
+    }
+    expect(shelf.entries[0]?.accepts).toHaveLength(MAX_WAYS);
+  });
+});
