@@ -56,6 +56,21 @@ describe("the tables", () => {
     expect(await two.outcome(payment.key)).toMatchObject({ kind: "settled" });
   });
 
+  it("get what a newer program wants where an older one made them, and keep what they hold", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    const one = await replicas.open("one");
+    await bring(one, payment, "settled");
+    await one.close();
+    // As the first version left it.
+    await sql(url, "DROP TABLE coinslot.sold_offers");
+    await sql(url, "DELETE FROM coinslot.migrations WHERE version > 1");
+    expect(await complaint(openPostgresBooks({ url }))).toContain("schema version 1, older than");
+    const two = await replicas.open("two");
+    expect(await two.outcome(payment.key)).toMatchObject({ kind: "settled" });
+    expect(await two.sold.since(0, 1)).toEqual([]);
+  });
+
   it("are left alone where a newer program made them", async () => {
     const url = await server.database();
     await using replicas = new Replicas(url);
