@@ -20,6 +20,7 @@ import {
   type CatalogueEntry,
   type PublicTerms,
 } from "../discovery/discovery.ts";
+import type { OtherEntries } from "../discovery/shared-entries.ts";
 import { entityTag, namesTag } from "../discovery/entity-tag.ts";
 import { writeLlmsText, writeWellKnown, type Published } from "../discovery/pointers.ts";
 import { templateVariables, writeTemplate } from "../discovery/template.ts";
@@ -30,7 +31,6 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { writeOpenApi, type Fate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
-import { NO_OTHERS, type OtherEntries } from "./other-entries.ts";
 import { networkOf } from "../x402/network.ts";
 import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
 
@@ -43,19 +43,8 @@ const NO_OFFERS: SoldRoute["accepts"] = [];
 /** Routes whose terms the ledger is asked about at the same time: it stores them together. */
 const MAX_NOTED_AT_ONCE = 256;
 
-/** What others sell stays in the order it is in for so many times as long as it took to put it so. */
-const PAUSE_PARTS = 20;
-
 /** Unix seconds of the last change of a route's public terms, by the key of the route. */
 export type TermsChanges = ReadonlyMap<string, number>;
-
-interface Listing {
-  readonly catalogue: Catalogue;
-  /** Of what others sell. */
-  readonly revision: number;
-  /** It is not made again before, of `performance.now`. */
-  readonly untilMs: number;
-}
 
 export interface PublicationsGround {
   readonly changes: TermsChanges;
@@ -107,16 +96,18 @@ export class Publications {
   readonly #feePayers: FeePayers;
   readonly #sold: readonly Sold[];
   readonly #paths: ReadonlySet<string>;
-  readonly #others: OtherEntries;
+  readonly #others: OtherEntries | undefined;
   readonly #written = new Map<string, { readonly body: string; readonly etag: string }>();
   #revision: number;
   /** Of our own routes. */
   #catalogue: Catalogue;
-  #listed: Listing;
+  /** Of those of others as well, as they were at that revision. */
+  #listed: Catalogue;
+  #othersRevision = 0;
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
 
-  constructor(config: Sales, { changes, feePayers, others = NO_OTHERS }: PublicationsGround) {
+  constructor(config: Sales, { changes, feePayers, others }: PublicationsGround) {
     this.#config = config;
     this.#feePayers = feePayers;
     this.#others = others;
@@ -129,7 +120,7 @@ export class Publications {
     }));
     this.#revision = feePayers.revision;
     this.#catalogue = catalogueOf(this.#sold);
-    this.#listed = this.#list();
+    this.#listed = this.#catalogue;
   }
 
   /** The document at one of {@link documentPaths}; the listing at any other. */
@@ -164,27 +155,23 @@ export class Publications {
     if (revision === this.#revision) return;
     this.#revision = revision;
     this.#catalogue = catalogueOf(this.#sold);
-    this.#listed = this.#list();
+    this.#listed = this.#catalogue;
+    this.#othersRevision = 0;
     this.#written.clear();
   }
 
-  /** What others sell changes with their sales: it is put in order again as often as that takes little time. */
   #listing(): Catalogue {
-    const { revision, untilMs } = this.#listed;
-    if (revision !== this.#others.revision && performance.now() >= untilMs) {
-      this.#listed = this.#list();
+    const changes = this.#others?.since(this.#othersRevision);
+    if (changes === undefined || changes.revision === this.#othersRevision) return this.#listed;
+    this.#othersRevision = changes.revision;
+    if (changes.isAll) {
+      const own = this.#catalogue.items.map(({ entry }) => entry);
+      this.#listed = createCatalogue([...own, ...changes.put]);
+      return this.#listed;
     }
-    return this.#listed.catalogue;
-  }
-
-  #list(): Listing {
-    const { revision, entries } = this.#others;
-    if (entries.length === 0) return { catalogue: this.#catalogue, revision, untilMs: 0 };
-    const beganMs = performance.now();
-    const own = this.#catalogue.items.map(({ entry }) => entry);
-    const catalogue = createCatalogue([...own, ...entries]);
-    const endedMs = performance.now();
-    return { catalogue, revision, untilMs: endedMs + (endedMs - beganMs) * PAUSE_PARTS };
+    for (const name of changes.dropped) this.#listed.drop(name);
+    for (const entry of changes.put) this.#listed.put(entry);
+    return this.#listed;
   }
 
   #write(path: string): string {

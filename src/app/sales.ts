@@ -8,7 +8,7 @@ import { systemTime } from "../time/time.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
 import type { FrontConfig } from "./front.ts";
-import type { OtherEntries } from "./other-entries.ts";
+import type { OtherEntries } from "../discovery/shared-entries.ts";
 import { Publications, readTermsChanges, type TermsChanges } from "./publishing.ts";
 import { longestQuoteMs } from "./selling.ts";
 

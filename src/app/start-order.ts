@@ -3,7 +3,7 @@
  * is kept elsewhere. It crosses a pipe between two processes of ours and is written nowhere.
  */
 import { Secret } from "../config/secret.ts";
-import type { CatalogueEntry } from "../discovery/discovery.ts";
+import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
 import type { FrontConfig } from "./front.ts";
 import type { EarlierConfig } from "./sales.ts";
@@ -19,7 +19,7 @@ export interface StartOrder {
   readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
   readonly feePayers: Told;
   /** What others sell that is listed. */
-  readonly others: readonly CatalogueEntry[];
+  readonly others: EntryChanges;
   /** Networks on which the process with the money writes transactions for buyers. */
   readonly draftNetworks: readonly string[];
   /** Configurations that were replaced a short while ago, the newest first. */

@@ -15,7 +15,7 @@ import { RemoteTill } from "../workers/remote-till.ts";
 import type { Places } from "../workers/worker-process.ts";
 import { RemoteDrafts } from "./drafts.ts";
 import { Front } from "./front.ts";
-import { ToldEntries, type EntryChanges } from "./other-entries.ts";
+import { SharedEntries, type EntryChanges } from "../discovery/shared-entries.ts";
 import { Publications } from "./publishing.ts";
 import { ToldFeePayers, unpack, type StartOrder, type Told } from "./start-order.ts";
 
@@ -72,7 +72,7 @@ interface Started {
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly feePayers: ToldFeePayers;
-  readonly others: ToldEntries;
+  readonly others: SharedEntries;
   readonly spans: Spans;
   readonly timeline: Timeline | undefined;
   readonly withinMs: number;
@@ -92,7 +92,8 @@ class Worker {
     const metrics = new Metrics(version);
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
     const feePayers = new ToldFeePayers(order.feePayers);
-    const others = new ToldEntries(order.others);
+    const others = new SharedEntries();
+    others.apply(order.others);
     const changes = new Map(termsChanges);
     const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
     const front = new Front({
@@ -137,7 +138,7 @@ class Worker {
   }
 
   async tellOthers(changes: EntryChanges): Promise<void> {
-    (await this.#starting.promise).others.tell(changes);
+    (await this.#starting.promise).others.apply(changes);
   }
 
   /** @param known see `MetricsPacker.pack` */

@@ -11,7 +11,7 @@ import { Desk } from "../workers/desk.ts";
 import { WorkerProcess } from "../workers/worker-process.ts";
 import { draftDesk } from "./drafts.ts";
 import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
-import { EntryDifferences } from "./other-entries.ts";
+import type { EntryChanges } from "../discovery/shared-entries.ts";
 import type { Money } from "./money.ts";
 import type { Parts } from "./server.ts";
 import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
@@ -19,6 +19,8 @@ import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
 /** How often an address that is taken is tried again, and the pause before, milliseconds. */
 const ADDRESS_TRIES = 8;
 const ADDRESS_PAUSE_MS = 250;
+/** Where nobody else is listed. */
+const NOTHING: EntryChanges = { revision: 0, isAll: true, put: [], dropped: [] };
 /** Pause before workers are told of what others sell now, milliseconds. */
 const ENTRIES_MS = 1_000;
 /** What node wants for them. */
@@ -146,7 +148,7 @@ function orderOf(worker: number, { count, money, version, ticketKeys }: Ordered)
     termsChanges: [...termsChanges],
     earlier,
     feePayers: toldBy(money.feePayers),
-    others: money.hub?.entries ?? [],
+    others: money.hub?.since(0) ?? NOTHING,
     draftNetworks: [...money.drafts.networks],
     hasTimeline: config.admin?.timeline === true,
   };
@@ -181,8 +183,14 @@ function newsOf({ feePayers, hub }: Money): readonly News[] {
     news.push({ name: "feePayers", everyMs: SAME_MS, next });
   }
   if (hub !== undefined) {
-    const differences = new EntryDifferences(hub);
-    news.push({ name: "others", everyMs: ENTRIES_MS, next: () => differences.next() });
+    let { revision } = hub.since(0);
+    const next = (): EntryChanges | undefined => {
+      const changes = hub.since(revision);
+      if (changes.revision === revision) return undefined;
+      ({ revision } = changes);
+      return changes;
+    };
+    news.push({ name: "others", everyMs: ENTRIES_MS, next });
   }
   return news;
 }

@@ -1,119 +1,25 @@
 /**
- * The catalogue of priced resources that clients discover (protocol sections 2.6 and 4.4): made from
- * the routes when they are configured, then only read.
+ * The listing of priced resources that clients discover (protocol sections 2.6 and 4.4): a page of a catalogue for
+ * a query, and what routes say of themselves in it.
  */
 import { createHash } from "node:crypto";
+import { X402_VERSION, type DiscoveryResponse } from "../x402/x402.ts";
 import {
-  X402_VERSION,
-  type DiscoveredResource,
-  type DiscoveryResponse,
-  type PaymentRequirements,
-} from "../x402/x402.ts";
-import { parseAtomicAmount } from "../x402/amount.ts";
-import { findNetwork } from "../x402/network.ts";
-import {
-  DOLLAR_DECIMALS,
-  type DiscoveryQuery,
-  type OfferFilter,
-  type PriceLimit,
-} from "./discovery-query.ts";
-import { SearchIndex, termOf } from "./search-index.ts";
-import { describeTemplate } from "./template.ts";
+  comparable,
+  compare,
+  LISTED_TYPE,
+  published,
+  type Catalogue,
+  type CatalogueItem,
+  type ListedOffer,
+  type PublicTerms,
+} from "./catalogue.ts";
+import type { DiscoveryQuery, OfferFilter, PriceLimit } from "./discovery-query.ts";
+import { termOf } from "./search-index.ts";
 
+export { createCatalogue, entryName, pathOf } from "./catalogue.ts";
+export type { Catalogue, CatalogueEntry, PublicTerms } from "./catalogue.ts";
 export { parseDiscoveryQuery, type DiscoveryQuery } from "./discovery-query.ts";
-
-/** The one type of resource that the protocol defines (section 2.6). */
-const LISTED_TYPE = "http";
-
-/** What a route offers to anyone, apart from when it last changed. */
-export interface PublicTerms {
-  /** Absolute URL; of a pattern route the template with its `:param` and `*`. */
-  readonly resource: string;
-  /** Null for a route of any method. */
-  readonly methods: readonly string[] | null;
-  readonly accepts: readonly PaymentRequirements[];
-  readonly metadata: Readonly<Record<string, unknown>>;
-  /** Whether `resource` is a template, which is then described in the metadata, see `template.ts`. */
-  readonly isTemplate: boolean;
-  /** Of a template, what is known of its parameters by their names. */
-  readonly pathParams?: Readonly<Record<string, unknown>> | undefined;
-}
-
-export interface CatalogueEntry extends PublicTerms {
-  /** Unix seconds of the last change of the terms, see {@link termsHash}. */
-  readonly lastUpdated: number;
-}
-
-/** Numbers in place of texts that thousands of entries share: two numbers are compared at once. */
-class Names {
-  readonly #numbers = new Map<string, number>();
-
-  /** The number of a text, from now on. */
-  add(text: string): number {
-    const known = this.#numbers.get(text) ?? this.#numbers.size;
-    this.#numbers.set(text, known);
-    return known;
-  }
-
-  /** Undefined where nothing has that text. */
-  find(text: string): number | undefined {
-    return this.#numbers.get(text);
-  }
-}
-
-/** One way to pay, as queries ask for it; texts by their {@link Names}. */
-interface ListedOffer {
-  readonly network: number;
-  readonly asset: number;
-  readonly payTo: number;
-  /** Atomic units. */
-  readonly amount: bigint;
-  /** At {@link DOLLAR_DECIMALS}; undefined: it is in another token than the network's own stablecoin. */
-  readonly dollars: bigint | undefined;
-}
-
-class CatalogueItem {
-  readonly entry: CatalogueEntry;
-  readonly item: DiscoveredResource;
-  readonly offers: readonly ListedOffer[];
-  #json: string | undefined;
-
-  constructor(entry: CatalogueEntry, names: Names) {
-    this.entry = entry;
-    this.item = itemOf(entry);
-    this.offers = entry.accepts.map((requirements) => listedOffer(requirements, names));
-  }
-
-  /** Written when it is first listed. */
-  get json(): string {
-    return (this.#json ??= JSON.stringify(this.item));
-  }
-}
-
-/** The resources in the order in which they are listed. */
-export interface Catalogue {
-  readonly items: readonly CatalogueItem[];
-  readonly index: SearchIndex;
-  readonly names: Names;
-}
-
-/**
- * Prepares entries for listing. They are put in order of resource and then methods, by code unit:
- * routes are a map whose order means nothing, and pages have to hold still between requests.
- */
-export function createCatalogue(entries: readonly CatalogueEntry[]): Catalogue {
-  const placed = entries.map((entry) => ({ entry, methods: entry.methods?.join() ?? "" }));
-  placed.sort(
-    (left, right) =>
-      compare(left.entry.resource, right.entry.resource) || compare(left.methods, right.methods),
-  );
-  const names = new Names();
-  const items = placed.map(({ entry }) => new CatalogueItem(entry, names));
-  const index = new SearchIndex(
-    items.map(({ item }) => ({ terms: termsOf(item), text: textOf(item) })),
-  );
-  return { items, index, names };
-}
 
 /** One page; `total` counts what the filters let through, and an offset beyond it is an empty page. */
 export function listResources(catalogue: Catalogue, query: DiscoveryQuery): DiscoveryResponse {
@@ -205,9 +111,10 @@ function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuer
   const fits = offer === undefined ? undefined : offerTest(offer, names);
   const page: CatalogueItem[] = [];
   let total = 0;
+  // By index, like all that every client may ask for.
   for (let place = 0; place < items.length; place += 1) {
     const item = items[place];
-    if (item === undefined || marks[place] !== wanted) continue;
+    if (item === undefined || marks[item.number] !== wanted) continue;
     if (fits !== undefined && !item.offers.some(fits)) continue;
     if (total >= offset && page.length < limit) page.push(item);
     total += 1;
@@ -216,7 +123,10 @@ function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuer
 }
 
 /** All conditions have to hold for the same way to pay. */
-function offerTest(filter: OfferFilter, names: Names): (offer: ListedOffer) => boolean {
+function offerTest(
+  filter: OfferFilter,
+  names: Catalogue["names"],
+): (offer: ListedOffer) => boolean {
   const { maxPrice } = filter;
   // What nothing has matches nothing: no number is -1.
   const wanted = (text: string | undefined): number | undefined =>
@@ -234,68 +144,6 @@ function isWithin({ amount, dollars }: ListedOffer, limit: PriceLimit): boolean 
   return dollars !== undefined && dollars <= limit.amount;
 }
 
-/** Addresses with `0x` have a checksum in their letter case and mean the same without it; others do not. */
-function comparable(address: string): string {
-  return /^0x/i.test(address) ? address.toLowerCase() : address;
-}
-
-function listedOffer(requirements: PaymentRequirements, names: Names): ListedOffer {
-  const { network, asset, payTo, maxAmountRequired } = requirements;
-  const usual = findNetwork(network)?.asset;
-  const isUsual = usual !== undefined && comparable(usual.address) === comparable(asset);
-  const amount = parseAtomicAmount(maxAmountRequired) ?? 0n;
-  return {
-    network: names.add(network),
-    asset: names.add(comparable(asset)),
-    payTo: names.add(comparable(payTo)),
-    amount,
-    dollars: isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined,
-  };
-}
-
-function itemOf(entry: CatalogueEntry): DiscoveredResource {
-  const { resource, type, x402Version, accepts, metadata } = published(entry);
-  const { lastUpdated } = entry;
-  const shown = metadata === undefined ? {} : { metadata };
-  return { resource, type, x402Version, accepts, lastUpdated, ...shown };
-}
-
-/** Of metadata only scalars can be asked for. */
-function termsOf({ metadata = {} }: DiscoveredResource): readonly string[] {
-  return Object.entries(metadata).flatMap(([key, value]) => {
-    return isScalar(value) ? [termOf(`metadata.${key}`, String(value))] : [];
-  });
-}
-
-function textOf({ resource, accepts, metadata = {} }: DiscoveredResource): string {
-  const descriptions = accepts.map(({ description }) => description);
-  const values = Object.values(metadata).filter(isScalar);
-  return [pathOf(resource), ...new Set(descriptions), ...values].join(" ");
-}
-
-function isScalar(value: unknown): value is string | number | boolean {
-  return typeof value === "string" || typeof value === "number" || typeof value === "boolean";
-}
-
-/** A listed resource without the time of its last change. */
-function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpdated"> {
-  const { resource, accepts, isTemplate, pathParams } = terms;
-  const described = isTemplate ? describeTemplate(resource, pathOf(resource), pathParams) : {};
-  const metadata = { ...terms.metadata, ...described };
-  return {
-    resource,
-    type: LISTED_TYPE,
-    x402Version: X402_VERSION,
-    accepts,
-    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
-  };
-}
-
-/** The path of an absolute URL as written: parsing it would rewrite a template's characters. */
-export function pathOf(resource: string): string {
-  return resource.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, "");
-}
-
 /** JSON with the members of every object in order of their names. */
 function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_, member: unknown) => {
@@ -304,9 +152,4 @@ function canonicalJson(value: unknown): string {
       Object.entries(member).sort(([left], [right]) => compare(left, right)),
     );
   });
-}
-
-function compare(left: string, right: string): number {
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
 }

@@ -27,22 +27,56 @@ export function termOf(name: string, value: string): string {
 }
 
 export class SearchIndex {
-  readonly #size: number;
+  /** Entries have numbers below this. */
+  #size: number;
   readonly #terms = new Map<string, number[]>();
   /** In the order of their code units. */
-  readonly #words: readonly string[];
+  readonly #words: string[];
   /** The entries with each word. */
-  readonly #holders: readonly (readonly number[])[];
+  readonly #holders: number[][];
 
+  /** Each entry has its place in the list as its number. */
   constructor(entries: readonly Findable[]) {
     this.#size = entries.length;
     const words = new Map<string, number[]>();
     for (const [index, { terms, text }] of entries.entries()) {
       for (const term of terms) append(this.#terms, term, index);
-      for (const word of wordsOf(text.slice(0, MAX_SEARCHED_LENGTH))) append(words, word, index);
+      for (const word of searchedWords(text)) append(words, word, index);
     }
     this.#words = [...words.keys()].sort();
     this.#holders = this.#words.map((word) => words.get(word) ?? []);
+  }
+
+  /** One more entry, under a number that no other has. */
+  put(index: number, { terms, text }: Findable): void {
+    this.#size = Math.max(this.#size, index + 1);
+    for (const term of terms) append(this.#terms, term, index);
+    for (const word of new Set(searchedWords(text))) {
+      const place = this.#firstFrom(word);
+      if (this.#words[place] === word) this.#holders[place]?.push(index);
+      else {
+        this.#words.splice(place, 0, word);
+        this.#holders.splice(place, 0, [index]);
+      }
+    }
+  }
+
+  /** Takes an entry away that was put in with the same terms and text; its number is free then. */
+  drop(index: number, { terms, text }: Findable): void {
+    for (const term of new Set(terms)) {
+      const list = this.#terms.get(term) ?? [];
+      remove(list, index);
+      if (list.length === 0) this.#terms.delete(term);
+    }
+    for (const word of new Set(searchedWords(text))) {
+      const place = this.#firstFrom(word);
+      const list = this.#holders[place];
+      if (this.#words[place] !== word || list === undefined) continue;
+      remove(list, index);
+      if (list.length > 0) continue;
+      this.#words.splice(place, 1);
+      this.#holders.splice(place, 1);
+    }
   }
 
   /** For each entry whether it has all terms and all words: the number that is returned with it, if it has. */
@@ -92,6 +126,15 @@ function mark(marks: Uint8Array, list: readonly number[], wanted: number): void 
     const index = list[at] ?? 0;
     if (marks[index] === wanted) marks[index] = wanted + 1;
   }
+}
+
+function searchedWords(text: string): readonly string[] {
+  return wordsOf(text.slice(0, MAX_SEARCHED_LENGTH));
+}
+
+function remove(list: number[], index: number): void {
+  const place = list.indexOf(index);
+  if (place !== -1) list.splice(place, 1);
 }
 
 /** An entry with the same word twice is noted once: entries come one after the other. */

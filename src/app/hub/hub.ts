@@ -4,7 +4,8 @@
  * for as long as it sells. What is listed of others is in the listing and nowhere else: no payment is judged by it.
  */
 import type { CallingGateway, CatalogueSettings } from "../../config/config.ts";
-import { termsHash, type CatalogueEntry } from "../../discovery/discovery.ts";
+import { termsHash } from "../../discovery/discovery.ts";
+import type { EntryChanges, OtherEntries } from "../../discovery/shared-entries.ts";
 import { isListable, readSoldTerms, type SoldTerms } from "../../discovery/sold-resource.ts";
 import type { CatalogueWord } from "../../facilitator/catalogue-word.ts";
 import type { SalesCatalogue } from "../../facilitator/endpoints.ts";
@@ -14,7 +15,6 @@ import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Time } from "../../time/time.ts";
 import { parsePaymentRequirements } from "../../x402/schema.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
-import type { OtherEntries } from "../other-entries.ts";
 import { Shelf, type Sale } from "./shelf.ts";
 
 /** A sale in terms that are stored already is noted again after so long, milliseconds, or sooner. */
@@ -22,9 +22,9 @@ const NOTE_MS = 3_600_000;
 /** The part of the time to its expiry after which it is noted again at the latest. */
 const NOTED_PARTS = 10;
 /** Pause before it is looked for what other replicas have noted, milliseconds. */
-const LOOK_MS = 15_000;
+const LOOK_MS = 5_000;
 /** Notes this much older than the last look are read again: clocks differ, and notes take their time. */
-const OVERLAP_MS = 300_000;
+const OVERLAP_MS = 60_000;
 /** Pause before what has expired is dropped from the store, milliseconds. */
 const TIDY_MS = 3_600_000;
 /** Rows that one look reads, the newest ones: some for each resource that may be listed. */
@@ -84,12 +84,8 @@ export class Hub implements SalesCatalogue, OtherEntries {
     return hub;
   }
 
-  get revision(): number {
-    return this.#shelf.revision;
-  }
-
-  get entries(): readonly CatalogueEntry[] {
-    return this.#shelf.entries;
+  since(revision: number): EntryChanges {
+    return this.#shelf.since(revision);
   }
 
   sold(gateway: string, requirements: PaymentRequirements): CatalogueWord | undefined {

@@ -2,7 +2,12 @@
  * What other gateways sold through us lately, in memory, as the listing shows it. What has not been sold for a
  * while expires; each gateway has so many resources, and the one that was sold longest ago makes room for the next.
  */
-import type { CatalogueEntry } from "../../discovery/discovery.ts";
+import { entryName, type CatalogueEntry } from "../../discovery/discovery.ts";
+import {
+  SharedEntries,
+  type EntryChanges,
+  type OtherEntries,
+} from "../../discovery/shared-entries.ts";
 import { templateOf } from "../../discovery/sold-resource.ts";
 import type { SoldOffer, SoldResource } from "../../ledger/sold-offers.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
@@ -27,8 +32,6 @@ interface Way {
 interface Kept extends SoldResource {
   /** By network and asset. */
   readonly ways: Map<string, Way>;
-  /** Made when it is asked for. */
-  entry: CatalogueEntry | undefined;
 }
 
 /** A sale, with its terms as a value. */
@@ -44,12 +47,12 @@ export interface Placed {
 
 const NOT_PLACED: Placed = { isNews: false, evicted: undefined };
 
-export class Shelf {
+export class Shelf implements OtherEntries {
   readonly #limits: ShelfLimits;
   readonly #now: () => number;
-  /** By gateway, and then by method and resource. */
+  /** By gateway, and then by the names of their entries. */
   readonly #gateways = new Map<string, Map<string, Kept>>();
-  #revision = 0;
+  readonly #entries = new SharedEntries();
   /** Nothing expires before. */
   #nextExpiryMs = Number.POSITIVE_INFINITY;
 
@@ -58,14 +61,9 @@ export class Shelf {
     this.#now = now;
   }
 
-  /** Another number as soon as {@link entries} are others. */
-  get revision(): number {
+  since(revision: number): EntryChanges {
     if (this.#now() >= this.#nextExpiryMs) this.#expire();
-    return this.#revision;
-  }
-
-  get entries(): readonly CatalogueEntry[] {
-    return [...this.#gateways.values()].flatMap((shelf) => [...shelf.values()].map(entryOf));
+    return this.#entries.since(revision);
   }
 
   /** How many resources of that gateway are listed. */
@@ -77,16 +75,16 @@ export class Shelf {
   put(sale: Sale): Placed {
     if (sale.soldMs + this.#limits.expiresMs <= this.#now()) return NOT_PLACED;
     const shelf = this.#gateways.get(sale.gateway) ?? new Map<string, Kept>();
-    const name = `${sale.method} ${sale.resource}`;
+    const name = entryName({ resource: sale.resource, methods: [sale.method] });
     const known = shelf.get(name);
     const evicted = known === undefined ? this.#makeRoom(shelf, sale) : undefined;
     if (evicted === "full") return NOT_PLACED;
     const { gateway, resource, method } = sale;
-    const kept = known ?? { gateway, resource, method, ways: new Map(), entry: undefined };
+    const kept = known ?? { gateway, resource, method, ways: new Map() };
     const isNews = this.#putWay(kept, sale);
     shelf.set(name, kept);
     this.#gateways.set(gateway, shelf);
-    if (isNews) this.#revision += 1;
+    if (isNews) this.#entries.put(entryOf(kept));
     return { isNews, evicted };
   }
 
@@ -105,7 +103,6 @@ export class Shelf {
       const [oldest] = [...kept.ways].toSorted(([, left], [, right]) => left.soldMs - right.soldMs);
       if (oldest !== undefined) kept.ways.delete(oldest[0]);
     }
-    kept.entry = undefined;
     return true;
   }
 
@@ -119,29 +116,28 @@ export class Shelf {
     }
     if (oldest === undefined || oldest.soldMs > soldMs) return "full";
     shelf.delete(oldest.name);
-    this.#revision += 1;
+    this.#entries.drop(oldest.name);
     const { gateway, resource, method } = oldest.kept;
     return { gateway, resource, method };
   }
 
   #expire(): void {
     const lastMs = this.#now() - this.#limits.expiresMs;
-    this.#nextExpiryMs = Number.POSITIVE_INFINITY;
+    let soonestMs = Number.POSITIVE_INFINITY;
     for (const shelf of this.#gateways.values()) {
       for (const [name, kept] of shelf) {
+        const ways = kept.ways.size;
         for (const [way, { soldMs }] of kept.ways) {
-          if (soldMs > lastMs) {
-            const expiresMs = soldMs + this.#limits.expiresMs;
-            this.#nextExpiryMs = Math.min(this.#nextExpiryMs, expiresMs);
-            continue;
-          }
-          kept.ways.delete(way);
-          kept.entry = undefined;
-          this.#revision += 1;
+          if (soldMs <= lastMs) kept.ways.delete(way);
+          else soonestMs = Math.min(soonestMs, soldMs);
         }
-        if (kept.ways.size === 0) shelf.delete(name);
+        if (kept.ways.size === 0) {
+          shelf.delete(name);
+          this.#entries.drop(name);
+        } else if (kept.ways.size < ways) this.#entries.put(entryOf(kept));
       }
     }
+    this.#nextExpiryMs = soonestMs + this.#limits.expiresMs;
   }
 }
 
@@ -151,13 +147,12 @@ function newestOf({ ways }: Kept): number {
 
 /** The ways to pay in the order of their networks and tokens, whichever was used last. */
 function entryOf(kept: Kept): CatalogueEntry {
-  if (kept.entry !== undefined) return kept.entry;
   const names = [...kept.ways.keys()].toSorted();
   const ways = names.flatMap((name) => kept.ways.get(name) ?? []);
   const accepts = ways.map(({ requirements }) => requirements);
   const [first] = accepts;
   const template = first && templateOf(first);
-  kept.entry = {
+  return {
     resource: kept.resource,
     methods: [kept.method],
     accepts,
@@ -166,5 +161,4 @@ function entryOf(kept: Kept): CatalogueEntry {
     pathParams: template?.pathParams,
     lastUpdated: Math.max(...ways.map(({ changedAt }) => changedAt)),
   };
-  return kept.entry;
 }

@@ -1,0 +1,264 @@
+/**
+ * The resources that are listed, in their order and with what they are found by. Made at once from what a
+ * configuration sells; what others sell comes and goes one by one, at a cost that does not grow with all the rest.
+ */
+import { parseAtomicAmount } from "../x402/amount.ts";
+import { findNetwork } from "../x402/network.ts";
+import { X402_VERSION, type DiscoveredResource, type PaymentRequirements } from "../x402/x402.ts";
+import { DOLLAR_DECIMALS } from "./discovery-query.ts";
+import { SearchIndex, termOf, type Findable } from "./search-index.ts";
+import { describeTemplate } from "./template.ts";
+
+/** The one type of resource that the protocol defines (section 2.6). */
+export const LISTED_TYPE = "http";
+
+/** What a route offers to anyone, apart from when it last changed. */
+export interface PublicTerms {
+  /** Absolute URL; of a pattern route the template with its `:param` and `*`. */
+  readonly resource: string;
+  /** Null for a route of any method. */
+  readonly methods: readonly string[] | null;
+  readonly accepts: readonly PaymentRequirements[];
+  readonly metadata: Readonly<Record<string, unknown>>;
+  /** Whether `resource` is a template, which is then described in the metadata, see `template.ts`. */
+  readonly isTemplate: boolean;
+  /** Of a template, what is known of its parameters by their names. */
+  readonly pathParams?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface CatalogueEntry extends PublicTerms {
+  /** Unix seconds of the last change of the terms, see `termsHash`. */
+  readonly lastUpdated: number;
+}
+
+/** Of the entries of a catalogue each has another name. */
+export function entryName({
+  resource,
+  methods,
+}: Pick<PublicTerms, "resource" | "methods">): string {
+  return `${methods?.join() ?? ""} ${resource}`;
+}
+
+/** Numbers in place of texts that thousands of entries share: two numbers are compared at once. */
+class Names {
+  readonly #numbers = new Map<string, { readonly number: number; holders: number }>();
+  #next = 0;
+
+  /** The number of a text, until as many have let it go as have taken it. */
+  take(text: string): number {
+    const known = this.#numbers.get(text);
+    if (known !== undefined) {
+      known.holders += 1;
+      return known.number;
+    }
+    const number = this.#next;
+    this.#next += 1;
+    this.#numbers.set(text, { number, holders: 1 });
+    return number;
+  }
+
+  letGo(text: string): void {
+    const known = this.#numbers.get(text);
+    if (known === undefined) return;
+    known.holders -= 1;
+    if (known.holders === 0) this.#numbers.delete(text);
+  }
+
+  /** Undefined where nothing has that text. */
+  find(text: string): number | undefined {
+    return this.#numbers.get(text)?.number;
+  }
+}
+
+/** One way to pay, as queries ask for it; texts by their {@link Names}. */
+export interface ListedOffer {
+  readonly network: number;
+  readonly asset: number;
+  readonly payTo: number;
+  /** Atomic units. */
+  readonly amount: bigint;
+  /** At {@link DOLLAR_DECIMALS}; undefined: it is in another token than the network's own stablecoin. */
+  readonly dollars: bigint | undefined;
+}
+
+class CatalogueItem {
+  readonly entry: CatalogueEntry;
+  readonly item: DiscoveredResource;
+  readonly offers: readonly ListedOffer[];
+  /** Among those that have the same resource. */
+  readonly methods: string;
+  /** Its number in the index. */
+  readonly number: number;
+  #json: string | undefined;
+
+  constructor(entry: CatalogueEntry, number: number, names: Names) {
+    this.entry = entry;
+    this.item = itemOf(entry);
+    this.offers = entry.accepts.map((requirements) => listedOffer(requirements, names));
+    this.methods = entry.methods?.join() ?? "";
+    this.number = number;
+  }
+
+  /** Written when it is first listed. */
+  get json(): string {
+    return (this.#json ??= JSON.stringify(this.item));
+  }
+
+  get findable(): Findable {
+    return { terms: termsOf(this.item), text: textOf(this.item) };
+  }
+}
+
+export type { CatalogueItem };
+
+/**
+ * Entries are in order of resource and then methods, by code unit: routes are a map whose order means nothing, and
+ * pages have to hold still between requests.
+ */
+export class Catalogue {
+  readonly names: Names = new Names();
+  readonly index: SearchIndex;
+  readonly #items: CatalogueItem[];
+  /** Numbers in the index that are free again. */
+  readonly #free: number[] = [];
+  #numbers: number;
+  /** Made when the first entry is put in or taken away. */
+  #named: Map<string, CatalogueItem> | undefined;
+
+  constructor(entries: readonly CatalogueEntry[]) {
+    this.#items = entries.map((entry, number) => new CatalogueItem(entry, number, this.names));
+    this.index = new SearchIndex(this.#items.map(({ findable }) => findable));
+    this.#numbers = entries.length;
+    this.#items.sort(compareItems);
+  }
+
+  get items(): readonly CatalogueItem[] {
+    return this.#items;
+  }
+
+  /** In place of the entry of that name, if there is one. */
+  put(entry: CatalogueEntry): void {
+    const name = entryName(entry);
+    this.drop(name);
+    const number = this.#free.pop() ?? this.#numbers;
+    this.#numbers = Math.max(this.#numbers, number + 1);
+    const item = new CatalogueItem(entry, number, this.names);
+    this.#byName().set(name, item);
+    this.#items.splice(this.#placeOf(item), 0, item);
+    this.index.put(number, item.findable);
+  }
+
+  /** Takes the entry of that name away, if there is one. */
+  drop(name: string): void {
+    const item = this.#byName().get(name);
+    if (item === undefined) return;
+    this.#byName().delete(name);
+    this.#items.splice(this.#items.indexOf(item, this.#placeOf(item)), 1);
+    this.index.drop(item.number, item.findable);
+    this.#free.push(item.number);
+    for (const requirements of item.entry.accepts) {
+      for (const text of namedTexts(requirements)) this.names.letGo(text);
+    }
+  }
+
+  #byName(): Map<string, CatalogueItem> {
+    return (this.#named ??= new Map(this.#items.map((item) => [entryName(item.entry), item])));
+  }
+
+  /** Of the first item that does not come before it. */
+  #placeOf(item: CatalogueItem): number {
+    let low = 0;
+    let high = this.#items.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const other = this.#items[middle];
+      if (other !== undefined && compareItems(other, item) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/** Prepares entries for listing. */
+export function createCatalogue(entries: readonly CatalogueEntry[]): Catalogue {
+  return new Catalogue(entries);
+}
+
+/** Addresses with `0x` have a checksum in their letter case and mean the same without it; others do not. */
+export function comparable(address: string): string {
+  return /^0x/i.test(address) ? address.toLowerCase() : address;
+}
+
+/** A listed resource without the time of its last change. */
+export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpdated"> {
+  const { resource, accepts, isTemplate, pathParams } = terms;
+  const described = isTemplate ? describeTemplate(resource, pathOf(resource), pathParams) : {};
+  const metadata = { ...terms.metadata, ...described };
+  return {
+    resource,
+    type: LISTED_TYPE,
+    x402Version: X402_VERSION,
+    accepts,
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+  };
+}
+
+/** The path of an absolute URL as written: parsing it would rewrite a template's characters. */
+export function pathOf(resource: string): string {
+  return resource.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, "");
+}
+
+/** By code unit. */
+export function compare(left: string, right: string): number {
+  if (left === right) return 0;
+  return left < right ? -1 : 1;
+}
+
+function compareItems(left: CatalogueItem, right: CatalogueItem): number {
+  return compare(left.entry.resource, right.entry.resource) || compare(left.methods, right.methods);
+}
+
+function namedTexts({ network, asset, payTo }: PaymentRequirements): readonly string[] {
+  return [network, comparable(asset), comparable(payTo)];
+}
+
+function listedOffer(requirements: PaymentRequirements, names: Names): ListedOffer {
+  const { network, asset, maxAmountRequired } = requirements;
+  const usual = findNetwork(network)?.asset;
+  const isUsual = usual !== undefined && comparable(usual.address) === comparable(asset);
+  const amount = parseAtomicAmount(maxAmountRequired) ?? 0n;
+  const [networkNumber = 0, assetNumber = 0, payToNumber = 0] = namedTexts(requirements).map(
+    (text) => names.take(text),
+  );
+  return {
+    network: networkNumber,
+    asset: assetNumber,
+    payTo: payToNumber,
+    amount,
+    dollars: isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined,
+  };
+}
+
+function itemOf(entry: CatalogueEntry): DiscoveredResource {
+  const { resource, type, x402Version, accepts, metadata } = published(entry);
+  const { lastUpdated } = entry;
+  const shown = metadata === undefined ? {} : { metadata };
+  return { resource, type, x402Version, accepts, lastUpdated, ...shown };
+}
+
+/** Of metadata only scalars can be asked for. */
+function termsOf({ metadata = {} }: DiscoveredResource): readonly string[] {
+  return Object.entries(metadata).flatMap(([key, value]) => {
+    return isScalar(value) ? [termOf(`metadata.${key}`, String(value))] : [];
+  });
+}
+
+function textOf({ resource, accepts, metadata = {} }: DiscoveredResource): string {
+  const descriptions = accepts.map(({ description }) => description);
+  const values = Object.values(metadata).filter(isScalar);
+  return [pathOf(resource), ...new Set(descriptions), ...values].join(" ");
+}
+
+function isScalar(value: unknown): value is string | number | boolean {
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+}
