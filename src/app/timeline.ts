@@ -12,7 +12,7 @@ import {
   ledgerFacts,
   viewOfPayment,
   viewOfRequest,
-  withoutSecret,
+  withoutUrls,
 } from "./timeline-view.ts";
 
 /** Requests that are kept of each process, about as many as it remembers itself. */
@@ -110,7 +110,7 @@ export class PaymentTimeline {
         ...(submission === null ? [] : [{ label: "signed by", text: submission.account }]),
         ...signed.map((transaction) => ({ label: "signed", text: transaction })),
       ],
-      history: view.events.map((event) => ({ ...event, note: clipped(withoutSecret(event.note)) })),
+      history: view.events.map((event) => ({ ...event, note: clipped(withoutUrls(event.note)) })),
     };
   }
 
