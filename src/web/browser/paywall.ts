@@ -151,7 +151,7 @@ async function explain(kept: Kept, response: Response, receipt: Receipt | null):
 
 function meaningOf(error: string): string {
   if (error.includes("insufficient_funds")) return "The account holds too little.";
-  if (error.includes("valid_before")) return "The signed payment has expired.";
+  if (/valid_before|lockhash/.test(error)) return "The signed payment has expired.";
   return `The payment was not accepted: ${ended(error)}`;
 }
 
