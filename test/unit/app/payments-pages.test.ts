@@ -4,6 +4,7 @@ import { TimelinePages } from "../../../src/app/payments-pages.ts";
 import { Tokens } from "../../../src/app/payment-view.ts";
 import { PaymentTimeline } from "../../../src/app/timeline.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
+import type { PaymentOutcome } from "../../../src/telemetry/metrics.ts";
 import { Timeline } from "../../../src/telemetry/timeline.ts";
 import { ManualTime } from "../../support/manual-time.ts";
 import { MemoryBooks } from "../../support/memory-books.ts";
@@ -25,8 +26,28 @@ function startProcess(time: ManualTime) {
     const head = { method: "GET", path, route: "GET /*", client: "192.0.2.1", target: path };
     requests.begin(path.slice(1), { ...head, presented: null, asked: [] });
   };
-  return { pages, ask };
+  const pay = (path: string, outcome: PaymentOutcome): void => {
+    const head = { method: "GET", path, route: "GET /*", client: "192.0.2.1", target: path };
+    const presented = { scheme: "exact", network: "base", payer: "0x01", members: [] };
+    const entry = requests.begin(path.slice(1), { ...head, presented, asked: [] });
+    requests.end(entry, { status: 402, outcome, ms: 1 }, null);
+  };
+  return { pages, ask, pay };
 }
+
+test("however many payments are refused, the one that was taken and not delivered is still shown", async () => {
+  const time = new ManualTime();
+  const { pages, pay } = startProcess(time);
+  pay("/bought", "undelivered");
+  for (let count = 0; count < 300; count += 1) {
+    await time.advance(1);
+    pay(`/refused/${count}`, count % 2 === 0 ? "refused" : "malformed");
+  }
+  const page = await pages.list();
+  expect(page).toContain(">GET /bought<");
+  expect(page).toContain(">GET /refused/299<");
+  expect(page).not.toContain(">GET /refused/200<");
+});
 
 const versionIn = (page: string): number => Number(/data-version="(\d+)"/.exec(page)?.[1]);
 
