@@ -143,7 +143,7 @@ ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}
 <noscript><p>This page pays with a wallet in the browser, and needs JavaScript. Without it, pay
 from a terminal.</p></noscript>
 <details><summary>Pay from a terminal or a program</summary><p>This pays, and prints what was bought:</p>
-<pre>coinslot pay ${PLACEHOLDER}</pre><p>Any other x402 client can pay, too: programs get the price as JSON from the same
+<pre>coinslot pay ${PLACEHOLDER}</pre><p>Other x402 clients can pay, too: programs get the price as JSON from the same
 URL.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
 </details></main><main class="card" id="bought" hidden></main>
 <script type="application/json" id="offers">${jsonData({ seconds, offers: unlikeFirst(offers.map(dataOf)) })}</script>`;
@@ -152,12 +152,12 @@ URL.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here
 function radio(offer: PageOffer, index: number): Html {
   const { displayName } = networkOf(offer.network);
   const { amountAtomic, payTo } = offer;
-  const exact = `Exactly ${amountAtomic} atomic units`;
+  const exact = `${amountAtomic} atomic units`;
   const box =
     index === 0
       ? html`<input type="radio" name="offer" checked>`
       : html`<input type="radio" name="offer">`;
-  return html`<label>${box}<span><b>${displayName}</b> ${priceOf(offer)}<small>${exact}, to <code>${payTo}</code></small></span></label>`;
+  return html`<label>${box}<span><b>${displayName}</b> ${priceOf(offer)}<small>${exact} to <code>${payTo}</code></small></span></label>`;
 }
 
 function priceOf({ amountAtomic, asset }: PageOffer): string {

@@ -16,6 +16,9 @@ const PAID = { name: "Paid: here it is" };
 const AGAIN = { name: "Try again with the same payment" };
 const PAY = { name: /^Pay .* with/ };
 
+/** How long something may take to be loaded, milliseconds. */
+const SOON = { timeout: 15_000 };
+
 /** In the browser, of a picture. */
 const widthOf = (each: unknown): unknown => Object(each).naturalWidth;
 
@@ -271,7 +274,7 @@ describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () =>
     const { page } = tab;
     await page.getByRole("button", PAY).click();
     const image = page.locator("#bought img");
-    await expect.poll(() => image.evaluate(widthOf)).toBe(20);
+    await expect.poll(() => image.evaluate(widthOf), SOON).toBe(20);
     const url = await page.getByRole("link", { name: "Save" }).getAttribute("href");
     const opening = tab.context.waitForEvent("page");
     await page.evaluate(`window.open(${JSON.stringify(url)})`);
@@ -304,7 +307,8 @@ describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () =>
       const body = `<iframe src="${shop.url}/weather"></iframe>`;
       await page.route(url, (route) => route.fulfill({ contentType: "text/html", body }));
       await page.goto(url);
-      await expect.poll(() => page.frames().at(1)?.url()).toBe("chrome-error://chromewebdata/");
+      const framed = (): string | undefined => page.frames().at(1)?.url();
+      await expect.poll(framed, SOON).toBe("chrome-error://chromewebdata/");
     },
   );
 

@@ -17,7 +17,7 @@ interface Receipt {
 
 const UNCHARGED = "Nothing was charged.";
 const UNCHARGED_AGAIN = "Nothing more was charged.";
-const NO_WALLET = "Install one and reload the page, or pay from a terminal.";
+const NO_WALLET = "Install one and reload, or pay from a terminal.";
 const UNKNOWN =
   "It is not known yet whether the payment went through. Do not pay again: send the same payment once more.";
 const PAID_ELSEWHERE =

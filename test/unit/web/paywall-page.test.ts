@@ -56,6 +56,10 @@ describe("the paywall page", () => {
     const names = ["base", "solana", "polygon"] as const;
     const body = paywallPage(facts({ offers: names.map((name) => offerOn(name)) })).body(URL);
     expect(body).not.toContain("Programs can pay");
+    const more = [...names, "avalanche", "sei"] as const;
+    const crowded = paywallPage(facts({ offers: more.map((name) => offerOn(name)) })).body(URL);
+    expect(crowded.match(/type="radio"/g)).toHaveLength(3);
+    expect(crowded).toContain("Programs can pay on Avalanche, Sei Network, too; this page cannot.");
     const [first, , third] = dataIn(body).offers;
     expect(first).toMatchObject({ amount: "10000", symbol: "USDC", chainId: 8453 });
     expect(Object.keys(third ?? {})).toEqual(
