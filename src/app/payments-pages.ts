@@ -35,12 +35,14 @@ export class TimelinePages implements PaymentsPages {
   readonly #ending = new AbortController();
   #items: ReadonlyMap<string, Item> = new Map();
   #views: readonly RequestView[] = [];
-  #version = 0;
+  /** Begins with the time, so that a version of a process before this one is older than all of this one's. */
+  #version: number;
   #refreshing: Promise<void> | undefined;
   #isFollowing = false;
 
   constructor(ground: PagesGround) {
     this.#ground = ground;
+    this.#version = ground.time.now();
   }
 
   async list(): Promise<string> {
@@ -56,7 +58,7 @@ export class TimelinePages implements PaymentsPages {
   follow(after: number, follower: Follower): () => void {
     if (this.#ending.signal.aborted) follower.end();
     else {
-      // A version of a process before this one says nothing.
+      // A clock may have been set back.
       this.#followers.set(follower, after > this.#version ? 0 : after);
       if (!this.#isFollowing) void this.#followOn();
     }

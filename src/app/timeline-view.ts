@@ -55,7 +55,7 @@ export function viewOfRequest(known: Known, head: RequestHead, tokens: Tokens): 
     title: clipped(`${head.method} ${head.path}`),
     ...endingOf(end),
     stages: stagesOf(known, head),
-    error: error === null || end?.outcome === "challenged" ? null : clipped(error),
+    error: error === null || end?.outcome === "challenged" ? null : clipped(withoutUrls(error)),
     advice: adviceOf(known),
     payload: payloadOf(head, payment === null ? record : { ...record, key: null }, tokens),
     ledger: view === null ? [] : ledgerFacts(view),
@@ -101,7 +101,7 @@ export function viewOfPayment(
       },
       { name: "delivery", ...(payment.state === "DELIVERED" ? good : none) },
     ],
-    error: failure === null ? null : clipped(failure),
+    error: failure === null ? null : clipped(withoutUrls(failure)),
     advice: `${advice}.`,
     payload: [],
     ledger: ledgerFacts(view),
@@ -156,7 +156,7 @@ function stageOf(name: StepName, steps: readonly Step[]): StageView {
   if (last === undefined) return { name, state: "none", ms: null, note: "" };
   if (last.ms === null) return { name, state: "running", ms: null, note: "under way" };
   const ms = own.reduce((sum, step) => sum + (step.ms ?? 0), 0);
-  return { name, state: last.isGood ? "good" : "bad", ms, note: clipped(shortened(last.note)) };
+  return { name, state: last.isGood ? "good" : "bad", ms, note: noteOf(last) };
 }
 
 function payloadOf(
@@ -232,7 +232,10 @@ export function ledgerFacts(view: PaymentView): readonly FactView[] {
     facts.push({ label: "transaction", text: clipped(transaction), ...href });
   }
   if (failureCode !== null) {
-    facts.push({ label: "failure", text: clipped(`${failureCode}: ${failureDetail ?? ""}`) });
+    facts.push({
+      label: "failure",
+      text: clipped(withoutUrls(`${failureCode}: ${failureDetail ?? ""}`)),
+    });
   }
   return facts;
 }
@@ -242,9 +245,21 @@ function amountText({ amount, symbol, amountAtomic, network }: PaymentView): str
   return clipped(`${text} on ${network}`);
 }
 
-/** What stands before the host of a URL. */
-export function withoutSecret(text: string): string {
-  return text.replace(/\/\/[^/@\s]*@/g, "//").replace(/\?\S*/g, "");
+/** A facilitator's name without what stands before its host or in a query. */
+function withoutSecret(url: string): string {
+  return url.replace(/\/\/[^/@\s]*@/g, "//").replace(/\?\S*/g, "");
+}
+
+/** Text of others, with no more of a URL than its host: paths and queries of endpoints hold keys. */
+export function withoutUrls(text: string): string {
+  return text.replace(
+    /(\b[a-z][a-z\d+.-]{0,20}:\/\/)(?:[^/?#\s]*@)?([^/?#\s"'()<>,;]*)[^\s"'()<>,;]*/gi,
+    "$1$2",
+  );
+}
+
+function noteOf({ note }: Step): string {
+  return clipped(shortened(withoutUrls(note)));
 }
 
 /** The ledger's facts have the whole transaction. */

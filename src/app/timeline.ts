@@ -12,13 +12,15 @@ import {
   ledgerFacts,
   viewOfPayment,
   viewOfRequest,
-  withoutSecret,
+  withoutUrls,
 } from "./timeline-view.ts";
 
 /** Requests that are kept of each process, about as many as it remembers itself. */
 const MAX_RECORDS_EACH = 500;
-/** Requests with a payment, and without, and payments of before, that are shown. */
+/** Payments that are shown, of this time and of before. */
 const MAX_SHOWN = 100;
+/** Refused payments, and requests without one, that are shown: whoever sends many of them hides no purchase. */
+const MAX_SHOWN_REFUSED = 40;
 const MAX_SHOWN_QUESTIONS = 40;
 /** Payments without an outcome whose submission is looked up for one page. */
 const MAX_LOOKUPS = 16;
@@ -59,21 +61,21 @@ export class PaymentTimeline {
     const payments = await this.#ground.books.list({ limit: MAX_SHOWN });
     const advices = await this.#advise(payments);
     const tokens = this.#ground.tokens();
-    const { presented, questions } = this.#sorted();
+    const { taken, refused, questions } = this.#sorted();
     const byKey = new Map(payments.map((payment) => [String(payment.key), payment]));
     const answered = new Set<TimelineRecord>();
-    const views: RequestView[] = [];
-    for (const record of presented) {
-      if (record.head === null) continue;
+    const viewsOf = (record: TimelineRecord): readonly RequestView[] => {
+      if (record.head === null) return [];
       const question = questionOf(record, questions.get(buyerOf(record.head)) ?? []);
       if (question !== null) answered.add(question);
       const payment = record.key === null ? undefined : byKey.get(record.key);
       const advice = payment === undefined ? null : (advices.get(payment.key) ?? null);
-      views.push(
-        viewOfRequest({ record, question, payment: payment ?? null, advice }, record.head, tokens),
-      );
-    }
-    const seen = new Set(presented.map(({ key }) => key));
+      const known = { record, question, payment: payment ?? null, advice };
+      return [viewOfRequest(known, record.head, tokens)];
+    };
+    const views = taken.flatMap(viewsOf);
+    const away = refused.flatMap(viewsOf);
+    const seen = new Set([...taken, ...refused].map(({ key }) => key));
     const before = payments.filter(({ key }) => !seen.has(key));
     const kept = before.map((payment) =>
       viewOfPayment(payment, advices.get(payment.key) ?? "", tokens),
@@ -86,9 +88,8 @@ export class PaymentTimeline {
         ? []
         : [viewOfRequest({ record, ...nothing }, record.head, tokens)];
     });
-    return [...views, ...kept, ...asking]
-      .sort((left, right) => (left.at < right.at ? 1 : left.at > right.at ? -1 : 0))
-      .slice(0, MAX_SHOWN + MAX_SHOWN_QUESTIONS);
+    const paid = [...views, ...kept].sort(laterFirst).slice(0, MAX_SHOWN);
+    return [...paid, ...away, ...asking].sort(laterFirst);
   }
 
   /** By key, transaction or nonce; undefined where there is no such payment. */
@@ -110,7 +111,7 @@ export class PaymentTimeline {
         ...(submission === null ? [] : [{ label: "signed by", text: submission.account }]),
         ...signed.map((transaction) => ({ label: "signed", text: transaction })),
       ],
-      history: view.events.map((event) => ({ ...event, note: clipped(withoutSecret(event.note)) })),
+      history: view.events.map((event) => ({ ...event, note: clipped(withoutUrls(event.note)) })),
     };
   }
 
@@ -167,7 +168,10 @@ export class PaymentTimeline {
       if (others === undefined) questions.set(buyer, [record]);
       else others.push(record);
     }
-    return { presented: all.filter(isPresented).slice(0, MAX_SHOWN), questions };
+    const presented = all.filter(isPresented);
+    const taken = presented.filter((record) => !isRefused(record)).slice(0, MAX_SHOWN);
+    const refused = presented.filter(isRefused).slice(0, MAX_SHOWN_REFUSED);
+    return { taken, refused, questions };
   }
 }
 
@@ -190,6 +194,15 @@ function buyerOf({ client, method, target }: RequestHead): string {
 /** Something that was to be a payment. */
 function isPresented({ head, end }: TimelineRecord): boolean {
   return head !== null && (head.presented !== null || end?.outcome === "malformed");
+}
+
+/** Nothing was taken: anybody can send such a request, as often as they like. */
+function isRefused({ end }: TimelineRecord): boolean {
+  return end?.outcome === "refused" || end?.outcome === "malformed";
+}
+
+function laterFirst(left: RequestView, right: RequestView): number {
+  return left.at < right.at ? 1 : left.at > right.at ? -1 : 0;
 }
 
 function newestFirst(left: TimelineRecord, right: TimelineRecord): number {

@@ -1,7 +1,7 @@
 /** A page of ours as one document that loads nothing: its style and its script are in it, and known by their hashes. */
 import { createHash } from "node:crypto";
 import { html, trusted, type Html } from "./html.ts";
-import { THEME_CSS } from "./theme.ts";
+import { DOCUMENT_CSS, THEME_CSS } from "./theme.ts";
 
 /** What all documents of one kind share. */
 export interface DocumentKind {
@@ -12,7 +12,7 @@ export interface DocumentKind {
 
 /** `css` stands behind the theme; `script` runs when the document is read, "" for none. */
 export function documentKind(css: string, script: string): DocumentKind {
-  const style = THEME_CSS + css;
+  const style = THEME_CSS + DOCUMENT_CSS + css;
   const policy = [
     "default-src 'none'",
     `style-src '${hashOf(style)}'`,

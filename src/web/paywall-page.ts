@@ -15,8 +15,10 @@ import { THEME_CSS } from "./theme.ts";
 export const MAX_PAGE_BYTES = 15_000;
 /** Longest description that is shown whole, bytes as they are written into HTML. */
 const MAX_DESCRIPTION_BYTES = 500;
+/** From here on a description is a text to read, and no heading, characters. */
+const LONG_DESCRIPTION = 120;
 /** Longest URL that is repeated in commands, bytes; a longer one is in the address bar anyway. */
-const MAX_RESOURCE_BYTES = 400;
+const MAX_RESOURCE_BYTES = 300;
 
 /** One way to pay, as the configuration says it. */
 export interface PageOffer {
@@ -77,32 +79,36 @@ const LINES = [
   ["Vary", "Accept"],
   ["X-Content-Type-Options", "nosniff"],
   ["Referrer-Policy", "no-referrer"],
-  ["Cross-Origin-Opener-Policy", "same-origin-allow-popups"],
+  ["Cross-Origin-Opener-Policy", "same-origin"],
 ].flat();
 
-const HEAD = '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" ';
-const SCALE = 'content="width=device-width,initial-scale=1"><meta name="robots" content="noindex">';
+// Tags that may be left out are: `head`, `body`, and the ends of both.
+const HEAD = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" ';
+const SCALE = 'content="width=device-width,initial-scale=1">';
 const STYLED = `${HEAD}${SCALE}<style>${STYLE}</style>`;
-const END = `<script>${SCRIPT}</script></body></html>`;
+const END = `<script>${SCRIPT}</script>`;
 
 /**
- * The page of a route, for what can be paid now. Networks for which there is no room are named in it, so that
- * it never becomes larger than {@link MAX_PAGE_BYTES}.
+ * The page of a route, for what can be paid now. Networks for which there is no room are named in it, and where
+ * that is not enough the description is cut, so that it never becomes larger than {@link MAX_PAGE_BYTES}.
  */
 export function paywallPage(facts: PageFacts): PaywallPage {
-  const { offers } = facts;
+  const { offers, description } = facts;
   let count = offers.length;
+  let most = MAX_DESCRIPTION_BYTES;
   for (;;) {
     const shown = offers.slice(0, count);
     const others = [...offers.slice(count), ...facts.others];
-    const middle = String(middleOf({ ...facts, offers: shown, others }));
+    const sold = cut(description, most);
+    const middle = String(middleOf({ ...facts, description: sold, offers: shown, others }));
     const parts = middle.split(PLACEHOLDER);
     const room = MAX_RESOURCE_BYTES * (parts.length - 1);
     const bytes = Buffer.byteLength(STYLED + middle + END) + room;
-    if (bytes <= MAX_PAGE_BYTES || count <= 1) {
+    if (bytes <= MAX_PAGE_BYTES || most < 1) {
       return { lines: LINES, body: (resource) => STYLED + parts.join(commandOf(resource)) + END };
     }
-    count -= 1;
+    if (count > 1) count -= 1;
+    else most -= bytes - MAX_PAGE_BYTES;
   }
 }
 
@@ -122,32 +128,36 @@ function commandOf(resource: string): string {
 function middleOf(facts: PageFacts): Html {
   const { offers, others, listing, maxTimeoutSeconds: seconds } = facts;
   const [first] = [...offers, ...others];
-  const brand = facts.brand === "" ? "Payment required" : `${facts.brand}: payment required`;
-  const sold = facts.description === "" ? "This page is sold" : cut(facts.description);
+  const brand = facts.brand === "" ? "Payment" : html`<bdi>${facts.brand}</bdi>: payment`;
+  const sold = facts.description === "" ? "This page is sold" : facts.description;
+  const heading =
+    sold.length > LONG_DESCRIPTION
+      ? html`<h1 dir="auto" class="long">${sold}</h1>`
+      : html`<h1 dir="auto">${sold}</h1>`;
   const price = first === undefined ? "" : priceOf(first);
-  return html`<title>${price} · Payment required</title></head><body><main class="card" id="main">
-<p class="dim">${brand}</p><h1>${sold}</h1><p class="price">${price}</p>
+  return html`<title>${price} · Payment required</title><main class="card" id="main">
+<p class="dim">${brand} required</p>${heading}<p class="price">${price}</p>
 ${offers.length > 0 ? FORM : NO_FORM}${offers.map(radio)}<div id="wallets"></div></fieldset>
 ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}
 <p id="status" role="status" tabindex="-1"></p><div id="retry"></div>
 <noscript><p>This page pays with a wallet in the browser, and needs JavaScript. Without it, pay
 from a terminal.</p></noscript>
 <details><summary>Pay from a terminal or a program</summary><p>This pays, and prints what was bought:</p>
-<pre>coinslot pay ${PLACEHOLDER}</pre><p>Any other x402 client can pay, too: programs get the price as JSON from the same
+<pre>coinslot pay ${PLACEHOLDER}</pre><p>Other x402 clients can pay, too: programs get the price as JSON from the same
 URL.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
 </details></main><main class="card" id="bought" hidden></main>
-<script type="application/json" id="offers">${jsonData({ seconds, offers: offers.map(dataOf) })}</script>`;
+<script type="application/json" id="offers">${jsonData({ seconds, offers: unlikeFirst(offers.map(dataOf)) })}</script>`;
 }
 
 function radio(offer: PageOffer, index: number): Html {
   const { displayName } = networkOf(offer.network);
   const { amountAtomic, payTo } = offer;
-  const exact = `Exactly ${amountAtomic} atomic units`;
+  const exact = `${amountAtomic} atomic units`;
   const box =
     index === 0
-      ? html`<input type="radio" name="offer" value="0" checked>`
-      : html`<input type="radio" name="offer" value="${index}">`;
-  return html`<label>${box}<span><b>${displayName}</b> ${priceOf(offer)}<small class="dim">${exact}, to <span class="mono">${payTo}</span></small></span></label>`;
+      ? html`<input type="radio" name="offer" checked>`
+      : html`<input type="radio" name="offer">`;
+  return html`<label>${box}<span><b>${displayName}</b> ${priceOf(offer)}<small>${exact} to <code>${payTo}</code></small></span></label>`;
 }
 
 function priceOf({ amountAtomic, asset }: PageOffer): string {
@@ -159,19 +169,33 @@ function elsewhere(others: readonly PageOffer[]): string {
   return `Programs can pay on ${[...names].join(", ")}, too; this page cannot.`;
 }
 
-function cut(text: string): string {
+/** As much of the text as has that many bytes as HTML. */
+function cut(text: string, most: number): string {
   let shown = "";
   let bytes = 0;
   for (const character of text) {
     bytes += Buffer.byteLength(escapeText(character));
-    if (bytes > MAX_DESCRIPTION_BYTES) return `${shown}…`;
+    if (bytes > most) return `${shown}…`;
     shown += character;
   }
   return text;
 }
 
+type Data = Readonly<Record<string, unknown>>;
+
+/** Of every offer but the first only what is different from it: so there is room for more of them. */
+function unlikeFirst(all: readonly Data[]): readonly Data[] {
+  const same = new Map(
+    Object.entries(all[0] ?? {}).map(([name, of]) => [name, JSON.stringify(of)]),
+  );
+  return all.map((data, index) => {
+    const own = Object.entries(data).filter(([name, of]) => JSON.stringify(of) !== same.get(name));
+    return index === 0 ? data : Object.fromEntries(own);
+  });
+}
+
 /** What the script has to know of an offer: see `browser/offer.ts`. The URLs are public ones. */
-function dataOf({ network, asset, payTo, amountAtomic }: PageOffer): object {
+function dataOf({ network, asset, payTo, amountAtomic }: PageOffer): Data {
   const about = networkOf(network);
   const common = {
     network,
@@ -184,7 +208,8 @@ function dataOf({ network, asset, payTo, amountAtomic }: PageOffer): object {
     explorer: about.explorer.tx,
   };
   if (about.kind === "solana" || !("eip712" in asset)) {
-    return { ...common, cluster: about.testnet ? "solana:devnet" : "solana:mainnet" };
+    const cluster = about.testnet ? "solana:devnet" : "solana:mainnet";
+    return { ...common, chainId: 0, cluster };
   }
   const { chainId, nativeCurrency, rpcUrls } = about;
   const { name, version } = asset.eip712;

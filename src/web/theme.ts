@@ -18,10 +18,10 @@ export const THEME_CSS = [
   "*{box-sizing:border-box}",
   "body{margin:0;padding:1rem;background:var(--bg);color:var(--text);",
   "font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}",
-  "h1{font-size:1.35rem;line-height:1.25;margin:0 0 .5rem}h2{font-size:1.05rem;margin:1rem 0 .5rem}",
+  "h1{font-size:1.35rem;line-height:1.25;margin:0 0 .5rem}",
   "p{margin:.5rem 0}a{color:var(--accent)}",
   ".card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:1.25rem}",
-  ".dim{color:var(--dim)}.bad{color:var(--bad)}.good{color:var(--good)}",
+  ".dim{color:var(--dim)}.bad{color:var(--bad)}",
   ".mono,code,pre{font-family:ui-monospace,monospace;font-size:.875em}",
   "pre{white-space:pre-wrap;background:var(--bg);border:1px solid var(--line);border-radius:8px;",
   "padding:.5rem .75rem;margin:.5rem 0}",
@@ -31,6 +31,12 @@ export const THEME_CSS = [
   "cursor:pointer}button.quiet{background:none;color:var(--accent)}button:disabled{cursor:wait;",
   "background:none;border-color:var(--dim);color:var(--dim)}",
   ":focus-visible{outline:3px solid var(--accent);outline-offset:2px}",
+  "[hidden]{display:none!important}",
+].join("");
+
+/** What only pages with more than one heading need; not the paywall, where every byte counts. */
+export const DOCUMENT_CSS = [
+  "h2{font-size:1.05rem;margin:1rem 0 .5rem}.good{color:var(--good)}",
   ".hidden-text{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);",
-  "white-space:nowrap}[hidden]{display:none!important}",
+  "white-space:nowrap}",
 ].join("");

@@ -49,10 +49,10 @@ export async function openTab(browser: Browser, options: TabOptions = {}): Promi
   });
   const requested: string[] = [];
   const faults: string[] = [];
-  // What the page's policy stops is announced as a request, too, but neither finishes nor fails.
+  // What the page's policy stops is announced as a request, too, but does not finish, and fails for that reason.
   const note = (request: Request): void => {
     const url = request.url();
-    if (/^https?:/.test(url)) requested.push(url);
+    if (/^https?:/.test(url) && request.failure()?.errorText !== "csp") requested.push(url);
   };
   context.on("requestfinished", note);
   context.on("requestfailed", note);

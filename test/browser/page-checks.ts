@@ -16,7 +16,7 @@ export const LOOKS: Readonly<Record<string, TabOptions>> = {
 let folder: Promise<string> | undefined;
 
 /** axe's findings, each with the elements that it is about. */
-async function axeFindings(page: Page): Promise<readonly string[]> {
+export async function axeFindings(page: Page): Promise<readonly string[]> {
   // Evaluated by the debugger, which the page's policy does not bind.
   await page.evaluate(axe.source);
   const { violations } = Object(await page.evaluate("axe.run()"));

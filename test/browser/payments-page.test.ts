@@ -109,6 +109,38 @@ describe.skipIf(!hasChromium)(`the page of payments, ${CHROMIUM}`, () => {
     await entry(tab.page, "GET /reports/unseen").getByText("paid and delivered (200)").waitFor();
   });
 
+  test("gives its connection back while nobody sees it, and shows what came meanwhile", async () => {
+    await using tab = await openTab(browser);
+    const { page } = tab;
+    await page.goto(url);
+    await page.getByText("Live:").waitFor();
+    const become = (state: string): Promise<unknown> =>
+      page.evaluate(`Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));`);
+    const closed = page.waitForEvent("requestfailed", (each) => each.url().includes("events"));
+    await become("hidden");
+    await closed;
+
+    await buy("/reports/unwatched");
+    await become("visible");
+
+    await entry(page, "GET /reports/unwatched").getByText("paid and delivered (200)").waitFor();
+  });
+
+  test("goes on by itself after it was turned away", async () => {
+    await using tab = await openTab(browser);
+    const { page } = tab;
+    let refusals = 0;
+    await page.route("**/payments/events*", (route) => {
+      if (refusals > 0) return route.continue();
+      refusals += 1;
+      return route.fulfill({ status: 503, body: "starting" });
+    });
+    await page.goto(url);
+    await page.getByText("The gateway does not answer; trying again.").waitFor();
+    await page.getByText("Live:").waitFor();
+  });
+
   test("shows everything without its script, and one payment on a page of its own", async () => {
     await buy("/reports/static");
     await using tab = await openTab(browser, { hasScripts: false });

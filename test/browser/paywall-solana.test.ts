@@ -11,6 +11,9 @@ import { openShop, PRICE, type Shop } from "./stage.ts";
 // A browser and a gateway with workers are started.
 vi.setConfig({ hookTimeout: 60_000, testTimeout: 60_000 });
 
+/** More slots than a blockhash is valid for. */
+const BLOCKHASH_SLOTS = 200;
+
 function askDraft({ url }: Shop, draft: string): Promise<Response> {
   return fetch(`${url}/weather`, { headers: { "X-PAYMENT-DRAFT": draft } });
 }
@@ -85,6 +88,14 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
     await tab.page.getByRole("button", payButton).click();
     const said = "The account holds too little. Nothing was charged.";
     await tab.page.getByRole("status").getByText(said).waitFor();
+  });
+
+  it("says that the payment has expired where the buyer thinks for longer than a block lives", async () => {
+    await using tab = await open({ thinks: () => shop.solana.tick(BLOCKHASH_SLOTS) });
+    await tab.page.getByRole("button", payButton).click();
+    const said = "The signed payment has expired. Nothing was charged.";
+    await tab.page.getByRole("status").getByText(said).waitFor();
+    expect(await paid()).toBe(0n);
   });
 
   it("offers a wallet of another cluster nowhere", async () => {

@@ -16,6 +16,8 @@ export interface SolanaWalletOptions {
   readonly chains?: readonly string[];
   /** The user turns the signature down. */
   readonly declines?: boolean;
+  /** What happens while the user looks at it. */
+  readonly thinks?: () => void;
 }
 
 let bundled: Promise<string> | undefined;
@@ -23,12 +25,13 @@ let bundled: Promise<string> | undefined;
 /** Resolves with the transactions that it signed, base64, as they come. */
 export async function injectSolanaWallet(
   page: Page,
-  { key, chains = ["solana:devnet"], declines = false }: SolanaWalletOptions,
+  { key, chains = ["solana:devnet"], declines = false, thinks }: SolanaWalletOptions,
 ): Promise<readonly string[]> {
   const keypair = new Keypair(decodeBase58(key.secret, SECRET_BYTES) ?? new Uint8Array());
   const publicKey = [...(decodeBase58(key.address, ADDRESS_BYTES) ?? [])];
   const signed: string[] = [];
   await page.exposeFunction("ask_solana", (asked: { chain: string; transaction: number[] }) => {
+    thinks?.();
     if (declines) return { error: "User rejected the request." };
     if (!chains.includes(asked.chain)) return { error: `not on ${asked.chain}` };
     const bytes = Buffer.from(asked.transaction);

@@ -31,6 +31,19 @@ const ARTICLE = `<!doctype html><title>Article</title><link rel="stylesheet" hre
 <script>document.body.textContent = "taken over"; parent.document.title = "taken over"</script>
 <a href="/health">More</a>`;
 
+/** Tries to reach the page that it is shown in, with everything that needs no click and with links that need one. */
+const LETTER = `<!doctype html><title>Letter</title><meta http-equiv="refresh" content="0;url=/health?refreshed">
+<base href="https://elsewhere.example/" target="_top"><h1>Dear buyer</h1>
+<a href="/health?top" target="_top">Top</a> <a href="javascript:parent.document.title='taken over'" target="_parent">Script</a>
+<a href="/health?opened" target="_blank" rel="opener">Opener</a>
+<form action="/health?sent" method="post" target="_top"><button>Send</button></form>
+<svg onload="parent.document.title='taken over'"></svg><iframe src="/health?framed"></iframe>
+<object data="/health?object"></object><embed src="/health?embedded">`;
+
+const DRAWING = `<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10" onload="top.document.title='taken over'">
+<script>top.document.title = "taken over"</script><image href="https://elsewhere.example/x.png" width="1" height="1"/>
+<rect width="20" height="10" fill="#c00"/></svg>`;
+
 export interface Shop {
   readonly url: string;
   readonly chain: Chain;
@@ -125,6 +138,13 @@ routes:
   GET /article: { price: $0.01, description: An article }
   GET /picture: { price: $0.01, description: A picture }
   GET /archive: { price: $0.01, description: An archive }
+  GET /drawing: { price: $0.01, description: A drawing }
+  GET /letter: { price: $0.01, description: A letter }
+  GET /notes: { price: $0.01, description: Notes }
+  GET /unnamed: { price: $0.01, description: Something }
+  GET /moved/here: { price: $0.01, description: Something that has moved }
+  GET /moved/away: { price: $0.01, description: Something that is kept elsewhere }
+  GET /moved/sold: { price: $0.01, description: Something that leads to something else }
   GET /hostile/*: { price: $0.01, description: ${JSON.stringify(HOSTILE)} }
   GET /health: free
   GET /style.css: free
@@ -143,6 +163,21 @@ const GOODS: Readonly<Record<string, readonly [type: string, body: string | Buff
   "/pixel.png": ["image/png", PIXEL],
   "/style.css": ["text/css", "h1 { color: rgb(1, 2, 3) }"],
   "/archive": ["application/zip", "PK"],
+  "/drawing": ["image/svg+xml", DRAWING],
+  "/letter": ["text/html", LETTER],
+  "/notes": [
+    "text/plain; charset=utf-8",
+    `<script>alert(1)</script> \u202enotes\n${"a ".repeat(400)}`,
+  ],
+  // Browsers guess at what has no type.
+  "/unnamed": ["", "<!doctype html><script>opener.document.title = 'taken over'</script>"],
+};
+
+/** What is kept at another address. */
+const MOVED: Readonly<Record<string, string>> = {
+  "/moved/here": "/health?moved",
+  "/moved/away": "https://elsewhere.example/file",
+  "/moved/sold": "/weather",
 };
 
 function backendOf(sold: string[], failures: number[]): RequestListener {
@@ -156,8 +191,14 @@ function backendOf(sold: string[], failures: number[]): RequestListener {
       response.end('{"error":"<b>out of order</b>"}');
       return;
     }
+    const moved = MOVED[path];
+    if (moved !== undefined) {
+      response.writeHead(302, { Location: moved });
+      response.end();
+      return;
+    }
     const [type, body] = GOODS[path] ?? ["application/json", JSON.stringify({ url, degrees: 21 })];
-    response.writeHead(200, { "Content-Type": type });
+    response.writeHead(200, type === "" ? {} : { "Content-Type": type });
     response.end(body);
   };
 }

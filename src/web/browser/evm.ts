@@ -60,12 +60,15 @@ function walletOf({ uuid: id, name }: Info, provider: Provider, seconds: number)
     async sign(asked, say) {
       const offer = asked as EvmOffer;
       say(CONNECT);
-      const [from] = Object(await provider.request({ method: "eth_requestAccounts" }));
+      const accounts = await provider.request({ method: "eth_requestAccounts" });
+      const [from] = Array.from<unknown>(Object(accounts));
+      if (typeof from !== "string") throw new NotPaid("Your wallet shows no account.");
       await changeChain(provider, offer, say);
+      const begun = Date.now();
       const { now } = await askTerms(offer, "");
       await requireBalance(provider, offer, from);
       say(SIGN);
-      return authorize(provider, offer, { from, now, seconds });
+      return authorize(provider, offer, { from, now, seconds, begun });
     },
   };
 }
@@ -115,12 +118,19 @@ async function requireBalance(provider: Provider, offer: EvmOffer, from: string)
   );
 }
 
+interface Signing {
+  readonly from: string;
+  /** By the shop's clock, Unix seconds; and when it was asked, by the browser's, milliseconds. */
+  readonly now: number;
+  readonly begun: number;
+  readonly seconds: number;
+}
+
 async function authorize(
   provider: Provider,
   { amount, asset, payTo, chainId, domain }: EvmOffer,
-  { from, now, seconds }: { readonly from: string; readonly now: number; readonly seconds: number },
+  { from, now, seconds, begun }: Signing,
 ): Promise<object> {
-  const begun = Date.now();
   const bytes = crypto.getRandomValues(new Uint8Array(32));
   const authorization = {
     from,

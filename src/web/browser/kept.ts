@@ -16,20 +16,24 @@ export interface Kept {
 const ANSWER_MS = 600_000;
 const NAME = `coinslot ${location.pathname}${location.search}`;
 
-/** Where the browser keeps nothing for pages, a reload forgets; what is signed is still charged only once. */
+/** Where the browser stores nothing for pages, the entry in its history has to do: a reload finds it there. */
 export function keep(kept: Kept | null): void {
   try {
-    if (kept) sessionStorage.setItem(NAME, JSON.stringify(kept));
-    else sessionStorage.removeItem(NAME);
-  } catch {}
+    sessionStorage.setItem(NAME, JSON.stringify(kept));
+  } catch {
+    history.replaceState(kept, "");
+  }
 }
 
 /** What of this tab's payments is unsettled, or has bought an answer that may be had again. */
 export function recall(): Kept | null {
+  let kept: Kept | null;
   try {
-    const kept: Kept | null = JSON.parse(sessionStorage.getItem(NAME) ?? "null");
-    return kept && kept.soldMs && Date.now() - kept.soldMs > ANSWER_MS ? null : kept;
+    kept = JSON.parse(sessionStorage.getItem(NAME) ?? "null");
   } catch {
-    return null;
+    kept = history.state;
   }
+  // A site may have left something of its own in the history.
+  if (!kept?.header) return null;
+  return kept.soldMs && Date.now() - kept.soldMs > ANSWER_MS ? null : kept;
 }

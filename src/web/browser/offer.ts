@@ -11,10 +11,11 @@ interface CommonOffer {
   readonly amount: string;
   /** URL of a transaction's page, with `{hash}`. */
   readonly explorer: string;
+  /** 0 where it is no EVM network. */
+  readonly chainId: number;
 }
 
 export interface EvmOffer extends CommonOffer {
-  readonly chainId: number;
   /** The members of the token's EIP-712 domain that are not its address and chain. */
   readonly domain: { readonly name: string; readonly version: string };
   readonly currency: object;
@@ -30,14 +31,19 @@ export interface SolanaOffer extends CommonOffer {
 export type Offer = EvmOffer | SolanaOffer;
 
 export function isEvm(offer: Offer): offer is EvmOffer {
-  return "chainId" in offer;
+  return offer.chainId > 0;
 }
 
 /** What is written into the page. */
 export interface PageData {
   /** How long a payment may take. */
   readonly seconds: number;
-  readonly offers: readonly Offer[];
+  /** The first is whole, the others are without those members in which they are like the first. */
+  readonly offers: readonly [Offer, ...Partial<Offer>[]] | readonly [];
+}
+
+export function allOffers({ offers }: PageData): readonly Offer[] {
+  return offers.map((offer) => Object.assign({}, offers[0], offer));
 }
 
 /** `0.01 USDC`, exact. */
@@ -46,6 +52,11 @@ export function amountText(units: bigint, { decimals, symbol }: Offer): string {
   const split = digits.length - decimals;
   const fraction = digits.slice(split).replace(/0+$/, "");
   return `${digits.slice(0, split)}${fraction && `.${fraction}`} ${symbol}`;
+}
+
+/** Text of others as a sentence: without the code that is for programs, and with an end. */
+export function ended(text: string): string {
+  return text.replace(/^\w+_\w+: /, "").replace(/[^.!?]$/, "$&.");
 }
 
 /** What went wrong before anything was paid, as a sentence for the buyer. */

@@ -6,7 +6,7 @@ import { showAnswer } from "./bought.ts";
 import { button, byId, link, make } from "./element.ts";
 import { findEvmWallets } from "./evm.ts";
 import { keep, recall, type Kept } from "./kept.ts";
-import { amountText, NotPaid, type Offer, type PageData } from "./offer.ts";
+import { allOffers, amountText, ended, NotPaid, type Offer, type PageData } from "./offer.ts";
 import { findSolanaWallets } from "./solana.ts";
 import type { Wallet } from "./wallet.ts";
 
@@ -16,16 +16,17 @@ interface Receipt {
 }
 
 const UNCHARGED = "Nothing was charged.";
+const UNCHARGED_AGAIN = "Nothing more was charged.";
+const NO_WALLET = "Install one and reload, or pay from a terminal.";
 const UNKNOWN =
   "It is not known yet whether the payment went through. Do not pay again: send the same payment once more.";
+const PAID_ELSEWHERE =
+  "You have paid, but the answer leads elsewhere, where this page cannot follow. Ask the seller.";
 const DECLINED = /4001|reject|declin|denied|cancel/i;
 /** Refusals of a payment that was taken before. */
-const WAS_TAKEN = /used|no delivery/;
-const WHAT_CODES_MEAN: readonly (readonly [code: string, sentence: string])[] = [
-  ["insufficient_funds", "The account holds too little."],
-  ["valid_before", "The signed payment has expired."],
-];
-const ACCEPT = "text/html,application/xhtml+xml,image/*;q=.9,*/*;q=.8";
+const WAS_TAKEN = /used/;
+const NONE_LEFT = /no delivery/;
+const ACCEPT = "text/html,*/*;q=.8";
 
 const main = byId("main");
 const form = byId("form") as HTMLFieldSetElement;
@@ -33,9 +34,9 @@ const places = byId("wallets");
 const status = byId("status");
 const retry = byId("retry");
 const bought = byId("bought");
-const { seconds, offers }: PageData = JSON.parse(byId("offers").textContent);
+const data: PageData = JSON.parse(byId("offers").textContent);
+const offers = allOffers(data);
 const wallets = new Map<unknown, Wallet>();
-let chosen = 0;
 
 function say(text: string, isBad = false): void {
   status.textContent = text;
@@ -49,19 +50,23 @@ function priceOf(offer: Offer): string {
 
 /** One button for each wallet that can pay the chosen offer. */
 function offerWallets(): void {
+  const chosen = Array.from(document.querySelectorAll("input")).findIndex(({ checked }) => checked);
   const offer = offers[chosen];
   if (!offer) return;
   const able = [...wallets.values()].filter((wallet) => wallet.canPay(offer));
   places.replaceChildren(
     ...(able.length > 0
       ? able.map((wallet) =>
-          button(`Pay ${priceOf(offer)} with ${wallet.name}`, () => void pay(wallet, offer)),
+          button(
+            `Pay ${priceOf(offer)} with ${wallet.name}`,
+            () => void pay(wallet, chosen, offer),
+          ),
         )
-      : [make("p", `No wallet for ${offer.name} was found in this browser.`)]),
+      : [make("p", `No wallet for ${offer.name} was found in this browser. ${NO_WALLET}`)]),
   );
 }
 
-async function pay(wallet: Wallet, offer: Offer): Promise<void> {
+async function pay(wallet: Wallet, chosen: number, offer: Offer): Promise<void> {
   form.disabled = true;
   const { network } = offer;
   let header: string;
@@ -69,13 +74,18 @@ async function pay(wallet: Wallet, offer: Offer): Promise<void> {
     const payload = await wallet.sign(offer, say);
     header = btoa(JSON.stringify({ x402Version: 1, scheme: "exact", network, payload }));
   } catch (cause) {
-    const { code, message } = Object(cause);
-    const isDeclined = !(cause instanceof NotPaid) && DECLINED.test(`${code} ${message}`);
-    const said = isDeclined ? "You declined in your wallet." : String(message ?? cause);
-    refuse(`${said} ${UNCHARGED}`);
+    refuse(`${reasonOf(cause)} ${UNCHARGED}`);
     return;
   }
   await present({ header, offer: chosen, soldMs: 0 });
+}
+
+/** Why nothing was signed, as a sentence. */
+function reasonOf(cause: unknown): string {
+  if (cause instanceof NotPaid) return cause.message;
+  const { code, message } = Object(cause);
+  if (DECLINED.test(`${code} ${message}`)) return "You declined in your wallet.";
+  return `Your wallet says: ${ended(String(message ?? cause ?? "this is not possible"))}`;
 }
 
 /** Back to where a payment can be signed. */
@@ -86,8 +96,9 @@ function refuse(text: string): void {
 }
 
 /** Nothing can be signed until it is known what became of this payment. */
-function holdOn(kept: Kept, text: string): void {
-  retry.replaceChildren(button("Try again with the same payment", () => void present(kept)));
+function holdOn(kept: Kept, text: string, proof: Node | string = ""): void {
+  const again = button("Try again with the same payment", () => void present(kept));
+  retry.replaceChildren(again, proof);
   say(text, true);
 }
 
@@ -97,10 +108,15 @@ async function present(kept: Kept): Promise<void> {
   retry.replaceChildren();
   say(kept.soldMs ? "You have paid: asking for it again." : "Paying. This can take a few seconds.");
   const headers = { Accept: ACCEPT, "X-PAYMENT": kept.header };
+  const ask = (redirect: RequestRedirect): Promise<Response> =>
+    fetch(location.href, { headers, cache: "no-store", redirect });
   try {
-    const response = await fetch(location.href, { headers, cache: "no-store" });
+    // Nothing comes for a redirect to another host, as if the connection had failed: only `manual` tells.
+    const response = await ask("follow").catch(() => ask("manual"));
     const receipt = readReceipt(response);
-    if (response.ok) await deliver(kept, response, receipt);
+    const isElsewhere = response.redirected && !response.ok;
+    if (isElsewhere || response.type === "opaqueredirect") holdOn(kept, PAID_ELSEWHERE);
+    else if (response.ok) await deliver(kept, response, receipt);
     else await explain(kept, response, receipt);
   } catch {
     holdOn(kept, `The connection was lost. ${UNKNOWN}`);
@@ -119,53 +135,67 @@ async function explain(kept: Kept, response: Response, receipt: Receipt | null):
   const error = String(body?.error ?? "");
   if (receipt?.success) {
     const said = `You have paid, but the seller's server answered with an error (${code}).`;
-    holdOn(kept, `${said} Try again: nothing is charged twice.`);
+    holdOn(kept, `${said} Try again: nothing is charged twice.`, proofOf(kept, receipt));
+  } else if (NONE_LEFT.test(error)) {
+    retry.replaceChildren(buyAgain());
+    say(`You have ${ended(error)} ${UNCHARGED_AGAIN}`, true);
   } else if (code === 402 || code === 400) {
-    const known = WHAT_CODES_MEAN.find(([name]) => error.includes(name))?.[1];
-    const charged = WAS_TAKEN.test(error) ? "Nothing more was charged." : UNCHARGED;
-    refuse(`${known ?? `The payment was not accepted: ${error}.`} ${charged}`);
+    refuse(`${meaningOf(error)} ${WAS_TAKEN.test(error) ? UNCHARGED_AGAIN : UNCHARGED}`);
   } else if (error.includes("unexpected_settle_error")) {
     holdOn(kept, UNKNOWN);
-  } else holdOn(kept, `Not yet: ${error || code}. Send the same payment again a little later.`);
+  } else {
+    const said = `Not yet: ${ended(error || String(code))}`;
+    holdOn(kept, `${said} Send the same payment again a little later.`);
+  }
+}
+
+function meaningOf(error: string): string {
+  if (error.includes("insufficient_funds")) return "The account holds too little.";
+  if (/valid_before|lockhash/.test(error)) return "The signed payment has expired.";
+  return `The payment was not accepted: ${ended(error)}`;
 }
 
 async function deliver(kept: Kept, response: Response, receipt: Receipt | null): Promise<void> {
   const shown = await showAnswer(response);
   keep({ ...kept, soldMs: kept.soldMs || Date.now() });
-  const offer = offers[kept.offer];
-  const title = make("h1", "Paid: here it is");
+  const title = make("h1", (document.title = "Paid: here it is"));
   title.tabIndex = -1;
-  const proof = make("p", "The answer came without a receipt.");
+  main.hidden = true;
+  bought.hidden = false;
+  bought.classList.toggle("wide", shown[0] instanceof HTMLIFrameElement);
+  bought.replaceChildren(title, proofOf(kept, receipt), ...shown, buyAgain());
+  title.focus();
+}
+
+/** What was paid, and where that can be looked up. */
+function proofOf(kept: Kept, receipt: Receipt | null): HTMLElement {
+  const offer = offers[kept.offer];
   const { transaction } = receipt ?? {};
-  if (offer && transaction) {
-    proof.textContent = `${priceOf(offer)} on ${offer.name}, transaction `;
-    proof.append(link(transaction, offer.explorer.replace("{hash}", transaction)));
-  }
+  if (!offer || !transaction) return make("p", "The answer came without a receipt.");
+  const proof = make("p", `${priceOf(offer)} on ${offer.name}, transaction `);
+  const where = link(transaction, offer.explorer.replace("{hash}", transaction));
+  where.className = "mono";
+  proof.append(where);
+  return proof;
+}
+
+function buyAgain(): HTMLElement {
   const again = button("Buy it again", () => {
     keep(null);
     location.reload();
   });
   again.className = "quiet";
-  main.hidden = true;
-  bought.hidden = false;
-  bought.classList.toggle("wide", shown[0] instanceof HTMLIFrameElement);
-  bought.replaceChildren(title, proof, ...shown, again);
-  title.focus();
+  return again;
 }
 
-for (const [index, each] of document.querySelectorAll("input").entries()) {
-  each.addEventListener("change", () => {
-    chosen = index;
-    offerWallets();
-  });
-  // Browsers restore what was chosen before a reload.
-  if (each.checked) chosen = index;
-}
+form.addEventListener("change", offerWallets);
+// Some browsers restore what was chosen before a reload as late as this.
+addEventListener("pageshow", offerWallets);
 const add = (wallet: Wallet): void => {
   wallets.set(wallet.id, wallet);
   offerWallets();
 };
-findEvmWallets(seconds, add);
+findEvmWallets(data.seconds, add);
 findSolanaWallets(add);
 offerWallets();
 const earlier = recall();

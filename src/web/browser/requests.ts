@@ -3,6 +3,9 @@
  * order in which they stand. What is open stays open, and the keyboard stays where it is.
  */
 
+/** When a page that was turned away asks again, milliseconds: the gateway may be starting. */
+const RETRY_MS = 3_000;
+
 interface Update {
   readonly items: readonly { readonly id: string; readonly html: string }[];
   /** All ids of the list; absent where more of this update is to come. */
@@ -18,6 +21,8 @@ if (list !== null && live !== null && pause !== null) start(list, live, pause);
 function start(list: HTMLOListElement, live: Element, pause: HTMLButtonElement): void {
   let version = list.dataset["version"] ?? "0";
   let source: EventSource | null = null;
+  let isPaused = false;
+  let waiting: ReturnType<typeof setTimeout> | undefined;
   const say = (text: string): void => {
     if (live.textContent !== text) live.textContent = text;
   };
@@ -26,26 +31,30 @@ function start(list: HTMLOListElement, live: Element, pause: HTMLButtonElement):
     source = events;
     events.addEventListener("open", () => say("Live: newest first, UTC."));
     events.addEventListener("error", () => {
-      const isOver = events.readyState === EventSource.CLOSED;
-      say(isOver ? "Not live: reload the page." : "The gateway does not answer; trying again.");
+      say("The gateway does not answer; trying again.");
+      // A browser asks again after a lost connection, but not after an answer that is none.
+      if (events.readyState === EventSource.CLOSED) waiting = setTimeout(lookAgain, RETRY_MS);
     });
     events.addEventListener("list", (event) => {
       version = event.lastEventId === "" ? version : event.lastEventId;
       apply(list, JSON.parse(String(event.data)) as Update);
     });
   };
+  // A tab that nobody sees gives its connection back: browsers have few of them for one host.
+  const lookAgain = (): void => {
+    clearTimeout(waiting);
+    source?.close();
+    if (!isPaused && document.visibilityState === "visible") follow();
+  };
   pause.hidden = false;
   pause.addEventListener("click", () => {
-    const isPaused = source === null;
-    if (isPaused) follow();
-    else {
-      source?.close();
-      source = null;
-      say("Paused.");
-    }
-    pause.textContent = isPaused ? "Pause" : "Go on";
+    isPaused = !isPaused;
+    if (isPaused) say("Paused.");
+    pause.textContent = isPaused ? "Go on" : "Pause";
+    lookAgain();
   });
-  follow();
+  document.addEventListener("visibilitychange", lookAgain);
+  lookAgain();
 }
 
 function apply(list: HTMLOListElement, { items, order }: Update): void {

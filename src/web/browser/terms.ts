@@ -1,5 +1,5 @@
 /** Asks the shop once more before anything is signed: a price may have changed since the page was loaded. */
-import { NotPaid, type Offer } from "./offer.ts";
+import { ended, NotPaid, type Offer } from "./offer.ts";
 
 /** What the shop says now. */
 export interface Terms {
@@ -25,10 +25,12 @@ export async function askTerms(offer: Offer, payer: string): Promise<Terms> {
   const { network, asset } = offer;
   const headers: Record<string, string> = { Accept: "application/json" };
   if (payer) headers["X-PAYMENT-DRAFT"] = `${network} ${asset} ${payer}`;
-  const response = await fetch(location.href, { headers, cache: "no-store" });
+  const response = await fetch(location.href, { headers, cache: "no-store" }).catch(() => {
+    throw new NotPaid("The shop cannot be reached.");
+  });
   const body = await response.json().catch(() => null);
   if (response.status !== 402) {
-    throw new NotPaid(body?.error ?? `This is not sold at the moment (${response.status}).`);
+    throw new NotPaid(ended(body?.error ?? `This is not sold at the moment (${response.status})`));
   }
   const accepts: readonly Asked[] = body?.accepts ?? [];
   const isSame = accepts.some((each) => {

@@ -1,0 +1,333 @@
+/** What goes wrong around a purchase, and what the buyer reads and can do then: never is anything charged twice. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Browser, Page } from "playwright-core";
+import type { FreshAccount } from "../support/payer.ts";
+import { CHROMIUM, hasChromium, openBrowser, openTab, type Tab } from "./chromium.ts";
+import { axeFindings } from "./page-checks.ts";
+import { injectEvmWallet, type EvmWallet, type EvmWalletOptions } from "./evm-wallet.ts";
+import { openShop, PRICE, type Shop } from "./stage.ts";
+
+// A browser and a gateway are started.
+vi.setConfig({ hookTimeout: 60_000, testTimeout: 60_000 });
+
+const BASE_SEPOLIA = 84_532;
+const SIGN = "eth_signTypedData_v4";
+const PAID = { name: "Paid: here it is" };
+const AGAIN = { name: "Try again with the same payment" };
+const PAY = { name: /^Pay .* with/ };
+
+/** How long something may take to be loaded, milliseconds. */
+const SOON = { timeout: 15_000 };
+
+/** In the browser, of a picture. */
+const widthOf = (each: unknown): unknown => Object(each).naturalWidth;
+
+const statusOf = (page: Page): Promise<string> => page.getByRole("status").innerText();
+
+describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () => {
+  let shop: Shop;
+  let browser: Browser;
+  let buyer: FreshAccount;
+  let before: bigint;
+
+  beforeAll(async () => {
+    [shop, browser] = await Promise.all([openShop({ workers: 1 }), openBrowser()]);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await shop?.[Symbol.asyncDispose]();
+  });
+
+  beforeEach(async () => {
+    buyer = await shop.shopper();
+    before = await shop.chain.balanceOf(shop.payee);
+    shop.failures.length = 0;
+  });
+
+  async function paid(): Promise<bigint> {
+    return (await shop.chain.balanceOf(shop.payee)) - before;
+  }
+
+  async function open(
+    path: string,
+    changes: Partial<EvmWalletOptions> & { readonly script?: string } = {},
+  ): Promise<Tab & { readonly wallet: EvmWallet }> {
+    const tab = await openTab(browser);
+    const { account } = buyer;
+    const chosen = { account, rpcUrl: shop.chain.rpcUrl, chainId: BASE_SEPOLIA, ...changes };
+    const wallet = await injectEvmWallet(tab.page, chosen);
+    if (changes.script !== undefined) await tab.page.addInitScript({ content: changes.script });
+    await tab.page.goto(shop.url + path);
+    return { ...tab, wallet };
+  }
+
+  it("takes nothing for a reload where the browser keeps nothing for pages", async () => {
+    const script = `for (const name of ["sessionStorage", "localStorage"]) {
+      Object.defineProperty(window, name, { get() { throw new DOMException("", "SecurityError"); } });
+    }`;
+    await using tab = await open("/weather?refused", { script });
+    const { page } = tab;
+    shop.failures.push(500);
+    await page.getByRole("button", PAY).click();
+    await page.getByRole("status").getByText("answered with an error (500)").waitFor();
+    for (const time of [1, 2]) {
+      await page.reload();
+      await page.getByRole("heading", PAID).waitFor();
+      expect(await paid(), `reload ${time}`).toBe(PRICE);
+    }
+    await page.getByRole("button", { name: "Buy it again" }).click();
+    await page.getByRole("button", PAY).waitFor();
+  });
+
+  it("says that the shop cannot be reached, before anything is signed", async () => {
+    await using tab = await open("/weather?offline");
+    await tab.context.setOffline(true);
+    await tab.page.getByRole("button", PAY).click();
+    const said = "The shop cannot be reached. Nothing was charged.";
+    await tab.page.getByRole("status").getByText(said).waitFor();
+    expect(tab.wallet.methods()).not.toContain(SIGN);
+    await tab.context.setOffline(false);
+    await tab.page.getByRole("button", PAY).click();
+    await tab.page.getByRole("heading", PAID).waitFor();
+  });
+
+  it("names the transaction where it was paid and nothing came, and whom to ask at the end", async () => {
+    await using tab = await open("/weather?broken");
+    const { page } = tab;
+    shop.failures.push(500, 500, 500);
+    await page.getByRole("button", PAY).click();
+    await page.getByRole("status").getByText("answered with an error (500)").waitFor();
+    const receipt = page.getByRole("link", { name: /^0x[\da-f]{64}$/ });
+    const transaction = await receipt.innerText();
+    expect(await receipt.getAttribute("href")).toBe(
+      `https://sepolia.basescan.org/tx/${transaction}`,
+    );
+    for (let times = 0; times < 3; times += 1) {
+      await page.getByRole("button", AGAIN).click();
+      await page.getByRole("status").getByText("You have paid").waitFor();
+    }
+    await page.getByRole("status").getByText("no delivery is left").waitFor();
+    const said = await statusOf(page);
+    expect(said).toContain(`You have paid in ${transaction}`);
+    expect(said).toContain("ask the seller");
+    // To pay once more for what did not come has to be meant.
+    expect(await page.getByRole("button", PAY).count()).toBe(0);
+    await page.getByRole("button", { name: "Buy it again" }).waitFor();
+    expect(await axeFindings(page)).toEqual([]);
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it("shows what a redirect within the shop leads to", async () => {
+    await using tab = await open("/moved/here");
+    await tab.page.getByRole("button", PAY).click();
+    await tab.page.getByRole("heading", PAID).waitFor();
+    expect(await tab.page.locator("#bought pre").innerText()).toContain("/health?moved");
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it.each(["/moved/away", "/moved/sold"])(
+    "says that it was paid, and what happened, where the answer leads elsewhere: %s",
+    async (path) => {
+      await using tab = await open(path);
+      await tab.page.getByRole("button", PAY).click();
+      await tab.page.getByRole("button", AGAIN).waitFor();
+      const said = await statusOf(tab.page);
+      expect(said).toContain("You have paid");
+      expect(said).toContain("leads elsewhere");
+      expect(said).not.toContain("not known");
+      expect(await paid()).toBe(PRICE);
+    },
+  );
+
+  it("sends one payment from two tabs at the same time, and charges it once", async () => {
+    const deciding = Promise.withResolvers<void>();
+    await using tab = await open("/weather?twice", { thinks: () => deciding.promise });
+    const { page, context } = tab;
+    await page.getByRole("button", PAY).click();
+    await page.getByRole("status").getByText("Sign the payment").waitFor();
+    let kept: string | null = null;
+    await context.route(/twice/, async (route) => {
+      const { "x-payment": payment } = route.request().headers();
+      if (payment !== undefined && kept === null) {
+        kept = await page.evaluate("JSON.stringify({ ...sessionStorage })");
+        const other = await context.newPage();
+        await other.addInitScript(`Object.assign(sessionStorage, ${kept})`);
+        await other.goto(page.url());
+      }
+      await route.continue();
+    });
+    deciding.resolve();
+    await page.getByRole("heading", PAID).waitFor();
+    for (const each of context.pages()) await each.getByRole("heading", PAID).waitFor();
+    expect(context.pages()).toHaveLength(2);
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it("charges once for a reload in the middle of the settlement", async () => {
+    await using tab = await open("/weather?middle");
+    const { page, context } = tab;
+    const sent = Promise.withResolvers<void>();
+    let isFirst = true;
+    await context.route(/middle/, async (route) => {
+      if (route.request().headers()["x-payment"] === undefined || !isFirst) return route.continue();
+      isFirst = false;
+      const answer = route.fetch();
+      sent.resolve();
+      await answer;
+      return route.abort();
+    });
+    await page.getByRole("button", PAY).click();
+    await sent.promise;
+    await page.reload();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(PRICE);
+    expect(tab.wallet.methods().filter((name) => name === SIGN)).toHaveLength(1);
+  });
+
+  it("shows what was bought again when one comes back to it", async () => {
+    await using tab = await open("/weather?back");
+    const { page } = tab;
+    await page.getByRole("button", PAY).click();
+    await page.getByRole("heading", PAID).waitFor();
+    await page.goto(`${shop.url}/health`);
+    await page.goBack();
+    await page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it("charges the price that was signed, also where it changes while the buyer thinks", async () => {
+    const deciding = Promise.withResolvers<void>();
+    await using tab = await open("/weather?rises", { thinks: () => deciding.promise });
+    const { page } = tab;
+    await page.getByRole("button", PAY).click();
+    await page.getByRole("status").getByText("Sign the payment").waitFor();
+    await shop.reprice("$0.03");
+    deciding.resolve();
+    await page.getByRole("heading", PAID).waitFor();
+    await shop.reprice("$0.01");
+    expect(await page.locator("#bought").innerText()).toContain("0.01 USDC on Base Sepolia");
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it.each([
+    ["has no account to show", "eth_requestAccounts", { result: null }, "shows no account"],
+    ["throws nothing at all", "eth_requestAccounts", {}, "this is not possible"],
+    ["throws a text", "eth_requestAccounts", { error: "The device is locked" }, "device is locked"],
+    ["claims another chain", "eth_chainId", { result: "0x1" }, "not on Base Sepolia"],
+    [
+      "signs with another key",
+      SIGN,
+      { result: `0x${"11".repeat(65)}` },
+      "signature is not the pay",
+    ],
+    ["lost the account", SIGN, { error: { code: 4100, message: "not known" } }, "says: not known"],
+    ["gives no signature", SIGN, { result: null }, "signature must be a string"],
+    [
+      "is busy",
+      "eth_requestAccounts",
+      { error: { code: -32_002, message: "Already processing. Please wait." } },
+      "Already processing. Please wait.",
+    ],
+  ])("says in a sentence that a wallet %s", async (_, method, answer, said) => {
+    const script = `addEventListener("eip6963:announceProvider", ({ detail: { provider } }) => {
+      const { request } = provider;
+      const answer = ${JSON.stringify(answer)};
+      const lie = () => "result" in answer ? Promise.resolve(answer.result) : Promise.reject(answer.error);
+      provider.request = (call) => call.method === "${method}" ? lie() : request(call);
+    }, { once: true });`;
+    await using tab = await open("/weather?lies", { script });
+    await tab.page.getByRole("button", PAY).click();
+    await tab.page.getByRole("status").getByText("Nothing was charged.").waitFor();
+    const text = await statusOf(tab.page);
+    expect(text).toContain(said);
+    expect(text).toMatch(/^[A-Z][^_]*[^.]\. Nothing was charged\.$/);
+    expect(tab.faults).toEqual([]);
+    expect(await paid()).toBe(0n);
+  });
+
+  it("lets a bought document reach nothing", async () => {
+    await using tab = await open("/letter");
+    const { page, context } = tab;
+    await page.getByRole("button", PAY).click();
+    const frame = page.frameLocator("iframe");
+    await frame.getByRole("heading", { name: "Dear buyer" }).waitFor();
+    for (const name of ["Top", "Script"]) await frame.getByRole("link", { name }).click();
+    await frame.getByRole("button", { name: "Send" }).click();
+    const opening = context.waitForEvent("page");
+    await frame.getByRole("link", { name: "Opener" }).click();
+    const opened = await opening;
+    await opened.waitForURL(/opened/);
+    // It is a page of the shop's own origin: with an opener it could sign in this page's name.
+    expect(await opened.evaluate("window.opener")).toBeNull();
+    expect(page.url()).toBe(`${shop.url}/letter`);
+    expect(await page.title()).toBe("Paid: here it is");
+    const asked = tab.requested.map((url) => url.replace(shop.url, ""));
+    expect([...new Set(asked)]).toEqual(["/letter", "/health?opened"]);
+    for (const stopped of [/redirect specified via/, /base URI/, /Framing/, /Blocked script/]) {
+      expect(tab.faults.join("\n")).toMatch(stopped);
+    }
+  });
+
+  it("shows a bought drawing as a picture that runs nothing, also where it is opened", async () => {
+    await using tab = await open("/drawing");
+    const { page } = tab;
+    await page.getByRole("button", PAY).click();
+    const image = page.locator("#bought img");
+    await expect.poll(() => image.evaluate(widthOf), SOON).toBe(20);
+    const url = await page.getByRole("link", { name: "Save" }).getAttribute("href");
+    const opening = tab.context.waitForEvent("page");
+    await page.evaluate(`window.open(${JSON.stringify(url)})`);
+    const opened = await opening;
+    await opened.waitForLoadState();
+    expect(await opened.locator("rect").count()).toBe(1);
+    expect(await page.title()).toBe("Paid: here it is");
+    expect(tab.requested.filter((each) => !each.startsWith(shop.url))).toEqual([]);
+  });
+
+  it("runs nothing of what has no type", async () => {
+    await using tab = await open("/unnamed");
+    const { page } = tab;
+    await page.getByRole("button", PAY).click();
+    const opening = tab.context.waitForEvent("page");
+    const open_ = page.getByRole("link", { name: "Open what was bought" });
+    // As bad as it can be: a browser that takes it for a document and tells it who opened it.
+    await open_.evaluate((each) => void (Object(each).rel = "opener"));
+    await open_.click();
+    await (await opening).waitForLoadState();
+    expect(await page.title()).toBe("Paid: here it is");
+  });
+
+  it.each(["https://attacker.example/", "the shop itself"])(
+    "cannot be put into a frame of %s",
+    async (place) => {
+      await using tab = await openTab(browser);
+      const { page } = tab;
+      const url = place.startsWith("https") ? place : `${shop.url}/health`;
+      const body = `<iframe src="${shop.url}/weather"></iframe>`;
+      await page.route(url, (route) => route.fulfill({ contentType: "text/html", body }));
+      await page.goto(url);
+      const framed = (): string | undefined => page.frames().at(1)?.url();
+      await expect.poll(framed, SOON).toBe("chrome-error://chromewebdata/");
+    },
+  );
+
+  it("offers what is marked, also where a browser restores that late", async () => {
+    await using tab = await open("/weather?late", {
+      script: `addEventListener("DOMContentLoaded", () => {
+        document.querySelectorAll("input")[1].checked = true;
+      });`,
+    });
+    await tab.page.getByText("No wallet for Solana devnet was found").waitFor();
+    expect(await tab.page.getByRole("button", PAY).count()).toBe(0);
+  });
+
+  it("shows a document on white, whatever the buyer's browser prefers", async () => {
+    await using tab = await open("/article");
+    await tab.page.emulateMedia({ colorScheme: "dark" });
+    await tab.page.getByRole("button", PAY).click();
+    const frame = tab.page.locator("iframe");
+    const scheme = frame.evaluate((each) => Object(globalThis).getComputedStyle(each).colorScheme);
+    expect(await scheme).toBe("light");
+  });
+});

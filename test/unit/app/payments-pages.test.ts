@@ -1,0 +1,74 @@
+/** Which entries of the operator's page a browser is sent that comes back. */
+import { expect, test } from "vitest";
+import { TimelinePages } from "../../../src/app/payments-pages.ts";
+import { Tokens } from "../../../src/app/payment-view.ts";
+import { PaymentTimeline } from "../../../src/app/timeline.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import type { PaymentOutcome } from "../../../src/telemetry/metrics.ts";
+import { Timeline } from "../../../src/telemetry/timeline.ts";
+import { ManualTime } from "../../support/manual-time.ts";
+import { MemoryBooks } from "../../support/memory-books.ts";
+import { MemoryStore } from "../../support/memory-store.ts";
+import { configOf } from "./config-of.ts";
+
+const CONFIG = `facilitator: { listen: 127.0.0.1:4021, remote: [{ url: https://f.example.com }] }`;
+
+/** The pages of one process, and requests that come to it. */
+function startProcess(time: ManualTime) {
+  const requests = new Timeline(() => time.now());
+  const source = { key: {}, read: async (after: number) => requests.read(after) };
+  const tokens = new Tokens(configOf(CONFIG));
+  const books = new MemoryBooks(new MemoryStore());
+  const timeline = new PaymentTimeline({ sources: () => [source], books, tokens: () => tokens });
+  const logger = createLogger({ level: "silent", format: "json" });
+  const pages = new TimelinePages({ timeline, time, logger });
+  const ask = (path: string): void => {
+    const head = { method: "GET", path, route: "GET /*", client: "192.0.2.1", target: path };
+    requests.begin(path.slice(1), { ...head, presented: null, asked: [] });
+  };
+  const pay = (path: string, outcome: PaymentOutcome): void => {
+    const head = { method: "GET", path, route: "GET /*", client: "192.0.2.1", target: path };
+    const presented = { scheme: "exact", network: "base", payer: "0x01", members: [] };
+    const entry = requests.begin(path.slice(1), { ...head, presented, asked: [] });
+    requests.end(entry, { status: 402, outcome, ms: 1 }, null);
+  };
+  return { pages, ask, pay };
+}
+
+test("however many payments are refused, the one that was taken and not delivered is still shown", async () => {
+  const time = new ManualTime();
+  const { pages, pay } = startProcess(time);
+  pay("/bought", "undelivered");
+  for (let count = 0; count < 300; count += 1) {
+    await time.advance(1);
+    pay(`/refused/${count}`, count % 2 === 0 ? "refused" : "malformed");
+  }
+  const page = await pages.list();
+  expect(page).toContain(">GET /bought<");
+  expect(page).toContain(">GET /refused/299<");
+  expect(page).not.toContain(">GET /refused/200<");
+});
+
+const versionIn = (page: string): number => Number(/data-version="(\d+)"/.exec(page)?.[1]);
+
+test("a browser that followed the process before is sent everything, however much changed since", async () => {
+  const time = new ManualTime();
+  const before = startProcess(time);
+  before.ask("/old");
+  const seen = versionIn(await before.pages.list());
+
+  await time.advance(5_000);
+  const now = startProcess(time);
+  for (const path of ["/a", "/b", "/c"]) {
+    now.ask(path);
+    await now.pages.list();
+  }
+  const sent: string[] = [];
+  const follower = { send: (event: unknown) => sent.push(JSON.stringify(event)), end() {} };
+  const stop = now.pages.follow(seen, follower);
+  await time.until(() => sent.length > 0);
+  stop();
+  now.pages.stop();
+
+  for (const path of ["GET /a", "GET /b", "GET /c"]) expect(sent.join()).toContain(`>${path}<`);
+});
