@@ -29,6 +29,10 @@ function word(requirements: PaymentRequirements): string {
   return read.ok ? `${read.value.method} ${read.value.resource}` : read.error;
 }
 
+function weather(path: string, routeTemplate: unknown): string {
+  return word(sold(`https://weather.example.com${path}`, { ...INPUT, routeTemplate }));
+}
+
 const FOREIGN = "resource is under no URL that this gateway may list";
 const NO_URL = "resource is no http or https URL";
 const NO_FIT = "outputSchema.input.routeTemplate does not fit resource";
@@ -65,9 +69,6 @@ describe("the URL that is listed", () => {
 });
 
 describe("a route with parameters is listed as its template", () => {
-  const weather = (path: string, routeTemplate: unknown): string =>
-    word(sold(`https://weather.example.com${path}`, { ...INPUT, routeTemplate }));
-
   test.each([
     ["/stations/7/readings", "/stations/:id/readings"],
     ["/stations/7/readings?key=x", "/stations/:id/readings"],
