@@ -8,8 +8,19 @@ import { recordOf, type Values } from "./description.ts";
 const DATA: ReadonlySet<string> = new Set(["example", "examples", "default", "enum", "const"]);
 /** Below these keys stand names that somebody chose, or the codes of answers: `default` is no keyword there. */
 const NAMED: ReadonlySet<string> = new Set([
-  ...["properties", "patternProperties", "dependentSchemas", "$defs", "schemas", "responses"],
-  ...["headers", "content", "parameters", "requestBodies", "paths", "callbacks", "encoding"],
+  "properties",
+  "patternProperties",
+  "dependentSchemas",
+  "$defs",
+  "schemas",
+  "responses",
+  "headers",
+  "content",
+  "parameters",
+  "requestBodies",
+  "paths",
+  "callbacks",
+  "encoding",
 ]);
 /** Deeper than any description nests; what is deeper is left as it is. */
 const MAX_DEPTH = 64;

@@ -6,8 +6,14 @@ import { own, recordOf, resolved, type Values } from "./description.ts";
 
 /** What is kept under its name, see `used-components.ts`: the kinds that hold no operations. */
 const KEPT = new Set([
-  ...["schemas", "responses", "parameters", "examples", "requestBodies", "headers"],
-  ...["securitySchemes", "links"],
+  "schemas",
+  "responses",
+  "parameters",
+  "examples",
+  "requestBodies",
+  "headers",
+  "securitySchemes",
+  "links",
 ]);
 const NAMED_PART = /^#\/components\/([^/]+)\/([^/]+)/;
 /** Parts that are written where they are referred to, of one document: each may refer to more of them. */

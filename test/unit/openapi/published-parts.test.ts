@@ -1,25 +1,26 @@
 import { describe, expect, test } from "vitest";
 import { documentOf, faultsOf } from "./published-document.ts";
 
-describe("a backend's description that a part of alone would not stand", () => {
-  const json = (schema: object) => ({ "application/json": { schema } });
-  const answer = (schema: object) => ({ "200": { description: "x", content: json(schema) } });
-  const described = (more: object, health: object = {}) =>
-    documentOf({
-      openapi: "{ from: backend.json }",
-      from: JSON.stringify({
-        openapi: "3.0.3",
-        info: { title: "Backend", version: "7" },
-        paths: {
-          "/health": { get: { responses: answer({ type: "string" }), ...health } },
-          "/secret": { get: { responses: answer({ type: "string", title: "Of the secret" }) } },
-        },
-        ...more,
-      }),
-    });
-  const schemaOf = (document: ReturnType<typeof described>) =>
-    document.paths["/health"].get.responses["200"].content["application/json"].schema;
+const json = (schema: object) => ({ "application/json": { schema } });
+const answer = (schema: object) => ({ "200": { description: "x", content: json(schema) } });
 
+const described = (more: object, health: object = {}) =>
+  documentOf({
+    openapi: "{ from: backend.json }",
+    from: JSON.stringify({
+      openapi: "3.0.3",
+      info: { title: "Backend", version: "7" },
+      paths: {
+        "/health": { get: { responses: answer({ type: "string" }), ...health } },
+        "/secret": { get: { responses: answer({ type: "string", title: "Of the secret" }) } },
+      },
+      ...more,
+    }),
+  });
+const schemaOf = (document: ReturnType<typeof described>) =>
+  document.paths["/health"].get.responses["200"].content["application/json"].schema;
+
+describe("a backend's description that a part of alone would not stand", () => {
   test("keeps the whole of what it refers into", async () => {
     const Foo = { type: "object", properties: { bar: { $ref: "#/components/schemas/Bar" } } };
     const document = described(
