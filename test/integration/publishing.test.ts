@@ -2,18 +2,10 @@
  * How a route sells itself: to a program that knows nothing but a host, and through the catalogue of a
  * facilitator elsewhere, which sees what passes through it.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
-import { start, type Running } from "../../src/app.ts";
-import { formatProblems, loadConfig } from "../../src/config/config.ts";
 import { quote, richBuyer } from "../support/buyer.ts";
-import { startCatalogue, type Catalogue } from "../support/catalogue.ts";
-import { startChain, type Chain } from "../support/chain.ts";
-import { freePort } from "../support/free-port.ts";
-import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import { startCataloguedShop, type CataloguedShop } from "../support/catalogued-shop.ts";
 
 const ROUTES = `
   GET /weather: { price: $0.03, description: Weather, mimeType: application/json }
@@ -24,56 +16,18 @@ const ROUTES = `
   /app/*: free
 `;
 
-let chain: Chain;
-let facilitator: RunningGateway;
-let catalogue: Catalogue;
-let folder: string;
-let file: string;
+const DISCOVERY =
+  "{ wellKnown: true, openapi: true, llms: true, facilitator: https://pay.example.com }";
+
+let shop: CataloguedShop;
 let url: string;
-let running: Running;
 
 beforeAll(async () => {
-  chain = await startChain();
-  facilitator = await startGateway({ chain });
-  catalogue = await startCatalogue(facilitator.facilitatorUrl);
-  folder = await mkdtemp(join(tmpdir(), "coinslot-publishing-"));
-  file = join(folder, "gateway.yaml");
-  const port = await freePort();
-  url = `http://127.0.0.1:${port}`;
-  await writeFile(file, yaml(ROUTES));
-  running = await start(await configured(), "test", { load: () => loadConfig(file) });
+  shop = await startCataloguedShop(ROUTES, DISCOVERY);
+  ({ url } = shop);
 });
 
-afterAll(async () => {
-  await running.close();
-  await catalogue.close();
-  await facilitator[Symbol.asyncDispose]();
-  await chain.stop();
-  await rm(folder, { recursive: true, force: true });
-});
-
-function yaml(routes: string, more = ""): string {
-  return `
-listen: 127.0.0.1:${new URL(url).port}
-publicUrl: ${url}
-upstream: http://127.0.0.1:${new URL(facilitator.adminUrl).port}
-payTo: "${facilitator.payee}"
-accept: [${chain.network.name}]
-facilitator: { remote: [{ url: "${catalogue.url}" }] }
-unmatched: deny
-store: sqlite:${folder}/ledger.db
-logging: { level: silent }
-discovery: { wellKnown: true, openapi: true, llms: true, facilitator: https://pay.example.com }
-${more}
-routes: ${routes}
-`;
-}
-
-async function configured() {
-  const loaded = await loadConfig(file);
-  if (!loaded.ok) throw new Error(formatProblems(loaded.problems, loaded.text));
-  return loaded.config;
-}
+afterAll(() => shop[Symbol.asyncDispose]());
 
 async function json(at: string) {
   const response = await fetch(at);
@@ -103,13 +57,13 @@ describe("a program that knows nothing but a host", () => {
     const [cheapest] = priced;
     expect(cheapest).toEqual({ resource: `${url}/cheap`, price: 10_000n });
 
-    const buyer = await richBuyer(chain);
-    const paidBefore = await chain.balanceOf(facilitator.payee);
+    const buyer = await richBuyer(shop.chain);
+    const paidBefore = await shop.chain.balanceOf(shop.facilitator.payee);
     const pay = wrapFetchWithPayment(fetch, buyer.account);
     const response = await pay(cheapest.resource, { method: "GET" });
     const receipt = decodeXPaymentResponse(response.headers.get("X-PAYMENT-RESPONSE") ?? "");
     expect(receipt.success).toBe(true);
-    expect(await chain.balanceOf(facilitator.payee)).toBe(paidBefore + cheapest.price);
+    expect(await shop.chain.balanceOf(shop.facilitator.payee)).toBe(paidBefore + cheapest.price);
   });
 
   test("can make a URL of a template, and ask for its price as it stands", async () => {
@@ -205,11 +159,8 @@ describe("the gateway's documents", () => {
     const later = Math.floor(realNow() / 1000) + 100;
     try {
       Date.now = () => later * 1000;
-      await writeFile(
-        file,
-        yaml(ROUTES.replace("$0.03", "$0.04").replace("  GET /llms.txt: free\n", "")),
-      );
-      expect(await running.reload("SIGHUP")).toMatchObject({ reloaded: true });
+      const changed = ROUTES.replace("$0.03", "$0.04");
+      await shop.reroute(changed.replace("  GET /llms.txt: free\n", ""));
     } finally {
       Date.now = realNow;
     }
@@ -226,19 +177,18 @@ describe("the gateway's documents", () => {
     const llms = await fetch(`${url}/llms.txt`);
     expect(llms.headers.get("content-type")).toBe("text/plain; charset=utf-8");
     expect(await llms.text()).toContain("Price: 0.04 USDC on base-sepolia.");
-    await writeFile(file, yaml(ROUTES));
-    expect(await running.reload("SIGHUP")).toMatchObject({ reloaded: true });
+    await shop.reroute(ROUTES);
   });
 });
 
 describe("a facilitator that catalogues what passes through it", () => {
   test("gets the very requirement that the buyer was quoted, with how to ask for the resource", async () => {
-    const buyer = await richBuyer(chain);
+    const buyer = await richBuyer(shop.chain);
     const quoted = await quote(`${url}/cheap?city=Oslo`);
-    const count = catalogue.passed.length;
+    const count = shop.catalogue.passed.length;
     const pay = wrapFetchWithPayment(fetch, buyer.account);
     await (await pay(`${url}/cheap?city=Oslo`, { method: "GET" })).text();
-    const passed = catalogue.passed.slice(count);
+    const passed = shop.catalogue.passed.slice(count);
     expect(passed.map(({ path }) => path)).toEqual(["/verify", "/settle"]);
     for (const { paymentRequirements } of passed) {
       expect(paymentRequirements).toEqual(quoted);

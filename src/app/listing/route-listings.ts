@@ -7,7 +7,6 @@ import { Router } from "../../gateway/paths/router.ts";
 import { openBooks } from "../books.ts";
 import { isSameToken } from "../token-address.ts";
 import {
-  MAX_PAGES,
   readListing,
   type ListedEntry,
   type ListedTerms,
@@ -16,8 +15,13 @@ import {
   type ReadOptions,
 } from "./read-listing.ts";
 
-/** Newest sales that are looked at: facilitators list what they have settled. */
+/** Newest sales that are looked at unless told otherwise: facilitators list what they have settled. */
 const MAX_SALES = 5_000;
+
+export interface ExamineOptions extends ReadOptions {
+  /** Newest sales that are looked at. */
+  readonly maxSales?: number;
+}
 
 export type ListingState =
   /** With the terms of the configuration. */
@@ -75,11 +79,11 @@ const MAX_RESOURCES = 5;
 /** Asks every listing that the configuration knows. Never rejects. */
 export async function examineListings(
   config: Config,
-  options: ReadOptions,
+  { maxSales = MAX_SALES, ...options }: ExamineOptions,
 ): Promise<ListingReport> {
   const places = placesOf(config);
   const [sales, ...read] = await Promise.all([
-    readSales(config),
+    readSales(config, maxSales),
     ...places.map(async (place) => ({ place, listing: await readListing(place, options) })),
   ]);
   const finder = new EntryFinder(config);
@@ -138,24 +142,29 @@ function placeReport({ name, kind, url }: Place, listing: ReadListing): PlaceRep
   if (listing.state !== "read") return { ...place, ...COUNTED_NOTHING, detail: listing.detail };
   const { total } = listing;
   const entries = listing.entries.length;
-  const rest = entries < total ? `; no more than ${MAX_PAGES} pages are read` : "";
+  const rest = entries < total ? "; the others are not shown, or too many" : "";
   return { ...place, entries, total, detail: `${entries} of ${total} entries read${rest}` };
 }
 
 type Sold = {
   readonly has: (route: Route, url: string) => boolean;
   readonly unknown: string | null;
+  /** How many sales were looked at; null: all that there are. */
+  readonly newest: number | null;
 };
 
 /** What facilitators settled of each route, as the ledger tells. */
-async function readSales(config: Config): Promise<Sold> {
+async function readSales(config: Config, limit: number): Promise<Sold> {
   const sold = new Set<string>();
+  let count = 0;
   const finder = new EntryFinder(config);
   try {
     const books = await openBooks(config);
     try {
       const states = ["SETTLED", "DELIVERING", "DELIVERED"] as const;
-      for (const { binding, facilitator } of await books.list({ states, limit: MAX_SALES })) {
+      const sales = await books.list({ states, limit });
+      count = sales.length;
+      for (const { binding, facilitator } of sales) {
         const [method = "", path = ""] = binding?.split(" ") ?? [];
         const route = finder.routeOf(method, path);
         if (route !== undefined && facilitator !== null) sold.add(`${route.key} ${facilitator}`);
@@ -165,9 +174,10 @@ async function readSales(config: Config): Promise<Sold> {
     }
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    return { has: () => false, unknown: reason };
+    return { has: () => false, unknown: reason, newest: null };
   }
-  return { has: (route, url) => sold.has(`${route.key} ${url}`), unknown: null };
+  const newest = count < limit ? null : limit;
+  return { has: (route, url) => sold.has(`${route.key} ${url}`), unknown: null, newest };
 }
 
 /** Which entries are which route. */
@@ -175,10 +185,13 @@ class EntryFinder {
   readonly #publicUrl: string;
   readonly #router: Router<Route>;
   readonly #routes: readonly Route[];
+  /** What an entry may mean that names no method, GET before all others. */
+  readonly #methods: readonly string[];
 
   constructor({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">) {
     this.#publicUrl = publicUrl ?? "";
     this.#routes = routes;
+    this.#methods = [...new Set(["GET", ...routes.flatMap(({ methods }) => methods ?? [])])];
     const values = routes.map((route) => {
       return { methods: route.methods, pattern: route.pattern, value: route };
     });
@@ -195,9 +208,10 @@ class EntryFinder {
     for (const entry of entries) {
       const path = this.#pathOf(entry.resource);
       if (path === undefined) continue;
-      const { method = "GET" } = entry;
-      const named = templates.get(path)?.find((each) => each.methods?.includes(method) ?? true);
-      const route = named ?? this.routeOf(method, path);
+      const methods = entry.method === undefined ? this.#methods : [entry.method];
+      const isOf = ({ methods: own }: Route) => own?.some((each) => methods.includes(each)) ?? true;
+      const named = templates.get(path)?.find(isOf);
+      const route = named ?? methods.map((each) => this.routeOf(each, path)).find(Boolean);
       if (route !== undefined) found.set(route, [...(found.get(route) ?? []), entry]);
     }
     return found;
@@ -257,9 +271,7 @@ function absence({ place, listing, route, action, config, sales }: Judged): Judg
     const said = "the gateway that answers under publicUrl does not list it";
     return ["missing", `${said}: it runs an older configuration, or nobody can pay for it now`];
   }
-  if (sales.unknown === null && !sales.has(route, place.url)) {
-    return ["no-sale-yet", "it has settled no sale of it yet, and lists what it has settled"];
-  }
+  if (sales.unknown === null && !sales.has(route, place.url)) return noSale(sales);
   const { entries, total } = listing;
   if (entries.length < total) {
     return ["missing", `not among the first ${entries.length} of its ${total} entries`];
@@ -269,6 +281,11 @@ function absence({ place, listing, route, action, config, sales }: Judged): Judg
       ? "although it has settled a sale of it"
       : "and it is not known whether it was sold";
   return ["missing", `it does not list it, ${known}`];
+}
+
+function noSale({ newest }: Sold): Judgement {
+  const when = newest === null ? "yet" : `among the newest ${newest} sales`;
+  return ["no-sale-yet", `it has settled no sale of it ${when}, and lists what it has settled`];
 }
 
 function presence(judged: Judged, entries: readonly ListedEntry[]): Judgement {
