@@ -24,6 +24,8 @@ export interface Money {
   readonly ledger: Ledger;
   readonly mesh: FacilitatorMesh;
   readonly feePayers: KnownFeePayers;
+  /** Facilitators elsewhere. */
+  readonly remotes: Facilitation["remotes"];
   readonly drafts: Drafts;
   readonly sales: Sales;
   /** Of the facilitator's listener; null: none. */
@@ -44,7 +46,7 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   closing.defer(() => strangers.stop());
   const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
   closing.defer(() => gauges.stop());
-  const { feePayers, gate, mesh, observers, probes, wallets } = facilitation;
+  const { feePayers, gate, mesh, observers, probes, remotes, wallets } = facilitation;
   const drafts = new LocalDrafts(observers, time);
   closing.defer(() => feePayers.stop());
   await feePayers.start();
@@ -59,7 +61,7 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
     );
     return [...closed, ...store];
   };
-  return { ledger, mesh, feePayers, drafts, sales, address, probes, wallets, readiness };
+  return { ledger, mesh, feePayers, remotes, drafts, sales, address, probes, wallets, readiness };
 }
 
 function openFacilitator(

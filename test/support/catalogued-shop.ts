@@ -20,6 +20,7 @@ export interface CataloguedShop extends AsyncDisposable {
   readonly folder: string;
   readonly file: string;
   readonly url: string;
+  readonly adminUrl: string;
   readonly running: Running;
   /** The text of the configuration with other routes; lines of the map, indented by two. */
   yaml(routes: string): string;
@@ -41,10 +42,11 @@ export async function startCataloguedShop(
   const folder = await mkdtemp(join(tmpdir(), "coinslot-catalogued-"));
   closing.defer(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, "gateway.yaml");
-  const port = await freePort();
+  const [port, adminPort] = [await freePort(), await freePort()];
   const url = `http://127.0.0.1:${port}`;
   const yaml: CataloguedShop["yaml"] = (others) => `
 listen: 127.0.0.1:${port}
+admin: 127.0.0.1:${adminPort}
 publicUrl: ${url}
 upstream: ${facilitator.adminUrl}
 payTo: "${facilitator.payee}"
@@ -69,6 +71,7 @@ routes: ${others}
     folder,
     file,
     url,
+    adminUrl: `http://127.0.0.1:${adminPort}`,
     running,
     yaml,
     async reroute(others) {

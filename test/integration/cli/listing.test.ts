@@ -65,6 +65,9 @@ function page(items: readonly unknown[], total = items.length) {
   };
 }
 
+/** The header by which facilitators speak of their catalogue. */
+const said = (bazaar: object) => Buffer.from(JSON.stringify({ bazaar })).toString("base64");
+
 describe("coinslot listing", () => {
   test("says of every route whether it is listed, where, and if not why", async () => {
     const foreign = Array.from({ length: 120 }, (_, n) => {
@@ -188,6 +191,52 @@ describe("coinslot listing", () => {
     };
     expect(await detailOf(1)).toContain("no sale of it among the newest 1 sales");
     expect(await detailOf(2)).toContain("no sale of it yet");
+  });
+
+  test("shows what the facilitator said of listing a route, whatever it lists", async () => {
+    const buyer = await richBuyer(chain);
+    const sell = async (path: string) => {
+      const { receipt } = await present(url + path, await sign(buyer, url + path));
+      expect(receipt).toMatchObject({ success: true });
+    };
+    try {
+      catalogue.says = said({ status: "rejected", rejectedReason: "no \u001b[31mpicture" });
+      await sell("/reports/a17?secret=1");
+      catalogue.says = said({ status: "processing" });
+      await sell("/weather");
+    } finally {
+      catalogue.says = null;
+    }
+    page([]);
+    const { routes } = await report();
+    const at = (key: string) => routes.find((each: { key: string }) => each.key === key).places[1];
+    expect(at("GET /reports/:id")).toMatchObject({
+      state: "rejected",
+      said: { status: "rejected", reason: "no \u001b[31mpicture" },
+    });
+    expect(at("GET /weather")).toMatchObject({ state: "missing", said: { status: "processing" } });
+    expect(at("GET /weather").detail).toMatch(/a sale of it; it said of it: processing \(2\d{3}-/);
+    expect(at("GET /cheap").said).toBeNull();
+    const { stdout } = await runHere(["listing", file]);
+    expect(stdout).toMatch(/rejected +127.*it said of it: rejected, no .*picture/);
+    expect(stdout).not.toContain("\u001b");
+    // Whoever may ask gets routes, and no URL that somebody bought.
+    const told = await (await fetch(`${shop.adminUrl}/listing`)).text();
+    expect(JSON.parse(told).words).toHaveLength(2);
+    expect(told).not.toMatch(/a17|secret/);
+  });
+
+  test("says where what facilitators said is not known, and reads listings all the same", async () => {
+    page(listing());
+    const other = join(folder, "silent.yaml");
+    const text = await readFile(file, "utf8");
+    await writeFile(other, text.replace(/^admin: .*$/m, ""));
+    const unasked = JSON.parse((await runHere(["listing", other, "--json"])).stdout);
+    expect(unasked.saidUnknown).toContain("names no admin listener");
+    expect(unasked.routes[1].places[1]).toMatchObject({ state: "listed", said: null });
+    await writeFile(other, text.replace(/^admin: .*$/m, `admin: 127.0.0.1:${await freePort()}`));
+    const { stdout } = await runHere(["listing", other]);
+    expect(stdout).toContain("what facilitators said of listing is not known: its admin listener");
   });
 
   test("shows it to people without what a terminal would obey", async () => {

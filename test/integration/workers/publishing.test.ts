@@ -30,6 +30,19 @@ routes:
   GET /who/*: free
 `;
 
+/** What both say at a path, after it was seen that it is the same. */
+async function saidBy(workers: readonly Connection[], path: string) {
+  const answers = await Promise.all(workers.map((worker) => worker.get(path)));
+  const [first, second] = answers.map(({ status, text, headers }) => {
+    return { status, text, etag: headers.etag };
+  });
+  expect(second).toEqual(first);
+  expect(first).toMatchObject({ status: 200, etag: expect.stringMatching(/^"[\w-]{24}"$/) });
+  return { text: first?.text ?? "", etag: first?.etag ?? "" };
+}
+
+const listed = (text: string) => JSON.parse(text).items;
+
 describe("with two workers", () => {
   let backend: Backend;
   let site: Site;
@@ -51,23 +64,11 @@ describe("with two workers", () => {
     return [await connectTo(served, 1), await connectTo(served, 2)];
   }
 
-  /** What both say at a path, after it was seen that it is the same. */
-  async function saidBy(workers: readonly Connection[], path: string) {
-    const answers = await Promise.all(workers.map((worker) => worker.get(path)));
-    const [first, second] = answers.map(({ status, text, headers }) => {
-      return { status, text, etag: headers.etag };
-    });
-    expect(second).toEqual(first);
-    expect(first).toMatchObject({ status: 200, etag: expect.stringMatching(/^"[\w-]{24}"$/) });
-    return { text: first?.text ?? "", etag: first?.etag ?? "" };
-  }
-
   test("every document is the same from both, before and after a new configuration", async () => {
     const before = new Map<string, { text: string; etag: string }>();
     const workers = await bothWorkers();
     for (const path of PATHS) before.set(path, await saidBy(workers, path));
     expect(before.get("/catalogue")?.text).toContain("0.01 USDC");
-    const listed = (text: string) => JSON.parse(text).items;
     const [report, weather] = listed(before.get("/discovery/resources")?.text ?? "{}");
     expect(weather.accepts[0].maxAmountRequired).toBe("10000");
     for (const worker of workers) worker[Symbol.dispose]();
