@@ -2,22 +2,25 @@
  * How a route sells itself: to a program that knows nothing but a host, and through the catalogue of a
  * facilitator elsewhere, which sees what passes through it.
  */
+import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
 import { quote, richBuyer } from "../support/buyer.ts";
+import { runHere } from "./cli/run-here.ts";
 import { startCataloguedShop, type CataloguedShop } from "../support/catalogued-shop.ts";
 
 const ROUTES = `
   GET /weather: { price: $0.03, description: Weather, mimeType: application/json }
   GET /cheap: { price: $0.01, description: The cheapest, input: { queryParams: { city: { type: string } } } }
   GET /reports/:id: { price: $0.25, description: A report }
+  POST /summary: { price: $0.12, description: A summary, input: { bodyType: json, bodyFields: { text: { type: string, required: true } } } }
   GET /hidden: { price: $0.001, description: Not listed, discoverable: false }
   GET /llms.txt: free
   /app/*: free
 `;
 
 const DISCOVERY =
-  "{ wellKnown: true, openapi: true, llms: true, facilitator: https://pay.example.com }";
+  "{ wellKnown: true, openapi: true, llms: true, page: /catalogue, facilitator: https://pay.example.com }";
 
 let shop: CataloguedShop;
 let url: string;
@@ -68,7 +71,12 @@ describe("a program that knows nothing but a host", () => {
 
   test("can make a URL of a template, and ask for its price as it stands", async () => {
     const pointers = await json(`${url}/.well-known/x402`);
-    expect(pointers.resources).toEqual([`${url}/cheap`, `${url}/reports/:id`, `${url}/weather`]);
+    expect(pointers.resources).toEqual([
+      `${url}/cheap`,
+      `${url}/reports/:id`,
+      `${url}/summary`,
+      `${url}/weather`,
+    ]);
     const { items } = await json(`${pointers.listing}?q=report`);
     const [{ metadata, resource }] = items;
     expect(metadata.uriTemplate).toBe(`${url}/reports/{id}`);
@@ -81,12 +89,14 @@ describe("a program that knows nothing but a host", () => {
     const pointers = await json(`${url}/.well-known/x402`);
     const document = await json(pointers.openapi);
     const prices = Object.entries(document.paths).map(([path, item]) => {
-      return [path, Object(item).get["x-payment-info"].price.amount];
+      const [operation] = Object.values<Record<string, unknown>>(Object(item));
+      return [path, Object(operation?.["x-payment-info"]).price.amount];
     });
     expect(prices).toEqual([
       ["/weather", "0.03"],
       ["/cheap", "0.01"],
       ["/reports/{id}", "0.25"],
+      ["/summary", "0.12"],
     ]);
   });
 });
@@ -101,6 +111,34 @@ interface Priced {
   readonly resource: string;
   readonly price: bigint;
 }
+
+describe("a person who copies the command of the catalogue page", () => {
+  test.each([
+    ["GET", "weather", ["--dry-run"], 30_000n],
+    ["POST", "summary", ["--yes"], 120_000n],
+  ] as const)(
+    "asks for what it says with %s, and pays no more",
+    async (method, word, more, most) => {
+      const page = await (await fetch(`${url}/catalogue?q=${word}`)).text();
+      const [, shown = ""] = /<pre><code>(coinslot pay [^<]*)<\/code>/.exec(page) ?? [];
+      const command = shown.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
+      expect(command.includes("-X POST")).toBe(method === "POST");
+      // As a shell reads it.
+      const script = `set -- ${command}; printf '%s\\n' "$@"`;
+      const [, ...words] = execFileSync("sh", ["-c", script], { encoding: "utf8" })
+        .trim()
+        .split("\n");
+      const buyer = await richBuyer(shop.chain);
+      const before = await shop.chain.balanceOf(shop.facilitator.payee);
+      const { code, stderr } = await runHere([...words, ...more], {
+        COINSLOT_KEY: buyer.privateKey,
+      });
+      expect([code, stderr.includes("0.")]).toEqual([0, true]);
+      const paid = (await shop.chain.balanceOf(shop.facilitator.payee)) - before;
+      expect(paid).toBe(more[0] === "--yes" ? most : 0n);
+    },
+  );
+});
 
 describe("the gateway's documents", () => {
   const PATHS = ["/.well-known/x402", "/openapi.json", "/discovery/resources"];
@@ -168,9 +206,10 @@ describe("the gateway's documents", () => {
     expect(after.items.map(({ lastUpdated }: { lastUpdated: number }) => lastUpdated)).toEqual([
       before.items[0].lastUpdated,
       before.items[1].lastUpdated,
+      before.items[2].lastUpdated,
       later,
     ]);
-    expect(after.items[2].accepts[0].maxAmountRequired).toBe("40000");
+    expect(after.items[3].accepts[0].maxAmountRequired).toBe("40000");
     const changed = await fetch(`${url}/openapi.json`, { headers: { "If-None-Match": tag } });
     expect(changed.status).toBe(200);
     await changed.text();

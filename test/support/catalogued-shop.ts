@@ -2,11 +2,13 @@
  * A gateway that runs from a file and has its payments settled elsewhere, by a real facilitator behind a
  * catalogue that sees what passes through it.
  */
+import { createServer } from "node:http";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { start, type Running } from "../../src/app.ts";
 import { formatProblems, loadConfig } from "../../src/config/config.ts";
+import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { startCatalogue, type Catalogue } from "./catalogue.ts";
 import { startChain, type Chain } from "./chain.ts";
 import { freePort } from "./free-port.ts";
@@ -28,7 +30,10 @@ export interface CataloguedShop extends AsyncDisposable {
   reroute(routes: string): Promise<void>;
 }
 
-/** @param discovery the `discovery` block on one line */
+/**
+ * The backend has everything but `/llms.txt`.
+ * @param discovery the `discovery` block on one line
+ */
 export async function startCataloguedShop(
   routes: string,
   discovery: string,
@@ -39,6 +44,11 @@ export async function startCataloguedShop(
   const facilitator = closing.use(await startGateway({ chain }));
   const catalogue = await startCatalogue(facilitator.facilitatorUrl);
   closing.defer(() => catalogue.close());
+  const backend = createServer(({ url: path }, response) => {
+    response.writeHead(path === "/llms.txt" ? 404 : 200).end("what was paid for");
+  });
+  const { port: backendPort } = await listen(backend, { host: "127.0.0.1", port: 0 });
+  closing.defer(() => drain(backend, AbortSignal.timeout(1_000)));
   const folder = await mkdtemp(join(tmpdir(), "coinslot-catalogued-"));
   closing.defer(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, "gateway.yaml");
@@ -48,7 +58,7 @@ export async function startCataloguedShop(
 listen: 127.0.0.1:${port}
 admin: 127.0.0.1:${adminPort}
 publicUrl: ${url}
-upstream: ${facilitator.adminUrl}
+upstream: http://127.0.0.1:${backendPort}
 payTo: "${facilitator.payee}"
 accept: [${chain.network.name}]
 facilitator: { remote: [{ url: "${catalogue.url}" }] }
