@@ -82,7 +82,13 @@ function describe({ resource, accepts }: DiscoveredResource): string {
   const prices = [...new Set(accepts.map(priceOf))].join(" or ");
   const said = clipped(plain(first?.description ?? ""));
   const link = `[${method} ${plain(resource)}](${address(resource)})`;
-  return `- ${link}: ${said === "" ? "" : `${said} `}Price: ${prices}.`;
+  return `- ${link}: ${sentence(said)}Price: ${prices}.`;
+}
+
+/** With its end and a space behind it, so that what follows begins anew; nothing for nothing. */
+function sentence(text: string): string {
+  if (text === "") return "";
+  return /[.!?…。！？]$/u.test(text) ? `${text} ` : `${text}. `;
 }
 
 /** A URL that ends where Markdown says it does. */
