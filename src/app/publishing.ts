@@ -38,6 +38,8 @@ const HTML_TYPE = "text/html; charset=utf-8";
 /** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
+const NOTHING = createCatalogue([]);
+
 /** Routes whose terms the ledger is asked about at the same time: it stores them together. */
 const MAX_NOTED_AT_ONCE = 256;
 
@@ -130,7 +132,9 @@ export class Publications {
       const body = JSON.stringify({ x402Version: X402_VERSION, error: read.error.detail });
       return { status: 400, body, type: JSON_TYPE, etag: null };
     }
-    const written = tagged(writeListing(this.#catalogue, read.value));
+    // The facilitator's listener has a listing in any case (section 4.4), and then nothing of ours in it.
+    const catalogue = this.#config.discovery.listed ? this.#catalogue : NOTHING;
+    const written = tagged(writeListing(catalogue, read.value));
     return answered({ ...written, type: JSON_TYPE }, ifNoneMatch);
   };
 
