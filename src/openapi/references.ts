@@ -13,7 +13,6 @@ const KEPT = new Set([
   "requestBodies",
   "headers",
   "securitySchemes",
-  "links",
 ]);
 const NAMED_PART = /^#\/components\/([^/]+)\/([^/]+)/;
 /** Parts that are written where they are referred to, of one document: each may refer to more of them. */
@@ -33,7 +32,7 @@ export function componentOf(
 
 /**
  * The same description without such references: what they lead to stands in their place, and what leads to
- * nothing is left out.
+ * nothing is left out, as are links between operations.
  */
 export function selfContained(root: Values): Values {
   return recordOf(new Rewriting(root).rewrite(root, 0));
@@ -53,7 +52,8 @@ class Rewriting {
     if (Array.isArray(value)) return this.#list(value, nested).filter((each) => each !== undefined);
     const reference = own(recordOf(value), "$ref");
     if (typeof reference === "string") return this.#followed(recordOf(value), reference, nested);
-    const members = Object.entries(value).map(([name, member]) => {
+    const told = Object.entries(value).filter(([name, member]) => !isLinks(name, member));
+    const members = told.map(([name, member]) => {
       const isAlternative = ALTERNATIVES.has(name) && Array.isArray(member);
       const written = isAlternative
         ? this.#list(member, nested).map((each) => each ?? {})
@@ -75,6 +75,20 @@ class Rewriting {
     if (nested >= MAX_NESTED || this.#written > MAX_WRITTEN_IN_PLACE) return undefined;
     return this.rewrite(target, nested + 1);
   }
+}
+
+/**
+ * What an answer says about which operation may follow: by ids that are given anew here, and by servers of the
+ * backend, and perhaps of operations that are not shown.
+ */
+function isLinks(name: string, member: unknown): boolean {
+  if (name !== "links") return false;
+  const links = Object.values(recordOf(member));
+  const named = ["operationId", "operationRef", "$ref"];
+  return (
+    links.length > 0 &&
+    links.every((link) => named.some((each) => typeof own(recordOf(link), each) === "string"))
+  );
 }
 
 /** RFC 6901 section 3, in a fragment. */

@@ -73,6 +73,21 @@ describe("a backend's description that a part of alone would not stand", () => {
     expect(await faultsOf(silent)).toEqual([]);
   });
 
+  test("has no links to operations and servers, and what is only called like them", async () => {
+    const links = {
+      next: { operationId: "secret", server: { url: "https://internal.example.com" } },
+      other: { $ref: "#/components/links/Other" },
+    };
+    const properties = { links: { type: "object", properties: { self: { type: "string" } } } };
+    const document = described(
+      { components: { links: { Other: { operationId: "secret" } } } },
+      { responses: { "200": { description: "x", content: json({ properties }), links } } },
+    );
+    expect(await faultsOf(document)).toEqual([]);
+    expect(JSON.stringify(document)).not.toMatch(/operationId":"secret|internal/);
+    expect(schemaOf(document)).toEqual({ properties });
+  });
+
   test("says in the words of 3.1 also what is called like a keyword", () => {
     const bound = { type: "number", minimum: 1, exclusiveMinimum: true };
     const text = { type: "string", nullable: true };
