@@ -12,7 +12,7 @@ const PAGE_ENTRIES = 50;
 /** Largest page, bytes: an entry repeats the schemas of its route for each way to pay. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 /** Pages of one listing that are read. */
-export const MAX_PAGES = 200;
+const MAX_PAGES = 200;
 /** Longest that all pages of one listing may take, milliseconds. */
 const LISTING_TIMEOUT_MS = 120_000;
 /** Ways to pay of one entry that are looked at. */
