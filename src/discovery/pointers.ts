@@ -76,9 +76,10 @@ export function writeLlmsText({ items }: Catalogue, published: Published): strin
   return `${lines.join("\n")}\n`;
 }
 
-function describe({ resource, accepts }: DiscoveredResource): string {
+function describe({ resource, accepts, metadata }: DiscoveredResource): string {
   const [first] = accepts;
-  const method = methodOf(first);
+  const several = metadata?.["methods"];
+  const method = Array.isArray(several) ? several.map(methodText).join(", ") : methodOf(first);
   const prices = [...new Set(accepts.map(priceOf))].join(" or ");
   const said = clipped(plain(first?.description ?? ""));
   const link = `[${method} ${plain(resource)}](${address(resource)})`;
@@ -94,6 +95,10 @@ function sentence(text: string): string {
 /** A URL that ends where Markdown says it does. */
 function address(url: string): string {
   return url.replace(/[()<>\\\s]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+function methodText(method: unknown): string {
+  return method === "*" ? "Any method" : plain(String(method));
 }
 
 function methodOf(requirements: PaymentRequirements | undefined): string {

@@ -46,6 +46,21 @@ describe("the discovery listing", () => {
     });
   });
 
+  it("says which methods are sold where the ways to pay cannot", () => {
+    const { items } = list(
+      createCatalogue([
+        entry("/any", { methods: null }),
+        entry("/both", { methods: ["GET", "POST"], metadata: { category: "weather" } }),
+        entry("/one", { methods: ["POST"] }),
+      ]),
+    );
+    expect(items.map(({ metadata }) => metadata)).toEqual([
+      { methods: ["*"] },
+      { category: "weather", methods: ["GET", "POST"] },
+      undefined,
+    ]);
+  });
+
   it("is read by the official version 1 client's schema", () => {
     const catalogue = createCatalogue([
       entry("/weather"),

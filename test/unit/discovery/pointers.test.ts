@@ -77,6 +77,11 @@ describe("/llms.txt", () => {
       `- [POST ${publicUrl}/chat](${publicUrl}/chat): One completion. Price: 0.01 USDC on base.\n`,
     );
     expect(text).toContain(`- [OpenAPI](${ALL.openapi})`);
+    const several = { ...entry("/both", ""), methods: ["GET", "POST"] };
+    const any = { ...entry("/any", ""), methods: null };
+    const others = writeLlmsText(createCatalogue([several, any]), ALL);
+    expect(others).toContain(`- [GET, POST ${publicUrl}/both](${publicUrl}/both): Price`);
+    expect(others).toContain(`- [Any method ${publicUrl}/any](${publicUrl}/any): Price`);
     const unended = writeLlmsText(createCatalogue([entry("/chat", "One completion")]), ALL);
     expect(unended).toContain("One completion. Price: 0.01 USDC on base.\n");
   });
