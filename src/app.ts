@@ -8,6 +8,7 @@ import { createAdminHandler } from "./admin/admin.ts";
 import type { ToldElsewhere } from "./app/fee-payers.ts";
 import { Front } from "./app/front.ts";
 import { createTimeline, Showing } from "./app/showing.ts";
+import { wordsOfRoutes } from "./app/listing/heard-words.ts";
 import { openMoney, type Money } from "./app/money.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
@@ -107,7 +108,8 @@ export async function start(
   const reload = (): Promise<Reloaded> => reloading.reload("POST /-/reload");
   const shown = new Showing(parts, ledger, () => serving);
   const { payments } = shown;
-  const operator = createAdminHandler({ telemetry, readiness, metrics, payments, reload });
+  const listing = () => wordsOfRoutes(serving?.money);
+  const operator = createAdminHandler({ telemetry, readiness, metrics, payments, listing, reload });
   const admin = await openServer(parts, config.admin, operator);
   closing.defer(() => shown.stop());
   const money = await openMoney(parts, ledger);

@@ -1,5 +1,5 @@
 /**
- * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `POST /-/reload`. It is never on the public
+ * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `/listing`, `POST /-/reload`. It is never on the public
  * port. Alive means that the event loop turns; ready means that this process would take and settle a payment now.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -18,6 +18,8 @@ export interface AdminOptions {
   readonly metrics?: () => Promise<MetricsSnapshot>;
   /** Shows recent requests; default: nobody sees them. */
   readonly payments?: PaymentsListener | undefined;
+  /** What facilitators elsewhere said of listing each route; default: nothing. */
+  readonly listing?: () => readonly object[];
   /** Reads the configuration once more. */
   readonly reload?: () => Promise<ReloadVerdict>;
 }
@@ -35,7 +37,7 @@ const NOT_SHOWN =
 /** A request listener for a `node:http` server. */
 export function createAdminHandler({ telemetry, readiness, ...options }: AdminOptions) {
   const { registry } = telemetry.metrics;
-  const metrics = options.metrics ?? (() => registry.snapshot());
+  const { metrics = () => registry.snapshot(), listing = () => [] } = options;
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = (request.url ?? "").split("?", 1)[0];
     if (path === "/-/reload" && options.reload !== undefined) {
@@ -54,16 +56,20 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       }
       case "/livez":
         return send(response, 200, "alive\n");
-      case "/readyz": {
-        const reasons = await readiness();
-        if (reasons.length === 0) return send(response, 200, "ready\n");
-        return send(response, 503, `not ready\n${reasons.map((text) => `- ${text}\n`).join("")}`);
-      }
+      case "/readyz":
+        return sendReadiness(response, await readiness());
+      case "/listing":
+        response.setHeader("Content-Type", "application/json");
+        return send(response, 200, `${JSON.stringify({ words: listing() })}\n`);
       case "/payments":
       case "/payments/events":
         return showPayments(options.payments, request, response);
       default:
-        return send(response, 404, "try /metrics, /livez, /readyz, /payments or POST /-/reload\n");
+        return send(
+          response,
+          404,
+          "try /metrics, /livez, /readyz, /payments, /listing or POST /-/reload\n",
+        );
     }
   };
   return (request: IncomingMessage, response: ServerResponse): void => {
@@ -72,6 +78,11 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   };
+}
+
+function sendReadiness(response: ServerResponse, reasons: readonly string[]): void {
+  if (reasons.length === 0) return send(response, 200, "ready\n");
+  send(response, 503, `not ready\n${reasons.map((text) => `- ${text}\n`).join("")}`);
 }
 
 async function showPayments(

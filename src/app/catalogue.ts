@@ -4,6 +4,7 @@ import { cataloguePage, CATALOGUE_POLICY } from "../web/catalogue-page.ts";
 import type { CatalogueInput, CatalogueRoute } from "../web/catalogue-view.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { networkOf } from "../x402/network.ts";
+import { isSameToken } from "./token-address.ts";
 
 /** Routes on one page. */
 const PAGE_SIZE = 50;
@@ -119,6 +120,7 @@ function pricesOf({ offers }: PricedAction): CatalogueRoute["prices"] {
     amountAtomic: amountAtomic.toString(),
     network: networkOf(network).displayName,
     asset: asset.address,
+    isUsual: isSameToken(network, asset.address, networkOf(network).asset.address),
   }));
 }
 

@@ -25,6 +25,8 @@ export interface Facilitation {
   readonly observers: ReadonlyMap<string, Observer>;
   /** What is settled in this process; undefined when nothing is. */
   readonly embedded: EmbeddedFacilitator | undefined;
+  /** Those elsewhere. */
+  readonly remotes: readonly RemoteFacilitator[];
   readonly mechanisms: readonly Mechanism[];
   readonly gate: NetworkGate;
   readonly probes: readonly Probe[];
@@ -95,6 +97,7 @@ export async function openFacilitation(
     feePayers,
     observers,
     embedded,
+    remotes,
     mechanisms,
     gate,
     probes: probes.map((probe) => withLosses(probe, config, balances)),

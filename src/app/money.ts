@@ -26,6 +26,8 @@ export interface Money {
   readonly ledger: Ledger;
   readonly mesh: FacilitatorMesh;
   readonly feePayers: KnownFeePayers;
+  /** Facilitators elsewhere. */
+  readonly remotes: Facilitation["remotes"];
   readonly drafts: Drafts;
   readonly sales: Sales;
   /** What other gateways sell through our facilitator; undefined: nothing of it is listed. */
@@ -48,7 +50,7 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   closing.defer(() => strangers.stop());
   const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
   closing.defer(() => gauges.stop());
-  const { feePayers, gate, mesh, observers, probes, wallets } = facilitation;
+  const { feePayers, gate, mesh, observers, probes, remotes, wallets } = facilitation;
   const drafts = new LocalDrafts(observers, time);
   closing.defer(() => feePayers.stop());
   await feePayers.start();
@@ -64,7 +66,8 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
     );
     return [...closed, ...store];
   };
-  return { ledger, mesh, feePayers, drafts, sales, hub, address, probes, wallets, readiness };
+  const selling = { feePayers, remotes, drafts, sales, hub };
+  return { ledger, mesh, ...selling, address, probes, wallets, readiness };
 }
 
 /** Where gateways of other processes settle through us, and what they sell may be listed. */

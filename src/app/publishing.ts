@@ -40,6 +40,8 @@ const HTML_TYPE = "text/html; charset=utf-8";
 /** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
 const NO_OFFERS: SoldRoute["accepts"] = [];
 
+const NOTHING = createCatalogue([]);
+
 /** Routes whose terms the ledger is asked about at the same time: it stores them together. */
 const MAX_NOTED_AT_ONCE = 256;
 
@@ -101,8 +103,8 @@ export class Publications {
   #revision: number;
   /** Of our own routes. */
   #catalogue: Catalogue;
-  /** Of those of others as well, as they were at that revision. */
-  #listed: Catalogue;
+  /** Of those of others as well, as they were at that revision; 0: not made yet. */
+  #listed = NOTHING;
   #othersRevision = 0;
   /** Made when somebody asks for it. */
   #page: CataloguePages | undefined;
@@ -120,7 +122,6 @@ export class Publications {
     }));
     this.#revision = feePayers.revision;
     this.#catalogue = catalogueOf(this.#sold);
-    this.#listed = this.#catalogue;
   }
 
   /** The document at one of {@link documentPaths}; the listing at any other. */
@@ -155,18 +156,18 @@ export class Publications {
     if (revision === this.#revision) return;
     this.#revision = revision;
     this.#catalogue = catalogueOf(this.#sold);
-    this.#listed = this.#catalogue;
     this.#othersRevision = 0;
     this.#written.clear();
   }
 
   #listing(): Catalogue {
+    // The facilitator's listener has a listing in any case (section 4.4), and then nothing of ours in it.
+    const own = this.#config.discovery.listed ? this.#catalogue : NOTHING;
     const changes = this.#others?.since(this.#othersRevision);
-    if (changes === undefined || changes.revision === this.#othersRevision) return this.#listed;
+    if (changes === undefined || changes.revision === 0) return own;
     this.#othersRevision = changes.revision;
     if (changes.isAll) {
-      const own = this.#catalogue.items.map(({ entry }) => entry);
-      this.#listed = createCatalogue([...own, ...changes.put]);
+      this.#listed = createCatalogue([...own.items.map(({ entry }) => entry), ...changes.put]);
       return this.#listed;
     }
     for (const name of changes.dropped) this.#listed.drop(name);

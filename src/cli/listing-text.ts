@@ -11,6 +11,7 @@ const COLORS: Readonly<Record<ListingState, number>> = {
   listed: GREEN,
   "other-terms": RED,
   missing: RED,
+  rejected: RED,
   unreadable: RED,
   "no-sale-yet": YELLOW,
   "no-listing": YELLOW,
@@ -24,7 +25,7 @@ const COLORS: Readonly<Record<ListingState, number>> = {
 const STATE_COLUMNS = Math.max(...Object.keys(COLORS).map(({ length }) => length));
 
 export function listingText(
-  { places, routes, salesUnknown }: ListingReport,
+  { places, routes, salesUnknown, saidUnknown }: ListingReport,
   color: boolean,
 ): string {
   const paint = (code: number, text: string): string =>
@@ -43,11 +44,15 @@ export function listingText(
   });
   const sales =
     salesUnknown === null ? "" : `\nwhat was sold is not known: ${printable(salesUnknown)}\n`;
+  const said =
+    saidUnknown === null
+      ? ""
+      : `\nwhat facilitators said of listing is not known: ${printable(saidUnknown)}\n`;
   const count = routes.filter(({ places: at }) =>
     at.some(({ state }) => state === "listed"),
   ).length;
   return (
-    `${paint(BOLD, "Listings")}\n${asked.join("")}\n${shown.join("\n")}${sales}\n` +
+    `${paint(BOLD, "Listings")}\n${asked.join("")}\n${shown.join("\n")}${sales}${said}\n` +
     `${count} of ${routes.length} priced routes are listed with their present terms\n`
   );
 }

@@ -1,10 +1,9 @@
 /** `coinslot reload`: asks the admin listener of a running gateway to read its configuration again. */
 import { readFile } from "node:fs/promises";
 import { exchange, readBody, type Answer } from "../buyer/exchange.ts";
-import { readAdminAddress } from "../config/admin-address.ts";
+import { readAdminAddress, urlOfAddress } from "../config/admin-address.ts";
 import { formatProblems, printable, type Problem } from "../config/config.ts";
 import { processEnvironment } from "../config/environment.ts";
-import type { ListenAddress } from "../config/settings.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { toJson } from "./payment-text.ts";
 import { fail, print, reasonOf, wantsColor } from "./terminal.ts";
@@ -69,14 +68,7 @@ async function adminUrlOf(file: string): Promise<Result<URL, string>> {
       `${file} names no admin listener (admin: 127.0.0.1:9402); --admin URL names it here`,
     );
   }
-  return ok(new URL(`http://${hostOf(address)}:${address.port}${PATH}`));
-}
-
-/** A listener on every interface is reached on this one. */
-function hostOf({ host }: ListenAddress): string {
-  if (host === null || host === "0.0.0.0") return "127.0.0.1";
-  if (!host.includes(":")) return host;
-  return host === "::" ? "[::1]" : `[${host}]`;
+  return ok(new URL(PATH, urlOfAddress(address)));
 }
 
 async function ask(url: URL): Promise<Verdict> {

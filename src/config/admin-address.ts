@@ -18,3 +18,14 @@ export function readAdminAddress(text: string, environment: Environment): Listen
   const address = typeof written === "string" ? readListenAddress(written) : undefined;
   return address?.ok ? address.value : null;
 }
+
+/** Where this machine reaches a listener: one on every interface is reached on this one. */
+export function urlOfAddress({ host, port }: ListenAddress): string {
+  return `http://${reachable(host)}:${port}`;
+}
+
+function reachable(host: ListenAddress["host"]): string {
+  if (host === null || host === "0.0.0.0") return "127.0.0.1";
+  if (!host.includes(":")) return host;
+  return host === "::" ? "[::1]" : `[${host}]`;
+}

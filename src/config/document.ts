@@ -85,7 +85,7 @@ export const documentSchema = map({
   ),
   admin: optional(
     admin,
-    "Where /metrics, /livez, /readyz and /payments are served: host:port or { address, timeline }; never the " +
+    "Where /metrics, /livez, /readyz, /payments and /listing are served: host:port or { address, timeline }; never the " +
       "public port. Without it: nowhere.",
   ),
   upstream: optional(

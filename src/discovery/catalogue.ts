@@ -12,6 +12,9 @@ import { describeTemplate } from "./template.ts";
 /** The one type of resource that the protocol defines (section 2.6). */
 export const LISTED_TYPE = "http";
 
+/** `methods` in the metadata of a route of any method. */
+const ANY_METHOD = ["*"] as const;
+
 /** What a route offers to anyone, apart from when it last changed. */
 export interface PublicTerms {
   /** Absolute URL; of a pattern route the template with its `:param` and `*`. */
@@ -193,7 +196,7 @@ export function comparable(address: string): string {
 export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpdated"> {
   const { resource, accepts, isTemplate, pathParams } = terms;
   const described = isTemplate ? describeTemplate(resource, pathOf(resource), pathParams) : {};
-  const metadata = { ...terms.metadata, ...described };
+  const metadata = { ...terms.metadata, ...described, ...severalMethods(terms) };
   return {
     resource,
     type: LISTED_TYPE,
@@ -201,6 +204,12 @@ export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpd
     accepts,
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
+}
+
+/** The ways to pay name one method; where there are more, nobody would know of the others. */
+function severalMethods({ methods }: PublicTerms): { readonly methods?: readonly string[] } {
+  if (methods === null) return { methods: ANY_METHOD };
+  return methods.length > 1 ? { methods } : {};
 }
 
 /** The path of an absolute URL as written: parsing it would rewrite a template's characters. */

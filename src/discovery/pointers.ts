@@ -76,18 +76,29 @@ export function writeLlmsText({ items }: Catalogue, published: Published): strin
   return `${lines.join("\n")}\n`;
 }
 
-function describe({ resource, accepts }: DiscoveredResource): string {
+function describe({ resource, accepts, metadata }: DiscoveredResource): string {
   const [first] = accepts;
-  const method = methodOf(first);
+  const several = metadata?.["methods"];
+  const method = Array.isArray(several) ? several.map(methodText).join(", ") : methodOf(first);
   const prices = [...new Set(accepts.map(priceOf))].join(" or ");
   const said = clipped(plain(first?.description ?? ""));
   const link = `[${method} ${plain(resource)}](${address(resource)})`;
-  return `- ${link}: ${said === "" ? "" : `${said} `}Price: ${prices}.`;
+  return `- ${link}: ${sentence(said)}Price: ${prices}.`;
+}
+
+/** With its end and a space behind it, so that what follows begins anew; nothing for nothing. */
+function sentence(text: string): string {
+  if (text === "") return "";
+  return /[.!?…。！？]$/u.test(text) ? `${text} ` : `${text}. `;
 }
 
 /** A URL that ends where Markdown says it does. */
 function address(url: string): string {
   return url.replace(/[()<>\\\s]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+function methodText(method: unknown): string {
+  return method === "*" ? "Any method" : plain(String(method));
 }
 
 function methodOf(requirements: PaymentRequirements | undefined): string {

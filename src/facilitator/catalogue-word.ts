@@ -1,11 +1,12 @@
 /**
  * What a facilitator that catalogues traffic says about doing so: the header `EXTENSION-RESPONSES` of its
  * answers, base64 of JSON with a member for each extension, of which `bazaar` is its catalogue. It goes into
- * the log, for sellers whose routes do not appear, and changes nothing else. A facilitator of ours that keeps a
- * catalogue of what other gateways sell says it in the same way.
+ * the log and is remembered, for sellers whose routes do not appear, and changes nothing else. A facilitator of ours
+ * that keeps a catalogue of what other gateways sell says it in the same way.
  */
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
+import type { PaymentRequirements } from "../x402/x402.ts";
 
 export const CATALOGUE_HEADER = "EXTENSION-RESPONSES";
 const HEADER = new RegExp(`^${CATALOGUE_HEADER}$`, "i");
@@ -18,11 +19,23 @@ const MAX_REASON = 200;
 const REPEAT_MS = 3_600_000;
 /** Different words that are remembered; more than a facilitator that means well has. */
 const MAX_WORDS = 64;
+/** Requests whose last word is remembered: a pattern route has any number of URLs. */
+const MAX_RESOURCES = 1_000;
 
 export interface CatalogueWord {
   /** `success`, `processing`, `rejected`, or whatever it says. */
   readonly status: string;
   readonly reason: string | undefined;
+}
+
+/** The last word about one URL. */
+export interface HeardWord extends CatalogueWord {
+  /** Without its query. */
+  readonly resource: string;
+  /** Undefined where the requirement does not say. */
+  readonly method: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly heardMs: number;
 }
 
 /** Undefined where there is no such header, or none that can be read. */
@@ -47,13 +60,15 @@ export function writeCatalogueWord({ status, reason }: CatalogueWord): string {
   return Buffer.from(JSON.stringify({ bazaar })).toString("base64");
 }
 
-/** Tells each word once in a while: a facilitator says one with every payment. */
+/** Tells each word once in a while: a facilitator says one with every payment. Remembers the last ones. */
 export class CatalogueWords {
   readonly #facilitator: string;
   readonly #logger: Logger;
   readonly #time: Pick<Time, "now">;
   /** When each was told last. */
   readonly #told = new Map<string, number>();
+  /** By method and URL, the latest at the end. */
+  readonly #heard = new Map<string, HeardWord>();
 
   constructor(facilitator: string, logger: Logger, time: Pick<Time, "now">) {
     this.#facilitator = facilitator;
@@ -61,16 +76,33 @@ export class CatalogueWords {
     this.#time = time;
   }
 
+  /** The last words, the latest at the end. */
+  get heard(): readonly HeardWord[] {
+    return [...this.#heard.values()];
+  }
+
   /** @param lines raw header lines, `name, value` pairs */
-  hear(lines: readonly string[], resource: string): void {
+  hear(lines: readonly string[], { resource, outputSchema }: PaymentRequirements): void {
     const at = lines.findIndex((each, index) => index % 2 === 0 && HEADER.test(each));
     if (at === -1) return;
     const word = readCatalogueWord(lines[at + 1]);
-    if (word === undefined || !this.#isNews(JSON.stringify(word))) return;
+    if (word === undefined) return;
+    const method = memberOf(memberOf(outputSchema, "input"), "method");
+    this.#remember(word, resource, typeof method === "string" ? method : undefined);
+    if (!this.#isNews(JSON.stringify(word))) return;
     const facts = { facilitator: this.#facilitator, resource, ...word };
     if (word.status === "rejected") {
       this.#logger.warn(facts, "the facilitator does not list a route");
     } else this.#logger.info(facts, "the facilitator's word about its listing");
+  }
+
+  #remember(word: CatalogueWord, url: string, method: string | undefined): void {
+    const [resource = ""] = url.split(/[?#]/);
+    const name = `${method ?? ""} ${resource}`;
+    this.#heard.delete(name);
+    this.#heard.set(name, { ...word, resource, method, heardMs: this.#time.now() });
+    const [oldest] = this.#heard.size > MAX_RESOURCES ? this.#heard.keys() : [];
+    if (oldest !== undefined) this.#heard.delete(oldest);
   }
 
   #isNews(word: string): boolean {

@@ -21,7 +21,7 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "../x402/x402.ts";
-import { CatalogueWords } from "./catalogue-word.ts";
+import { CatalogueWords, type HeardWord } from "./catalogue-word.ts";
 import { exchange, NothingSent, type Reply } from "./exchange.ts";
 import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
@@ -130,6 +130,11 @@ export class RemoteFacilitator implements Facilitator {
     });
   }
 
+  /** What it said of its catalogue, the latest at the end. */
+  get heard(): readonly HeardWord[] {
+    return this.#words.heard;
+  }
+
   isRemote(): boolean {
     return true;
   }
@@ -228,7 +233,7 @@ export class RemoteFacilitator implements Facilitator {
   ): Promise<Answer> {
     const body = `{"x402Version":${X402_VERSION},${requestText(request).slice(1)}`;
     const answer = await this.#request("POST", path, body, { signal, idempotencyKey });
-    this.#words.hear(answer.lines, request.paymentRequirements.resource);
+    this.#words.hear(answer.lines, request.paymentRequirements);
     return answer;
   }
 

@@ -12,6 +12,7 @@ import {
   REQUIRED_RESPONSE,
   withPaymentParts,
 } from "./payment-parts.ts";
+import { selfContained } from "./references.ts";
 import { writeOperation, type SoldRoute } from "./sold-operation.ts";
 import { usedComponents } from "./used-components.ts";
 
@@ -20,6 +21,9 @@ const MAX_WRITTEN_OPERATIONS = 2_000;
 
 /** In the place of a variable, where somebody asks what becomes of a path: no route has such a segment. */
 const SAMPLE = "x402-sample-segment";
+
+/** In the place of answers that the backend does not describe, or describes in another file. */
+const NOT_DESCRIBED: Values = { default: { description: "Not described." } };
 
 /** What becomes of an operation of the backend. */
 export type Fate =
@@ -45,15 +49,15 @@ export interface Publishing {
 /** JSON text. */
 export function writeOpenApi(publishing: Publishing): string {
   const { publicUrl, listing, description, sold } = publishing;
-  const root = recordOf(description === null ? {} : asNewer(description));
+  const root = description === null ? {} : selfContained(recordOf(asNewer(description)));
   const paths = new Paths();
   if (description !== null) addDescribed(paths, root, publishing);
   for (const route of sold) paths.addRoute(route);
   const { info, tags, externalDocs, security, components, jsonSchemaDialect } = root;
   const kept = Object.entries({
     tags: usedTags(tags, paths.written),
-    externalDocs,
-    security,
+    externalDocs: textOf(recordOf(externalDocs)["url"]) === "" ? undefined : externalDocs,
+    security: Array.isArray(security) ? security : undefined,
     jsonSchemaDialect,
   }).filter(([, value]) => value !== undefined);
   return JSON.stringify({
@@ -63,7 +67,9 @@ export function writeOpenApi(publishing: Publishing): string {
     ...Object.fromEntries(kept),
     ...(listing === null ? {} : { "x-discovery": { listing } }),
     paths: paths.written,
-    components: withPaymentParts(usedComponents(recordOf(components), paths.written)),
+    components: withPaymentParts(
+      usedComponents(recordOf(components), paths.written, listOf(security)),
+    ),
   });
 }
 
@@ -170,32 +176,33 @@ function addDescribed(paths: Paths, root: Values, { fateOf }: Publishing): void 
       if (whole === "" || !patternOf(whole).ok) continue;
       const fate = fateOf(method.toUpperCase(), whole.replace(/\{[^{}]*\}/g, SAMPLE));
       if (fate.kind === "hidden") continue;
-      const shown = fate.kind === "free" ? plain(operation) : priced(operation, fate.accepts);
+      const shown = fate.kind === "free" ? plain(operation) : priced(operation, fate.accepts, root);
       paths.addDescribed(whole, method, members, shown);
     }
   }
 }
 
-/** The servers of a backend are nothing that a buyer can reach. */
+/** The servers of a backend are nothing that a buyer can reach; an operation without answers is none. */
 function plain(operation: unknown): Values {
-  const { servers: _, ...rest } = recordOf(operation);
-  return rest;
+  const { servers: _, responses, ...rest } = recordOf(operation);
+  if (responses === undefined) return rest;
+  const isEmpty = Object.keys(recordOf(responses)).length === 0;
+  return { ...rest, responses: isEmpty ? NOT_DESCRIBED : responses };
 }
 
-function priced(operation: unknown, accepts: SoldRoute["accepts"]): Values {
-  const described = plain(operation);
-  const responses = recordOf(described["responses"]);
-  const answers = Object.entries(responses).map(([status, answer]) => {
+function priced(operation: unknown, accepts: SoldRoute["accepts"], root: Values): Values {
+  const { parameters, responses, ...described } = plain(operation);
+  const answers = Object.entries(recordOf(responses)).map(([status, answer]) => {
     const isGood = status.startsWith("2") && own(recordOf(answer), "$ref") === undefined;
     const headers = { ...recordOf(recordOf(answer)["headers"]), ...RECEIPT_HEADER };
     return [status, isGood ? { ...recordOf(answer), headers } : answer] as const;
   });
-  const parameters = listOf(described["parameters"]).filter(
-    (each) => textOf(recordOf(each)["name"]).toLowerCase() !== "x-payment",
+  const others = listOf(parameters).filter(
+    (each) => textOf(resolved(each, root)?.["name"]).toLowerCase() !== "x-payment",
   );
   return {
     ...described,
-    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(others.length === 0 ? {} : { parameters: others }),
     responses: { ...Object.fromEntries(answers), "402": REQUIRED_RESPONSE },
     security: PAID,
     "x-payment-info": paymentInfo(accepts),

@@ -2,18 +2,25 @@
  * The parts of a description that what is published refers to, directly or through others: the rest belongs to
  * operations that are not shown, and would tell of them.
  */
-import { recordOf, type Values } from "./description.ts";
+import { listOf, recordOf, type Values } from "./description.ts";
+import { componentOf } from "./references.ts";
 
 /** Kinds that hold whole operations: those that were wanted stand at their paths already. */
 const WITH_OPERATIONS: ReadonlySet<string> = new Set(["pathItems", "callbacks"]);
 /** Named by what `security` says, not by references. */
 const BY_NAME = "securitySchemes";
-const REFERENCE = /^#\/components\/([^/]+)\/([^/]+)$/;
 /** Parts that are followed at most; more than any description of {@link MAX_DESCRIPTION_LENGTH} has. */
 const MAX_FOLLOWED = 100_000;
 
-/** Of `components`, what `written` needs. */
-export function usedComponents(components: Values, written: unknown): Values {
+/**
+ * Of `components`, what `written` needs.
+ * @param security what holds for operations that do not say
+ */
+export function usedComponents(
+  components: Values,
+  written: Values,
+  security: readonly unknown[],
+): Values {
   const used = new Map<string, Set<string>>();
   const open: unknown[] = [written];
   for (let followed = 0; open.length > 0 && followed < MAX_FOLLOWED; followed += 1) {
@@ -28,8 +35,19 @@ export function usedComponents(components: Values, written: unknown): Values {
     const all = Object.entries(recordOf(components[kind]));
     return [kind, Object.fromEntries(all.filter(([name]) => names.has(name)))] as const;
   });
-  const schemes = components[BY_NAME];
-  return { ...Object.fromEntries(kept), ...(schemes === undefined ? {} : { [BY_NAME]: schemes }) };
+  const schemes = usedSchemes(recordOf(components[BY_NAME]), written, security);
+  return {
+    ...Object.fromEntries(kept),
+    ...(Object.keys(schemes).length === 0 ? {} : { [BY_NAME]: schemes }),
+  };
+}
+
+/** A scheme that nothing shown asks for would tell where the backend's own accounts are. */
+function usedSchemes(schemes: Values, written: Values, security: readonly unknown[]): Values {
+  const operations = Object.values(written).flatMap((item) => Object.values(recordOf(item)));
+  const asked = operations.flatMap((each) => listOf(recordOf(each)["security"]));
+  const names = new Set([...security, ...asked].flatMap((each) => Object.keys(recordOf(each))));
+  return Object.fromEntries(Object.entries(schemes).filter(([name]) => names.has(name)));
 }
 
 /** Any text of that form, since a discriminator's mapping has references without `$ref`. */
@@ -39,8 +57,8 @@ function referencesIn(root: unknown): (readonly [kind: string, name: string])[] 
   while (open.length > 0) {
     const value = open.pop();
     if (typeof value === "string") {
-      const [, kind, name] = REFERENCE.exec(value) ?? [];
-      if (kind !== undefined && name !== undefined) found.push([kind, unescaped(name)]);
+      const component = componentOf(value);
+      if (component !== null) found.push([component.kind, component.name]);
     } else if (typeof value === "object" && value !== null) {
       // A mapping may also name a schema alone.
       const { mapping } = Object(value);
@@ -51,13 +69,4 @@ function referencesIn(root: unknown): (readonly [kind: string, name: string])[] 
     }
   }
   return found;
-}
-
-/** RFC 6901 section 3, in a fragment. */
-function unescaped(name: string): string {
-  try {
-    return decodeURIComponent(name).replaceAll("~1", "/").replaceAll("~0", "~");
-  } catch {
-    return name;
-  }
 }

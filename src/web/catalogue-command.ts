@@ -2,12 +2,19 @@
  * What a buyer can copy: the paying command, and a few lines for the client library. Whatever the configuration
  * says is quoted, so that a shell or a program reads it as one word.
  */
-import type { CatalogueRoute } from "./catalogue-view.ts";
+import type { CataloguePrice, CatalogueRoute } from "./catalogue-view.ts";
 
 /** What clients of version 1 pay without being told, atomic units: $0.10. */
 const DEFAULT_MOST = 100_000n;
 /** Methods whose requests have a body. */
 const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
+/** By what the configuration calls them; a body of several parts cannot be written in a line. */
+const BODY_TYPES: ReadonlyMap<string, string> = new Map([
+  ["json", "application/json"],
+  ["form-data", "application/x-www-form-urlencoded"],
+  ["text", "text/plain"],
+  ["binary", "application/octet-stream"],
+]);
 
 /** `coinslot pay 'https://…'` */
 export function payCommand(route: CatalogueRoute): string {
@@ -17,7 +24,10 @@ export function payCommand(route: CatalogueRoute): string {
   if (WITH_BODY.has(method)) words.push(`-d ${shellWord(bodyOf(route))}`);
   for (const [name, value] of headersOf(route)) words.push(`-H ${shellWord(`${name}: ${value}`)}`);
   const most = mostOf(route);
-  if (most > DEFAULT_MOST) words.push(`--max ${most}units`);
+  const [foreign] = isUsual(route) ? [] : route.prices;
+  if (foreign !== undefined) words.push(`--allow-asset ${shellWord(foreign.asset)}`);
+  // What a token is worth that nobody knows, nobody knows either: the most has to be said.
+  if (foreign !== undefined || most > DEFAULT_MOST) words.push(`--max ${most}units`);
   return [...words, shellWord(urlOf(route))].join(" ");
 }
 
@@ -47,9 +57,12 @@ const SOLANA_ACCOUNT = `import { createSigner, wrapFetchWithPayment } from "x402
 const account = await createSigner("solana", process.env.KEY);`;
 
 function headersOf(route: CatalogueRoute): readonly (readonly [name: string, value: string])[] {
-  const isJson = WITH_BODY.has(methodOf(route)) && route.bodyType === "json";
-  const named = required(route, "header").map(({ name }) => [name, "…"] as const);
-  return isJson ? [["Content-Type", "application/json"], ...named] : named;
+  const type = WITH_BODY.has(methodOf(route)) ? BODY_TYPES.get(route.bodyType ?? "") : undefined;
+  const typed = type === undefined ? [] : [["Content-Type", type] as const];
+  // What the body's type says already, and what the payment itself is.
+  const taken = new Set([...typed.map(([name]) => name.toLowerCase()), "x-payment"]);
+  const named = required(route, "header").filter(({ name }) => !taken.has(name.toLowerCase()));
+  return [...typed, ...named.map(({ name }) => [name, "…"] as const)];
 }
 
 function methodOf({ methods }: CatalogueRoute): string {
@@ -67,14 +80,24 @@ function urlOf(route: CatalogueRoute): string {
 }
 
 function bodyOf(route: CatalogueRoute): string {
-  const fields = required(route, "body").map(({ name }) => [name, "…"] as const);
+  const names = required(route, "body").map(({ name }) => name);
+  if (route.bodyType === "form-data" && names.length > 0) {
+    return names.map((name) => `${encodeURIComponent(name)}=…`).join("&");
+  }
   if (route.bodyType !== null && route.bodyType !== "json") return "…";
-  return JSON.stringify(Object.fromEntries(fields));
+  return JSON.stringify(Object.fromEntries(names.map((name) => [name, "…"])));
 }
 
-/** The highest price, of tokens that all are dollars of six decimals or stand for themselves. */
-function mostOf({ prices }: CatalogueRoute): bigint {
-  return prices.reduce((most, { amountAtomic }) => {
+function isUsual({ prices }: CatalogueRoute): boolean {
+  return prices.some((price) => price.isUsual);
+}
+
+/** The highest price that the command may pay: in dollars of six decimals, or of the one token that it allows. */
+function mostOf(route: CatalogueRoute): bigint {
+  const payable: readonly CataloguePrice[] = isUsual(route)
+    ? route.prices.filter((price) => price.isUsual)
+    : route.prices.slice(0, 1);
+  return payable.reduce((most, { amountAtomic }) => {
     const amount = BigInt(amountAtomic);
     return amount > most ? amount : most;
   }, 0n);

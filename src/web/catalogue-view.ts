@@ -43,6 +43,8 @@ export interface CataloguePrice {
   readonly network: string;
   /** Address of the token. */
   readonly asset: string;
+  /** Whether it is the network's own stablecoin, which buyers' programs know. */
+  readonly isUsual: boolean;
 }
 
 /** Something that a buyer has to send, or may. */

@@ -70,6 +70,18 @@ describe("GET /discovery/resources", () => {
     expect(await list("", gateway.facilitatorUrl)).toEqual(await list());
   });
 
+  it("has no route on either listener where the configuration lists none", async () => {
+    const more = "discovery: { listed: false }";
+    await using silent = await startGateway({ chain, routes: ROUTES, more });
+    expect((await list("", silent.url)).status).toBe(404);
+    const { status, body } = await list("?limit=5", silent.facilitatorUrl);
+    expect([status, body]).toEqual([
+      200,
+      { x402Version: 1, items: [], pagination: { limit: 5, offset: 0, total: 0 } },
+    ]);
+    expect((await list("?limit=0", silent.facilitatorUrl)).status).toBe(400);
+  });
+
   it("is read by the official discovery client, from either listener", async () => {
     for (const base of [gateway.url, gateway.facilitatorUrl]) {
       const { list: listed } = useFacilitator({ url: `http://${new URL(base).host}` });

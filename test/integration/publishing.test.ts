@@ -2,78 +2,35 @@
  * How a route sells itself: to a program that knows nothing but a host, and through the catalogue of a
  * facilitator elsewhere, which sees what passes through it.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { decodeXPaymentResponse, wrapFetchWithPayment } from "x402-fetch";
-import { start, type Running } from "../../src/app.ts";
-import { formatProblems, loadConfig } from "../../src/config/config.ts";
 import { quote, richBuyer } from "../support/buyer.ts";
-import { startCatalogue, type Catalogue } from "../support/catalogue.ts";
-import { startChain, type Chain } from "../support/chain.ts";
-import { freePort } from "../support/free-port.ts";
-import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import { runHere } from "./cli/run-here.ts";
+import { startCataloguedShop, type CataloguedShop } from "../support/catalogued-shop.ts";
 
 const ROUTES = `
   GET /weather: { price: $0.03, description: Weather, mimeType: application/json }
   GET /cheap: { price: $0.01, description: The cheapest, input: { queryParams: { city: { type: string } } } }
   GET /reports/:id: { price: $0.25, description: A report }
+  POST /summary: { price: $0.12, description: A summary, input: { bodyType: json, bodyFields: { text: { type: string, required: true } } } }
   GET /hidden: { price: $0.001, description: Not listed, discoverable: false }
   GET /llms.txt: free
   /app/*: free
 `;
 
-let chain: Chain;
-let facilitator: RunningGateway;
-let catalogue: Catalogue;
-let folder: string;
-let file: string;
+const DISCOVERY =
+  "{ wellKnown: true, openapi: true, llms: true, page: /catalogue, facilitator: https://pay.example.com }";
+
+let shop: CataloguedShop;
 let url: string;
-let running: Running;
 
 beforeAll(async () => {
-  chain = await startChain();
-  facilitator = await startGateway({ chain });
-  catalogue = await startCatalogue(facilitator.facilitatorUrl);
-  folder = await mkdtemp(join(tmpdir(), "coinslot-publishing-"));
-  file = join(folder, "gateway.yaml");
-  const port = await freePort();
-  url = `http://127.0.0.1:${port}`;
-  await writeFile(file, yaml(ROUTES));
-  running = await start(await configured(), "test", { load: () => loadConfig(file) });
+  shop = await startCataloguedShop(ROUTES, DISCOVERY);
+  ({ url } = shop);
 });
 
-afterAll(async () => {
-  await running.close();
-  await catalogue.close();
-  await facilitator[Symbol.asyncDispose]();
-  await chain.stop();
-  await rm(folder, { recursive: true, force: true });
-});
-
-function yaml(routes: string, more = ""): string {
-  return `
-listen: 127.0.0.1:${new URL(url).port}
-publicUrl: ${url}
-upstream: http://127.0.0.1:${new URL(facilitator.adminUrl).port}
-payTo: "${facilitator.payee}"
-accept: [${chain.network.name}]
-facilitator: { remote: [{ url: "${catalogue.url}" }] }
-unmatched: deny
-store: sqlite:${folder}/ledger.db
-logging: { level: silent }
-discovery: { wellKnown: true, openapi: true, llms: true, facilitator: https://pay.example.com }
-${more}
-routes: ${routes}
-`;
-}
-
-async function configured() {
-  const loaded = await loadConfig(file);
-  if (!loaded.ok) throw new Error(formatProblems(loaded.problems, loaded.text));
-  return loaded.config;
-}
+afterAll(() => shop[Symbol.asyncDispose]());
 
 async function json(at: string) {
   const response = await fetch(at);
@@ -103,18 +60,23 @@ describe("a program that knows nothing but a host", () => {
     const [cheapest] = priced;
     expect(cheapest).toEqual({ resource: `${url}/cheap`, price: 10_000n });
 
-    const buyer = await richBuyer(chain);
-    const paidBefore = await chain.balanceOf(facilitator.payee);
+    const buyer = await richBuyer(shop.chain);
+    const paidBefore = await shop.chain.balanceOf(shop.facilitator.payee);
     const pay = wrapFetchWithPayment(fetch, buyer.account);
     const response = await pay(cheapest.resource, { method: "GET" });
     const receipt = decodeXPaymentResponse(response.headers.get("X-PAYMENT-RESPONSE") ?? "");
     expect(receipt.success).toBe(true);
-    expect(await chain.balanceOf(facilitator.payee)).toBe(paidBefore + cheapest.price);
+    expect(await shop.chain.balanceOf(shop.facilitator.payee)).toBe(paidBefore + cheapest.price);
   });
 
   test("can make a URL of a template, and ask for its price as it stands", async () => {
     const pointers = await json(`${url}/.well-known/x402`);
-    expect(pointers.resources).toEqual([`${url}/cheap`, `${url}/reports/:id`, `${url}/weather`]);
+    expect(pointers.resources).toEqual([
+      `${url}/cheap`,
+      `${url}/reports/:id`,
+      `${url}/summary`,
+      `${url}/weather`,
+    ]);
     const { items } = await json(`${pointers.listing}?q=report`);
     const [{ metadata, resource }] = items;
     expect(metadata.uriTemplate).toBe(`${url}/reports/{id}`);
@@ -127,12 +89,14 @@ describe("a program that knows nothing but a host", () => {
     const pointers = await json(`${url}/.well-known/x402`);
     const document = await json(pointers.openapi);
     const prices = Object.entries(document.paths).map(([path, item]) => {
-      return [path, Object(item).get["x-payment-info"].price.amount];
+      const [operation] = Object.values<Record<string, unknown>>(Object(item));
+      return [path, Object(operation?.["x-payment-info"]).price.amount];
     });
     expect(prices).toEqual([
       ["/weather", "0.03"],
       ["/cheap", "0.01"],
       ["/reports/{id}", "0.25"],
+      ["/summary", "0.12"],
     ]);
   });
 });
@@ -147,6 +111,34 @@ interface Priced {
   readonly resource: string;
   readonly price: bigint;
 }
+
+describe("a person who copies the command of the catalogue page", () => {
+  test.each([
+    ["GET", "weather", ["--dry-run"], 30_000n],
+    ["POST", "summary", ["--yes"], 120_000n],
+  ] as const)(
+    "asks for what it says with %s, and pays no more",
+    async (method, word, more, most) => {
+      const page = await (await fetch(`${url}/catalogue?q=${word}`)).text();
+      const [, shown = ""] = /<pre><code>(coinslot pay [^<]*)<\/code>/.exec(page) ?? [];
+      const command = shown.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
+      expect(command.includes("-X POST")).toBe(method === "POST");
+      // As a shell reads it.
+      const script = `set -- ${command}; printf '%s\\n' "$@"`;
+      const [, ...words] = execFileSync("sh", ["-c", script], { encoding: "utf8" })
+        .trim()
+        .split("\n");
+      const buyer = await richBuyer(shop.chain);
+      const before = await shop.chain.balanceOf(shop.facilitator.payee);
+      const { code, stderr } = await runHere([...words, ...more], {
+        COINSLOT_KEY: buyer.privateKey,
+      });
+      expect([code, stderr.includes("0.")]).toEqual([0, true]);
+      const paid = (await shop.chain.balanceOf(shop.facilitator.payee)) - before;
+      expect(paid).toBe(more[0] === "--yes" ? most : 0n);
+    },
+  );
+});
 
 describe("the gateway's documents", () => {
   const PATHS = ["/.well-known/x402", "/openapi.json", "/discovery/resources"];
@@ -205,11 +197,8 @@ describe("the gateway's documents", () => {
     const later = Math.floor(realNow() / 1000) + 100;
     try {
       Date.now = () => later * 1000;
-      await writeFile(
-        file,
-        yaml(ROUTES.replace("$0.03", "$0.04").replace("  GET /llms.txt: free\n", "")),
-      );
-      expect(await running.reload("SIGHUP")).toMatchObject({ reloaded: true });
+      const changed = ROUTES.replace("$0.03", "$0.04");
+      await shop.reroute(changed.replace("  GET /llms.txt: free\n", ""));
     } finally {
       Date.now = realNow;
     }
@@ -217,28 +206,28 @@ describe("the gateway's documents", () => {
     expect(after.items.map(({ lastUpdated }: { lastUpdated: number }) => lastUpdated)).toEqual([
       before.items[0].lastUpdated,
       before.items[1].lastUpdated,
+      before.items[2].lastUpdated,
       later,
     ]);
-    expect(after.items[2].accepts[0].maxAmountRequired).toBe("40000");
+    expect(after.items[3].accepts[0].maxAmountRequired).toBe("40000");
     const changed = await fetch(`${url}/openapi.json`, { headers: { "If-None-Match": tag } });
     expect(changed.status).toBe(200);
     await changed.text();
     const llms = await fetch(`${url}/llms.txt`);
     expect(llms.headers.get("content-type")).toBe("text/plain; charset=utf-8");
     expect(await llms.text()).toContain("Price: 0.04 USDC on base-sepolia.");
-    await writeFile(file, yaml(ROUTES));
-    expect(await running.reload("SIGHUP")).toMatchObject({ reloaded: true });
+    await shop.reroute(ROUTES);
   });
 });
 
 describe("a facilitator that catalogues what passes through it", () => {
   test("gets the very requirement that the buyer was quoted, with how to ask for the resource", async () => {
-    const buyer = await richBuyer(chain);
+    const buyer = await richBuyer(shop.chain);
     const quoted = await quote(`${url}/cheap?city=Oslo`);
-    const count = catalogue.passed.length;
+    const count = shop.catalogue.passed.length;
     const pay = wrapFetchWithPayment(fetch, buyer.account);
     await (await pay(`${url}/cheap?city=Oslo`, { method: "GET" })).text();
-    const passed = catalogue.passed.slice(count);
+    const passed = shop.catalogue.passed.slice(count);
     expect(passed.map(({ path }) => path)).toEqual(["/verify", "/settle"]);
     for (const { paymentRequirements } of passed) {
       expect(paymentRequirements).toEqual(quoted);

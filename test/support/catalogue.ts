@@ -9,6 +9,8 @@ export interface Catalogue {
   readonly passed: readonly Passed[];
   /** Answers `GET /discovery/resources` for a query. */
   list: (query: URLSearchParams) => { readonly status: number; readonly body: unknown } | null;
+  /** Value of `EXTENSION-RESPONSES` in answers to what passes; null: there is none. */
+  says: string | null;
   close(): Promise<void>;
 }
 
@@ -38,6 +40,7 @@ export async function startCatalogue(target: string): Promise<Catalogue> {
       const { paymentRequirements } = Object(JSON.parse(body));
       all.push({ path: asked.pathname, paymentRequirements });
     }
+    if (made.says !== null) response.setHeader("EXTENSION-RESPONSES", made.says);
     response.writeHead(passed.status, { "Content-Type": "application/json" });
     response.end(await passed.text());
   };
@@ -47,6 +50,7 @@ export async function startCatalogue(target: string): Promise<Catalogue> {
     url: `http://127.0.0.1:${port}`,
     passed: all,
     list: () => ({ status: 404, body: {} }),
+    says: null,
     close: () => drain(server, AbortSignal.abort()),
   };
   return made;

@@ -7,7 +7,7 @@ import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "node:tls";
 
-/** Of an answer so much is read, bytes. */
+/** Of an answer so much is read unless the question says otherwise, bytes. */
 const MAX_ANSWER_BYTES = 512 * 1024;
 
 export interface TlsSettings {
@@ -23,6 +23,8 @@ export interface HttpQuestion {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly tls?: TlsSettings;
+  /** Of the answer so much is read. */
+  readonly maxBytes?: number;
 }
 
 export interface HttpAnswer {
@@ -46,7 +48,7 @@ export interface ShownCertificate {
 /** Redirects are not followed. Rejects where no complete answer comes before the signal ends. */
 export function ask(question: HttpQuestion, signal: AbortSignal): Promise<HttpAnswer> {
   const url = new URL(question.url);
-  const { method = "GET", headers = {}, tls = {} } = question;
+  const { method = "GET", headers = {}, tls = {}, maxBytes = MAX_ANSWER_BYTES } = question;
   const started = performance.now();
   const options = { method, headers, signal, agent: false as const };
   return new Promise((resolve, reject) => {
@@ -66,7 +68,7 @@ export function ask(question: HttpQuestion, signal: AbortSignal): Promise<HttpAn
       response.on("data", (part: Buffer) => {
         parts.push(part);
         bytes += part.length;
-        if (bytes < MAX_ANSWER_BYTES) return;
+        if (bytes < maxBytes) return;
         finish();
         response.destroy();
       });

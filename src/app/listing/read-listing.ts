@@ -7,10 +7,12 @@ import { ask } from "../doctor/http-probe.ts";
 import { describeFailure } from "../doctor/finding.ts";
 import { NETWORK_NAMES, networkOf } from "../../x402/network.ts";
 
-/** Entries that are asked for at once: pages of them fit into what is read of one answer. */
+/** Entries that are asked for at once. */
 const PAGE_ENTRIES = 50;
+/** Largest page, bytes: an entry repeats the schemas of its route for each way to pay. */
+const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 /** Pages of one listing that are read. */
-export const MAX_PAGES = 200;
+const MAX_PAGES = 200;
 /** Longest that all pages of one listing may take, milliseconds. */
 const LISTING_TIMEOUT_MS = 120_000;
 /** Ways to pay of one entry that are looked at. */
@@ -66,6 +68,16 @@ export interface ReadOptions {
   readonly onPage: (read: ReadSoFar) => void;
 }
 
+/** A page as it came, and what it says; `total` null: it does not say how many entries there are. */
+type ReadPage =
+  | {
+      readonly state: "read";
+      readonly text: string;
+      readonly entries: readonly ListedEntry[];
+      readonly total: number | null;
+    }
+  | Exclude<ReadListing, { state: "read" }>;
+
 /** Never rejects. */
 export async function readListing(
   place: Place,
@@ -74,23 +86,28 @@ export async function readListing(
   const patience = AbortSignal.timeout(LISTING_TIMEOUT_MS);
   const entries: ListedEntry[] = [];
   let total = 0;
+  let before = "";
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const signal = AbortSignal.any([patience, AbortSignal.timeout(timeoutMs)]);
     const read = await readPage(place, entries.length, signal);
     if (read.state !== "read") return read;
+    // Whoever takes no notice of the offset gives the first page for ever.
+    if (read.text === before) break;
+    before = read.text;
     entries.push(...read.entries);
-    total = Math.max(read.total, entries.length);
+    const isLast = read.entries.length < (read.total === null ? PAGE_ENTRIES : 1);
+    total = Math.max(read.total ?? 0, entries.length);
     onPage({ name: place.name, entries: entries.length, total });
-    if (read.entries.length === 0 || entries.length >= read.total) break;
+    if (isLast || (read.total !== null && entries.length >= read.total)) break;
   }
   return { state: "read", entries, total };
 }
 
-async function readPage(place: Place, offset: number, signal: AbortSignal): Promise<ReadListing> {
+async function readPage(place: Place, offset: number, signal: AbortSignal): Promise<ReadPage> {
   const url = `${place.url}/discovery/resources?type=http&limit=${PAGE_ENTRIES}&offset=${offset}`;
   const headers = { accept: "application/json", ...place.headers };
   try {
-    const { status, text } = await ask({ url, headers }, signal);
+    const { status, text } = await ask({ url, headers, maxBytes: MAX_PAGE_BYTES }, signal);
     if (status === 200) return pageOf(text);
     const detail = `it answers ${status}`;
     if (status === 401 || status === 402 || status === 403) return { state: "refused", detail };
@@ -101,7 +118,7 @@ async function readPage(place: Place, offset: number, signal: AbortSignal): Prom
   }
 }
 
-function pageOf(text: string): ReadListing {
+function pageOf(text: string): ReadPage {
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -113,17 +130,22 @@ function pageOf(text: string): ReadListing {
   const total = member(member(json, "pagination"), "total");
   const entries = items.slice(0, PAGE_ENTRIES).map(entryOf);
   const isCount = Number.isSafeInteger(total) && Number(total) >= 0;
-  return { state: "read", entries, total: isCount ? Number(total) : entries.length };
+  return { state: "read", text, entries, total: isCount ? Number(total) : null };
 }
 
 function entryOf(item: unknown): ListedEntry {
   const accepts = member(item, "accepts");
   const offers = Array.isArray(accepts) ? accepts.slice(0, MAX_OFFERS) : [];
-  const input = member(member(offers[0], "outputSchema"), "input");
-  const method = text(member(input, "method")).toUpperCase();
+  // Version 1 describes the request in the way to pay, version 2 beside it.
+  const described = member(member(member(item, "extensions"), "bazaar"), "info");
+  const inputs = [member(offers[0], "outputSchema"), described].map((each) =>
+    member(each, "input"),
+  );
+  const methods = inputs.map((input) => text(member(input, "method")).toUpperCase());
+  const method = methods.find((each) => each !== "");
   return {
     resource: text(member(item, "resource")),
-    method: method === "" ? undefined : method,
+    method,
     offers: offers.map((offer: unknown) => ({
       network: networkName(text(member(offer, "network"))),
       asset: text(member(offer, "asset")),

@@ -3,11 +3,11 @@
  * with the configuration and with what was sold so far.
  */
 import type { Config, PricedAction, RemoteFacilitator, Route } from "../../config/config.ts";
-import { Router } from "../../gateway/paths/router.ts";
 import { openBooks } from "../books.ts";
 import { isSameToken } from "../token-address.ts";
+import { EntryFinder } from "./entry-finder.ts";
+import { askForWords, type RouteWord } from "./heard-words.ts";
 import {
-  MAX_PAGES,
   readListing,
   type ListedEntry,
   type ListedTerms,
@@ -16,8 +16,13 @@ import {
   type ReadOptions,
 } from "./read-listing.ts";
 
-/** Newest sales that are looked at: facilitators list what they have settled. */
+/** Newest sales that are looked at unless told otherwise: facilitators list what they have settled. */
 const MAX_SALES = 5_000;
+
+export interface ExamineOptions extends ReadOptions {
+  /** Newest sales that are looked at. */
+  readonly maxSales?: number;
+}
 
 export type ListingState =
   /** With the terms of the configuration. */
@@ -29,6 +34,8 @@ export type ListingState =
   | "switched-off"
   /** Nothing of it is paid through this facilitator. */
   | "not-settled-there"
+  /** The facilitator said so, with an answer to a payment. */
+  | "rejected"
   /** Facilitators list what they have settled, and none of it was this. */
   | "no-sale-yet"
   /** It is not among the entries, although it was sold, or nobody knows whether it was. */
@@ -44,7 +51,11 @@ export interface RouteAtPlace {
   readonly detail: string;
   /** URLs of the entries that are this route, the first ones. */
   readonly resources: readonly string[];
+  /** What the facilitator said last of listing it; null: nothing that is known. */
+  readonly said: Said | null;
 }
+
+type Said = Pick<RouteWord, "status" | "reason" | "at">;
 
 export interface RouteListing {
   readonly key: string;
@@ -67,6 +78,8 @@ export interface ListingReport {
   readonly routes: readonly RouteListing[];
   /** Why it is not known what was sold; null: it is. */
   readonly salesUnknown: string | null;
+  /** Why it is not known what facilitators said of listing routes; null: it is, or there are none elsewhere. */
+  readonly saidUnknown: string | null;
 }
 
 /** Entries of one route that are named. */
@@ -75,11 +88,12 @@ const MAX_RESOURCES = 5;
 /** Asks every listing that the configuration knows. Never rejects. */
 export async function examineListings(
   config: Config,
-  options: ReadOptions,
+  { maxSales = MAX_SALES, ...options }: ExamineOptions,
 ): Promise<ListingReport> {
   const places = placesOf(config);
-  const [sales, ...read] = await Promise.all([
-    readSales(config),
+  const [sales, words, ...read] = await Promise.all([
+    readSales(config, maxSales),
+    askForWords(config, options.timeoutMs),
     ...places.map(async (place) => ({ place, listing: await readListing(place, options) })),
   ]);
   const finder = new EntryFinder(config);
@@ -90,7 +104,7 @@ export async function examineListings(
   const routes = config.routes.flatMap((route) => {
     const { action } = route;
     if (action.kind !== "priced") return [];
-    const at = found.map((each) => judge({ ...each, route, action, config, sales }));
+    const at = found.map((each) => judge({ ...each, route, action, config, sales, words }));
     return [{ key: route.key, places: config.discovery.listed ? at : [OFF, ...at] }];
   });
   const reports = found.map(({ place, listing }) => placeReport(place, listing));
@@ -98,12 +112,19 @@ export async function examineListings(
     places: config.discovery.listed ? reports : [ownOff(config), ...reports],
     routes,
     salesUnknown: sales.unknown,
+    saidUnknown: words.unknown,
   };
 }
 
 const OWN = "own";
 const OFF_DETAIL = "discovery.listed is false: the gateway serves no listing to buyers";
-const OFF: RouteAtPlace = { place: OWN, state: "switched-off", detail: OFF_DETAIL, resources: [] };
+const OFF: RouteAtPlace = {
+  place: OWN,
+  state: "switched-off",
+  detail: OFF_DETAIL,
+  resources: [],
+  said: null,
+};
 
 function placesOf({ publicUrl, discovery, facilitator }: Config): readonly Place[] {
   const own: Place = { name: OWN, kind: "own", url: publicUrl ?? "", headers: {} };
@@ -138,24 +159,29 @@ function placeReport({ name, kind, url }: Place, listing: ReadListing): PlaceRep
   if (listing.state !== "read") return { ...place, ...COUNTED_NOTHING, detail: listing.detail };
   const { total } = listing;
   const entries = listing.entries.length;
-  const rest = entries < total ? `; no more than ${MAX_PAGES} pages are read` : "";
+  const rest = entries < total ? "; the others are not shown, or too many" : "";
   return { ...place, entries, total, detail: `${entries} of ${total} entries read${rest}` };
 }
 
 type Sold = {
   readonly has: (route: Route, url: string) => boolean;
   readonly unknown: string | null;
+  /** How many sales were looked at; null: all that there are. */
+  readonly newest: number | null;
 };
 
 /** What facilitators settled of each route, as the ledger tells. */
-async function readSales(config: Config): Promise<Sold> {
+async function readSales(config: Config, limit: number): Promise<Sold> {
   const sold = new Set<string>();
+  let count = 0;
   const finder = new EntryFinder(config);
   try {
     const books = await openBooks(config);
     try {
       const states = ["SETTLED", "DELIVERING", "DELIVERED"] as const;
-      for (const { binding, facilitator } of await books.list({ states, limit: MAX_SALES })) {
+      const sales = await books.list({ states, limit });
+      count = sales.length;
+      for (const { binding, facilitator } of sales) {
         const [method = "", path = ""] = binding?.split(" ") ?? [];
         const route = finder.routeOf(method, path);
         if (route !== undefined && facilitator !== null) sold.add(`${route.key} ${facilitator}`);
@@ -165,56 +191,10 @@ async function readSales(config: Config): Promise<Sold> {
     }
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    return { has: () => false, unknown: reason };
+    return { has: () => false, unknown: reason, newest: null };
   }
-  return { has: (route, url) => sold.has(`${route.key} ${url}`), unknown: null };
-}
-
-/** Which entries are which route. */
-class EntryFinder {
-  readonly #publicUrl: string;
-  readonly #router: Router<Route>;
-  readonly #routes: readonly Route[];
-
-  constructor({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">) {
-    this.#publicUrl = publicUrl ?? "";
-    this.#routes = routes;
-    const values = routes.map((route) => {
-      return { methods: route.methods, pattern: route.pattern, value: route };
-    });
-    // What is close to a price is not the question here.
-    this.#router = new Router(values, { guarded: () => false, unmatchedGuarded: false });
-  }
-
-  byRoute(entries: readonly ListedEntry[]): ReadonlyMap<Route, readonly ListedEntry[]> {
-    const found = new Map<Route, ListedEntry[]>();
-    const templates = new Map<string, Route[]>();
-    for (const route of this.#routes) {
-      templates.set(route.pattern, [...(templates.get(route.pattern) ?? []), route]);
-    }
-    for (const entry of entries) {
-      const path = this.#pathOf(entry.resource);
-      if (path === undefined) continue;
-      const { method = "GET" } = entry;
-      const named = templates.get(path)?.find((each) => each.methods?.includes(method) ?? true);
-      const route = named ?? this.routeOf(method, path);
-      if (route !== undefined) found.set(route, [...(found.get(route) ?? []), entry]);
-    }
-    return found;
-  }
-
-  routeOf(method: string, path: string): Route | undefined {
-    const match = this.#router.match(method, path);
-    return match.kind === "route" ? match.value : undefined;
-  }
-
-  /** Of what is ours; undefined of what is somebody else's. */
-  #pathOf(resource: string): string | undefined {
-    const [url = ""] = resource.split(/[?#]/);
-    if (!url.startsWith(`${this.#publicUrl}/`) && url !== this.#publicUrl) return undefined;
-    const path = url.slice(this.#publicUrl.length);
-    return path === "" ? "/" : path;
-  }
+  const newest = count < limit ? null : limit;
+  return { has: (route, url) => sold.has(`${route.key} ${url}`), unknown: null, newest };
 }
 
 interface Judged {
@@ -225,41 +205,47 @@ interface Judged {
   readonly action: PricedAction;
   readonly config: Config;
   readonly sales: Sold;
+  readonly words: { readonly words: readonly RouteWord[] };
 }
 
 function judge(judged: Judged): RouteAtPlace {
   const { place, route } = judged;
+  const said = saidOf(judged);
   const entries = judged.entries.get(route) ?? [];
   const resources = entries.slice(0, MAX_RESOURCES).map(({ resource }) => resource);
   const [state, detail] = entries.length === 0 ? absence(judged) : presence(judged, entries);
-  return { place: place.name, state, detail, resources };
+  const isTold = said !== null && state !== "listed" && state !== "rejected";
+  const told = isTold ? `; it said of it: ${wordText(said)}` : "";
+  return { place: place.name, state, detail: detail + told, resources, said };
+}
+
+function saidOf({ place, route, words }: Judged): Said | null {
+  const own = words.words.filter(({ facilitator, route: key }) => {
+    return place.kind === "facilitator" && facilitator === place.url && key === route.key;
+  });
+  const last = own.reduce<RouteWord | null>((latest, each) => {
+    return latest === null || each.at >= latest.at ? each : latest;
+  }, null);
+  return last === null ? null : { status: last.status, reason: last.reason, at: last.at };
+}
+
+function wordText({ status, reason, at }: Said): string {
+  const when = new Date(at * 1000).toISOString();
+  return `${status}${reason === null ? "" : `, ${reason}`} (${when})`;
 }
 
 type Judgement = readonly [ListingState, string];
 
-function absence({ place, listing, route, action, config, sales }: Judged): Judgement {
-  if (!action.discoverable) return ["not-discoverable", "discoverable is false"];
-  const isOwn = place.kind === "own";
-  if (!isOwn && offersThere(action, config).length === 0) {
-    return ["not-settled-there", "its networks are all settled in this process"];
-  }
-  switch (listing.state) {
-    case "absent":
-      return ["no-listing", `there is no listing: ${listing.detail}`];
-    case "refused":
-      return ["not-shown", `its listing is not shown to us: ${listing.detail}`];
-    case "unreadable":
-      return ["unreadable", `its listing could not be read: ${listing.detail}`];
-    default:
-      break;
-  }
-  if (isOwn) {
+function absence(judged: Judged): Judgement {
+  const { place, listing, sales, route } = judged;
+  const reason = withheld(judged);
+  if (reason !== undefined) return reason;
+  if (listing.state !== "read") return unseen(listing);
+  if (place.kind === "own") {
     const said = "the gateway that answers under publicUrl does not list it";
     return ["missing", `${said}: it runs an older configuration, or nobody can pay for it now`];
   }
-  if (sales.unknown === null && !sales.has(route, place.url)) {
-    return ["no-sale-yet", "it has settled no sale of it yet, and lists what it has settled"];
-  }
+  if (sales.unknown === null && !sales.has(route, place.url)) return noSale(sales);
   const { entries, total } = listing;
   if (entries.length < total) {
     return ["missing", `not among the first ${entries.length} of its ${total} entries`];
@@ -269,6 +255,33 @@ function absence({ place, listing, route, action, config, sales }: Judged): Judg
       ? "although it has settled a sale of it"
       : "and it is not known whether it was sold";
   return ["missing", `it does not list it, ${known}`];
+}
+
+/** Why nobody can expect it there, whatever the listing says. */
+function withheld(judged: Judged): Judgement | undefined {
+  const { place, action, config } = judged;
+  if (!action.discoverable) return ["not-discoverable", "discoverable is false"];
+  if (place.kind !== "own" && offersThere(action, config).length === 0) {
+    return ["not-settled-there", "its networks are all settled in this process"];
+  }
+  const said = saidOf(judged);
+  return said?.status === "rejected" ? ["rejected", `it said of it: ${wordText(said)}`] : undefined;
+}
+
+function unseen({ state, detail }: Exclude<ReadListing, { state: "read" }>): Judgement {
+  switch (state) {
+    case "absent":
+      return ["no-listing", `there is no listing: ${detail}`];
+    case "refused":
+      return ["not-shown", `its listing is not shown to us: ${detail}`];
+    case "unreadable":
+      return ["unreadable", `its listing could not be read: ${detail}`];
+  }
+}
+
+function noSale({ newest }: Sold): Judgement {
+  const when = newest === null ? "yet" : `among the newest ${newest} sales`;
+  return ["no-sale-yet", `it has settled no sale of it ${when}, and lists what it has settled`];
 }
 
 function presence(judged: Judged, entries: readonly ListedEntry[]): Judgement {

@@ -10,7 +10,8 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 const HELP = `
 Reads the listing of the gateway itself, at publicUrl, and that of every facilitator elsewhere that the
 file names, and compares them with the file: for every priced route whether it is listed, where, and if
-not why. Sales are read from the store, beside a running gateway or without one. Nothing is changed.
+not why. Sales are read from the store, beside a running gateway or without one; what facilitators said
+of listing, with their answers to payments, is asked of the running gateway at admin. Nothing is changed.
 
 Exit codes:
   0  every priced route that may be listed is listed somewhere, and nowhere with other terms

@@ -1,15 +1,14 @@
 /** `coinslot listing`: what listings say, compared with the file and with what was sold. */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { start, type Running } from "../../../src/app.ts";
-import { formatProblems, loadConfig } from "../../../src/config/config.ts";
 import { present, richBuyer, sign } from "../../support/buyer.ts";
-import { startCatalogue, type Catalogue } from "../../support/catalogue.ts";
-import { startChain, type Chain } from "../../support/chain.ts";
+import { examineListings } from "../../../src/app/listing/route-listings.ts";
+import { formatProblems, loadConfig } from "../../../src/config/config.ts";
+import type { Catalogue } from "../../support/catalogue.ts";
+import { startCataloguedShop, type CataloguedShop } from "../../support/catalogued-shop.ts";
+import type { Chain } from "../../support/chain.ts";
 import { freePort } from "../../support/free-port.ts";
-import { startGateway, type RunningGateway } from "../../support/gateway.ts";
 import { runHere } from "./run-here.ts";
 
 const ROUTES = `
@@ -19,54 +18,25 @@ const ROUTES = `
   GET /hidden: { price: $0.001, description: Not listed, discoverable: false }
 `;
 
+const FOREIGN = { resource: "https://shop.example/x", accepts: [], lastUpdated: 1 };
+
+let shop: CataloguedShop;
 let chain: Chain;
-let facilitator: RunningGateway;
 let catalogue: Catalogue;
 let folder: string;
 let file: string;
 let url: string;
-let running: Running;
 
 /** Of `/cheap` one answer is sold. */
 beforeAll(async () => {
-  chain = await startChain();
-  facilitator = await startGateway({ chain });
-  catalogue = await startCatalogue(facilitator.facilitatorUrl);
-  folder = await mkdtemp(join(tmpdir(), "coinslot-listing-"));
-  file = join(folder, "gateway.yaml");
-  url = `http://127.0.0.1:${await freePort()}`;
-  await writeFile(file, yaml(ROUTES));
-  const loaded = await loadConfig(file);
-  if (!loaded.ok) throw new Error(formatProblems(loaded.problems, loaded.text));
-  running = await start(loaded.config, "test");
+  shop = await startCataloguedShop(ROUTES, "{ listed: true }");
+  ({ chain, catalogue, folder, file, url } = shop);
   const buyer = await richBuyer(chain);
   const { receipt } = await present(`${url}/cheap`, await sign(buyer, `${url}/cheap`));
   expect(receipt).toMatchObject({ success: true });
 });
 
-afterAll(async () => {
-  await running.close();
-  await catalogue.close();
-  await facilitator[Symbol.asyncDispose]();
-  await chain.stop();
-  await rm(folder, { recursive: true, force: true });
-});
-
-function yaml(routes: string): string {
-  return `
-listen: 127.0.0.1:${new URL(url).port}
-publicUrl: ${url}
-upstream: ${facilitator.adminUrl}
-payTo: "${facilitator.payee}"
-accept: [${chain.network.name}]
-facilitator: { remote: [{ url: "${catalogue.url}" }] }
-unmatched: deny
-store: sqlite:${folder}/ledger.db
-logging: { level: silent }
-discovery: { listed: true }
-routes: ${routes}
-`;
-}
+afterAll(() => shop[Symbol.asyncDispose]());
 
 async function report(...words: string[]) {
   const { code, stdout } = await runHere(["listing", file, "--json", ...words]);
@@ -95,6 +65,9 @@ function page(items: readonly unknown[], total = items.length) {
   };
 }
 
+/** The header by which facilitators speak of their catalogue. */
+const said = (bazaar: object) => Buffer.from(JSON.stringify({ bazaar })).toString("base64");
+
 describe("coinslot listing", () => {
   test("says of every route whether it is listed, where, and if not why", async () => {
     const foreign = Array.from({ length: 120 }, (_, n) => {
@@ -122,7 +95,7 @@ describe("coinslot listing", () => {
     const cheap = routes.find(({ key }: { key: string }) => key === "GET /cheap").places[1];
     expect(cheap.state).toBe("other-terms");
     expect(cheap.detail).toContain("lists the price 99, it is 10000 now");
-    expect(cheap.detail).toContain(`as payee, it is ${facilitator.payee} now`);
+    expect(cheap.detail).toContain(`as payee, it is ${shop.facilitator.payee} now`);
     page(listing({ network: "avalanche" }));
     expect((await report()).routes[1].places[1].detail).toContain("lists avalanche");
   });
@@ -158,9 +131,9 @@ describe("coinslot listing", () => {
       "unreadable",
     ]);
     let pages = 0;
-    const foreign = { resource: "https://shop.example/x", accepts: [] };
     catalogue.list = () => {
       pages += 1;
+      const foreign = { resource: `https://shop.example/${pages}`, accepts: [] };
       const body = { items: Array.from({ length: 50 }, () => foreign), pagination: { total: 1e9 } };
       return { status: 200, body };
     };
@@ -168,6 +141,102 @@ describe("coinslot listing", () => {
     expect(pages).toBe(200);
     expect(places[1]).toMatchObject({ entries: 10_000, total: 1e9 });
     expect(routes[1].places[1]).toMatchObject({ state: "missing" });
+  });
+
+  test("reads a listing to its end that does not say how long it is, or always gives its first page", async () => {
+    const all = [...Array.from({ length: 50 }, () => FOREIGN), ...listing()];
+    catalogue.list = (query) => {
+      const offset = Number(query.get("offset"));
+      return { status: 200, body: { items: all.slice(offset, offset + 50) } };
+    };
+    const { states, places } = await report();
+    expect(states["GET /cheap"]).toEqual(["listed", "listed"]);
+    expect(places[1]).toMatchObject({ entries: 51, total: 51 });
+    catalogue.list = () => ({ status: 200, body: { items: listing(), pagination: { total: 7 } } });
+    const stuck = await report();
+    expect(stuck.routes[1].places[1]).toMatchObject({
+      state: "listed",
+      resources: [`${url}/cheap`],
+    });
+    expect(stuck.places[1]).toMatchObject({ entries: 1, total: 7 });
+  });
+
+  test("reads pages of entries that say much", async () => {
+    const schema = { description: "x".repeat(20_000) };
+    page([...Array.from({ length: 49 }, () => ({ ...FOREIGN, schema })), ...listing()]);
+    expect((await report()).states["GET /cheap"]).toEqual(["listed", "listed"]);
+  });
+
+  test.each([
+    ["says its method beside the ways to pay", { bazaar: { info: { input: { method: "POST" } } } }],
+    ["does not say its method", {}],
+  ])("knows a route by an entry that %s", async (_, extensions) => {
+    const other = join(folder, "other.yaml");
+    await writeFile(other, shop.yaml("\n  POST /cheap: $0.01\n  GET /other: $0.01"));
+    page(
+      listing({ outputSchema: undefined }).map((item) => ({ ...item, x402Version: 2, extensions })),
+    );
+    const { stdout } = await runHere(["listing", other, "--json"]);
+    expect(JSON.parse(stdout).routes[0].places[1]).toMatchObject({ state: "listed" });
+  });
+
+  test("does not say of a route that it was never sold where not every sale was looked at", async () => {
+    page([]);
+    const loaded = await loadConfig(file);
+    if (!loaded.ok) throw new Error(formatProblems(loaded.problems, loaded.text));
+    const options = { timeoutMs: 5_000, onPage: () => undefined };
+    const detailOf = async (maxSales: number) => {
+      const { routes } = await examineListings(loaded.config, { ...options, maxSales });
+      return routes.find(({ key }) => key === "GET /weather")?.places[1]?.detail;
+    };
+    expect(await detailOf(1)).toContain("no sale of it among the newest 1 sales");
+    expect(await detailOf(2)).toContain("no sale of it yet");
+  });
+
+  test("shows what the facilitator said of listing a route, whatever it lists", async () => {
+    const buyer = await richBuyer(chain);
+    const sell = async (path: string) => {
+      const { receipt } = await present(url + path, await sign(buyer, url + path));
+      expect(receipt).toMatchObject({ success: true });
+    };
+    try {
+      catalogue.says = said({ status: "rejected", rejectedReason: "no \u001b[31mpicture" });
+      await sell("/reports/a17?secret=1");
+      catalogue.says = said({ status: "processing" });
+      await sell("/weather");
+    } finally {
+      catalogue.says = null;
+    }
+    page([]);
+    const { routes } = await report();
+    const at = (key: string) => routes.find((each: { key: string }) => each.key === key).places[1];
+    expect(at("GET /reports/:id")).toMatchObject({
+      state: "rejected",
+      said: { status: "rejected", reason: "no \u001b[31mpicture" },
+    });
+    expect(at("GET /weather")).toMatchObject({ state: "missing", said: { status: "processing" } });
+    expect(at("GET /weather").detail).toMatch(/a sale of it; it said of it: processing \(2\d{3}-/);
+    expect(at("GET /cheap").said).toBeNull();
+    const { stdout } = await runHere(["listing", file]);
+    expect(stdout).toMatch(/rejected +127.*it said of it: rejected, no .*picture/);
+    expect(stdout).not.toContain("\u001b");
+    // Whoever may ask gets routes, and no URL that somebody bought.
+    const told = await (await fetch(`${shop.adminUrl}/listing`)).text();
+    expect(JSON.parse(told).words).toHaveLength(2);
+    expect(told).not.toMatch(/a17|secret/);
+  });
+
+  test("says where what facilitators said is not known, and reads listings all the same", async () => {
+    page(listing());
+    const other = join(folder, "silent.yaml");
+    const text = await readFile(file, "utf8");
+    await writeFile(other, text.replace(/^admin: .*$/m, ""));
+    const unasked = JSON.parse((await runHere(["listing", other, "--json"])).stdout);
+    expect(unasked.saidUnknown).toContain("names no admin listener");
+    expect(unasked.routes[1].places[1]).toMatchObject({ state: "listed", said: null });
+    await writeFile(other, text.replace(/^admin: .*$/m, `admin: 127.0.0.1:${await freePort()}`));
+    const { stdout } = await runHere(["listing", other]);
+    expect(stdout).toContain("what facilitators said of listing is not known: its admin listener");
   });
 
   test("shows it to people without what a terminal would obey", async () => {
@@ -196,7 +265,7 @@ describe("coinslot listing", () => {
 
   test("refuses a file without priced routes, and a usage that it does not have", async () => {
     const other = join(folder, "free.yaml");
-    await writeFile(other, yaml("\n  GET /a: free"));
+    await writeFile(other, shop.yaml("\n  GET /a: free"));
     expect((await runHere(["listing", other])).code).toBe(1);
     expect((await runHere(["listing"])).code).toBe(2);
     expect((await runHere(["listing", file, "--timeout", "soon"])).code).toBe(2);

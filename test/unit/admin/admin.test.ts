@@ -92,6 +92,19 @@ describe("/readyz", () => {
   });
 });
 
+describe("/listing", () => {
+  test("is what is known of listings, also where nobody elsewhere is asked", async () => {
+    const { ask } = await stage();
+    const { status, headers, text } = await ask("/listing");
+    expect([status, headers["content-type"], headers["cache-control"]]).toEqual([
+      200,
+      "application/json",
+      "no-store",
+    ]);
+    expect(JSON.parse(text)).toEqual({ words: [] });
+  });
+});
+
 describe("anything else", () => {
   test.each(["/", "/metrics/", "/METRICS", "/healthz", "//metrics", "/readyz/x", "*"])(
     "is 404 at %s, with the paths that there are",
@@ -100,7 +113,7 @@ describe("anything else", () => {
       expect(await ask(path)).toMatchObject({
         status: 404,
         headers: plain,
-        text: "try /metrics, /livez, /readyz, /payments or POST /-/reload\n",
+        text: "try /metrics, /livez, /readyz, /payments, /listing or POST /-/reload\n",
       });
     },
   );

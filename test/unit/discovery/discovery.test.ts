@@ -8,45 +8,10 @@ import {
   parseDiscoveryQuery,
   writeListing,
   type Catalogue,
-  type CatalogueEntry,
   type DiscoveryQuery,
 } from "../../../src/discovery/discovery.ts";
-import type { DiscoveryResponse, PaymentRequirements } from "../../../src/x402/x402.ts";
-
-const ORIGIN = "https://api.example.com";
-
-function requirementsFor(resource: string): PaymentRequirements {
-  return {
-    scheme: "exact",
-    network: "base-sepolia",
-    maxAmountRequired: "10000",
-    asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-    payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
-    resource,
-    description: "Current weather",
-    mimeType: "application/json",
-    outputSchema: outputSchemaOf({ method: "GET", discoverable: true, input: {}, output: null }),
-    maxTimeoutSeconds: 60,
-    extra: { name: "USDC", version: "2" },
-  };
-}
-
-function offer(path: string, change: Partial<PaymentRequirements>): PaymentRequirements {
-  return { ...requirementsFor(`${ORIGIN}${path}`), ...change };
-}
-
-function entry(path: string, change: Partial<CatalogueEntry> = {}): CatalogueEntry {
-  const resource = `${ORIGIN}${path}`;
-  return {
-    resource,
-    methods: ["GET"],
-    accepts: [requirementsFor(resource)],
-    metadata: {},
-    isTemplate: false,
-    lastUpdated: 1_703_123_456,
-    ...change,
-  };
-}
+import type { DiscoveryResponse } from "../../../src/x402/x402.ts";
+import { entry, offer, ORIGIN } from "./example-entry.ts";
 
 function query(text: string): DiscoveryQuery {
   const result = parseDiscoveryQuery(text);
@@ -79,6 +44,21 @@ describe("the discovery listing", () => {
       ],
       pagination: { limit: 20, offset: 0, total: 1 },
     });
+  });
+
+  it("says which methods are sold where the ways to pay cannot", () => {
+    const { items } = list(
+      createCatalogue([
+        entry("/any", { methods: null }),
+        entry("/both", { methods: ["GET", "POST"], metadata: { category: "weather" } }),
+        entry("/one", { methods: ["POST"] }),
+      ]),
+    );
+    expect(items.map(({ metadata }) => metadata)).toEqual([
+      { methods: ["*"] },
+      { category: "weather", methods: ["GET", "POST"] },
+      undefined,
+    ]);
   });
 
   it("is read by the official version 1 client's schema", () => {

@@ -1,14 +1,12 @@
 /**
- * The long form of `random-queries.test.ts`: `npm run fuzz:discovery [QUERIES] [SEED]`. Asks a running listing
- * over HTTP as well, where a fault would be a 5xx: that of the facilitator's endpoints, in this process.
+ * The long form of `random-queries.test.ts`: `npm run fuzz:discovery [QUERIES] [SEED]`. Asks a running gateway
+ * over HTTP as well, where a fault would be a 5xx: at its public listener and at that of its facilitator.
  */
-import { createServer } from "node:http";
-import { Callers } from "../../../src/facilitator/callers.ts";
-import { FacilitatorEndpoints } from "../../../src/facilitator/endpoints.ts";
-import { parseDiscoveryQuery, writeListing } from "../../../src/discovery/discovery.ts";
-import { entityTag } from "../../../src/discovery/entity-tag.ts";
-import { drain, listen } from "../../../src/gateway/listener/listener.ts";
-import { createLogger } from "../../../src/telemetry/logger.ts";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { start } from "../../../src/app.ts";
+import { formatProblems, parseConfig } from "../../../src/config/config.ts";
 import { judgePages, judgeQuery } from "./judged-queries.ts";
 import { largeCatalogue, randomFilter, randomQuery, seeded } from "./large-catalogue.ts";
 
@@ -43,34 +41,51 @@ console.log(
   `${PAGED_FILTERS} filters paged through ${entries} entries: none repeated, none missed`,
 );
 
-const endpoints = new FacilitatorEndpoints({
-  facilitator: {
-    isRemote: () => false,
-    precheck: () => undefined,
-    verify: () => Promise.reject(new Error("not asked")),
-    settle: () => Promise.reject(new Error("not asked")),
-    supported: () => Promise.reject(new Error("not asked")),
-  },
-  list: (raw) => {
-    const read = parseDiscoveryQuery(raw);
-    if (!read.ok) return { status: 400, body: JSON.stringify(read.error), etag: null };
-    const body = writeListing(large, read.value);
-    return { status: 200, body, etag: entityTag(body) };
-  },
-  basePath: "",
-  callers: new Callers([]),
-  logger: createLogger({ level: "silent", format: "json" }),
-});
-const server = createServer(endpoints.handle);
-const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
+await using shop = await openShop(SERVED_ROUTES);
 const statuses = new Map<number, number>();
-const served = Math.min(queries, 20_000);
-for (let asked = 0; asked < served; asked += 1) {
-  const url = `http://127.0.0.1:${port}/discovery/resources?${randomQuery(random)}`;
-  const response = await fetch(url);
+for (let asked = 0; asked < queries; asked += 1) {
+  const address = shop.addresses[asked % shop.addresses.length];
+  const response = await fetch(`${address}/discovery/resources?${randomQuery(random)}`);
   await response.text();
   statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
 }
-console.log(`${served} queries over HTTP, by status:`, Object.fromEntries(statuses));
-await drain(server, AbortSignal.abort());
+console.log(
+  `${queries} queries over HTTP to ${shop.addresses.length} listeners, by status:`,
+  Object.fromEntries(statuses),
+);
 if ([...statuses.keys()].some((status) => status !== 200 && status !== 400)) process.exitCode = 1;
+
+/** A gateway as operators run it, with its public listener and that of its facilitator. */
+async function openShop(routes: number) {
+  const folder = await mkdtemp(join(tmpdir(), "coinslot-fuzz-"));
+  const lines = Array.from({ length: routes }, (_, index) => {
+    const name = `/v1/item-${index}${index % 3 === 0 ? "/:id" : ""}`;
+    const metadata = `{ category: weather, tier: ${index % 4} }`;
+    return `  GET ${name}: { price: $0.0${1 + (index % 9)}, description: Item ${index}, metadata: ${metadata} }`;
+  });
+  const text = `
+listen: 127.0.0.1:0
+publicUrl: https://api.example.com
+upstream: http://127.0.0.1:1
+payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
+accept: [base-sepolia]
+facilitator: { listen: "127.0.0.1:0", remote: [{ url: "http://127.0.0.1:1" }] }
+unmatched: deny
+store: sqlite:${folder}/ledger.db
+logging: { level: silent }
+routes:
+${lines.join("\n")}
+`;
+  const parsed = parseConfig(text, { file: "fuzz.yaml", env: {}, readFile: () => "" });
+  if (!parsed.ok) throw new Error(formatProblems(parsed.problems, parsed.text));
+  const running = await start(parsed.config, "fuzz");
+  const { gateway, facilitator } = running.addresses;
+  const ports = [gateway[0]?.port, facilitator?.port];
+  return {
+    addresses: ports.map((port) => `http://127.0.0.1:${port ?? 0}`),
+    async [Symbol.asyncDispose]() {
+      await running.close({ atOnce: true });
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

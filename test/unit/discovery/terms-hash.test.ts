@@ -1,39 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  outputSchemaOf,
-  termsHash,
-  type CatalogueEntry,
-} from "../../../src/discovery/discovery.ts";
-import type { PaymentRequirements } from "../../../src/x402/x402.ts";
-
-const ORIGIN = "https://api.example.com";
-
-function requirementsFor(resource: string): PaymentRequirements {
-  return {
-    scheme: "exact",
-    network: "base-sepolia",
-    maxAmountRequired: "10000",
-    asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-    payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
-    resource,
-    description: "Current weather",
-    outputSchema: outputSchemaOf({ method: "GET", discoverable: true, input: {}, output: null }),
-    maxTimeoutSeconds: 60,
-  };
-}
-
-function entry(path: string, change: Partial<CatalogueEntry>): CatalogueEntry {
-  const resource = `${ORIGIN}${path}`;
-  return {
-    resource,
-    methods: ["GET"],
-    accepts: [requirementsFor(resource)],
-    metadata: {},
-    isTemplate: false,
-    lastUpdated: 1_703_123_456,
-    ...change,
-  };
-}
+import { termsHash, type CatalogueEntry } from "../../../src/discovery/discovery.ts";
+import { entry, ORIGIN, requirementsFor } from "./example-entry.ts";
 
 describe("the hash of a route's public terms", () => {
   const weather = entry("/weather", { metadata: { category: "weather", provider: "Example" } });

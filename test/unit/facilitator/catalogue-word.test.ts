@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { readCatalogueWord } from "../../../src/facilitator/catalogue-word.ts";
+import { CatalogueWords, readCatalogueWord } from "../../../src/facilitator/catalogue-word.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
+import { exampleRequest } from "./example-request.ts";
 import { stage, success, settle, verify } from "./remote-stage.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../src/time/time.ts";
@@ -76,5 +77,33 @@ describe("a facilitator's word about its catalogue", () => {
     nowMs += 3_600_000;
     await settle(at);
     expect(words()).toHaveLength(2);
+  });
+
+  test("is remembered for each request, the last one, and for no more of them than fit", () => {
+    let nowMs = 0;
+    const time = { now: () => (nowMs += 1) };
+    const words = new CatalogueWords(
+      "host",
+      createLogger({ level: "silent", format: "json" }),
+      time,
+    );
+    const say = (path: string, status: string, method = "GET") => {
+      const lines = ["content-type", "a", "Extension-Responses", header({ bazaar: { status } })];
+      const outputSchema = { input: { method } };
+      const resource = `https://api.example.com${path}`;
+      words.hear(lines, { ...exampleRequest.paymentRequirements, resource, outputSchema });
+    };
+    say("/a?secret=1", "processing");
+    say("/b", "processing");
+    say("/a?secret=2", "rejected");
+    say("/a", "success", "POST");
+    expect(words.heard).toMatchObject([
+      { resource: "https://api.example.com/b", status: "processing", heardMs: expect.any(Number) },
+      { resource: "https://api.example.com/a", method: "GET", status: "rejected" },
+      { resource: "https://api.example.com/a", method: "POST", status: "success" },
+    ]);
+    for (let id = 0; id < 1_500; id += 1) say(`/reports/${id}`, "success");
+    expect(words.heard).toHaveLength(1_000);
+    expect(words.heard.at(-1)).toMatchObject({ resource: "https://api.example.com/reports/1499" });
   });
 });

@@ -21,6 +21,7 @@ const route: CatalogueRoute = {
       amountAtomic: "10000",
       network: "Base",
       asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+      isUsual: true,
     },
   ],
   inputs: [],
@@ -115,6 +116,41 @@ describe("what can be copied", () => {
       `pay("https://shop.example.com/weather?q=…", { method: "POST", headers: { "Content-Type": "application/json", "X-Team": "…" }, body: "{\\"text\\":\\"…\\"}" })`,
     );
     expect(clientCode(wanted)).toContain("wrapFetchWithPayment(fetch, account, 250000n)");
+  });
+
+  test("allows the token that nothing else is taken than, and no more of it than it costs", () => {
+    const asset = "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD";
+    const euro = route.prices.map((price) => {
+      return { ...price, dollars: null, amountAtomic: "9300", asset, isUsual: false };
+    });
+    expect(payCommand({ ...route, prices: euro })).toBe(
+      `coinslot pay --allow-asset '${asset}' --max 9300units 'https://shop.example.com/weather'`,
+    );
+    const dear = euro.map((price) => ({ ...price, amountAtomic: "9300000000000000" }));
+    const both = { ...route, prices: [...dear, ...route.prices] };
+    expect(payCommand(both)).toBe("coinslot pay 'https://shop.example.com/weather'");
+    expect(clientCode(both)).toContain("wrapFetchWithPayment(fetch, account, 10000n)");
+  });
+
+  test("says once what the body is, and nothing of the payment", () => {
+    const input = { place: "header", type: "string", isRequired: true, description: "" } as const;
+    const wanted: CatalogueRoute = {
+      ...route,
+      methods: ["PUT"],
+      bodyType: "form-data",
+      inputs: [
+        { ...input, name: "content-type" },
+        { ...input, name: "x-payment" },
+        { ...input, place: "body", name: "a b" },
+        { ...input, place: "body", name: "c" },
+      ],
+    };
+    expect(payCommand(wanted)).toBe(
+      `coinslot pay -X PUT -d 'a%20b=…&c=…' -H 'Content-Type: application/x-www-form-urlencoded' 'https://shop.example.com/weather'`,
+    );
+    expect(payCommand({ ...wanted, bodyType: "text", inputs: [] })).toContain(
+      "-d '…' -H 'Content-Type: text/plain'",
+    );
   });
 
   test("signs for Solana where nothing else is taken", () => {
