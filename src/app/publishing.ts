@@ -15,7 +15,7 @@ import {
   pathOf,
   parseDiscoveryQuery,
   termsHash,
-  writeListing,
+  writePage,
   type Catalogue,
   type CatalogueEntry,
   type PublicTerms,
@@ -147,8 +147,9 @@ export class Publications {
       const body = JSON.stringify({ x402Version: X402_VERSION, error: read.error.detail });
       return { status: 400, body, type: JSON_TYPE, etag: null };
     }
-    const written = tagged(writeListing(this.#listing(), read.value));
-    return answered({ ...written, type: JSON_TYPE }, ifNoneMatch);
+    const { etag, body } = writePage(this.#listing(), read.value);
+    if (namesTag(ifNoneMatch, etag)) return { status: 304, body: "", type: JSON_TYPE, etag };
+    return { status: 200, body: body(), type: JSON_TYPE, etag };
   };
 
   #refresh(): void {

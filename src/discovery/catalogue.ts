@@ -6,6 +6,7 @@ import { parseAtomicAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
 import { X402_VERSION, type DiscoveredResource, type PaymentRequirements } from "../x402/x402.ts";
 import { DOLLAR_DECIMALS } from "./discovery-query.ts";
+import { entityTag } from "./entity-tag.ts";
 import { SearchIndex, termOf, type Findable } from "./search-index.ts";
 import { describeTemplate } from "./template.ts";
 
@@ -93,6 +94,7 @@ class CatalogueItem {
   /** Its number in the index. */
   readonly number: number;
   #json: string | undefined;
+  #tag: string | undefined;
 
   constructor(entry: CatalogueEntry, number: number, names: Names) {
     this.entry = entry;
@@ -105,6 +107,11 @@ class CatalogueItem {
   /** Written when it is first listed. */
   get json(): string {
     return (this.#json ??= JSON.stringify(this.item));
+  }
+
+  /** Of {@link json}. */
+  get tag(): string {
+    return (this.#tag ??= entityTag(this.json));
   }
 
   get findable(): Findable {

@@ -14,6 +14,7 @@ import {
   type ListedOffer,
   type PublicTerms,
 } from "./catalogue.ts";
+import { entityTag } from "./entity-tag.ts";
 import type { DiscoveryQuery, OfferFilter, PriceLimit } from "./discovery-query.ts";
 import { termOf } from "./search-index.ts";
 
@@ -29,13 +30,26 @@ export function listResources(catalogue: Catalogue, query: DiscoveryQuery): Disc
   return { x402Version: X402_VERSION, items, pagination: { limit, offset, total } };
 }
 
-/** The JSON text of {@link listResources}, put together from items that are written once. */
-export function writeListing(catalogue: Catalogue, query: DiscoveryQuery): string {
+/** A page as it is sent: {@link listResources} as JSON. */
+export interface WrittenPage {
+  /** Strong: another one where a byte is another. */
+  readonly etag: string;
+  /** Not written before it is asked for. */
+  readonly body: () => string;
+}
+
+/** Puts a page together from items that are written, and tagged, once: a page may be megabytes. */
+export function writePage(catalogue: Catalogue, query: DiscoveryQuery): WrittenPage {
   const { page, total } = select(catalogue, query);
   const { limit, offset } = query;
-  const items = page.map(({ json }) => json).join();
   const pagination = JSON.stringify({ limit, offset, total });
-  return `{"x402Version":${X402_VERSION},"items":[${items}],"pagination":${pagination}}`;
+  return {
+    etag: entityTag([...page.map(({ tag }) => tag), pagination].join()),
+    body: () => {
+      const items = page.map(({ json }) => json).join();
+      return `{"x402Version":${X402_VERSION},"items":[${items}],"pagination":${pagination}}`;
+    },
+  };
 }
 
 /**

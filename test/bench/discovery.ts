@@ -6,8 +6,7 @@
  * The bar is 5 ms for any page.
  */
 import { cpus } from "node:os";
-import { parseDiscoveryQuery, writeListing } from "../../src/discovery/discovery.ts";
-import { entityTag } from "../../src/discovery/entity-tag.ts";
+import { parseDiscoveryQuery, writePage } from "../../src/discovery/discovery.ts";
 import { largeCatalogue, seeded } from "../unit/discovery/large-catalogue.ts";
 
 /** Milliseconds of CPU. */
@@ -70,8 +69,7 @@ for (const [name, text] of Object.entries(kinds)) {
       if (name === "an entry changed") changeOne(random);
       const read = parseDiscoveryQuery(query);
       if (!read.ok) throw new Error(`${query}: ${read.error.detail}`);
-      body = writeListing(catalogue, read.value);
-      entityTag(body);
+      body = writePage(catalogue, read.value).body();
     }
     const { user, system } = process.cpuUsage(before);
     total = Number(/"total":(\d+)/.exec(body.slice(-100))?.[1]);

@@ -6,7 +6,7 @@ import {
   listResources,
   outputSchemaOf,
   parseDiscoveryQuery,
-  writeListing,
+  writePage,
   type Catalogue,
   type DiscoveryQuery,
 } from "../../../src/discovery/discovery.ts";
@@ -305,7 +305,7 @@ describe("the discovery listing", () => {
       ["/a", "/b/:id", "/ü", '/"quoted"'].map((path) => entry(path, { isTemplate: true })),
     );
     for (const text of ["", "limit=2&offset=1", "metadata[routeTemplate]=/a", "offset=9"]) {
-      expect(writeListing(catalogue, query(text))).toBe(JSON.stringify(list(catalogue, text)));
+      expect(writePage(catalogue, query(text)).body()).toBe(JSON.stringify(list(catalogue, text)));
     }
   });
 });

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import {
   listResources,
   parseDiscoveryQuery,
-  writeListing,
+  writePage,
   type Catalogue,
   type DiscoveryQuery,
 } from "../../../src/discovery/discovery.ts";
@@ -26,7 +26,7 @@ export function judgeQuery(catalogue: Catalogue, text: string): Verdict {
   const all = plainly(catalogue, read.value);
   assert.equal(response.pagination.total, all.length);
   assert.deepEqual(names(response.items), names(all.slice(offset, offset + limit)));
-  assert.equal(writeListing(catalogue, read.value), JSON.stringify(response));
+  assert.equal(writePage(catalogue, read.value).body(), JSON.stringify(response));
   return "listed";
 }
 

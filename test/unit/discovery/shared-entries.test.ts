@@ -4,7 +4,7 @@ import {
   createCatalogue,
   entryName,
   listResources,
-  writeListing,
+  writePage,
   type CatalogueEntry,
   type DiscoveryQuery,
 } from "../../../src/discovery/discovery.ts";
@@ -65,7 +65,7 @@ describe("a catalogue that entries come into and go from", () => {
           }
         }
         const fresh = createCatalogue([...left.values()]);
-        expect(writeListing(catalogue, EVERYTHING)).toBe(writeListing(fresh, EVERYTHING));
+        expect(writePage(catalogue, EVERYTHING).body()).toBe(writePage(fresh, EVERYTHING).body());
         for (let query = 0; query < 20; query += 1) judgeQuery(catalogue, randomQuery(random));
         const words = { ...EVERYTHING, words: ["version"] };
         expect(listResources(catalogue, words)).toEqual(listResources(fresh, words));
@@ -76,12 +76,12 @@ describe("a catalogue that entries come into and go from", () => {
 
   test("is as it was after everything that came has gone, its memory too", () => {
     const catalogue = createCatalogue([entryAt(0)]);
-    const before = writeListing(catalogue, EVERYTHING);
+    const before = writePage(catalogue, EVERYTHING).body();
     for (let round = 1; round <= 50; round += 1) {
       for (const entry of ENTRIES.slice(1)) catalogue.put(changed(entry, round));
       for (const entry of ENTRIES.slice(1)) catalogue.drop(entryName(entry));
     }
-    expect(writeListing(catalogue, EVERYTHING)).toBe(before);
+    expect(writePage(catalogue, EVERYTHING).body()).toBe(before);
     // Numbers of those that have gone are used again, and nobody has the payees of the rounds any more.
     catalogue.put(entryAt(1));
     expect(catalogue.items.map(({ number }) => number)).toSatisfy((numbers: number[]) =>
@@ -92,9 +92,9 @@ describe("a catalogue that entries come into and go from", () => {
 
   test("stays as it is where what is to go is not there", () => {
     const catalogue = createCatalogue(ENTRIES.slice(0, 5));
-    const before = writeListing(catalogue, EVERYTHING);
+    const before = writePage(catalogue, EVERYTHING).body();
     catalogue.drop("GET https://nowhere.example/");
-    expect(writeListing(catalogue, EVERYTHING)).toBe(before);
+    expect(writePage(catalogue, EVERYTHING).body()).toBe(before);
   });
 });
 
