@@ -3,6 +3,7 @@
  * backend that records what reaches it.
  */
 import { randomUUID } from "node:crypto";
+import { rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -81,7 +82,9 @@ export async function startGateway(setup: GatewaySetup): Promise<RunningGateway>
   const upstream: RecordedRequest[] = [];
   const backendUrl =
     setup.upstreamUrl ?? (await startBackend(setup.backend ?? repeat, upstream, closing));
-  const storePath = setup.storePath ?? join(tmpdir(), `coinslot-test-${randomUUID()}`, "ledger.db");
+  const folder = join(tmpdir(), `coinslot-test-${randomUUID()}`);
+  closing.defer(() => rm(folder, { recursive: true, force: true }));
+  const storePath = setup.storePath ?? join(folder, "ledger.db");
   const parse = ({ routes = DEFAULT_ROUTES }: Pick<GatewaySetup, "routes">) =>
     parseConfig(writeConfig({ ...setup, routes, storePath }, backendUrl, payee), {
       file: "test.yaml",

@@ -1,12 +1,15 @@
 import { randomUUID } from "node:crypto";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { start } from "../../../src/app.ts";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
 import { AUTHORITY, BACKEND_CERTIFICATE, BACKEND_KEY } from "../../support/upstream-tls.ts";
 import { Target } from "./backend-stage.ts";
 import { send } from "./stage.ts";
+
+const FOLDER = join(tmpdir(), `coinslot-test-${randomUUID()}`);
 
 const config = (origins: readonly string[]): string => `
 listen: 127.0.0.1:0
@@ -15,7 +18,7 @@ payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 accept: [base-sepolia]
 facilitator: http://127.0.0.1:9
 unmatched: deny
-store: sqlite:${join(tmpdir(), `coinslot-test-${randomUUID()}`, "ledger.db")}
+store: sqlite:${join(FOLDER, "ledger.db")}
 logging: { level: silent }
 admin: 127.0.0.1:0
 upstreams:
@@ -40,6 +43,8 @@ const backend = (letter: string): Promise<Target> =>
     },
     { cert: BACKEND_CERTIFICATE, key: BACKEND_KEY },
   ).start();
+
+afterAll(() => rm(FOLDER, { recursive: true, force: true }));
 
 test("a file with every part of an upstream becomes a gateway that does all of it", async () => {
   const targets = [await backend("a"), await backend("b")];

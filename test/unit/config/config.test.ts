@@ -1,8 +1,8 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { loadConfig, parseConfig } from "../../../src/config/config.ts";
 import { documentSchema } from "../../../src/config/document.ts";
@@ -315,6 +315,7 @@ describe("a file", () => {
 
   test("is read, and paths in it are relative to its folder", async () => {
     const folder = mkdtempSync(join(tmpdir(), "coinslot-config-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, "gateway.yaml");
     writeFileSync(file, `${GATEWAY}${ROUTES}store: sqlite:./x.db`);
 
