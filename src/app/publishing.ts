@@ -279,7 +279,7 @@ function listed({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">): re
     const { action, methods, pattern } = route;
     if (action.kind !== "priced" || !action.discoverable) return [];
     const resource = `${publicUrl ?? ""}${pattern}`;
-    const offers = offersOf(route, action, publicUrl);
+    const offers = offersOf({ route, action, publicUrl });
     const terms = {
       resource,
       methods,
@@ -318,12 +318,20 @@ function catalogueOf(sold: readonly Sold[]): Catalogue {
   );
 }
 
+/** What is asked for, and by which method; default: the first one of the route. */
+export interface AskedRoute {
+  readonly route: Route;
+  readonly action: PricedAction;
+  readonly publicUrl: string | null;
+  readonly method?: string;
+}
+
 /** The ways to pay for a route, in the order that buyers see. */
-export function offersOf(route: Route, action: PricedAction, publicUrl: string | null): Offer[] {
+export function offersOf({ route, action, publicUrl, ...asked }: AskedRoute): Offer[] {
   const { description, mimeType, maxTimeoutSeconds } = action;
   const resource = `${publicUrl ?? ""}${route.pattern}`;
   const outputSchema = outputSchemaOf({
-    method: route.methods?.[0] ?? "GET",
+    method: asked.method ?? route.methods?.[0] ?? "GET",
     discoverable: action.discoverable,
     input: action.input,
     output: action.outputSchema,

@@ -11,7 +11,7 @@ import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
 import type { Drafts } from "../gateway/payment/drafts.ts";
 import { OfferPage, type PageWriter } from "../gateway/payment/offer-page.ts";
 import { Offers, type FeePayers } from "../gateway/payment/offers.ts";
-import { Router } from "../gateway/paths/router.ts";
+import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { paywallPage } from "../web/paywall-page.ts";
@@ -38,23 +38,22 @@ export function createSnapshot(
   engines: ReadonlyMap<string, Engine>,
   { metrics, feePayers, drafts, earlier }: SnapshotGround,
 ): Snapshot {
-  const plan = (route: Route): RoutePlan => {
+  const { publicUrl: base } = config;
+  const planner = (route: Route): ((method: string) => RoutePlan) => {
     const meter = metrics.route(route.key);
     const { action } = route;
-    if (action.kind === "deny") return { kind: "deny", meter };
+    if (action.kind === "deny") return () => ({ kind: "deny", meter });
     const engine = engineOf(engines, action.upstream);
-    if (action.kind === "free") return { kind: "free", meter, engine };
-    const offers = new Offers(offersOf(route, action, config.publicUrl), feePayers);
-    const page = config.paywall.page
-      ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
-      : null;
-    return { kind: "priced", label: route.key, meter, engine, offers, page };
+    if (action.kind === "free") return () => ({ kind: "free", meter, engine });
+    return (method) => {
+      const offers = new Offers(offersOf({ route, action, publicUrl: base, method }), feePayers);
+      const page = config.paywall.page
+        ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
+        : null;
+      return { kind: "priced", label: route.key, meter, engine, offers, page };
+    };
   };
-  const routes = config.routes.map((route) => ({
-    methods: route.methods,
-    pattern: route.pattern,
-    value: plan(route),
-  }));
+  const routes = byMethod(config.routes, planner);
   const publicUrl = config.publicUrl ?? "";
   const { defaultUpstream } = config;
   return {
@@ -76,6 +75,30 @@ export function createSnapshot(
     answersPreflight: config.cors !== "off",
     earlier,
   };
+}
+
+/** What a route without methods is asked for besides GET, almost always. */
+const USUAL_METHODS = ["POST", "PUT", "PATCH", "DELETE"] as const;
+
+/**
+ * Priced routes once for each method by which they are asked for: what buyers, and catalogues, are told of a resource
+ * names its method. The answer to any request is that of the route as it is written.
+ */
+function byMethod<Value>(
+  routes: Config["routes"],
+  plannerOf: (route: Route) => (method: string) => Value,
+): RouterEntry<Value>[] {
+  return routes.flatMap((route) => {
+    const { methods, pattern, action } = route;
+    const planFor = plannerOf(route);
+    const entry = (named: readonly string[] | null): RouterEntry<Value> => {
+      return { methods: named, pattern, value: planFor(named?.[0] ?? "GET") };
+    };
+    if (action.kind !== "priced") return [entry(methods)];
+    if (methods !== null) return methods.map((method) => entry([method]));
+    // No other key of the file has that pattern.
+    return [entry(null), ...USUAL_METHODS.map((method) => entry([method]))];
+  });
 }
 
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
@@ -116,14 +139,10 @@ export function createEarlierQuotes(
   feePayers: FeePayers,
   replacedMs: number,
 ): EarlierQuotes {
-  const priced = routes.map((route) => {
-    const { action, methods, pattern } = route;
-    const isSold = action.kind === "priced";
-    return {
-      methods,
-      pattern,
-      value: isSold ? new Offers(offersOf(route, action, publicUrl), feePayers) : null,
-    };
+  const priced = byMethod(routes, (route) => {
+    const { action } = route;
+    if (action.kind !== "priced") return () => null;
+    return (method) => new Offers(offersOf({ route, action, publicUrl, method }), feePayers);
   });
   const router = new Router(priced, {
     guarded: (offers) => offers !== null,

@@ -46,6 +46,10 @@ interface Place {
   readonly maps: RunningGateway;
 }
 
+function methodOf(item: Listed | undefined): unknown {
+  return Object(item?.accepts[0]?.["outputSchema"]).input.method;
+}
+
 describe("what gateways sell through a facilitator", () => {
   let place: Place;
 
@@ -124,6 +128,19 @@ describe("what gateways sell through a facilitator", () => {
     expect(others).toEqual([]);
     expect(forecast?.resource).toBe(`${WEATHER}/forecast`);
     expect(Object(forecast?.accepts[0]?.["outputSchema"]).input.method).toBe("POST");
+  });
+
+  test("is told apart by the method of the sale, also where a route takes any", async () => {
+    const { hub, weather } = place;
+    const routes = `
+  /any: { price: $0.01, description: Any method }
+  GET,POST /both: { price: $0.01, description: Two methods }
+`;
+    expect(await weather.reroute(routes)).toBe(true);
+    await buy(chain, `${weather.url}/any`, { method: "PUT", body: "{}" });
+    await buy(chain, `${weather.url}/both`, { method: "POST", body: "{}" });
+    const [, any, both] = await listed(hub.url);
+    expect([methodOf(any), methodOf(both)]).toEqual(["PUT", "POST"]);
   });
 
   test("follows its terms with the next sale, with the time of that change", async () => {

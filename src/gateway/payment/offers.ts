@@ -45,17 +45,15 @@ interface Prepared {
 
 export class Offers {
   readonly #feePayers: FeePayers;
-  /** Whether nothing of it ever changes. */
-  readonly #isFixed: boolean;
   readonly #offers: readonly Offer[];
-  #prepared: Prepared;
+  /** Made when it is asked for: not every method of a route ever is. */
+  #prepared: Prepared | undefined;
 
   /** `offers` are in the order that buyers see. */
   constructor(offers: readonly Offer[], feePayers: FeePayers = NO_FEE_PAYERS) {
     this.#offers = offers;
-    this.#feePayers = feePayers;
-    this.#isFixed = !offers.some(needsFeePayer);
-    this.#prepared = prepare(offers, feePayers);
+    // Else nothing of it ever changes.
+    this.#feePayers = offers.some(needsFeePayer) ? feePayers : NO_FEE_PAYERS;
   }
 
   /** Networks that are left out, since nobody is known who pays the network fee there. */
@@ -99,7 +97,7 @@ export class Offers {
   }
 
   #current(): Prepared {
-    if (!this.#isFixed && this.#prepared.revision !== this.#feePayers.revision) {
+    if (this.#prepared?.revision !== this.#feePayers.revision) {
       this.#prepared = prepare(this.#offers, this.#feePayers);
     }
     return this.#prepared;
