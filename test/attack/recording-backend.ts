@@ -42,7 +42,12 @@ interface Connection {
 interface Seen {
   count: number;
   script: readonly Step[] | undefined;
+  /** Scripts that are being played. */
+  readonly playing: Set<Promise<void>>;
 }
+
+/** How long is waited for scripts to end, milliseconds: some go on for as long as they are listened to. */
+const PLAYED_MS = 1_000;
 
 /** What arrived on one connection within a time. */
 export interface Arrived {
@@ -78,7 +83,7 @@ export class RecordingBackend implements AsyncDisposable {
   static async start(): Promise<RecordingBackend> {
     const connections: Connection[] = [];
     const sockets = new Set<Socket>();
-    const seen: Seen = { count: 0, script: undefined };
+    const seen: Seen = { count: 0, script: undefined, playing: new Set() };
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       const connection: Connection = {
         bytes: "",
@@ -114,6 +119,14 @@ export class RecordingBackend implements AsyncDisposable {
   /** What is answered from here on to anything but a probe; undefined: goods. */
   play(script: readonly Step[] | undefined): void {
     this.#seen.script = script;
+  }
+
+  /** Until no script is played any more: the end of a connection would come in the middle of the next case. */
+  async played(): Promise<void> {
+    const patience = new AbortController();
+    const timeout = pause(PLAYED_MS, undefined, { signal: patience.signal }).catch(() => undefined);
+    await Promise.race([Promise.all(this.#seen.playing), timeout]);
+    patience.abort();
   }
 
   now(): Moment {
@@ -170,10 +183,15 @@ function answerAll(socket: Socket, connection: Connection, seen: Seen): void {
 }
 
 /** True: there is a script, and it is played now. */
-function answerBadly(socket: Socket, { script }: Seen, request: ReadRequest | undefined): boolean {
+function answerBadly(
+  socket: Socket,
+  { script, playing }: Seen,
+  request: ReadRequest | undefined,
+): boolean {
   if (script === undefined || request === undefined) return false;
   if (request.target.includes(PROBE)) return false;
-  void perform(socket, script);
+  const performing = perform(socket, script).finally(() => playing.delete(performing));
+  playing.add(performing);
   return true;
 }
 
@@ -192,6 +210,9 @@ async function perform(socket: Socket, script: readonly Step[]): Promise<void> {
       }
     }
   }
+  // The other side has noticed then.
+  const isOver = script.some(({ kind }) => kind === "end" || kind === "reset");
+  if (isOver && !socket.destroyed) await once(socket, "close").catch(() => undefined);
 }
 
 function wantsSwitch({ method, target, lines }: ReadRequest): boolean {

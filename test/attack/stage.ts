@@ -121,6 +121,7 @@ export class Stage implements AsyncDisposable {
     }
     const probe = await this.#probe();
     this.#backend.play(undefined);
+    await this.#backend.played();
     // By now everything has come that was on its way, answers that nobody asked for included.
     const dialogue = client.dialogue();
     client.close();
