@@ -107,3 +107,20 @@ test("a browser that followed the process before is sent everything, however muc
 
   for (const path of ["GET /a", "GET /b", "GET /c"]) expect(sent.join()).toContain(`>${path}<`);
 });
+
+test("a browser that is cut off in the middle of an update asks for all of it again", async () => {
+  const time = new ManualTime();
+  const { pages, pay } = startProcess(time);
+  const first = versionIn(await pages.list());
+  for (let count = 0; count < 100; count += 1) pay(`/${"long/".repeat(30)}${count}`, "paid");
+  const sent: number[] = [];
+  const send = (event: Parameters<Parameters<typeof pages.follow>[1]["send"]>[0]): void => {
+    if (typeof event === "object") sent.push(event.version);
+  };
+  const stop = pages.follow(first, { send, end() {} });
+  await time.until(() => sent.some((version) => version > first));
+  stop();
+  pages.stop();
+  expect(sent.length).toBeGreaterThan(1);
+  expect(sent.slice(0, -1).every((version) => version === first)).toBe(true);
+});
