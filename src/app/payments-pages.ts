@@ -117,7 +117,12 @@ export class TimelinePages implements PaymentsPages {
       if (after === this.#version) continue;
       isTold = true;
       this.#followers.set(follower, this.#version);
-      for (const data of this.#changes(after)) follower.send({ version: this.#version, data });
+      const changes = this.#changes(after);
+      for (const [index, data] of changes.entries()) {
+        // Whoever is cut off before the last part asks for all of them again.
+        const version = index === changes.length - 1 ? this.#version : after;
+        follower.send({ version, data });
+      }
     }
     return isTold;
   }

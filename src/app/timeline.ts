@@ -75,8 +75,12 @@ export class PaymentTimeline {
     };
     const views = taken.flatMap(viewsOf);
     const away = refused.flatMap(viewsOf);
-    const seen = new Set([...taken, ...refused].map(({ key }) => key));
-    const before = payments.filter(({ key }) => !seen.has(key));
+    const seen = new Set(taken.map(({ key }) => key));
+    // Anybody can name a payment that somebody else made: only one that failed is told by its refusal.
+    const failed = new Set(refused.map(({ key }) => key));
+    const before = payments.filter(({ key, state }) => {
+      return !seen.has(key) && !(state === "FAILED" && failed.has(key));
+    });
     const kept = before.map((payment) =>
       viewOfPayment(payment, advices.get(payment.key) ?? "", tokens),
     );

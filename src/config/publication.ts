@@ -10,8 +10,14 @@ import type { Config } from "./settings.ts";
 
 /** Longest description of a backend, UTF-16 code units. */
 const MAX_DESCRIPTION_LENGTH = 8 * 1024 * 1024;
+/** Longest one in YAML, which takes a hundred times as long to read as JSON. */
+const MAX_YAML_LENGTH = 2 * 1024 * 1024;
+/** How deep it may nest: whoever walks through it may rely on that. */
+const MAX_DEPTH = 100;
 /** Nodes that YAML aliases in it may stand for, all together. */
 const MAX_ALIASES = 10_000;
+
+const UNREADABLE = "is neither a map in JSON nor one in YAML that can be read";
 
 /** Where the parts of `discovery` are served. */
 export const PUBLISHED_PATHS = {
@@ -76,10 +82,13 @@ function readDescription(text: string): Result<Readonly<Record<string, unknown>>
   if (text.length > MAX_DESCRIPTION_LENGTH) {
     return err(`is longer than ${MAX_DESCRIPTION_LENGTH} characters`);
   }
-  const value = parse(text);
+  const parsed = parse(text);
+  if (!parsed.ok) return parsed;
+  const { value } = parsed;
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    return err("is neither a map in JSON nor one in YAML that can be read");
+    return err(UNREADABLE);
   }
+  if (isDeeper(value, MAX_DEPTH)) return err(`nests more than ${MAX_DEPTH} levels deep`);
   const root: Readonly<Record<string, unknown>> = { ...value };
   if (Object.hasOwn(root, "swagger")) {
     return err("is a Swagger 2 description; convert it to OpenAPI 3 first");
@@ -88,18 +97,29 @@ function readDescription(text: string): Result<Readonly<Record<string, unknown>>
   return err("does not begin as OpenAPI 3 does: openapi: 3.0.x or 3.1.x");
 }
 
-function parse(text: string): unknown {
+function parse(text: string): Result<unknown, string> {
   try {
-    return JSON.parse(text);
+    return ok(JSON.parse(text));
   } catch {
     // YAML, then.
   }
-  const document = parseDocument(text, { logLevel: "error" });
-  if (document.errors.length > 0) return undefined;
-  try {
-    // Through JSON: what a description holds beyond its types could not be published.
-    return JSON.parse(JSON.stringify(document.toJS({ maxAliasCount: MAX_ALIASES })));
-  } catch {
-    return undefined;
+  if (text.length > MAX_YAML_LENGTH) {
+    return err(
+      `is no JSON, and longer than the ${MAX_YAML_LENGTH} characters that are read of YAML`,
+    );
   }
+  try {
+    const document = parseDocument(text, { logLevel: "error" });
+    if (document.errors.length > 0) return err(UNREADABLE);
+    // Through JSON: what a description holds beyond its types could not be published.
+    const json = JSON.stringify(document.toJS({ maxAliasCount: MAX_ALIASES }));
+    return json.length > MAX_DESCRIPTION_LENGTH ? err(UNREADABLE) : ok(JSON.parse(json));
+  } catch {
+    return err(UNREADABLE);
+  }
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }

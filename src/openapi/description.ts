@@ -92,12 +92,25 @@ export function resolved(value: unknown, root: Values): Values | null {
   for (let step = 0; step < MAX_REFERENCES; step += 1) {
     const reference = own(current, "$ref");
     if (typeof reference !== "string") return current;
-    if (!reference.startsWith("#/")) return null;
-    const found = follow(reference.slice(2).split("/"), root);
+    const found = followed(reference, root);
     if (found === null) return null;
     current = found;
   }
   return null;
+}
+
+/** What references of a description lead to: it may have any number of long ones, which all lead to one place. */
+const FOLLOWED = new WeakMap<Values, Map<string, Values | null>>();
+
+function followed(reference: string, root: Values): Values | null {
+  const known = FOLLOWED.get(root) ?? new Map<string, Values | null>();
+  FOLLOWED.set(root, known);
+  const before = known.get(reference);
+  if (before !== undefined) return before;
+  const isInside = reference.startsWith("#/");
+  const found = isInside ? follow(reference.slice(2).split("/"), root) : null;
+  known.set(reference, found);
+  return found;
 }
 
 /** JSON Pointer in a URI fragment (RFC 6901, section 6). */
@@ -105,16 +118,20 @@ function follow(steps: readonly string[], root: Values): Values | null {
   let current: unknown = root;
   for (const step of steps) {
     if (typeof current !== "object" || current === null) return null;
-    current = own(current as Values, unescape(step));
+    current = own(current as Values, unescaped(step));
   }
   return typeof current === "object" && current !== null ? recordOf(current) : null;
 }
 
-function unescape(step: string): string {
-  const plain = step.replaceAll("~1", "/").replaceAll("~0", "~");
+/** A step of such a pointer: the fragment is decoded first (RFC 6901, sections 4 and 6). */
+export function unescaped(step: string): string {
+  return decoded(step).replaceAll("~1", "/").replaceAll("~0", "~");
+}
+
+function decoded(step: string): string {
   try {
-    return decodeURIComponent(plain);
+    return decodeURIComponent(step);
   } catch {
-    return plain;
+    return step;
   }
 }

@@ -7,6 +7,7 @@ import { methodsOverlap, shapeOf } from "../config/routes.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { listOf, own, readDescription, recordOf, resolved, textOf } from "./description.ts";
 import type { Description, Values } from "./description.ts";
+import { FreeNames } from "./free-names.ts";
 import { readOperation, type Terms } from "./operation.ts";
 
 export interface ImportedRoute extends Terms {
@@ -126,7 +127,7 @@ class Importer {
 
 /** `/pets/{id}` as `/pets/:id`. */
 export function patternOf(path: string): Result<string, string> {
-  const names = new Set<string>();
+  const names = new FreeNames();
   const segments: string[] = [];
   for (const segment of path.split("/")) {
     if (!/[{}]/.test(segment)) {
@@ -146,18 +147,10 @@ export function patternOf(path: string): Result<string, string> {
       );
     }
     if (/[*+?()|]/.test(written)) return err("a parameter is a regular expression or a rest");
-    const name = uniqueName(written, names);
-    names.add(name);
-    segments.push(`:${name}`);
+    const plain = written.replace(/[^A-Za-z0-9_]+/g, "_").replace(/^(?=[0-9])/, "_");
+    segments.push(`:${names.take(plain)}`);
   }
   return ok(segments.join("/"));
-}
-
-function uniqueName(written: string, taken: ReadonlySet<string>): string {
-  const plain = written.replace(/[^A-Za-z0-9_]+/g, "_").replace(/^(?=[0-9])/, "_");
-  let name = plain;
-  for (let number = 2; taken.has(name); number += 1) name = `${plain}_${number}`;
-  return name;
 }
 
 /** What stands before every path of an operation: of the nearest `servers`, or of `basePath`. */

@@ -3,6 +3,7 @@
  * what buyers may ask for, and what it costs. Written from the configuration alone; nothing is fetched.
  */
 import { listOf, own, recordOf, resolved, textOf, type Values } from "./description.ts";
+import { FreeNames } from "./free-names.ts";
 import { asNewer } from "./newer-schemas.ts";
 import { basePathOf, METHODS, patternOf } from "./openapi.ts";
 import {
@@ -99,7 +100,7 @@ type Item = Record<string, unknown>;
 /** The paths of a document: those that differ in nothing but the names of their variables are one. */
 class Paths {
   readonly #byShape = new Map<string, { readonly path: string; readonly item: Item }>();
-  readonly #ids = new Set<string>();
+  readonly #ids = new FreeNames();
   #count = 0;
   /** Operations that were left out. */
   omitted = 0;
@@ -144,10 +145,7 @@ class Paths {
   #withFreeId(operation: Values): Values {
     const written = textOf(operation["operationId"]);
     if (written === "") return operation;
-    let id = written;
-    for (let number = 2; this.#ids.has(id); number += 1) id = `${written}_${number}`;
-    this.#ids.add(id);
-    return { ...operation, operationId: id };
+    return { ...operation, operationId: this.#ids.take(written) };
   }
 }
 

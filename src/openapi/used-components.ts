@@ -65,7 +65,8 @@ function referencesIn(root: unknown): (readonly [kind: string, name: string])[] 
       for (const name of Object.values(recordOf(mapping))) {
         if (typeof name === "string" && !name.includes("/")) found.push(["schemas", name]);
       }
-      open.push(...Object.values(value));
+      // One by one: as arguments of a call there may be too many.
+      for (const each of Object.values(value)) open.push(each);
     }
   }
   return found;

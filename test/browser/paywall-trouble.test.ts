@@ -62,10 +62,18 @@ describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () =>
     return { ...tab, wallet };
   }
 
-  it("takes nothing for a reload where the browser keeps nothing for pages", async () => {
-    const script = `for (const name of ["sessionStorage", "localStorage"]) {
-      Object.defineProperty(window, name, { get() { throw new DOMException("", "SecurityError"); } });
-    }`;
+  it.each([
+    [
+      "keeps nothing for pages",
+      `for (const name of ["sessionStorage", "localStorage"]) {
+        Object.defineProperty(window, name, { get() { throw new DOMException("", "SecurityError"); } });
+      }`,
+    ],
+    [
+      "has no more room for pages",
+      `Storage.prototype.setItem = () => { throw new DOMException("", "QuotaExceededError"); };`,
+    ],
+  ])("takes nothing for a reload where the browser %s", async (_, script) => {
     await using tab = await open("/weather?refused", { script });
     const { page } = tab;
     shop.failures.push(500);

@@ -16,24 +16,24 @@ export interface Kept {
 const ANSWER_MS = 600_000;
 const NAME = `coinslot ${location.pathname}${location.search}`;
 
-/** Where the browser stores nothing for pages, the entry in its history has to do: a reload finds it there. */
+/** Where the browser stores nothing for pages, or nothing more, the entry in its history holds it over a reload. */
 export function keep(kept: Kept | null): void {
+  let rest = kept;
   try {
-    sessionStorage.setItem(NAME, JSON.stringify(kept));
-  } catch {
-    history.replaceState(kept, "");
-  }
+    if (kept) sessionStorage.setItem(NAME, JSON.stringify(kept));
+    else sessionStorage.removeItem(NAME);
+    rest = null;
+  } catch {}
+  history.replaceState(rest, "");
 }
 
 /** What of this tab's payments is unsettled, or has bought an answer that may be had again. */
 export function recall(): Kept | null {
-  let kept: Kept | null;
+  let kept: Kept | null = history.state;
   try {
-    kept = JSON.parse(sessionStorage.getItem(NAME) ?? "null");
-  } catch {
-    kept = history.state;
-  }
-  // A site may have left something of its own in the history.
+    // A site may have left something of its own in the history.
+    if (!kept?.header) kept = JSON.parse(sessionStorage.getItem(NAME) ?? "null");
+  } catch {}
   if (!kept?.header) return null;
   return kept.soldMs && Date.now() - kept.soldMs > ANSWER_MS ? null : kept;
 }
