@@ -71,14 +71,14 @@ function resolveOpenApi(
     context.problems.error(path, fault("unreadable-file", "the file cannot be read", hint));
     return "off";
   }
-  const description = readDescription(text);
+  const description = readBackendDescription(text);
   if (description.ok) return { file, description: description.value };
   context.problems.error(path, fault("bad-file", `the file ${description.error}`));
   return "off";
 }
 
 /** The error goes on from "the file". */
-function readDescription(text: string): Result<Readonly<Record<string, unknown>>, string> {
+function readBackendDescription(text: string): Result<Readonly<Record<string, unknown>>, string> {
   if (text.length > MAX_DESCRIPTION_LENGTH) {
     return err(`is longer than ${MAX_DESCRIPTION_LENGTH} characters`);
   }
@@ -105,7 +105,7 @@ function parse(text: string): Result<unknown, string> {
   }
   if (text.length > MAX_YAML_LENGTH) {
     return err(
-      `is no JSON, and longer than the ${MAX_YAML_LENGTH} characters that are read of YAML`,
+      `is no JSON, and longer than the ${MAX_YAML_LENGTH} characters that are read of YAML: write it as JSON`,
     );
   }
   try {
