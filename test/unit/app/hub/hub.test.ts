@@ -1,4 +1,4 @@
-import { onTestFinished, describe, expect, test } from "vitest";
+import { onTestFinished, describe, expect, test, vi } from "vitest";
 import { Hub } from "../../../../src/app/hub/hub.ts";
 import { LedgerUnavailable } from "../../../../src/ledger/ledger.ts";
 import type { SoldOffer, SoldOffers } from "../../../../src/ledger/sold-offers.ts";
@@ -96,11 +96,36 @@ describe("the sales of other gateways", () => {
     hub.sold("weather", sold("/today"));
     hub.sold("weather", sold("/today", { maxAmountRequired: "20000" }));
     expect(store.noted).toHaveLength(3);
-    expect(messages(log)).toEqual([
-      "what a gateway sold is listed",
-      "what a gateway sold is listed",
-    ]);
+    // Not the change of its price: that may be another one with each sale.
+    expect(messages(log)).toEqual(["what a gateway sold is listed"]);
     expect(log[0]).toMatchObject({ gateway: "weather", resource: `${WEATHER}/today` });
+  });
+
+  test("are one way to pay however the address of the token is written", async () => {
+    const { rows, open } = stage();
+    const { hub } = await open();
+    const { asset } = sold("/today");
+    for (const written of [asset, asset.toLowerCase(), `0x${asset.slice(2).toUpperCase()}`]) {
+      hub.sold("weather", sold("/today", { asset: written }));
+    }
+    expect(entriesOf(hub).map(({ accepts }) => accepts.length)).toEqual([1]);
+    await hub.close();
+    expect(rows.size).toBe(1);
+  });
+
+  test("are listed in their new terms though the clock was set back", async () => {
+    const { rows, open, time } = stage();
+    const { hub } = await open();
+    await time.advance(2 * HOUR_MS);
+    hub.sold("weather", sold("/today"));
+    const late = time.now();
+    vi.spyOn(time, "now").mockImplementation(() => late - HOUR_MS);
+    hub.sold("weather", sold("/today", { maxAmountRequired: "20000" }));
+    expect(entriesOf(hub)[0]?.accepts[0]?.maxAmountRequired).toBe("20000");
+    await hub.close();
+    expect([...rows.values()].map(({ terms }) => JSON.parse(terms).maxAmountRequired)).toEqual([
+      "20000",
+    ]);
   });
 
   test("are the same whichever account pays the network fee", async () => {
@@ -208,6 +233,8 @@ describe("the sales of other gateways", () => {
     expect(resourcesOf(hub)).toEqual(["/c", "/d"]);
     expect([...rows.values()].map(({ resource }) => resource.slice(-2))).toEqual(["/c", "/d"]);
     expect(messages(log).filter((msg) => String(msg).includes("made room"))).toHaveLength(1);
+    // What comes in place of something else is no line each time.
+    expect(messages(log).filter((msg) => msg === "what a gateway sold is listed")).toHaveLength(2);
     hub.sold("weather", sold("/a"));
     await time.advance(1);
     expect([...rows.values()].map(({ resource }) => resource.slice(-2))).toEqual(["/d", "/a"]);
