@@ -171,6 +171,43 @@ describe("the sales of other gateways", () => {
     expect(entriesOf(two.hub)).toEqual(entriesOf(one.hub));
   });
 
+  test("that another replica stored late, or by a clock that is slow, are seen as well", async () => {
+    const { time, rows, store, open } = stage();
+    const [one, two] = [await open(), await open()];
+    one.hub.sold("weather", sold("/today"));
+    await time.advance(1);
+    const [row] = store.noted;
+    if (row === undefined) throw new Error("a row");
+    await time.advance(6 * LOOK_MS);
+    rows.set("late", { ...row, resource: `${WEATHER}/late` });
+    await time.advance(LOOK_MS);
+    expect(resourcesOf(two.hub)).toEqual(["/late", "/today"]);
+  });
+
+  test("make room in the order of sales after a restart, too", async () => {
+    const { time, open } = stage();
+    const first = await open({ maxResources: 2 });
+    for (const path of ["/a", "/b"]) {
+      first.hub.sold("weather", sold(path));
+      await time.advance(1);
+    }
+    await first.hub.close();
+    const { hub } = await open({ maxResources: 2 });
+    hub.sold("weather", sold("/c"));
+    expect(resourcesOf(hub)).toEqual(["/b", "/c"]);
+  });
+
+  test("wait for the store in a number that is bounded", async () => {
+    const { store, open } = stage();
+    const { hub } = await open({ maxResources: 1_000 });
+    const release = Promise.withResolvers<undefined>();
+    const noting = vi.spyOn(store, "note").mockImplementation(() => release.promise);
+    for (let number = 0; number < 1_000; number += 1) hub.sold("weather", sold(`/${number}`));
+    expect(noting.mock.calls.length).toBeLessThan(300);
+    expect(entriesOf(hub)).toHaveLength(1_000);
+    release.resolve(undefined);
+  });
+
   test("are not listed for a gateway, or under a URL, that the file does not name any more", async () => {
     const { open } = stage();
     const { hub } = await open();
