@@ -33,10 +33,11 @@ export interface StartOrder {
 /** Whom buyers are told as fee payer, by network. */
 export type Told = readonly (readonly [network: string, address: string])[];
 
-/** Stands for a {@link Secret}, which no copy of an object would keep. */
-interface PackedSecret {
-  readonly packedSecret: string;
-}
+/**
+ * A {@link Secret}, which no copy of an object would keep, crosses as a map with this one key: what others sell is in
+ * the order as well, and they write whatever JSON they like, but no map.
+ */
+const PACKED_SECRET = "packedSecret";
 
 /** The part of a configuration that leaves the process with the keys. */
 export function frontPart(config: FrontConfig): FrontConfig {
@@ -50,13 +51,14 @@ export function frontPart(config: FrontConfig): FrontConfig {
 
 /** A deep copy that can cross to another process. */
 export function pack(value: unknown): unknown {
-  if (value instanceof Secret) return { packedSecret: value.reveal() } satisfies PackedSecret;
+  if (value instanceof Secret) return new Map([[PACKED_SECRET, value.reveal()]]);
   return copy(value, pack);
 }
 
 /** What {@link pack} was given. */
 export function unpack(value: unknown): unknown {
-  return isPackedSecret(value) ? new Secret(value.packedSecret) : copy(value, unpack);
+  const secret: unknown = value instanceof Map ? value.get(PACKED_SECRET) : undefined;
+  return typeof secret === "string" ? new Secret(secret) : copy(value, unpack);
 }
 
 function copy(value: unknown, each: (member: unknown) => unknown): unknown {
@@ -65,10 +67,6 @@ function copy(value: unknown, each: (member: unknown) => unknown): unknown {
   // Bytes and maps cross as they are.
   if (Object.getPrototypeOf(value) !== Object.prototype) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, each(member)]));
-}
-
-function isPackedSecret(value: unknown): value is PackedSecret {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, "packedSecret");
 }
 
 /** Fee payers as the process with the money tells them. */

@@ -73,7 +73,13 @@ export const catalogue = map({
 /** In the form in which URLs are compared. */
 function readListedUrl(written: string): Result<string, Fault> {
   const url = readBaseUrl(written);
-  return url.ok ? ok(new URL(url.value).href.replace(/\/+$/, "")) : url;
+  if (!url.ok) return url;
+  const { hostname, href } = new URL(url.value);
+  if (hostname.includes("*"))
+    return bad("must have a host without *", "write one URL for each host");
+  // The same host to a resolver, and another one to whoever compares URLs.
+  if (hostname.endsWith(".")) return bad("must have a host without a dot at its end");
+  return ok(href.replace(/\/+$/, ""));
 }
 
 export interface Hub {

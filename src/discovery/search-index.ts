@@ -3,6 +3,7 @@
  * often what is asked for occurs, and not on how long the texts are: the listing is open to everyone.
  */
 import { wordsOf } from "./discovery-query.ts";
+import { WordList } from "./word-list.ts";
 
 /** What one entry can be found by. */
 export interface Findable {
@@ -30,10 +31,7 @@ export class SearchIndex {
   /** Entries have numbers below this. */
   #size: number;
   readonly #terms = new Map<string, number[]>();
-  /** In the order of their code units. */
-  readonly #words: string[];
-  /** The entries with each word. */
-  readonly #holders: number[][];
+  readonly #words: WordList;
 
   /** Each entry has its place in the list as its number. */
   constructor(entries: readonly Findable[]) {
@@ -43,22 +41,14 @@ export class SearchIndex {
       for (const term of terms) append(this.#terms, term, index);
       for (const word of searchedWords(text)) append(words, word, index);
     }
-    this.#words = [...words.keys()].sort();
-    this.#holders = this.#words.map((word) => words.get(word) ?? []);
+    this.#words = new WordList(words);
   }
 
   /** One more entry, under a number that no other has. */
   put(index: number, { terms, text }: Findable): void {
     this.#size = Math.max(this.#size, index + 1);
     for (const term of terms) append(this.#terms, term, index);
-    for (const word of new Set(searchedWords(text))) {
-      const place = this.#firstFrom(word);
-      if (this.#words[place] === word) this.#holders[place]?.push(index);
-      else {
-        this.#words.splice(place, 0, word);
-        this.#holders.splice(place, 0, [index]);
-      }
-    }
+    for (const word of new Set(searchedWords(text))) this.#words.put(word, index);
   }
 
   /** Takes an entry away that was put in with the same terms and text; its number is free then. */
@@ -68,15 +58,7 @@ export class SearchIndex {
       remove(list, index);
       if (list.length === 0) this.#terms.delete(term);
     }
-    for (const word of new Set(searchedWords(text))) {
-      const place = this.#firstFrom(word);
-      const list = this.#holders[place];
-      if (this.#words[place] !== word || list === undefined) continue;
-      remove(list, index);
-      if (list.length > 0) continue;
-      this.#words.splice(place, 1);
-      this.#holders.splice(place, 1);
-    }
+    for (const word of new Set(searchedWords(text))) this.#words.drop(word, index);
   }
 
   /** For each entry whether it has all terms and all words: the number that is returned with it, if it has. */
@@ -88,31 +70,10 @@ export class SearchIndex {
       wanted += 1;
     }
     for (const word of words) {
-      for (const list of this.#beginningWith(word)) mark(marks, list, wanted);
+      for (const list of this.#words.beginningWith(word)) mark(marks, list, wanted);
       wanted += 1;
     }
     return { marks, wanted };
-  }
-
-  #beginningWith(beginning: string): readonly (readonly number[])[] {
-    const holders: (readonly number[])[] = [];
-    for (let at = this.#firstFrom(beginning); at < this.#words.length; at += 1) {
-      if (!this.#words[at]?.startsWith(beginning)) break;
-      holders.push(this.#holders[at] ?? []);
-    }
-    return holders;
-  }
-
-  /** Position of the first word that is not before it. */
-  #firstFrom(word: string): number {
-    let low = 0;
-    let high = this.#words.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#words[middle] ?? "") < word) low = middle + 1;
-      else high = middle;
-    }
-    return low;
   }
 }
 

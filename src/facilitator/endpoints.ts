@@ -207,8 +207,13 @@ export class FacilitatorEndpoints {
   /** Whether the resource that was sold is listed, for the seller's log. */
   #tellCatalogue(response: ServerResponse, { gateway }: Caller, sold: PaymentRequirements): void {
     if (gateway === null) return;
-    const word = this.#options.catalogue?.sold(gateway, sold);
-    if (word !== undefined) response.setHeader(CATALOGUE_HEADER, writeCatalogueWord(word));
+    try {
+      const word = this.#options.catalogue?.sold(gateway, sold);
+      if (word !== undefined) response.setHeader(CATALOGUE_HEADER, writeCatalogueWord(word));
+    } catch (cause) {
+      // The money has moved, and that is what the caller is told.
+      this.#options.logger.error({ err: cause }, "what a gateway sold cannot be listed");
+    }
   }
 }
 

@@ -4,6 +4,7 @@
  * for as long as it sells. What is listed of others is in the listing and nowhere else: no payment is judged by it.
  */
 import type { CallingGateway, CatalogueSettings } from "../../config/config.ts";
+import { comparable } from "../../discovery/catalogue.ts";
 import { termsHash } from "../../discovery/discovery.ts";
 import type { EntryChanges, OtherEntries } from "../../discovery/shared-entries.ts";
 import { isListable, readSoldTerms, type SoldTerms } from "../../discovery/sold-resource.ts";
@@ -48,14 +49,20 @@ export interface HubSettings {
   readonly catalogue: CatalogueSettings;
 }
 
+/** Of a way to pay. */
+interface Noted {
+  readonly hash: string;
+  readonly soldMs: number;
+}
+
 export class Hub implements SalesCatalogue, OtherEntries {
   readonly isPublic: boolean;
   readonly #urls: ReadonlyMap<string, readonly string[]>;
   readonly #expiresMs: number;
   readonly #ground: HubGround;
   readonly #shelf: Shelf;
-  /** When the store last heard of each way to pay, milliseconds. */
-  readonly #noted = new Map<string, { readonly hash: string; readonly soldMs: number }>();
+  /** What the store last heard of each resource, by its ways to pay. */
+  readonly #noted = new Map<string, Map<string, Noted>>();
   readonly #told = new Map<string, number>();
   readonly #closing = new AbortController();
   readonly #writing = new Set<Promise<void>>();
@@ -110,14 +117,19 @@ export class Hub implements SalesCatalogue, OtherEntries {
 
   #take(gateway: string, { resource, method, requirements }: SoldTerms): void {
     const nowMs = this.#ground.time.now();
-    const { network, asset } = requirements;
-    const way = { gateway, resource, method, network, asset };
-    const times = { changedAt: Math.floor(nowMs / 1000), soldMs: nowMs };
+    const { network } = requirements;
+    // One token is one way to pay, however the letters of its address are written.
+    const way = { gateway, resource, method, network, asset: comparable(requirements.asset) };
+    // The newest sale there is, though the clock was set back since the one before, or is slow beside a replica's.
+    const soldMs = Math.max(nowMs, this.#shelf.soldMs(way) ?? nowMs);
+    const times = { changedAt: Math.floor(nowMs / 1000), soldMs };
     const sale = { ...way, ...times, requirements, hash: hashOf(way, requirements) };
-    const { isNews, evicted } = this.#shelf.put(sale);
+    const { isNews, isFirst, evicted } = this.#shelf.put(sale);
     const { logger } = this.#ground.telemetry;
+    // At most as many lines as there is room: prices and URLs may be others with each sale.
+    const level = isFirst && evicted === undefined ? "info" : "debug";
     if (isNews)
-      logger.info({ gateway, method, resource, network }, "what a gateway sold is listed");
+      logger[level]({ gateway, method, resource, network }, "what a gateway sold is listed");
     if (evicted !== undefined) this.#forget(evicted);
     this.#note(sale);
   }
@@ -125,13 +137,15 @@ export class Hub implements SalesCatalogue, OtherEntries {
   #note(sale: Sale): void {
     const { requirements, ...row } = sale;
     const name = nameOf(row);
-    const noted = this.#noted.get(name);
+    const way = `${row.network} ${row.asset}`;
+    const ways = this.#noted.get(name) ?? new Map<string, Noted>();
+    const noted = ways.get(way);
     const againMs = Math.min(NOTE_MS, this.#expiresMs / NOTED_PARTS);
     if (noted?.hash === row.hash && row.soldMs - noted.soldMs < againMs) return;
     if (this.#writing.size >= MAX_WAITING) return;
-    this.#noted.set(name, row);
+    this.#noted.set(name, ways.set(way, { hash: row.hash, soldMs: row.soldMs }));
     const terms = JSON.stringify(requirements);
-    this.#write(this.#ground.ledger.sold.note({ ...row, terms }), () => this.#noted.delete(name));
+    this.#write(this.#ground.ledger.sold.note({ ...row, terms }), () => ways.delete(way));
   }
 
   #forget(resource: SoldResource): void {
@@ -140,9 +154,7 @@ export class Hub implements SalesCatalogue, OtherEntries {
     const said =
       "a gateway has as many resources as are listed: the one sold longest ago made room";
     this.#say(`${gateway} full`, () => logger.warn({ gateway, method, resource: url }, said));
-    for (const name of this.#noted.keys()) {
-      if (name.startsWith(nameOf(resource))) this.#noted.delete(name);
-    }
+    this.#noted.delete(nameOf(resource));
     this.#write(this.#ground.ledger.sold.forget(resource), () => undefined);
   }
 
@@ -191,7 +203,8 @@ export class Hub implements SalesCatalogue, OtherEntries {
   /** What was noted since then, here or by another replica. */
   async #read(sinceMs: number): Promise<void> {
     const rows = await this.#ground.ledger.sold.since(sinceMs, MAX_READ);
-    for (const row of rows) {
+    // The oldest first, as they were sold.
+    for (const row of rows.toReversed()) {
       const urls = this.#urls.get(row.gateway) ?? [];
       const requirements = isListable(row.resource, urls) ? readTerms(row) : undefined;
       if (requirements === undefined) continue;
@@ -203,8 +216,9 @@ export class Hub implements SalesCatalogue, OtherEntries {
   async #tidy(): Promise<void> {
     const { ledger, time } = this.#ground;
     await ledger.sold.forgetBefore(time.now() - this.#expiresMs);
-    for (const [name, { soldMs }] of this.#noted) {
-      if (soldMs <= time.now() - this.#expiresMs) this.#noted.delete(name);
+    const lastMs = time.now() - this.#expiresMs;
+    for (const [name, ways] of this.#noted) {
+      if ([...ways.values()].every(({ soldMs }) => soldMs <= lastMs)) this.#noted.delete(name);
     }
   }
 
@@ -230,10 +244,8 @@ function hashOf({ resource, method }: SoldResource, requirements: PaymentRequire
   return termsHash({ resource, methods: [method], accepts, metadata: {}, isTemplate: false });
 }
 
-function nameOf(row: SoldResource & Partial<Pick<SoldOffer, "network" | "asset">>): string {
-  const { gateway, method, resource, network, asset } = row;
-  const way = network === undefined ? "" : `${network} ${asset ?? ""}`;
-  return `${gateway} ${method} ${resource} ${way}`;
+function nameOf({ gateway, method, resource }: SoldResource): string {
+  return `${gateway} ${method} ${resource}`;
 }
 
 /** Written by us; undefined where somebody else has been at it. */

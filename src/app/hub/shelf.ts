@@ -41,16 +41,18 @@ export type Sale = Omit<SoldOffer, "terms"> & { readonly requirements: PaymentRe
 export interface Placed {
   /** Whether it is listed in a way to pay that was not, or not with these terms. */
   readonly isNews: boolean;
+  /** Whether nothing of its resource was listed. */
+  readonly isFirst: boolean;
   /** What made room for it. */
   readonly evicted: SoldResource | undefined;
 }
 
-const NOT_PLACED: Placed = { isNews: false, evicted: undefined };
+const NOT_PLACED: Placed = { isNews: false, isFirst: false, evicted: undefined };
 
 export class Shelf implements OtherEntries {
   readonly #limits: ShelfLimits;
   readonly #now: () => number;
-  /** By gateway, and then by the names of their entries. */
+  /** By gateway, and then by the names of their entries, in the order in which they were last sold. */
   readonly #gateways = new Map<string, Map<string, Kept>>();
   readonly #entries = new SharedEntries();
   /** Nothing expires before. */
@@ -62,35 +64,46 @@ export class Shelf implements OtherEntries {
   }
 
   since(revision: number): EntryChanges {
-    if (this.#now() >= this.#nextExpiryMs) this.#expire();
+    this.#expire();
     return this.#entries.since(revision);
   }
 
   /** How many resources of that gateway are listed. */
   count(gateway: string): number {
+    this.#expire();
     return this.#gateways.get(gateway)?.size ?? 0;
+  }
+
+  /** When something was last sold in that way, milliseconds; undefined: it is not listed. */
+  soldMs(
+    sale: Pick<Sale, "gateway" | "resource" | "method" | "network" | "asset">,
+  ): number | undefined {
+    return this.#gateways.get(sale.gateway)?.get(nameOf(sale))?.ways.get(wayOf(sale))?.soldMs;
   }
 
   /** Puts a sale on the shelf, unless it has expired or a newer one is there. */
   put(sale: Sale): Placed {
     if (sale.soldMs + this.#limits.expiresMs <= this.#now()) return NOT_PLACED;
     const shelf = this.#gateways.get(sale.gateway) ?? new Map<string, Kept>();
-    const name = entryName({ resource: sale.resource, methods: [sale.method] });
+    const name = nameOf(sale);
     const known = shelf.get(name);
     const evicted = known === undefined ? this.#makeRoom(shelf, sale) : undefined;
     if (evicted === "full") return NOT_PLACED;
     const { gateway, resource, method } = sale;
     const kept = known ?? { gateway, resource, method, ways: new Map() };
+    const newestMs = newestOf(kept);
     const isNews = this.#putWay(kept, sale);
+    if (sale.soldMs > newestMs) shelf.delete(name);
     shelf.set(name, kept);
     this.#gateways.set(gateway, shelf);
     if (isNews) this.#entries.put(entryOf(kept));
-    return { isNews, evicted };
+    return { isNews, isFirst: known === undefined, evicted };
   }
 
   /** Whether the terms were new or changed. */
-  #putWay(kept: Kept, { network, asset, requirements, hash, changedAt, soldMs }: Sale): boolean {
-    const name = `${network} ${asset}`;
+  #putWay(kept: Kept, sale: Sale): boolean {
+    const { requirements, hash, changedAt, soldMs } = sale;
+    const name = wayOf(sale);
     const known = kept.ways.get(name);
     if (known !== undefined && known.soldMs > soldMs) return false;
     this.#nextExpiryMs = Math.min(this.#nextExpiryMs, soldMs + this.#limits.expiresMs);
@@ -109,19 +122,19 @@ export class Shelf implements OtherEntries {
   /** What was taken away; `full`: everything that is there was sold after it. */
   #makeRoom(shelf: Map<string, Kept>, { soldMs }: Sale): SoldResource | "full" | undefined {
     if (shelf.size < this.#limits.maxResources) return undefined;
-    let oldest: { readonly name: string; readonly kept: Kept; readonly soldMs: number } | undefined;
-    for (const [name, kept] of shelf) {
-      const newest = newestOf(kept);
-      if (oldest === undefined || newest < oldest.soldMs) oldest = { name, kept, soldMs: newest };
-    }
-    if (oldest === undefined || oldest.soldMs > soldMs) return "full";
-    shelf.delete(oldest.name);
-    this.#entries.drop(oldest.name);
-    const { gateway, resource, method } = oldest.kept;
+    // The first of them is the oldest: to look for it at each sale would hold up what is settled.
+    const [oldest] = shelf;
+    if (oldest === undefined) return "full";
+    const [name, kept] = oldest;
+    if (newestOf(kept) > soldMs) return "full";
+    shelf.delete(name);
+    this.#entries.drop(name);
+    const { gateway, resource, method } = kept;
     return { gateway, resource, method };
   }
 
   #expire(): void {
+    if (this.#now() < this.#nextExpiryMs) return;
     const lastMs = this.#now() - this.#limits.expiresMs;
     let soonestMs = Number.POSITIVE_INFINITY;
     for (const shelf of this.#gateways.values()) {
@@ -139,6 +152,14 @@ export class Shelf implements OtherEntries {
     }
     this.#nextExpiryMs = soonestMs + this.#limits.expiresMs;
   }
+}
+
+function nameOf({ resource, method }: Pick<SoldResource, "resource" | "method">): string {
+  return entryName({ resource, methods: [method] });
+}
+
+function wayOf({ network, asset }: Pick<Sale, "network" | "asset">): string {
+  return `${network} ${asset}`;
 }
 
 function newestOf({ ways }: Kept): number {

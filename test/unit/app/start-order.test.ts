@@ -37,12 +37,25 @@ test("the front's part of a configuration crosses whole, what it keeps secret in
 });
 
 test("no key of ours and no facilitator's token is in it", () => {
-  const crossing = JSON.stringify(pack(frontPart(config)), (_name, value: unknown) =>
-    typeof value === "bigint" ? value.toString() : value,
-  );
+  const crossing = JSON.stringify(pack(frontPart(config)), (_name, value: unknown) => {
+    if (value instanceof Map) return [...value];
+    return typeof value === "bigint" ? value.toString() : value;
+  });
   expect(crossing).toContain(HEADER);
   expect(crossing).not.toContain(TOKEN);
   expect(crossing).not.toContain("5a5a");
+});
+
+test("what others sell crosses as they wrote it, and none of it is taken for a secret of ours", () => {
+  const odd = [
+    '{"packedSecret":"x","secret":"y"}',
+    '{"packedSecret":1,"__proto__":{"a":1}}',
+    '[["packedSecret","x"]]',
+  ];
+  for (const json of odd) {
+    const crossed = unpack(structuredClone(pack({ output: JSON.parse(json) })));
+    expect(JSON.stringify(crossed)).toBe(`{"output":${json}}`);
+  }
 });
 
 test("another fee payer is asked for as soon as it is told, and its loss is noticed", () => {

@@ -1,5 +1,6 @@
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Callers } from "../../../src/facilitator/callers.ts";
 import { FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
 import { ask, good, stage, type Answer } from "./endpoints-stage.ts";
 import { exampleRequest, PAYER, TRANSACTION } from "./example-request.ts";
@@ -373,4 +374,19 @@ describe("a body", () => {
     expect(at.asked.length).toBe(1);
     expect(at.log).toEqual([]);
   });
+});
+
+test("a settlement is a settlement though what was sold cannot be listed", async () => {
+  const callers = new Callers([{ gateway: "weather", bearer: "w" }]);
+  const catalogue = {
+    isPublic: false,
+    sold(): never {
+      throw new RangeError("too deep");
+    },
+  };
+  const at = await stage({ callers, catalogue });
+  const answer = await ask(at, "/settle", { body: good, headers: { Authorization: "Bearer w" } });
+  expect(answer).toMatchObject({ status: 200, body: { success: true } });
+  expect(answer.headers).not.toHaveProperty("extension-responses");
+  expect(at.log).toMatchObject([{ msg: "what a gateway sold cannot be listed" }]);
 });

@@ -21,6 +21,10 @@ function shelfAt(nowMs = 1_000, maxResources = 3) {
   return { shelf, clock };
 }
 
+function saleOf(name: string, soldMs: number, network = "base"): Sale {
+  return { ...SALE, resource: `https://weather.example.com/${name}`, soldMs, network };
+}
+
 const entriesOf = (shelf: Shelf) => shelf.since(0).put;
 
 const revisionOf = (shelf: Shelf): number => shelf.since(0).revision;
@@ -82,7 +86,7 @@ describe("what was sold", () => {
     clock.nowMs = 2_000;
     expect(revisionOf(shelf)).toBeGreaterThan(revision);
     expect([entriesOf(shelf), shelf.count("weather")]).toEqual([[], 0]);
-    expect(shelf.put(SALE)).toEqual({ isNews: false, evicted: undefined });
+    expect(shelf.put(SALE)).toMatchObject({ isNews: false, evicted: undefined });
     expect(entriesOf(shelf)).toEqual([]);
   });
 
@@ -106,13 +110,32 @@ describe("what was sold", () => {
       method: "GET",
     });
     // What is older than all of them does not come in.
-    expect(shelf.put(sale("old", 900))).toEqual({ isNews: false, evicted: undefined });
+    expect(shelf.put(sale("old", 900))).toMatchObject({ isNews: false, evicted: undefined });
     expect(
       entriesOf(shelf)
         .map(({ resource }) => resource.slice(-3))
         .toSorted(),
     ).toEqual(["day", "one", "six", "ten"]);
     expect(shelf.count("weather")).toBe(3);
+  });
+
+  test("is counted until it expires, though nobody asks for the listing", () => {
+    const { shelf, clock } = shelfAt();
+    shelf.put(SALE);
+    expect(shelf.count("weather")).toBe(1);
+    clock.nowMs = 1_500;
+    expect(shelf.count("weather")).toBe(0);
+  });
+
+  test("makes room in the order of sales, whichever way was paid, and not of what was stored later", () => {
+    const { shelf } = shelfAt(1_000, 2);
+    shelf.put(saleOf("one", 1_000));
+    shelf.put(saleOf("two", 1_001));
+    shelf.put(saleOf("one", 1_002, "polygon"));
+    // Read from the store again: no sale.
+    shelf.put(saleOf("two", 1_001));
+    expect(shelf.put(saleOf("six", 1_003)).evicted?.resource).toMatch(/two$/);
+    expect(shelf.put(saleOf("ten", 1_004)).evicted?.resource).toMatch(/one$/);
   });
 
   test("has a limit of ways to pay for one resource", () => {
