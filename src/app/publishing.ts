@@ -20,7 +20,7 @@ import {
   type CatalogueEntry,
   type PublicTerms,
 } from "../discovery/discovery.ts";
-import type { OtherEntries } from "../discovery/shared-entries.ts";
+import type { EntryChanges, OtherEntries } from "../discovery/shared-entries.ts";
 import { entityTag, namesTag } from "../discovery/entity-tag.ts";
 import { writeLlmsText, writeWellKnown, type Published } from "../discovery/pointers.ts";
 import { templateVariables, writeTemplate } from "../discovery/template.ts";
@@ -44,6 +44,9 @@ const NOTHING = createCatalogue([]);
 
 /** Routes whose terms the ledger is asked about at the same time: it stores them together. */
 const MAX_NOTED_AT_ONCE = 256;
+
+/** A listing of which more than this part has changed is made anew: that takes less time. */
+const REMAKE_PARTS = 5;
 
 /** Unix seconds of the last change of a route's public terms, by the key of the route. */
 export type TermsChanges = ReadonlyMap<string, number>;
@@ -164,7 +167,7 @@ export class Publications {
   #listing(): Catalogue {
     // The facilitator's listener has a listing in any case (section 4.4), and then nothing of ours in it.
     const own = this.#config.discovery.listed ? this.#catalogue : NOTHING;
-    const changes = this.#others?.since(this.#othersRevision);
+    const changes = this.#changesOfOthers();
     if (changes === undefined || changes.revision === 0) return own;
     this.#othersRevision = changes.revision;
     if (changes.isAll) {
@@ -174,6 +177,14 @@ export class Publications {
     for (const name of changes.dropped) this.#listed.drop(name);
     for (const entry of changes.put) this.#listed.put(entry);
     return this.#listed;
+  }
+
+  #changesOfOthers(): EntryChanges | undefined {
+    const changes = this.#others?.since(this.#othersRevision);
+    if (changes === undefined) return undefined;
+    const count = changes.put.length + changes.dropped.length;
+    const isMuch = count > this.#listed.items.length / REMAKE_PARTS;
+    return isMuch ? this.#others?.since(0) : changes;
   }
 
   #write(path: string): string {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { Publications } from "../../../src/app/publishing.ts";
 import { ToldFeePayers } from "../../../src/app/start-order.ts";
+import { entryName } from "../../../src/discovery/discovery.ts";
 import { SharedEntries } from "../../../src/discovery/shared-entries.ts";
 import { examplePayment } from "../ledger/example-payment.ts";
 import { configOf } from "./config-of.ts";
@@ -34,6 +35,34 @@ test("another fee payer is in the listing at once, beside what others sell", () 
   expect(listed()).toEqual(["second", undefined]);
   feePayers.tell([]);
   expect(listed()).toEqual([undefined]);
+});
+
+test("whatever comes and goes, in whatever numbers, the listing is that of what there is", () => {
+  const feePayers = new ToldFeePayers([["solana-devnet", "first"]]);
+  const others = new SharedEntries();
+  const { paymentRequirements } = examplePayment(1).request;
+  const ground = { changes: new Map<string, number>(), feePayers, others };
+  const { list } = new Publications(config, ground);
+  const entry = (number: number, lastUpdated: number) => {
+    const resource = `https://weather.example.com/${number}`;
+    const terms = { resource, methods: ["GET"], metadata: {}, isTemplate: false };
+    return { ...terms, accepts: [paymentRequirements], lastUpdated };
+  };
+  for (const [count, goes] of [
+    [100, 0],
+    [1, 0],
+    [60, 7],
+    [3, 1],
+    [0, 90],
+    [5, 0],
+  ] as const) {
+    for (let number = 0; number < count; number += 1) others.put(entry(number, count));
+    for (let number = 0; number < goes; number += 1) others.drop(entryName(entry(number, 0)));
+    const fresh = new Publications(config, ground);
+    for (const query of ["limit=100", "q=5", "limit=3&offset=2"]) {
+      expect(list(query)).toEqual(fresh.list(query));
+    }
+  }
 });
 
 interface Listed {
