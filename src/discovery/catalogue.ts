@@ -93,8 +93,8 @@ class CatalogueItem {
   readonly methods: string;
   /** Its number in the index. */
   readonly number: number;
-  #json: string | undefined;
-  #tag: string | undefined;
+  #json = "";
+  #tag = "";
 
   constructor(entry: CatalogueEntry, number: number, names: Names) {
     this.entry = entry;
@@ -104,14 +104,19 @@ class CatalogueItem {
     this.number = number;
   }
 
-  /** Written when it is first listed. */
+  /** The text is there before anybody asks for a page. */
+  write(): void {
+    this.#json = JSON.stringify(this.item);
+    this.#tag = entityTag(this.#json);
+  }
+
   get json(): string {
-    return (this.#json ??= JSON.stringify(this.item));
+    return this.#json;
   }
 
   /** Of {@link json}. */
   get tag(): string {
-    return (this.#tag ??= entityTag(this.json));
+    return this.#tag;
   }
 
   get findable(): Findable {
@@ -140,6 +145,8 @@ export class Catalogue {
     this.index = new SearchIndex(this.#items.map(({ findable }) => findable));
     this.#numbers = entries.length;
     this.#items.sort(compareItems);
+    // Last: what queries look at lies closer together then, which makes them several times as fast.
+    for (const item of this.#items) item.write();
   }
 
   get items(): readonly CatalogueItem[] {
@@ -153,6 +160,7 @@ export class Catalogue {
     const number = this.#free.pop() ?? this.#numbers;
     this.#numbers = Math.max(this.#numbers, number + 1);
     const item = new CatalogueItem(entry, number, this.names);
+    item.write();
     this.#byName().set(name, item);
     this.#items.splice(this.#placeOf(item), 0, item);
     this.index.put(number, item.findable);
