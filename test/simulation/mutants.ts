@@ -5,7 +5,7 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MUTANTS, type Mutant } from "./mutant-list.ts";
@@ -53,8 +53,9 @@ export async function tryMutant(mutant: Mutant, worlds: number): Promise<string 
 
 async function copySources(folder: string): Promise<void> {
   const names = ["src", "package.json", "test/simulation"];
-  const support = ["memory-ledger.ts", "memory-store.ts", "memory-books.ts"];
-  for (const name of [...names, ...support.map((each) => `test/support/${each}`)]) {
+  const support = await readdir(join(ROOT, "test/support"));
+  const memory = support.filter((name) => name.startsWith("memory-"));
+  for (const name of [...names, ...memory.map((each) => `test/support/${each}`)]) {
     await cp(join(ROOT, name), join(folder, name), { recursive: true });
   }
   await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));

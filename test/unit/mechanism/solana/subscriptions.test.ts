@@ -58,7 +58,7 @@ describe("a subscription", () => {
     channel.follow("a");
     channel.follow("late");
     await eventually(() => late.length).toBe(1);
-    expect(channel.state("a")).toBe("live");
+    await eventually(() => channel.state("a")).toBe("live");
     channel.drop("a", false);
     channel.drop("late", false);
     late[0]?.();
