@@ -3,7 +3,7 @@ import { runRolling } from "./rolling.ts";
 import { runChaos, type ChaosOptions } from "./run.ts";
 
 /** `npm run chaos` is the long form. */
-const SHORT = { purchases: 100, kills: 5, storeRestarts: 0, seed: 402, say: () => undefined };
+const SHORT = { purchases: 60, kills: 3, storeRestarts: 0, seed: 402, say: () => undefined };
 const PATIENCE_MS = 240_000;
 
 describe("whatever dies", () => {
@@ -28,7 +28,7 @@ describe("a rolling restart", () => {
   it(
     "fails no request",
     async () => {
-      const { failures, counts } = await runRolling({ restarts: 4, say: () => undefined });
+      const { failures, counts } = await runRolling({ restarts: 3, say: () => undefined });
       expect(failures).toEqual([]);
       expect(counts["free requests"]).toBeGreaterThan(100);
       expect(counts.purchases).toBeGreaterThan(4);
@@ -38,5 +38,5 @@ describe("a rolling restart", () => {
 });
 
 function threeReplicas(): ChaosOptions {
-  return { ...SHORT, replicas: 3, store: "postgres", kills: 8, storeRestarts: 1 };
+  return { ...SHORT, replicas: 3, store: "postgres", kills: 5, storeRestarts: 1 };
 }

@@ -187,7 +187,8 @@ function launch(
 ): ChildProcess {
   const [command = process.execPath, ...args] = [...prefix, process.execPath, main, ...words];
   const stdio: ["ignore", "pipe", "pipe"] = ["ignore", "pipe", "pipe"];
-  const inherited = { PATH: process.env["PATH"] ?? "", NO_COLOR: "1" };
+  const { PATH = "", NODE_COMPILE_CACHE = "" } = process.env;
+  const inherited = { PATH, NODE_COMPILE_CACHE, NO_COLOR: "1" };
   return spawn(command, args, { stdio, env: { ...inherited, ...env } });
 }
 
