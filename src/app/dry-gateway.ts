@@ -173,10 +173,12 @@ const BY_PROXY = [PROXY_UPSTREAM];
 
 const NO_TILL: Till = {
   identify: () => Promise.reject(unreachable()),
+  prove: () => Promise.reject(unreachable()),
   charge: () => Promise.reject(unreachable()),
   resume: () => Promise.reject(unreachable()),
   claim: () => Promise.reject(unreachable()),
   changed: () => Promise.reject(unreachable()),
+  leave: () => Promise.reject(unreachable()),
   delivering: () => Promise.reject(unreachable()),
   delivered: () => Promise.reject(unreachable()),
   undelivered: () => Promise.reject(unreachable()),

@@ -110,7 +110,7 @@ export class Asking {
     { status, outcome, error, lines }: Refused,
   ): Asked {
     const answer = this.#quote(decision, status, error, lines);
-    if (answer.status === 402 || answer.status === 400) {
+    if (answer.status < 500) {
       this.#unpaid?.count(address, outcome === "refused" ? "refused" : "asked");
     }
     const isUnpayable = outcome === "challenged" && answer.status !== 402;

@@ -2,7 +2,7 @@
 import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
 import type { Paid } from "./payment/admission.ts";
 import { RETRY_AFTER } from "./answers.ts";
-import type { Delivery, Sold } from "./upstream/upstream.ts";
+import type { Delivery, Sale, Sold } from "./upstream/upstream.ts";
 import type { Passage } from "./visitor.ts";
 
 /** Longest that a small answer is read on after its buyer has left, milliseconds. */
@@ -15,6 +15,7 @@ export function paidPassage(
   asked: Pick<Passage, "target" | "client">,
   paid: Paid,
   receipt: readonly string[],
+  refused: Sale["refused"],
 ): Passage {
   const { payer, transaction, network } = paid.settlement;
   return {
@@ -31,6 +32,7 @@ export function paidPassage(
       failureLines: paid.isLast ? [] : RETRY_AFTER,
       keepBytes: MAX_STORED_BODY_BYTES,
       readOnMs: READ_ON_MS,
+      refused,
     },
   };
 }
@@ -57,8 +59,16 @@ export function attemptOf(
   return { sent, served: target };
 }
 
-export function keptOf(delivery: Delivery): Sold | undefined {
+function keptOf(delivery: Delivery): Sold | undefined {
   return "kept" in delivery ? delivery.kept : undefined;
+}
+
+/** The whole answer, if it is kept; its buyer may have left before it came. */
+export function soldBy(
+  delivery: Delivery,
+): (Sold & { readonly isUncollected: boolean }) | undefined {
+  const kept = keptOf(delivery);
+  return kept && { ...kept, isUncollected: delivery.kind === "abandoned" };
 }
 
 /** How a delivery ended, for people. */

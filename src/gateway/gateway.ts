@@ -21,6 +21,7 @@ import type { BrokenDelivery } from "../ledger/ledger.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { systemTime } from "../time/time.ts";
 import type { Admission, Paid } from "./payment/admission.ts";
 import { ended, logAnswered, statusOf, type Ending } from "./access-log.ts";
 import {
@@ -42,11 +43,11 @@ import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import { readClient, type Client } from "./client/client.ts";
 import type { Decision, PricedDecision, Snapshot } from "./decision.ts";
 import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.ts";
-import { attemptOf, deliveryNote, keptOf, paidPassage, UNSOLD } from "./delivery.ts";
+import { attemptOf, deliveryNote, paidPassage, soldBy, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
 import type { Drafts } from "./payment/drafts.ts";
-import type { Paywall } from "./payment/paywall.ts";
+import { RECORDED_WITHIN_MS, type Paywall } from "./payment/paywall.ts";
 import { isSameRate, type RequestRate } from "./client/rate-limit.ts";
 import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./message/request-body.ts";
@@ -267,6 +268,7 @@ export class Gateway {
       target: decision.target,
       client: client.address,
       isGone: () => visitor.isGone(),
+      onGone: (listener) => visitor.onGone(listener),
       refusal: () => visitor.refusal(plan.engine),
       readBodyHash: async () => (await visitor.replaying?.readBodyHash()) ?? null,
     });
@@ -319,17 +321,26 @@ export class Gateway {
     const step = this.#options.telemetry.timeline?.beginStep("delivery");
     let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
     let attempt: BrokenDelivery | null = { sent: true, served: null };
+    let refusal: Promise<void> | undefined;
+    const refuse = (broken: BrokenDelivery): Promise<void> => {
+      refusal ??= paid.undelivered(broken);
+      return waitWithin(refusal, systemTime.timeout(RECORDED_WITHIN_MS), undefined);
+    };
     try {
-      const passage = paidPassage({ target, client }, paid, receipt);
+      const refused = () => refuse({ sent: true, served: null });
+      const passage = paidPassage({ target, client }, paid, receipt, refused);
       const late = (): Answer => lateAnswer(receipt, !paid.isLast);
       delivery = await forward(visitor, plan.engine, passage, late);
       attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));
       if (delivery.kind === "unanswered") {
         const again = !paid.isLast || !delivery.sent;
+        await refuse({ sent: delivery.sent, served: null });
         this.#notServed(visitor, delivery, undeliveredAnswer(delivery, receipt, again));
       }
     } finally {
-      await (attempt === null ? paid.delivered(keptOf(delivery)) : paid.undelivered(attempt));
+      const record = () =>
+        attempt === null ? paid.delivered(soldBy(delivery)) : paid.undelivered(attempt);
+      await (refusal ?? record());
     }
     const sold = attempt === null;
     step?.end(sold, deliveryNote(delivery));

@@ -4,7 +4,7 @@ import type { Admission } from "./payment/admission.ts";
 import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
 
 export interface Refused {
-  readonly status: 400 | 402 | 500;
+  readonly status: 400 | 402 | 409 | 500;
   readonly outcome: PaymentOutcome;
   readonly error: string;
   /** Raw header lines of the answer. */
@@ -17,7 +17,7 @@ interface Declined extends Refused {
 }
 
 export function readRefusal(
-  admission: Extract<Admission, { kind: "refused" | "unavailable" | "unknown" }>,
+  admission: Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" }>,
 ): Declined {
   switch (admission.kind) {
     case "refused": {
@@ -33,6 +33,10 @@ export function readRefusal(
         lines: RETRY_AFTER,
         replay: null,
       };
+    case "owed": {
+      const error = errorText({ code: "invalid_transaction_state", detail: admission.detail });
+      return { status: 409, outcome: "refused", error, lines: [], replay: null };
+    }
     case "unknown": {
       const error = errorText({ code: "unexpected_settle_error", detail: admission.detail });
       return { status: 500, outcome: "unknown", error, lines: RETRY_AFTER, replay: null };

@@ -55,6 +55,8 @@ export interface Visitor {
   readonly isLate: boolean;
   /** True when nobody is there any more to read an answer. */
   isGone(): boolean;
+  /** Hears once that the client has left before its answer was complete; what it returns ends that. */
+  onGone(listener: () => void): () => void;
   /** Null where no kept answer is ever given: to an upgrade. */
   readonly replaying: Replaying | null;
 }
@@ -159,6 +161,10 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return this.#response.destroyed || this.request.socket.destroyed;
   }
 
+  onGone(listener: () => void): () => void {
+    return onResponseGone(this.#response, listener);
+  }
+
   get isLate(): boolean {
     return this.#isLate;
   }
@@ -237,6 +243,20 @@ export class UpgradeVisitor implements Visitor {
   isGone(): boolean {
     return this.#socket.destroyed;
   }
+
+  onGone(listener: () => void): () => void {
+    this.#socket.once("close", listener);
+    return () => this.#socket.off("close", listener);
+  }
+}
+
+/** See {@link Visitor.onGone}. */
+export function onResponseGone(response: InboundResponse, listener: () => void): () => void {
+  const closed = (): void => {
+    if (!response.writableFinished) listener();
+  };
+  response.once("close", closed);
+  return () => void response.off("close", closed);
 }
 
 /** The raw lines of an answer's head, but for those of its body. */

@@ -10,8 +10,9 @@
  *
  * A transaction that we signed is a {@link StoredSubmission}: it carries one payment or several, and all
  * the bytes that were ever signed for its account nonce.
- * Several processes ("lives") may share one ledger, and have lives of workers within theirs. A row belongs to
- * the life that claimed or delivers it; what a dead life leaves behind is freed by the others.
+ * Several processes ("lives") may share one ledger, and have lives of workers within theirs. From its claim to its
+ * delivery a payment belongs to one request, that of the life which holds it; what that request leaves, or a dead
+ * life leaves behind, is owed: whoever may collect it goes on with it (decision record 17).
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
@@ -23,8 +24,21 @@ export type { WorkerLife } from "./worker-life.ts";
 
 export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DELIVERED" | "FAILED";
 
+/**
+ * What somebody who shows a payment proves beside it: that he is the payer, with a new payment that is not used up.
+ * `signed`: the chain did not say that it could be paid; that counts where the claimant is the same.
+ */
+export type PayerProof = "signed" | "valid";
+
+/** Who wants a payment's goods. Once it is on chain everybody can show the payment itself. */
+export interface Collector {
+  /** Opaque: the same for requests of one client, as far as addresses tell clients apart. */
+  readonly claimant: string;
+  readonly proof?: PayerProof | undefined;
+}
+
 /** What a payment bought, fixed by its first use. */
-export interface ClaimTerms {
+export interface ClaimTerms extends Collector {
   /** Method and canonical path: another binding is refused ("foreign"). */
   readonly binding: string;
   /** Canonical path and query: once an answer for one target has begun, another is refused ("spent"). */
@@ -70,12 +84,12 @@ export type ClaimOutcome =
    */
   | { readonly kind: "forged" }
   /**
-   * Somebody is delivering it now, or it is being settled elsewhere: for another binding, by another
-   * process, by a facilitator's caller. `version` is for {@link Redemptions.changed}.
+   * Another request holds it: it waits for its settlement, or for its goods. `version` is for
+   * {@link Redemptions.changed}.
    */
   | { readonly kind: "busy"; readonly version: number }
   /**
-   * Claimed by this process, signed or handed over; the outcome is not known yet. `terms` are those of
+   * Claimed, signed or handed over, and in no other request's hands; the outcome is not known yet. `terms` are those of
    * the first use: the settlement is resumed with its stored requirements and idempotency key, never
    * judged by a newer price. `facilitator` is the remote one that it was handed to.
    */
@@ -86,15 +100,19 @@ export type ClaimOutcome =
     }
   /** Delivered for this target, and the answer is kept: {@link Redemptions.replay} may return it. */
   | { readonly kind: "replayable"; readonly settlement: SettledPayment }
-  /** Delivered; or else paid, with no attempts left or with another target's answer begun. */
+  /** Delivered; or else paid, with another target's answer begun. */
   | { readonly kind: "spent"; readonly delivered: boolean; readonly transaction: string }
+  /** Kept for the client that it was claimed or last delivered for, or for whoever proves to be the payer. */
+  | { readonly kind: "withheld" }
+  /** Paid, and each attempt to deliver it has failed: the payer may have more of them, or has had those of a day. */
+  | { readonly kind: "exhausted"; readonly transaction: string; readonly isRenewable: boolean }
   /** Bound to another method or path by its first use, or settled without a resource. */
   | { readonly kind: "foreign" }
   /** Failed for certain: the payer keeps the money and must sign anew. */
   | { readonly kind: "failed"; readonly failure: FailedPayment };
 
-/** What a delivery is for. */
-export interface SaleTerms {
+/** What a delivery is for, and for whom: what is left of it is kept for the same one. */
+export interface SaleTerms extends Collector {
   /**
    * Of the claim that was settled: a life that was taken for dead may have lost its own, and the payment may
    * be bound to something else by now.
@@ -124,8 +142,30 @@ export interface StoredResponse {
 export interface Fingerprint {
   /** Canonical path and query. */
   readonly target: string;
-  /** Hex SHA-256, of the request's body and of whatever else must be the same. */
+  /** Hex SHA-256 of the request's body. */
   readonly bodyHash: string;
+}
+
+/** An answer to be kept. `isUncollected`: its buyer had left before he had all of it, so that it is still owed. */
+export interface SoldAnswer extends Fingerprint {
+  readonly response: StoredResponse;
+  readonly isUncollected?: boolean;
+}
+
+/** What the ledger knows when a payment is presented. */
+export interface Recalled {
+  /** That of the payment's first use, whatever asset and price it named; undefined: it was never claimed. */
+  readonly request: FacilitatorRequest | undefined;
+  /**
+   * For a payment whose nonce is new: others of the same payer for the same binding that are paid, or may be, whose
+   * goods nobody has and no request waits for; the oldest first, at most {@link MAX_OWED}.
+   */
+  readonly owed: readonly OwedPayment[];
+}
+
+export interface OwedPayment {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
 }
 
 /** The resource server's view. */
@@ -133,10 +173,15 @@ export interface Redemptions {
   /** Atomic: of any number of concurrent claims of one key, one is granted. */
   claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome>;
   /**
-   * The request of the first use of this payment, whatever asset and price it named; undefined for a
-   * payment that was never claimed. Reads only, so that a worthless payment costs no write.
+   * What is known of a payment that is presented for a sale. Reads only, so that a worthless payment costs no
+   * write.
    */
-  recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined>;
+  recall(payment: PaymentPayload, sale: Pick<ClaimTerms, "binding" | "target">): Promise<Recalled>;
+  /**
+   * The request that holds the payment is over, or its client has gone: from here on it is owed. Fine where
+   * this life does not hold it.
+   */
+  leave(key: PaymentKey): Promise<void>;
   /**
    * Resolves when the row may no longer be of that version, or when the signal ends. Used to wait for
    * another process or another caller; spurious wake-ups are allowed. Never rejects.
@@ -161,21 +206,21 @@ export interface Redemptions {
   released(key: PaymentKey): Promise<void>;
   /**
    * SETTLED -> DELIVERING(n + 1), durable before the upstream sees anything. False when the row was not
-   * SETTLED (another delivery won), no attempt is left, or the row does not fit the sale any more: much may
-   * have happened while its settlement was waited for.
+   * SETTLED (another delivery won), another request holds it, no attempt is left, or the row does not fit the
+   * sale any more: much may have happened while its settlement was waited for.
    */
   delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean>;
   /**
    * DELIVERING -> DELIVERED: sold, with the answer where it is small enough to be kept. A repeat is fine.
    */
-  delivered(key: PaymentKey, sold?: Fingerprint & { response: StoredResponse }): Promise<void>;
+  delivered(key: PaymentKey, sold?: SoldAnswer): Promise<void>;
   /**
    * DELIVERING -> SETTLED: the upstream failed or the client left. A repeat is fine, and changes
    * nothing.
    */
   undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void>;
   /** The kept answer to an identical request, at most {@link MAX_REPLAYS} times; undefined otherwise. */
-  replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined>;
+  replay(key: PaymentKey, asked: Fingerprint & Collector): Promise<StoredResponse | undefined>;
   /** SIGNED rows that were handed to a remote facilitator and wait for their outcome, oldest first. */
   handedOvers(limit: number): Promise<readonly HandedOver[]>;
 }
@@ -374,8 +419,17 @@ export interface Ledger extends Redemptions, Settlements {
   close(): Promise<void>;
 }
 
-/** Deliveries per payment, upstream executions at most (limits of the delivery guarantee). */
+/**
+ * Deliveries of one payment, until its payer proves himself for as many again. One that our own death cut short does
+ * not count, so this does not bound how often an upstream is asked.
+ */
 export const MAX_DELIVERY_ATTEMPTS = 3;
+/** How often a payer's new signature gives the attempts again within {@link RENEWAL_WINDOW_MS}. */
+export const MAX_RENEWALS = 3;
+/** A day, milliseconds. */
+export const RENEWAL_WINDOW_MS = 86_400_000;
+/** Payments of one payer that are told as owed at once. */
+export const MAX_OWED = 8;
 /** How often a kept answer is given again. */
 export const MAX_REPLAYS = 3;
 /** How long an answer is kept, milliseconds. */

@@ -15,14 +15,27 @@ import {
   type ClaimHolder,
   type ClaimOutcome,
   type ClaimTerms,
+  type Collector,
   type Failing,
   type Fingerprint,
   type SaleTerms,
   type SettledPayment,
   type SettlementOutcome,
+  type SoldAnswer,
 } from "./ledger.ts";
 import { isOf, processOf } from "./life.ts";
-import { asksTheSame, isLeft, isOpen, isReplayable, isSignable } from "./payment-judgement.ts";
+import {
+  asksTheSame,
+  attemptsLeft,
+  isForTarget,
+  isFree,
+  isOpen,
+  isRenewable,
+  isReplayable,
+  isSignable,
+  mayCollect,
+  takenOver,
+} from "./payment-judgement.ts";
 import {
   failureOf,
   requestOf,
@@ -55,11 +68,12 @@ export interface FirstUse {
   readonly target: string | null;
   readonly idempotencyKey: string | null;
   readonly request: FacilitatorRequest;
+  readonly claimant: string | null;
 }
 
 /** The row that a first use makes. */
 function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
-  const { binding, target, idempotencyKey, request } = first;
+  const { binding, target, idempotencyKey, request, claimant } = first;
   return {
     state: "CLAIMED",
     version: 1,
@@ -81,6 +95,11 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     failureCode: null,
     failureDetail: null,
     claimedBy: life,
+    holder: life,
+    isLeft: false,
+    claimant,
+    renewals: 0,
+    renewedMs: null,
   };
 }
 
@@ -90,9 +109,9 @@ export function claim(row: Row, terms: ClaimTerms, moment: Moment): Step<ClaimOu
     return { outcome: { kind: "granted" }, next: firstRow(terms, moment), note: terms.binding };
   }
   const outcome = repeatedClaim(row, terms, moment);
-  if (outcome.kind !== "unresolved" || !isLeft(row, moment.life)) return { outcome };
-  const next = { ...after(row), claimedBy: moment.life };
-  return { outcome, next, note: "taken over by a worker" };
+  const taken = outcome.kind === "unresolved" ? takenOver(row, moment.life) : undefined;
+  if (taken === undefined) return { outcome };
+  return { outcome, next: { ...after(row), ...taken }, note: "taken over by another request" };
 }
 
 function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): ClaimOutcome {
@@ -100,48 +119,40 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   if (!samePayment(requestOf(row).paymentPayload, terms.request.paymentPayload)) {
     return { kind: "forged" };
   }
-  if (row.binding !== terms.binding) {
-    // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
-    return isOpen(row) ? { kind: "busy", version: row.version } : { kind: "foreign" };
+  const busy = { kind: "busy", version: row.version } as const;
+  // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
+  if (row.binding !== terms.binding) return isOpen(row) ? busy : { kind: "foreign" };
+  if (row.state === "FAILED") return { kind: "failed", failure: failureOf(row) };
+  if (row.state === "DELIVERED") return sold(row, terms, moment);
+  if (!mayCollect(row, terms)) return { kind: "withheld" };
+  if (row.state === "DELIVERING" || !isFree(row, moment.life)) return busy;
+  if (row.state === "SETTLED") return deliverable(row, terms, moment);
+  const isOthers = row.claimedBy !== moment.life && row.claimedBy !== processOf(moment.life);
+  if (row.state === "CLAIMED" && isOthers) return busy;
+  const facilitator = row.state === "SIGNED" ? row.facilitator : null;
+  return { kind: "unresolved", terms: termsOf(row), facilitator };
+}
+
+function sold(row: PaymentRow, terms: ClaimTerms, moment: Moment): ClaimOutcome {
+  const isKept = isReplayable(row, moment.nowMs) && row.servedTarget === terms.target;
+  const isHis = isKept && mayCollect(row, terms);
+  return isHis ? { kind: "replayable", settlement: settlementOf(row) } : spent(row);
+}
+
+function deliverable(row: PaymentRow, terms: ClaimTerms, { nowMs }: Moment): ClaimOutcome {
+  if (!isForTarget(row, terms.target)) return spent(row);
+  const settlement = settlementOf(row);
+  const left = attemptsLeft(row, terms, nowMs);
+  if (left === undefined) {
+    const isRenewableNow = isRenewable(row, nowMs);
+    return {
+      kind: "exhausted",
+      transaction: settlement.transaction,
+      isRenewable: isRenewableNow,
+    };
   }
-  switch (row.state) {
-    case "CLAIMED":
-      if (row.claimedBy !== moment.life && row.claimedBy !== processOf(moment.life)) {
-        return { kind: "busy", version: row.version };
-      }
-      return { kind: "unresolved", terms: termsOf(row), facilitator: null };
-    case "SIGNED":
-      return { kind: "unresolved", terms: termsOf(row), facilitator: row.facilitator };
-    case "SETTLED":
-      return deliverable(row, terms.target);
-    case "DELIVERING":
-      return { kind: "busy", version: row.version };
-    case "DELIVERED":
-      return sold(row, terms.target, moment);
-    case "FAILED":
-      return { kind: "failed", failure: failureOf(row) };
-  }
-}
-
-function sold(row: PaymentRow, target: string, moment: Moment): ClaimOutcome {
-  const isKept = isReplayable(row, moment.nowMs) && row.servedTarget === target;
-  return isKept ? { kind: "replayable", settlement: settlementOf(row) } : spent(row);
-}
-
-/** Once a part of one target's answer is out, a repeat may fetch the rest, but nothing else. */
-function isForTarget({ servedTarget }: PaymentRow, target: string): boolean {
-  return servedTarget === null || servedTarget === target;
-}
-
-function fits(row: PaymentRow, { idempotencyKey, target }: SaleTerms): boolean {
-  return row.idempotencyKey === idempotencyKey && isForTarget(row, target);
-}
-
-function deliverable(row: PaymentRow, target: string): ClaimOutcome {
-  const { attempts } = row;
-  if (!isForTarget(row, target) || attempts >= MAX_DELIVERY_ATTEMPTS) return spent(row);
   const { idempotencyKey } = termsOf(row);
-  return { kind: "settled", settlement: settlementOf(row), attempts, idempotencyKey };
+  return { kind: "settled", settlement, attempts: left.attempts, idempotencyKey };
 }
 
 function spent(row: PaymentRow): ClaimOutcome {
@@ -168,7 +179,8 @@ function beginUnder(
   idempotencyKey: string | undefined,
   moment: Moment,
 ): Step<BeginOutcome> {
-  const first = { binding: null, target: null, idempotencyKey: idempotencyKey ?? null, request };
+  const mine = { idempotencyKey: idempotencyKey ?? null, request };
+  const first = { binding: null, target: null, claimant: null, ...mine };
   const granted = { outcome: { kind: "granted" }, note: "asked to settle" } as const;
   if (row === undefined) return { ...granted, next: firstRow(first, moment) };
   const stored = requestOf(row);
@@ -252,6 +264,8 @@ export function settle(row: Row, { transaction, payer }: SettledPayment): Step<v
     offered: false,
     failureCode: null,
     failureDetail: null,
+    // Whoever asked for one that had failed was told so, and has gone.
+    isLeft: row.isLeft || (row.state === "FAILED" && row.binding !== null),
   };
   return { outcome: undefined, next, note: `in ${transaction}` };
 }
@@ -262,7 +276,7 @@ export function fail(row: Row, { code, detail, isUnsigned }: Failing): Step<void
   if (row === undefined || !isOpen(row)) throw conflict(row, "FAILED");
   const isAtWork = row.state !== "CLAIMED" || row.offered;
   if (isUnsigned === true && isAtWork) throw conflict(row, "FAILED");
-  const failure = { failureCode: code, failureDetail: detail, offered: false };
+  const failure = { failureCode: code, failureDetail: detail, offered: false, isLeft: false };
   const next = { ...after(row), ...failure, state: "FAILED" } as const;
   return { outcome: undefined, next, note: `${code}: ${detail}` };
 }
@@ -310,16 +324,36 @@ export function takeOffered(row: Row, { life }: Moment): Step<boolean> {
   return { outcome: true, next, note: "taken to be signed" };
 }
 
-export function deliver(row: Row, sale: SaleTerms | null, { life }: Moment): Step<boolean> {
-  if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };
+export function deliver(row: Row, sale: SaleTerms | null, { life, nowMs }: Moment): Step<boolean> {
+  if (row?.state !== "SETTLED" || !isFree(row, life)) return { outcome: false };
   if (sale !== null && !fits(row, sale)) return { outcome: false };
-  const attempts = row.attempts + 1;
-  const next = { ...after(row), state: "DELIVERING", attempts, claimedBy: life } as const;
+  const left = attemptsLeft(row, sale ?? NOBODY, nowMs);
+  if (left === undefined) return { outcome: false };
+  const attempts = left.attempts + 1;
+  const held = { claimedBy: life, holder: life, isLeft: false };
+  const claimant = sale?.claimant ?? row.claimant;
+  const next = {
+    ...after(row),
+    ...left,
+    ...held,
+    claimant,
+    state: "DELIVERING",
+    attempts,
+  } as const;
   return { outcome: true, next, note: `attempt ${attempts} of ${MAX_DELIVERY_ATTEMPTS}` };
 }
 
-/** `kept`: the request whose answer is stored beside the row; null where it is not kept. */
-export function delivered(row: Row, kept: Fingerprint | null, moment: Moment): Step<void> {
+function fits(row: PaymentRow, sale: SaleTerms): boolean {
+  const isSame = row.idempotencyKey === sale.idempotencyKey && isForTarget(row, sale.target);
+  return isSame && mayCollect(row, sale);
+}
+
+/** `kept`: the answer that is stored beside the row; null where none is. */
+export function delivered(
+  row: Row,
+  kept: Omit<SoldAnswer, "response"> | null,
+  moment: Moment,
+): Step<void> {
   if (row?.state === "DELIVERED") return DONE;
   if (row?.state !== "DELIVERING" || row.claimedBy !== moment.life) {
     throw conflict(row, "DELIVERED");
@@ -327,6 +361,7 @@ export function delivered(row: Row, kept: Fingerprint | null, moment: Moment): S
   const next: PaymentRow = {
     ...after(row),
     state: "DELIVERED",
+    isLeft: kept?.isUncollected === true,
     servedTarget: kept?.target ?? row.servedTarget,
     bodyHash: kept?.bodyHash ?? null,
     replayUntilMs: kept === null ? null : moment.nowMs + REPLAY_MS,
@@ -339,44 +374,73 @@ export function undelivered(row: Row, broken: BrokenDelivery, { life }: Moment):
   if (row?.state !== "DELIVERING" || row.claimedBy !== life) throw conflict(row, "SETTLED");
   const attempts = broken.sent ? row.attempts : row.attempts - 1;
   const servedTarget = row.servedTarget ?? broken.served;
-  const next = { ...after(row), state: "SETTLED", attempts, servedTarget } as const;
+  const next = {
+    ...after(row),
+    state: "SETTLED",
+    isLeft: row.binding !== null,
+    attempts,
+    servedTarget,
+  } as const;
   return { outcome: undefined, next, note: broken.sent ? "delivery broke" : "nothing was sent" };
 }
 
 /** `outcome`: whether the kept answer may be given. */
-export function replay(row: Row, asked: Fingerprint, moment: Moment): Step<boolean> {
+export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment): Step<boolean> {
   const same =
     row !== undefined &&
     isReplayable(row, moment.nowMs) &&
+    mayCollect(row, asked) &&
     row.servedTarget === asked.target &&
     row.bodyHash === asked.bodyHash;
   if (!same) return { outcome: false };
   const replays = row.replays + 1;
   const note = `answered again, ${replays} of ${MAX_REPLAYS}`;
-  return { outcome: true, next: { ...after(row), replays }, note };
+  const { claimant } = asked;
+  return { outcome: true, next: { ...after(row), replays, claimant, isLeft: false }, note };
 }
 
 /**
- * A worker's claim that nobody works on any more, though it is not known what became of it: the next worker that
- * the payment is presented to goes on with it. `outcome`: whether it was that worker's.
+ * The request that holds it is over, or its client has gone; what is not delivered is owed from here on. A claim of
+ * a worker may be gone on with by the process.
  */
-export function leave(row: Row, { life }: Moment): Step<boolean> {
-  if (row?.state !== "CLAIMED" || row.claimedBy !== life) return { outcome: false };
-  const next = { ...after(row), claimedBy: processOf(life) };
-  return { outcome: true, next, note: "left by its worker" };
+export function leave(row: Row, { life }: Moment): Step<void> {
+  if (row === undefined || row.holder !== life || row.isLeft || !isInWork(row)) return DONE;
+  const isClaim = row.state === "CLAIMED" && row.claimedBy === life;
+  const claimedBy = isClaim ? processOf(life) : row.claimedBy;
+  return { outcome: undefined, next: { ...after(row), isLeft: true, claimedBy }, note: LEFT };
+}
+
+/** Claimed for a resource, and not decided or not delivered. */
+function isInWork({ state, binding }: PaymentRow): boolean {
+  return binding !== null && state !== "FAILED" && state !== "DELIVERED";
 }
 
 /**
- * What the death of the life that it belongs to makes of a row; `outcome`: whether anything. An offered claim
- * belongs to whoever takes it: the life that offered it last may only have passed it on, and the buyer may
- * wait elsewhere.
+ * What the death of lives makes of a row; `outcome`: whether anything. An offered claim belongs to whoever takes it,
+ * and a `kept` one to a settlement that goes on: the life that offered it last may only have passed it on, and the
+ * buyer may wait elsewhere. An attempt that dies with us is not the buyer's.
  */
-export function reap(row: Row): Step<boolean> {
-  if (row?.state === "CLAIMED" && !row.offered) return { outcome: true, next: null };
-  if (row?.state !== "DELIVERING") return { outcome: false };
-  const next = { ...after(row), state: "SETTLED" } as const;
-  return { outcome: true, next, note: "its delivery died with the process" };
+export function reap(row: Row, isOver: (life: string) => boolean, isKept = false): Step<boolean> {
+  if (row === undefined) return { outcome: false };
+  const isClaimOver = isOver(row.claimedBy);
+  if (row.state === "CLAIMED" && isClaimOver && !row.offered && !isKept) {
+    return { outcome: true, next: null };
+  }
+  if (row.state === "DELIVERING" && isClaimOver) {
+    const isLeft = row.binding !== null;
+    const given = { state: "SETTLED", isLeft, attempts: row.attempts - 1 } as const;
+    const note = "its delivery died with the process; the attempt does not count";
+    return { outcome: true, next: { ...after(row), ...given }, note };
+  }
+  const isHolderOver = row.holder !== null && !row.isLeft && isOver(row.holder);
+  if (!isHolderOver || !isInWork(row) || row.state === "DELIVERING") return { outcome: false };
+  return { outcome: true, next: { ...after(row), isLeft: true }, note: LEFT };
 }
+
+const LEFT = "no request waits for it any more";
+
+/** An operator's hand, or a test's: no attempt more than there is. */
+const NOBODY: Collector = { claimant: "" };
 
 const DONE: Step<void> = { outcome: undefined };
 

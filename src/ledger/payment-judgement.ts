@@ -1,8 +1,16 @@
 /** What a stored payment may be used for, and by whom: the questions that transitions are judged by. */
-import type { FacilitatorRequest } from "../x402/x402.ts";
-import { MAX_REPLAYS } from "./ledger.ts";
+import { payerOf } from "../x402/payment-key.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import {
+  MAX_DELIVERY_ATTEMPTS,
+  MAX_RENEWALS,
+  MAX_REPLAYS,
+  RENEWAL_WINDOW_MS,
+  type ClaimTerms,
+  type Collector,
+} from "./ledger.ts";
 import { isOf, processOf } from "./life.ts";
-import type { PaymentRow } from "./payment-row.ts";
+import { requestOf, type PaymentRow } from "./payment-row.ts";
 
 export function isReplayable({ replays, replayUntilMs }: PaymentRow, nowMs: number): boolean {
   return replayUntilMs !== null && nowMs < replayUntilMs && replays < MAX_REPLAYS;
@@ -20,7 +28,7 @@ export function isSignable({ state, claimedBy, submission }: PaymentRow, life: s
 }
 
 /** A claim that its worker has left to the process, or that the process took from another one to sign it. */
-export function isLeft({ state, offered, claimedBy }: PaymentRow, life: string): boolean {
+function isLeftToProcess({ state, offered, claimedBy }: PaymentRow, life: string): boolean {
   return state === "CLAIMED" && !offered && claimedBy !== life && claimedBy === processOf(life);
 }
 
@@ -30,4 +38,60 @@ const ASKED = ["network", "asset", "payTo", "maxAmountRequired", "resource"] as 
 export function asksTheSame(left: FacilitatorRequest, right: FacilitatorRequest): boolean {
   const [one, other] = [left.paymentRequirements, right.paymentRequirements];
   return ASKED.every((name) => one[name] === other[name]);
+}
+
+/** Whether a life's request may have it: its own, or nobody's. */
+export function isFree({ isLeft, holder }: PaymentRow, life: string): boolean {
+  return isLeft || holder === life;
+}
+
+/** What a claim that goes on with an open payment changes of its row; undefined: nothing. */
+export function takenOver(row: PaymentRow, life: string): Partial<PaymentRow> | undefined {
+  const isTaken = isLeftToProcess(row, life);
+  if (!isTaken && row.holder === life && !row.isLeft) return undefined;
+  return { holder: life, isLeft: false, ...(isTaken && { claimedBy: life }) };
+}
+
+/** Whether the goods are for him: everybody can show a payment that is on chain. */
+export function mayCollect({ claimant }: PaymentRow, by: Collector): boolean {
+  return by.proof === "valid" || (claimant !== null && claimant === by.claimant);
+}
+
+/** Once a part of one target's answer is out, a repeat may fetch the rest, but nothing else. */
+export function isForTarget({ servedTarget }: PaymentRow, target: string): boolean {
+  return servedTarget === null || servedTarget === target;
+}
+
+/** The attempts before the next one, and what a renewal changes; undefined: there is no next one. */
+export function attemptsLeft(
+  row: PaymentRow,
+  { proof }: Collector,
+  nowMs: number,
+): Pick<PaymentRow, "attempts" | "renewals" | "renewedMs"> | undefined {
+  const { attempts, renewals, renewedMs } = row;
+  if (attempts < MAX_DELIVERY_ATTEMPTS) return { attempts, renewals, renewedMs };
+  if (proof === undefined || !isRenewable(row, nowMs)) return undefined;
+  if (isWindowOver(row, nowMs)) return { attempts: 0, renewals: 1, renewedMs: nowMs };
+  return { attempts: 0, renewals: renewals + 1, renewedMs };
+}
+
+export function isRenewable(row: PaymentRow, nowMs: number): boolean {
+  return row.renewals < MAX_RENEWALS || isWindowOver(row, nowMs);
+}
+
+function isWindowOver({ renewedMs }: PaymentRow, nowMs: number): boolean {
+  return renewedMs === null || nowMs - renewedMs >= RENEWAL_WINDOW_MS;
+}
+
+/** Whether that payer is owed the goods of it for such a sale, and no request waits for them. */
+export function isOwed(
+  row: PaymentRow,
+  payment: PaymentPayload,
+  { binding, target }: Pick<ClaimTerms, "binding" | "target">,
+  nowMs: number,
+): boolean {
+  if (!row.isLeft || row.binding !== binding || row.network !== payment.network) return false;
+  if (payerOf(requestOf(row).paymentPayload) !== payerOf(payment)) return false;
+  if (row.state === "DELIVERED") return isReplayable(row, nowMs) && row.servedTarget === target;
+  return row.state !== "FAILED" && isForTarget(row, target);
 }

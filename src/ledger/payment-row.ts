@@ -56,8 +56,17 @@ export interface PaymentRow {
   readonly replayUntilMs: number | null;
   readonly failureCode: string | null;
   readonly failureDetail: string | null;
-  /** The life of the process that claimed the payment, or delivers it. */
+  /** The life of the process that claimed the payment, took it to sign it, or delivers it. */
   readonly claimedBy: string;
+  /** The life whose request has it, or had it last; null in rows that are older than this member. */
+  readonly holder: string | null;
+  /** Paid, or possibly so, and not delivered, while no request of anybody waits for it; `machine.ts` keeps it. */
+  readonly isLeft: boolean;
+  /** {@link Collector.claimant} of whom it was claimed or last delivered for; null: not known. */
+  readonly claimant: string | null;
+  /** How often its payer had the attempts given again, since when, milliseconds. */
+  readonly renewals: number;
+  readonly renewedMs: number | null;
 }
 
 /** Reads a row as a database driver returns it, whose columns bear the names above. */
@@ -83,6 +92,11 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     failureCode: textOrNull(columns, "failureCode"),
     failureDetail: textOrNull(columns, "failureDetail"),
     claimedBy: text(columns, "claimedBy"),
+    holder: textOrNull(columns, "holder"),
+    isLeft: integer(columns, "isLeft") !== 0,
+    claimant: textOrNull(columns, "claimant"),
+    renewals: integer(columns, "renewals"),
+    renewedMs: integerOrNull(columns, "renewedMs"),
   };
 }
 
@@ -152,6 +166,7 @@ export function termsOf(row: PaymentRow): ClaimTerms {
     target: present(row.target, "target"),
     idempotencyKey: present(row.idempotencyKey, "idempotencyKey"),
     request: requestOf(row),
+    claimant: row.claimant ?? "",
   };
 }
 

@@ -8,7 +8,13 @@ import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { StoredResponse } from "./ledger.ts";
 import type { Moment, Step } from "./machine.ts";
 import { identityOf, requestOf, type PaymentRow } from "./payment-row.ts";
-import { isAnotherUse, type KeptAnswer, type SqliteRows, type Written } from "./sqlite-rows.ts";
+import {
+  isAnotherUse,
+  type KeptAnswer,
+  type OwedQuestion,
+  type SqliteRows,
+  type Written,
+} from "./sqlite-rows.ts";
 
 /** Payments that are remembered as they are stored. */
 const MAX_REMEMBERED = 1024;
@@ -42,6 +48,8 @@ export class PaymentsInHand {
   /** Those of them that the database does not know: few, since a hand-over stores them. */
   readonly #onlyHere = new Map<string, Unstored>();
   readonly #remembered = new Map<string, PaymentRow>();
+  /** Those of the unstored that somebody has just left. */
+  readonly #left = new Set<string>();
   #former: Former[] = [];
 
   constructor(rows: SqliteRows) {
@@ -66,6 +74,11 @@ export class PaymentsInHand {
       if (each.identity === identity) recalled.push(requestOf(each.row));
     }
     return recalled;
+  }
+
+  /** Keys of payments that may be owed for that sale, those that were just left last. */
+  owed(asked: OwedQuestion): readonly string[] {
+    return [...new Set([...this.#rows.owed(asked), ...this.#left])];
   }
 
   /** The answer that is kept with a payment. */
@@ -139,6 +152,8 @@ export class PaymentsInHand {
   #put(key: string, unstored: Unstored | undefined): void {
     if (unstored === undefined) this.#unstored.delete(key);
     else this.#unstored.set(key, unstored);
+    if (unstored?.row.isLeft === true) this.#left.add(key);
+    else this.#left.delete(key);
     if (unstored === undefined || unstored.stored !== undefined) this.#onlyHere.delete(key);
     else this.#onlyHere.set(key, unstored);
   }

@@ -33,7 +33,8 @@ const before = (ms: number): string => `clock_timestamp() - interval '${ms} mill
 /** The life of a process that a worker's life is within, as `processOf`: workers have no beat of their own. */
 const processIn = (life: string): string => `split_part(${life}, '/', 1)`;
 
-function isHeld(life: string): string {
+/** Whether the process of that life holds its lock: the server frees it at once when the process dies. */
+export function isHeld(life: string): string {
   return `EXISTS (
     SELECT FROM pg_locks AS k
     WHERE k.locktype = 'advisory' AND k.objsubid = 1 AND k.granted
@@ -107,14 +108,25 @@ const LEFT_BEHIND: Statement = {
   text: `
     WITH gone AS (
       SELECT h.life FROM (
-        SELECT DISTINCT claimed_by AS life FROM coinslot.payments
+        SELECT claimed_by AS life FROM coinslot.payments
         WHERE state IN ('CLAIMED', 'DELIVERING') AND NOT offered
           AND ${processIn("claimed_by")} <> $1
+        UNION
+        SELECT holder FROM coinslot.payments
+        WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND NOT is_left AND binding IS NOT NULL
+          AND ${processIn("holder")} <> $1
       ) AS h WHERE NOT ${isAlive(processIn("h.life"), "$1")}
     )
-    SELECT ${COLUMNS} FROM coinslot.payments AS p
-    WHERE p.state IN ('CLAIMED', 'DELIVERING') AND NOT p.offered
-      AND p.claimed_by IN (SELECT life FROM gone)
+    SELECT ${COLUMNS}, (SELECT coalesce(json_agg(life), '[]') FROM gone)::text AS "over" FROM coinslot.payments AS p
+    WHERE p.id IN (
+      SELECT id FROM coinslot.payments
+      WHERE state IN ('CLAIMED', 'DELIVERING') AND NOT offered
+        AND claimed_by IN (SELECT life FROM gone)
+      UNION
+      SELECT id FROM coinslot.payments
+      WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND NOT is_left AND binding IS NOT NULL
+        AND holder IN (SELECT life FROM gone)
+    )
     ORDER BY p.id LIMIT ${REAPED_AT_ONCE}`,
 };
 
@@ -122,8 +134,14 @@ const HELD: Statement = {
   name: "held_by_worker",
   text: `
     SELECT ${COLUMNS} FROM coinslot.payments AS p
-    WHERE p.state IN ('CLAIMED', 'DELIVERING') AND NOT p.offered AND p.claimed_by = $1
-      AND p.id > $2
+    WHERE p.id > $2 AND p.id IN (
+      SELECT id FROM coinslot.payments
+      WHERE state IN ('CLAIMED', 'DELIVERING') AND NOT offered AND claimed_by = $1
+      UNION
+      SELECT id FROM coinslot.payments
+      WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND NOT is_left AND binding IS NOT NULL
+        AND holder = $1
+    )
     ORDER BY p.id LIMIT ${REAPED_AT_ONCE}`,
 };
 
@@ -188,7 +206,8 @@ export async function reapPayments(
   for (const columns of rows) {
     const stored = readOrTell(columns, onUnreadable, (each) => each);
     if (stored === undefined) continue;
-    const { outcome, ...step } = machine.reap(stored.row);
+    const over = livesOf(columns.over);
+    const { outcome, ...step } = machine.reap(stored.row, (life) => over.has(life));
     if (outcome && (await writeStep(session, stored, step, { moment }))) freed += 1;
   }
   if (rows.length < REAPED_AT_ONCE) await session.query(BURY, [moment.life]);
@@ -211,10 +230,15 @@ export async function reapWorker(
       behind = Number(columns.id);
       const stored = readOrTell(columns, onUnreadable, (each) => each);
       if (stored === undefined) continue;
-      if (stored.row.state === "CLAIMED" && kept.has(stored.key)) continue;
-      const { outcome, ...step } = machine.reap(stored.row);
+      const isOver = (life: string): boolean => life === moment.life;
+      const { outcome, ...step } = machine.reap(stored.row, isOver, kept.has(stored.key));
       if (outcome && (await writeStep(session, stored, step, { moment }))) freed += 1;
     }
     if (rows.length < REAPED_AT_ONCE) return freed;
   }
+}
+
+function livesOf(json: unknown): ReadonlySet<unknown> {
+  const lives: unknown = JSON.parse(String(json));
+  return new Set(Array.isArray(lives) ? lives : []);
 }

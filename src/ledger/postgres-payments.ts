@@ -57,6 +57,11 @@ const FACETS = [
   ["failureCode", "failure_code", "text"],
   ["failureDetail", "failure_detail", "text"],
   ["claimedBy", "claimed_by", "text"],
+  ["holder", "holder", "text"],
+  ["isLeft", "is_left", "boolean"],
+  ["claimant", "claimant", "text"],
+  ["renewals", "renewals", "integer"],
+  ["renewedMs", "renewed_ms", "bigint"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string, string])[];
 
 /** What operators are told, and what a payment is recalled by: as its first use says it. */

@@ -1,34 +1,52 @@
 /** The resource server's view of the PostgreSQL ledger, for one life: the process' own, or a worker's. */
 import type { Time } from "../time/time.ts";
-import { samePayment, type PaymentKey } from "../x402/payment-key.ts";
-import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import { payerOf, samePayment, type PaymentKey } from "../x402/payment-key.ts";
+import type { PaymentPayload } from "../x402/x402.ts";
 import {
+  MAX_OWED,
   MAX_STORED_BODY_BYTES,
   type BrokenDelivery,
   type ClaimOutcome,
   type ClaimTerms,
+  type Collector,
   type Failing,
   type Fingerprint,
   type HandedOver,
+  type OwedPayment,
+  type Recalled,
   type Redemptions,
   type SaleTerms,
   type SettledPayment,
+  type SoldAnswer,
   type StoredResponse,
 } from "./ledger.ts";
 import * as machine from "./machine.ts";
+import { processOf } from "./life.ts";
+import { isOwed } from "./payment-judgement.ts";
 import { identityOf, requestOf } from "./payment-row.ts";
 import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import type { PostgresListener } from "./postgres-listen.ts";
-import { reapWorker } from "./postgres-lives.ts";
+import { isHeld, reapWorker } from "./postgres-lives.ts";
 import { COLUMNS, readResponse, storedOf } from "./postgres-payments.ts";
 import { readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
 import { PostgresSteps, type Transition } from "./postgres-steps.ts";
 import type { WorkerLife } from "./worker-life.ts";
 
+/** An open payment that another process holds is not owed, unless that process has died and was not reaped yet. */
+const HOLDER = "split_part(p.holder, '/', 1)";
 const RECALL: Statement = {
   name: "recall_payments",
-  text: `SELECT ${COLUMNS} FROM coinslot.payments AS p
-         WHERE p.identity = $1 ORDER BY p.id`,
+  text: `
+    SELECT ${COLUMNS}, false AS "isOther" FROM coinslot.payments AS p WHERE p.identity = $1
+    UNION ALL (
+      SELECT ${COLUMNS}, true FROM coinslot.payments AS p
+      WHERE lower(p.payer) = lower($2) AND md5(p.binding) = md5($3) AND p.binding = $3
+        AND (p.is_left OR p.state IN ('CLAIMED', 'SIGNED', 'SETTLED', 'DELIVERING'))
+        AND (p.is_left OR ${HOLDER} <> $6 AND NOT ${isHeld(HOLDER)})
+        AND p.state <> 'FAILED' AND (p.served_target IS NULL OR p.served_target = $4)
+        AND (p.state <> 'DELIVERED' OR p.replay_until_ms > $5)
+      ORDER BY p.id LIMIT ${MAX_OWED}
+    )`,
 };
 
 /** What all who work on one opened PostgreSQL ledger share. */
@@ -52,14 +70,33 @@ export class PostgresRedemptions implements Redemptions {
     return this.#steps.first(key, (row, moment) => machine.claim(row, terms, moment));
   }
 
-  async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
-    const identity = identityOf(payment);
-    if (identity === null) return undefined;
-    for (const columns of await this.#ground.database.query(RECALL, [identity])) {
-      const request = requestOf(storedOf(columns).row);
-      if (samePayment(request.paymentPayload, payment)) return request;
+  async recall(
+    payment: PaymentPayload,
+    sale: Pick<ClaimTerms, "binding" | "target">,
+  ): Promise<Recalled> {
+    const { life, nowMs } = this.#steps.moment;
+    const { binding, target } = sale;
+    const asked = [identityOf(payment), payerOf(payment), binding, target, nowMs, processOf(life)];
+    const owed: OwedPayment[] = [];
+    let isNew = true;
+    for (const columns of await this.#ground.database.query(RECALL, asked)) {
+      const { key, row } = storedOf(columns);
+      const request = requestOf(row);
+      // What a dead process holds will be left by it; until then whoever waits for it waits.
+      const isOther = columns.isOther === true;
+      if (isOther && isOwed({ ...row, isLeft: true }, payment, sale, nowMs)) {
+        owed.push({ key, request });
+      }
+      if (isOther) continue;
+      if (samePayment(request.paymentPayload, payment)) return { request, owed: [] };
+      isNew = false;
     }
-    return undefined;
+    // Of a nonce that is known another signature proves nothing.
+    return { request: undefined, owed: isNew ? owed : [] };
+  }
+
+  async leave(key: PaymentKey): Promise<void> {
+    await this.#step(key, machine.leave);
   }
 
   async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
@@ -86,10 +123,7 @@ export class PostgresRedemptions implements Redemptions {
     return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
   }
 
-  async delivered(
-    key: PaymentKey,
-    sold?: Fingerprint & { response: StoredResponse },
-  ): Promise<void> {
+  async delivered(key: PaymentKey, sold?: SoldAnswer): Promise<void> {
     const kept = sold && sold.response.body.length <= MAX_STORED_BODY_BYTES ? sold : null;
     await this.#step(key, (row, moment) => machine.delivered(row, kept, moment), kept?.response);
   }
@@ -98,7 +132,10 @@ export class PostgresRedemptions implements Redemptions {
     await this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
   }
 
-  async replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined> {
+  async replay(
+    key: PaymentKey,
+    asked: Fingerprint & Collector,
+  ): Promise<StoredResponse | undefined> {
     const response = await readResponse(this.#ground.database, key);
     if (response === undefined) return undefined;
     const may = await this.#step(key, (row, moment) => machine.replay(row, asked, moment));
@@ -121,17 +158,11 @@ export class PostgresRedemptions implements Redemptions {
 export class PostgresWorkerLife extends PostgresRedemptions implements WorkerLife {
   readonly #ground: PostgresGround;
   readonly #life: string;
-  readonly #steps: PostgresSteps;
 
   constructor(ground: PostgresGround, life: string) {
     super(ground, life);
     this.#ground = ground;
     this.#life = life;
-    this.#steps = new PostgresSteps(ground, life);
-  }
-
-  async leave(key: PaymentKey): Promise<void> {
-    await this.#steps.step(key, machine.leave);
   }
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {

@@ -5,13 +5,15 @@
  * storing money in a state that cannot be.
  */
 import type { Time } from "../time/time.ts";
-import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_REPLAYS } from "./ledger.ts";
+import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "./ledger.ts";
 import { PAYMENT_STATES } from "./payment-row.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "./submission-row.ts";
 
 const listed = (states: readonly string[]): string =>
   states.map((state) => `'${state}'`).join(", ");
+
+const IN_WORK_STATES = ["CLAIMED", "SIGNED", "SETTLED", "DELIVERING"];
 
 /** `coinslot.migrations` lists how many of these a database has had. Append only. */
 const MIGRATIONS: readonly string[] = [
@@ -140,6 +142,22 @@ const MIGRATIONS: readonly string[] = [
   CREATE UNIQUE INDEX sold_offers_by_way
     ON coinslot.sold_offers (gateway, md5(resource), method, network, asset);
   CREATE INDEX sold_offers_by_time ON coinslot.sold_offers (sold_ms);
+  `,
+  // Whose request a payment waits for. Of what an older program had in work no request is left. A binding may be
+  // longer than what an index can hold.
+  `
+  ALTER TABLE coinslot.payments
+    ADD COLUMN holder     text,
+    ADD COLUMN is_left    boolean NOT NULL DEFAULT false,
+    ADD COLUMN claimant   text,
+    ADD COLUMN renewals   integer NOT NULL DEFAULT 0 CHECK (renewals BETWEEN 0 AND ${MAX_RENEWALS}),
+    ADD COLUMN renewed_ms bigint;
+  UPDATE coinslot.payments SET is_left = true
+    WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND binding IS NOT NULL;
+  CREATE INDEX owed_payments ON coinslot.payments (lower(payer), md5(binding))
+    WHERE is_left OR state IN (${listed(IN_WORK_STATES)});
+  CREATE INDEX awaited_payments ON coinslot.payments (holder)
+    WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND NOT is_left AND binding IS NOT NULL;
   `,
 ];
 

@@ -1,9 +1,16 @@
 /** What all who work on one opened SQLite ledger share: rows, the batch that stores them, and who waits. */
 import type { Time } from "../time/time.ts";
+import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
-import { LedgerUnavailable, type StoredResponse } from "./ledger.ts";
+import {
+  LedgerUnavailable,
+  type ClaimTerms,
+  type OwedPayment,
+  type StoredResponse,
+} from "./ledger.ts";
 import type { Moment, Step } from "./machine.ts";
-import { readEach, type PaymentRow } from "./payment-row.ts";
+import { isOwed } from "./payment-judgement.ts";
+import { readEach, requestOf, type PaymentRow } from "./payment-row.ts";
 import { PaymentsInHand, type Change } from "./payments-in-hand.ts";
 import { SqliteBatch } from "./sqlite-batch.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
@@ -146,6 +153,21 @@ export class SqliteCore {
 
   recall(payment: PaymentPayload): readonly FacilitatorRequest[] {
     return this.#hand.recall(payment);
+  }
+
+  /** What the payer is owed for such a sale, beside that payment. */
+  owed(
+    payment: PaymentPayload,
+    sale: Pick<ClaimTerms, "binding" | "target">,
+  ): readonly OwedPayment[] {
+    const nowMs = this.time.now();
+    const keys = this.#hand.owed({ ...sale, payer: payerOf(payment), nowMs });
+    return keys.flatMap((key) => {
+      const row = this.#hand.read(key);
+      if (row === undefined || !isOwed(row, payment, sale, nowMs)) return [];
+      // The column holds nothing but keys.
+      return [{ key: key as PaymentKey, request: requestOf(row) }];
+    });
   }
 
   answer(key: string): StoredResponse | undefined {

@@ -2,7 +2,6 @@
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { isOf } from "./life.ts";
 import * as machine from "./machine.ts";
-import type { PaymentRow } from "./payment-row.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
@@ -16,15 +15,22 @@ interface Ground {
   readonly database: SqliteDatabase;
 }
 
+/** What a life may hold: a claim, a delivery, or a payment that its request waits for. */
+const heldIf = (claimedBy: string, holder: string): string => `
+  SELECT payment_key AS "key" FROM payments WHERE state = 'CLAIMED' AND ${claimedBy}
+  UNION
+  SELECT payment_key FROM payments WHERE state = 'DELIVERING' AND ${claimedBy}
+  UNION
+  SELECT payment_key FROM payments
+  WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND is_left = 0 AND binding IS NOT NULL AND ${holder}`;
+
+const HELD_BY_OTHERS = heldIf("claimed_by <> :life", "holder <> :life");
+const HELD = heldIf("claimed_by = :life", "holder = :life");
+
 /** Frees what lives left that are neither this process nor within it; resolves with the number of payments. */
 export async function reapOthers(ground: Ground, life: string): Promise<number> {
-  const left = ground.database.all(
-    `SELECT payment_key AS "key" FROM payments WHERE state = 'CLAIMED' AND claimed_by <> :life
-     UNION ALL
-     SELECT payment_key FROM payments WHERE state = 'DELIVERING' AND claimed_by <> :life`,
-    { life },
-  );
-  return reap(ground, keysOf(left), { life, isOver: ({ claimedBy }) => !isOf(claimedBy, life) });
+  const left = ground.database.all(HELD_BY_OTHERS, { life });
+  return reap(ground, keysOf(left), { life, isOver: (other) => !isOf(other, life) });
 }
 
 export class SqliteWorkerLife extends SqliteRedemptions implements WorkerLife {
@@ -37,24 +43,11 @@ export class SqliteWorkerLife extends SqliteRedemptions implements WorkerLife {
     this.#life = life;
   }
 
-  async leave(key: PaymentKey): Promise<void> {
-    await this.#ground.core.stepSoon(key, this.#life, machine.leave);
-  }
-
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     const life = this.#life;
     this.#ground.core.storeNow();
-    const held = this.#ground.database.all(
-      `SELECT payment_key AS "key" FROM payments WHERE state = 'CLAIMED' AND claimed_by = :life
-       UNION ALL
-       SELECT payment_key FROM payments WHERE state = 'DELIVERING' AND claimed_by = :life`,
-      { life },
-    );
-    const isKept = ({ state }: PaymentRow, key: string): boolean =>
-      state === "CLAIMED" && kept.has(key as PaymentKey);
-    const isOver = (row: PaymentRow, key: string): boolean =>
-      row.claimedBy === life && !isKept(row, key);
-    return reap(this.#ground, keysOf(held), { life, isOver });
+    const held = this.#ground.database.all(HELD, { life });
+    return reap(this.#ground, keysOf(held), { life, isOver: (other) => other === life, kept });
   }
 }
 
@@ -64,19 +57,19 @@ function keysOf(rows: readonly Readonly<Record<string, unknown>>[]): readonly st
 
 interface Reaper {
   readonly life: string;
-  /** Asked again within the transaction: another call may have been first. */
-  readonly isOver: (row: PaymentRow, key: string) => boolean;
+  readonly isOver: (life: string) => boolean;
+  /** Claims whose settlement goes on. */
+  readonly kept?: ReadonlySet<string>;
 }
 
+/** Judged again within the transaction: another call may have been first. */
 async function reap(
   { core }: Ground,
   left: readonly string[],
-  { life, isOver }: Reaper,
+  { life, isOver, kept }: Reaper,
 ): Promise<number> {
   const frees = (key: string): boolean =>
-    core.take(key, life, (row) =>
-      row !== undefined && isOver(row, key) ? machine.reap(row) : { outcome: false },
-    ).outcome;
+    core.take(key, life, (row) => machine.reap(row, isOver, kept?.has(key) === true)).outcome;
   let freed = 0;
   for (let first = 0; first < left.length; first += REAPED_TOGETHER) {
     const keys = left.slice(first, first + REAPED_TOGETHER);

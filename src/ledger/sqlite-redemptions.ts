@@ -1,17 +1,20 @@
 /** The resource server's view of the SQLite ledger, for one life: the process' own, or a worker's. */
 import { samePayment, type PaymentKey } from "../x402/payment-key.ts";
-import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
+import type { PaymentPayload } from "../x402/x402.ts";
 import {
   MAX_STORED_BODY_BYTES,
   type BrokenDelivery,
   type ClaimOutcome,
   type ClaimTerms,
+  type Collector,
   type Failing,
   type Fingerprint,
   type HandedOver,
+  type Recalled,
   type Redemptions,
   type SaleTerms,
   type SettledPayment,
+  type SoldAnswer,
   type StoredResponse,
 } from "./ledger.ts";
 import * as machine from "./machine.ts";
@@ -34,9 +37,18 @@ export class SqliteRedemptions implements Redemptions {
     return this.#stepSoon(key, (row, moment) => machine.claim(row, terms, moment));
   }
 
-  async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
+  async recall(
+    payment: PaymentPayload,
+    sale: Pick<ClaimTerms, "binding" | "target">,
+  ): Promise<Recalled> {
     const used = this.#core.recall(payment);
-    return used.find(({ paymentPayload }) => samePayment(paymentPayload, payment));
+    const request = used.find(({ paymentPayload }) => samePayment(paymentPayload, payment));
+    // Of a nonce that is known another signature proves nothing.
+    return { request, owed: used.length === 0 ? this.#core.owed(payment, sale) : [] };
+  }
+
+  async leave(key: PaymentKey): Promise<void> {
+    return this.#stepSoon(key, machine.leave);
   }
 
   async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
@@ -68,10 +80,7 @@ export class SqliteRedemptions implements Redemptions {
     return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
   }
 
-  async delivered(
-    key: PaymentKey,
-    sold?: Fingerprint & { readonly response: StoredResponse },
-  ): Promise<void> {
+  async delivered(key: PaymentKey, sold?: SoldAnswer): Promise<void> {
     const kept = sold && sold.response.body.byteLength <= MAX_STORED_BODY_BYTES ? sold : null;
     const judge: Judge<void> = (row, moment) => machine.delivered(row, kept, moment);
     const response = kept?.response;
@@ -82,10 +91,14 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
-    return this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
+    // Seen at once by the buyer's next request; a crash undoes it to what its death makes of the delivery.
+    return this.#stepSoon(key, (row, moment) => machine.undelivered(row, broken, moment));
   }
 
-  async replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined> {
+  async replay(
+    key: PaymentKey,
+    asked: Fingerprint & Collector,
+  ): Promise<StoredResponse | undefined> {
     return this.#core.write(() => {
       const response = this.#core.answer(key);
       if (response === undefined) return undefined;

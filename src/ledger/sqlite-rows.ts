@@ -1,7 +1,7 @@
 /** Payments as rows of SQLite, each with its history and the answer that is kept. */
 import type { SQLInputValue } from "node:sqlite";
 import type { FacilitatorRequest } from "../x402/x402.ts";
-import { LedgerConflict, LedgerUnavailable, type StoredResponse } from "./ledger.ts";
+import { LedgerConflict, LedgerUnavailable, MAX_OWED, type StoredResponse } from "./ledger.ts";
 import { amountOf, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 
@@ -10,7 +10,8 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   idempotency_key AS "idempotencyKey", request, network, payer, facilitator, offered, submission,
   settled_transaction AS "settledTransaction", attempts, served_target AS "servedTarget",
   body_hash AS "bodyHash", replays, replay_until_ms AS "replayUntilMs",
-  failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy", updated_ms AS "updatedMs"`;
+  failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
+  holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", updated_ms AS "updatedMs"`;
 
 /** What a first use fixes, as the row names it; further columns follow from its request. */
 const FIRST_USE = ["binding", "target", "idempotencyKey", "request", "network"] as const;
@@ -36,6 +37,11 @@ const CHANGING = [
   ["failureCode", "failure_code"],
   ["failureDetail", "failure_detail"],
   ["claimedBy", "claimed_by"],
+  ["holder", "holder"],
+  ["isLeft", "is_left"],
+  ["claimant", "claimant"],
+  ["renewals", "renewals"],
+  ["renewedMs", "renewed_ms"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string])[];
 
 const INSERT = insertion([
@@ -46,6 +52,21 @@ const INSERT = insertion([
   "payment_key",
 ]);
 const UPDATE_FIRST_USE = `UPDATE payments SET ${assignments(FIRST_COLUMNS)} WHERE payment_key = ?`;
+
+/** Nothing that is too much to be told crowds out the rest. */
+const OWED = `SELECT payment_key AS "key" FROM payments
+  WHERE is_left = 1 AND lower(payer) = ? AND binding = ? AND state <> 'FAILED'
+    AND (served_target IS NULL OR served_target = ?)
+    AND (state <> 'DELIVERED' OR replay_until_ms > ?)
+  ORDER BY created_ms LIMIT ${MAX_OWED}`;
+
+/** A sale that a payer asks for. */
+export interface OwedQuestion {
+  readonly payer: string;
+  readonly binding: string;
+  readonly target: string;
+  readonly nowMs: number;
+}
 
 /** An answer that was sold, and until when it may be given again, milliseconds since the epoch. */
 export interface KeptAnswer {
@@ -90,6 +111,13 @@ export class SqliteRows {
   recall(identity: string): FacilitatorRequest[] {
     const rows = this.select("WHERE identity = ? ORDER BY rowid", [identity]);
     return rows.map((columns) => requestOf(readPaymentRow(columns)));
+  }
+
+  /** Keys of payments that may be owed for that sale, the oldest first. */
+  owed(asked: OwedQuestion): readonly string[] {
+    const { payer, binding, target, nowMs } = asked;
+    const found = this.#database.all(OWED, [payer.toLowerCase(), binding, target, nowMs]);
+    return found.map(({ key }) => String(key));
   }
 
   /**

@@ -2,7 +2,7 @@
  * The tables of the SQLite ledger and how a file gets them. The CHECKs repeat what the transitions
  * promise, so that a wrong statement fails instead of storing money in a state that cannot be.
  */
-import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_REPLAYS } from "./ledger.ts";
+import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "./ledger.ts";
 import { PAYMENT_STATES } from "./payment-row.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
@@ -192,6 +192,20 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (gateway, resource, method, network, asset)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX sold_offers_by_time ON sold_offers (sold_ms);
+  `,
+  // Whose request a payment waits for. Of what an older program had in work no request is left.
+  `
+  ALTER TABLE payments ADD COLUMN holder TEXT;
+  ALTER TABLE payments ADD COLUMN is_left INTEGER NOT NULL DEFAULT 0 CHECK (is_left IN (0, 1));
+  ALTER TABLE payments ADD COLUMN claimant TEXT;
+  ALTER TABLE payments ADD COLUMN renewals INTEGER NOT NULL DEFAULT 0
+    CHECK (renewals BETWEEN 0 AND ${MAX_RENEWALS});
+  ALTER TABLE payments ADD COLUMN renewed_ms INTEGER;
+  UPDATE payments SET is_left = 1
+    WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND binding IS NOT NULL;
+  CREATE INDEX left_payments ON payments (lower(payer), binding) WHERE is_left = 1;
+  CREATE INDEX awaited_payments ON payments (holder)
+    WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND is_left = 0 AND binding IS NOT NULL;
   `,
 ];
 

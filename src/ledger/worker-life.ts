@@ -8,13 +8,8 @@ import type { Redemptions } from "./ledger.ts";
  */
 export interface WorkerLife extends Redemptions {
   /**
-   * A claim whose settlement has ended without a definite outcome: from here on any worker that the payment is
-   * presented to may go on with it. Fine where the row is no longer a claim of this life.
-   */
-  leave(key: PaymentKey): Promise<void>;
-  /**
    * The life is over: its claims are dropped and its deliveries broken, as {@link Ledger.reap} does for a
-   * process. Not so the claims of `kept`, whose settlement goes on. Resolves with the number of payments freed.
+   * process. Not so the claims of `kept`, whose settlement goes on without a request. Resolves with the number of payments freed.
    */
   end(kept: ReadonlySet<PaymentKey>): Promise<number>;
 }

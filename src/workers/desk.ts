@@ -62,6 +62,11 @@ export class Desk {
             till.resume(key as PaymentKey, begun as Parameters<Till["resume"]>[1], limit),
           ),
         ),
+      prove: ([request, context], signal) =>
+        inContext(readContext(context), () =>
+          till.prove(request as Parameters<Till["prove"]>[0], this.#within(signal)),
+        ),
+      leave: stored((key: PaymentKey) => till.leave(key)),
       delivering: stored((...asked: Parameters<Till["delivering"]>) => till.delivering(...asked)),
       delivered: stored((...asked: Parameters<Till["delivered"]>) => till.delivered(...asked)),
       undelivered: stored((...asked: Parameters<Till["undelivered"]>) =>

@@ -16,6 +16,7 @@ import {
   readClaim,
   readFlag,
   readIdentified,
+  readProof,
   readSettled,
   readStoredResponse,
 } from "./till-answers.ts";
@@ -68,6 +69,14 @@ export class RemoteTill implements Till {
 
   async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
     await this.#record("undelivered", [key, broken]);
+  }
+
+  async leave(key: PaymentKey): Promise<void> {
+    await this.#record("leave", [key]);
+  }
+
+  async prove(...[request, signal]: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
+    return readProof(await this.#wait("prove", [request, currentContext()], signal));
   }
 
   async replay(...asked: Parameters<Till["replay"]>): Promise<StoredResponse | undefined> {

@@ -2,9 +2,9 @@
  * The answers of the process with the money, read by a worker: what is not of the right shape is no answer.
  * Checked is what the request path decides by; texts for people are checked to be texts.
  */
-import type { Settled } from "../gateway/payment/admission.ts";
+import type { Declined, Settled } from "../gateway/payment/admission.ts";
 import type { Identified } from "../gateway/payment/till.ts";
-import type { ClaimOutcome, StoredResponse } from "../ledger/ledger.ts";
+import type { ClaimOutcome, PayerProof, StoredResponse } from "../ledger/ledger.ts";
 import { err, ok, type Refusal, type Result } from "../x402/result.ts";
 import { ChannelFault } from "./fault.ts";
 
@@ -14,9 +14,24 @@ type Fields = Readonly<Record<string, unknown>>;
 export function readIdentified(value: unknown): Result<Identified, Refusal> {
   const fields = record(value);
   if (fields["ok"] === false) return err(refusal(fields["error"]));
-  const { request, isClaimed } = record(fields["value"]);
-  check(typeof isClaimed === "boolean");
-  return ok({ request: requestOf(request), isClaimed: isClaimed === true });
+  const { request, isClaimed, owed } = record(fields["value"]);
+  check(typeof isClaimed === "boolean" && Array.isArray(owed));
+  const all = Array.isArray(owed) ? owed.map(owedOf) : [];
+  return ok({ request: requestOf(request), isClaimed: isClaimed === true, owed: all });
+}
+
+function owedOf(value: unknown): Identified["owed"][number] {
+  const { key, request } = record(value);
+  text(key);
+  requestOf(request);
+  return value as Identified["owed"][number];
+}
+
+export function readProof(value: unknown): PayerProof | Declined {
+  if (value === "signed" || value === "valid") return value;
+  const settled = readSettled(value);
+  check(settled.kind !== "settled");
+  return settled as Declined;
 }
 
 export function readClaim(value: unknown): ClaimOutcome {
@@ -25,6 +40,11 @@ export function readClaim(value: unknown): ClaimOutcome {
     case "granted":
     case "forged":
     case "foreign":
+    case "withheld":
+      break;
+    case "exhausted":
+      text(fields["transaction"]);
+      check(typeof fields["isRenewable"] === "boolean");
       break;
     case "settled":
       settlement(fields["settlement"]);
@@ -71,6 +91,7 @@ export function readSettled(value: unknown): Settled {
       refusal(fields["refusal"]);
       break;
     case "unknown":
+    case "owed":
       text(fields["detail"]);
       break;
     default:
@@ -108,8 +129,8 @@ function requestOf(value: unknown): Identified["request"] {
 }
 
 function terms(value: unknown): void {
-  const { binding, target, idempotencyKey, request } = record(value);
-  for (const each of [binding, target, idempotencyKey]) text(each);
+  const { binding, target, idempotencyKey, claimant, request } = record(value);
+  for (const each of [binding, target, idempotencyKey, claimant]) text(each);
   requestOf(request);
 }
 

@@ -235,7 +235,7 @@ async function look(facilitator: RunningFacilitator, scenario: Scenario): Promis
 
 /** Whether the ledger holds a claim of this payment. */
 async function isRecorded({ ledger }: RunningFacilitator, { payment }: Scenario): Promise<boolean> {
-  return (await ledger.recall(payment)) !== undefined;
+  return (await ledger.recall(payment, { binding: "", target: "" })).request !== undefined;
 }
 
 interface Settled {

@@ -38,6 +38,7 @@ export function faultyLedger(
     worker: (name) => ledger.worker(name),
     claim: call("claim"),
     recall: call("recall"),
+    leave: call("leave"),
     handedOver: call("handedOver"),
     settled: call("settled"),
     failed: call("failed"),

@@ -11,7 +11,13 @@ const REFUSED = { code: "invalid_transaction_state", detail: "the authorization 
 const requirements = requirementsOf(60);
 const { key, payload } = signPayment({ payer: 1, number: 1, nowMs: NOW_MS, requirements });
 const request = { paymentPayload: payload, paymentRequirements: requirements };
-const terms = { binding: "GET /a", target: "/a", idempotencyKey: "the claim's own", request };
+const terms = {
+  claimant: "",
+  binding: "GET /a",
+  target: "/a",
+  idempotencyKey: "the claim's own",
+  request,
+};
 
 function live(store: MemoryStore, life: string): Ledger {
   return new MemoryLedger({ store, life, time: { now: () => NOW_MS } });

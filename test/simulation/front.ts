@@ -77,6 +77,7 @@ export class Front {
       target,
       client: "192.0.2.1",
       isGone,
+      onGone: () => () => undefined,
       refusal: () => null,
       readBodyHash: async () => BODY_HASH,
     });

@@ -8,6 +8,7 @@ import type { Ledger } from "../../src/ledger/ledger.ts";
 import type { Time } from "../../src/time/time.ts";
 import { describeBooks } from "../unit/ledger/contract-books.ts";
 import { describeClaims } from "../unit/ledger/contract-claims.ts";
+import { describeDebts } from "../unit/ledger/contract-debts.ts";
 import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
 import { describeGuards } from "../unit/ledger/contract-guards.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
@@ -52,6 +53,7 @@ export function ledgerContract(
     describe("claims", () => describeClaims(open));
     describe("guards", () => describeGuards(open));
     describe("deliveries", () => describeDeliveries(open));
+    describe("debts", () => describeDebts(open));
     describe("submissions", () => describeSubmissions(open));
     describe("offers", () => describeOffers(open));
     describe("waiting", () => describeWaiting(open));

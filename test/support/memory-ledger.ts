@@ -6,21 +6,26 @@
 import {
   LedgerConflict,
   LedgerUnavailable,
+  MAX_OWED,
   MAX_STORED_BODY_BYTES,
   type BeginOutcome,
   type BrokenDelivery,
   type ClaimHolder,
   type ClaimOutcome,
   type ClaimTerms,
+  type Collector,
   type Failing,
   type Fingerprint,
   type HandedOver,
   type Lease,
   type Ledger,
   type OfferedPayment,
+  type OwedPayment,
+  type Recalled,
   type SaleTerms,
   type SettledPayment,
   type SettlementOutcome,
+  type SoldAnswer,
   type StoredResponse,
   type StoredSubmission,
   type StoredTransaction,
@@ -29,6 +34,7 @@ import {
 } from "../../src/ledger/ledger.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
+import { isOwed } from "../../src/ledger/payment-judgement.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
@@ -66,17 +72,27 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return this.#step(key, (row, moment) => machine.claim(row, terms, moment));
   }
 
-  async recall(payment: PaymentPayload): Promise<FacilitatorRequest | undefined> {
+  async recall(
+    payment: PaymentPayload,
+    sale: Pick<ClaimTerms, "binding" | "target">,
+  ): Promise<Recalled> {
     this.#requireOpen();
-    if (!isEvmPayload(payment.payload)) return undefined;
-    const { from, nonce } = payment.payload.authorization;
-    const end = `/${from}/${nonce}`.toLowerCase();
+    const owed: OwedPayment[] = [];
+    let isNew = true;
+    const own = isEvmPayload(payment.payload) ? payment.payload.authorization : undefined;
+    const end = own && `/${own.from}/${own.nonce}`.toLowerCase();
+    const { dead } = this.#store;
     for (const [key, { row }] of this.#store.payments) {
-      if (!key.endsWith(end)) continue;
       const request = requestOf(row);
-      if (samePayment(request.paymentPayload, payment)) return request;
+      const isSame = end !== undefined && key.endsWith(end);
+      if (isSame && samePayment(request.paymentPayload, payment)) return { request, owed: [] };
+      if (isSame) isNew = false;
+      const isLeft = row.isLeft || (row.holder !== null && dead.has(processOf(row.holder)));
+      const isOpen = row.state !== "DELIVERED" || row.isLeft;
+      if (!isOpen || !isOwed({ ...row, isLeft }, payment, sale, this.#time.now())) continue;
+      if (owed.length < MAX_OWED) owed.push({ key, request });
     }
-    return undefined;
+    return { request: undefined, owed: isNew ? owed : [] };
   }
 
   async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
@@ -104,10 +120,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
   }
 
-  async delivered(
-    key: PaymentKey,
-    sold?: Fingerprint & { response: StoredResponse },
-  ): Promise<void> {
+  async delivered(key: PaymentKey, sold?: SoldAnswer): Promise<void> {
     const kept = sold && sold.response.body.length <= MAX_STORED_BODY_BYTES ? sold : null;
     const before = this.#store.payments.get(key)?.row.state;
     this.#step(key, (row, moment) => machine.delivered(row, kept, moment));
@@ -118,7 +131,10 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
   }
 
-  async replay(key: PaymentKey, asked: Fingerprint): Promise<StoredResponse | undefined> {
+  async replay(
+    key: PaymentKey,
+    asked: Fingerprint & Collector,
+  ): Promise<StoredResponse | undefined> {
     const may = this.#step(key, (row, moment) => machine.replay(row, asked, moment));
     return may ? this.#store.responses.get(key) : undefined;
   }
@@ -288,8 +304,9 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#requireOpen();
     let freed = 0;
     for (const [key, { row }] of this.#store.payments) {
-      if (!this.#store.dead.has(processOf(row.claimedBy))) continue;
-      if (this.#step(key, (found) => machine.reap(found))) freed += 1;
+      const isOver = (life: string): boolean => this.#store.dead.has(processOf(life));
+      if (!isOver(row.claimedBy) && !isOver(row.holder ?? "")) continue;
+      if (this.#step(key, (found) => machine.reap(found, isOver))) freed += 1;
     }
     for (const key of this.#store.responses.keys()) {
       const until = this.#store.payments.get(key)?.row.replayUntilMs ?? 0;
@@ -309,10 +326,9 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     let freed = 0;
-    for (const [key, { row }] of this.#store.payments) {
-      const isKept = row.state === "CLAIMED" && kept.has(key);
-      if (row.claimedBy !== this.#life || isKept) continue;
-      if (this.#step(key, (found) => machine.reap(found))) freed += 1;
+    const isOver = (life: string): boolean => life === this.#life;
+    for (const key of this.#store.payments.keys()) {
+      if (this.#step(key, (found) => machine.reap(found, isOver, kept.has(key)))) freed += 1;
     }
     return freed;
   }

@@ -34,6 +34,14 @@ export function readIp(text: string, words: IpWords): boolean {
   return readIpv6(text, words);
 }
 
+const network: IpWords = new Uint32Array(4);
+
+/** The network that a client may move within, as text: of IPv6 the first 64 bits; else the address itself. */
+export function networkOf(address: string): string {
+  if (!address.includes(":") || !readIp(address, network) || isIpv4(network)) return address;
+  return `${network[0]?.toString(16)}:${network[1]?.toString(16)}/64`;
+}
+
 function setMapped(words: IpWords, number: number): void {
   words[0] = 0;
   words[1] = 0;

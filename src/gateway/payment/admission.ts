@@ -33,11 +33,13 @@ export interface Presented {
   readonly target: string;
   /**
    * The address that it came from. Once a payment is on chain everybody can read all of it there, its
-   * signature included: a kept answer is given again to the address that it was sold to, and to no other.
+   * signature included: what is still owed for it is for the address that it was claimed from, and for the payer.
    */
   readonly client: string;
   /** True when nobody waits for the answer any more: then no delivery is tried. */
   readonly isGone: () => boolean;
+  /** Hears that the client has left before its answer was complete; what it returns ends that. */
+  readonly onGone: (listener: () => void) => () => void;
   /** Asked before a payment is taken that was never claimed: why the upstream would not be asked now. */
   readonly refusal: () => Unanswered | null;
   /**
@@ -71,6 +73,8 @@ export type Admission =
   | { readonly kind: "unavailable"; readonly refusal: Refusal }
   /** 500; the money may have moved, and only the same payment may be sent again. */
   | { readonly kind: "unknown"; readonly detail: string }
+  /** 409; paid, and not to be had in this way: nothing is asked for. */
+  | { readonly kind: "owed"; readonly detail: string }
   /** The buyer has left before the upstream was asked: no attempt is spent. */
   | { readonly kind: "abandoned" };
 
@@ -83,8 +87,8 @@ export interface Paid {
   readonly idempotencyKey: string;
   /** Nothing is delivered for this payment after this time, if the upstream sees the request. */
   readonly isLast: boolean;
-  /** Sold; with the answer where it is small enough to be kept. */
-  delivered(sold?: Sold): Promise<void>;
+  /** Sold; with the answer where it is small enough to be kept, and whether its buyer had left before it came. */
+  delivered(sold?: Sold & { readonly isUncollected?: boolean }): Promise<void>;
   /** The upstream failed or refused, or the buyer left: the same payment may try again. */
   undelivered(attempt: BrokenDelivery): Promise<void>;
 }
@@ -100,6 +104,13 @@ export interface Deliverable {
 }
 
 export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" }>;
+
+export const WITHHELD = {
+  kind: "owed",
+  detail:
+    "this payment waits for the client that sent it first, and this request came from another address; " +
+    "if you are its payer, request the URL again and sign a new payment: it proves that, and is not charged",
+} as const satisfies Admission;
 
 /** What came of a claim's settlement. */
 export type Settled = Declined | Deliverable;
@@ -149,7 +160,10 @@ export function failureOf(response: FailedSettlement): Refusal {
 }
 
 /** A claim that ends the matter: the payment cannot be had, or cannot be had again. */
-export type DeadClaim = Extract<ClaimOutcome, { kind: "spent" | "forged" | "foreign" | "failed" }>;
+export type DeadClaim = Extract<
+  ClaimOutcome,
+  { kind: "spent" | "forged" | "foreign" | "failed" | "withheld" | "exhausted" }
+>;
 
 export function explain(
   claim: DeadClaim,
@@ -160,6 +174,10 @@ export function explain(
       return claim.delivered
         ? USED
         : refusedReplay("used", "invalid_transaction_state", noDelivery(claim));
+    case "withheld":
+      return WITHHELD;
+    case "exhausted":
+      return { kind: "owed", detail: exhausted(claim) };
     case "forged":
       return isOnSolana(paymentPayload)
         ? refusedReplay("imitated", "invalid_payload", FORGED_ON_SOLANA)
@@ -193,6 +211,16 @@ export const USED = refusedReplay(
   "this payment was used before; sign a new one",
 );
 
+function exhausted({
+  transaction,
+  isRenewable,
+}: Extract<DeadClaim, { kind: "exhausted" }>): string {
+  const paid = `paid in ${transaction}, and each attempt to deliver it has failed`;
+  return isRenewable
+    ? `${paid}; request the URL again and sign a new payment: it is not charged, and the delivery is tried again`
+    : `${paid}, those of the last day included; try again later, or ask the seller`;
+}
+
 function noDelivery({ transaction }: { readonly transaction: string }): string {
-  return `paid in ${transaction} and no delivery is left for this request: ask the seller`;
+  return `paid in ${transaction}, which has begun to buy another answer: it is no payment for this one`;
 }

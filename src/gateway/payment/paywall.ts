@@ -6,12 +6,15 @@
  */
 import { hash, randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { networkOf } from "../client/ip-address.ts";
 import { waitWithin } from "../../facilitator/facilitator.ts";
 import {
   LedgerConflict,
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
   type ClaimTerms,
+  type OwedPayment,
+  type PayerProof,
   type SettledPayment,
 } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
@@ -41,6 +44,8 @@ const RECORD_PAUSE_MS = 1_000;
 const LATER_RECORD_PAUSE_MS = 10_000;
 /** How many of these pauses are short. */
 const SHORT_PAUSES = 60;
+/** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
+export const RECORDED_WITHIN_MS = 1_000;
 
 export interface PaywallOptions {
   readonly till: Till;
@@ -85,21 +90,42 @@ export class Paywall {
   }
 
   async admit(presented: Presented): Promise<Admission> {
-    const { payment, accepts } = presented;
+    const { payment, accepts, binding, target } = presented;
     let identified: Result<Identified, Refusal>;
     try {
-      identified = await this.#till.identify({ payment, accepts });
+      identified = await this.#till.identify({ payment, accepts, binding, target });
     } catch (cause) {
       return this.#notLookedUp(cause);
     }
     if (!identified.ok) return notChosen(identified.error);
-    const { request, isClaimed } = identified.value;
+    const { request, isClaimed, owed } = identified.value;
     const key = paymentKey(request);
     if (!key.ok) return { kind: "refused", refusal: key.error };
-    notePayment(key.value);
     const refusal = isClaimed ? null : presented.refusal();
     if (refusal !== null) return { kind: "unservable", refusal };
+    const collected = owed.length > 0 ? await this.#collect(presented, request, owed) : undefined;
+    if (collected !== undefined) return collected;
+    notePayment(key.value);
     return this.#join(key.value, presented, request);
+  }
+
+  /**
+   * What the payer is owed for the same sale is delivered first, and his new payment is only the proof that it is
+   * he: verified, and forgotten. Undefined where nothing turns out to be owed.
+   */
+  async #collect(
+    presented: Presented,
+    request: FacilitatorRequest,
+    owed: readonly OwedPayment[],
+  ): Promise<Admission | undefined> {
+    const proof = await this.#till.prove(request, this.#patience(request));
+    if (typeof proof === "object") return proof;
+    for (const { key, request: earlier } of owed) {
+      notePayment(key);
+      const admission = await this.#join(key, presented, earlier, proof);
+      if (admission.kind !== "refused") return admission;
+    }
+    return undefined;
   }
 
   /** Whether something here works on the payment at this moment, or on one that has the same key. */
@@ -116,19 +142,26 @@ export class Paywall {
     key: PaymentKey,
     presented: Presented,
     request: FacilitatorRequest,
+    proof?: PayerProof,
   ): Promise<Admission> {
-    const timeoutMs = request.paymentRequirements.maxTimeoutSeconds * 1000;
-    const { settlementWaitMs, time } = this.#options;
-    const signal = time.timeout(Math.min(settlementWaitMs, timeoutMs));
+    const signal = this.#patience(request);
     for (;;) {
       const flight = this.#flights.get(key);
       if (flight === undefined) break;
       const landed = flight.then(() => true);
       if (!(await waitWithin(landed, signal, false))) return IN_FLIGHT;
     }
-    const { binding, target } = presented;
-    const terms = { binding, target, idempotencyKey: this.#newIdempotencyKey(), request };
+    const { binding, target, client } = presented;
+    const claimant = claimantOf(client);
+    const idempotencyKey = this.#newIdempotencyKey();
+    const terms = { binding, target, idempotencyKey, request, claimant, proof };
     return this.#fly(key, presented, terms, signal);
+  }
+
+  /** How long a request is held. */
+  #patience({ paymentRequirements }: FacilitatorRequest): AbortSignal {
+    const { settlementWaitMs, time } = this.#options;
+    return time.timeout(Math.min(settlementWaitMs, paymentRequirements.maxTimeoutSeconds * 1000));
   }
 
   /** Runs from the claim to the recorded delivery; nothing else here works on this payment meanwhile. */
@@ -140,7 +173,10 @@ export class Paywall {
   ): Promise<Admission> {
     const landing = Promise.withResolvers<void>();
     this.#flights.set(key, landing.promise);
+    // Whoever waits elsewhere need not wait for a client that is not there any more.
+    const stay = presented.onGone(() => void this.#record(key, () => this.#till.leave(key)));
     const land = (): void => {
+      stay();
       this.#flights.delete(key);
       landing.resolve();
     };
@@ -152,9 +188,18 @@ export class Paywall {
       return UNRESOLVED;
     }
     if (admission.kind === "admitted") return admission;
+    if (admission.kind === "unknown" || admission.kind === "abandoned") await this.#leave(key);
     // Others need not wait while this request's body is read: the payment is delivered.
     land();
-    return admission.kind === "replayable" ? this.#replay(key, presented, admission) : admission;
+    return admission.kind === "replayable"
+      ? this.#replay(key, presented, terms, admission)
+      : admission;
+  }
+
+  /** Before the client is told, whose next request may come at once. */
+  async #leave(key: PaymentKey): Promise<void> {
+    const left = this.#record(key, () => this.#till.leave(key));
+    await waitWithin(left, this.#options.time.timeout(RECORDED_WITHIN_MS), undefined);
   }
 
   /** Never rejects: whatever fails after the claim leaves the payment unresolved, never "not taken". */
@@ -194,7 +239,8 @@ export class Paywall {
     if (flight.presented.isGone()) return ABANDONED;
     try {
       const { idempotencyKey } = settled;
-      const sale = { idempotencyKey, target: flight.presented.target };
+      const { target, claimant, proof } = flight.terms;
+      const sale = { idempotencyKey, target, claimant, proof };
       if (!(await this.#till.delivering(key, sale))) return "lost";
     } catch (cause) {
       this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
@@ -224,14 +270,15 @@ export class Paywall {
 
   async #replay(
     key: PaymentKey,
-    { target, client, readBodyHash }: Presented,
+    { readBodyHash }: Presented,
+    { target, claimant, proof }: ClaimTerms,
     { settlement }: Replayable,
   ): Promise<Admission> {
     const { logger } = this.#options;
     const bodyHash = await readBodyHash();
     if (bodyHash === null) return USED;
     try {
-      const asked = { target, bodyHash: askedBy(client, bodyHash) };
+      const asked = { target, bodyHash, claimant, proof };
       const response = await this.#till.replay(key, asked);
       return response === undefined ? USED : { kind: "replayed", settlement, response };
     } catch (cause) {
@@ -245,14 +292,13 @@ export class Paywall {
     return NOT_LOOKED_UP;
   }
 
-  #paid(key: PaymentKey, settled: Deliverable, { presented, land }: Flight): Paid {
-    const { target, client } = presented;
+  #paid(key: PaymentKey, settled: Deliverable, { terms: { target }, land }: Flight): Paid {
     return {
       settlement: settled.settlement,
       idempotencyKey: upstreamKey(settled.idempotencyKey),
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
       delivered: (sold) => {
-        const kept = sold && { ...sold, target, bodyHash: askedBy(client, sold.bodyHash) };
+        const kept = sold && { ...sold, target };
         return this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
       },
       undelivered: (attempt) =>
@@ -295,7 +341,7 @@ function upstreamKey(idempotencyKey: string): string {
   return hash("sha256", `coinslot upstream ${idempotencyKey}`);
 }
 
-/** One fingerprint of a request's body and of who sent it. */
-function askedBy(client: string, bodyHash: string): string {
-  return hash("sha256", `${client} ${bodyHash}`);
+/** One for each client, as far as its address tells: of IPv6 the network of 64 bits, within which it may move. */
+function claimantOf(client: string): string {
+  return hash("sha256", `coinslot claimant ${networkOf(client)}`);
 }

@@ -4,7 +4,12 @@
  * is passed on only where it is certain that nothing was charged.
  */
 import { FacilitatorFault, type Facilitator } from "../../facilitator/facilitator.ts";
-import { LedgerConflict, type ClaimTerms, type Redemptions } from "../../ledger/ledger.ts";
+import {
+  LedgerConflict,
+  type ClaimTerms,
+  type PayerProof,
+  type Redemptions,
+} from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { rememberPayment } from "../../telemetry/request-context.ts";
 import { inSpan } from "../../telemetry/spans.ts";
@@ -19,6 +24,7 @@ import {
   refusedSettlement,
   unavailable,
   UNRESOLVED,
+  type Declined,
   type FailedSettlement,
   type Settled,
 } from "./admission.ts";
@@ -34,6 +40,8 @@ export interface SettlingOptions {
   /** Is told what is asked of the facilitator, and how long that takes. */
   readonly timeline?: Timeline | undefined;
 }
+
+type Refused = VerifyResponse & { readonly isValid: false };
 
 /** A claimed payment on its way through a facilitator. */
 interface Course {
@@ -56,15 +64,32 @@ export class Settling {
   /** Verifies and settles a payment that this request has claimed. */
   async charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
     const verdict = await this.#verify(terms.request, signal);
-    if (verdict instanceof Error) {
-      this.#warn(verdict, terms.request, "a payment could not be verified");
-      const code = verdict instanceof FacilitatorFault ? verdict.code : "unexpected_verify_error";
-      return (await this.#release(key)) ? unavailable(code) : UNRESOLVED;
+    if (!(verdict instanceof Error) && verdict.isValid) {
+      return this.#collect({ key, terms, askedBefore: null, signal });
     }
-    if (verdict.isValid) return this.#collect({ key, terms, askedBefore: null, signal });
-    if (!(await this.#release(key))) return UNRESOLVED;
-    const { invalidReason, detail = "the facilitator refused the payment" } = verdict;
-    return refused(invalidReason, detail);
+    return (await this.#release(key)) ? this.#unverified(verdict, terms.request) : UNRESOLVED;
+  }
+
+  /**
+   * Whether a payment that stays unsettled shows who its payer is. One that the chain finds good does: it is new,
+   * so nobody but the payer can have it. Of one that cannot be paid less is known, its nonce for instance.
+   */
+  async prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Declined> {
+    const verdict = await this.#verify(request, signal);
+    if (verdict instanceof Error) return this.#unverified(verdict, request);
+    if (verdict.isValid) return "valid";
+    const isPoor = verdict.invalidReason === "insufficient_funds";
+    return isPoor ? "signed" : this.#unverified(verdict, request);
+  }
+
+  #unverified(verdict: Refused | Error, request: FacilitatorRequest): Declined {
+    if (!(verdict instanceof Error)) {
+      const { invalidReason, detail = "the facilitator refused the payment" } = verdict;
+      return refused(invalidReason, detail);
+    }
+    this.#warn(verdict, request, "a payment could not be verified");
+    const isFault = verdict instanceof FacilitatorFault;
+    return unavailable(isFault ? verdict.code : "unexpected_verify_error");
   }
 
   /** Asks again about a settlement that was begun before, with the terms of its first use. */

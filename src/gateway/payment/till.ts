@@ -4,14 +4,20 @@
  * question is whole in itself, so that whoever asks may die between two of them.
  */
 import type { Facilitator } from "../../facilitator/facilitator.ts";
-import type { ClaimOutcome, ClaimTerms, Redemptions } from "../../ledger/ledger.ts";
+import type {
+  ClaimOutcome,
+  ClaimTerms,
+  OwedPayment,
+  PayerProof,
+  Redemptions,
+} from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
 import { samePayment, type PaymentKey } from "../../x402/payment-key.ts";
 import { ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
-import type { Presented, Settled } from "./admission.ts";
+import type { Declined, Presented, Settled } from "./admission.ts";
 import { choose, type Choosing } from "./choice.ts";
 import { NO_FEE_PAYERS } from "./offers.ts";
 import { Settling } from "./settling.ts";
@@ -21,7 +27,12 @@ export interface Identified {
   readonly request: FacilitatorRequest;
   /** Claimed before: it is what it was claimed for, whatever the configuration asks by now. */
   readonly isClaimed: boolean;
+  /** What its payer is owed for the same sale, where it was not claimed before. */
+  readonly owed: readonly OwedPayment[];
 }
+
+/** What is looked at to tell which payment this is. */
+export type Identifying = Pick<Presented, "payment" | "accepts" | "binding" | "target">;
 
 /** A settlement that was begun before: see {@link ClaimOutcome}. */
 export type Begun = Pick<Extract<ClaimOutcome, { kind: "unresolved" }>, "terms" | "facilitator">;
@@ -29,7 +40,7 @@ export type Begun = Pick<Extract<ClaimOutcome, { kind: "unresolved" }>, "terms" 
 /** What of the ledger the paywall uses itself; the rest goes with the charging. */
 type Redeeming = Pick<
   Redemptions,
-  "claim" | "changed" | "delivering" | "delivered" | "undelivered" | "replay"
+  "claim" | "changed" | "leave" | "delivering" | "delivered" | "undelivered" | "replay"
 >;
 
 export interface Till extends Redeeming {
@@ -37,7 +48,12 @@ export interface Till extends Redeeming {
    * The request of the payment's first use, else the offer that it fits best and that is not refused at
    * once. Costs no write. Throws what the ledger throws.
    */
-  identify(presented: Pick<Presented, "payment" | "accepts">): Promise<Result<Identified, Refusal>>;
+  identify(presented: Identifying): Promise<Result<Identified, Refusal>>;
+  /**
+   * Verifies a payment that is not claimed and will not be: whether it proves who its payer is. Nothing of it is
+   * stored.
+   */
+  prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Declined>;
   /** Verifies and settles a payment that the caller has claimed with these terms. */
   charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
@@ -67,16 +83,22 @@ export class LocalTill implements Till {
     this.#choosing = { facilitator, feePayers };
   }
 
-  async identify(
-    presented: Pick<Presented, "payment" | "accepts">,
-  ): Promise<Result<Identified, Refusal>> {
-    const { payment } = presented;
-    const stored = await this.#redemptions.recall(payment);
+  async identify(presented: Identifying): Promise<Result<Identified, Refusal>> {
+    const { payment, binding, target } = presented;
+    const { request: stored, owed } = await this.#redemptions.recall(payment, { binding, target });
     if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
-      return ok({ request: stored, isClaimed: true });
+      return ok({ request: stored, isClaimed: true, owed: [] });
     }
     const chosen = choose(presented, this.#choosing);
-    return chosen.ok ? ok({ request: chosen.value, isClaimed: false }) : chosen;
+    return chosen.ok ? ok({ request: chosen.value, isClaimed: false, owed }) : chosen;
+  }
+
+  prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
+    return this.#settling.prove(...asked);
+  }
+
+  leave(...asked: Parameters<Till["leave"]>): Promise<void> {
+    return this.#redemptions.leave(...asked);
   }
 
   claim(...asked: Parameters<Till["claim"]>): Promise<ClaimOutcome> {

@@ -10,7 +10,14 @@ import type { InboundResponse } from "../message/inbound.ts";
 import { valueOf } from "../message/field-lines.ts";
 import type { RequestTrace } from "../request-trace.ts";
 import type { Delivery, Engine, Sold, Unanswered } from "../upstream/upstream.ts";
-import { JSON_TYPE, newVisitId, type Passage, type Replaying, type Visitor } from "../visitor.ts";
+import {
+  JSON_TYPE,
+  newVisitId,
+  onResponseGone,
+  type Passage,
+  type Replaying,
+  type Visitor,
+} from "../visitor.ts";
 import type { Dialect } from "./dialect.ts";
 import type { HeldAnswers } from "./held-answers.ts";
 import type { OriginalRequest } from "./original-request.ts";
@@ -99,6 +106,10 @@ export class CheckVisitor implements Visitor {
 
   isGone(): boolean {
     return this.#response.destroyed || this.request.socket.destroyed;
+  }
+
+  onGone(listener: () => void): () => void {
+    return onResponseGone(this.#response, listener);
   }
 
   /** What the proxy sets for its backend, then what it sets for its client. */

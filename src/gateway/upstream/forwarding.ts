@@ -10,6 +10,7 @@ import type { H1Request } from "../../http1/exchange.ts";
 import { giveBack } from "../../http1/read-buffers.ts";
 import { KeptAnswer } from "./kept-answer.ts";
 import { OutgoingRequest } from "./outgoing-request.ts";
+import { RefusalFirst } from "./refusal-first.ts";
 import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
 import { foreign402, tooLarge, unanswered } from "./unanswered.ts";
 import { wasUnread } from "../message/unread.ts";
@@ -91,7 +92,8 @@ export class Forwarding implements ClientHandler {
   #dispatch(request: H1Request): void {
     if (this.#settled) return;
     this.#startedAt = performance.now();
-    this.#client.dispatch(request, this);
+    const { sale } = this.#exchange;
+    this.#client.dispatch(request, sale === null ? this : new RefusalFirst(this, sale.refused));
   }
 
   onRequestStart(controller: ClientController): void {

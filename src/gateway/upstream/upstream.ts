@@ -45,6 +45,11 @@ export interface Sale {
   readonly keepBytes: number;
   /** Longest that an answer is read on without its client, milliseconds. */
   readonly readOnMs: number;
+  /**
+   * Called once for an answer of 400 and above, which sells nothing: it goes to the client when that has
+   * resolved, so that a client that tries again at once finds what it is owed.
+   */
+  readonly refused: () => Promise<void>;
 }
 
 /** A whole answer that was paid for, and the hash of the request's body that it answers. */

@@ -247,7 +247,7 @@ async function look(
     lentTokens: tokensAt(names["lent"]),
     ourTokens: tokensAt(names["feePayerTokens"]),
     signed: signed.filter(({ state }) => state === "SIGNED").length,
-    isRecorded: (await ledger.recall(sent)) !== undefined,
+    isRecorded: (await ledger.recall(sent, { binding: "", target: "" })).request !== undefined,
   };
 }
 

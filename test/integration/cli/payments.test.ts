@@ -301,7 +301,8 @@ describe("coinslot payments", () => {
     // More than a pipe holds.
     for (let number = 0; number < 200; number += 1) {
       const { key, request } = examplePayment(number);
-      const terms = { binding: "GET /", target: "/", idempotencyKey: `key ${number}`, request };
+      const sale = { binding: "GET /", target: "/", claimant: "" };
+      const terms = { ...sale, idempotencyKey: `key ${number}`, request };
       await ledger.claim(key, terms);
     }
     await ledger.close();

@@ -48,6 +48,7 @@ function termsOf({ request, key }: ExamplePayment): ClaimTerms {
     target: "/weather?city=Rome",
     idempotencyKey: `idempotency ${key}`,
     request,
+    claimant: "a client",
   };
 }
 

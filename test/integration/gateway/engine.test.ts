@@ -50,7 +50,13 @@ async function firstOrSecond(
   return { port, deliveries, begun, engines: [one, two] };
 }
 
-const sale: Sale = { idempotencyKey: "k", failureLines: [], keepBytes: 1000, readOnMs: 1000 };
+const sale: Sale = {
+  idempotencyKey: "k",
+  failureLines: [],
+  keepBytes: 1000,
+  readOnMs: 1000,
+  refused: async () => undefined,
+};
 
 describe.each(engines)("through %s", (_, protocol) => {
   test.each([

@@ -18,7 +18,13 @@ import { RawClient, send, stage, type Stage } from "./stage.ts";
 
 const identity = { cert: BACKEND_CERTIFICATE, key: BACKEND_KEY };
 const tls = { ca: AUTHORITY, serverName: "api.internal" };
-const sale: Sale = { idempotencyKey: "k", failureLines: [], keepBytes: 1000, readOnMs: 1000 };
+const sale: Sale = {
+  idempotencyKey: "k",
+  failureLines: [],
+  keepBytes: 1000,
+  readOnMs: 1000,
+  refused: async () => undefined,
+};
 
 type OnStream = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
 

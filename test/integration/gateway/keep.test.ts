@@ -10,6 +10,7 @@ const SALE: Sale = {
   failureLines: ["Retry-After", "2"],
   keepBytes: KEEP_BYTES,
   readOnMs: 10_000,
+  refused: async () => undefined,
 };
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 

@@ -88,7 +88,13 @@ test("what is kept of an answer is not read into again", async () => {
     }
     response.end();
   });
-  const sale = { idempotencyKey: "k", failureLines: [], keepBytes: size, readOnMs: 1_000 };
+  const sale = {
+    idempotencyKey: "k",
+    failureLines: [],
+    keepBytes: size,
+    readOnMs: 1_000,
+    refused: async () => undefined,
+  };
   const { port, delivery } = await stage(origin, {}, { sale });
   for await (const _ of await ask(port, client)) continue;
   const delivered = await delivery();

@@ -124,6 +124,7 @@ describe("a WebSocket", () => {
       failureLines: ["Retry-After", "2"],
       keepBytes: 1_000,
       readOnMs: 1_000,
+      refused: async () => undefined,
     };
     const heads: string[] = [];
     const { port } = await stage(await echoing(heads), {}, { sale });

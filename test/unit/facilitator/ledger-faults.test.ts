@@ -68,6 +68,7 @@ describe("a claim of a resource server", () => {
     ledger.claim(keyOf(request), {
       binding: "GET /",
       target: "/",
+      claimant: "",
       idempotencyKey: "key",
       request,
     });

@@ -25,7 +25,8 @@ async function stage({ facilitators, store = new MemoryStore(), ...setup }: Setu
   const hand = async (payment: ExamplePayment, facilitator: string): Promise<void> => {
     const { key, request } = payment;
     const idempotencyKey = `key of ${key}`;
-    await before.claim(key, { binding: "GET /", target: "/", idempotencyKey, request });
+    const terms = { binding: "GET /", target: "/", idempotencyKey, request, claimant: "" };
+    await before.claim(key, terms);
     await before.handedOver(key, facilitator);
   };
   const redemptions = new MemoryLedger({ store, time, life: "now" });

@@ -17,6 +17,7 @@ import {
   perform,
   repriced,
   SETTLEMENT,
+  SALE,
   sign,
   termsOf,
   word,
@@ -120,9 +121,9 @@ export function describeClaims(open: OpenLedger): void {
     const { ledger } = place();
     const unseen = examplePayment(2);
     await bring(ledger, payment, "failed");
-    expect(await ledger.recall(request.paymentPayload)).toEqual(request);
-    expect(await ledger.recall(unseen.request.paymentPayload)).toBeUndefined();
-    expect(await ledger.recall(forged(request).paymentPayload)).toBeUndefined();
+    expect((await ledger.recall(request.paymentPayload, SALE)).request).toEqual(request);
+    expect((await ledger.recall(unseen.request.paymentPayload, SALE)).request).toBeUndefined();
+    expect((await ledger.recall(forged(request).paymentPayload, SALE)).request).toBeUndefined();
     expect(await word(ledger.claim(unseen.key, termsOf(unseen)))).toBe("granted");
   });
 
@@ -133,7 +134,7 @@ export function describeClaims(open: OpenLedger): void {
     const otherKey = key.replace(/0x[0-9a-f]{40}/u, asset.toLowerCase()) as typeof key;
     await ledger.begin(otherKey, other, undefined);
     await ledger.begin(key, request, undefined);
-    expect(await ledger.recall(other.paymentPayload)).toEqual(other);
+    expect((await ledger.recall(other.paymentPayload, SALE)).request).toEqual(other);
     const { payload } = request.paymentPayload;
     if (!isEvmPayload(payload)) throw new Error("not an EVM payment");
     const authorization = {
@@ -142,14 +143,14 @@ export function describeClaims(open: OpenLedger): void {
       nonce: payload.authorization.nonce.toUpperCase().replace("0X", "0x"),
     };
     const loud = { ...request.paymentPayload, payload: { ...payload, authorization } };
-    expect(await ledger.recall(loud)).toEqual(request);
+    expect((await ledger.recall(loud, SALE)).request).toEqual(request);
   });
 
   it("recalls nothing of a payload that nobody can read", async () => {
     const { ledger } = place();
     const payload = { transaction: "AQAB" };
     const opaque = { x402Version: 1, scheme: "exact", network: "solana", payload } as const;
-    expect(await ledger.recall(opaque)).toBeUndefined();
+    expect((await ledger.recall(opaque, SALE)).request).toBeUndefined();
   });
 
   it("gives back what was settled and why it failed", async () => {

@@ -71,17 +71,15 @@ export function describeDeliveries(open: OpenLedger): void {
     expect(await word(ledger.claim(key, termsOf(payment, { target: OTHER_TARGET })))).toBe("spent");
   });
 
-  it("tells what is spent by whether it was delivered, and the transaction that paid", async () => {
+  it("tells what is delivered from what is owed, and the transaction that paid", async () => {
     const { ledger } = place();
-    for (const [index, state] of (["delivered", "exhausted"] as const).entries()) {
-      const each = examplePayment(10 + index);
-      await bring(ledger, each, state);
-      expect(await ledger.claim(each.key, termsOf(each))).toEqual({
-        kind: "spent",
-        delivered: state === "delivered",
-        transaction,
-      });
-    }
+    const [sold, owed] = [examplePayment(10), examplePayment(11)];
+    await bring(ledger, sold, "delivered");
+    await bring(ledger, owed, "exhausted");
+    const spent = { kind: "spent", delivered: true, transaction };
+    expect(await ledger.claim(sold.key, termsOf(sold))).toEqual(spent);
+    const exhausted = { kind: "exhausted", transaction, isRenewable: true };
+    expect(await ledger.claim(owed.key, termsOf(owed))).toEqual(exhausted);
   });
 
   describe("gives a kept answer again", () => {

@@ -23,6 +23,7 @@ import {
   OTHER_TARGET,
   repriced,
   SETTLEMENT,
+  SALE,
   sign,
   TARGET,
   termsOf,
@@ -171,7 +172,7 @@ async function stateOf(ledger: Ledger): Promise<Readonly<Record<string, unknown>
   const shown = [];
   for (const { key, request } of PAYMENTS) {
     const detail = await ledger.books.show(key);
-    const recalled = await ledger.recall(request.paymentPayload);
+    const recalled = await ledger.recall(request.paymentPayload, SALE);
     shown.push({ ...detail, claimedMs: 0, recalled, outcome: await ledger.outcome(key) });
   }
   return {

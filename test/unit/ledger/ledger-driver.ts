@@ -33,7 +33,9 @@ export const ANSWER = {
   ] as const,
   body: new Uint8Array([0, 1, 2, 254, 255]),
 };
-export const ASKED = { target: TARGET, bodyHash: "ab".repeat(32) };
+export const CLAIMANT = "a client";
+export const ASKED = { target: TARGET, bodyHash: "ab".repeat(32), claimant: CLAIMANT };
+export const SALE = { binding: BINDING, target: TARGET };
 
 /** Ways for a delivery to break: before the upstream saw it, before its answer, within its answer. */
 export const UNSENT = { sent: false, served: null } as const;
@@ -44,7 +46,8 @@ export function termsOf(
   { request }: { readonly request: FacilitatorRequest },
   changes: Partial<ClaimTerms> = {},
 ): ClaimTerms {
-  return { binding: BINDING, target: TARGET, idempotencyKey: CALLER, request, ...changes };
+  const first = { idempotencyKey: CALLER, request, claimant: CLAIMANT };
+  return { ...SALE, ...first, ...changes };
 }
 
 /** What somebody sends who knows a payment's payer and nonce, but not its signature. */
@@ -214,7 +217,7 @@ export const OBSERVED: Readonly<Record<string, string>> = {
   retried: "settled1 settled settled settled  conflict conflict",
   served: "settled1 spent settled settled  conflict conflict",
   delivering: "busy busy settled settled  ok conflict",
-  exhausted: "spent spent settled settled  conflict conflict",
+  exhausted: "exhausted exhausted settled settled  conflict conflict",
   delivered: "spent spent settled settled  ok conflict",
   kept: "replayable spent settled settled  ok conflict",
   failed: "failed failed failed failed  conflict conflict",

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import {
   LedgerConflict,
   MAX_DELIVERY_ATTEMPTS,
+  MAX_RENEWALS,
   MAX_REPLAYS,
   REPLAY_MS,
   type PaymentState,
@@ -16,6 +17,7 @@ import {
   ASKED,
   BINDING,
   CALLER,
+  CLAIMANT,
   FACILITATOR,
   FAILURE,
   forged,
@@ -64,15 +66,25 @@ const COMMANDS: Readonly<Record<string, Command["run"]>> = {
   takeOffered: machine.takeOffered,
   deliver: (row, moment) => machine.deliver(row, null, moment),
   deliverOthers: (row, moment) =>
-    machine.deliver(row, { idempotencyKey: "another", target: TARGET }, moment),
+    machine.deliver(row, { idempotencyKey: "another", target: TARGET, claimant: CLAIMANT }, moment),
   delivered: (row, moment) => machine.delivered(row, null, moment),
   deliveredKept: (row, moment) => machine.delivered(row, ASKED, moment),
   unsent: (row, moment) => machine.undelivered(row, { sent: false, served: null }, moment),
   broken: (row, moment) => machine.undelivered(row, { sent: true, served: null }, moment),
   cutOff: (row, moment) => machine.undelivered(row, { sent: true, served: TARGET }, moment),
   replay: (row, moment) => machine.replay(row, ASKED, moment),
-  reap: (row, moment) =>
-    row === undefined || row.claimedBy === moment.life ? { outcome: false } : machine.reap(row),
+  reap: (row, moment) => machine.reap(row, (life) => life !== moment.life),
+  leave: machine.leave,
+  claimStranger: (row, moment) =>
+    machine.claim(row, termsOf({ request }, { claimant: "another client" }), moment),
+  claimPayer: (row, moment) =>
+    machine.claim(row, termsOf({ request }, { claimant: "x", proof: "valid" }), moment),
+  deliverPayer: (row, moment) =>
+    machine.deliver(
+      row,
+      { idempotencyKey: CALLER, target: TARGET, claimant: "x", proof: "valid" },
+      moment,
+    ),
 };
 
 /** Most of it is the way of a payment that goes well, or no random walk would come far. */
@@ -86,7 +98,7 @@ const names = fc.oneof(
 );
 const commands: fc.Arbitrary<Command> = fc
   .record({ name: names, life })
-  .map(({ name, life: by }) => ({ name, life: by, run: COMMANDS[name] ?? machine.reap }));
+  .map(({ name, life: by }) => ({ name, life: by, run: COMMANDS[name] ?? machine.leave }));
 
 const sequences = fc.array(commands, { minLength: 1, maxLength: 60, size: "max" });
 
@@ -151,12 +163,44 @@ describe("a payment, whatever is done with it", () => {
   });
 
   it("is delivered at most so many times, each attempt from SETTLED and counted", () => {
-    always(({ before, after, moment }) => {
+    always(({ name, before, after, moment }) => {
       expect(after?.attempts ?? 0).toBeLessThanOrEqual(MAX_DELIVERY_ATTEMPTS);
+      expect(after?.renewals ?? 0).toBeLessThanOrEqual(MAX_RENEWALS);
       if (after?.state !== "DELIVERING" || before?.state === "DELIVERING") return;
       expect(before?.state).toBe("SETTLED");
-      expect(after.attempts).toBe((before?.attempts ?? 0) + 1);
+      const used = before?.attempts ?? 0;
+      const isRenewed = used === MAX_DELIVERY_ATTEMPTS;
+      expect(after.attempts).toBe(isRenewed ? 1 : used + 1);
+      if (isRenewed) expect(name).toBe("deliverPayer");
       expect(after.claimedBy).toBe(moment.life);
+    });
+  });
+
+  it("is its request's until that has left: no other life goes on with it or delivers it", () => {
+    always(({ name, before, after, outcome, moment }) => {
+      if (before === undefined || before.isLeft || before.holder === moment.life) return;
+      if (name.startsWith("claim")) {
+        expect(["unresolved", "settled"]).not.toContain(kindOf(outcome));
+      }
+      if (name.startsWith("deliver") && before.state === "SETTLED") expect(after).toBe(before);
+    });
+  });
+
+  it("gives its goods to the client that claimed it, and to its payer", () => {
+    always(({ name, before, after, outcome }) => {
+      if (name !== "claimStranger" || before === undefined) return;
+      if (before.claimant === "another client") return;
+      const goods = ["unresolved", "settled", "replayable"];
+      expect(goods).not.toContain(kindOf(outcome));
+      expect(after).toBe(before);
+    });
+  });
+
+  it("is left only while it is in work, or delivered to nobody", () => {
+    always(({ after }) => {
+      if (after?.isLeft !== true) return;
+      expect(after.state).not.toBe("FAILED");
+      expect(after.binding).not.toBeNull();
     });
   });
 

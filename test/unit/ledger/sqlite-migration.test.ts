@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Ledger } from "../../../src/ledger/ledger.ts";
+import type { ClaimTerms, Ledger } from "../../../src/ledger/ledger.ts";
 import { OLDER_SCHEMAS } from "../../../src/ledger/sqlite-older-schemas.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { systemTime } from "../../../src/time/time.ts";
@@ -17,6 +17,7 @@ import {
   FAILURE,
   NETWORK,
   SETTLEMENT,
+  SALE,
   sign,
   signWith,
   TARGET,
@@ -126,9 +127,10 @@ describe("a ledger of an older version", () => {
     ] as const;
     for (const [number, kind] of expected) {
       const payment = examplePayment(number);
-      const met = await word(ledger.claim(payment.key, termsOf(payment)));
+      const met = await word(ledger.claim(payment.key, byPayer(payment)));
       expect({ number, met }).toEqual({ number, met: kind });
-      expect(await ledger.recall(payment.request.paymentPayload)).toEqual(payment.request);
+      const { request } = await ledger.recall(payment.request.paymentPayload, SALE);
+      expect(request).toEqual(payment.request);
     }
     for (const number of [7, 9]) {
       expect(await ledger.books.show(examplePayment(number).key)).toBeUndefined();
@@ -182,9 +184,9 @@ describe("a ledger of an older version", () => {
       );
     database.close();
     const ledger = await open();
-    expect(await ledger.claim(key, termsOf({ request }))).toEqual({
+    expect(await ledger.claim(key, byPayer({ request }))).toEqual({
       kind: "unresolved",
-      terms: termsOf({ request }, { target: "/premium-data" }),
+      terms: termsOf({ request }, { target: "/premium-data", claimant: "" }),
       facilitator: null,
     });
     await ledger.close();
@@ -197,7 +199,7 @@ describe("a ledger of an older version", () => {
     database.close();
     const ledger = await open();
     const [first, second] = [examplePayment(0), examplePayment(1)];
-    expect(await word(ledger.claim(first.key, termsOf(first)))).toBe("unresolved");
+    expect(await word(ledger.claim(first.key, byPayer(first)))).toBe("unresolved");
     expect(await ledger.books.show(second.key)).toMatchObject({ state: "SETTLED", payTo: "" });
     await ledger.close();
   });
@@ -215,3 +217,8 @@ describe("a ledger of an older version", () => {
     again.close();
   });
 });
+
+/** Whose client claimed a payment was not stored then: it is for whoever proves to be the payer. */
+function byPayer(payment: Parameters<typeof termsOf>[0]): ClaimTerms {
+  return termsOf(payment, { claimant: "another client", proof: "valid" });
+}

@@ -176,7 +176,8 @@ describe("a till at the other end", () => {
   ])("takes %j for no answer", async (answer) => {
     const till = tillBefore(answer);
     const unreadable = { name: "ChannelFault", kind: "unreadable" };
-    const asked = { payment: request.paymentPayload, accepts: [request.paymentRequirements] };
+    const offers = { payment: request.paymentPayload, accepts: [request.paymentRequirements] };
+    const asked = { ...offers, binding: "GET /", target: "/" };
     await expect(till.claim(key, termsOf({ request }))).rejects.toMatchObject(unreadable);
     await expect(till.identify(asked)).rejects.toMatchObject(unreadable);
     await expect(till.charge(key, termsOf({ request }), signal)).rejects.toMatchObject(unreadable);

@@ -160,6 +160,7 @@ export function presented(number = 1, members: Partial<Presented> = {}): Present
     target: "/premium-data",
     client: "192.0.2.1",
     isGone: () => false,
+    onGone: () => () => undefined,
     refusal: () => null,
     readBodyHash: async () => EMPTY_BODY,
     ...members,

@@ -7,7 +7,13 @@ import {
 } from "../../../../../src/gateway/upstream/backend/retry.ts";
 import type { Sale, Unanswered } from "../../../../../src/gateway/upstream/upstream.ts";
 
-const sale: Sale = { idempotencyKey: "k", failureLines: [], keepBytes: 0, readOnMs: 0 };
+const sale: Sale = {
+  idempotencyKey: "k",
+  failureLines: [],
+  keepBytes: 0,
+  readOnMs: 0,
+  refused: async () => undefined,
+};
 
 function asked(method: string, paid: Sale | null = null): Asked {
   return { request: { method }, sale: paid };

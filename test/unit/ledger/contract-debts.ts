@@ -1,0 +1,260 @@
+/** Whose a payment is between its claim and its delivery, and who may collect what is owed for it. */
+import { expect, it } from "vitest";
+import {
+  MAX_DELIVERY_ATTEMPTS,
+  MAX_OWED,
+  MAX_RENEWALS,
+  RENEWAL_WINDOW_MS,
+  REPLAY_MS,
+  type ClaimTerms,
+  type SaleTerms,
+} from "../../../src/ledger/ledger.ts";
+import type { OpenLedger } from "../../support/ledger-contract.ts";
+import { eachTestIn } from "./contract-place.ts";
+import { examplePayment, type ExamplePayment } from "./example-payment.ts";
+import {
+  ANSWER,
+  ASKED,
+  bring,
+  CALLER,
+  CUT_OFF,
+  OTHER_BINDING,
+  OTHER_TARGET,
+  SALE,
+  SETTLEMENT,
+  sign,
+  TARGET,
+  termsOf,
+  UNANSWERED,
+  UNSENT,
+  word,
+} from "./ledger-driver.ts";
+
+const payment = examplePayment(1);
+const { key } = payment;
+/** What the same payer presents next. */
+const newer = examplePayment(2);
+
+const STRANGER = { claimant: "another client" } as const;
+const PAYER_ELSEWHERE = { ...STRANGER, proof: "valid" } as const;
+
+const by = (who: Partial<ClaimTerms>, of: ExamplePayment = payment): ClaimTerms => termsOf(of, who);
+const sale = (who: Partial<SaleTerms>): SaleTerms => {
+  return { idempotencyKey: CALLER, target: TARGET, claimant: ASKED.claimant, ...who };
+};
+
+export function describeDebts(open: OpenLedger): void {
+  const place = eachTestIn(open);
+  const owed = async (asked = SALE): Promise<readonly string[]> =>
+    (await place().ledger.recall(newer.request.paymentPayload, asked)).owed.map((each) => each.key);
+
+  it.each(["claimed", "signed", "settled"] as const)(
+    "what is %s is its request's, in every life, until that leaves it",
+    async (state) => {
+      const { ledger } = place();
+      const [one, other] = [ledger.worker("1"), ledger.worker("2")];
+      await one.claim(key, termsOf(payment));
+      if (state === "signed") await sign(ledger, [payment]);
+      if (state === "settled") await ledger.settled(key, SETTLEMENT);
+      expect(await word(other.claim(key, termsOf(payment)))).toBe("busy");
+      expect(await word(other.claim(key, by(PAYER_ELSEWHERE)))).toBe("busy");
+      expect(await other.delivering(key, sale({}))).toBe(false);
+      expect(await owed()).toEqual([]);
+      await other.leave(key);
+      expect(await word(other.claim(key, termsOf(payment)))).toBe("busy");
+      await one.leave(key);
+      expect(await owed()).toEqual([key]);
+      const kind = state === "settled" ? "settled" : "unresolved";
+      expect(await word(other.claim(key, termsOf(payment)))).toBe(kind);
+    },
+  );
+
+  it("what is taken over is the next request's, and not the first one's any more", async () => {
+    const { ledger } = place();
+    const [one, other] = [ledger.worker("1"), ledger.worker("2")];
+    await one.claim(key, termsOf(payment));
+    await sign(ledger, [payment]);
+    await one.leave(key);
+    expect(await word(other.claim(key, termsOf(payment)))).toBe("unresolved");
+    expect(await word(one.claim(key, termsOf(payment)))).toBe("busy");
+    await ledger.settled(key, SETTLEMENT);
+    expect(await one.delivering(key, sale({}))).toBe(false);
+    expect(await other.delivering(key, sale({}))).toBe(true);
+  });
+
+  it("the death of the life that holds it leaves it to others, settlement or not", async () => {
+    const { ledger } = place();
+    const one = ledger.worker("1");
+    const other = ledger.worker("2");
+    const signed = examplePayment(3);
+    await one.claim(key, termsOf(payment));
+    await one.claim(signed.key, termsOf(signed));
+    await ledger.settled(key, SETTLEMENT);
+    await sign(ledger, [signed]);
+    expect(await one.end(new Set([signed.key]))).toBe(2);
+    expect((await owed()).toSorted()).toEqual([key, signed.key].toSorted());
+    expect(await word(other.claim(key, termsOf(payment)))).toBe("settled");
+    expect(await word(other.claim(signed.key, termsOf(signed)))).toBe("unresolved");
+  });
+
+  it("a restart leaves what the life before held", async () => {
+    const signed = examplePayment(3);
+    await bring(place().ledger, payment, "settled");
+    await bring(place().ledger, signed, "signed");
+    const next = await place().restart("second");
+    await next.reap();
+    const found = await next.recall(newer.request.paymentPayload, SALE);
+    expect(found.owed.map((each) => each.key).toSorted()).toEqual([key, signed.key].toSorted());
+    expect(await next.delivering(key, sale({}))).toBe(true);
+  });
+
+  it.each(["claimed", "signed", "settled", "retried", "served", "exhausted"] as const)(
+    "a stranger who shows what is %s gets nothing",
+    async (state) => {
+      const { ledger } = place();
+      await bring(ledger, payment, state);
+      await ledger.leave(key);
+      expect(await word(ledger.claim(key, by(STRANGER)))).toBe("withheld");
+      expect(await ledger.delivering(key, sale(STRANGER))).toBe(false);
+      expect(await word(ledger.claim(key, by({ ...STRANGER, proof: "signed" })))).toBe("withheld");
+    },
+  );
+
+  it("a stranger who shows what is delivered gets no kept answer, and its payer does", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "kept");
+    expect(await word(ledger.claim(key, by(STRANGER)))).toBe("spent");
+    expect(await ledger.replay(key, { ...ASKED, ...STRANGER })).toBeUndefined();
+    expect(await word(ledger.claim(key, by(PAYER_ELSEWHERE)))).toBe("replayable");
+    expect(await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
+    // From here on it is kept for where it was given last.
+    expect(await word(ledger.claim(key, by(STRANGER)))).toBe("replayable");
+    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("spent");
+  });
+
+  it("the payer collects from anywhere, and what then breaks is kept for him there", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "retried");
+    expect(await ledger.claim(key, by(PAYER_ELSEWHERE))).toMatchObject({ kind: "settled" });
+    expect(await ledger.delivering(key, sale(PAYER_ELSEWHERE))).toBe(true);
+    await ledger.undelivered(key, UNANSWERED);
+    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("withheld");
+    expect(await word(ledger.claim(key, by(STRANGER)))).toBe("settled");
+  });
+
+  it("owes what failed to be delivered, and nothing that was", async () => {
+    const { ledger } = place();
+    for (const broken of [UNSENT, UNANSWERED, CUT_OFF]) {
+      expect(await ledger.claim(key, termsOf(payment))).toMatchObject({});
+      await ledger.settled(key, SETTLEMENT);
+      await ledger.delivering(key, sale({}));
+      expect(await owed()).toEqual([]);
+      await ledger.undelivered(key, broken);
+      expect(await owed()).toEqual([key]);
+    }
+    await ledger.delivering(key, sale({}));
+    await ledger.delivered(key);
+    expect(await owed()).toEqual([]);
+  });
+
+  it("owes for the same binding, network and payer, and for the target that has begun", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "retried");
+    expect(await owed({ ...SALE, binding: OTHER_BINDING })).toEqual([]);
+    expect(await owed({ ...SALE, target: OTHER_TARGET })).toEqual([key]);
+    const { paymentPayload } = newer.request;
+    const elsewhere = await ledger.recall({ ...paymentPayload, network: "base" }, SALE);
+    expect(elsewhere.owed).toEqual([]);
+    const { authorization } = paymentPayload.payload as { readonly authorization: object };
+    const from = `0x${"77".repeat(20)}`;
+    const payload = { ...paymentPayload.payload, authorization: { ...authorization, from } };
+    const others = { ...paymentPayload, payload } as typeof paymentPayload;
+    expect((await ledger.recall(others, SALE)).owed).toEqual([]);
+    await ledger.delivering(key, sale({}));
+    await ledger.undelivered(key, CUT_OFF);
+    expect(await owed({ ...SALE, target: OTHER_TARGET })).toEqual([]);
+    expect(await owed()).toEqual([key]);
+  });
+
+  it("owes nothing to another signature of a nonce that is known", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "retried");
+    const { paymentPayload } = payment.request;
+    const payload = { ...paymentPayload.payload, signature: `0x${"ee".repeat(65)}` };
+    const varied = { ...paymentPayload, payload } as typeof paymentPayload;
+    expect(await ledger.recall(varied, SALE)).toEqual({ request: undefined, owed: [] });
+  });
+
+  it("owes an answer that its buyer had left, until it was given or its time is over", async () => {
+    const { ledger, time } = place();
+    const another = examplePayment(3);
+    for (const each of [payment, another]) {
+      await bring(ledger, each, "delivering");
+      await ledger.leave(each.key);
+      expect(await owed()).toContain(each.key);
+      await ledger.delivered(each.key, { ...ASKED, response: ANSWER, isUncollected: true });
+    }
+    expect(await owed()).toEqual([key, another.key]);
+    expect(await owed({ ...SALE, target: OTHER_TARGET })).toEqual([]);
+    expect(await word(ledger.claim(key, by(PAYER_ELSEWHERE)))).toBe("replayable");
+    expect(await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
+    expect(await owed()).toEqual([another.key]);
+    time.nowMs += REPLAY_MS;
+    expect(await owed()).toEqual([]);
+  });
+
+  it("tells so many that are owed and no more, the oldest first", async () => {
+    const { ledger, time } = place();
+    const all = Array.from({ length: MAX_OWED + 2 }, (_, index) => examplePayment(10 + index));
+    for (const each of all) {
+      await bring(ledger, each, "retried");
+      time.nowMs += 1;
+    }
+    // What was left a moment ago and is not stored yet may be told besides.
+    await place().ledger.books.counts();
+    expect(await owed()).toEqual(all.slice(0, MAX_OWED).map((each) => each.key));
+  });
+
+  it("gives the payer's new signature attempts again, so often in a day", async () => {
+    const { ledger, time } = place();
+    const again = async (): Promise<string> => {
+      const claim = await ledger.claim(key, by(PAYER_ELSEWHERE));
+      if (claim.kind !== "settled") return claim.kind;
+      for (let attempt = claim.attempts; attempt < MAX_DELIVERY_ATTEMPTS; attempt += 1) {
+        expect(await ledger.delivering(key, sale(PAYER_ELSEWHERE))).toBe(true);
+        await ledger.undelivered(key, UNANSWERED);
+      }
+      return claim.kind;
+    };
+    await bring(ledger, payment, "exhausted");
+    expect(await ledger.claim(key, termsOf(payment))).toMatchObject({
+      kind: "exhausted",
+      isRenewable: true,
+    });
+    expect(await ledger.delivering(key, sale({}))).toBe(false);
+    for (let day = 0; day < 2; day += 1) {
+      for (let renewal = 0; renewal < MAX_RENEWALS; renewal += 1) {
+        expect(await again()).toBe("settled");
+      }
+      expect(await again()).toBe("exhausted");
+      expect(await ledger.delivering(key, sale(PAYER_ELSEWHERE))).toBe(false);
+      expect(await ledger.claim(key, by(PAYER_ELSEWHERE))).toMatchObject({ isRenewable: false });
+      time.nowMs += RENEWAL_WINDOW_MS;
+    }
+  });
+
+  it("a settlement that is found after its failure was told is owed", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "claimfailed");
+    expect(await owed()).toEqual([]);
+    await ledger.settled(key, SETTLEMENT);
+    expect(await owed()).toEqual([key]);
+  });
+
+  it("what a facilitator's caller settles is owed to nobody here", async () => {
+    const { ledger } = place();
+    await bring(ledger, payment, "begunHanded");
+    await ledger.leave(key);
+    expect(await owed()).toEqual([]);
+  });
+}
