@@ -16,7 +16,7 @@ const listed = (states: readonly string[]): string =>
 const IN_WORK_STATES = ["CLAIMED", "SIGNED", "SETTLED", "DELIVERING"];
 
 /** `coinslot.migrations` lists how many of these a database has had. Append only. */
-const MIGRATIONS: readonly string[] = [
+export const MIGRATIONS: readonly string[] = [
   `
   CREATE TABLE coinslot.submissions (
     id            text   NOT NULL PRIMARY KEY,

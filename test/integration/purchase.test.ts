@@ -185,10 +185,15 @@ describe("after the settlement", () => {
       expect(answer).toMatchObject({ status: 404, receipt: { success: true } });
     }
     const fourth = await present(weather(), header);
-    expect(fourth.status).toBe(402);
-    expect(fourth.error).toMatch(/^invalid_transaction_state/);
+    expect(fourth.status).toBe(409);
+    expect(fourth.error).toMatch(/^invalid_transaction_state: paid in .* is not charged/);
     expect(served()).toBe(before + 3);
-    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    // A stock client signs a new payment: it is the proof of who asks, and not charged.
+    const proof = await sign(buyer, `${gateway.url}/weather`);
+    const fifth = await present(weather(), proof);
+    expect(fifth).toMatchObject({ status: 200, receipt: { success: true } });
+    expect(await present(weather(), proof)).toMatchObject({ status: 200 });
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 20_000n);
   });
 
   it("a buyer who leaves while paying finds the payment settled and undelivered", async () => {

@@ -105,7 +105,7 @@ export interface Deliverable {
 
 export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" }>;
 
-export const WITHHELD = {
+const WITHHELD = {
   kind: "owed",
   detail:
     "this payment waits for the client that sent it first, and this request came from another address; " +

@@ -45,7 +45,7 @@ describe("after the settlement", () => {
       expect(answer.headers["retry-after"]).toBe(invited ? "2" : undefined);
     }
     const last = await buy(shop);
-    expect(last.status).toBe(402);
+    expect(last.status).toBe(409);
     expect(errorOf(last)).toMatch(/^invalid_transaction_state: paid in /);
     expect(shop.facilitator.settled).toHaveLength(1);
     expect(keys.size).toBe(1);
@@ -75,7 +75,7 @@ describe("after the settlement", () => {
     const shop = await openShop(origin);
     for (let attempt = 0; attempt < 4; attempt += 1) {
       expect(await send(shop.port, { path: "/free" })).toMatchObject({ status: 200 });
-      expect((await buy(shop)).status).toBe(attempt < 3 ? 502 : 402);
+      expect((await buy(shop)).status).toBe(attempt < 3 ? 502 : 409);
     }
     expect(sold).toBe(3);
   });
@@ -141,7 +141,7 @@ test("the last attempt is given back when the backend saw nothing of it", async 
   expect(errorOf(unseen)).toContain("send the same X-PAYMENT again");
   await start();
   expect(await buy(shop)).toMatchObject({ status: 503 });
-  expect(await buy(shop)).toMatchObject({ status: 402 });
+  expect(await buy(shop)).toMatchObject({ status: 409 });
 });
 
 describe("a backend that is known to be down", () => {

@@ -2,11 +2,12 @@
 import { Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
+import { MIGRATIONS } from "../../../src/ledger/postgres-schema.ts";
 import { openPostgresBooks } from "../../../src/ledger/postgres.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
-import { examplePayment } from "../../unit/ledger/example-payment.ts";
-import { bring, termsOf, word } from "../../unit/ledger/ledger-driver.ts";
+import { examplePayment, PAYER } from "../../unit/ledger/example-payment.ts";
+import { bring, SALE, termsOf, word } from "../../unit/ledger/ledger-driver.ts";
 import { Replicas, sql, until } from "./stage.ts";
 
 const payment = examplePayment(1);
@@ -40,10 +41,9 @@ describe("the tables", () => {
       ledgers.map((ledger) => word(ledger.claim(payment.key, termsOf(payment)))),
     );
     expect(words.toSorted()).toEqual(["busy", "busy", "busy", "busy", "granted"]);
-    expect(await sql(url, "SELECT version FROM coinslot.migrations")).toEqual([
-      { version: 1 },
-      { version: 2 },
-    ]);
+    const versions = MIGRATIONS.map((_, index) => ({ version: index + 1 }));
+    const asked = "SELECT version FROM coinslot.migrations ORDER BY version";
+    expect(await sql(url, asked)).toEqual(versions);
   });
 
   it("survive being opened again, with what they hold", async () => {
@@ -59,16 +59,32 @@ describe("the tables", () => {
   it("get what a newer program wants where an older one made them, and keep what they hold", async () => {
     const url = await server.database();
     await using replicas = new Replicas(url);
-    const one = await replicas.open("one");
-    await bring(one, payment, "settled");
-    await one.close();
     // As the first version left it.
-    await sql(url, "DROP TABLE coinslot.sold_offers");
-    await sql(url, "DELETE FROM coinslot.migrations WHERE version > 1");
+    await sql(url, "CREATE SCHEMA coinslot");
+    await sql(
+      url,
+      `CREATE TABLE coinslot.migrations (
+         version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+    );
+    await sql(url, MIGRATIONS[0] ?? "");
+    await sql(url, "INSERT INTO coinslot.migrations (version) VALUES (1)");
+    await sql(
+      url,
+      `INSERT INTO coinslot.payments (payment_key, state, version, binding, target, idempotency_key,
+         request, network, asset, amount_atomic, pay_to, payer, offered, settled_transaction,
+         attempts, replays, claimed_by, created_ms, updated_ms)
+       VALUES ('${payment.key}', 'SETTLED', 3, '${SALE.binding}', '${SALE.target}', 'a key',
+         '${JSON.stringify(payment.request)}', 'base-sepolia', '', '10000', '', '${PAYER}', false,
+         '0xaa', 0, 0, 'one', 0, 0)`,
+    );
     expect(await complaint(openPostgresBooks({ url }))).toContain("schema version 1, older than");
     const two = await replicas.open("two");
     expect(await two.outcome(payment.key)).toMatchObject({ kind: "settled" });
     expect(await two.sold.since(0, 1)).toEqual([]);
+    // Whose client claimed it was not stored then: it is owed to whoever proves to be the payer.
+    const next = examplePayment(2).request.paymentPayload;
+    expect((await two.recall(next, SALE)).owed).toMatchObject([{ key: payment.key }]);
+    expect(await word(two.claim(payment.key, termsOf(payment)))).toBe("withheld");
   });
 
   it("are left alone where a newer program made them", async () => {

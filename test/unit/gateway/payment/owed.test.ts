@@ -1,0 +1,242 @@
+/** What is owed is collected by the client that paid and by the payer, who proves it with a new payment. */
+import { describe, expect, it } from "vitest";
+import { LedgerUnavailable } from "../../../../src/ledger/ledger.ts";
+import { FacilitatorFault } from "../../../../src/facilitator/facilitator.ts";
+import { examplePayment } from "../../ledger/example-payment.ts";
+import {
+  elsewhere,
+  failing,
+  paidOf,
+  paywallStage,
+  presented,
+  REVERTED,
+  sold,
+  tell,
+  TRANSACTION,
+  type PaywallStage,
+} from "./paywall-stage.ts";
+
+const OTHER = "198.51.100.7";
+const BROKEN = { sent: true, served: null } as const;
+const insufficient = async () =>
+  ({ isValid: false, invalidReason: "insufficient_funds", payer: "" }) as const;
+const forgery = async () =>
+  ({ isValid: false, invalidReason: "invalid_exact_evm_payload_signature", payer: "" }) as const;
+
+const unknownFault = () => new FacilitatorFault("unknown", "unexpected_settle_error", "lost");
+
+/** One payment that is paid and was not delivered. */
+async function indebted(attempts = 1): Promise<PaywallStage> {
+  const stage = await paywallStage();
+  for (let attempt = 0; attempt < attempts; attempt += 1) {
+    await paidOf(await stage.paywall.admit(presented(1))).undelivered(BROKEN);
+  }
+  stage.facilitator.verified.length = 0;
+  return stage;
+}
+
+describe("a payer who is owed something and signs a new payment", () => {
+  it.each(["192.0.2.1", OTHER])("gets the old one delivered at %s, uncharged", async (client) => {
+    const { paywall, facilitator, ledger } = await indebted();
+    const paid = paidOf(await paywall.admit(presented(2, { client })));
+    expect(paid.settlement.transaction).toBe(TRANSACTION);
+    await paid.delivered();
+    expect(facilitator.verified).toHaveLength(1);
+    expect(facilitator.settled).toHaveLength(1);
+    // The new one was never used: it pays for the next purchase.
+    expect(await ledger.books.show(examplePayment(2).key)).toBeUndefined();
+    await paidOf(await paywall.admit(presented(2, { client }))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("has nothing of the proof stored or logged", async () => {
+    const { paywall, ledger, log } = await indebted();
+    const { payment } = presented(2);
+    const secret = `0x${"5e".repeat(65)}`;
+    const signed = { ...payment, payload: { ...payment.payload, signature: secret } };
+    await paidOf(
+      await paywall.admit(presented(2, { payment: signed as typeof payment })),
+    ).delivered();
+    expect(JSON.stringify(log)).not.toContain(secret.slice(2));
+    expect(JSON.stringify(await ledger.books.list({ limit: 9 }))).not.toContain(secret.slice(2));
+    expect((await ledger.recall(signed as typeof payment, presented(2))).request).toBeUndefined();
+  });
+
+  it("gets attempts again where they were used up", async () => {
+    const { paywall, facilitator } = await indebted(3);
+    expect(tell(await paywall.admit(presented(1)))).toBe("owed");
+    await paidOf(await paywall.admit(presented(2))).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is not told to pay when all attempts of a day are used up, either", async () => {
+    const { paywall, facilitator } = await indebted(3);
+    for (let attempt = 0; attempt < 9; attempt += 1) {
+      await paidOf(await paywall.admit(presented(2))).undelivered(BROKEN);
+    }
+    expect(await paywall.admit(presented(2))).toMatchObject({
+      kind: "owed",
+      detail: expect.stringContaining("those of the last day included"),
+    });
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("waits for what may be paid, and is charged once that has failed for certain", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    facilitator.onSettle = elsewhere(async () => Promise.reject(unknownFault()));
+    expect(tell(await paywall.admit(presented(1)))).toBe("unknown");
+    expect(tell(await paywall.admit(presented(2)))).toBe("unknown");
+    expect(facilitator.settled.map(({ request }) => request)).toEqual(
+      Array(2).fill(examplePayment(1).request),
+    );
+    facilitator.onSettle = async () =>
+      facilitator.settled.length === 3
+        ? REVERTED
+        : { success: true, transaction: TRANSACTION, network: "base-sepolia", payer: "" };
+    await paidOf(await paywall.admit(presented(2))).delivered();
+    expect(facilitator.settled).toHaveLength(4);
+  });
+
+  it("is charged for another binding, and for another target than the one that has begun", async () => {
+    const { paywall, facilitator } = await indebted();
+    await paidOf(await paywall.admit(presented(2, { binding: "GET /other" }))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+    const cut = paidOf(await paywall.admit(presented(1)));
+    await cut.undelivered({ sent: true, served: "/premium-data" });
+    const target = "/premium-data?day=2";
+    await paidOf(await paywall.admit(presented(3, { target }))).delivered();
+    expect(facilitator.settled).toHaveLength(3);
+    await paidOf(await paywall.admit(presented(4))).delivered();
+    expect(facilitator.settled).toHaveLength(3);
+  });
+
+  it("is charged for what he buys beside a request that waits for the other", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    const first = paidOf(await paywall.admit(presented(1)));
+    const second = paidOf(await paywall.admit(presented(2)));
+    await Promise.all([first.delivered(), second.delivered()]);
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("two at once collect it once, and the other pays", async () => {
+    const { paywall, facilitator } = await indebted();
+    const [one, other] = [paywall.admit(presented(2)), paywall.admit(presented(3))];
+    const first = await Promise.race([one, other]);
+    await paidOf(first).delivered();
+    const both = await Promise.all([one, other]);
+    const last = both.find((each) => each !== first);
+    if (last === undefined) throw new Error("both were one");
+    await paidOf(last).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("whose purse is empty is known where he paid, and told to prove himself elsewhere", async () => {
+    const { paywall, facilitator } = await indebted();
+    facilitator.onVerify = insufficient;
+    expect(tell(await paywall.admit(presented(2, { client: OTHER })))).toBe("owed");
+    await paidOf(await paywall.admit(presented(2))).delivered();
+    expect(tell(await paywall.admit(presented(3)))).toBe("insufficient_funds");
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("gets the kept answer that he had left, once", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    const answer = sold("late goods");
+    await paidOf(await paywall.admit(presented(1))).delivered({ ...answer, isUncollected: true });
+    const given = await paywall.admit(presented(2, { client: OTHER }));
+    expect(given).toMatchObject({ kind: "replayed", settlement: { transaction: TRANSACTION } });
+    expect(facilitator.settled).toHaveLength(1);
+    await paidOf(await paywall.admit(presented(2))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+});
+
+describe("somebody who is not the payer", () => {
+  it("collects nothing with the payment itself, however often, and is not asked to pay", async () => {
+    const { paywall, facilitator } = await indebted();
+    for (let attempt = 0; attempt < 5; attempt += 1) {
+      expect(tell(await paywall.admit(presented(1, { client: OTHER })))).toBe("owed");
+    }
+    await paidOf(await paywall.admit(presented(1))).delivered(sold());
+    expect(tell(await paywall.admit(presented(1, { client: OTHER })))).toBe(
+      "invalid_transaction_state",
+    );
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("collects nothing with a payment that names the payer and is not his", async () => {
+    const { paywall, facilitator } = await indebted();
+    facilitator.onVerify = forgery;
+    const refused = "invalid_exact_evm_payload_signature";
+    expect(tell(await paywall.admit(presented(2, { client: OTHER })))).toBe(refused);
+    expect(tell(await paywall.admit(presented(2)))).toBe(refused);
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("within one /64 of IPv6 is taken for the same client, and outside it is not", async () => {
+    const { paywall } = await paywallStage();
+    const at = (client: string) => paywall.admit(presented(1, { client }));
+    await paidOf(await at("2001:db8:0:1::1")).undelivered(BROKEN);
+    expect(tell(await at("2001:db8:0:2::1"))).toBe("owed");
+    await paidOf(await at("2001:db8:0:1:ffff::2")).undelivered(BROKEN);
+    expect(tell(await at("2001:db8:1:1::1"))).toBe("owed");
+  });
+});
+
+describe("a client that leaves", () => {
+  it("leaves what it has paid for to its next request at once, while it is settled", async () => {
+    const { paywall, facilitator, ledger } = await paywallStage();
+    const settling = Promise.withResolvers<void>();
+    facilitator.onSettle = async () => {
+      await settling.promise;
+      return { success: true, transaction: TRANSACTION, network: "base-sepolia", payer: "" };
+    };
+    let leave = (): void => undefined;
+    let isGone = false;
+    const onGone = (listener: () => void) => {
+      leave = listener;
+      return () => undefined;
+    };
+    const first = paywall.admit(presented(1, { onGone, isGone: () => isGone }));
+    await expect.poll(() => facilitator.settled.length).toBe(1);
+    const sale = { binding: "GET /premium-data", target: "/premium-data" };
+    const next = presented(2);
+    expect((await ledger.recall(next.payment, sale)).owed).toEqual([]);
+    isGone = true;
+    leave();
+    expect((await ledger.recall(next.payment, sale)).owed).toHaveLength(1);
+    const second = paywall.admit(next);
+    settling.resolve();
+    expect((await first).kind).toBe("abandoned");
+    await paidOf(await second).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is told of a settlement that is not known, after it is stored that it is owed", async () => {
+    const { paywall, facilitator, ledger } = await paywallStage();
+    facilitator.onSettle = elsewhere(async () => Promise.reject(unknownFault()));
+    const { payment, ...sale } = presented(2);
+    const told = paywall.admit(presented(1)).then(() => ledger.recall(payment, sale));
+    expect((await told).owed).toHaveLength(1);
+  });
+
+  it("is told within a second when that cannot be stored, and it is stored later", async () => {
+    const error = new LedgerUnavailable("full");
+    const stage = await paywallStage({
+      redemptions: (ledger) => failing(ledger, { leave: { count: 1, error } }),
+    });
+    const { paywall, facilitator, ledger, time } = stage;
+    facilitator.onSettle = elsewhere(async () => Promise.reject(unknownFault()));
+    const admission = paywall.admit(presented(1));
+    await expect.poll(() => facilitator.settled.length).toBe(1);
+    await time.advance(1_000);
+    expect(tell(await admission)).toBe("unknown");
+    const { payment, ...sale } = presented(2);
+    await expect
+      .poll(async () => {
+        await time.advance(1_000);
+        return (await ledger.recall(payment, sale)).owed.length;
+      })
+      .toBe(1);
+  });
+});
