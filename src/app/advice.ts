@@ -56,11 +56,14 @@ function adviceOnSettled({ binding, attempts }: Advised): string {
   const left = MAX_DELIVERY_ATTEMPTS - attempts;
   if (left > 0) {
     const times = `${left} attempt${left === 1 ? "" : "s"} left`;
-    return `paid, not delivered: the buyer can send the same X-PAYMENT again; ${times}`;
+    return (
+      `paid, not delivered: the buyer can send the same X-PAYMENT again from the same address, or ` +
+      `sign a new one anywhere, which is not charged; ${times}`
+    );
   }
   return (
-    "paid, not delivered, and no attempt is left: give the buyer what was bought in another way, " +
-    "or the money back"
+    "paid, not delivered, and no attempt is left: the payer's next payment for the same URL brings more, " +
+    "and is not charged; else give what was bought in another way, or the money back"
   );
 }
 

@@ -2,7 +2,7 @@
  * The ledger: which payments were claimed, signed, settled and delivered. One row a payment, keyed by
  * {@link PaymentKey}, and `machine.ts` is the one place that says which transitions there are. When its promise
  * resolves a transition is seen by everybody, and durable but where a crash may undo it: `claim`, `begin`,
- * `released`, `abandoned`, `settled`, `delivered`, `concluded` (decision record 30).
+ * `released`, `abandoned`, `leave`, `settled`, `undelivered`, `delivered`, `concluded` (decision record 30).
  *
  *     (none) -> CLAIMED -> SIGNED -> SETTLED -> DELIVERING(n) -> DELIVERED
  *                  |          |         ^            |

@@ -47,11 +47,11 @@ describe("the top level", () => {
 });
 
 describe("source files", () => {
-  it("are named in kebab case, are no barrels, and stay below 400 lines", async () => {
+  it("are named in kebab case, are no barrels, and stay below 500 lines", async () => {
     for (const { name, text } of [...(await sources("src")), ...(await sources("test"))]) {
       expect(basename(name), name).toMatch(/^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z]+)*\.ts$/);
       expect(basename(name), name).not.toBe("index.ts");
-      expect(text.split("\n").length, name).toBeLessThanOrEqual(400);
+      expect(text.split("\n").length, name).toBeLessThanOrEqual(500);
     }
   });
 
