@@ -5,6 +5,7 @@
 import type { Config, EmbeddedNetwork, ObservedNetwork } from "../config/config.ts";
 import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
 import type { Mechanism, Observer } from "../mechanism/mechanism.ts";
+import type { GuardState } from "../mechanism/solana/solana.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { isEvmAddress } from "../x402/address.ts";
@@ -52,7 +53,7 @@ async function createMechanism(
     return createEvmMechanism({ ...evmChain(settings, at), keys, allowPayTo });
   }
   const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
-  const { maxFeeLamports, lighthouse } = settings;
+  const { maxFeeLamports, lighthouse, lighthouseLossPerHour } = settings;
   const allowPayTo = payeesOf(payees, isSolanaAddress);
   return createSolanaMechanism({
     ...solanaChain(settings, at),
@@ -60,8 +61,33 @@ async function createMechanism(
     allowPayTo,
     maxFeeLamports,
     lighthouse,
+    lighthouseLossPerHour,
+    onGuardState: guardTeller(settings, at),
   });
 }
+
+/** Tells the operator when payments with assertions have cost so much that no more are taken, and of the end. */
+function guardTeller(
+  { network, lighthouseLossPerHour }: Extract<EmbeddedNetwork, { readonly kind: "solana" }>,
+  { telemetry: { metrics, logger } }: Surroundings,
+): (state: GuardState) => void {
+  let wasOff = false;
+  return ({ lostLamports, isOff }) => {
+    metrics.lighthouse(network, Number(lostLamports), isOff);
+    if (isOff === wasOff) return;
+    wasOff = isOff;
+    const facts = {
+      network,
+      lostLamports: String(lostLamports),
+      lighthouseLossPerHour: String(lighthouseLossPerHour),
+    };
+    if (isOff) logger.error(facts, ASSERTIONS_OFF);
+    else logger.info(facts, "payments with wallet assertions are taken again");
+  };
+}
+
+const ASSERTIONS_OFF =
+  "payments with wallet assertions failed on chain at our cost: none of new payers are taken until an hour after the losses; see which payers they were (coinslot payments), deny them by lighthouse: deny, or raise lighthouseLossPerHour";
 
 async function createObserver(settings: ObservedNetwork, at: Surroundings): Promise<Observer> {
   if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));

@@ -218,6 +218,7 @@ export async function openFacilitator(
     allowPayTo: payTo,
     maxFeeLamports: capLamports,
     lighthouse,
+    lighthouseLossPerHour: 300_000n,
   });
   closing.defer(() => mechanism.close());
   const gate = new NetworkGate([mechanism], telemetry, systemTime);
