@@ -144,7 +144,7 @@ export class GuardBudget {
   /** Tells the operator what has changed; time alone brings assertions back. */
   tell(): void {
     const lostLamports = this.#sum("", true);
-    const isOff = lostLamports + FIRST_FEE_LAMPORTS > this.#firstPart;
+    const isOff = lostLamports + BASE_FEE_LAMPORTS > this.#firstPart;
     if (lostLamports === this.#told.lostLamports && isOff === this.#told.isOff) return;
     this.#told = { lostLamports, isOff };
     this.#options.onGuardState?.(this.#told);

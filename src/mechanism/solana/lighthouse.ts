@@ -198,7 +198,7 @@ class Reader {
 
   /** An integer of seven bits a byte, as long as the bytes' highest bits are set. */
   skipCompact(): void {
-    while (!(this.#at >= this.#data.length) && this.byte() >= 0x80);
+    while (this.byte() >= 0x80 && this.#at <= this.#data.length);
   }
 
   /** Without moving on; 0 where there are not so many bytes left. */
