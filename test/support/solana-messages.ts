@@ -193,7 +193,7 @@ export const advanceNonce = (nonceAccount: string, authority: string): Instructi
   );
 
 /** A guard as Phantom adds them: that a wallet keeps so many lamports, and stays an empty one of System. */
-export function walletGuard(wallet: string, lamports = 655_360n): Instruction {
+export function walletGuard(wallet: string, lamports = 0n): Instruction {
   const keepsLamports = [0, ...integer(lamports, 8), 4];
   const isOfSystem = [3, 0, 0];
   const isEmpty = [1, ...integer(0, 8), 0];
@@ -339,7 +339,7 @@ function guard(main: readonly Instruction[], payment: Payment): readonly Instruc
   return [
     tokenGuard(destinationOf(payment)),
     contentGuard(source),
-    walletGuard(payment.feePayer),
+    walletGuard(payment.feePayer, 655_360n),
     ...main,
     balanceGuard(source, 0n),
   ];

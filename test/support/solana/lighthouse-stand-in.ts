@@ -4,13 +4,15 @@
  * clock, and is content with everything else. Its data is Lighthouse's, but for the clock's, whose account
  * has to be there: `15, log level, u64 slot` fails in every later slot.
  *
- * The runtime maps the instruction's only account, and behind it the data:
+ * The runtime maps the number of accounts, the only account, and behind it the instruction's data:
  *
+ *     mov   r0, 0
+ *     ldxdw r3, [r1]
+ *     jeq   r3, 0, end         ; no account
  *     ldxdw r2, [r1+88]        ; bytes of the account's data, rounded up to eight
  *     add   r2, 7
  *     and   r2, -8
  *     add   r2, r1             ; the instruction's data is at r2+10352 from now on
- *     mov   r0, 0
  *     ldxb  r3, [r2+10352]     ; which instruction
  *     jeq   r3, 15, clock
  *     jne   r3, 6, end         ; not AssertAccountInfoMulti
@@ -35,11 +37,13 @@ export const ASSERTION_FAILED = 1;
 
 /** Each: opcode, registers (source, destination), offset, immediate value. */
 const CODE: readonly (readonly [number, number, number, number])[] = [
+  [0xb7, 0x00, 0, 0],
+  [0x79, 0x13, 0, 0],
+  [0x15, 0x03, 18, 0],
   [0x79, 0x12, 88, 0],
   [0x07, 0x02, 0, 7],
   [0x57, 0x02, 0, -8],
   [0x0f, 0x12, 0, 0],
-  [0xb7, 0x00, 0, 0],
   [0x71, 0x23, 10_352, 0],
   [0x15, 0x03, 8, 15],
   [0x55, 0x03, 11, 6],
