@@ -5,7 +5,6 @@
 import type { Config, EmbeddedNetwork, ObservedNetwork } from "../config/config.ts";
 import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
 import type { Mechanism, Observer } from "../mechanism/mechanism.ts";
-import type { GuardState } from "../mechanism/solana/solana.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { isEvmAddress } from "../x402/address.ts";
@@ -16,6 +15,7 @@ import {
   type SolanaNetwork,
 } from "../x402/network.ts";
 import { isSolanaAddress } from "../x402/solana-address.ts";
+import { guardTeller } from "./guard-teller.ts";
 
 /** What chains stand on. */
 export interface Surroundings {
@@ -62,32 +62,9 @@ async function createMechanism(
     maxFeeLamports,
     lighthouse,
     lighthouseLossPerHour,
-    onGuardState: guardTeller(settings, at),
+    onGuardState: guardTeller(settings, at.telemetry),
   });
 }
-
-/** Tells the operator when payments with assertions have cost so much that no more are taken, and of the end. */
-function guardTeller(
-  { network, lighthouseLossPerHour }: Extract<EmbeddedNetwork, { readonly kind: "solana" }>,
-  { telemetry: { metrics, logger } }: Surroundings,
-): (state: GuardState) => void {
-  let wasOff = false;
-  return ({ lostLamports, isOff }) => {
-    metrics.lighthouse(network, Number(lostLamports), isOff);
-    if (isOff === wasOff) return;
-    wasOff = isOff;
-    const facts = {
-      network,
-      lostLamports: String(lostLamports),
-      lighthouseLossPerHour: String(lighthouseLossPerHour),
-    };
-    if (isOff) logger.error(facts, ASSERTIONS_OFF);
-    else logger.info(facts, "payments with wallet assertions are taken again");
-  };
-}
-
-const ASSERTIONS_OFF =
-  "payments with wallet assertions failed on chain at our cost: none of new payers are taken until an hour after the losses; see which payers they were (coinslot payments), deny them by lighthouse: deny, or raise lighthouseLossPerHour";
 
 async function createObserver(settings: ObservedNetwork, at: Surroundings): Promise<Observer> {
   if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));

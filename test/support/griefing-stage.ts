@@ -122,12 +122,13 @@ export class GriefingStage implements AsyncDisposable {
     seed.writeUInt32LE(this.#count);
     const payer = new Keypair(seed);
     this.node.setLamports(payer.address, PAYER_LAMPORTS);
-    await this.node.fundToken({
-      mint: devnet().asset.address,
-      owner: payer.address,
-      amount: PRICE,
-    });
+    await this.fund(payer);
     return payer;
+  }
+
+  /** One price more. */
+  async fund({ address: owner }: Keypair): Promise<void> {
+    await this.node.fundToken({ mint: devnet().asset.address, owner, amount: PRICE });
   }
 
   tokensOf(payer: Keypair): Promise<bigint> {
