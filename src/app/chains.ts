@@ -15,6 +15,7 @@ import {
   type SolanaNetwork,
 } from "../x402/network.ts";
 import { isSolanaAddress } from "../x402/solana-address.ts";
+import { guardTeller } from "./guard-teller.ts";
 
 /** What chains stand on. */
 export interface Surroundings {
@@ -52,7 +53,7 @@ async function createMechanism(
     return createEvmMechanism({ ...evmChain(settings, at), keys, allowPayTo });
   }
   const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
-  const { maxFeeLamports, lighthouse } = settings;
+  const { maxFeeLamports, lighthouse, lighthouseLossPerHour } = settings;
   const allowPayTo = payeesOf(payees, isSolanaAddress);
   return createSolanaMechanism({
     ...solanaChain(settings, at),
@@ -60,6 +61,8 @@ async function createMechanism(
     allowPayTo,
     maxFeeLamports,
     lighthouse,
+    lighthouseLossPerHour,
+    onGuardState: guardTeller(settings, at.telemetry),
   });
 }
 

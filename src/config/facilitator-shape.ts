@@ -75,6 +75,8 @@ const signers = reader(z.array(z.unknown(), "must be a list"), (list) =>
   .register(z.globalRegistry, { form: { type: "array", items: SIGNER_FORM } });
 
 const MAX_FEE_REASON = ": two signatures alone cost 10000, and a whole SOL is 1000000000";
+/** Half of it is for payers who have not paid as yet: that must hold one settlement. */
+const LOSS_REASON = ": one failure costs 10000 or more, and a whole SOL is 1000000000";
 
 const rpc = listOf(text(readRpcUrl, RPC_URL));
 
@@ -103,6 +105,11 @@ const embeddedNetwork = map({
     word(LIGHTHOUSE_RULES),
     "Solana: whether transactions may hold the assertions that wallets such as Phantom add.",
     "assertions",
+  ),
+  lighthouseLossPerHour: optional(
+    whole(30_000, 1_000_000_000, LOSS_REASON),
+    "Solana: lamports that transactions with assertions may cost us by failing within an hour; then none are taken.",
+    300_000,
   ),
   nativePrice: optional(
     reader(

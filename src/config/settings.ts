@@ -287,6 +287,8 @@ export interface SolanaEmbeddedNetwork extends Settling {
   readonly maxFeeLamports: bigint;
   /** Whether buyers' transactions may hold Lighthouse assertions. */
   readonly lighthouse: Lighthouse;
+  /** Lamports that payments with assertions may cost us for nothing within an hour. */
+  readonly lighthouseLossPerHour: bigint;
   /** Tokens settled here: the network's own stablecoin first, then our routes' and `allow.assets`. */
   readonly assets: readonly SolanaAsset[];
 }

@@ -21,6 +21,9 @@ const DEFAULT_LIGHTHOUSE: Lighthouse = "assertions";
 /** Twenty times what two signatures cost: leaves room for the priority fees of a busy network. */
 const DEFAULT_MAX_FEE_LAMPORTS = 100_000n;
 
+/** Three settlements at the highest fee that is allowed by default, and thirty without a priority fee. */
+const DEFAULT_LIGHTHOUSE_LOSS_LAMPORTS = 300_000;
+
 /** The map form of `facilitator`. */
 export type WrittenFacilitator = Exclude<ConfigDocument["facilitator"], string | undefined>;
 type WrittenEmbedded = NonNullable<WrittenFacilitator["embedded"]>;
@@ -37,6 +40,7 @@ const FOREIGN_KEYS: Readonly<
     ["commitment", "write confirmations: 1, or leave it out for what suits the network"],
     ["maxFeeLamports", "remove it"],
     ["lighthouse", "remove it"],
+    ["lighthouseLossPerHour", "remove it"],
   ],
   solana: [["confirmations", "write commitment: confirmed, or commitment: finalized"]],
 };
@@ -93,6 +97,9 @@ function settler(name: NetworkName, written: WrittenNetwork, context: Context): 
     maxFeeLamports:
       maxFeeLamports === undefined ? DEFAULT_MAX_FEE_LAMPORTS : BigInt(maxFeeLamports),
     lighthouse: written.lighthouse ?? DEFAULT_LIGHTHOUSE,
+    lighthouseLossPerHour: BigInt(
+      written.lighthouseLossPerHour ?? DEFAULT_LIGHTHOUSE_LOSS_LAMPORTS,
+    ),
   };
 }
 

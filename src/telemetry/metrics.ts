@@ -161,6 +161,16 @@ export class Metrics {
     "Settlements that the balance of the account pays for at the present price",
     ["network", "address"],
   );
+  readonly #lighthouseLost = this.#gauge(
+    "coinslot_lighthouse_lost_lamports",
+    "What payments with wallet assertions have cost by failing on chain within the last hour, by network",
+    ["network"],
+  );
+  readonly #lighthouseOff = this.#gauge(
+    "coinslot_lighthouse_off",
+    "1 while no payments with wallet assertions are taken of new payers, since too many failed; by network",
+    ["network"],
+  );
   readonly #endpointHealthy = this.#gauge(
     "coinslot_rpc_endpoint_healthy",
     "1 where the chain node answers as it should, 0 where it does not, by network and host",
@@ -302,6 +312,11 @@ export class Metrics {
       labels,
       settlementAtomic > 0n ? Number(balanceAtomic / settlementAtomic) : Number.POSITIVE_INFINITY,
     );
+  }
+
+  lighthouse(network: string, lostLamports: number, isOff: boolean): void {
+    this.#lighthouseLost.set({ network }, lostLamports);
+    this.#lighthouseOff.set({ network }, Number(isOff));
   }
 
   rpcHealth(network: string, host: string, isHealthy: boolean): void {

@@ -192,11 +192,8 @@ export const advanceNonce = (nonceAccount: string, authority: string): Instructi
     [writable(nonceAccount), "SysvarRecentB1ockHashes11111111111111111111", signer(authority)],
   );
 
-/**
- * A guard as Phantom adds them: that a wallet keeps so many lamports, and stays an empty one of System. With
- * the lamports that it has by itself, its bytes are also UTF-8.
- */
-export function walletGuard(wallet: string, lamports = 0x0a_0000n): Instruction {
+/** A guard as Phantom adds them: that a wallet keeps so many lamports, and stays an empty one of System. */
+export function walletGuard(wallet: string, lamports = 0n): Instruction {
   const keepsLamports = [0, ...integer(lamports, 8), 4];
   const isOfSystem = [3, 0, 0];
   const isEmpty = [1, ...integer(0, 8), 0];
@@ -211,6 +208,22 @@ export function tokenGuard(account: string): Instruction {
   const isAssociated = [8];
   const assertions = [...hasNoDelegate, ...delegatesNothing, ...isAssociated];
   return call(LIGHTHOUSE_PROGRAM, [10, 4, 3, ...assertions], [account]);
+}
+
+/** The same, and that so much is left at least. */
+export function balanceGuard(account: string, amount: bigint): Instruction {
+  const isLeft = [2, ...integer(amount, 8), 4];
+  const rest = [3, 0, 0, 6, ...integer(0, 8), 5, 8];
+  return call(LIGHTHOUSE_PROGRAM, [10, 4, 4, ...isLeft, ...rest], [account]);
+}
+
+/** A guard as Phantom adds them: that a token account is, byte for byte, what it was. */
+export function contentGuard(account: string): Instruction {
+  const isOfToken = [3, 1, 0];
+  const isLong = [1, ...integer(165, 8), 0];
+  // All 165 bytes.
+  const hasHash = [8, ...new Uint8Array(32).fill(0xe7), 0, 0xa5, 1];
+  return call(LIGHTHOUSE_PROGRAM, [6, 4, 3, ...isOfToken, ...isLong, ...hasHash], [account]);
 }
 
 /** A transaction before it is bytes. */
@@ -278,11 +291,6 @@ export interface LayoutOptions {
   readonly version?: TransactionVersion;
   /** What the seller asks for; without it, `svm` and `phantom` write a nonce of their own. */
   readonly memo?: string;
-  /**
-   * Phantom's guards: three before the transfer, one behind the memo. By default they are about the payer's
-   * tokens and the wallets of both signers; `signers` leaves the tokens out.
-   */
-  readonly guards?: "usual" | "signers";
 }
 
 interface Budget {
@@ -295,8 +303,8 @@ const BUDGETS: Readonly<Record<Layout, Budget>> = {
   // Simulates to find the units.
   x402: { units: 6_500, price: 1 },
   svm: { units: 20_000, price: 1 },
-  // Sets its own values in place of the site's.
-  phantom: { units: 45_000, price: 375_000 },
+  // Leaves what the site has set.
+  phantom: { units: 45_000, price: 1 },
 };
 /** As `@x402/svm` writes where the seller asks for no memo, so that no two payments are alike. */
 const SOME_NONCE = "9f86d081884c7d659a2feaa0c55ad015";
@@ -309,7 +317,7 @@ export function layOut(layout: Layout, payment: Payment, options: LayoutOptions 
   const { version = 0, memo: text = layout === "x402" ? undefined : SOME_NONCE } = options;
   const { units, price } = BUDGETS[layout];
   const main = [transfer(payment), ...(text === undefined ? [] : [memo(text)])];
-  const guarded = layout === "phantom" ? guard(main, payment, options.guards ?? "usual") : main;
+  const guarded = layout === "phantom" ? guard(main, payment) : main;
   const plan = { feePayer: payment.feePayer, version, signers: [payment.payer] };
   if (version !== 1) {
     return { ...plan, instructions: [unitLimit(units), unitPrice(price), ...guarded] };
@@ -325,13 +333,14 @@ export function layOut(layout: Layout, payment: Payment, options: LayoutOptions 
 /** Ample: the token programs are the largest accounts of a payment. */
 const LOADED_ACCOUNTS_BYTES = 4_000_000;
 
-function guard(
-  main: readonly Instruction[],
-  payment: Payment,
-  about: "usual" | "signers",
-): readonly Instruction[] {
-  const feePayer = walletGuard(payment.feePayer);
-  const payer = walletGuard(payment.payer.address);
-  const tokens = about === "usual" ? tokenGuard(sourceOf(payment)) : payer;
-  return [tokens, feePayer, payer, ...main, tokens];
+/** Three before the transfer, about the payee's tokens, the payer's and a wallet; one behind the memo. */
+function guard(main: readonly Instruction[], payment: Payment): readonly Instruction[] {
+  const source = sourceOf(payment);
+  return [
+    tokenGuard(destinationOf(payment)),
+    contentGuard(source),
+    walletGuard(payment.feePayer, 655_360n),
+    ...main,
+    balanceGuard(source, 0n),
+  ];
 }

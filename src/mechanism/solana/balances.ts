@@ -14,6 +14,11 @@ export const RENT_EXEMPT_LAMPORTS = 890_880n;
 export const BASE_FEE_LAMPORTS = 10_000n;
 /** Settlements, at the highest fee allowed, that an account has left when it is reported as low. */
 const LOW_SETTLEMENTS = 20n;
+/**
+ * What an account must have beyond what an assertion wants it to keep, lamports: a hundred settlements without
+ * priority fee, which may come before it. Phantom leaves 5,000,000 from what it sees to what it asserts.
+ */
+const ROOM_LAMPORTS = 1_000_000n;
 /** How long a promise may take to show in a balance, milliseconds. */
 const LANDING_MS = 15_000;
 /** Promises of so many milliseconds are kept as one. */
@@ -105,6 +110,12 @@ export class FeeBalances {
   canPay(account: string, lamports: bigint): boolean {
     const left = this.#left(account);
     return left === undefined || left >= lamports + RENT_EXEMPT_LAMPORTS;
+  }
+
+  /** Whether it will still have that much, as far as is known, when other settlements come first. */
+  willKeep(account: string, lamports: bigint): boolean {
+    const left = this.#left(account);
+    return left !== undefined && left >= lamports + ROOM_LAMPORTS;
   }
 
   /**

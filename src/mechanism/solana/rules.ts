@@ -10,7 +10,7 @@ import type { PaymentRequirements } from "../../x402/x402.ts";
 import { creationFault } from "./account-creation.ts";
 import { associatedAccount } from "./associated-account.ts";
 import { surveyInstructions } from "./instructions.ts";
-import { lighthouseFault } from "./lighthouse.ts";
+import { judgeAssertions } from "./lighthouse.ts";
 import { memoFault } from "./memo.ts";
 import type { Message, ResolvedMessage } from "./message.ts";
 import { networkFee } from "./network-fee.ts";
@@ -62,6 +62,8 @@ export interface Judged {
   readonly tokenProgram: string;
   /** Whether assertions are in it, which any other payment of the payer may turn into failures. */
   readonly isGuarded: boolean;
+  /** What they want our fee payer to keep, lamports; 0 where they ask for nothing. */
+  readonly feePayerKeeps: bigint;
 }
 
 /** The largest amount that a token account can hold: 2^64 - 1. */
@@ -149,8 +151,16 @@ export function judge(
   if (!fee.ok) return broken(fee.error);
 
   const destination = associatedAccount(payTo, asset, tokenProgram);
+  const asserted = {
+    feePayer: demand.feePayer,
+    payer,
+    // Derived where it is asked for only, since that takes its time.
+    payerTokens: () => associatedAccount(payer, asset, tokenProgram),
+    destination,
+  };
+  const keeps = judgeAssertions(assertions, options.lighthouse, asserted);
+  if (!keeps.ok) return broken(keeps.error);
   const fault =
-    lighthouseFault(assertions, options.lighthouse) ??
     memoFault(memos, demand.memo, payer) ??
     creationFault(creations, { payer, payTo, asset, tokenProgram, destination });
   if (fault !== undefined) return broken(fault);
@@ -173,6 +183,7 @@ export function judge(
     networkFeeLamports: fee.value,
     tokenProgram,
     isGuarded: assertions.length > 0,
+    feePayerKeeps: keeps.value,
   });
 }
 

@@ -30,6 +30,7 @@ import {
 import { readLamports } from "./accounts.ts";
 import { FeeBalances } from "./balances.ts";
 import { readHeadTime } from "./endpoints.ts";
+import { GuardBudget, type Guarded, type GuardState } from "./guard-budget.ts";
 import { Inspection } from "./inspection.ts";
 import { openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
 import { checkPayment, readPayment, type SolanaAuthorization } from "./payment.ts";
@@ -39,6 +40,7 @@ import { Keypair, withFirstSignature } from "./signing.ts";
 import { SourceFunds, type FundsReading } from "./source-funds.ts";
 
 export { createSolanaObserver, type SolanaChainOptions } from "./observer.ts";
+export type { GuardState } from "./guard-budget.ts";
 export type { SolanaAuthorization } from "./payment.ts";
 
 export interface SolanaMechanismOptions extends SolanaChainOptions {
@@ -50,6 +52,10 @@ export interface SolanaMechanismOptions extends SolanaChainOptions {
   readonly maxFeeLamports: bigint;
   /** Whether buyers' transactions may hold Lighthouse assertions. */
   readonly lighthouse: "assertions" | "deny";
+  /** Lamports that payments with assertions may cost us for nothing within an hour. */
+  readonly lighthouseLossPerHour: bigint;
+  /** Told of what they have cost, and whether no more are taken for now. */
+  readonly onGuardState?: ((state: GuardState) => void) | undefined;
 }
 
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
@@ -98,6 +104,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   readonly #balances: FeeBalances;
   readonly #inspection: Inspection;
   readonly #funds: SourceFunds;
+  readonly #guards: GuardBudget;
   /** What the last simulation of a payment showed; of those that may be signed by it. */
   readonly #readings = new WeakMap<SolanaAuthorization, FundsReading>();
   readonly #chain: SolanaChain;
@@ -127,6 +134,11 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     const { accounts } = this;
     this.#balances = new FeeBalances({ network: network.name, accounts, maxFeeLamports, time });
     this.#funds = new SourceFunds(time);
+    this.#guards = new GuardBudget({
+      ...options,
+      balances: this.#balances,
+      readBalance: (account, signal) => this.balance(account, signal),
+    });
     this.#chain = openChain(options);
     const { tracker, tables } = this.#chain;
     this.#inspection = new Inspection({
@@ -164,6 +176,9 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
     if (fault !== null) return err(fault);
+    const isJudged = this.#inspection.judged(authorization) !== undefined;
+    const admitted = await this.#admitGuarded(authorization, signal);
+    if (!admitted.ok) return admitted;
     const read = (moment: number): Promise<Result<FundsReading, Refusal>> =>
       this.#read(authorization, moment, signal);
     // A lane that renews a judgement signs nothing while it waits; what does not fit, `prepare` leaves out.
@@ -174,7 +189,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     this.#readings.delete(authorization);
     if (!reading.ok) return reading;
     this.#readings.set(authorization, reading.value);
-    return ok(undefined);
+    return isJudged ? ok(undefined) : this.#admitGuarded(authorization, signal);
   }
 
   accountFor({ authorization }: Checked<SolanaAuthorization>): string {
@@ -204,13 +219,19 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     if (!this.#balances.canPay(account, cost)) await this.balance(account, signal);
     // From here to the reservations no other payment comes in between.
     const reading = this.#readings.get(authorization);
-    if (reading === undefined || !this.#funds.fits(reading)) {
+    const guarded = this.#guardedOf(authorization);
+    const isRoom = guarded === undefined || this.#guards.fits(guarded);
+    if (reading === undefined || !isRoom || !this.#funds.fits(reading)) {
       this.#readings.delete(authorization);
       return { draft: undefined, leftOut: [0] };
     }
     this.#balances.reserve(account, cost);
     this.#funds.reserve(reading);
-    const sign = (nonce: number): SignedTransaction => signWith(keypair, authorization, nonce);
+    if (guarded !== undefined) this.#guards.reserve(guarded);
+    const sign = (nonce: number): SignedTransaction => {
+      this.#guards.signed(authorization.messageHash);
+      return signWith(keypair, authorization, nonce);
+    };
     return { draft: { account, sign }, leftOut: [] };
   }
 
@@ -225,8 +246,9 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
 
   async look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
     const look = await this.#chain.tracker.look(submission, signal);
-    if (look.isSpent) {
-      for (const { messageHash } of submission.authorizations) this.#funds.decided(messageHash);
+    for (const { messageHash, payer } of submission.authorizations) {
+      if (look.isSpent) this.#funds.decided(messageHash);
+      this.#guards.found(messageHash, payer, look);
     }
     return look;
   }
@@ -251,6 +273,8 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     const { endpoints } = this.#chain;
     const lamports = await endpoints.run((rpc) => readLamports(rpc, account, signal), signal);
     this.#balances.noted(account, lamports);
+    // Asked for every now and then: what time has changed is told then, too.
+    this.#guards.tell();
     return {
       address: account,
       balanceAtomic: lamports,
@@ -281,6 +305,21 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
 
   close(): Promise<void> {
     return this.#chain.close();
+  }
+
+  /** Ok for what has no assertions, or cannot be judged as yet. */
+  async #admitGuarded(
+    authorization: SolanaAuthorization,
+    signal: AbortSignal,
+  ): Promise<Result<void, Refusal>> {
+    const guarded = this.#guardedOf(authorization);
+    return guarded === undefined ? ok(undefined) : this.#guards.admit(guarded, signal);
+  }
+
+  #guardedOf(authorization: SolanaAuthorization): Guarded | undefined {
+    const judged = this.#inspection.judged(authorization);
+    const { messageHash, feePayer } = authorization;
+    return judged?.isGuarded === true ? { ...judged, messageHash, feePayer } : undefined;
   }
 
   /** Simulates; what that leaves in the account that pays. */

@@ -27,8 +27,6 @@ export function planOf({ pay }: SolanaCase, subject: PlanSubject): Plan {
   const { layout, version, memo: text, size } = pay;
   const laidOut = layOut(layout, payment, {
     version,
-    // The guards of a local node can be about signers only.
-    guards: "signers",
     ...(text === undefined ? {} : { memo: text }),
   });
   const instructions = changed(laidOut.instructions, pay, subject);

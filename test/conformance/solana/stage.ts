@@ -218,6 +218,8 @@ export async function openFacilitator(
     allowPayTo: payTo,
     maxFeeLamports: capLamports,
     lighthouse,
+    // What is lost in all cases together is not what they are about.
+    lighthouseLossPerHour: 1_000_000_000n,
   });
   closing.defer(() => mechanism.close());
   const gate = new NetworkGate([mechanism], telemetry, systemTime);

@@ -71,7 +71,7 @@ describe("payments that were verified at once", { timeout: TIMEOUT_MS }, () => {
 
   test("are signed one by one where they are guarded by assertions", async () => {
     const all = ["a", "b"].map((text) => {
-      const plan = layOut("phantom", bench.payment, { guards: "signers", memo: text });
+      const plan = layOut("phantom", bench.payment, { memo: text });
       return bench.accept({ ...plan, blockhash: bench.node.blockhash });
     });
     expect(await verdicts(all)).toEqual(["valid", "valid"]);

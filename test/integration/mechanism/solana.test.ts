@@ -44,7 +44,7 @@ describe("a payment", () => {
   ] as const)(
     "by %s, version %s, is paid once, for exactly the network fee",
     async (layout, version) => {
-      const built = layOut(layout, bench.payment, { version, guards: "signers" });
+      const built = layOut(layout, bench.payment, { version });
       const checked = bench.accept({ ...built, blockhash: bench.node.blockhash });
       const before = bench.node.lamportsOf(FEE_PAYER);
       expect(await bench.solana.inspect(checked, never)).toEqual({ ok: true, value: undefined });

@@ -92,13 +92,6 @@ export class Runtime {
     this.#svm.addProgram(fromBase58(address), elf);
   }
 
-  /** The code of a loaded program, without its loader's own header. */
-  programCode(address: string): Uint8Array {
-    const program = this.account(address);
-    if (program?.executable !== true) throw new Error(`no program at ${address}`);
-    return program.data;
-  }
-
   rentExemption(dataBytes: bigint): bigint {
     return this.#svm.minimumBalanceForRentExemption(dataBytes);
   }

@@ -6,6 +6,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { address, getAddressEncoder, getProgramDerivedAddress, type Address } from "@solana/kit";
 import { fromBase58, toBase58 } from "./base58.ts";
 import type { Cluster } from "./cluster.ts";
+import { lighthouseStandIn } from "./lighthouse-stand-in.ts";
 import type { StoredAccount } from "./runtime.ts";
 import {
   accountExtensionsFor,
@@ -32,7 +33,6 @@ export const LIGHTHOUSE_PROGRAM = address("L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1
 
 const SYSTEM_PROGRAM = "11111111111111111111111111111111";
 const ASSOCIATED_TOKEN_PROGRAM = address("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL");
-const MEMO_PROGRAM = "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr";
 const LOOKUP_TABLE_PROGRAM = "AddressLookupTab1e1111111111111111111111111";
 const LOOKUP_TABLE = 1;
 /** A table that is in use was never deactivated. */
@@ -197,12 +197,9 @@ export class SetUp {
     this.#cluster.runtime.loadProgram(at, elf);
   }
 
-  /**
-   * The Memo program's code at Lighthouse's address: good enough where the asserted accounts are signers,
-   * and where the instruction's bytes are text.
-   */
+  /** A program at Lighthouse's address that judges assertions of lamports, and those of the clock. */
   loadLighthouseStandIn(): void {
-    this.loadProgram(LIGHTHOUSE_PROGRAM, this.#cluster.runtime.programCode(MEMO_PROGRAM));
+    this.loadProgram(LIGHTHOUSE_PROGRAM, lighthouseStandIn());
   }
 
   #mint(at: string): { readonly program: string; readonly mint: Mint } {

@@ -102,6 +102,7 @@ describe("Solana under facilitator.embedded", () => {
       commitment: "confirmed",
       maxFeeLamports: 100_000n,
       lighthouse: "assertions",
+      lighthouseLossPerHour: 300_000n,
       nativePriceAttodollars: null,
       assets: [{ symbol: "USDC", address: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v" }],
     });
@@ -111,7 +112,7 @@ describe("Solana under facilitator.embedded", () => {
 
   test("can be told what a settlement may cost, and when it counts", () => {
     const written =
-      'commitment: finalized, maxFeeLamports: "20000", lighthouse: deny, nativePrice: $150';
+      'commitment: finalized, maxFeeLamports: "20000", lighthouse: deny, lighthouseLossPerHour: 30000, nativePrice: $150';
     const config = parse(embedding(`signers: [env:SOLANA_KEY], ${written}`));
 
     expect(config.facilitator.embedded).toMatchObject([
@@ -119,6 +120,7 @@ describe("Solana under facilitator.embedded", () => {
         commitment: "finalized",
         maxFeeLamports: 20_000n,
         lighthouse: "deny",
+        lighthouseLossPerHour: 30_000n,
         nativePriceAttodollars: 150n * 10n ** 18n,
       },
     ]);

@@ -17,6 +17,8 @@ import {
   transferLamports,
 } from "../../support/solana/sample-transaction.ts";
 import { LIGHTHOUSE_PROGRAM, USDC_DEVNET, USDC_MAINNET } from "../../support/solana/set-up.ts";
+import { ASSERTION_FAILED } from "../../support/solana/lighthouse-stand-in.ts";
+import { call as instructionOf, integer, walletGuard } from "../../support/solana-messages.ts";
 import { startSolanaNode, type SolanaNode } from "../../support/solana/solana-node.ts";
 import { TOKEN_2022_PROGRAM } from "../../support/solana/token-layout.ts";
 
@@ -146,8 +148,8 @@ describe("the set-up", () => {
     expect(await node.tokenBalanceOf(payee.address, USDC_DEVNET)).toBe(7n);
   });
 
-  test("lets a stand-in for Lighthouse run", async () => {
-    const instruction = { programAddress: LIGHTHOUSE_PROGRAM, data: new Uint8Array([6, 1]) };
+  test("lets a stand-in for Lighthouse judge lamports", async () => {
+    const instruction = walletGuard(payer.address);
     const before = await sampleTransaction({ node, payer, instructions: [instruction] });
     expect(await call("sendTransaction", [before.base64, BASE64])).toMatchObject({
       error: { data: { err: "ProgramAccountNotFound" } },
@@ -158,6 +160,26 @@ describe("the set-up", () => {
     node.tick();
     const { value } = await rpc.getSignatureStatuses([after.signature]).send();
     expect(value[0]).toMatchObject({ err: null });
+    const tooMany = walletGuard(payer.address, node.lamportsOf(payer.address) + 1n);
+    const failing = await sampleTransaction({ node, payer, instructions: [tooMany] });
+    expect(await call("sendTransaction", [failing.base64, BASE64])).toMatchObject({
+      error: { data: { err: { InstructionError: [0, { Custom: ASSERTION_FAILED }] } } },
+    });
+  });
+
+  test("and the clock", async () => {
+    node.loadLighthouseStandIn();
+    const until = async (slot: number) => {
+      const clock = "SysvarC1ock11111111111111111111111111111111";
+      const instruction = instructionOf(LIGHTHOUSE_PROGRAM, [15, 4, ...integer(slot, 8)], [clock]);
+      const sent = await sampleTransaction({ node, payer, instructions: [instruction] });
+      const options = { encoding: "base64", commitment: "processed" };
+      return call("simulateTransaction", [sent.base64, options]);
+    };
+    expect(await until(node.slot + 9)).toMatchObject({ result: { value: { err: null } } });
+    expect(await until(node.slot - 1)).toMatchObject({
+      result: { value: { err: { InstructionError: [0, { Custom: ASSERTION_FAILED }] } } },
+    });
   });
 
   test("gives lamports to whoever asks for an airdrop", async () => {

@@ -60,7 +60,7 @@ const MAX_PRIORITY_FEE = 90_000;
 function original(random: Random, { payment, blockhash, hasDestination }: Surroundings): Draft {
   const version = random.pick<TransactionVersion>(VERSIONS);
   const text = random.between(0, 2 ** 32 - 1).toString(36);
-  const options = { version, memo: text, guards: "signers" } as const;
+  const options = { version, memo: text };
   const plan = layOut(random.pick(LAYOUTS), payment, options);
   const missing = hasDestination ? [] : [unitLimit(AMPLE_UNITS), createAccount(payment)];
   const laidOut = hasDestination ? plan.instructions : plan.instructions.filter(isNoBudget);

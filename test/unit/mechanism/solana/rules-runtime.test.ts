@@ -1,17 +1,13 @@
 /**
  * What is accepted, run by the real runtime: whatever happens to it there, our fee payer pays the network fee
- * that was told and nothing else, and what succeeds pays the payee. Lighthouse cannot be had here; the Memo
- * program stands in for it, since it also only reads, and is content with any of the signers.
+ * that was told and nothing else, and what succeeds pays the payee. Lighthouse cannot be had here; what stands
+ * in for it only reads, too.
  */
 import { address, getTransactionDecoder, lamports } from "@solana/kit";
 import * as fc from "fast-check";
 import { LiteSVM } from "litesvm";
 import { expect, test } from "vitest";
-import {
-  LIGHTHOUSE_PROGRAM,
-  MEMO_PROGRAM,
-  SYSTEM_PROGRAM,
-} from "../../../../src/mechanism/solana/programs.ts";
+import { LIGHTHOUSE_PROGRAM, SYSTEM_PROGRAM } from "../../../../src/mechanism/solana/programs.ts";
 import { decodeBase58, ADDRESS_BYTES } from "../../../../src/x402/solana-address.ts";
 import {
   buildTransaction,
@@ -30,6 +26,7 @@ import {
   walletGuard,
   type Plan,
 } from "../../../support/solana-messages.ts";
+import { lighthouseStandIn } from "../../../support/solana/lighthouse-stand-in.ts";
 import { judgePlan, verdict } from "./judging.ts";
 
 const FEE_PAYER = testKey(1);
@@ -53,9 +50,7 @@ function put(svm: LiteSVM, where: string, owner: string, data: Uint8Array): void
 /** A chain with the mint, a payer who has tokens, and a payee who may have an account already. */
 function chainFor(hasDestination: boolean): LiteSVM {
   const svm = new LiteSVM();
-  const memoProgram = svm.getAccount(address(MEMO_PROGRAM));
-  if (!memoProgram.exists) throw new Error("there is no Memo program");
-  svm.addProgram(address(LIGHTHOUSE_PROGRAM), Uint8Array.from(memoProgram.data));
+  svm.addProgram(address(LIGHTHOUSE_PROGRAM), lighthouseStandIn());
   const nobody = new Uint8Array(36);
   const mint = [...nobody, ...integer(TOKENS, 8), PAYMENT.decimals, 1, ...nobody];
   put(svm, PAYMENT.asset, PAYMENT.tokenProgram, Uint8Array.from(mint));
@@ -103,7 +98,7 @@ const versions = ["legacy", 0, 1] as const;
 test.each(layouts.flatMap((layout) => versions.map((version) => ({ layout, version }))))(
   "$layout in version $version costs what was told, and pays",
   ({ layout, version }) => {
-    const plan = layOut(layout, PAYMENT, { version, guards: "signers" });
+    const plan = layOut(layout, PAYMENT, { version });
     const judged = judgePlan(plan, { payment: PAYMENT });
     if (!judged.ok) throw new Error(judged.error.detail);
     expect(run(plan)).toEqual({

@@ -1,0 +1,78 @@
+/**
+ * What an attacker with a dollar can make a Solana fee payer burn in an hour with assertions that fail in
+ * their block: a hundred keys with a price of a cent each, which present payments as often as they are taken.
+ * With a number as its argument so many keys, for those who have less time. Every ten minutes the clock is set forward, so that an hour takes as long as its payments.
+ */
+import { coinslotVersion, say, sayHead, versionOf } from "./report.ts";
+import { GriefingStage, WAYS, type Way } from "../support/griefing-stage.ts";
+
+const PAYERS = Number(process.argv[2] ?? 100);
+/** Attempts of one key within ten minutes; after three failures it is refused. */
+const ATTEMPTS = 4;
+const WINDOWS = 6;
+const WINDOW_MS = 600_000;
+
+type Bid = "high" | "low";
+
+interface Burned {
+  readonly presented: number;
+  readonly failed: number;
+  readonly lamports: bigint;
+  /** Of the attackers' dollar, what they still have. */
+  readonly cents: bigint;
+  readonly honest: string;
+  readonly phantom: string;
+}
+
+async function burn(way: Way, bid: Bid): Promise<Burned> {
+  await using stage = await GriefingStage.open();
+  const payers = await Promise.all(Array.from({ length: PAYERS }, () => stage.payer()));
+  let [presented, failed, spent] = [0, 0, 0n];
+  let [honest, phantom] = ["", ""];
+  for (let window = 0; window < WINDOWS; window += 1) {
+    for (const payer of payers) {
+      for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+        const before = stage.spent;
+        const { success } = await stage.attack(way, payer, bid);
+        presented += 1;
+        const cost = stage.spent - before;
+        // What the way itself takes, as a settlement of somebody else would.
+        const isTaken = way === "the fee payer's balance" && cost > 0n;
+        const lost = isTaken ? cost - 10_000n : cost;
+        if (success || lost === 0n) break;
+        failed += 1;
+        spent += lost;
+      }
+    }
+    if (window === 0) honest = await sale(stage, "svm");
+    if (window === 0) phantom = await sale(stage, "phantom");
+    stage.advance(WINDOW_MS);
+  }
+  const left = await Promise.all(payers.map((payer) => stage.tokensOf(payer)));
+  const cents = left.reduce((sum, each) => sum + each, 0n) / 10_000n;
+  return { presented, failed, lamports: spent, cents, honest, phantom };
+}
+
+/** How an honest buyer fares who has not paid before, once the first ten minutes are over. */
+async function sale(stage: GriefingStage, layout: "svm" | "phantom"): Promise<string> {
+  const payer = await stage.payer();
+  const startMs = performance.now();
+  const { success } = await stage.buy(payer, layout);
+  return success ? `${Math.round(performance.now() - startMs)} ms` : "refused";
+}
+
+sayHead("What a dollar burns in an hour: assertions that fail", [
+  coinslotVersion(),
+  versionOf("litesvm"),
+]);
+say(`  attack    ${PAYERS} keys with a price of a cent each; Lighthouse is a stand-in`);
+say();
+for (const way of WAYS) {
+  for (const bid of ["high", "low"] as const) {
+    const { presented, failed, lamports, cents, honest, phantom } = await burn(way, bid);
+    say(`${way}, a ${bid} bid`);
+    say(`  presented ${presented}, failed in a block ${failed}: ${lamports} lamports of ours`);
+    say(`  and of the attackers' ${PAYERS} cents ${cents} are left`);
+    say(`  meanwhile an honest buyer: ${honest}; a new one with Phantom: ${phantom}`);
+  }
+}
