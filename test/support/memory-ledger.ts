@@ -36,6 +36,15 @@ import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isOwed } from "../../src/ledger/payment-judgement.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import {
+  earliestUnseen,
+  LedgerOverdraft,
+  overdrawn,
+  wantedOf,
+  type Purse,
+  type PurseReadings,
+  type Spend,
+} from "../../src/ledger/purse.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
@@ -191,11 +200,13 @@ export class MemoryLedger implements Ledger, WorkerLife {
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
+    readings?: PurseReadings,
   ): Promise<StoredSubmission> {
     this.#requireOpen();
     this.#requireLease(account);
     if (new Set(keys).size < keys.length)
       throw new LedgerConflict("a payment cannot be signed twice");
+    if (readings !== undefined) this.#requireCovered(keys, readings);
     const { network, address, seed } = account;
     const name = accountOf(network, address);
     const nonce = Math.max(this.#store.nextNonces.get(name) ?? seed, seed);
@@ -219,6 +230,11 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const { payments, ...rest } = this.#store.withPayments(submission);
     const place = ({ key }: { readonly key: PaymentKey }): number => keys.indexOf(key);
     return { ...rest, payments: payments.toSorted((one, other) => place(one) - place(other)) };
+  }
+
+  async spends({ network, asset, payer }: Purse, sinceMs: number): Promise<readonly Spend[]> {
+    this.#requireOpen();
+    return this.#store.spends(`${network}/${asset}/${payer}`, sinceMs);
   }
 
   async replaced(lease: Lease, id: string, variant: StoredTransaction): Promise<void> {
@@ -366,6 +382,15 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   #requireLease(lease: Lease): void {
     if (!this.#holds(lease)) throw new LedgerConflict("the account is leased to another life");
+  }
+
+  #requireCovered(keys: readonly PaymentKey[], readings: PurseReadings): void {
+    const wanted = wantedOf(keys, readings, (key) => this.#store.payments.get(key)?.row);
+    const sinceMs = earliestUnseen(readings);
+    const spendsOf = ({ network, asset, payer }: Purse): readonly Spend[] =>
+      this.#store.spends(`${network}/${asset}/${payer}`, sinceMs);
+    const over = overdrawn(wanted, spendsOf);
+    if (over.length > 0) throw new LedgerOverdraft(over);
   }
 
   #holds({ network, address, epoch }: Lease): boolean {
