@@ -43,6 +43,7 @@ describe("the tables", () => {
     expect(await sql(url, "SELECT version FROM coinslot.migrations")).toEqual([
       { version: 1 },
       { version: 2 },
+      { version: 3 },
     ]);
   });
 
@@ -64,6 +65,7 @@ describe("the tables", () => {
     await one.close();
     // As the first version left it.
     await sql(url, "DROP TABLE coinslot.sold_offers");
+    await sql(url, "DROP INDEX coinslot.undecided_spends, coinslot.settled_spends");
     await sql(url, "DELETE FROM coinslot.migrations WHERE version > 1");
     expect(await complaint(openPostgresBooks({ url }))).toContain("schema version 1, older than");
     const two = await replicas.open("two");
