@@ -10,7 +10,7 @@ import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
  * How long before a balance was asked for a payment may have been decided and be missing in it nevertheless,
  * milliseconds: a node lags behind another, and the replicas' clocks differ.
  */
-const UNSEEN_MS = 15_000;
+const UNSEEN_MS = 30_000;
 
 /** Where a payment's money comes from, as its key has it: lower case. Only EVM payments have such keys. */
 export interface Purse {
