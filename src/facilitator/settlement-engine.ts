@@ -10,7 +10,6 @@ import type { OfferedPayment, Settlements } from "../ledger/ledger.ts";
 import { forNobody, forPayment } from "../telemetry/request-context.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
 import { Alarm } from "./alarm.ts";
 import { ContestedPurses } from "./contested-purses.ts";
 import type { FailureBudget } from "./failure-budget.ts";

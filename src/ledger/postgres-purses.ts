@@ -25,14 +25,19 @@ export interface AskedPurses {
   readonly settledAfterMs: number;
 }
 
-/** Of the purses whose networks, assets and payers are given from that place on, and the time behind them. */
-function spending(first: number): string {
-  const [networks, assets, payers, after] = [0, 1, 2, 3].map((at) => `$${first + at}`);
-  const part = (settled: string, where: string): string => `
-    SELECT p.payment_key, p.version, p.amount_atomic, p.id, ${settled} AS settled_ms
+/** Payments of a purse `u` of {@link spending}. */
+function part(settledMs: string, isMeant: string): string {
+  return `
+    SELECT p.payment_key, p.version, p.amount_atomic, p.id, ${settledMs} AS settled_ms
     FROM coinslot.payments AS p
     WHERE lower(p.payer) = u.payer AND lower(p.asset) = u.asset AND p.network = u.network
-      AND p.submission IS NOT NULL AND ${where}`;
+      AND p.submission IS NOT NULL AND ${isMeant}`;
+}
+
+/** Of the purses whose networks, assets and payers are given from that place on, and the time behind them. */
+function spending(first: number): string {
+  const [networks, assets, payers, afterMs] = [0, 1, 2, 3].map((at) => `$${first + at}`);
+  const settledLately = `p.settled_transaction IS NOT NULL AND p.updated_ms > ${afterMs}::bigint`;
   return `
     SELECT coalesce(json_agg(json_build_array(
       s.payment_key, s.version, s.amount_atomic, s.settled_ms) ORDER BY s.id), '[]')::text
@@ -40,7 +45,7 @@ function spending(first: number): string {
     LATERAL (
       ${part("NULL::bigint", "p.state = 'SIGNED'")}
       UNION ALL
-      ${part("p.updated_ms", `p.settled_transaction IS NOT NULL AND p.updated_ms > ${after}::bigint`)}
+      ${part("p.updated_ms", settledLately)}
     ) AS s`;
 }
 
@@ -75,10 +80,9 @@ export async function lockWithPurses(
 }> {
   const rows = await session.query(LOCK, [keys, ...columnsOf(purses), settledAfterMs]);
   const spends = rows.length === 0 ? [] : readAll(rows[0]?.spends);
-  const nameOf = ({ network, asset, payer }: Purse): string => `${network}/${asset}/${payer}`;
   return {
     payments: rows.map(storedOf),
-    spendsOf: (purse) => spends.filter(({ key }) => purseName(key) === nameOf(purse)),
+    spendsOf: (purse) => spends.filter(({ key }) => purseName(key) === purse.name),
   };
 }
 

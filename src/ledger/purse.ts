@@ -14,6 +14,8 @@ const UNSEEN_MS = 30_000;
 
 /** Where a payment's money comes from, as its key has it: lower case. Only EVM payments have such keys. */
 export interface Purse {
+  /** `network/asset/payer`. */
+  readonly name: string;
   readonly network: string;
   readonly asset: string;
   readonly payer: string;
@@ -67,14 +69,14 @@ export class LedgerOverdraft extends Error {
   }
 }
 
-/** `network/asset/payer`, by which purses are told apart. */
+/** A purse's name. */
 export function purseName(key: PaymentKey): string {
   return key.slice(0, key.lastIndexOf("/"));
 }
 
 export function purseOf(key: PaymentKey): Purse {
   const [network = "", asset = "", payer = ""] = key.split("/");
-  return { network, asset, payer };
+  return { name: purseName(key), network, asset, payer };
 }
 
 /** What was settled up to then is in every balance that was asked for at that time; milliseconds. */

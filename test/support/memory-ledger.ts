@@ -36,15 +36,7 @@ import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isOwed } from "../../src/ledger/payment-judgement.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
-import {
-  earliestUnseen,
-  LedgerOverdraft,
-  overdrawn,
-  wantedOf,
-  type Purse,
-  type PurseReadings,
-  type Spend,
-} from "../../src/ledger/purse.ts";
+import type { Purse, PurseReadings, Spend } from "../../src/ledger/purse.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
@@ -206,7 +198,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#requireLease(account);
     if (new Set(keys).size < keys.length)
       throw new LedgerConflict("a payment cannot be signed twice");
-    if (readings !== undefined) this.#requireCovered(keys, readings);
+    if (readings !== undefined) this.#store.requireCovered(keys, readings);
     const { network, address, seed } = account;
     const name = accountOf(network, address);
     const nonce = Math.max(this.#store.nextNonces.get(name) ?? seed, seed);
@@ -232,9 +224,9 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return { ...rest, payments: payments.toSorted((one, other) => place(one) - place(other)) };
   }
 
-  async spends({ network, asset, payer }: Purse, sinceMs: number): Promise<readonly Spend[]> {
+  async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {
     this.#requireOpen();
-    return this.#store.spends(`${network}/${asset}/${payer}`, sinceMs);
+    return this.#store.spends(purse, settledAfterMs);
   }
 
   async replaced(lease: Lease, id: string, variant: StoredTransaction): Promise<void> {
@@ -382,15 +374,6 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   #requireLease(lease: Lease): void {
     if (!this.#holds(lease)) throw new LedgerConflict("the account is leased to another life");
-  }
-
-  #requireCovered(keys: readonly PaymentKey[], readings: PurseReadings): void {
-    const wanted = wantedOf(keys, readings, (key) => this.#store.payments.get(key)?.row);
-    const sinceMs = earliestUnseen(readings);
-    const spendsOf = ({ network, asset, payer }: Purse): readonly Spend[] =>
-      this.#store.spends(`${network}/${asset}/${payer}`, sinceMs);
-    const over = overdrawn(wanted, spendsOf);
-    if (over.length > 0) throw new LedgerOverdraft(over);
   }
 
   #holds({ network, address, epoch }: Lease): boolean {

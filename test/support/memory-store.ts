@@ -8,7 +8,16 @@ import type {
 import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
-import { purseName, type Spend } from "../../src/ledger/purse.ts";
+import {
+  earliestUnseen,
+  LedgerOverdraft,
+  overdrawn,
+  purseName,
+  wantedOf,
+  type Purse,
+  type PurseReadings,
+  type Spend,
+} from "../../src/ledger/purse.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { isEvmAddress } from "../../src/x402/address.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
@@ -78,11 +87,19 @@ export class MemoryStore {
     this.rowChanges.notify(key);
   }
 
-  /** By the purse's name; see {@link Purses.spends}. */
-  spends(purse: string, settledAfterMs: number): readonly Spend[] {
+  /** Throws {@link LedgerOverdraft} where they are more than what is in their payers' purses. */
+  requireCovered(keys: readonly PaymentKey[], readings: PurseReadings): void {
+    const wanted = wantedOf(keys, readings, (key) => this.payments.get(key)?.row);
+    const sinceMs = earliestUnseen(readings);
+    const over = overdrawn(wanted, (purse) => this.spends(purse, sinceMs));
+    if (over.length > 0) throw new LedgerOverdraft(over);
+  }
+
+  /** See {@link Purses.spends}. */
+  spends(purse: Purse, settledAfterMs: number): readonly Spend[] {
     const found: Spend[] = [];
     for (const [key, { row, updatedMs }] of this.payments) {
-      if (row.submission === null || purseName(key) !== purse) continue;
+      if (row.submission === null || purseName(key) !== purse.name) continue;
       const settledMs = row.settledTransaction === null ? null : updatedMs;
       const isLate = settledMs !== null && settledMs > settledAfterMs;
       if (row.state !== "SIGNED" && !isLate) continue;

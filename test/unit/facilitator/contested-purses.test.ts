@@ -57,7 +57,7 @@ beforeEach(() => {
     time,
     closing: closing.signal,
     admitted: (item) => admitted.push(item),
-    refused: ({ key }, { detail = "" }) => refused.set(key, detail),
+    refused: ({ key }, { detail }) => refused.set(key, detail),
     unread: (_item, cause) => unread.push(cause),
   });
 });
@@ -80,6 +80,8 @@ function item(number: number, payer = PAYER): Settling {
     queuedMs: time.now(),
   };
 }
+
+const payer = (number: number): string => `0x${(number + 1).toString(16).padStart(40, "0")}`;
 
 function spend(number: number, settledMs: number | null = null): Spend {
   return { key: examplePayment(number).key, version: 2, amountAtomic: PRICE, settledMs };
@@ -181,7 +183,6 @@ describe("those who wait", () => {
   });
 
   it(`are ${MAX_WAITING} in all`, async () => {
-    const payer = (number: number): string => `0x${(number + 1).toString(16).padStart(40, "0")}`;
     for (let number = 0; number < MAX_WAITING; number += 1) {
       purses.hold(item(number, payer(Math.floor(number / 2))));
     }

@@ -38,6 +38,12 @@ function changed(
   return { key: key.value, request };
 }
 
+async function claimed(ledger: Ledger, count: number, first = 1): Promise<ExamplePayment[]> {
+  const payments = Array.from({ length: count }, (_, number) => examplePayment(number + first));
+  for (const payment of payments) await bring(ledger, payment, "claimed");
+  return payments;
+}
+
 export function describePurses(open: OpenLedger): void {
   const place = eachTestIn(open);
 
@@ -59,12 +65,6 @@ export function describePurses(open: OpenLedger): void {
     const readings = new Map(keys.map((key) => [key, reading]));
     const signing = (nonce: number) => signWith(nonce, address);
     return overdraftOf(ledger.signed(keys, account, signing, readings));
-  }
-
-  async function claimed(ledger: Ledger, count: number, first = 1): Promise<ExamplePayment[]> {
-    const payments = Array.from({ length: count }, (_, number) => examplePayment(number + first));
-    for (const payment of payments) await bring(ledger, payment, "claimed");
-    return payments;
   }
 
   describe("signs what fits", () => {
