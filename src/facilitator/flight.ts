@@ -1,5 +1,6 @@
 /** One payment on its way through this process, from its granted claim to its end, and who waits for it. */
 import type { SettledPayment } from "../ledger/ledger.ts";
+import type { PurseReading } from "../ledger/purse.ts";
 import type { Checked } from "../mechanism/mechanism.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -58,6 +59,15 @@ export class Flight {
 
 export const TIME_UP: Ending = { kind: "open", detail: "the chain has not answered in time" };
 
+/** A claim that was granted to us. */
+export interface GrantedClaim {
+  readonly key: PaymentKey;
+  readonly request: FacilitatorRequest;
+  readonly checked: Checked<unknown>;
+  /** Milliseconds since the epoch of the chain's judgement; 0 where it was not asked yet. */
+  readonly judgedMs: number;
+}
+
 /** A payment that is to be signed. */
 export interface Settling {
   readonly key: PaymentKey;
@@ -78,4 +88,13 @@ export interface Settling {
   readonly queuedMs: number;
   /** Why an account of ours could not pay for it, where one could not. */
   readonly shortage?: unknown;
+  /** Where it has waited for other payments of its payer. */
+  readonly held?: Held;
+}
+
+export interface Held {
+  /** How long it waits at most, milliseconds since the epoch. */
+  readonly untilMs: number;
+  /** By which it fits into its purse. */
+  readonly reading: PurseReading;
 }

@@ -8,6 +8,7 @@ import {
   type Lease,
   type StoredSubmission,
 } from "../ledger/ledger.ts";
+import { LedgerOverdraft, type PurseReadings } from "../ledger/purse.ts";
 import { ChainError, type Draft } from "../mechanism/mechanism.ts";
 import { contextOfPayments, inContext, otherTraces } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
@@ -41,6 +42,8 @@ export interface Desk {
   unsigned(item: Settling, cause: unknown): void;
   /** Cannot be moved together with others: to be judged again, alone. */
   leftOut(item: Settling): void;
+  /** Not signed, since its payer's other payments may take what it needs. */
+  overdrawn(item: Settling): void;
   /** Not signed by this lane, for a reason that is not the payments'. */
   returned(items: readonly Settling[]): void;
   /** May have been signed: the ledger did not say. */
@@ -200,13 +203,25 @@ export class Lane implements WatchedLane {
     const account = { ...this.lease, seed: this.#seed };
     const keys = carried.map(({ key }) => key);
     try {
-      const stored = await ledger.signed(keys, account, (nonce) => draft.sign(nonce));
+      const readings = this.#readingsOf(carried);
+      const stored = await ledger.signed(keys, account, (nonce) => draft.sign(nonce), readings);
       telemetry.metrics.submission(this.lease.network, carried.length);
       this.#tell(stored);
       this.#follow(this.#watch(stored), true);
     } catch (cause) {
       await this.#notSigned(carried, cause);
     }
+  }
+
+  /** What is known of the payers' purses; undefined where the mechanism sees to them. */
+  #readingsOf(items: readonly Settling[]): PurseReadings | undefined {
+    const { purses } = this.#at.mechanism;
+    if (purses === undefined) return undefined;
+    return new Map(
+      items.map(({ key, checked, held }) => {
+        return [key, held?.reading ?? { ...purses.reading(checked), seen: NOTHING }];
+      }),
+    );
   }
 
   #tell({ id: submission, network, variants, payments }: StoredSubmission): void {
@@ -291,6 +306,12 @@ export class Lane implements WatchedLane {
     } else if (cause instanceof LedgerConflict) {
       telemetry.logger.warn({ err: cause, network, address }, "the ledger took no signature");
       await this.#conflicted(items);
+    } else if (cause instanceof LedgerOverdraft) {
+      const isOver = new Set(cause.keys);
+      for (const item of items.filter(({ key }) => isOver.has(key))) this.#desk.overdrawn(item);
+      // The others do not wait for a payer who has too little.
+      const others = items.filter(({ key }) => !isOver.has(key));
+      if (others.length > 0) await this.#sign(others);
     } else {
       for (const item of items) this.#desk.unsigned(item, cause);
     }
@@ -356,3 +377,5 @@ export class Lane implements WatchedLane {
     if (watch.state === "OPEN" && !this.isEnded) this.#follow(watch, false);
   }
 }
+
+const NOTHING: ReadonlySet<PaymentKey> = new Set();

@@ -4,16 +4,16 @@
  * there is room.
  *
  *     granted claim -> judged -> queue -> lane: prepared, signed and stored, sent -> watched to its end
- *                         \-> no lane: offered
+ *                         \-> no lane: offered   \-> more than its payer has: held, and judged again
  */
 import type { OfferedPayment, Settlements } from "../ledger/ledger.ts";
-import type { Checked } from "../mechanism/mechanism.ts";
 import { forNobody, forPayment } from "../telemetry/request-context.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
+import { Alarm } from "./alarm.ts";
+import { ContestedPurses } from "./contested-purses.ts";
 import type { FailureBudget } from "./failure-budget.ts";
-import { Flight, type Ending, type Settling } from "./flight.ts";
+import { Flight, type Ending, type GrantedClaim, type Settling } from "./flight.ts";
 import type { Judgement } from "./judgement.ts";
 import { Lane, type Desk } from "./lane.ts";
 import { MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
@@ -34,20 +34,12 @@ export interface EngineOptions extends WatchSurroundings {
   readonly budget: FailureBudget;
 }
 
-/** A claim that was granted to us. */
-export interface GrantedClaim {
-  readonly key: PaymentKey;
-  readonly request: FacilitatorRequest;
-  readonly checked: Checked<unknown>;
-  /** Milliseconds since the epoch of the chain's judgement; 0 where it was not asked yet. */
-  readonly judgedMs: number;
-}
-
 export class SettlementEngine {
   readonly #at: EngineOptions;
   readonly #network: string;
   readonly #ledger: Settlements;
   readonly #queue: PaymentQueue;
+  readonly #purses: ContestedPurses;
   readonly #lanes = new Map<string, Lane>();
   readonly #flights = new Map<PaymentKey, Flight>();
   readonly #claims: UnsignedClaims;
@@ -60,8 +52,8 @@ export class SettlementEngine {
   #noLane: unknown;
   readonly #running = new Set<Promise<void>>();
   #offersFromMs = 0;
-  #wakeMs: number | undefined;
   readonly #closing = new AbortController();
+  readonly #alarm: Alarm;
 
   constructor(options: EngineOptions) {
     this.#at = options;
@@ -69,6 +61,15 @@ export class SettlementEngine {
     this.#ledger = options.ledger;
     this.#queue = new PaymentQueue(() => options.mechanism.maxTogether);
     this.#claims = new UnsignedClaims(options);
+    const closing = this.#closing.signal;
+    this.#purses = new ContestedPurses(options.mechanism.purses, {
+      ...options,
+      closing,
+      admitted: (item) => this.#run(forPayment(item.key, () => this.#again(item))),
+      refused: (item, refusal) => this.#run(this.#refuse(item, refusal)),
+      unread: (item, cause) => this.#run(this.#giveUp(item, cause)),
+    });
+    this.#alarm = new Alarm(options.time, closing, () => this.#dispatch());
     options.telemetry.metrics.observeQueue(this.#network, () => this.#queue.size);
   }
 
@@ -132,6 +133,7 @@ export class SettlementEngine {
     await this.#opening;
     const unsigned = [...this.#queue.drain(), ...this.#parked];
     await Promise.all(unsigned.map((claim) => this.#giveUp(claim, CLOSED)));
+    await this.#purses.drained();
     const lanes = [...this.#lanes.values()];
     await Promise.all(lanes.map((lane) => lane.close()));
     await this.drained();
@@ -159,7 +161,7 @@ export class SettlementEngine {
   }
 
   get #load(): number {
-    return this.#queue.size + this.#admitting;
+    return this.#queue.size + this.#admitting + this.#purses.size;
   }
 
   #itemOf(claim: GrantedClaim, flight: Flight, origin: Settling["origin"]): Settling {
@@ -220,6 +222,10 @@ export class SettlementEngine {
     for (const [address, lane] of this.#lanes) if (lane.isEnded) this.#lanes.delete(address);
     const left = this.#queue.drain((item) => !this.#hasLane(item));
     for (const item of left) this.#run(forPayment(item.key, () => this.#admit(item)));
+    for (const item of this.#queue.drain((each) => this.#purses.isBehind(each))) {
+      item.flight.bind();
+      this.#purses.hold(item);
+    }
     if (this.#queue.size === 0) return;
     const free = this.#freeLanes();
     for (const lane of free) {
@@ -229,7 +235,7 @@ export class SettlementEngine {
       for (const { flight } of items) flight.bind();
       lane.sign(items);
     }
-    if (free.length > 0) this.#wakeWhenDue();
+    if (free.length > 0) this.#alarm.set(this.#queue.dueMs);
   }
 
   /** Whether some lane here can sign it. */
@@ -243,20 +249,6 @@ export class SettlementEngine {
       (left, right) =>
         Number(left.isShort) - Number(right.isShort) || left.openCount - right.openCount,
     );
-  }
-
-  #wakeWhenDue(): void {
-    const { dueMs } = this.#queue;
-    if (dueMs === undefined || (this.#wakeMs !== undefined && this.#wakeMs <= dueMs)) return;
-    const { time } = this.#at;
-    this.#wakeMs = dueMs;
-    void this.#wakeAfter(Math.max(0, dueMs - time.now()), dueMs);
-  }
-
-  async #wakeAfter(pauseMs: number, dueMs: number): Promise<void> {
-    await this.#at.time.sleep(pauseMs, this.#closing.signal);
-    if (this.#wakeMs === dueMs) this.#wakeMs = undefined;
-    if (!this.#closing.signal.aborted) this.#dispatch();
   }
 
   /** Because a payment needs a lane: not at each payment anew. */
@@ -318,8 +310,12 @@ export class SettlementEngine {
     unsigned: (item, cause) => this.#run(this.#giveUp(item, cause)),
     leftOut: (item) => {
       this.#at.budget.suspect(item.checked.payer);
-      this.#run(this.#again({ ...item, isAlone: true }));
+      const alone = { ...item, isAlone: true };
+      // Most often it is the payer's own payments that leave nothing for it.
+      if (!this.#purses.isKept || item.held !== undefined) this.#run(this.#again(alone));
+      else this.#purses.hold(alone);
     },
+    overdrawn: (item) => this.#purses.hold(item),
     returned: (items) => this.#returned(items),
     doubtful: (items) => {
       for (const item of items) {

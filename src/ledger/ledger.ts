@@ -18,6 +18,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
+import type { PurseReadings, Purses } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
 export type { WorkerLife } from "./worker-life.ts";
@@ -60,7 +61,6 @@ export interface FailedPayment {
   readonly code: ErrorCode;
   readonly detail: string;
 }
-
 /** A payment that fails now; `isUnsigned`: only if nobody has signed or offered it by now. */
 export interface Failing extends FailedPayment {
   readonly isUnsigned?: boolean;
@@ -309,7 +309,7 @@ export type SettlementOutcome =
   | { readonly kind: "gone" };
 
 /** The facilitator's view. */
-export interface Settlements {
+export interface Settlements extends Purses {
   /**
    * Takes or finds the claim for a settlement. The caller that shows the row's own `idempotencyKey`,
    * the same payment and the same requirements (network, asset, payTo, maxAmountRequired, resource)
@@ -341,12 +341,13 @@ export interface Settlements {
    * nothing: one key that is not CLAIMED by this life (or handed over without bytes), or a lease that is
    * no longer ours, is a {@link LedgerConflict}. After {@link LedgerUnavailable} the bytes may nevertheless
    * be stored, and recovery would send them: the outcome is unknown, not failed. The payments are given back
-   * in the order of the keys.
+   * in the order of the keys. Where one has a reading and does not fit into its purse: {@link LedgerOverdraft}.
    */
   signed(
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
+    readings?: PurseReadings,
   ): Promise<StoredSubmission>;
   /**
    * One more variant for a submission's account nonce, stored before it is sent. {@link LedgerConflict}

@@ -27,6 +27,7 @@ const FROZEN_AFTER_MS = 10_000;
 const REAPED_AT_ONCE = 500;
 
 const LIFE_LOCK = "coinslot life ";
+const PURSE_LOCK = "coinslot purse ";
 
 const before = (ms: number): string => `clock_timestamp() - interval '${ms} milliseconds'`;
 
@@ -97,9 +98,13 @@ const UNLEASE: Statement = {
          WHERE network = $1 AND address = $2 AND holder = $3 AND epoch = $4`,
 };
 
+/** With the locks of those purses, in that order, for the statements behind this one. */
 const LOCK_ACCOUNT: Statement = {
   name: "lock_account",
-  text: `SELECT holder AS "holder", epoch AS "epoch", next_nonce AS "nextNonce"
+  text: `SELECT holder AS "holder", epoch AS "epoch", next_nonce AS "nextNonce",
+           (SELECT count(*) FROM (
+             SELECT pg_advisory_xact_lock(hashtextextended('${PURSE_LOCK}' || n, 0))
+             FROM unnest($3::text[]) AS n) AS locked)
          FROM coinslot.accounts WHERE network = $1 AND address = $2 FOR UPDATE`,
 };
 
@@ -180,15 +185,16 @@ export async function unlease(session: Session, lease: Lease, life: string): Pro
 }
 
 /**
- * Keeps the lease until the transaction ends, and tells the account's next nonce as far as it is stored.
- * Throws {@link LedgerConflict} where it is no longer this life's.
+ * Keeps the lease until the transaction ends, and tells the account's next nonce as far as it is stored. Nobody
+ * else signs out of those purses until then, which everybody names in the same order. Throws {@link LedgerConflict} where it is no longer this life's.
  */
 export async function requireLease(
   session: Session,
   { network, address, epoch }: Lease,
   life: string,
+  purses: readonly string[] = [],
 ): Promise<number | undefined> {
-  const [account] = await session.query(LOCK_ACCOUNT, [network, accountName(address)]);
+  const [account] = await session.query(LOCK_ACCOUNT, [network, accountName(address), purses]);
   if (account?.holder !== life || account.epoch !== epoch) {
     throw new LedgerConflict(`the account ${address} is leased to another life by now`);
   }

@@ -86,12 +86,6 @@ const READ: Statement = {
   text: `SELECT ${COLUMNS} FROM coinslot.payments AS p WHERE p.payment_key = $1`,
 };
 
-const READ_LOCKED: Statement = {
-  name: "read_payments_locked",
-  text: `SELECT ${COLUMNS} FROM coinslot.payments AS p WHERE p.payment_key = ANY ($1)
-         ORDER BY p.payment_key FOR UPDATE`,
-};
-
 const GIVEN = [
   `"key" text, "id" bigint, "expected" bigint, "note" text`,
   ...LASTING.map(([name]) => `"${name}" text`),
@@ -186,15 +180,6 @@ const FORGET_RESPONSES: Statement = {
 export async function readPayment(session: Session, key: PaymentKey): Promise<Stored | undefined> {
   const [columns] = await session.query(READ, [key]);
   return columns === undefined ? undefined : storedOf(columns);
-}
-
-/** Those that exist; nobody changes them before the transaction ends. */
-export async function lockPayments(
-  session: Session,
-  keys: readonly PaymentKey[],
-): Promise<readonly Stored[]> {
-  const rows = await session.query(READ_LOCKED, [keys]);
-  return rows.map(storedOf);
 }
 
 /** Reads {@link COLUMNS}. */

@@ -16,7 +16,9 @@ import * as machine from "./machine.ts";
 import { requestOf, type PaymentRow } from "./payment-row.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { requireLease } from "./postgres-lives.ts";
-import { COLUMNS, lockPayments, storedOf, writeMoves, type Move } from "./postgres-payments.ts";
+import { COLUMNS, storedOf, writeMoves, type Move } from "./postgres-payments.ts";
+import { lockWithPurses, pursesOf } from "./postgres-purses.ts";
+import { LedgerOverdraft, overdrawn, wantedOf, type PurseReadings } from "./purse.ts";
 import {
   accountName,
   concluded,
@@ -83,28 +85,34 @@ export interface Signing {
   readonly keys: readonly PaymentKey[];
   readonly account: Lease & { readonly seed: number };
   readonly sign: (accountNonce: number) => StoredTransaction;
+  readonly readings?: PurseReadings | undefined;
 }
 
 /** See {@link Settlements.signed}. */
 export async function storeSigned(
   database: PostgresDatabase,
-  { keys, account, sign }: Signing,
+  { keys, account, sign, readings = new Map() }: Signing,
   moment: machine.Moment,
 ): Promise<StoredSubmission> {
   const { network, address, seed } = account;
   return database.transaction(async (session) => {
-    const stored = await requireLease(session, account, moment.life);
-    const rows = new Map((await lockPayments(session, keys)).map((each) => [each.key, each]));
+    const purses = pursesOf(readings);
+    const stored = await requireLease(session, account, moment.life, purses.names);
+    const { payments: found, spendsOf } = await lockWithPurses(session, keys, purses);
+    const rows = new Map(found.map((each) => [each.key, each]));
     const step = (key: PaymentKey, id: string): Move => {
-      const found = rows.get(key);
-      const { next, note } = machine.sign(found?.row, id, moment);
-      if (found === undefined || !next || next.network !== network) {
+      const row = rows.get(key);
+      const { next, note } = machine.sign(row?.row, id, moment);
+      if (row === undefined || !next || next.network !== network) {
         throw new LedgerConflict(`payment ${key} is not one to sign on ${network}`);
       }
-      return { stored: found, next, note: note ?? "" };
+      return { stored: row, next, note: note ?? "" };
     };
     // Before anything is signed that could not be stored.
     for (const key of keys) step(key, "");
+    const wanted = wantedOf(keys, readings, (key) => rows.get(key)?.row);
+    const over = overdrawn(wanted, spendsOf);
+    if (over.length > 0) throw new LedgerOverdraft(over);
     const nonce = Math.max(stored ?? seed, seed);
     const variant = sign(nonce);
     requireSignedFor(variant, address, nonce);

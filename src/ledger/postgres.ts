@@ -27,6 +27,7 @@ import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
 import { beat, lease, leave, reapPayments, unlease } from "./postgres-lives.ts";
 import { forgetResponses, readPayment } from "./postgres-payments.ts";
+import { readSpends } from "./postgres-purses.ts";
 import { takeOffers } from "./postgres-queues.ts";
 import {
   PostgresRedemptions,
@@ -43,6 +44,7 @@ import {
   storeSigned,
   storeVariant,
 } from "./postgres-submissions.ts";
+import type { Purse, PurseReadings, Spend } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
 
@@ -153,8 +155,13 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
+    readings?: PurseReadings,
   ): Promise<StoredSubmission> {
-    return storeSigned(this.#database, { keys, account, sign }, this.#steps.moment);
+    return storeSigned(this.#database, { keys, account, sign, readings }, this.#steps.moment);
+  }
+
+  async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {
+    return readSpends(this.#database, purse, settledAfterMs);
   }
 
   async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {

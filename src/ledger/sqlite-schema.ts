@@ -207,6 +207,13 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX awaited_payments ON payments (holder)
     WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND is_left = 0 AND binding IS NOT NULL;
   `,
+  // What is on its way out of a payer's purse, and what left it lately.
+  `
+  CREATE INDEX undecided_spends ON payments (lower(payer))
+    WHERE state = 'SIGNED' AND submission IS NOT NULL;
+  CREATE INDEX settled_spends ON payments (lower(payer), updated_ms)
+    WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL;
+  `,
 ];
 
 /** What this program reads and writes. */

@@ -24,6 +24,15 @@ import { lifeWithin } from "./life.ts";
 import * as machine from "./machine.ts";
 import type { Step } from "./machine.ts";
 import { requestOf, type PaymentRow } from "./payment-row.ts";
+import {
+  earliestUnseen,
+  LedgerOverdraft,
+  overdrawn,
+  wantedOf,
+  type Purse,
+  type PurseReadings,
+  type Spend,
+} from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
 import { SqliteCore, type Judge } from "./sqlite-core.ts";
@@ -32,6 +41,7 @@ import { lockLedger } from "./sqlite-lock.ts";
 import { reapOthers, SqliteWorkerLife } from "./sqlite-reaping.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
 import { findTerms, storeTerms } from "./sqlite-route-terms.ts";
+import { readSpends } from "./sqlite-purses.ts";
 import { migrate } from "./sqlite-schema.ts";
 import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
@@ -133,8 +143,12 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
+    readings?: PurseReadings,
   ): Promise<StoredSubmission> {
-    return this.#core.write(() => {
+    const stored = await this.#core.write(() => {
+      // Told to the caller, not thrown here: others of the same batch go on.
+      const over = readings === undefined ? [] : this.#overdrawn(keys, readings);
+      if (over.length > 0) return new LedgerOverdraft(over);
       const nonce = this.#submissions.allocate(account);
       // Judged before anything is signed, and once more with the submission that they are in.
       for (const key of keys) this.#requireSignable(key, account.network);
@@ -150,6 +164,13 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
       });
       return { ...submission, payments };
     });
+    if (stored instanceof LedgerOverdraft) throw stored;
+    return stored;
+  }
+
+  async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {
+    this.#core.storeNow();
+    return readSpends(this.#database, purse, settledAfterMs);
   }
 
   async replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void> {
@@ -236,6 +257,12 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
 
   #take<Outcome>(key: string, judge: Judge<Outcome>): Step<Outcome> {
     return this.#core.take(key, this.#options.life, judge);
+  }
+
+  #overdrawn(keys: readonly PaymentKey[], readings: PurseReadings): readonly PaymentKey[] {
+    const wanted = wantedOf(keys, readings, (key) => this.#core.read(key));
+    const sinceMs = earliestUnseen(readings);
+    return overdrawn(wanted, (purse) => readSpends(this.#database, purse, sinceMs));
   }
 
   #requireSignable(key: PaymentKey, network: string): void {

@@ -168,6 +168,28 @@ export interface Observer<Authorization = unknown> {
   close(): Promise<void>;
 }
 
+/** What is in payers' purses, where a payment that is under way need not show in the judgement of another. */
+export interface PurseReader<Authorization = unknown> {
+  /** What the last `inspect` of that payment showed. Throws a `TypeError` where there was none. */
+  reading(checked: Checked<Authorization>): PurseBalance;
+  /**
+   * What the payer has, and which of other payments of the same payer and token had left the purse in the very
+   * state that shows it, by their authorizations' nonces. Throws {@link ChainError}.
+   */
+  read(
+    checked: Checked<Authorization>,
+    nonces: readonly string[],
+    signal: AbortSignal,
+  ): Promise<PurseBalance & { readonly executed: readonly boolean[] }>;
+}
+
+export interface PurseBalance {
+  /** Of the token, atomic units. */
+  readonly balanceAtomic: bigint;
+  /** When it was asked for, milliseconds since the epoch. */
+  readonly askedMs: number;
+}
+
 export interface Mechanism<Authorization = unknown> extends Observer<Authorization> {
   readonly scheme: "exact";
   /** The entry for `GET /supported` (protocol section 2.5). */
@@ -177,6 +199,8 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
   /** Payments that one transaction carries at most; 1 where the network has no such thing. */
   readonly maxTogether: number;
   readonly rules: AccountRules;
+  /** Absent where `inspect` and `prepare` see to it that payments of one payer fit together. */
+  readonly purses?: PurseReader<Authorization>;
 
   /**
    * Everything that can be judged without asking anyone: shape, requirements, signature, recipient,

@@ -2,7 +2,7 @@
 import { MAX_DELIVERY_ATTEMPTS } from "../../src/ledger/ledger.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { KeptPayment } from "../support/memory-store.ts";
-import type { Use } from "./chain.ts";
+import type { Action, Use } from "./chain.ts";
 import { nameOf, type Unpaid } from "./journal.ts";
 import { PAY_TO, PRICE, type SimulatedPayment } from "./payments.ts";
 import type { World } from "./world.ts";
@@ -28,6 +28,7 @@ function judge(world: World): void {
     unaccounted += judgePayment(world, payment, kept, charge);
   }
   for (const unpaid of world.journal.unpaid) judgeUnpaid(world, unpaid);
+  judgeUncovered(world);
   judgeNonces(world);
   const received = world.chain.balance(PAY_TO.toLowerCase(), world.chain.head);
   if (settled + unaccounted !== received) {
@@ -101,6 +102,28 @@ function isOfAnother({ chain, store }: World, unpaid: Unpaid, { mined }: Use): b
   return submission === null || chain.timestamp(mined.block) * 1000 >= atMs;
 }
 
+/** What our own payments take is not promised to another of them, as long as nobody else takes from the payer. */
+function judgeUncovered({ chain, journal, store }: World): void {
+  for (const { transaction, authorization } of chain.uncovered) {
+    const { from } = authorization;
+    if (!chain.bytes.has(transaction.id)) continue;
+    const isTakenElsewhere = chain.mined.some(({ transaction: { id, actions } }) => {
+      return !chain.bytes.has(id) && actions.some((each) => spenderOf(each) === from);
+    });
+    const isUncertain = [...journal.payments.values()].some((each) => {
+      if (each.authorization.from !== from) return false;
+      if (chain.undone.has(each.authorization.id)) return true;
+      // Its transaction moved the money after we had given it up.
+      const events = store.payments.get(each.key)?.events ?? [];
+      const signed = events.findIndex(({ state }) => state === "SIGNED");
+      const isGivenUp = signed >= 0 && events.slice(signed).some(({ state }) => isBack(state));
+      return isGivenUp && chain.use(each.authorization, chain.head)?.kind === "paid";
+    });
+    if (isTakenElsewhere || isUncertain) continue;
+    journal.violated("I9", `${transaction.id} failed: our own payments had emptied ${from}`);
+  }
+}
+
 function judgeNonces({ profile, store, chain, journal }: World): void {
   for (const account of new Set(profile.accounts.flat())) {
     const stored = [...store.nextNonces].find(([name]) => name.endsWith(`/${account}`))?.[1];
@@ -156,12 +179,20 @@ function requireSales({ journal }: World): void {
 
 function isHonest({ profile, faults }: World): boolean {
   const { losing, lying, refusing, upstreamFailing, staleBlocks, reorganizations } = profile;
-  const { feeSpikes, impatience, foreign, hostile, greed, leaving } = profile;
+  const { feeSpikes, impatience, foreign, hostile, greed, leaving, overdrawing } = profile;
   const all = [losing, lying, refusing, upstreamFailing, staleBlocks, reorganizations];
-  const tricks = [feeSpikes, impatience, foreign, hostile, greed, leaving];
+  const tricks = [feeSpikes, impatience, foreign, hostile, greed, leaving, overdrawing];
   return faults === 0 && [...all, ...tricks].every((each) => each === 0);
 }
 
 function isSettled(row: PaymentRow | undefined): boolean {
   return row !== undefined && ["SETTLED", "DELIVERING", "DELIVERED"].includes(row.state);
+}
+
+function spenderOf(action: Action): string {
+  return action.kind === "move" ? action.from : action.authorization.from;
+}
+
+function isBack(state: PaymentRow["state"]): boolean {
+  return state === "FAILED" || state === "CLAIMED";
 }

@@ -7,6 +7,8 @@ const PATH = "/weather";
 const OTHER_PATH = "/stocks";
 /** How often one sender tries. */
 const TRIES = 8;
+/** Further payments that one who overdraws presents at once, at most. */
+const MOST_TOO_MANY = 6;
 
 /** Starts everybody who takes part; resolves when every buyer has had enough. */
 export async function startBuyers(world: World): Promise<void> {
@@ -23,6 +25,7 @@ async function buy(world: World, payer: number, renewals: number): Promise<void>
   const { profile, random, time } = world;
   const payment = world.sign(payer);
   meddle(world, payment, payer);
+  overdraw(world, payer);
   const copies = random.chance(profile.copying) ? random.between(2, 3) : 1;
   const senders = Array.from({ length: copies }, async (_, copy) => {
     if (copy > 0) await time.pause(random.between(0, 4000), null);
@@ -66,6 +69,17 @@ async function wantMore(world: World, payment: SimulatedPayment, query: string):
 
 function patience({ profile, random }: World): number {
   return random.chance(profile.impatience) ? random.between(10, 6000) : 60_000;
+}
+
+/** Presents more payments in the same moment, whatever it can pay. */
+function overdraw(world: World, payer: number): void {
+  const { profile, random, time } = world;
+  if (profile.overdrawing === 0 || !random.chance(profile.overdrawing)) return;
+  const count = random.between(1, MOST_TOO_MANY);
+  for (let number = 0; number < count; number += 1) {
+    const payment = world.sign(payer);
+    time.schedule(random.between(0, 200), null, () => void send(world, payment));
+  }
 }
 
 function meddle(world: World, payment: SimulatedPayment, payer: number): void {

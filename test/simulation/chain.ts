@@ -63,6 +63,11 @@ export class SimulatedChain {
   readonly undone = new Set<string>();
   /** Submissions about which some node has said something wrong. */
   readonly liedAbout = new Set<string>();
+  /** Payments that a transaction in a block did not move since their payer had too little. */
+  readonly uncovered: {
+    readonly transaction: ChainTransaction;
+    readonly authorization: Authorization;
+  }[] = [];
   /** When each transaction that is not ours was first submitted, milliseconds. */
   readonly submittedMs = new Map<string, number>();
   readonly #balances = new Map<string, bigint>();
@@ -140,7 +145,15 @@ export class SimulatedChain {
     return this.#options.firstNonce + used;
   }
 
-  use({ id }: Authorization, height: number): Use | undefined {
+  get nowMs(): number {
+    return this.#options.time.nowMs;
+  }
+
+  isUsed(id: string, height: number): boolean {
+    return this.use({ id }, height) !== undefined;
+  }
+
+  use({ id }: Pick<Authorization, "id">, height: number): Use | undefined {
     for (const mined of this.mined) {
       if (mined.block > height) break;
       for (const [index, action] of mined.transaction.actions.entries()) {
@@ -194,7 +207,8 @@ export class SimulatedChain {
     }
   }
 
-  #execute({ actions }: ChainTransaction): readonly boolean[] {
+  #execute(transaction: ChainTransaction): readonly boolean[] {
+    const { actions } = transaction;
     const here = new Set<string>();
     const spent = new Map<string, bigint>();
     return actions.map((action) => {
@@ -209,7 +223,10 @@ export class SimulatedChain {
         const now = this.timestamp(this.head);
         const isInWindow = now > authorization.validAfter && now < authorization.validBefore;
         if (!isInWindow) return false;
-        if (!this.#canSpend(authorization.from, authorization.value, spent)) return false;
+        if (!this.#canSpend(authorization.from, authorization.value, spent)) {
+          this.uncovered.push({ transaction, authorization });
+          return false;
+        }
       }
       here.add(authorization.id);
       return true;

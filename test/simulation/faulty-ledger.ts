@@ -52,13 +52,14 @@ export function faultyLedger(
     outcome: call("outcome"),
     lease: call("lease"),
     unlease: call("unlease"),
-    signed: (keys, account, sign) =>
+    spends: call("spends"),
+    signed: (keys, account, sign, readings) =>
       boundary.cross(life, {
         name: "ledger.signed",
         mostMs: DATABASE_MS,
         fault: unavailable,
         effect: async () => {
-          const stored = await ledger.signed(keys, account, sign);
+          const stored = await ledger.signed(keys, account, sign, readings);
           onSigned(life, account);
           return stored;
         },

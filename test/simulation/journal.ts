@@ -10,7 +10,7 @@ import type { SimulatedPayment } from "./payments.ts";
 import type { Life, VirtualTime } from "./virtual-time.ts";
 
 export interface Violation {
-  /** `I1` to `I8`, and those of the simulation itself. */
+  /** `I1` to `I9`, and those of the simulation itself. */
   readonly invariant: string;
   readonly detail: string;
 }

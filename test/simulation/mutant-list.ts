@@ -229,4 +229,24 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: "forgets what is on its way out of a purse",
+    changes: [
+      {
+        file: "src/ledger/purse.ts",
+        find: "if (sumOf(unseenOf(purse.spends, reading)) + total > reading.balanceAtomic) over.push(key);",
+        put: "if (total > reading.balanceAtomic) over.push(key);",
+      },
+    ],
+  },
+  {
+    name: "takes what was settled a moment ago for shown by every node",
+    changes: [
+      {
+        file: "src/ledger/purse.ts",
+        find: "return askedMs - UNSEEN_MS;",
+        put: "return askedMs + 0 * UNSEEN_MS;",
+      },
+    ],
+  },
 ];

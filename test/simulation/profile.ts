@@ -35,6 +35,8 @@ export interface Profile {
   /** How likely somebody else submits a payment, or its payer takes it back. */
   readonly foreign: number;
   readonly hostile: number;
+  /** How likely a payer presents more payments at once than it can pay. */
+  readonly overdrawing: number;
 }
 
 const OURS = [
@@ -72,6 +74,7 @@ export function profileOf(random: Random, mode: Mode): Profile {
     greed: some(0.4, 1),
     foreign: some(0.3, 0.8),
     hostile: some(0.3, 0.6),
+    overdrawing: some(0.4, 1),
   };
 }
 
@@ -116,4 +119,5 @@ export const CALM: Profile = {
   greed: 0,
   foreign: 0,
   hostile: 0,
+  overdrawing: 0,
 };

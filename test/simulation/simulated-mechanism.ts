@@ -9,6 +9,8 @@ import {
   type Look,
   type Mechanism,
   type Preparation,
+  type PurseBalance,
+  type PurseReader,
   type SignedTransaction,
   type Submission,
   type WalletBalance,
@@ -68,7 +70,21 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
     resendMs: 10_000,
     forgetMs: 3_600_000,
   };
+  readonly purses: PurseReader<Authorization> = {
+    reading: ({ authorization }) => {
+      const reading = this.#readings.get(authorization);
+      if (reading === undefined) throw new TypeError("signed without an inspection");
+      return reading;
+    },
+    read: ({ authorization: { from } }, nonces, signal) =>
+      this.#ask("read", signal, (height) => {
+        const { chain } = this.#options;
+        const executed = nonces.map((nonce) => chain.isUsed(`${from}/${nonce}`, height));
+        return { balanceAtomic: chain.balance(from, height), askedMs: chain.nowMs, executed };
+      }),
+  };
   readonly #options: SimulatedMechanismOptions;
+  readonly #readings = new WeakMap<Authorization, PurseBalance>();
 
   constructor(options: SimulatedMechanismOptions) {
     this.#options = options;
@@ -105,14 +121,17 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
     { authorization }: Checked<Authorization>,
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
+    const askedMs = this.#options.chain.nowMs;
     return this.#ask("inspect", signal, (height) => {
       const { chain } = this.#options;
       if (chain.use(authorization, height) !== undefined) {
         return refuse("invalid_transaction_state", "the authorization is used");
       }
-      if (chain.balance(authorization.from, height) < authorization.value) {
+      const balanceAtomic = chain.balance(authorization.from, height);
+      if (balanceAtomic < authorization.value) {
         return refuse("insufficient_funds", "the payer's balance is too low");
       }
+      this.#readings.set(authorization, { balanceAtomic, askedMs });
       return ok(undefined);
     });
   }

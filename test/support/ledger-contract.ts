@@ -13,6 +13,7 @@ import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
 import { describeGuards } from "../unit/ledger/contract-guards.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
 import { describeOffers } from "../unit/ledger/contract-offers.ts";
+import { describePurses } from "../unit/ledger/contract-purses.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
 import { describeSoldOffers } from "../unit/ledger/contract-sold-offers.ts";
 import { describeSubmissions } from "../unit/ledger/contract-submissions.ts";
@@ -55,6 +56,7 @@ export function ledgerContract(
     describe("deliveries", () => describeDeliveries(open));
     describe("debts", () => describeDebts(open));
     describe("submissions", () => describeSubmissions(open));
+    describe("purses", () => describePurses(open));
     describe("offers", () => describeOffers(open));
     describe("waiting", () => describeWaiting(open));
     describe("books", () => describeBooks(open));

@@ -36,6 +36,7 @@ import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isOwed } from "../../src/ledger/payment-judgement.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import type { Purse, PurseReadings, Spend } from "../../src/ledger/purse.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
@@ -191,11 +192,13 @@ export class MemoryLedger implements Ledger, WorkerLife {
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
+    readings?: PurseReadings,
   ): Promise<StoredSubmission> {
     this.#requireOpen();
     this.#requireLease(account);
     if (new Set(keys).size < keys.length)
       throw new LedgerConflict("a payment cannot be signed twice");
+    if (readings !== undefined) this.#store.requireCovered(keys, readings);
     const { network, address, seed } = account;
     const name = accountOf(network, address);
     const nonce = Math.max(this.#store.nextNonces.get(name) ?? seed, seed);
@@ -219,6 +222,11 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const { payments, ...rest } = this.#store.withPayments(submission);
     const place = ({ key }: { readonly key: PaymentKey }): number => keys.indexOf(key);
     return { ...rest, payments: payments.toSorted((one, other) => place(one) - place(other)) };
+  }
+
+  async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {
+    this.#requireOpen();
+    return this.#store.spends(purse, settledAfterMs);
   }
 
   async replaced(lease: Lease, id: string, variant: StoredTransaction): Promise<void> {

@@ -7,7 +7,17 @@ import type {
 } from "../../src/ledger/ledger.ts";
 import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
-import { requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import {
+  earliestUnseen,
+  LedgerOverdraft,
+  overdrawn,
+  purseName,
+  wantedOf,
+  type Purse,
+  type PurseReadings,
+  type Spend,
+} from "../../src/ledger/purse.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { isEvmAddress } from "../../src/x402/address.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
@@ -75,6 +85,28 @@ export class MemoryStore {
       });
     }
     this.rowChanges.notify(key);
+  }
+
+  /** Throws {@link LedgerOverdraft} where they are more than what is in their payers' purses. */
+  requireCovered(keys: readonly PaymentKey[], readings: PurseReadings): void {
+    const wanted = wantedOf(keys, readings, (key) => this.payments.get(key)?.row);
+    const sinceMs = earliestUnseen(readings);
+    const over = overdrawn(wanted, (purse) => this.spends(purse, sinceMs));
+    if (over.length > 0) throw new LedgerOverdraft(over);
+  }
+
+  /** See {@link Purses.spends}. */
+  spends(purse: Purse, settledAfterMs: number): readonly Spend[] {
+    const found: Spend[] = [];
+    for (const [key, { row, updatedMs }] of this.payments) {
+      if (row.submission === null || purseName(key) !== purse.name) continue;
+      const settledMs = row.settledTransaction === null ? null : updatedMs;
+      const isLate = settledMs !== null && settledMs > settledAfterMs;
+      if (row.state !== "SIGNED" && !isLate) continue;
+      const amountAtomic = BigInt(amountOf(requestOf(row)));
+      found.push({ key, version: row.version, amountAtomic, settledMs });
+    }
+    return found;
   }
 
   withPayments(submission: KeptSubmission): StoredSubmission {

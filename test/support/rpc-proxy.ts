@@ -9,7 +9,8 @@
  *     expect(lost.hits).toBe(2);
  *
  * It answers `eth_sendRawTransactionSync` as a node that does not have it, which most have not: so bytes are
- * sent the one way that faults are made for. `{ sync: true }` passes it on.
+ * sent the one way that faults are made for. `{ sync: true }` passes it on. `{ blind: true }` answers for
+ * `pending` what is true of the newest block, as nodes do that show no transaction before it is in one.
  *
  * The product's client repeats a call once when its connection breaks: a `drop` with `times: 1` is
  * therefore a hiccup that nobody notices, and one that shall be noticed needs two.
@@ -91,7 +92,7 @@ export interface RpcProxy {
 /** Opens a proxy before the node at `nodeUrl`. */
 export async function startRpcProxy(
   nodeUrl: string,
-  { sync = false }: { readonly sync?: boolean } = {},
+  { sync = false, blind = false }: { readonly sync?: boolean; readonly blind?: boolean } = {},
 ): Promise<RpcProxy> {
   const questions: Question[] = [];
   const injections: ActiveInjection[] = [];
@@ -110,8 +111,9 @@ export async function startRpcProxy(
       return sendJson(response, { jsonrpc: "2.0", id, error });
     }
     const injection = injections.find((each) => each.takes(question));
-    if (injection === undefined) return send(response, await forward(nodeUrl, body));
-    await injection.meet(response, { id, forward: () => forward(nodeUrl, body) });
+    const passed = blind ? blinded(body, question.method) : body;
+    if (injection === undefined) return send(response, await forward(nodeUrl, passed));
+    await injection.meet(response, { id, forward: () => forward(nodeUrl, passed) });
   };
   const server = createServer((request, response) => {
     answer(request, response).catch((cause: unknown) => {
@@ -263,6 +265,11 @@ function readQuestion(body: string): Question & { readonly id: unknown } {
     method: String(call.method),
     params: Array.isArray(params) ? params : [params],
   };
+}
+
+/** Account nonces are counted in the pool by every node. */
+function blinded(body: string, method: string): string {
+  return method === "eth_getTransactionCount" ? body : body.replaceAll('"pending"', '"latest"');
 }
 
 async function forward(nodeUrl: string, body: string): Promise<Reply> {

@@ -47,6 +47,7 @@ import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { createConfirmationReader } from "./observer.ts";
 import { error, hasCode, probe } from "./probe.ts";
+import { EvmPurses } from "./purses.ts";
 import { SharedInspection } from "./shared-inspection.ts";
 import { readBlock } from "./usage.ts";
 
@@ -103,6 +104,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly network: EvmNetwork["name"];
   readonly kind: SupportedKind;
   readonly accounts: readonly string[];
+  readonly purses: EvmPurses;
 
   readonly #facts: EvmNetwork;
   readonly #terms: Terms;
@@ -138,6 +140,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     this.#endpoints = endpoints;
     this.#broadcast = new Broadcast({ endpoints, openWaiting });
     this.#shared = new SharedInspection(endpoints, this.#costs.gasLimit);
+    this.purses = new EvmPurses(endpoints, clock);
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
     this.#fees = new FeeReader({ maxFeePerGasWei, clock });
     const [fees, costs] = [this.#fees, this.#costs];
@@ -171,16 +174,19 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     return readAccepted(request, this.#facts, this.#terms.tokens);
   }
 
-  inspect(
+  async inspect(
     checked: Checked<EvmCheckedAuthorization>,
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
     const { authorization, fault } = checked;
-    if (!authorization.proven) {
-      return this.#endpoints.run((rpc) => this.#inspectContract(rpc, checked, signal), signal);
-    }
-    if (fault !== null) return Promise.resolve({ ok: false, error: fault });
-    return this.#shared.inspect(authorization, signal);
+    const { moment } = this.purses;
+    if (authorization.proven && fault !== null) return { ok: false, error: fault };
+    const inspected = authorization.proven
+      ? await this.#shared.inspect(authorization, signal)
+      : await this.#endpoints.run((rpc) => this.#inspectContract(rpc, checked, signal), signal);
+    if (!inspected.ok) return inspected;
+    this.purses.noted(authorization, inspected.value, moment);
+    return ok(undefined);
   }
 
   accountFor(): undefined {
@@ -288,11 +294,11 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     rpc: Rpc,
     { authorization, fault }: Checked<EvmCheckedAuthorization>,
     signal: AbortSignal,
-  ): Promise<Result<void, Refusal>> {
+  ): Promise<Result<bigint, Refusal>> {
     // Not a contract: nobody but the token's own recovery could accept it, and that will not.
     if (!(await hasCode(rpc, authorization.from, signal, "pending"))) return NOT_THE_PAYERS;
     const gasLimit = this.#drafting.gasLimit(authorization);
-    const judged: Result<void, Refusal> =
+    const judged: Result<bigint, Refusal> =
       fault === null
         ? await inspect(rpc, authorization, gasLimit, signal)
         : { ok: false, error: fault };

@@ -43,7 +43,7 @@ const REVERTS: readonly (readonly [RegExp, Refusal["code"]])[] = [
 const EXECUTION_FAILED = /revert|out ?of ?gas/i;
 
 /**
- * Asks once. The simulation runs under the gas limit of the real transaction, so that a payer's contract
+ * Asks once: what the payer has, atomic units, or a refusal. The simulation runs under the gas limit of the real transaction, so that a payer's contract
  * that would burn it is refused here.
  * @throws {ChainError} when the chain cannot be asked
  */
@@ -52,7 +52,7 @@ export async function inspect(
   authorization: EvmCheckedAuthorization,
   gasLimit: bigint,
   signal: AbortSignal,
-): Promise<Result<void, Refusal>> {
+): Promise<Result<bigint, Refusal>> {
   const { token, from, nonce, words, signature, proven } = authorization;
   const target = token.address;
   const data = encodeAggregate3([
@@ -86,7 +86,7 @@ export async function inspectTogether(
   authorizations: readonly EvmCheckedAuthorization[],
   gasLimit: bigint,
   signal: AbortSignal,
-): Promise<readonly Result<void, Refusal>[]> {
+): Promise<readonly Result<bigint, Refusal>[]> {
   const reads = authorizations.flatMap(({ token: { address: target }, from, nonce }) => [
     { target, callData: balanceOfCall(from) },
     { target, callData: authorizationStateCall(from, nonce) },
@@ -145,7 +145,10 @@ interface Answers {
 }
 
 /** In the order of the wire: signature, balance, then whatever else makes the transfer fail. */
-function judge({ token, value }: EvmCheckedAuthorization, answers: Answers): Result<void, Refusal> {
+function judge(
+  { token, value }: EvmCheckedAuthorization,
+  answers: Answers,
+): Result<bigint, Refusal> {
   const balance = soleWord(answers.balance);
   const used = soleWord(answers.state);
   // A call to an address without code succeeds with no data.
@@ -163,7 +166,7 @@ function judge({ token, value }: EvmCheckedAuthorization, answers: Answers): Res
   if (used !== 0n) {
     return refuse("invalid_transaction_state", "the authorization's nonce is used or cancelled");
   }
-  return simulated;
+  return simulated.ok ? ok(balance) : simulated;
 }
 
 function judgeTransfer({ success, returnData }: CallResult): Result<void, Refusal> {
@@ -173,6 +176,6 @@ function judgeTransfer({ success, returnData }: CallResult): Result<void, Refusa
   return refuse(code, `the token refuses the transfer: ${text === "" ? "no reason given" : text}`);
 }
 
-function soleWord({ success, returnData }: CallResult): bigint | undefined {
+export function soleWord({ success, returnData }: CallResult): bigint | undefined {
   return success && returnData.length === WORD ? readWord(returnData, 0) : undefined;
 }

@@ -17,7 +17,8 @@ const MAX_WAIT_MS = 20;
 /** Payments that wait at most; beyond them each is asked about alone. */
 const MAX_WAITING = 1_000;
 
-type Verdict = Result<void, Refusal>;
+/** What the payer has, atomic units, or why not. */
+type Verdict = Result<bigint, Refusal>;
 
 interface Waiting {
   readonly authorization: EvmCheckedAuthorization;
