@@ -31,6 +31,10 @@ export interface EngineStageOptions extends ScriptOptions {
   readonly isOpen?: () => boolean;
   /** Default: as {@link isOpen}. */
   readonly isTrusted?: () => boolean;
+  /** Whether accounts without a key are watched, and where not, why; default: they are not looked for. */
+  readonly follows?: "everything" | "nothing";
+  /** Whether the network is settled elsewhere by now. */
+  readonly isMoved?: boolean;
   /** Whether a round of recovery has run before the test begins; default: true. */
   readonly isStarted?: boolean;
 }
@@ -42,8 +46,12 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
   const logger = createLogger({ level: "info", format: "json", destination });
+  const mechanism = chain.mechanism(options);
+  const followers =
+    options.follows === "everything" ? ([[mechanism.network, mechanism]] as const) : [];
   const facilitator = new EmbeddedFacilitator({
-    mechanisms: [chain.mechanism(options)],
+    mechanisms: options.isMoved === true ? [] : [mechanism],
+    ...(options.follows && { followers: new Map(followers) }),
     ledger: overriding(ledger, options.ledger ?? {}),
     gate: {
       isOpen: options.isOpen ?? (() => true),
