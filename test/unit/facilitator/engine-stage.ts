@@ -1,7 +1,8 @@
 /** The embedded facilitator on a real ledger in memory, before a scripted chain, in time that a test moves. */
 import { onTestFinished } from "vitest";
-import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
+import { EmbeddedFacilitator, type EmbeddedOptions } from "../../../src/facilitator/embedded.ts";
 import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
+import type { Mechanism } from "../../../src/mechanism/mechanism.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
@@ -46,12 +47,8 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
   const logger = createLogger({ level: "info", format: "json", destination });
-  const mechanism = chain.mechanism(options);
-  const followers =
-    options.follows === "everything" ? ([[mechanism.network, mechanism]] as const) : [];
   const facilitator = new EmbeddedFacilitator({
-    mechanisms: options.isMoved === true ? [] : [mechanism],
-    ...(options.follows && { followers: new Map(followers) }),
+    ...chainsOf(chain.mechanism(options), options),
     ledger: overriding(ledger, options.ledger ?? {}),
     gate: {
       isOpen: options.isOpen ?? (() => true),
@@ -67,6 +64,16 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
   });
   if (options.isStarted ?? true) await facilitator.recover();
   return { facilitator, ledger, metrics, lines, chain, time };
+}
+
+function chainsOf(
+  mechanism: Mechanism,
+  { follows, isMoved = false }: EngineStageOptions,
+): Pick<EmbeddedOptions, "mechanisms" | "followers"> {
+  const mechanisms = isMoved ? [] : [mechanism];
+  if (follows === undefined) return { mechanisms };
+  const followed = follows === "everything" ? [mechanism] : [];
+  return { mechanisms, followers: new Map(followed.map((each) => [each.network, each])) };
 }
 
 /** The real ledger with some methods replaced. */
