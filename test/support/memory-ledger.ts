@@ -37,12 +37,14 @@ import * as machine from "../../src/ledger/machine.ts";
 import { isOwed } from "../../src/ledger/payment-judgement.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, PurseReadings, Spend } from "../../src/ledger/purse.ts";
+import { accountName } from "../../src/ledger/submission-row.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
 import { MemoryBooks } from "./memory-books.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
+import type { Account } from "../../src/ledger/unattended.ts";
 
 export { MemoryStore } from "./memory-store.ts";
 
@@ -293,6 +295,23 @@ export class MemoryLedger implements Ledger, WorkerLife {
       (each) => each.state !== "CLOSED" && accountOf(each.network, accountNamed(each)) === name,
     );
     return found.sort(byNonce).map((each) => this.#store.withPayments(each));
+  }
+
+  async unattended(): Promise<readonly Account[]> {
+    this.#requireOpen();
+    const unfinished = [...this.#store.submissions.values()].filter(
+      ({ state }) => state !== "CLOSED",
+    );
+    const accounts = new Map(
+      unfinished.map((each) => {
+        const address = accountName(accountNamed(each));
+        return [accountOf(each.network, address), { network: each.network, address }];
+      }),
+    );
+    return [...accounts].flatMap(([name, account]) => {
+      const holder = this.#store.leases.get(name)?.holder ?? this.#life;
+      return holder === this.#life || this.#store.dead.has(holder) ? [account] : [];
+    });
   }
 
   async nextAccountNonce(network: string, address: string): Promise<number | undefined> {
