@@ -97,14 +97,13 @@ export class GriefingStage implements AsyncDisposable {
     const gate = new NetworkGate([mechanism], telemetry, time);
     closing.defer(() => gate.close());
     await gate.probe();
-    const describeAsset = () => ({ symbol: "USDC", decimals: 6 });
     const facilitator = new EmbeddedFacilitator({
       mechanisms: [mechanism],
       ledger,
       gate,
       telemetry,
       time,
-      describeAsset,
+      describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
     });
     closing.defer(() => facilitator.close());
     return new GriefingStage({ node, closing: closing.move(), clock, facilitator, payTo });

@@ -108,15 +108,16 @@ export class GuardBudget {
     }
   }
 
-  /** Whether it may be signed now. */
-  fits(payment: Guarded): boolean {
+  /** Whether it may be signed now; what is not guarded may. */
+  fits(payment: Guarded | undefined): boolean {
+    if (payment === undefined) return true;
     if (this.#fault(payment) !== undefined) return false;
     return this.#isWithin(payment, this.#sum(payment.messageHash, false));
   }
 
   /** Sets its fee aside. To be asked right behind {@link fits}, and right before the signature. */
-  reserve(payment: Guarded): void {
-    this.#put(payment, PREPARED_MS, false);
+  reserve(payment: Guarded | undefined): void {
+    if (payment !== undefined) this.#put(payment, PREPARED_MS, false);
   }
 
   /** It was signed: unless it goes well, it counts as lost for an hour. */

@@ -137,38 +137,49 @@ export function judgeAssertions(
 
 /** The lamports that it asserts, or what is wrong with it. */
 function judgeAssertion({ accounts, data }: Found, asserted: Asserted): Result<bigint, string> {
-  const [account = ""] = accounts;
+  const [account, more] = accounts;
   const [opcode = 0] = data;
-  const comparisons = comparisonsOf(opcode, account, asserted);
-  if (comparisons === undefined || accounts.length !== 1) {
+  const comparisons =
+    account === undefined || more !== undefined
+      ? undefined
+      : comparisonsOf(opcode, account, asserted);
+  if (comparisons === undefined) {
     return err(
       `is Lighthouse assertion ${opcode} about ${accounts.join(", ") || "no account"}; it may be about the fee payer, the payer and their payment's token accounts only`,
     );
   }
   const reader = new Reader(data, 1);
-  if (!LOG_LEVELS.has(reader.byte()))
+  if (!LOG_LEVELS.has(reader.byte())) {
     return err("is a Lighthouse assertion that calls another program to log");
+  }
   const count = reader.byte();
   if (count === 0 || count > MAX_COMPARISONS) {
     return err(
       `is a Lighthouse assertion of ${count} comparisons; 1 to ${MAX_COMPARISONS} are allowed`,
     );
   }
+  const lamports = readComparisons(reader, count, comparisons);
+  if (!lamports.ok || reader.isAtEnd) return lamports;
+  return err("is a Lighthouse assertion of another length than its comparisons have");
+}
+
+/** The most lamports that are compared with. */
+function readComparisons(
+  reader: Reader,
+  count: number,
+  comparisons: Comparisons,
+): Result<bigint, string> {
   let lamports = 0n;
   for (let index = 0; index < count; index += 1) {
     const field = reader.byte();
-    if (comparisons === WALLET && field === LAMPORTS) {
-      const wanted = reader.peekUint64();
-      if (wanted > lamports) lamports = wanted;
-    }
+    const wanted = comparisons === WALLET && field === LAMPORTS ? reader.peekUint64() : 0n;
+    if (wanted > lamports) lamports = wanted;
     if (comparisons.get(field)?.(reader) !== true) {
       return err(
         `is a Lighthouse assertion whose comparison ${index} (field ${field}) is none of Phantom's`,
       );
     }
   }
-  if (!reader.isAtEnd)
-    return err("is a Lighthouse assertion of another length than its comparisons have");
   return ok(lamports);
 }
 

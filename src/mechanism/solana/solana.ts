@@ -201,14 +201,13 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     // From here to the reservations no other payment comes in between.
     const reading = this.#readings.get(authorization);
     const guarded = this.#guardedOf(authorization);
-    const isRoom = guarded === undefined || this.#guards.fits(guarded);
-    if (reading === undefined || !isRoom || !this.#funds.fits(reading)) {
+    if (reading === undefined || !this.#guards.fits(guarded) || !this.#funds.fits(reading)) {
       this.#readings.delete(authorization);
       return { draft: undefined, leftOut: [0] };
     }
     this.#balances.reserve(account, cost);
     this.#funds.reserve(reading);
-    if (guarded !== undefined) this.#guards.reserve(guarded);
+    this.#guards.reserve(guarded);
     const sign = (nonce: number): SignedTransaction => {
       this.#guards.signed(authorization.messageHash);
       return signWith(keypair, authorization, nonce);

@@ -86,9 +86,9 @@ export function lighthouseStandIn(): Uint8Array {
     elfHeader(sectionsAt),
     code,
     names,
-    section(0, 0, 0n, 0, 0),
-    section(SECTION_NAMES.indexOf(".text"), 1, TEXT_FLAGS, HEADER_BYTES, code.length),
-    section(SECTION_NAMES.indexOf(".shstrtab"), 3, 0n, namesAt, SECTION_NAMES.length),
+    Buffer.alloc(SECTION_BYTES),
+    section(".text", { type: 1, at: HEADER_BYTES, bytes: code.length }),
+    section(".shstrtab", { type: 3, at: namesAt, bytes: SECTION_NAMES.length }),
   ]);
 }
 
@@ -111,14 +111,22 @@ function elfHeader(sectionsAt: number): Buffer {
   return header;
 }
 
-function section(name: number, type: number, flags: bigint, at: number, bytes: number): Buffer {
+interface Section {
+  /** 1: a program's; 3: names. */
+  readonly type: 1 | 3;
+  readonly at: number;
+  readonly bytes: number;
+}
+
+function section(name: string, { type, at, bytes }: Section): Buffer {
+  const isCode = type === 1;
   const header = Buffer.alloc(SECTION_BYTES);
-  header.writeUInt32LE(name, 0);
+  header.writeUInt32LE(SECTION_NAMES.indexOf(name), 0);
   header.writeUInt32LE(type, 4);
-  header.writeBigUInt64LE(flags, 8);
-  header.writeBigUInt64LE(type === 1 ? BigInt(at) : 0n, 16);
+  header.writeBigUInt64LE(isCode ? TEXT_FLAGS : 0n, 8);
+  header.writeBigUInt64LE(isCode ? BigInt(at) : 0n, 16);
   header.writeBigUInt64LE(BigInt(at), 24);
   header.writeBigUInt64LE(BigInt(bytes), 32);
-  header.writeBigUInt64LE(BigInt(type === 0 ? 0 : 1), 48);
+  header.writeBigUInt64LE(1n, 48);
   return header;
 }

@@ -94,3 +94,14 @@ test("however much is promised without a reading, all of it counts", () => {
   expect(balances.canPay(ONE, SOL - RENT_EXEMPT_LAMPORTS - 20_000_000n)).toBe(true);
   expect(balances.canPay(ONE, SOL - RENT_EXEMPT_LAMPORTS - 20_000_000n + 1n)).toBe(false);
 });
+
+test("what an assertion wants an account to keep leaves room for a hundred settlements that come first", () => {
+  const balances = open(ONE);
+  expect(balances.willKeep(ONE, 0n)).toBe(false);
+  balances.noted(ONE, 3_000_000n);
+  expect(balances.willKeep(ONE, 2_000_000n)).toBe(true);
+  expect(balances.willKeep(ONE, 2_000_001n)).toBe(false);
+  balances.reserve(ONE, 100_000n);
+  expect(balances.willKeep(ONE, 1_900_000n)).toBe(true);
+  expect(balances.willKeep(ONE, 1_900_001n)).toBe(false);
+});
