@@ -11,8 +11,8 @@ import { LIGHTHOUSE_PROGRAM } from "../../src/mechanism/solana/programs.ts";
 import { Keypair } from "../../src/mechanism/solana/signing.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { Metrics } from "../../src/telemetry/metrics.ts";
-import { systemTime, type Time } from "../../src/time/time.ts";
 import type { FacilitatorRequest, SettleResponse } from "../../src/x402/x402.ts";
+import { MovableTime } from "./movable-time.ts";
 import {
   call,
   integer,
@@ -86,8 +86,7 @@ export class GriefingStage implements AsyncDisposable {
     const { feePayer, payTo } = devnetPayment();
     node.setLamports(feePayer, FEE_PAYER_LAMPORTS);
     await node.fundToken({ mint: devnet().asset.address, owner: payTo, amount: 0n });
-    const clock = new MovableTime();
-    const time: Time = clock;
+    const time = new MovableTime();
     const logger = createLogger({ level: "silent", format: "json" });
     const telemetry = { logger, metrics: new Metrics("test") };
     const ledger = await openSqliteLedger({ path: ":memory:", time, life: randomUUID() });
@@ -106,7 +105,7 @@ export class GriefingStage implements AsyncDisposable {
       describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
     });
     closing.defer(() => facilitator.close());
-    return new GriefingStage({ node, closing: closing.move(), clock, facilitator, payTo });
+    return new GriefingStage({ node, closing: closing.move(), clock: time, facilitator, payTo });
   }
 
   /** Lamports of the fee payer that are gone. */
@@ -226,22 +225,5 @@ export class GriefingStage implements AsyncDisposable {
 
   get #blockhash(): string {
     return this.node.blockhash;
-  }
-}
-
-/** The time of day, which a test may set forward. */
-class MovableTime implements Time {
-  offsetMs = 0;
-
-  now(): number {
-    return systemTime.now() + this.offsetMs;
-  }
-
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return systemTime.sleep(ms, signal);
-  }
-
-  timeout(ms: number): AbortSignal {
-    return systemTime.timeout(ms);
   }
 }

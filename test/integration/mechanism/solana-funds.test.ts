@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { TOKEN_2022_PROGRAM } from "../../../src/mechanism/solana/programs.ts";
 import { layOut, memo, sourceOf, transfer, unitLimit } from "../../support/solana-messages.ts";
+import { MovableTime } from "../../support/movable-time.ts";
 import { never } from "../../support/solana-requests.ts";
 import { hurriedTime } from "../../unit/mechanism/solana/tracking.ts";
 import { FEE_PAYER, MINT, openBench, type Bench, type SolanaPayment } from "./solana-bench.ts";
@@ -77,6 +78,32 @@ describe("payments that were verified at once", { timeout: TIMEOUT_MS }, () => {
     expect(await verdicts(all)).toEqual(["valid", "valid"]);
     expect(await drafted(all)).toEqual([true, false]);
   });
+});
+
+test("payments with assertions are signed as far as all of them together may be lost", async () => {
+  const time = new MovableTime();
+  // Of new payers half, which is one payment's fee.
+  const careful = bench.mechanism({ time, lighthouseLossPerHour: 30_000n });
+  const guarded = async (): Promise<SolanaPayment> => {
+    await fund(1n);
+    const plan = { ...layOut("phantom", bench.payment), blockhash: bench.node.blockhash };
+    const payment = bench.accept(plan, careful);
+    expect(await careful.inspect(payment, never)).toEqual({ ok: true, value: undefined });
+    return payment;
+  };
+  await careful.balance(FEE_PAYER, never);
+  const [first, second] = [await guarded(), await guarded()];
+  await bench.sign(first, careful);
+  const leftOut = { draft: undefined, leftOut: [0] };
+  expect(await careful.prepare([second], FEE_PAYER, never)).toEqual(leftOut);
+  // What was signed, and is not known to have gone well, is lost for an hour.
+  time.offsetMs += 3_000_000;
+  expect(await careful.inspect(second, never)).toMatchObject({
+    error: { detail: expect.stringContaining("are under way") },
+  });
+  time.offsetMs += 600_000;
+  expect(await careful.inspect(second, never)).toEqual({ ok: true, value: undefined });
+  expect((await careful.prepare([second], FEE_PAYER, never)).leftOut).toEqual([]);
 });
 
 describe("a second payment of an account", { timeout: TIMEOUT_MS }, () => {

@@ -130,6 +130,13 @@ describe("what time or strangers can make untrue is refused, with advice:", () =
     expect(said).toMatch(/: sign with a wallet that adds no assertions, or with that wallet's/);
   });
 
+  test.each([2, 3, 5, 7, 8, 9, 11, 14, 15])("by instruction %i, whatever it is about", (opcode) => {
+    for (const account of [PAYER, SOURCE, DESTINATION]) {
+      const said = judgeOne(lighthouse([opcode, LEVEL, 1, 3, 0, EQUAL], [account]));
+      expect(said).toMatch(/^instructions\[4\] is Lighthouse instruction \d+; only 6 and 10/);
+    }
+  });
+
   test("tokens that are lent to the payer, which others may move", () => {
     const lent = testKey(12).address;
     const plan = planOf({
