@@ -8,7 +8,8 @@ import {
   type Lease,
   type StoredSubmission,
 } from "../ledger/ledger.ts";
-import { LedgerOverdraft, type PurseReadings } from "../ledger/purse.ts";
+import { amountOf } from "../ledger/payment-row.ts";
+import { LedgerOverdraft, type Draws } from "../ledger/purse.ts";
 import { ChainError, type Draft, type Mechanism } from "../mechanism/mechanism.ts";
 import { contextOfPayments, inContext, otherTraces } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
@@ -187,8 +188,8 @@ export class Lane implements WatchedLane {
     const account = { ...this.lease, seed: this.#seed };
     const keys = carried.map(({ key }) => key);
     try {
-      const readings = this.#readingsOf(carried);
-      const stored = await ledger.signed(keys, account, (nonce) => draft.sign(nonce), readings);
+      const draws = this.#drawsOf(carried);
+      const stored = await ledger.signed(keys, account, (nonce) => draft.sign(nonce), draws);
       telemetry.metrics.submission(this.lease.network, carried.length);
       this.#tell(stored);
       this.#watches.follow(stored);
@@ -197,13 +198,14 @@ export class Lane implements WatchedLane {
     }
   }
 
-  /** What is known of the payers' purses; undefined where the mechanism sees to them. */
-  #readingsOf(items: readonly Settling[]): PurseReadings | undefined {
+  /** What is to leave the payers' purses, and what is known of them; undefined where the mechanism sees to them. */
+  #drawsOf(items: readonly Settling[]): Draws | undefined {
     const { purses } = this.#at.mechanism;
     if (purses === undefined) return undefined;
     return new Map(
-      items.map(({ key, checked, held }) => {
-        return [key, held?.reading ?? { ...purses.reading(checked), seen: NOTHING }];
+      items.map(({ key, request, checked, held }) => {
+        const reading = held?.reading ?? { ...purses.reading(checked), seen: NOTHING };
+        return [key, { amountAtomic: BigInt(amountOf(request)), reading }];
       }),
     );
   }

@@ -18,7 +18,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
-import type { PurseReadings, Purses } from "./purse.ts";
+import type { Draws, Purses } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { Unattended } from "./unattended.ts";
 import type { WorkerLife } from "./worker-life.ts";
@@ -340,13 +340,13 @@ export interface Settlements extends Purses {
    * nothing: one key that is not CLAIMED by this life (or handed over without bytes), or a lease that is
    * no longer ours, is a {@link LedgerConflict}. After {@link LedgerUnavailable} the bytes may nevertheless
    * be stored, and recovery would send them: the outcome is unknown, not failed. The payments are given back
-   * in the order of the keys. Where one has a reading and does not fit into its purse: {@link LedgerOverdraft}.
+   * in the order of the keys. Where one does not fit into its purse: {@link LedgerOverdraft}.
    */
   signed(
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
-    readings?: PurseReadings,
+    draws?: Draws,
   ): Promise<StoredSubmission>;
   /**
    * One more variant for a submission's account nonce, stored before it is sent. {@link LedgerConflict}

@@ -7,22 +7,19 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import { LedgerUnavailable } from "./ledger.ts";
 import type { Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
-import {
-  earliestUnseen,
-  purseName,
-  purseOf,
-  type Purse,
-  type PurseReadings,
-  type Spend,
-} from "./purse.ts";
+import { earliestUnseen, purseName, purseOf, type Purse, type Draws, type Spend } from "./purse.ts";
 
 /** Purses that are asked for together. */
 export interface AskedPurses {
   /** In the one order in which everybody locks them. */
-  readonly names: readonly string[];
-  readonly purses: readonly Purse[];
+  readonly purses: readonly AskedPurse[];
   /** Milliseconds since the epoch. */
   readonly settledAfterMs: number;
+}
+
+export interface AskedPurse extends Purse {
+  /** Up to that, atomic units, it does not matter what else leaves the purse. */
+  readonly enoughAtomic: bigint;
 }
 
 /** Payments of a purse `u` of {@link spending}. */
@@ -34,19 +31,27 @@ function part(settledMs: string, isMeant: string): string {
       AND p.submission IS NOT NULL AND ${isMeant}`;
 }
 
-/** Of the purses whose networks, assets and payers are given from that place on, and the time behind them. */
+/**
+ * Of the purses whose networks, assets, payers and amounts are given from that place on, and the time behind
+ * them: one list for each purse whose spends are more than its amount.
+ */
 function spending(first: number): string {
-  const [networks, assets, payers, afterMs] = [0, 1, 2, 3].map((at) => `$${first + at}`);
+  const [networks, assets, payers, enough, afterMs] = [0, 1, 2, 3, 4].map((at) => `$${first + at}`);
   const settledLately = `p.settled_transaction IS NOT NULL AND p.updated_ms > ${afterMs}::bigint`;
   return `
-    SELECT coalesce(json_agg(json_build_array(
-      s.payment_key, s.version, s.amount_atomic, s.settled_ms) ORDER BY s.id), '[]')::text
-    FROM unnest(${networks}::text[], ${assets}::text[], ${payers}::text[]) AS u(network, asset, payer),
-    LATERAL (
-      ${part("NULL::bigint", "p.state = 'SIGNED'")}
-      UNION ALL
-      ${part("p.updated_ms", settledLately)}
-    ) AS s`;
+    SELECT coalesce(json_agg(t.spends), '[]')::text FROM (
+      SELECT json_agg(json_build_array(
+        s.payment_key, s.version, s.amount_atomic, s.settled_ms) ORDER BY s.id) AS spends
+      FROM unnest(${networks}::text[], ${assets}::text[], ${payers}::text[], ${enough}::numeric[])
+        AS u(network, asset, payer, enough),
+      LATERAL (
+        ${part("NULL::bigint", "p.state = 'SIGNED'")}
+        UNION ALL
+        ${part("p.updated_ms", settledLately)}
+      ) AS s
+      GROUP BY u.network, u.asset, u.payer, u.enough
+      HAVING sum(s.amount_atomic::numeric) > u.enough
+    ) AS t`;
 }
 
 const SPENDS: Statement = { name: "purse_spends", text: `SELECT (${spending(1)}) AS "spends"` };
@@ -62,11 +67,30 @@ const LOCK: Statement = {
     SELECT *, CASE row_number() OVER () WHEN 1 THEN (${spending(2)}) END AS "spends" FROM locked`,
 };
 
-export function pursesOf(readings: PurseReadings): AskedPurses {
-  const byName = new Map([...readings.keys()].map((key) => [purseName(key), purseOf(key)]));
-  const names = [...byName.keys()].sort();
-  const purses = names.flatMap((name) => byName.get(name) ?? []);
-  return { names, purses, settledAfterMs: readings.size === 0 ? 0 : earliestUnseen(readings) };
+export function pursesOf(draws: Draws): AskedPurses {
+  const least = new Map<string, bigint>();
+  const wanted = new Map<string, bigint>();
+  const purses = new Map<string, Purse>();
+  for (const [
+    key,
+    {
+      amountAtomic,
+      reading: { balanceAtomic },
+    },
+  ] of draws) {
+    const purse = purseOf(key);
+    const { name } = purse;
+    const known = least.get(name) ?? balanceAtomic;
+    purses.set(name, purse);
+    least.set(name, balanceAtomic < known ? balanceAtomic : known);
+    wanted.set(name, (wanted.get(name) ?? 0n) + amountAtomic);
+  }
+  const asked = [...purses.values()].map((purse) => {
+    const enoughAtomic = (least.get(purse.name) ?? 0n) - (wanted.get(purse.name) ?? 0n);
+    return { ...purse, enoughAtomic };
+  });
+  asked.sort((one, other) => (one.name < other.name ? -1 : 1));
+  return { purses: asked, settledAfterMs: draws.size === 0 ? 0 : earliestUnseen(draws) };
 }
 
 /** Payments that exist, which nobody changes before the transaction ends, and what leaves those purses. */
@@ -92,15 +116,17 @@ export async function readSpends(
   purse: Purse,
   settledAfterMs: number,
 ): Promise<readonly Spend[]> {
-  const [row] = await session.query(SPENDS, [...columnsOf([purse]), settledAfterMs]);
+  const all = [{ ...purse, enoughAtomic: 0n }];
+  const [row] = await session.query(SPENDS, [...columnsOf(all), settledAfterMs]);
   return readAll(row?.spends);
 }
 
-function columnsOf(purses: readonly Purse[]): readonly (readonly string[])[] {
+function columnsOf(purses: readonly AskedPurse[]): readonly (readonly string[])[] {
   return [
     purses.map(({ network }) => network),
     purses.map(({ asset }) => asset),
     purses.map(({ payer }) => payer),
+    purses.map(({ enoughAtomic }) => enoughAtomic.toString()),
   ];
 }
 
@@ -108,7 +134,7 @@ function readAll(json: unknown): readonly Spend[] {
   const list: unknown = JSON.parse(String(json));
   if (!Array.isArray(list))
     throw new LedgerUnavailable("stored payments of a payer cannot be read");
-  return list.map((each: unknown) => {
+  return list.flat(1).map((each: unknown) => {
     const [key, version, amount, settledMs] = Array.isArray(each) ? each : [];
     return {
       // The column holds nothing but keys.

@@ -18,7 +18,7 @@ import type { PostgresDatabase, Session, Statement } from "./postgres-database.t
 import { requireLease } from "./postgres-lives.ts";
 import { COLUMNS, storedOf, writeMoves, type Move } from "./postgres-payments.ts";
 import { lockWithPurses, pursesOf } from "./postgres-purses.ts";
-import { LedgerOverdraft, overdrawn, wantedOf, type PurseReadings } from "./purse.ts";
+import { LedgerOverdraft, overdrawn, type Draws } from "./purse.ts";
 import {
   accountName,
   concluded,
@@ -85,19 +85,20 @@ export interface Signing {
   readonly keys: readonly PaymentKey[];
   readonly account: Lease & { readonly seed: number };
   readonly sign: (accountNonce: number) => StoredTransaction;
-  readonly readings?: PurseReadings | undefined;
+  readonly draws?: Draws | undefined;
 }
 
 /** See {@link Settlements.signed}. */
 export async function storeSigned(
   database: PostgresDatabase,
-  { keys, account, sign, readings = new Map() }: Signing,
+  { keys, account, sign, draws = new Map() }: Signing,
   moment: machine.Moment,
 ): Promise<StoredSubmission> {
   const { network, address, seed } = account;
   return database.transaction(async (session) => {
-    const purses = pursesOf(readings);
-    const stored = await requireLease(session, account, moment.life, purses.names);
+    const purses = pursesOf(draws);
+    const names = purses.purses.map(({ name }) => name);
+    const stored = await requireLease(session, account, moment.life, names);
     const { payments: found, spendsOf } = await lockWithPurses(session, keys, purses);
     const rows = new Map(found.map((each) => [each.key, each]));
     const step = (key: PaymentKey, id: string): Move => {
@@ -110,8 +111,7 @@ export async function storeSigned(
     };
     // Before anything is signed that could not be stored.
     for (const key of keys) step(key, "");
-    const wanted = wantedOf(keys, readings, (key) => rows.get(key)?.row);
-    const over = overdrawn(wanted, spendsOf);
+    const over = overdrawn(draws, spendsOf);
     if (over.length > 0) throw new LedgerOverdraft(over);
     const nonce = Math.max(stored ?? seed, seed);
     const variant = sign(nonce);

@@ -44,7 +44,7 @@ import {
   storeSigned,
   storeVariant,
 } from "./postgres-submissions.ts";
-import type { Purse, PurseReadings, Spend } from "./purse.ts";
+import type { Purse, Draws, Spend } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
 import type { Account } from "./unattended.ts";
@@ -156,9 +156,9 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
-    readings?: PurseReadings,
+    draws?: Draws,
   ): Promise<StoredSubmission> {
-    return storeSigned(this.#database, { keys, account, sign, readings }, this.#steps.moment);
+    return storeSigned(this.#database, { keys, account, sign, draws }, this.#steps.moment);
   }
 
   async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {

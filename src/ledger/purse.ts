@@ -4,7 +4,6 @@
  * longer, since another node may lag behind. Nothing is stored for that: the rows of the payments say it.
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
-import { amountOf, requestOf, type PaymentRow } from "./payment-row.ts";
 
 /**
  * How long before a balance was asked for a payment may have been decided and be missing in it nevertheless,
@@ -40,15 +39,14 @@ export interface Spend {
   readonly settledMs: number | null;
 }
 
-/** A payment that is to be signed. */
-export interface Wanted {
-  readonly key: PaymentKey;
+/** What is to be signed for a payment, and what was seen of its purse. */
+export interface Draw {
   readonly amountAtomic: bigint;
   readonly reading: PurseReading;
 }
 
-/** By payment; one that has none is not judged. */
-export type PurseReadings = ReadonlyMap<PaymentKey, PurseReading>;
+/** By payment, in the order in which they are signed; a payment that has none is not judged. */
+export type Draws = ReadonlyMap<PaymentKey, Draw>;
 
 /** A part of the facilitator's view of the ledger. */
 export interface Purses {
@@ -85,12 +83,15 @@ export function unseenSince(askedMs: number): number {
 }
 
 /** The same for all of some readings. */
-export function earliestUnseen(readings: PurseReadings): number {
-  return unseenSince(Math.min(...[...readings.values()].map(({ askedMs }) => askedMs)));
+export function earliestUnseen(draws: Draws): number {
+  return unseenSince(Math.min(...[...draws.values()].map(({ reading }) => reading.askedMs)));
 }
 
 /** What the reading may not show. */
-export function unseenOf(spends: readonly Spend[], reading: PurseReading): readonly Spend[] {
+export function unseenOf<Known extends Pick<Spend, "key" | "settledMs">>(
+  spends: readonly Known[],
+  reading: PurseReading,
+): readonly Known[] {
   const sinceMs = unseenSince(reading.askedMs);
   return spends.filter(
     ({ key, settledMs }) => !reading.seen.has(key) && (settledMs === null || settledMs > sinceMs),
@@ -102,30 +103,17 @@ export function sumOf(spends: readonly Pick<Spend, "amountAtomic">[]): bigint {
   return spends.reduce((sum, { amountAtomic }) => sum + amountAtomic, 0n);
 }
 
-/** Those that have a reading and a row, in the order of the keys. */
-export function wantedOf(
-  keys: readonly PaymentKey[],
-  readings: PurseReadings,
-  rowOf: (key: PaymentKey) => PaymentRow | undefined,
-): readonly Wanted[] {
-  return keys.flatMap((key) => {
-    const [reading, row] = [readings.get(key), rowOf(key)];
-    if (reading === undefined || row === undefined) return [];
-    return [{ key, amountAtomic: BigInt(amountOf(requestOf(row))), reading }];
-  });
-}
-
 /**
- * Of payments that are to be signed together, in that order, those for which nothing is left. `spendsOf` is
- * asked once for each purse.
+ * Of payments that are to be signed together those for which nothing is left. `spendsOf` is asked once for each
+ * purse.
  */
 export function overdrawn(
-  wanted: readonly Wanted[],
-  spendsOf: (purse: Purse) => readonly Spend[],
+  draws: Draws,
+  spendsOf: (purse: Purse) => readonly Pick<Spend, "key" | "amountAtomic" | "settledMs">[],
 ): readonly PaymentKey[] {
-  const purses = new Map<string, { readonly spends: readonly Spend[]; taken: bigint }>();
+  const purses = new Map<string, { readonly spends: ReturnType<typeof spendsOf>; taken: bigint }>();
   const over: PaymentKey[] = [];
-  for (const { key, amountAtomic, reading } of wanted) {
+  for (const [key, { amountAtomic, reading }] of draws) {
     const name = purseName(key);
     const purse = purses.get(name) ?? { spends: spendsOf(purseOf(key)), taken: 0n };
     purses.set(name, purse);

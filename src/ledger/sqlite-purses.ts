@@ -6,15 +6,32 @@ import type { SqliteDatabase } from "./sqlite-database.ts";
 const SPEND = `payment_key AS "key", version, amount_atomic AS "amount", created_ms AS "createdMs"`;
 const OF_PURSE = "network = :network AND lower(asset) = :asset AND lower(payer) = :payer";
 
-/** One statement for each index; both parts are short. */
+const UNDECIDED = `FROM payments WHERE state = 'SIGNED' AND submission IS NOT NULL AND ${OF_PURSE}`;
+const SETTLED = `FROM payments WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL
+  AND ${OF_PURSE} AND updated_ms > :settledAfterMs`;
+
 const SPENDS = `
-  SELECT ${SPEND}, NULL AS "settledMs" FROM payments
-  WHERE state = 'SIGNED' AND submission IS NOT NULL AND ${OF_PURSE}
+  SELECT ${SPEND}, NULL AS "settledMs" ${UNDECIDED}
   UNION ALL
-  SELECT ${SPEND}, updated_ms AS "settledMs" FROM payments
-  WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL AND ${OF_PURSE}
-    AND updated_ms > :settledAfterMs
+  SELECT ${SPEND}, updated_ms AS "settledMs" ${SETTLED}
   ORDER BY "createdMs"`;
+
+const BOUND = `SELECT
+  (SELECT total(amount_atomic) ${UNDECIDED}) + (SELECT total(amount_atomic) ${SETTLED}) AS "total"`;
+
+/** Beyond how far the sum of many floating-point numbers is from the true one, relative to it. */
+const ROUNDING = 1e-9;
+
+/** In place of all spends of a purse: not less than they are together, and found without a value for each of them. */
+export function boundSpends(
+  database: SqliteDatabase,
+  { network, asset, payer }: Purse,
+  settledAfterMs: number,
+): Pick<Spend, "key" | "amountAtomic" | "settledMs"> {
+  const found = database.get(BOUND, { network, asset, payer, settledAfterMs });
+  const amountAtomic = BigInt(Math.ceil(Number(found?.total) * (1 + ROUNDING)));
+  return { key: "" as PaymentKey, amountAtomic, settledMs: null };
+}
 
 /** As they are stored: what was settled a moment ago may be told as undecided still. */
 export function readSpends(

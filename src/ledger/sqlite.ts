@@ -28,9 +28,8 @@ import {
   earliestUnseen,
   LedgerOverdraft,
   overdrawn,
-  wantedOf,
   type Purse,
-  type PurseReadings,
+  type Draws,
   type Spend,
 } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
@@ -41,7 +40,7 @@ import { lockLedger } from "./sqlite-lock.ts";
 import { reapOthers, SqliteWorkerLife } from "./sqlite-reaping.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
 import { findTerms, storeTerms } from "./sqlite-route-terms.ts";
-import { readSpends } from "./sqlite-purses.ts";
+import { boundSpends, readSpends } from "./sqlite-purses.ts";
 import { migrate } from "./sqlite-schema.ts";
 import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
@@ -144,11 +143,11 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
-    readings?: PurseReadings,
+    draws?: Draws,
   ): Promise<StoredSubmission> {
     const stored = await this.#core.write(() => {
       // Told to the caller, not thrown here: others of the same batch go on.
-      const over = readings === undefined ? [] : this.#overdrawn(keys, readings);
+      const over = draws === undefined ? [] : this.#overdrawn(draws);
       if (over.length > 0) return new LedgerOverdraft(over);
       const nonce = this.#submissions.allocate(account);
       // Judged before anything is signed, and once more with the submission that they are in.
@@ -264,10 +263,11 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     return this.#core.take(key, this.#options.life, judge);
   }
 
-  #overdrawn(keys: readonly PaymentKey[], readings: PurseReadings): readonly PaymentKey[] {
-    const wanted = wantedOf(keys, readings, (key) => this.#core.read(key));
-    const sinceMs = earliestUnseen(readings);
-    return overdrawn(wanted, (purse) => readSpends(this.#database, purse, sinceMs));
+  #overdrawn(draws: Draws): readonly PaymentKey[] {
+    const sinceMs = earliestUnseen(draws);
+    const roughly = overdrawn(draws, (purse) => [boundSpends(this.#database, purse, sinceMs)]);
+    if (roughly.length === 0) return [];
+    return overdrawn(draws, (purse) => readSpends(this.#database, purse, sinceMs));
   }
 
   #requireSignable(key: PaymentKey, network: string): void {

@@ -53,13 +53,13 @@ export function faultyLedger(
     lease: call("lease"),
     unlease: call("unlease"),
     spends: call("spends"),
-    signed: (keys, account, sign, readings) =>
+    signed: (keys, account, sign, draws) =>
       boundary.cross(life, {
         name: "ledger.signed",
         mostMs: DATABASE_MS,
         fault: unavailable,
         effect: async () => {
-          const stored = await ledger.signed(keys, account, sign, readings);
+          const stored = await ledger.signed(keys, account, sign, draws);
           onSigned(life, account);
           return stored;
         },

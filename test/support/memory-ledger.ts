@@ -36,7 +36,7 @@ import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isOwed } from "../../src/ledger/payment-judgement.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
-import type { Purse, PurseReadings, Spend } from "../../src/ledger/purse.ts";
+import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import { accountName } from "../../src/ledger/submission-row.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
@@ -194,13 +194,13 @@ export class MemoryLedger implements Ledger, WorkerLife {
     keys: readonly PaymentKey[],
     account: Lease & { readonly seed: number },
     sign: (accountNonce: number) => StoredTransaction,
-    readings?: PurseReadings,
+    draws?: Draws,
   ): Promise<StoredSubmission> {
     this.#requireOpen();
     this.#requireLease(account);
     if (new Set(keys).size < keys.length)
       throw new LedgerConflict("a payment cannot be signed twice");
-    if (readings !== undefined) this.#store.requireCovered(keys, readings);
+    if (draws !== undefined) this.#store.requireCovered(draws);
     const { network, address, seed } = account;
     const name = accountOf(network, address);
     const nonce = Math.max(this.#store.nextNonces.get(name) ?? seed, seed);

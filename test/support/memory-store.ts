@@ -13,9 +13,8 @@ import {
   LedgerOverdraft,
   overdrawn,
   purseName,
-  wantedOf,
   type Purse,
-  type PurseReadings,
+  type Draws,
   type Spend,
 } from "../../src/ledger/purse.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
@@ -88,10 +87,9 @@ export class MemoryStore {
   }
 
   /** Throws {@link LedgerOverdraft} where they are more than what is in their payers' purses. */
-  requireCovered(keys: readonly PaymentKey[], readings: PurseReadings): void {
-    const wanted = wantedOf(keys, readings, (key) => this.payments.get(key)?.row);
-    const sinceMs = earliestUnseen(readings);
-    const over = overdrawn(wanted, (purse) => this.spends(purse, sinceMs));
+  requireCovered(draws: Draws): void {
+    const sinceMs = earliestUnseen(draws);
+    const over = overdrawn(draws, (purse) => this.spends(purse, sinceMs));
     if (over.length > 0) throw new LedgerOverdraft(over);
   }
 

@@ -62,9 +62,9 @@ export function describePurses(open: OpenLedger): void {
   ): Promise<readonly PaymentKey[]> {
     const keys = payments.map(({ key }) => key);
     const account = { ...(await leaseOf(ledger, address)), seed: 0 };
-    const readings = new Map(keys.map((key) => [key, reading]));
+    const draws = new Map(keys.map((key) => [key, { amountAtomic: PRICE, reading }]));
     const signing = (nonce: number) => signWith(nonce, address);
-    return overdraftOf(ledger.signed(keys, account, signing, readings));
+    return overdraftOf(ledger.signed(keys, account, signing, draws));
   }
 
   describe("signs what fits", () => {
