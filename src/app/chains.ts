@@ -4,7 +4,7 @@
  */
 import type { Config, EmbeddedNetwork, ObservedNetwork } from "../config/config.ts";
 import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
-import type { Mechanism, Observer } from "../mechanism/mechanism.ts";
+import type { Follower, Mechanism, Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { isEvmAddress } from "../x402/address.ts";
@@ -36,7 +36,7 @@ export function createMechanisms(
 export function createObservers(
   { facilitator }: Pick<Config, "facilitator">,
   at: Surroundings,
-): Promise<readonly Observer[]> {
+): Promise<readonly (Observer & Follower)[]> {
   return Promise.all(facilitator.observed.map((settings) => createObserver(settings, at)));
 }
 
@@ -66,7 +66,10 @@ async function createMechanism(
   });
 }
 
-async function createObserver(settings: ObservedNetwork, at: Surroundings): Promise<Observer> {
+async function createObserver(
+  settings: ObservedNetwork,
+  at: Surroundings,
+): Promise<Observer & Follower> {
   if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));
   const { createSolanaObserver } = await import("../mechanism/solana/solana.ts");
   return createSolanaObserver(solanaChain(settings, at));

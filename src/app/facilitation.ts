@@ -23,8 +23,8 @@ export interface Facilitation {
   readonly feePayers: KnownFeePayers;
   /** The chains that can be asked what became of a payment, by network. */
   readonly observers: ReadonlyMap<string, Observer>;
-  /** What is settled in this process; undefined when nothing is. */
-  readonly embedded: EmbeddedFacilitator | undefined;
+  /** Settles in this process, on the networks of {@link mechanisms}, and sees what it signed before to its end. */
+  readonly embedded: EmbeddedFacilitator;
   /** Those elsewhere. */
   readonly remotes: readonly RemoteFacilitator[];
   readonly mechanisms: readonly Mechanism[];
@@ -67,21 +67,20 @@ export async function openFacilitation(
   const describeAsset = (network: string, asset: string) => describeToken(config, network, asset);
   const remotes = config.facilitator.remote.map((settings) => createRemote(settings, ground));
   for (const remote of remotes) closing.defer(() => remote.close());
-  const embedded =
-    mechanisms.length === 0
-      ? undefined
-      : new EmbeddedFacilitator({
-          mechanisms,
-          ledger,
-          gate,
-          telemetry,
-          time,
-          describeAsset,
-        });
   const observed = await createObservers(config, ground);
   for (const observer of observed) closing.defer(() => observer.close());
   // A payment that was handed over before its network was settled here is looked for as well.
-  const observers = new Map([...observed, ...mechanisms].map((each) => [each.network, each]));
+  const chains = new Map([...observed, ...mechanisms].map((each) => [each.network, each]));
+  const observers: ReadonlyMap<string, Observer> = chains;
+  const embedded = new EmbeddedFacilitator({
+    mechanisms,
+    followers: chains,
+    ledger,
+    gate,
+    telemetry,
+    time,
+    describeAsset,
+  });
   const mesh = new FacilitatorMesh({
     embedded,
     remotes,

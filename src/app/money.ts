@@ -19,7 +19,6 @@ import { Hub } from "./hub/hub.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { Sales } from "./sales.ts";
 import { openServer, type Parts } from "./server.ts";
-import { startStrangerWatch } from "./strangers.ts";
 import type { Wallet } from "./wallets.ts";
 
 export interface Money {
@@ -46,8 +45,6 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   const ground = { ledger, telemetry, time };
   const facilitation = await openFacilitation(config, ground, closing);
   startRecoveries(facilitation, ground, closing);
-  const strangers = startStrangerWatch(facilitation, ground);
-  closing.defer(() => strangers.stop());
   const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
   closing.defer(() => gauges.stop());
   const { feePayers, gate, mesh, observers, probes, remotes, wallets } = facilitation;
@@ -91,13 +88,13 @@ interface Served {
 
 function openFacilitator(
   parts: Parts,
-  { embedded, mesh }: Facilitation,
+  { embedded, mechanisms, mesh }: Facilitation,
   { ledger, list, hub }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
+  if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
   const facilitator =
     remote.length === 0 ? embedded : new RecordedFacilitator({ facilitator: mesh, ledger });
-  if (facilitator === undefined) return Promise.resolve(null);
   const endpoints = new FacilitatorEndpoints({
     facilitator,
     list,

@@ -3,8 +3,10 @@
  * until none is left or the time is over.
  */
 import type { Config } from "../config/config.ts";
+import type { Stranger } from "../facilitator/keyless-lanes.ts";
 import type { PaymentDetail, PaymentSummary } from "../ledger/books.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { PUT_BACK } from "../facilitator/submission-watch.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { systemTime } from "../time/time.ts";
@@ -12,6 +14,8 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { openLedger } from "./store.ts";
+
+export { describeStranger, type Stranger } from "../facilitator/keyless-lanes.ts";
 
 /** Pause between two looks at what is left, milliseconds. */
 const LOOK_PAUSE_MS = 250;
@@ -33,6 +37,8 @@ export interface Unresolved {
 export interface RecoverOptions {
   readonly version: string;
   readonly timeoutMs: number;
+  /** Told first: accounts whose key is not in this configuration, and that left something open. */
+  readonly onStranger: (stranger: Stranger) => void;
   /** Told as soon as it is known. */
   readonly onOutcome: (outcome: Outcome) => void;
   /** Told at each look how many are left. */
@@ -42,7 +48,7 @@ export interface RecoverOptions {
 /** Resolves with what is left. Throws where the ledger or the networks cannot be opened. */
 export async function recoverAll(
   config: Config,
-  { version, timeoutMs, onOutcome, onLook }: RecoverOptions,
+  { version, timeoutMs, onStranger, onOutcome, onLook }: RecoverOptions,
 ): Promise<readonly Unresolved[]> {
   await using closing = new AsyncDisposableStack();
   const time = systemTime;
@@ -54,6 +60,8 @@ export async function recoverAll(
   const followed = new Map((await unresolvedIn(ledger)).map((each) => [each.key, each]));
   const ground = { ledger, telemetry, time };
   const facilitation = await openFacilitation(config, ground, closing);
+  const strangers = await facilitation.embedded.strangers();
+  for (const stranger of strangers) onStranger(stranger);
   startRecoveries(facilitation, ground, closing);
   for (;;) {
     const left = await unresolvedIn(ledger);
@@ -110,13 +118,20 @@ function reasonOf(
       : `${asked}; with facilitator.rpc.${network} the chain can be asked`;
   }
   const mechanism = mechanisms.find((each) => each.network === network);
-  if (mechanism === undefined) return `${network} is not under facilitator.embedded.networks`;
-  if (!gate.isOpen(network)) {
-    const findings = probes.find((probe) => probe.network === network)?.findings ?? [];
-    return findings.map(({ message }) => message).join("; ") || `${network} cannot be checked`;
+  if (!observers.has(network)) {
+    return `${network} has no endpoint here; with facilitator.rpc.${network} the chain can be asked`;
   }
-  if (submission !== null && !mechanism.accounts.includes(submission.account)) {
-    return `it was signed by ${submission.account}, whose key is not in this configuration`;
-  }
-  return "the chain has not decided it yet; nothing is unknown after the authorization has expired";
+  if (mechanism !== undefined && !gate.isOpen(network)) return closedBecause(network, probes);
+  const hasKey = submission === null || mechanism?.accounts.includes(submission.account) === true;
+  if (hasKey) return UNDECIDED;
+  return `${UNDECIDED}; ${submission.account} signed it, whose key is not here: ${IF_STUCK}`;
 }
+
+function closedBecause(network: string, probes: Facilitation["probes"]): string {
+  const findings = probes.find((probe) => probe.network === network)?.findings ?? [];
+  return findings.map(({ message }) => message).join("; ") || `${network} cannot be checked`;
+}
+
+const UNDECIDED =
+  "the chain has not decided it yet; nothing is unknown after the authorization has expired";
+const IF_STUCK = `it is sent again, but if it is stuck it cannot be replaced: ${PUT_BACK}`;

@@ -1,10 +1,7 @@
 /** Everything that goes on with no client asking, for what a crash or a silent chain left open. */
-import { startRecovery, type Recovery } from "../facilitator/recovery.ts";
+import { startRecovery } from "../facilitator/recovery.ts";
 import { startRemoteRecovery } from "../facilitator/remote-recovery.ts";
 import type { Facilitation, Ground } from "./facilitation.ts";
-
-/** Pause between two looks for what dead processes left, milliseconds. */
-const REAP_MS = 5_000;
 
 /** Starts the first rounds at once. `closing` gets their end, and that of the embedded facilitator. */
 export function startRecoveries(
@@ -14,46 +11,10 @@ export function startRecoveries(
 ): void {
   const remote = startRemoteRecovery({ mesh, redemptions: ledger, telemetry, time });
   closing.defer(() => remote.stop());
-  if (embedded === undefined) {
-    const reaping = startReaping({ ledger, telemetry, time });
-    closing.defer(() => reaping.stop());
-    return;
-  }
   const recovery = startRecovery(embedded, telemetry, time);
   closing.defer(async () => {
     // The facilitator first: it ends the watches that recovery's round is waiting for.
     await embedded.close();
     await recovery.stop();
   });
-}
-
-/** For a process without an embedded facilitator, whose rounds would do this. */
-export function startReaping({
-  ledger,
-  telemetry,
-  time,
-}: Pick<Ground, "telemetry" | "time"> & {
-  readonly ledger: Pick<Ground["ledger"], "reap">;
-}): Recovery {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const { logger } = telemetry;
-  const reap = async (): Promise<void> => {
-    while (!signal.aborted) {
-      try {
-        const freed = await ledger.reap();
-        if (freed > 0) logger.info({ freed }, "payments that a dead process left are free again");
-      } catch (cause) {
-        logger.error({ err: cause }, "the ledger cannot be tidied up; trying again");
-      }
-      await time.sleep(REAP_MS, signal);
-    }
-  };
-  const reaping = reap();
-  return {
-    async stop() {
-      stopping.abort();
-      await reaping;
-    },
-  };
 }

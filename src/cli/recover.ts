@@ -3,7 +3,7 @@
  * by itself; this is for when none runs, or before one is taken down for good.
  */
 import { openBooks, type PaymentSummary } from "../app/books.ts";
-import { recoverAll, type Outcome } from "../app/recover.ts";
+import { describeStranger, recoverAll, type Outcome, type Stranger } from "../app/recover.ts";
 import type { Config } from "../config/config.ts";
 import { loadOrExplain } from "./load.ts";
 import { Tokens, viewOf } from "../app/payment-view.ts";
@@ -34,7 +34,9 @@ export async function recover(file: string, options: RecoverOptions): Promise<nu
       report.resolved(outcome);
     };
     const onLook = (left: number): void => display.show(`${left} unresolved; looking for them`);
-    const left = await recoverAll(config, { version, timeoutMs, onOutcome, onLook });
+    const onStranger = (stranger: Stranger): void => report.stranger(stranger);
+    const told = { onStranger, onOutcome, onLook };
+    const left = await recoverAll(config, { version, timeoutMs, ...told });
     display.clear();
     for (const { payment, reason } of left) report.left(payment, reason);
     return report.end();
@@ -62,10 +64,11 @@ async function showUnresolved(config: Config, report: Report): Promise<number> {
   }
 }
 
-/** Tells as it goes, or all at the end as `{ ok, note, resolved, left }`, payments as `payments --json` has them. */
+/** Tells as it goes, or all at the end as `{ ok, note, strangers, resolved, left }`, payments as `payments --json` has them. */
 class Report {
   readonly #tokens: Tokens;
   readonly #json: boolean;
+  readonly #strangers: object[] = [];
   readonly #resolved: object[] = [];
   readonly #left: object[] = [];
   #note: string | null = null;
@@ -88,6 +91,17 @@ class Report {
     this.#tell(`unresolved  ${name(payment, this.#tokens)}${why}`);
   }
 
+  /** `warning     base-sepolia, 0x…: 2 open, the oldest since 2026-…: what is to be done` */
+  stranger(stranger: Stranger): void {
+    const { network, address, open, oldestMs } = stranger;
+    const oldest = new Date(oldestMs).toISOString();
+    const warning = describeStranger(stranger);
+    this.#strangers.push({ network, account: address, open, oldest, warning });
+    this.#tell(
+      `warning     ${network}, ${address}: ${open} open, the oldest of ${oldest}: ${warning}`,
+    );
+  }
+
   note(text: string): void {
     this.#note = text;
     this.#tell(text);
@@ -98,8 +112,9 @@ class Report {
     const isDone = this.#left.length === 0;
     const found = this.#note === null ? `${this.#resolved.length} resolved, ` : "";
     this.#tell(`${found}${this.#left.length} ${this.#note === null ? "left" : "unresolved"}`);
-    const [note, resolved, left] = [this.#note, this.#resolved, this.#left];
-    if (this.#json) process.stdout.write(toJson({ ok: isDone, note, resolved, left }));
+    const [note, strangers] = [this.#note, this.#strangers];
+    const [resolved, left] = [this.#resolved, this.#left];
+    if (this.#json) process.stdout.write(toJson({ ok: isDone, note, strangers, resolved, left }));
     return isDone ? 0 : 1;
   }
 

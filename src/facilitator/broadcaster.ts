@@ -1,5 +1,5 @@
 /** Sends the bytes of one submission, beside the looks at it, and again where the node gave no answer. */
-import type { Mechanism, SignedTransaction } from "../mechanism/mechanism.ts";
+import type { Follower, SignedTransaction } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { OVER, type Time } from "../time/time.ts";
 
@@ -13,7 +13,7 @@ const MAX_PAUSE_MS = 60_000;
 const SEND_TIMEOUT_MS = 15_000;
 
 export interface BroadcasterOptions {
-  readonly mechanism: Pick<Mechanism, "broadcast" | "rules">;
+  readonly mechanism: Pick<Follower, "broadcast" | "rules">;
   readonly time: Time;
   readonly closing: AbortSignal;
   readonly log: Logger;

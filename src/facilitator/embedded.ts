@@ -4,7 +4,7 @@
  * signed bytes before the broadcast, the result before the answer.
  */
 import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
-import type { Checked, Mechanism } from "../mechanism/mechanism.ts";
+import type { Checked, Follower, Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { compareSupported, isNetworkName, type NetworkName } from "../x402/network.ts";
@@ -21,6 +21,7 @@ import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facili
 import { FailureBudget } from "./failure-budget.ts";
 import { TIME_UP, type Ending } from "./flight.ts";
 import { Judgement, locallyRefused } from "./judgement.ts";
+import { KeylessLanes, type Stranger } from "./keyless-lanes.ts";
 import type { NetworkGate } from "./network-gate.ts";
 import { endingOf } from "./payment-verdicts.ts";
 import { SettlementEngine } from "./settlement-engine.ts";
@@ -30,7 +31,10 @@ import type { WatchSurroundings } from "./submission-watch.ts";
 const OFFERS_PAUSE_MS = 50;
 
 export interface EmbeddedOptions {
+  /** Empty where nothing is settled here any more, and what was signed before is seen to its end. */
   readonly mechanisms: readonly Mechanism[];
+  /** Through which accounts without a key are watched, by network. Default: they are not looked for. */
+  readonly followers?: ReadonlyMap<string, Follower>;
   readonly ledger: Ledger;
   /** Which networks' start-up checks passed. */
   readonly gate: Pick<NetworkGate, "isOpen" | "isTrusted">;
@@ -59,6 +63,7 @@ export class EmbeddedFacilitator implements Facilitator {
   }
 
   readonly #served: ReadonlyMap<string, Served>;
+  readonly #keyless: KeylessLanes | undefined;
   readonly #ledger: Ledger;
   readonly #telemetry: Telemetry;
   readonly #time: Time;
@@ -74,6 +79,8 @@ export class EmbeddedFacilitator implements Facilitator {
     this.#telemetry = telemetry;
     this.#time = time;
     this.#served = new Map(mechanisms.map((each) => [each.network, serve(each, options)]));
+    const { followers } = options;
+    this.#keyless = followers && openKeyless({ ...options, followers }, this.#served);
   }
 
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
@@ -144,9 +151,15 @@ export class EmbeddedFacilitator implements Facilitator {
     return this.#round;
   }
 
+  /** Accounts whose key is not here and that left something open. Throws what the ledger throws. */
+  async strangers(): Promise<readonly Stranger[]> {
+    return (await this.#keyless?.strangers()) ?? [];
+  }
+
   /** Signs no more, and gives back the accounts; what is unresolved stays in the ledger. */
   async close(): Promise<void> {
     this.#closing.abort();
+    await this.#keyless?.close();
     const engines = [...this.#served.values()].map(({ engine }) => engine);
     await Promise.all(engines.map((engine) => engine.close()));
     await Promise.allSettled([this.#listening, this.#round]);
@@ -157,9 +170,13 @@ export class EmbeddedFacilitator implements Facilitator {
   async #recover(): Promise<number> {
     const [reaped] = await Promise.allSettled([this.#ledger.reap()]);
     const engines = [...this.#served.values()].map(({ engine }) => engine);
-    await Promise.all(engines.map((engine) => engine.round()));
+    const keyless = this.#keyless;
+    await Promise.all([...engines.map((engine) => engine.round()), keyless?.round()]);
     if (reaped.status === "rejected") throw reaped.reason;
-    return engines.reduce((sum, { openCount }) => sum + openCount, 0);
+    const { value: freed } = reaped;
+    const { logger } = this.#telemetry;
+    if (freed > 0) logger.info({ freed }, "payments that a dead process left are free again");
+    return engines.reduce((sum, { openCount }) => sum + openCount, keyless?.openCount ?? 0);
   }
 
   /** Looks for offered claims as soon as there may be one. */
@@ -309,6 +326,22 @@ function serve(mechanism: Mechanism, options: EmbeddedOptions): Served {
   const judgement = new Judgement({ mechanism, gate, budget, time });
   const engine = new SettlementEngine({ ...options, mechanism, judgement, budget });
   return { mechanism, judgement, engine };
+}
+
+function openKeyless(
+  options: EmbeddedOptions & { readonly followers: ReadonlyMap<string, Follower> },
+  served: ReadonlyMap<string, Served>,
+): KeylessLanes {
+  const { mechanisms, gate } = options;
+  return new KeylessLanes({
+    ...options,
+    accounts: mechanisms.flatMap(({ network, accounts }) =>
+      accounts.map((address) => ({ network, address })),
+    ),
+    // The endpoints of a network that is settled elsewhere show their chain before they are believed.
+    isTrusted: (network) => !served.has(network) || gate.isTrusted(network),
+    signerOf: (network) => served.get(network)?.engine,
+  });
 }
 
 function certainRefusal(judged: Result<Judged, Refusal>): Refusal | undefined {

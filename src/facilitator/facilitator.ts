@@ -31,6 +31,11 @@ export interface SettleOptions {
    * answered, since a refusal of the second request may be that of its own first success.
    */
   readonly askedBefore?: string;
+  /**
+   * Bytes of ours carry the payment: its outcome is waited for where it was signed, and nobody is asked to
+   * settle it, whoever settles on that network by now.
+   */
+  readonly isSigned?: true;
 }
 
 export interface Facilitator {

@@ -9,15 +9,16 @@ import {
   type StoredSubmission,
 } from "../ledger/ledger.ts";
 import { LedgerOverdraft, type PurseReadings } from "../ledger/purse.ts";
-import { ChainError, type Draft } from "../mechanism/mechanism.ts";
+import { ChainError, type Draft, type Mechanism } from "../mechanism/mechanism.ts";
 import { contextOfPayments, inContext, otherTraces } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
+import { AccountWatches } from "./account-watches.ts";
 import type { Ending, Settling } from "./flight.ts";
 import type { Judgement } from "./judgement.ts";
-import { SubmissionWatch, type WatchedLane, type WatchSurroundings } from "./submission-watch.ts";
+import type { LaneSurroundings, WatchedLane } from "./submission-watch.ts";
 
 /** Longest that the making of one transaction may take, milliseconds. */
 const PREPARE_TIMEOUT_MS = 10_000;
@@ -28,8 +29,6 @@ const PREPARE_TIMEOUT_MS = 10_000;
 const SIGNS_AT_ONCE = 64;
 /** How long an account that cannot pay the network fee is asked last, milliseconds. */
 const SHORT_MS = 30_000;
-/** How long the late looks of one round may take before the rest is left to the next, milliseconds. */
-const LATE_LOOKS_MS = 5_000;
 
 /** Where a lane's payments come from, and where those go that it did not sign. */
 export interface Desk {
@@ -52,7 +51,7 @@ export interface Desk {
   changed(): void;
 }
 
-export interface LaneOptions extends WatchSurroundings {
+export interface LaneOptions extends LaneSurroundings {
   readonly lease: Lease;
   /** The chain's next account nonce when the lease was taken. */
   readonly seed: number;
@@ -65,23 +64,23 @@ export class Lane implements WatchedLane {
   readonly #at: LaneOptions;
   readonly #desk: Desk;
   readonly #ending = new AbortController();
-  /** In the air; and those that are in a block, though not for good. */
-  readonly #open = new Map<string, SubmissionWatch>();
-  readonly #included = new Map<string, SubmissionWatch>();
+  readonly #watches: AccountWatches;
+  /** What is being signed. */
   readonly #running = new Set<Promise<void>>();
   #seed: number;
   /** Whether the chain's next nonce may be ahead of the ledger's. */
   #isOvertaken = false;
   #signing = 0;
   #shortUntilMs = 0;
-  /** Whether the ledger may hold submissions of this account that we do not know of. */
-  #isBehind = true;
 
   constructor(options: LaneOptions) {
     this.#at = options;
     this.lease = options.lease;
     this.#seed = options.seed;
     this.#desk = options.desk;
+    const onChange = (): void => this.#desk.changed();
+    const ending = this.#ending.signal;
+    this.#watches = new AccountWatches({ at: options, lane: this, ending, onChange });
   }
 
   get isEnded(): boolean {
@@ -90,9 +89,7 @@ export class Lane implements WatchedLane {
 
   /** In the air: one whose account nonce is used takes nobody's place, whatever is still to be decided. */
   get openCount(): number {
-    let count = 0;
-    for (const { holdsUp } of this.#open.values()) if (holdsUp) count += 1;
-    return count;
+    return this.#watches.openCount;
   }
 
   get canTake(): boolean {
@@ -120,9 +117,7 @@ export class Lane implements WatchedLane {
   }
 
   isNext(accountNonce: number): boolean {
-    return [...this.#open.values()].every(
-      (watch) => !watch.holdsUp || watch.accountNonce >= accountNonce,
-    );
+    return this.#watches.isNext(accountNonce);
   }
 
   /** Ends the lane when the lease turns out not to be ours any more. */
@@ -130,34 +125,22 @@ export class Lane implements WatchedLane {
     if (!(await this.#holdsLease())) this.#end();
   }
 
+  raise(...asked: Parameters<Mechanism["raise"]>): ReturnType<Mechanism["raise"]> {
+    return this.#at.mechanism.raise(...asked);
+  }
+
   overtaken(): void {
     this.#isOvertaken = true;
   }
 
   /** Takes up what the ledger holds of this account and nobody here watches. Never rejects. */
-  async takeUp(): Promise<void> {
-    if (!this.#isBehind) return;
-    const { telemetry } = this.#at;
-    const { network, address } = this.lease;
-    try {
-      await this.#takeUp();
-    } catch (cause) {
-      telemetry.logger.warn({ err: cause, network, address }, "unfinished submissions not read");
-    }
+  takeUp(): Promise<void> {
+    return this.#watches.takeUp();
   }
 
   /** Takes up what is unfinished and looks again at what is not final. Never rejects. */
-  async round(): Promise<void> {
-    await this.takeUp();
-    const { time, mechanism } = this.#at;
-    const nowMs = time.now();
-    const { looksAtOnce } = mechanism.rules;
-    const due = [...this.#included.values()].filter((watch) => watch.isDue(nowMs));
-    for (let first = 0; first < due.length; first += looksAtOnce) {
-      const some = due.slice(first, first + looksAtOnce);
-      await Promise.all(some.map((watch) => this.#lookAgain(watch)));
-      if (this.isEnded || time.now() - nowMs >= LATE_LOOKS_MS) return;
-    }
+  round(): Promise<void> {
+    return this.#watches.round();
   }
 
   /** Signs these in one transaction and sends it; whatever is not signed goes back. Never rejects. */
@@ -182,6 +165,7 @@ export class Lane implements WatchedLane {
   async close(): Promise<void> {
     this.#end();
     await Promise.all(this.#running);
+    await this.#watches.ended();
   }
 
   #end(): void {
@@ -207,7 +191,7 @@ export class Lane implements WatchedLane {
       const stored = await ledger.signed(keys, account, (nonce) => draft.sign(nonce), readings);
       telemetry.metrics.submission(this.lease.network, carried.length);
       this.#tell(stored);
-      this.#follow(this.#watch(stored), true);
+      this.#watches.follow(stored);
     } catch (cause) {
       await this.#notSigned(carried, cause);
     }
@@ -301,7 +285,7 @@ export class Lane implements WatchedLane {
     const { network, address } = this.lease;
     if (cause instanceof LedgerUnavailable) {
       telemetry.logger.error({ err: cause, network, address }, "signed bytes may not be stored");
-      this.#isBehind = true;
+      this.#watches.fallBehind();
       this.#desk.doubtful(items);
     } else if (cause instanceof LedgerConflict) {
       telemetry.logger.warn({ err: cause, network, address }, "the ledger took no signature");
@@ -322,7 +306,7 @@ export class Lane implements WatchedLane {
    * signature for the same payment, so what is signed again is signed once.
    */
   async #conflicted(items: readonly Settling[]): Promise<void> {
-    this.#isBehind = true;
+    this.#watches.fallBehind();
     if (!(await this.#holdsLease())) {
       this.#end();
       this.#desk.returned(items);
@@ -340,41 +324,6 @@ export class Lane implements WatchedLane {
     const { network, address, epoch } = this.lease;
     const held = await ledger.lease(network, address).catch(() => undefined);
     return held?.epoch === epoch;
-  }
-
-  async #takeUp(): Promise<void> {
-    const { network, address } = this.lease;
-    const unfinished = await this.#at.ledger.unfinished(network, address);
-    this.#isBehind = false;
-    for (const stored of unfinished) {
-      if (this.isEnded) return;
-      if (this.#open.has(stored.id) || this.#included.has(stored.id)) continue;
-      const watch = this.#watch(stored);
-      if (stored.state === "OPEN") this.#follow(watch, false);
-      else this.#included.set(watch.id, watch);
-    }
-  }
-
-  #watch(stored: StoredSubmission): SubmissionWatch {
-    return new SubmissionWatch(stored, this.#at, this, this.#ending.signal);
-  }
-
-  #follow(watch: SubmissionWatch, isFresh: boolean): void {
-    this.#open.set(watch.id, watch);
-    const running = watch.run(isFresh).finally(() => {
-      this.#running.delete(running);
-      this.#open.delete(watch.id);
-      if (watch.state === "INCLUDED") this.#included.set(watch.id, watch);
-      this.#desk.changed();
-    });
-    this.#running.add(running);
-  }
-
-  async #lookAgain(watch: SubmissionWatch): Promise<void> {
-    await watch.lookAgain();
-    if (watch.state === "INCLUDED") return;
-    this.#included.delete(watch.id);
-    if (watch.state === "OPEN" && !this.isEnded) this.#follow(watch, false);
   }
 }
 

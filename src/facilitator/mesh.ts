@@ -37,7 +37,7 @@ const REPEAT_MARGIN_MS = 20_000;
 const LOOK_MARGIN_MS = 5_000;
 
 export interface MeshOptions {
-  /** Undefined where this process settles nothing itself. */
+  /** Undefined where this process neither settles nor has settled anything itself. */
   readonly embedded: (Facilitator & { readonly networks: readonly string[] }) | undefined;
   /** In the order in which they are asked; their names differ. */
   readonly remotes: readonly RemoteFacilitator[];
@@ -113,6 +113,10 @@ export class FacilitatorMesh implements Facilitator {
   /** With `askedBefore` it answers only what is definite and throws nothing but `unknown`. */
   async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
     const { askedBefore: name, idempotencyKey = "" } = options;
+    const { embedded } = this.#options;
+    if (options.isSigned === true && embedded !== undefined) {
+      return embedded.settle(request, options);
+    }
     if (name !== undefined) {
       const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
       return this.#counted(request, idempotencyKey, () => this.#settlement.again(repeat, request));

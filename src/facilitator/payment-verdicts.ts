@@ -18,8 +18,11 @@ import type { WatchSurroundings } from "./submission-watch.ts";
 
 export interface VerdictEvents {
   landed(key: PaymentKey, ending: Ending): void;
-  /** Its transaction did not move it and cannot any more: it is ours to sign again, alone. */
-  withdrawn(key: PaymentKey, request: FacilitatorRequest): void;
+  /**
+   * Its transaction did not move it and cannot any more: it is ours to sign again, alone. Not there where
+   * nobody here signs on that network: then it fails.
+   */
+  readonly withdrawn?: ((key: PaymentKey, request: FacilitatorRequest) => void) | undefined;
   failedOnChain(payer: string): void;
 }
 
@@ -140,7 +143,8 @@ export class PaymentVerdicts {
       return;
     }
     // Bytes whose account nonce somebody else has used are as good as never signed.
-    if (retriable && isSpent && (!this.#isLone || !isIncluded)) {
+    const isLeftBehind = retriable && isSpent && (!this.#isLone || !isIncluded);
+    if (isLeftBehind && this.#events.withdrawn !== undefined) {
       await ledger.withdrawn(key, this.#submission);
       payment.fate = "left";
       telemetry.metrics.withdrawal(request.paymentRequirements.network);
@@ -188,7 +192,7 @@ export class PaymentVerdicts {
     if (outcome.kind === "pending") {
       // Signed by us and no longer carried by this submission: our own withdrawal, stored without an answer.
       payment.fate = "left";
-      this.#events.withdrawn(key, request);
+      this.#events.withdrawn?.(key, request);
       return;
     }
     payment.fate = outcome.kind === "settled" ? "settled" : "failed";

@@ -17,7 +17,7 @@ import { Flight, type Ending, type GrantedClaim, type Settling } from "./flight.
 import type { Judgement } from "./judgement.ts";
 import { Lane, type Desk } from "./lane.ts";
 import { MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
-import type { WatchSurroundings } from "./submission-watch.ts";
+import type { LaneSurroundings } from "./submission-watch.ts";
 import { UnsignedClaims, type UnsignedClaim } from "./unsigned-claims.ts";
 
 /** Offered claims taken at once, at most. */
@@ -29,7 +29,7 @@ const LEASE_PAUSE_MS = 1_000;
 /** Longest that the first account nonce may take, milliseconds. */
 const SEED_TIMEOUT_MS = 10_000;
 
-export interface EngineOptions extends WatchSurroundings {
+export interface EngineOptions extends LaneSurroundings {
   readonly judgement: Judgement;
   readonly budget: FailureBudget;
 }
@@ -107,7 +107,7 @@ export class SettlementEngine {
     if (!gate.isTrusted(this.#network) || this.#closing.signal.aborted) return;
     await this.#open();
     const isOpen = gate.isOpen(this.#network);
-    for (const claim of isOpen ? this.#parked.splice(0) : []) this.#accept(claim, claim.origin);
+    for (const claim of isOpen ? this.#parked.splice(0) : []) this.accept(claim, claim.origin);
     await Promise.all([...this.#lanes.values()].map((lane) => lane.round()));
     if (isOpen) await this.takeOffered();
   }
@@ -120,7 +120,7 @@ export class SettlementEngine {
     if (this.#lanes.size === 0 || room <= 0 || !isWilling) return;
     try {
       for (const offered of await this.#ledger.takeOffered(this.#network, room)) {
-        this.#accept(offered, "offered");
+        this.accept(offered, "offered");
       }
     } catch (cause) {
       telemetry.logger.warn({ err: cause, network: this.#network }, "offered claims not taken");
@@ -304,7 +304,7 @@ export class SettlementEngine {
 
   readonly #desk: Desk = {
     landed: (key, ending) => this.#landed(key, ending),
-    withdrawn: (key, request) => this.#accept({ key, request }, "withdrawn"),
+    withdrawn: (key, request) => this.accept({ key, request }, "withdrawn"),
     failedOnChain: (payer) => this.#at.budget.failedOnChain(payer),
     refused: (item, refusal) => this.#run(this.#refuse(item, refusal)),
     unsigned: (item, cause) => this.#run(this.#giveUp(item, cause)),
@@ -327,7 +327,7 @@ export class SettlementEngine {
   };
 
   /** A claim that is ours although nobody here began it: judged from the beginning. */
-  #accept({ key, request }: OfferedPayment, origin: Settling["origin"]): void {
+  accept({ key, request }: OfferedPayment, origin: Settling["origin"]): void {
     const flight = this.#flights.get(key) ?? new Flight(true);
     flight.bind();
     this.#flights.set(key, flight);

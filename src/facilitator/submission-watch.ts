@@ -16,7 +16,7 @@ import {
   type StoredTransaction,
   type SubmissionState,
 } from "../ledger/ledger.ts";
-import type { Look, Mechanism, Submission } from "../mechanism/mechanism.ts";
+import type { Follower, Look, Mechanism, Submission } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { OVER, type Time } from "../time/time.ts";
@@ -38,11 +38,14 @@ const MAX_STUCK_DOUBLINGS = 5;
 /** Longest pause between two late looks, milliseconds; up to there, half of its age. */
 const MAX_LATE_LOOK_MS = 60_000;
 
+/** What helps where a key is missing that stuck bytes were signed with. */
+export const PUT_BACK = "put the key back as one more signer until it is through";
+
 /** What a watch does its work with; the same for all of a lane. */
 export interface WatchSurroundings {
-  readonly mechanism: Mechanism;
+  readonly mechanism: Follower;
   readonly ledger: Settlements;
-  readonly gate: Pick<NetworkGate, "isOpen" | "isTrusted">;
+  readonly gate: Pick<NetworkGate, "isTrusted">;
   readonly telemetry: Telemetry;
   readonly time: Time;
   /** Symbol and decimals of a token that the mechanism accepts, for logs and metrics. */
@@ -52,8 +55,16 @@ export interface WatchSurroundings {
   ) => { readonly symbol: string; readonly decimals: number };
 }
 
+/** The same where the keys are: what a lane signs with, too. */
+export interface LaneSurroundings extends WatchSurroundings {
+  readonly mechanism: Mechanism;
+  readonly gate: Pick<NetworkGate, "isOpen" | "isTrusted">;
+}
+
 export interface WatchedLane extends VerdictEvents {
   readonly lease: Lease;
+  /** Signs a replacement; not there where the account's key is not in this configuration. */
+  readonly raise?: Mechanism["raise"];
   /** Whether no earlier account nonce is unused: only then more fees help. */
   isNext(accountNonce: number): boolean;
   /** The ledger refused to store for the lease that we thought was ours. */
@@ -219,9 +230,21 @@ export class SubmissionWatch {
     if (!isStuck) return;
     this.#stuckSinceMs = nowMs;
     this.#doublings += 1;
-    const { mechanism, ledger, telemetry } = this.#at;
+    await this.#replace(nowMs);
+  }
+
+  async #replace(nowMs: number): Promise<void> {
+    if (this.#lane.raise === undefined) {
+      const { address: account } = this.#lane.lease;
+      const seconds = Math.round((nowMs - this.#stored.signedMs) / 1000);
+      const said =
+        "a submission is stuck and cannot be replaced, since its account's key is not here";
+      this.#log.warn({ account, seconds }, `${said}: ${PUT_BACK}`);
+      return;
+    }
+    const { ledger, telemetry } = this.#at;
     const signal = this.#within(CHAIN_TIMEOUT_MS);
-    const raised = await mechanism.raise(this.#submission(), signal);
+    const raised = await this.#lane.raise(this.#submission(), signal);
     if (raised === undefined) {
       this.#log.warn("a submission is stuck, and our fee cap allows no replacement");
       return;

@@ -20,6 +20,7 @@ import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import type { PurseReadings, Purses } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
+import type { Unattended } from "./unattended.ts";
 import type { WorkerLife } from "./worker-life.ts";
 export type { WorkerLife } from "./worker-life.ts";
 
@@ -91,12 +92,13 @@ export type ClaimOutcome =
   /**
    * Claimed, signed or handed over, and in no other request's hands; the outcome is not known yet. `terms` are those of
    * the first use: the settlement is resumed with its stored requirements and idempotency key, never
-   * judged by a newer price. `facilitator` is the remote one that it was handed to.
+   * judged by a newer price. `facilitator` is the remote one that it was handed to; `isSigned`: in bytes of ours.
    */
   | {
       readonly kind: "unresolved";
       readonly terms: ClaimTerms;
       readonly facilitator: string | null;
+      readonly isSigned?: true;
     }
   /** Delivered for this target, and the answer is kept: {@link Redemptions.replay} may return it. */
   | { readonly kind: "replayable"; readonly settlement: SettledPayment }
@@ -182,10 +184,7 @@ export interface Redemptions {
    * this life does not hold it.
    */
   leave(key: PaymentKey): Promise<void>;
-  /**
-   * Resolves when the row may no longer be of that version, or when the signal ends. Used to wait for
-   * another process or another caller; spurious wake-ups are allowed. Never rejects.
-   */
+  /** Resolves when the row may be of another version, at times too soon, or the signal ends. Never rejects. */
   changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void>;
   /**
    * From here a remote facilitator may move the money: CLAIMED -> SIGNED without bytes of ours. Repeated
@@ -401,7 +400,7 @@ export interface OfferedPayment {
   readonly request: FacilitatorRequest;
 }
 
-export interface Ledger extends Redemptions, Settlements {
+export interface Ledger extends Redemptions, Settlements, Unattended {
   /** What an operator asks: lists, histories, counts. */
   readonly books: Books;
   /** What other gateways sold through us. */

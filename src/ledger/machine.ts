@@ -130,7 +130,8 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   const isOthers = row.claimedBy !== moment.life && row.claimedBy !== processOf(moment.life);
   if (row.state === "CLAIMED" && isOthers) return busy;
   const facilitator = row.state === "SIGNED" ? row.facilitator : null;
-  return { kind: "unresolved", terms: termsOf(row), facilitator };
+  const unresolved = { kind: "unresolved", terms: termsOf(row), facilitator } as const;
+  return row.submission === null ? unresolved : { ...unresolved, isSigned: true };
 }
 
 function sold(row: PaymentRow, terms: ClaimTerms, moment: Moment): ClaimOutcome {

@@ -15,6 +15,7 @@ import type { Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, writeStep } from "./postgres-payments.ts";
 import { readOrTell, type OnUnreadable } from "./postgres-queues.ts";
 import { accountName } from "./submission-row.ts";
+import type { LeftAccount } from "./unattended.ts";
 
 /** How often a life is heard, milliseconds. */
 export const BEAT_MS = 1000;
@@ -96,6 +97,17 @@ const UNLEASE: Statement = {
   name: "unlease",
   text: `UPDATE coinslot.accounts SET holder = NULL
          WHERE network = $1 AND address = $2 AND holder = $3 AND epoch = $4`,
+};
+
+const UNATTENDED: Statement = {
+  name: "unattended",
+  text: `
+    SELECT a.network AS "network", a.address AS "address", a.epoch AS "epoch"
+    FROM coinslot.accounts AS a
+    WHERE EXISTS (
+        SELECT FROM coinslot.submissions AS s
+        WHERE s.network = a.network AND s.account = a.address AND s.state <> 'CLOSED')
+      AND (a.holder IS NULL OR a.holder = $1 OR NOT ${isAlive("a.holder", "$1")})`,
 };
 
 /** With the locks of those purses, in that order, for the statements behind this one. */
@@ -182,6 +194,16 @@ export async function lease(
 export async function unlease(session: Session, lease: Lease, life: string): Promise<void> {
   const { network, address, epoch } = lease;
   await session.query(UNLEASE, [network, accountName(address), life, epoch]);
+}
+
+/** See {@link Unattended.unattended}. */
+export async function unattended(session: Session, life: string): Promise<readonly LeftAccount[]> {
+  const rows = await session.query(UNATTENDED, [life]);
+  return rows.map(({ network, address, epoch }) => ({
+    network: String(network),
+    address: String(address),
+    epoch: Number(epoch),
+  }));
 }
 
 /**

@@ -25,7 +25,7 @@ import * as machine from "./machine.ts";
 import { PostgresBooks } from "./postgres-books.ts";
 import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
-import { beat, lease, leave, reapPayments, unlease } from "./postgres-lives.ts";
+import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgres-lives.ts";
 import { forgetResponses, readPayment } from "./postgres-payments.ts";
 import { readSpends } from "./postgres-purses.ts";
 import { takeOffers } from "./postgres-queues.ts";
@@ -47,6 +47,7 @@ import {
 import type { Purse, PurseReadings, Spend } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
+import type { LeftAccount } from "./unattended.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
 
@@ -199,6 +200,10 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
 
   async unfinished(network: string, address: string): Promise<readonly StoredSubmission[]> {
     return readUnfinished(this.#database, { network, address }, this.#ground.onUnreadable);
+  }
+
+  async unattended(): Promise<readonly LeftAccount[]> {
+    return unattended(this.#database, this.#life);
   }
 
   async nextAccountNonce(network: string, address: string): Promise<number | undefined> {

@@ -18,6 +18,7 @@ import {
   type SubmissionRow,
 } from "./submission-row.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { LeftAccount } from "./unattended.ts";
 
 const COLUMNS = `id, network, state, variants, signed_ms AS "signedMs"`;
 
@@ -142,6 +143,21 @@ export class SqliteSubmissions {
         return [];
       }
     });
+  }
+
+  /** No other life has the file open. */
+  unattended(): readonly LeftAccount[] {
+    const rows = this.#database.all(
+      `SELECT network, address, epoch FROM accounts WHERE EXISTS (
+         SELECT 1 FROM submissions
+         WHERE submissions.network = accounts.network AND account = address AND state <> 'CLOSED')`,
+      {},
+    );
+    return rows.map(({ network, address, epoch }) => ({
+      network: String(network),
+      address: String(address),
+      epoch: Number(epoch),
+    }));
   }
 
   #payments(submission: string, onUnreadable: OnUnreadable): readonly SubmittedPayment[] {

@@ -47,6 +47,7 @@ import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
 import { firstSubmission, requireSignedFor } from "./submission-row.ts";
 import type { WorkerLife } from "./worker-life.ts";
+import type { LeftAccount } from "./unattended.ts";
 
 export interface SqliteLedgerOptions {
   /** A file, made with its folder where missing, or `:memory:` for a ledger that dies with us. */
@@ -214,6 +215,10 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
 
   async unfinished(network: string, address: string): Promise<readonly StoredSubmission[]> {
     return this.#submissions.unfinished(network, address, this.#core.onUnreadable);
+  }
+
+  async unattended(): Promise<readonly LeftAccount[]> {
+    return this.#submissions.unattended();
   }
 
   async nextAccountNonce(network: string, address: string): Promise<number | undefined> {

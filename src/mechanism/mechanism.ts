@@ -190,7 +190,26 @@ export interface PurseBalance {
   readonly askedMs: number;
 }
 
-export interface Mechanism<Authorization = unknown> extends Observer<Authorization> {
+/** What can be done about a transaction that is signed already: all of it needs no key. */
+export interface Follower<Authorization = unknown> extends Pick<
+  Observer<Authorization>,
+  "network" | "parse"
+> {
+  readonly rules: AccountRules;
+
+  /**
+   * Sends signed bytes to every endpoint. Returns when one took them or already had them, throws when none
+   * did; after any throw the bytes may still have been sent. `included` where a node told that they are in a
+   * block (EIP-7966, `signatureSubscribe`): a hint to look at once, never proof.
+   */
+  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included">;
+
+  /** One look, by one endpoint. Never waits for a block. Throws {@link ChainError}. */
+  look(submission: Submission<Authorization>, signal: AbortSignal): Promise<Look>;
+}
+
+export interface Mechanism<Authorization = unknown>
+  extends Observer<Authorization>, Follower<Authorization> {
   readonly scheme: "exact";
   /** The entry for `GET /supported` (protocol section 2.5). */
   readonly kind: SupportedKind;
@@ -198,7 +217,6 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
   readonly accounts: readonly string[];
   /** Payments that one transaction carries at most; 1 where the network has no such thing. */
   readonly maxTogether: number;
-  readonly rules: AccountRules;
   /** Absent where `inspect` and `prepare` see to it that payments of one payer fit together. */
   readonly purses?: PurseReader<Authorization>;
 
@@ -240,16 +258,6 @@ export interface Mechanism<Authorization = unknown> extends Observer<Authorizati
     submission: Submission<Authorization>,
     signal: AbortSignal,
   ): Promise<SignedTransaction | undefined>;
-
-  /**
-   * Sends signed bytes to every endpoint. Returns when one took them or already had them, throws when none
-   * did; after any throw the bytes may still have been sent. `included` where a node told that they are in a
-   * block (EIP-7966, `signatureSubscribe`): a hint to look at once, never proof.
-   */
-  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included">;
-
-  /** One look, by one endpoint. Never waits for a block. Throws {@link ChainError}. */
-  look(submission: Submission<Authorization>, signal: AbortSignal): Promise<Look>;
 
   /**
    * The next account nonce as the chain sees it, pending ones included; only used to seed our store. 0 where

@@ -54,8 +54,8 @@ export class RemoteTill implements Till {
   }
 
   async resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
-    const { terms, facilitator } = begun;
-    const begunBefore = { terms, facilitator };
+    const { terms, facilitator, isSigned } = begun;
+    const begunBefore = { terms, facilitator, ...(isSigned && { isSigned }) };
     return readSettled(await this.#wait("resume", [key, begunBefore, currentContext()], signal));
   }
 

@@ -60,6 +60,7 @@ export function readClaim(value: unknown): ClaimOutcome {
     case "unresolved":
       terms(fields["terms"]);
       if (fields["facilitator"] !== null) text(fields["facilitator"]);
+      check(fields["isSigned"] === undefined || fields["isSigned"] === true);
       break;
     case "spent":
       check(typeof fields["delivered"] === "boolean");

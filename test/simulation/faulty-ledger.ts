@@ -72,6 +72,7 @@ export function faultyLedger(
     offer: call("offer"),
     takeOffered: call("takeOffered"),
     unfinished: call("unfinished"),
+    unattended: call("unattended"),
     nextAccountNonce: call("nextAccountNonce"),
     termsChangedAt: call("termsChangedAt"),
     reap: call("reap"),

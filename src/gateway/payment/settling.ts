@@ -50,6 +50,8 @@ interface Course {
   readonly terms: ClaimTerms;
   /** A remote facilitator that may know the payment from an earlier request; null when none was asked. */
   readonly askedBefore: string | null;
+  /** Bytes of ours carry it. */
+  readonly isSigned?: true | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -95,10 +97,11 @@ export class Settling {
   /** Asks again about a settlement that was begun before, with the terms of its first use. */
   resume(
     key: PaymentKey,
-    claim: { readonly terms: ClaimTerms; readonly facilitator: string | null },
+    begun: Pick<Course, "terms" | "isSigned"> & { readonly facilitator: string | null },
     signal: AbortSignal,
   ): Promise<Settled> {
-    return this.#collect({ key, terms: claim.terms, askedBefore: claim.facilitator, signal });
+    const { terms, facilitator: askedBefore, isSigned } = begun;
+    return this.#collect({ key, terms, askedBefore, isSigned, signal });
   }
 
   async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse | Error> {
@@ -123,14 +126,17 @@ export class Settling {
   /** Asks for the settlement; stored as handed over where it leaves this process, and when it succeeded. */
   async #collect(course: Course): Promise<Settled> {
     const { facilitator, redemptions, timeline } = this.#options;
-    const { key, terms, askedBefore, signal } = course;
+    const { key, terms, askedBefore, isSigned, signal } = course;
     const { request, idempotencyKey } = terms;
     let isHandedOver = false;
     const onHandOver = async (name: string): Promise<void> => {
       await redemptions.handedOver(key, name);
       isHandedOver = true;
     };
-    const asked = askedBefore === null ? {} : { askedBefore };
+    const asked = {
+      ...(askedBefore === null ? {} : { askedBefore }),
+      ...(isSigned && { isSigned }),
+    };
     try {
       const settle = { signal, idempotencyKey, isClaimed: true, onHandOver, ...asked };
       const { network } = request.paymentRequirements;

@@ -35,7 +35,7 @@ export interface Identified {
 export type Identifying = Pick<Presented, "payment" | "accepts" | "binding" | "target">;
 
 /** A settlement that was begun before: see {@link ClaimOutcome}. */
-export type Begun = Pick<Extract<ClaimOutcome, { kind: "unresolved" }>, "terms" | "facilitator">;
+export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
 
 /** What of the ledger the paywall uses itself; the rest goes with the charging. */
 type Redeeming = Pick<

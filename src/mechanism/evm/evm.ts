@@ -15,7 +15,6 @@ import {
 import { describeUnused, describeWrong } from "../endpoint-findings.ts";
 import {
   ChainError,
-  type AccountRules,
   type Checked,
   type Confirmation,
   type Finding,
@@ -45,7 +44,7 @@ import { FeeReader } from "./fees.ts";
 import { inspect, isSignedByContract, MULTICALL3_ADDRESS } from "./inspection.ts";
 import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
-import { createConfirmationReader } from "./observer.ts";
+import { ACCOUNT_RULES, createConfirmationReader, lookThrough } from "./observer.ts";
 import { error, hasCode, probe } from "./probe.ts";
 import { EvmPurses } from "./purses.ts";
 import { SharedInspection } from "./shared-inspection.ts";
@@ -75,19 +74,6 @@ export function createEvmMechanism(
   return new EvmMechanism(options);
 }
 
-const RULES: AccountRules = {
-  isOrdered: true,
-  // As many as geth keeps of one account for certain.
-  maxOpen: 16,
-  looksAtOnce: 8,
-  firstLookMs: 50,
-  maxLookMs: 500,
-  attendedLookMs: 0,
-  lateLookMs: 2_000,
-  resendMs: 10_000,
-  forgetMs: 3_600_000,
-};
-
 const NOT_THE_PAYERS = refuse(
   "invalid_exact_evm_payload_signature",
   "the signature is not the payer's",
@@ -100,7 +86,7 @@ function isJudgedFirst({ code }: Refusal): boolean {
 
 class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly scheme = EXACT_SCHEME;
-  readonly rules = RULES;
+  readonly rules = ACCOUNT_RULES;
   readonly network: EvmNetwork["name"];
   readonly kind: SupportedKind;
   readonly accounts: readonly string[];
@@ -217,16 +203,8 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   }
 
   look(submission: EvmSubmission, signal: AbortSignal): Promise<Look> {
-    const { avoid, ...depth } = this.#memory.next(submission);
-    return this.#endpoints.run(
-      async (rpc) => {
-        const look = await this.#confirmation.look(rpc, submission, depth, signal);
-        this.#memory.found(submission, look, rpc);
-        return look;
-      },
-      signal,
-      avoid,
-    );
+    const [endpoints, memory, reader] = [this.#endpoints, this.#memory, this.#confirmation];
+    return lookThrough({ endpoints, memory, reader }, submission, signal);
   }
 
   reconcile(

@@ -1,8 +1,18 @@
-/** What became of EIP-3009 payments that others settle: reads the chain, needs no key. */
+/**
+ * What became of EIP-3009 payments: of those that others settle, and of transactions that are signed already,
+ * which are looked at and sent again. Needs no key.
+ */
 import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
 import type { Refusal, Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
-import type { Confirmation, Observer } from "../mechanism.ts";
+import type {
+  AccountRules,
+  Confirmation,
+  Follower,
+  Look,
+  Observer,
+  SignedTransaction,
+} from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import {
   createTokens,
@@ -11,8 +21,10 @@ import {
   type EvmCheckedAuthorization,
   type Terms,
 } from "./authorization.ts";
-import { ConfirmationReader } from "./confirmation.ts";
+import { Broadcast } from "./broadcast.ts";
+import { ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
 import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
+import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
 
 export interface EvmObserverOptions extends EndpointsOptions {
@@ -23,9 +35,24 @@ export interface EvmObserverOptions extends EndpointsOptions {
 }
 
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
-export function createEvmObserver(options: EvmObserverOptions): Observer<EvmCheckedAuthorization> {
+export function createEvmObserver(
+  options: EvmObserverOptions,
+): Observer<EvmCheckedAuthorization> & Follower<EvmCheckedAuthorization> {
   return new EvmObserver(options);
 }
+
+export const ACCOUNT_RULES: AccountRules = {
+  isOrdered: true,
+  // As many as geth keeps of one account for certain.
+  maxOpen: 16,
+  looksAtOnce: 8,
+  firstLookMs: 50,
+  maxLookMs: 500,
+  attendedLookMs: 0,
+  lateLookMs: 2_000,
+  resendMs: 10_000,
+  forgetMs: 3_600_000,
+};
 
 /** The part that an observer and a mechanism share. */
 export function createConfirmationReader(
@@ -42,20 +69,51 @@ export function createConfirmationReader(
   });
 }
 
-class EvmObserver implements Observer<EvmCheckedAuthorization> {
+/** What looks are made with; the memory is of all of them. */
+export interface Looking {
+  readonly endpoints: RpcEndpoints;
+  readonly memory: LookMemory;
+  readonly reader: ConfirmationReader;
+}
+
+/** See `Follower.look`. */
+export function lookThrough(
+  { endpoints, memory, reader }: Looking,
+  submission: EvmSubmission,
+  signal: AbortSignal,
+): Promise<Look> {
+  const { avoid, ...depth } = memory.next(submission);
+  return endpoints.run(
+    async (rpc) => {
+      const look = await reader.look(rpc, submission, depth, signal);
+      memory.found(submission, look, rpc);
+      return look;
+    },
+    signal,
+    avoid,
+  );
+}
+
+class EvmObserver implements Observer<EvmCheckedAuthorization>, Follower<EvmCheckedAuthorization> {
+  readonly rules = ACCOUNT_RULES;
   readonly network: EvmNetwork["name"];
   readonly #facts: EvmNetwork;
   readonly #tokens: Terms["tokens"];
   readonly #endpoints: RpcEndpoints;
   readonly #confirmation: ConfirmationReader;
+  readonly #broadcast: Broadcast;
+  readonly #memory: LookMemory;
 
   constructor(options: EvmObserverOptions) {
     const { network, assets } = options;
     this.network = network.name;
     this.#facts = network;
     this.#tokens = createTokens(network, assets);
-    this.#endpoints = openEndpoints(options).endpoints;
+    const opened = openEndpoints(options);
+    this.#endpoints = opened.endpoints;
     this.#confirmation = createConfirmationReader(network, options);
+    this.#broadcast = new Broadcast(opened);
+    this.#memory = new LookMemory(options.clock);
   }
 
   parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
@@ -74,7 +132,16 @@ class EvmObserver implements Observer<EvmCheckedAuthorization> {
     );
   }
 
-  close(): Promise<void> {
-    return this.#endpoints.close();
+  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
+    return this.#broadcast.send(signed, signal);
+  }
+
+  look(submission: EvmSubmission, signal: AbortSignal): Promise<Look> {
+    const [endpoints, memory, reader] = [this.#endpoints, this.#memory, this.#confirmation];
+    return lookThrough({ endpoints, memory, reader }, submission, signal);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#endpoints.close(), this.#broadcast.close()]);
   }
 }

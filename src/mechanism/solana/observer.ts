@@ -1,9 +1,20 @@
-/** What became of Solana payments that others settle: reads the chain, needs no key. */
+/**
+ * What became of Solana payments: of those that others settle, and of transactions that are signed already,
+ * which are looked at and sent again. Needs no key.
+ */
 import type { Time } from "../../time/time.ts";
 import type { SolanaAsset, SolanaNetwork } from "../../x402/network.ts";
 import type { Refusal, Result } from "../../x402/result.ts";
 import type { FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts";
-import type { Confirmation, Observer } from "../mechanism.ts";
+import type {
+  AccountRules,
+  Confirmation,
+  Follower,
+  Look,
+  Observer,
+  SignedTransaction,
+  Submission,
+} from "../mechanism.ts";
 import type { HealthObserver, RpcEndpoints } from "../rpc-endpoints.ts";
 import type { RpcObserver } from "../rpc.ts";
 import { SolanaDrafts } from "./drafts.ts";
@@ -60,11 +71,32 @@ export function openChain(options: SolanaChainOptions): SolanaChain {
 }
 
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
-export function createSolanaObserver(options: SolanaChainOptions): Observer<SolanaAuthorization> {
+export function createSolanaObserver(
+  options: SolanaChainOptions,
+): Observer<SolanaAuthorization> & Follower<SolanaAuthorization> {
   return new SolanaObserver(options);
 }
 
-class SolanaObserver implements Observer<SolanaAuthorization> {
+export const ACCOUNT_RULES: AccountRules = {
+  isOrdered: false,
+  // Nothing stands behind anything: the number bounds what this process watches at a time.
+  maxOpen: 1_024,
+  // As many as one call takes.
+  looksAtOnce: 256,
+  // A block takes 400 ms, and where a websocket is there it tells when to look.
+  firstLookMs: 250,
+  maxLookMs: 400,
+  attendedLookMs: 1_000,
+  // A block is final after some 13 s.
+  lateLookMs: 14_000,
+  // `broadcast` itself waits for two seconds.
+  resendMs: 200,
+  // Twice the time in which a blockhash counts, and more.
+  forgetMs: 180_000,
+};
+
+class SolanaObserver implements Observer<SolanaAuthorization>, Follower<SolanaAuthorization> {
+  readonly rules = ACCOUNT_RULES;
   readonly network: SolanaNetwork["name"];
   readonly #chain: SolanaChain;
 
@@ -87,6 +119,14 @@ class SolanaObserver implements Observer<SolanaAuthorization> {
 
   draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {
     return this.#chain.drafts.write(requirement, payer, signal);
+  }
+
+  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
+    return this.#chain.tracker.broadcast(signed, signal);
+  }
+
+  look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
+    return this.#chain.tracker.look(submission, signal);
   }
 
   close(): Promise<void> {

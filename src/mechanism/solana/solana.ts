@@ -16,7 +16,6 @@ import {
 import { describeUnused, describeWrong } from "../endpoint-findings.ts";
 import {
   ChainError,
-  type AccountRules,
   type Checked,
   type Confirmation,
   type Finding,
@@ -32,7 +31,7 @@ import { FeeBalances } from "./balances.ts";
 import { readHeadTime } from "./endpoints.ts";
 import { GuardBudget, type Guarded, type GuardState } from "./guard-budget.ts";
 import { Inspection } from "./inspection.ts";
-import { openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
+import { ACCOUNT_RULES, openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
 import { checkPayment, readPayment, type SolanaAuthorization } from "./payment.ts";
 import { probe } from "./probe.ts";
 import type { RuleOptions, SolanaToken } from "./rules.ts";
@@ -65,24 +64,6 @@ export function createSolanaMechanism(
   return new SolanaMechanism(options);
 }
 
-const RULES: AccountRules = {
-  isOrdered: false,
-  // Nothing stands behind anything: the number bounds what this process watches at a time.
-  maxOpen: 1_024,
-  // As many as one call takes.
-  looksAtOnce: 256,
-  // A block takes 400 ms, and where a websocket is there it tells when to look.
-  firstLookMs: 250,
-  maxLookMs: 400,
-  attendedLookMs: 1_000,
-  // A block is final after some 13 s.
-  lateLookMs: 14_000,
-  // `broadcast` itself waits for two seconds.
-  resendMs: 200,
-  // Twice the time in which a blockhash counts, and more.
-  forgetMs: 180_000,
-};
-
 /** How often it is told that an account cannot pay, milliseconds. */
 const ALARM_PAUSE_MS = 60_000;
 
@@ -91,7 +72,7 @@ const KEY = /^[0-9a-fA-F]{128}$/;
 
 class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   readonly scheme = EXACT_SCHEME;
-  readonly rules = RULES;
+  readonly rules = ACCOUNT_RULES;
   readonly maxTogether = 1;
   readonly network: SolanaNetwork["name"];
   readonly accounts: readonly string[];

@@ -1,7 +1,8 @@
 /** The embedded facilitator on a real ledger in memory, before a scripted chain, in time that a test moves. */
 import { onTestFinished } from "vitest";
-import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
+import { EmbeddedFacilitator, type EmbeddedOptions } from "../../../src/facilitator/embedded.ts";
 import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
+import type { Mechanism } from "../../../src/mechanism/mechanism.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
@@ -31,6 +32,10 @@ export interface EngineStageOptions extends ScriptOptions {
   readonly isOpen?: () => boolean;
   /** Default: as {@link isOpen}. */
   readonly isTrusted?: () => boolean;
+  /** Whether accounts without a key are watched, and where not, why; default: they are not looked for. */
+  readonly follows?: "everything" | "nothing";
+  /** Whether the network is settled elsewhere by now. */
+  readonly isMoved?: boolean;
   /** Whether a round of recovery has run before the test begins; default: true. */
   readonly isStarted?: boolean;
 }
@@ -43,7 +48,7 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
   const destination = { write: (line: string) => void lines.push(line) };
   const logger = createLogger({ level: "info", format: "json", destination });
   const facilitator = new EmbeddedFacilitator({
-    mechanisms: [chain.mechanism(options)],
+    ...chainsOf(chain.mechanism(options), options),
     ledger: overriding(ledger, options.ledger ?? {}),
     gate: {
       isOpen: options.isOpen ?? (() => true),
@@ -59,6 +64,16 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
   });
   if (options.isStarted ?? true) await facilitator.recover();
   return { facilitator, ledger, metrics, lines, chain, time };
+}
+
+function chainsOf(
+  mechanism: Mechanism,
+  { follows, isMoved = false }: EngineStageOptions,
+): Pick<EmbeddedOptions, "mechanisms" | "followers"> {
+  const mechanisms = isMoved ? [] : [mechanism];
+  if (follows === undefined) return { mechanisms };
+  const followed = follows === "everything" ? [mechanism] : [];
+  return { mechanisms, followers: new Map(followed.map((each) => [each.network, each])) };
 }
 
 /** The real ledger with some methods replaced. */

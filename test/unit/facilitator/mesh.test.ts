@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
 import type { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
 import { faultOf } from "../../support/fault-of.ts";
@@ -208,6 +209,33 @@ describe("the health of a facilitator", () => {
     expect([first.count("/supported"), first.count("/verify")]).toEqual([2, 4]);
     expect(second.count("/supported")).toBe(0);
   });
+});
+
+test("a payment in bytes of ours is asked for here, whoever settles on its network by now", async () => {
+  const elsewhere = await scripted(valid);
+  const asked: SettleOptions[] = [];
+  const answer = { success: true, transaction: "0x1", network: "base-sepolia", payer: "" } as const;
+  const embedded = Object({
+    networks: [],
+    settle: async (_: unknown, options: SettleOptions) => {
+      asked.push(options);
+      return answer;
+    },
+  });
+  const { mesh } = meshOver([elsewhere], { embedded });
+  const options = {
+    signal: soon(),
+    idempotencyKey: "key",
+    isClaimed: true,
+    isSigned: true,
+  } as const;
+  expect(mesh.isRemote("base-sepolia")).toBe(true);
+  expect(await mesh.settle(exampleRequest, options)).toEqual(answer);
+  expect(await mesh.settle(exampleRequest, { ...options, askedBefore: elsewhere.url })).toBe(
+    answer,
+  );
+  expect(asked).toHaveLength(2);
+  expect(elsewhere.calls).toEqual([]);
 });
 
 describe("the supported kinds", () => {

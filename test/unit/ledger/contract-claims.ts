@@ -87,6 +87,7 @@ export function describeClaims(open: OpenLedger): void {
       kind: "unresolved",
       terms: termsOf(signed),
       facilitator: null,
+      isSigned: true,
     });
   });
 

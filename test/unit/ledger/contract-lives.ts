@@ -21,6 +21,7 @@ import {
   UNANSWERED,
   word,
 } from "./ledger-driver.ts";
+import { accountName } from "../../../src/ledger/submission-row.ts";
 import { TRANSITIONS } from "./ledger-transitions.ts";
 
 export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
@@ -253,6 +254,27 @@ function describeSeveral(open: OpenLedger): void {
       expect(await ledger.lease(NETWORK, ACCOUNT)).toBeUndefined();
       await second.close();
       expect((await leaseOf(ledger)).epoch).toBeGreaterThan(next.epoch);
+    });
+
+    it("tells which accounts left something that is not final, and are nobody else's", async () => {
+      const { ledger } = place();
+      const second = await place().live("second");
+      await bring(ledger, payment, "claimed");
+      expect(await ledger.unattended()).toEqual([]);
+      const { id } = await sign(ledger, [payment]);
+      const { epoch } = await leaseOf(ledger);
+      const account = { network: NETWORK, address: accountName(ACCOUNT), epoch };
+      // To its holder it is as good as free, to all others it is in good hands.
+      expect(await ledger.unattended()).toEqual([account]);
+      expect(await second.unattended()).toEqual([]);
+      await ledger.concluded(id, "INCLUDED");
+      await ledger.unlease(await leaseOf(ledger));
+      expect(await second.unattended()).toEqual([account]);
+      const next = await leaseOf(ledger);
+      await ledger.close();
+      expect(await second.unattended()).toEqual([{ ...account, epoch: next.epoch }]);
+      await second.concluded(id, "CLOSED");
+      expect(await second.unattended()).toEqual([]);
     });
 
     it("lets nobody sign with a lease that has gone to another", async () => {

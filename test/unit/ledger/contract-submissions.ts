@@ -226,6 +226,25 @@ export function describeSubmissions(open: OpenLedger): void {
     });
   });
 
+  it("tells the accounts whose submissions are not all closed", async () => {
+    const { ledger } = place();
+    expect(await ledger.unattended()).toEqual([]);
+    const ids: string[] = [];
+    for (const [number, address] of [ACCOUNT, PAYER].entries()) {
+      const payment = examplePayment(number);
+      await bring(ledger, payment, "claimed");
+      ids.push((await sign(ledger, [payment], { address })).id);
+    }
+    const [first = "", second = ""] = ids;
+    await ledger.concluded(first, "CLOSED");
+    await ledger.concluded(second, "INCLUDED");
+    const { epoch } = await leaseOf(ledger, PAYER);
+    const left = { network: NETWORK, address: PAYER.toLowerCase(), epoch };
+    expect(await ledger.unattended()).toEqual([left]);
+    const next = await place().restart("second");
+    expect(await next.unattended()).toEqual([left]);
+  });
+
   describe("keeps every variant of a submission", () => {
     it("in the order in which they were signed, each once", async () => {
       const { ledger, time } = place();

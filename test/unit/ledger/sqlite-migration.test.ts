@@ -188,6 +188,7 @@ describe("a ledger of an older version", () => {
       kind: "unresolved",
       terms: termsOf({ request }, { target: "/premium-data", claimant: "" }),
       facilitator: null,
+      isSigned: true,
     });
     await ledger.close();
   });

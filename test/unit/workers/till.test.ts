@@ -86,6 +86,21 @@ describe("a payment at a worker", () => {
     expect(new Set(keys).size).toBe(1);
   });
 
+  it("in bytes of ours is asked for as such", async () => {
+    const { ledger, facilitator, worker } = await workersStage();
+    const terms = termsOf(examplePayment(1));
+    await ledger.worker("gone").claim(key, terms);
+    await ledger.begin(key, terms.request, { claimedUnder: terms.idempotencyKey });
+    const { till } = worker("1");
+    const begun = { terms, facilitator: null };
+    const signal = AbortSignal.timeout(1_000);
+    await till.resume(key, { ...begun, isSigned: true }, signal);
+    await till.resume(key, begun, signal);
+    const [signed, other] = facilitator.settled;
+    expect(signed).toMatchObject({ isSigned: true });
+    expect(other).not.toHaveProperty("isSigned");
+  });
+
   it("that its upstream would not take is not claimed", async () => {
     const { ledger, worker } = await workersStage();
     const { paywall } = worker("1");
