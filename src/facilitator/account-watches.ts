@@ -34,11 +34,6 @@ export class AccountWatches {
     return count;
   }
 
-  /** Whether the ledger was read, and nothing of it is left to be watched. */
-  get isDone(): boolean {
-    return !this.#isBehind && this.#open.size === 0 && this.#included.size === 0;
-  }
-
   /** Whether no earlier account nonce is unused. */
   isNext(accountNonce: number): boolean {
     return [...this.#open.values()].every(

@@ -50,11 +50,6 @@ export class KeylessLane implements WatchedLane {
     return this.#ending.signal.aborted;
   }
 
-  /** Whether nothing of the account is left to be watched. */
-  get isDone(): boolean {
-    return this.#watches.isDone;
-  }
-
   get openCount(): number {
     return this.#watches.openCount;
   }

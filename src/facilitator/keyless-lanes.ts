@@ -8,7 +8,7 @@ import type { Follower } from "../mechanism/mechanism.ts";
 import { KeylessLane } from "./keyless-lane.ts";
 import type { SettlementEngine } from "./settlement-engine.ts";
 import { PUT_BACK, type WatchSurroundings } from "./submission-watch.ts";
-import type { Account, Unattended } from "../ledger/unattended.ts";
+import type { Account, LeftAccount, Unattended } from "../ledger/unattended.ts";
 
 /** An account whose key is not here, and what it left. */
 export interface Stranger extends Account {
@@ -59,14 +59,17 @@ export class KeylessLanes {
   /** One round of recovery. Never rejects. */
   async round(): Promise<void> {
     try {
-      const found = new Map((await this.#unattended()).map((each) => [nameOf(each), each]));
+      const left = await this.#unattended();
+      // By the lease as well: what was signed since a lane took up is for a lane of its own.
+      const found = new Map(left.map((each) => [`${nameOf(each)} ${each.epoch}`, each]));
       for (const [name, lane] of this.#lanes) {
-        // Somebody with the key has it now, or there is nothing left.
-        if (found.has(name) && !lane.isEnded && !lane.isDone) continue;
+        // Somebody with the key has it now, or has had it, or there is nothing left.
+        if (found.has(name) && !lane.isEnded) continue;
         this.#lanes.delete(name);
         await lane.close();
       }
-      for (const name of this.#named) if (!found.has(name)) this.#named.delete(name);
+      const names = new Set(left.map(nameOf));
+      for (const name of this.#named) if (!names.has(name)) this.#named.delete(name);
       for (const [name, account] of found) await this.#take(name, account);
     } catch (cause) {
       this.#at.telemetry.logger.warn({ err: cause }, "accounts without a key were not looked for");
@@ -81,7 +84,7 @@ export class KeylessLanes {
     this.#lanes.clear();
   }
 
-  async #unattended(): Promise<readonly Account[]> {
+  async #unattended(): Promise<readonly LeftAccount[]> {
     const accounts = await this.#at.ledger.unattended();
     return accounts.filter((account) => !this.#ours.has(nameOf(account)));
   }
@@ -90,7 +93,7 @@ export class KeylessLanes {
     const { network } = account;
     const { followers, isTrusted, signerOf } = this.#at;
     if (this.#isClosed || this.#lanes.has(name)) return;
-    if (!this.#named.has(name)) await this.#name(name, account);
+    if (!this.#named.has(nameOf(account))) await this.#name(account);
     const mechanism = followers.get(network);
     if (mechanism === undefined || !isTrusted(network)) return;
     const signer = signerOf(network);
@@ -102,9 +105,9 @@ export class KeylessLanes {
     else if (lane !== undefined) this.#lanes.set(name, lane);
   }
 
-  async #name(name: string, account: Account): Promise<void> {
+  async #name(account: Account): Promise<void> {
     const stranger = await this.#read(account);
-    this.#named.add(name);
+    this.#named.add(nameOf(account));
     if (stranger.open === 0) return;
     const { network, address, open, oldestMs } = stranger;
     const oldest = new Date(oldestMs).toISOString();

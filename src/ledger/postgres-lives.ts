@@ -15,7 +15,7 @@ import type { Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, writeStep } from "./postgres-payments.ts";
 import { readOrTell, type OnUnreadable } from "./postgres-queues.ts";
 import { accountName } from "./submission-row.ts";
-import type { Account } from "./unattended.ts";
+import type { LeftAccount } from "./unattended.ts";
 
 /** How often a life is heard, milliseconds. */
 export const BEAT_MS = 1000;
@@ -102,7 +102,8 @@ const UNLEASE: Statement = {
 const UNATTENDED: Statement = {
   name: "unattended",
   text: `
-    SELECT a.network AS "network", a.address AS "address" FROM coinslot.accounts AS a
+    SELECT a.network AS "network", a.address AS "address", a.epoch AS "epoch"
+    FROM coinslot.accounts AS a
     WHERE EXISTS (
         SELECT FROM coinslot.submissions AS s
         WHERE s.network = a.network AND s.account = a.address AND s.state <> 'CLOSED')
@@ -195,12 +196,13 @@ export async function unlease(session: Session, lease: Lease, life: string): Pro
   await session.query(UNLEASE, [network, accountName(address), life, epoch]);
 }
 
-/** See {@link Settlements.unattended}. */
-export async function unattended(session: Session, life: string): Promise<readonly Account[]> {
+/** See {@link Unattended.unattended}. */
+export async function unattended(session: Session, life: string): Promise<readonly LeftAccount[]> {
   const rows = await session.query(UNATTENDED, [life]);
-  return rows.map(({ network, address }) => ({
+  return rows.map(({ network, address, epoch }) => ({
     network: String(network),
     address: String(address),
+    epoch: Number(epoch),
   }));
 }
 

@@ -47,7 +47,7 @@ import {
 import type { Purse, Draws, Spend } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
-import type { Account } from "./unattended.ts";
+import type { LeftAccount } from "./unattended.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
 
@@ -202,7 +202,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     return readUnfinished(this.#database, { network, address }, this.#ground.onUnreadable);
   }
 
-  async unattended(): Promise<readonly Account[]> {
+  async unattended(): Promise<readonly LeftAccount[]> {
     return unattended(this.#database, this.#life);
   }
 

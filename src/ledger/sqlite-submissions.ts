@@ -18,7 +18,7 @@ import {
   type SubmissionRow,
 } from "./submission-row.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
-import type { Account } from "./unattended.ts";
+import type { LeftAccount } from "./unattended.ts";
 
 const COLUMNS = `id, network, state, variants, signed_ms AS "signedMs"`;
 
@@ -146,16 +146,17 @@ export class SqliteSubmissions {
   }
 
   /** No other life has the file open. */
-  unattended(): readonly Account[] {
+  unattended(): readonly LeftAccount[] {
     const rows = this.#database.all(
-      `SELECT network, address FROM accounts WHERE EXISTS (
+      `SELECT network, address, epoch FROM accounts WHERE EXISTS (
          SELECT 1 FROM submissions
          WHERE submissions.network = accounts.network AND account = address AND state <> 'CLOSED')`,
       {},
     );
-    return rows.map(({ network, address }) => ({
+    return rows.map(({ network, address, epoch }) => ({
       network: String(network),
       address: String(address),
+      epoch: Number(epoch),
     }));
   }
 

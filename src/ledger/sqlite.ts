@@ -46,7 +46,7 @@ import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
 import { firstSubmission, requireSignedFor } from "./submission-row.ts";
 import type { WorkerLife } from "./worker-life.ts";
-import type { Account } from "./unattended.ts";
+import type { LeftAccount } from "./unattended.ts";
 
 export interface SqliteLedgerOptions {
   /** A file, made with its folder where missing, or `:memory:` for a ledger that dies with us. */
@@ -216,7 +216,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     return this.#submissions.unfinished(network, address, this.#core.onUnreadable);
   }
 
-  async unattended(): Promise<readonly Account[]> {
+  async unattended(): Promise<readonly LeftAccount[]> {
     return this.#submissions.unattended();
   }
 

@@ -5,7 +5,12 @@ export interface Account {
   readonly address: string;
 }
 
+export interface LeftAccount extends Account {
+  /** Of its last lease: where it has changed, somebody with the key has been at work meanwhile. */
+  readonly epoch: number;
+}
+
 export interface Unattended {
   /** Those on any network with a submission that is not CLOSED, whose lease no other living life holds. */
-  unattended(): Promise<readonly Account[]>;
+  unattended(): Promise<readonly LeftAccount[]>;
 }

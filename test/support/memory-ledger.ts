@@ -44,7 +44,7 @@ import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts"
 import { MemoryBooks } from "./memory-books.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
-import type { Account } from "../../src/ledger/unattended.ts";
+import type { LeftAccount } from "../../src/ledger/unattended.ts";
 
 export { MemoryStore } from "./memory-store.ts";
 
@@ -290,11 +290,12 @@ export class MemoryLedger implements Ledger, WorkerLife {
 
   async unfinished(network: string, address: string): Promise<readonly StoredSubmission[]> {
     this.#requireOpen();
-    const name = accountOf(network, address);
-    const found = [...this.#store.submissions.values()].filter(
-      (each) => each.state !== "CLOSED" && accountOf(each.network, accountNamed(each)) === name,
-    );
-    return found.sort(byNonce).map((each) => this.#store.withPayments(each));
+    return this.#store.unfinished(accountOf(network, address));
+  }
+
+  async unattended(): Promise<readonly LeftAccount[]> {
+    this.#requireOpen();
+    return this.#store.unattended(this.#life);
   }
 
   async unattended(): Promise<readonly Account[]> {
@@ -405,14 +406,6 @@ function requireSignedFor(variant: StoredTransaction, address: string, nonce: nu
   const isRight =
     accountOf("", variant.account) === accountOf("", address) && variant.accountNonce === nonce;
   if (!isRight) throw new Error(`signed for another account or nonce than ${address} ${nonce}`);
-}
-
-function accountNamed({ variants: [first] }: KeptSubmission): string {
-  return first?.account ?? "";
-}
-
-function byNonce(left: KeptSubmission, right: KeptSubmission): number {
-  return (left.variants[0]?.accountNonce ?? 0) - (right.variants[0]?.accountNonce ?? 0);
 }
 
 function byChange(

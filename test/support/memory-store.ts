@@ -18,6 +18,8 @@ import {
   type Spend,
 } from "../../src/ledger/purse.ts";
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
+import { accountName } from "../../src/ledger/submission-row.ts";
+import type { LeftAccount } from "../../src/ledger/unattended.ts";
 import { isEvmAddress } from "../../src/x402/address.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 
@@ -107,6 +109,28 @@ export class MemoryStore {
     return found;
   }
 
+  /** The submissions of an account (as {@link accountOf} names it) that are not closed. */
+  unfinished(name: string): readonly StoredSubmission[] {
+    const found = [...this.submissions.values()].filter(
+      (each) => each.state !== "CLOSED" && accountOf(each.network, accountNamed(each)) === name,
+    );
+    return found.sort(byNonce).map((each) => this.withPayments(each));
+  }
+
+  /** Accounts with something that is not closed, which no living life but that one has leased. */
+  unattended(life: string): readonly LeftAccount[] {
+    const accounts = new Map<string, LeftAccount>();
+    for (const each of this.submissions.values()) {
+      const { network, state } = each;
+      const address = accountName(accountNamed(each));
+      const name = accountOf(network, address);
+      const { holder, epoch } = this.leases.get(name) ?? { holder: null, epoch: 0 };
+      const isTaken = holder !== null && holder !== life && !this.dead.has(holder);
+      if (state !== "CLOSED" && !isTaken) accounts.set(name, { network, address, epoch });
+    }
+    return [...accounts.values()];
+  }
+
   withPayments(submission: KeptSubmission): StoredSubmission {
     const payments: StoredSubmission["payments"][number][] = [];
     for (const [key, { row }] of this.payments) {
@@ -146,4 +170,12 @@ class Waiters {
 /** EVM addresses are one account whatever their letter case; other networks' are case-sensitive. */
 export function accountOf(network: string, address: string): string {
   return `${network}/${isEvmAddress(address) ? address.toLowerCase() : address}`;
+}
+
+function accountNamed({ variants: [first] }: KeptSubmission): string {
+  return first?.account ?? "";
+}
+
+function byNonce(left: KeptSubmission, right: KeptSubmission): number {
+  return (left.variants[0]?.accountNonce ?? 0) - (right.variants[0]?.accountNonce ?? 0);
 }

@@ -170,6 +170,30 @@ describe("what an account without its key left", () => {
     expect(lives.watcher).toBeUndefined();
   });
 
+  test("is left alone by a life with the key, and not named by it", async () => {
+    const lives = new Lives();
+    await lives.leave(1);
+    const two = await lives.open("two", { follows: "everything" });
+    await lives.rounds(3, two);
+    expect(lives.watcher).toBeUndefined();
+    expect(warnings(two, NAMED)).toEqual([]);
+    expect(await two.facilitator.strangers()).toEqual([]);
+  });
+
+  test("is seen to its end also where a life with the key came and went between two looks", async () => {
+    const lives = new Lives();
+    await lives.leave(1);
+    const two = await lives.open("two", WITHOUT_KEY);
+    await lives.rounds(1, two);
+    await lives.leave(2, "three");
+    lives.chain.mine();
+    await lives.rounds(2, two);
+    for (const number of [1, 2]) {
+      const outcome = await two.ledger.outcome(keyOf(payment(number)));
+      expect(outcome).toMatchObject({ kind: "settled" });
+    }
+  });
+
   test("is forgotten once it is final, and what comes later is named again", async () => {
     const lives = new Lives();
     await lives.leave(1);

@@ -262,16 +262,17 @@ function describeSeveral(open: OpenLedger): void {
       await bring(ledger, payment, "claimed");
       expect(await ledger.unattended()).toEqual([]);
       const { id } = await sign(ledger, [payment]);
-      const account = { network: NETWORK, address: accountName(ACCOUNT) };
+      const { epoch } = await leaseOf(ledger);
+      const account = { network: NETWORK, address: accountName(ACCOUNT), epoch };
       // To its holder it is as good as free, to all others it is in good hands.
       expect(await ledger.unattended()).toEqual([account]);
       expect(await second.unattended()).toEqual([]);
       await ledger.concluded(id, "INCLUDED");
       await ledger.unlease(await leaseOf(ledger));
       expect(await second.unattended()).toEqual([account]);
-      await leaseOf(ledger);
+      const next = await leaseOf(ledger);
       await ledger.close();
-      expect(await second.unattended()).toEqual([account]);
+      expect(await second.unattended()).toEqual([{ ...account, epoch: next.epoch }]);
       await second.concluded(id, "CLOSED");
       expect(await second.unattended()).toEqual([]);
     });

@@ -238,7 +238,8 @@ export function describeSubmissions(open: OpenLedger): void {
     const [first = "", second = ""] = ids;
     await ledger.concluded(first, "CLOSED");
     await ledger.concluded(second, "INCLUDED");
-    const left = { network: NETWORK, address: PAYER.toLowerCase() };
+    const { epoch } = await leaseOf(ledger, PAYER);
+    const left = { network: NETWORK, address: PAYER.toLowerCase(), epoch };
     expect(await ledger.unattended()).toEqual([left]);
     const next = await place().restart("second");
     expect(await next.unattended()).toEqual([left]);
