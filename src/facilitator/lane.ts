@@ -8,7 +8,8 @@ import {
   type Lease,
   type StoredSubmission,
 } from "../ledger/ledger.ts";
-import { LedgerOverdraft, type PurseReadings } from "../ledger/purse.ts";
+import { amountOf } from "../ledger/payment-row.ts";
+import { LedgerOverdraft, type Draws } from "../ledger/purse.ts";
 import { ChainError, type Draft, type Mechanism } from "../mechanism/mechanism.ts";
 import { contextOfPayments, inContext, otherTraces } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";

@@ -298,23 +298,6 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return this.#store.unattended(this.#life);
   }
 
-  async unattended(): Promise<readonly Account[]> {
-    this.#requireOpen();
-    const unfinished = [...this.#store.submissions.values()].filter(
-      ({ state }) => state !== "CLOSED",
-    );
-    const accounts = new Map(
-      unfinished.map((each) => {
-        const address = accountName(accountNamed(each));
-        return [accountOf(each.network, address), { network: each.network, address }];
-      }),
-    );
-    return [...accounts].flatMap(([name, account]) => {
-      const holder = this.#store.leases.get(name)?.holder ?? this.#life;
-      return holder === this.#life || this.#store.dead.has(holder) ? [account] : [];
-    });
-  }
-
   async nextAccountNonce(network: string, address: string): Promise<number | undefined> {
     this.#requireOpen();
     return this.#store.nextNonces.get(accountOf(network, address));
