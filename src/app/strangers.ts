@@ -47,7 +47,7 @@ export async function warnOfStrangers(
   nowMs: number,
 ): Promise<void> {
   const ours = new Set(mechanisms.flatMap(({ accounts }) => accounts.map(nameOf)));
-  const all = await books.list({ states: ["SIGNED"], limit: MAX_LOOKED_AT });
+  const all = await books.list({ states: ["SIGNED"], held: false, limit: MAX_LOOKED_AT });
   const signed = all.filter(({ claimedMs }) => nowMs - claimedMs > ABANDONED_MS);
   const waiting = new Map<string, { readonly network: string; payments: number }>();
   for (const { key, network } of signed) {

@@ -15,6 +15,8 @@ import {
   type Lease,
   type Ledger,
   type OfferedPayment,
+  type Resolution,
+  type Resolved,
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
@@ -37,12 +39,14 @@ import { migrate } from "./postgres-schema.ts";
 import { PostgresSoldOffers } from "./postgres-sold-offers.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
 import {
+  readHasSigned,
   readNextNonce,
   readUnfinished,
   storeConclusion,
   storeSigned,
   storeVariant,
 } from "./postgres-submissions.ts";
+import { resolve } from "./resolution.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
 
@@ -155,6 +159,20 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     sign: (accountNonce: number) => StoredTransaction,
   ): Promise<StoredSubmission> {
     return storeSigned(this.#database, { keys, account, sign }, this.#steps.moment);
+  }
+
+  async hasSigned(transaction: string): Promise<boolean> {
+    return readHasSigned(this.#database, transaction);
+  }
+
+  async resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved> {
+    const steps = new PostgresSteps(this.#ground, resolution.by);
+    return steps.step(key, (row) => resolve(row, resolution));
+  }
+
+  /** Operators write to the database themselves. */
+  async resolveAsked(): Promise<number> {
+    return 0;
   }
 
   async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {

@@ -3,6 +3,7 @@ import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
 import type { Refusal, Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Confirmation, Observer } from "../mechanism.ts";
+import type { Rpc } from "../rpc.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import {
   createTokens,
@@ -14,6 +15,7 @@ import {
 import { ConfirmationReader } from "./confirmation.ts";
 import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
 import { blocksOf } from "./network-blocks.ts";
+import { readReceipt } from "./receipt.ts";
 
 export interface EvmObserverOptions extends EndpointsOptions {
   /** EIP-3009 tokens that are known. */
@@ -25,6 +27,14 @@ export interface EvmObserverOptions extends EndpointsOptions {
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createEvmObserver(options: EvmObserverOptions): Observer<EvmCheckedAuthorization> {
   return new EvmObserver(options);
+}
+
+export async function readSender(
+  rpc: Rpc,
+  transaction: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  return (await readReceipt(rpc, transaction, signal))?.sender;
 }
 
 /** The part that an observer and a mechanism share. */
@@ -72,6 +82,10 @@ class EvmObserver implements Observer<EvmCheckedAuthorization> {
       (rpc) => read.reconcile(rpc, authorization, claimed, signal),
       signal,
     );
+  }
+
+  senderOf(transaction: string, signal: AbortSignal): Promise<string | undefined> {
+    return this.#endpoints.run((rpc) => readSender(rpc, transaction, signal), signal);
   }
 
   close(): Promise<void> {
