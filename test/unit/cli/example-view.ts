@@ -25,8 +25,8 @@ export function exampleView(overrides: Partial<PaymentView> = {}): PaymentView {
     failureCode: null,
     failureDetail: null,
     claimedAt: "2026-08-01T12:00:00.123Z",
-    heldTransaction: null,
     updatedAt: "2026-08-01T12:00:01.000Z",
+    heldTransaction: null,
     ...overrides,
   };
 }

@@ -177,7 +177,7 @@ export function describeHeld(open: OpenLedger): void {
         await ledger.delivering(key);
         await ledger.undelivered(key, UNANSWERED);
       }
-      expect(await word(ledger.claim(key, terms))).toBe("spent");
+      expect(await word(ledger.claim(key, terms))).toBe("exhausted");
       expect(await ledger.resolve(key, DELIVER)).toEqual({ kind: "done", state: "SETTLED" });
       expect(await ledger.claim(key, terms)).toMatchObject({ kind: "settled", attempts: 0 });
     });
