@@ -19,7 +19,7 @@ export function adviceOn(payment: Advised): string {
         "gone, the next one drops the claim and the buyer can send the same X-PAYMENT again"
       );
     case "SIGNED":
-      return adviceOnUnresolved(payment);
+      return payment.heldTransaction === null ? adviceOnUnresolved(payment) : adviceOnHeld(payment);
     case "SETTLED":
       return adviceOnSettled(payment);
     case "DELIVERING":
@@ -30,8 +30,20 @@ export function adviceOn(payment: Advised): string {
     case "DELIVERED":
       return "paid and delivered, nothing is left to do";
     case "FAILED":
-      return adviceOnFailed(payment);
+      return payment.heldTransaction === null ? adviceOnFailed(payment) : PAID_BACK;
   }
+}
+
+const PAID_BACK =
+  "it was paid, and you have paid it back by other means: the buyer has to sign a new payment";
+
+function adviceOnHeld({ key, heldTransaction }: Advised): string {
+  return (
+    `the seller has the money, by ${heldTransaction ?? "a transaction"}, which is not ours: another gateway of ` +
+    "this payee may have sold for it, or the buyer or somebody else sent it. Look there for its payer and " +
+    `nonce; then \`coinslot payments FILE --resolve ${key}\` with --deliver where nobody has sold for it, or ` +
+    "with --refund once you have paid it back"
+  );
 }
 
 function adviceOnFailed({ failureCode }: Advised): string {
@@ -63,7 +75,8 @@ function adviceOnSettled({ binding, attempts }: Advised): string {
   }
   return (
     "paid, not delivered, and no attempt is left: the payer's next payment for the same URL brings more, " +
-    "and is not charged; else give what was bought in another way, or the money back"
+    "and is not charged, and so does `coinslot payments --resolve` with --deliver; or give the money back, " +
+    "and say so with --refund"
   );
 }
 

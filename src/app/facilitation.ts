@@ -64,6 +64,7 @@ export async function openFacilitation(
   const wrong = probes.filter(({ state }) => state === "wrong");
   if (wrong.length > 0) throw new StartError(wrong.map(describe).join("\n"));
 
+  const { foreign } = config.facilitator;
   const describeAsset = (network: string, asset: string) => describeToken(config, network, asset);
   const remotes = config.facilitator.remote.map((settings) => createRemote(settings, ground));
   for (const remote of remotes) closing.defer(() => remote.close());
@@ -79,6 +80,7 @@ export async function openFacilitation(
     gate,
     telemetry,
     time,
+    foreign,
     describeAsset,
   });
   const mesh = new FacilitatorMesh({
@@ -87,6 +89,7 @@ export async function openFacilitation(
     observers,
     telemetry,
     time,
+    foreign,
     describeAsset,
   });
   const feePayers = createFeePayers(config, { mechanisms, mesh, remotes, telemetry, time });

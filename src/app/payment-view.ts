@@ -35,6 +35,11 @@ export interface PaymentView {
   /** ISO 8601, UTC. */
   readonly claimedAt: string;
   readonly updatedAt: string;
+  /**
+   * Paid the seller, and is not ours: with SIGNED the payment is held for the operator. With FAILED it is any
+   * transaction whose payment the seller has paid back.
+   */
+  readonly heldTransaction: string | null;
 }
 
 export interface PaymentDetailView extends PaymentView {
@@ -100,6 +105,7 @@ export function viewOf(payment: PaymentSummary, tokens: Tokens): PaymentView {
     failureDetail,
     claimedAt: timeOf(payment.claimedMs),
     updatedAt: timeOf(payment.updatedMs),
+    heldTransaction: payment.heldTransaction,
   };
 }
 

@@ -76,7 +76,7 @@ export async function recoverAll(
 async function unresolvedIn({ books }: Pick<Ledger, "books">): Promise<readonly PaymentSummary[]> {
   const { offered } = await books.counts();
   const states = offered === 0 ? (["SIGNED"] as const) : (["SIGNED", "CLAIMED"] as const);
-  return books.list({ states, limit: MAX_FOLLOWED });
+  return books.list({ states, held: false, limit: MAX_FOLLOWED });
 }
 
 /** Reports what became of the payments that were followed and are not left, each once. */

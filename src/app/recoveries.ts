@@ -1,7 +1,40 @@
 /** Everything that goes on with no client asking, for what a crash or a silent chain left open. */
-import { startRecovery } from "../facilitator/recovery.ts";
+import { startRecovery, type Recovery } from "../facilitator/recovery.ts";
 import { startRemoteRecovery } from "../facilitator/remote-recovery.ts";
 import type { Facilitation, Ground } from "./facilitation.ts";
+
+/** Pause between two looks for what operators have decided, milliseconds: they wait for it. */
+const RESOLVE_MS = 250;
+
+/** Carries out what operators decide beside this process. */
+export function startResolving({
+  ledger,
+  telemetry,
+  time,
+}: Pick<Ground, "telemetry" | "time"> & {
+  readonly ledger: Pick<Ground["ledger"], "resolveAsked">;
+}): Recovery {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const resolve = async (): Promise<void> => {
+    while (!signal.aborted) {
+      try {
+        const count = await ledger.resolveAsked();
+        if (count > 0) telemetry.logger.info({ count }, "an operator has resolved payments");
+      } catch (cause) {
+        telemetry.logger.error({ err: cause }, "what an operator decided cannot be stored");
+      }
+      await time.sleep(RESOLVE_MS, signal);
+    }
+  };
+  const resolving = resolve();
+  return {
+    async stop() {
+      stopping.abort();
+      await resolving;
+    },
+  };
+}
 
 /** Starts the first rounds at once. `closing` gets their end, and that of the embedded facilitator. */
 export function startRecoveries(
@@ -9,6 +42,8 @@ export function startRecoveries(
   { ledger, telemetry, time }: Ground,
   closing: AsyncDisposableStack,
 ): void {
+  const resolving = startResolving({ ledger, telemetry, time });
+  closing.defer(() => resolving.stop());
   const remote = startRemoteRecovery({ mesh, redemptions: ledger, telemetry, time });
   closing.defer(() => remote.stop());
   const recovery = startRecovery(embedded, telemetry, time);

@@ -8,7 +8,7 @@ import type { Time } from "../time/time.ts";
 
 /** Throws `LedgerUnavailable` where it cannot be opened, or another process holds the file. */
 export async function openLedger(
-  { store }: Config,
+  { store }: Pick<Config, "store">,
   { logger, time }: { readonly logger: Logger; readonly time: Time },
 ): Promise<Ledger> {
   const life = randomUUID();

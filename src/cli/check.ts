@@ -2,6 +2,7 @@
 import { formatProblems, loadConfig, parseConfig, processEnvironment } from "../config/config.ts";
 import { asGithub, asJson } from "./check-formats.ts";
 import { countOf, type CheckedFile } from "./check-report.ts";
+import { checkTogether, type Loaded } from "./check-together.ts";
 import { asSarif } from "./sarif.ts";
 import { wantsColor } from "./terminal.ts";
 
@@ -28,11 +29,7 @@ export async function check(
   version: string,
   { format, json = false, strict = false }: CheckOptions,
 ): Promise<number> {
-  const files: CheckedFile[] = [];
-  for (const name of names) {
-    const { ok, problems, text } = await load(name);
-    files.push({ name: name === STDIN ? STDIN_NAME : name, isAccepted: ok, problems, text });
-  }
+  const files = await loadAll(names);
   switch (json ? "json" : format) {
     case "json":
       process.stdout.write(asJson(files, strict));
@@ -47,6 +44,22 @@ export async function check(
       for (const file of files) tell(file, strict);
   }
   return files.every((file) => passes(file, strict)) ? 0 : 1;
+}
+
+async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]> {
+  const files: CheckedFile[] = [];
+  const loaded: Loaded[] = [];
+  for (const name of names) {
+    const result = await load(name);
+    const { ok: isAccepted, problems, text } = result;
+    const file = { name: name === STDIN ? STDIN_NAME : name, isAccepted, problems, text };
+    files.push(file);
+    if (result.ok) loaded.push({ file, config: result.config });
+  }
+  const together = checkTogether(loaded);
+  return files.map((file) => {
+    return { ...file, problems: [...file.problems, ...(together.get(file) ?? [])] };
+  });
 }
 
 async function load(name: string) {

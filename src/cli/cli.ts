@@ -101,7 +101,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
 }
 
 function addPayments(program: Command, done: (code: number) => void): void {
-  const filters = ["csv", "state", "undelivered", "network", "payer", "since", "after"];
+  const filters = ["csv", "state", "undelivered", "held", "network", "payer", "since", "after"];
   program
     .command("payments")
     .description("list what was claimed, paid and delivered, newest first, or show one payment")
@@ -118,6 +118,24 @@ function addPayments(program: Command, done: (code: number) => void): void {
       ),
     )
     .option("--undelivered", "only those paid for and not delivered")
+    .option("--held", "only those paid in a transaction that is not ours, which wait for you")
+    .addOption(
+      new Option("--resolve <key>", "say what becomes of one payment").conflicts([
+        ...filters,
+        "show",
+      ]),
+    )
+    .addOption(
+      new Option(
+        "--deliver",
+        "with --resolve: a held payment counts as paid; one whose attempts are used up gets new ones",
+      ).conflicts("refund"),
+    )
+    .option(
+      "--refund",
+      "with --resolve: you have paid it back by other means; nothing is delivered",
+    )
+    .option("--note <text>", "with --resolve: for the payment's history")
     .option("--network <network>", "only those on this network", readNetworkName)
     .option("--payer <address>", "only those of this payer", readPayer)
     .option("--since <time>", "only those claimed since: 24h, 7d, 2026-08-01", readSince)
@@ -126,8 +144,23 @@ function addPayments(program: Command, done: (code: number) => void): void {
     .addOption(new Option("--json", "as one JSON document").conflicts("csv"))
     .option("--csv", "as CSV (RFC 4180) with a line of names")
     .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
-    .action(async (file: string, options: PaymentsOptions) => {
+    .action(async (file: string, options: PaymentsOptions, command: Command) => {
+      requireDecision(options, command);
       const { payments } = await import("./payments.ts");
       done(await payments(file, options));
     });
+}
+
+/** `--resolve` says which payment, the others what becomes of it. */
+function requireDecision(
+  { resolve, deliver, refund, note }: PaymentsOptions,
+  command: Command,
+): void {
+  const isDecided = deliver === true || refund === true || note !== undefined;
+  if (resolve === undefined && isDecided) {
+    command.error("error: --deliver, --refund and --note say what becomes of --resolve <key>");
+  }
+  if (resolve !== undefined && !isDecided) {
+    command.error("error: --resolve <key> needs --deliver, --refund or --note <text>");
+  }
 }

@@ -26,12 +26,14 @@ const COLUMNS = [
   "failureDetail",
   "claimedAt",
   "updatedAt",
+  "heldTransaction",
 ] as const satisfies readonly (keyof PaymentView)[];
 
 /** Widest that what was bought is shown in the table, characters. */
 const MAX_BINDING = 32;
 const STATE_COLORS: Readonly<Record<string, number>> = {
   SIGNED: 33,
+  HELD: 31,
   SETTLED: 33,
   DELIVERED: 32,
   FAILED: 31,
@@ -72,18 +74,19 @@ function csvCell(value: string | number | null): string {
   return /[",]|^\s|\s$/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 
-/** A table for people; `color` for terminals that want it. */
-export function toTable(payments: readonly PaymentView[], color: boolean): string {
-  const head = ["CLAIMED", "STATE", "TRIES", "AMOUNT", "NETWORK", "PAYER", "BOUGHT", "NONCE"];
+/** A table for people; `color` for terminals that want it. `named`: payments by the key that --resolve takes. */
+export function toTable(payments: readonly PaymentView[], color: boolean, named = false): string {
+  const head = ["CLAIMED", "STATE", "TRIES", "AMOUNT", "NETWORK", "PAYER", "BOUGHT"];
+  head.push(named ? "KEY" : "NONCE");
   const rows = payments.map((payment) => [
     toSeconds(payment.claimedAt),
-    payment.state,
+    stateOf(payment),
     String(payment.attempts),
     amountOf(payment),
     payment.network,
     shortened(payment.payer),
     clipped(payment.binding ?? "(settled for others)"),
-    payment.key.slice(payment.key.lastIndexOf("/") + 1),
+    named ? payment.key : payment.key.slice(payment.key.lastIndexOf("/") + 1),
   ]);
   const lines = [head, ...rows].map((row) => row.map(oneLine));
   const widths = head.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
@@ -106,7 +109,7 @@ export function toPage(payment: PaymentDetailView, color: boolean): string {
   const { submission, events, network } = payment;
   const facts: Row[] = [
     ["payment", payment.key],
-    ["state", payment.state],
+    ["state", stateOf(payment)],
     ["amount", `${amountOf(payment)} (${payment.amountAtomic} atomic units of ${payment.asset})`],
     ["network", payment.network],
     ["payer", payment.payer],
@@ -116,6 +119,7 @@ export function toPage(payment: PaymentDetailView, color: boolean): string {
     ["resource", payment.resource],
     ["facilitator", payment.facilitator],
     ["transaction", payment.transaction],
+    [payment.state === "FAILED" ? "was paid in" : "held", payment.heldTransaction],
     ["explorer", explorerOf(payment)],
     ["attempts", String(payment.attempts)],
     ["failure", failureOf(payment)],
@@ -160,9 +164,10 @@ function amountOf({ amount, symbol, amountAtomic }: PaymentView): string {
   return amount === null || symbol === null ? `${amountAtomic} units` : `${amount} ${symbol}`;
 }
 
-function explorerOf({ network, transaction }: PaymentView): string | null {
+function explorerOf({ network, transaction, heldTransaction }: PaymentView): string | null {
   const known = findNetwork(network);
-  return known === undefined || transaction === null ? null : explorerLink(known, transaction);
+  const shown = transaction ?? heldTransaction;
+  return known === undefined || shown === null ? null : explorerLink(known, shown);
 }
 
 /** On Solana the nonce is a mere count of ours. */
@@ -172,6 +177,11 @@ function accountOf({ account, accountNonce }: Submission, network: string): stri
 
 function failureOf({ failureCode, failureDetail }: PaymentView): string | null {
   return failureCode === null ? null : `${failureCode}: ${failureDetail ?? ""}`;
+}
+
+/** A payment that is held is SIGNED to scripts. */
+function stateOf({ state, heldTransaction }: PaymentView): string {
+  return state === "SIGNED" && heldTransaction !== null ? "HELD" : state;
 }
 
 function painted(state: string, text: string): string {

@@ -1,9 +1,10 @@
 /**
  * `coinslot payments FILE`: what was claimed, paid and delivered, read from the ledger beside a running
- * gateway or without one. Changes nothing.
+ * gateway or without one. Changes nothing, but where the operator resolves a payment (`--resolve`).
  */
 import { adviceOn } from "../app/advice.ts";
 import { openBooks, type Books, type PaymentFilter, type PaymentState } from "../app/books.ts";
+import { operatorName, resolvePayment } from "../app/resolutions.ts";
 import type { Config } from "../config/config.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { loadOrExplain } from "./load.ts";
@@ -11,11 +12,15 @@ import { toCsv, toJson, toPage, toTable } from "./payment-text.ts";
 import { detailOf, Tokens, viewOf } from "../app/payment-view.ts";
 import { wantsColor } from "./terminal.ts";
 
+/** Longest text of a note, characters. */
+const MAX_NOTE = 500;
+
 export interface PaymentsOptions {
   readonly json?: boolean;
   readonly csv?: boolean;
   readonly state?: readonly PaymentState[];
   readonly undelivered?: boolean;
+  readonly held?: boolean;
   readonly network?: string;
   readonly payer?: string;
   /** Milliseconds since the epoch. */
@@ -25,12 +30,18 @@ export interface PaymentsOptions {
   readonly after?: string;
   /** Key, transaction or nonce of one payment. */
   readonly show?: string;
+  /** The whole key of one payment, and what is to become of it. */
+  readonly resolve?: string;
+  readonly deliver?: boolean;
+  readonly refund?: boolean;
+  readonly note?: string;
 }
 
 /** Resolves with the exit code: 1 where the file is refused, the store closed, or nothing is found. */
 export async function payments(file: string, options: PaymentsOptions): Promise<number> {
   const config = await loadOrExplain(file, options);
   if (config === undefined) return 1;
+  if (options.resolve !== undefined) return resolve(config, options.resolve, options);
   let books: Awaited<ReturnType<typeof openBooks>> | undefined;
   try {
     books = await openBooks(config);
@@ -38,13 +49,47 @@ export async function payments(file: string, options: PaymentsOptions): Promise<
       ? await list(books, config, options)
       : await show(books, config, options.show, options);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    process.stderr.write(`coinslot payments: ${reason}\n`);
-    return 1;
+    return told(cause);
   } finally {
     await books?.close();
   }
 }
+
+function told(cause: unknown): number {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  process.stderr.write(`coinslot payments: ${reason}\n`);
+  return 1;
+}
+
+async function resolve(
+  config: Config,
+  key: string,
+  { deliver, refund, note = "", json }: PaymentsOptions,
+): Promise<number> {
+  const verb = deliver ? "deliver" : refund ? "refund" : "note";
+  try {
+    const { resolved, payment } = await resolvePayment(config, key, {
+      verb,
+      note: note.slice(0, MAX_NOTE),
+      by: operatorName(),
+    });
+    const view = payment && viewOf(payment, new Tokens(config));
+    if (json) process.stdout.write(toJson({ resolved, payment: view ?? null }));
+    else if (resolved.kind === "refused")
+      process.stderr.write(`not resolved: ${resolved.reason}\n`);
+    else process.stdout.write(`${DONE[verb]}\n`);
+    return resolved.kind === "done" ? 0 : 1;
+  } catch (cause) {
+    return told(cause);
+  }
+}
+
+const DONE = {
+  deliver: "to be delivered: the buyer has to send the same X-PAYMENT again",
+  refund:
+    "marked as paid back: nothing is delivered for it, and the buyer is told to sign a new payment",
+  note: "noted",
+} as const;
 
 async function list(books: Books, config: Config, options: PaymentsOptions): Promise<number> {
   const { limit } = options;
@@ -60,7 +105,8 @@ async function list(books: Books, config: Config, options: PaymentsOptions): Pro
   } else if (shown.length === 0) {
     process.stdout.write("no payments\n");
   } else {
-    process.stdout.write(toTable(shown, wantsColor(process.stdout)));
+    const named = options.held === true;
+    process.stdout.write(toTable(shown, wantsColor(process.stdout), named));
   }
   if (next !== null && !options.json) {
     const all = `the newest ${shown.length} are shown`;
@@ -86,10 +132,11 @@ async function show(
 }
 
 function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {
-  const { state, undelivered, network, payer, since, after } = options;
+  const { state, undelivered, held, network, payer, since, after } = options;
   return {
     ...(state === undefined ? {} : { states: state }),
     ...(undelivered === undefined ? {} : { undelivered }),
+    ...(held === undefined ? {} : { held }),
     ...(network === undefined ? {} : { network }),
     ...(payer === undefined ? {} : { payer }),
     ...(since === undefined ? {} : { sinceMs: since }),

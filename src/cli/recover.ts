@@ -55,7 +55,7 @@ function isInUse(cause: unknown): boolean {
 async function showUnresolved(config: Config, report: Report): Promise<number> {
   const books = await openBooks(config);
   try {
-    const left = await books.list({ states: ["SIGNED"], limit: MAX_LISTED });
+    const left = await books.list({ states: ["SIGNED"], held: false, limit: MAX_LISTED });
     report.note(RUNNING);
     for (const payment of left) report.left(payment, null);
     return report.end();

@@ -60,7 +60,7 @@ export interface FacilitatorParts {
 }
 
 export function resolveFacilitator(context: Context, parts: FacilitatorParts): FacilitatorSettings {
-  const { listen, basePath = "", embedded, remote = [] } = written(context);
+  const { listen, basePath = "", embedded, remote = [], foreign = "hold" } = written(context);
   const offers = parts.routes.flatMap(({ action }) =>
     action.kind === "priced" ? action.offers : [],
   );
@@ -81,6 +81,7 @@ export function resolveFacilitator(context: Context, parts: FacilitatorParts): F
     }),
     payees: context.tree.has(["routes"]) || allowed.length > 0 ? payees : "any",
     remote: remote.map(remoteFacilitator),
+    foreign,
     observed: resolveObserved(context, { embedded: parts.settlers, offers }),
   };
 }

@@ -158,6 +158,12 @@ const facilitatorMap = map({
     listOf(z.union([text(readBaseUrl, BASE_URL), remote], "must be a URL or { url, … }")),
     "Facilitators for every network that is not embedded, tried in this order.",
   ),
+  foreign: optional(
+    word(["hold", "deliver"]),
+    "What becomes of a payment that is on chain in a transaction of neither ours nor of the facilitator that it " +
+      "was handed to: hold it for `coinslot payments --resolve`, or deliver it.",
+    "hold",
+  ),
   rpc: optional(
     named(rpc, NETWORK),
     "RPC endpoints of networks that a remote facilitator settles: they tell what became of a payment.",

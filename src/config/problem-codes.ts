@@ -36,6 +36,8 @@ export const PROBLEM_CODES = {
   "plain-database":
     "The database is reached over a network, and nothing proves that it is the one that is meant.",
   "trusts-everybody": "Every client is believed who it claims to be.",
+  "shared-payee": "Two files with a store each are paid to one address.",
+  "shared-key": "Two files with a store each pay Solana's network fees with one key.",
   "no-upstream": "A route leads nowhere.",
   "unknown-upstream": "A route names an upstream that there is not.",
   "duplicate-upstream": "An upstream is given twice.",

@@ -232,6 +232,8 @@ export interface FacilitatorSettings {
   readonly remote: readonly RemoteFacilitator[];
   /** Networks settled elsewhere whose chain can be asked what became of a payment; empty: none. */
   readonly observed: readonly ObservedNetwork[];
+  /** What becomes of a payment in a transaction of nobody that we know. */
+  readonly foreign: "hold" | "deliver";
 }
 
 /** A chain that is asked what became of a payment which others settled. */

@@ -30,7 +30,11 @@ export interface Watch {
 }
 
 export type Seen =
-  | { readonly kind: "confirmed"; readonly transaction: string }
+  | {
+      readonly kind: "confirmed";
+      readonly transaction: string;
+      readonly sender?: string | undefined;
+    }
   /** Definite: found twice. */
   | { readonly kind: "failed"; readonly refusal: Refusal }
   /** `hasAnswered`: the chain could be asked at the last look, and said nothing definite. */

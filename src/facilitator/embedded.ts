@@ -7,7 +7,7 @@ import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
 import type { Checked, Follower, Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
-import { compareSupported, isNetworkName, type NetworkName } from "../x402/network.ts";
+import { compareSupported, isNetworkName, networkOf, type NetworkName } from "../x402/network.ts";
 import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
 import { ok, refuse, type Refusal, type Result } from "../x402/result.ts";
 import {
@@ -17,7 +17,13 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "../x402/x402.ts";
-import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+import {
+  FacilitatorFault,
+  HeldPayment,
+  type Facilitator,
+  type ForeignRule,
+  type SettleOptions,
+} from "./facilitator.ts";
 import { FailureBudget } from "./failure-budget.ts";
 import { TIME_UP, type Ending } from "./flight.ts";
 import { Judgement, locallyRefused } from "./judgement.ts";
@@ -40,6 +46,8 @@ export interface EmbeddedOptions {
   readonly gate: Pick<NetworkGate, "isOpen" | "isTrusted">;
   readonly telemetry: Telemetry;
   readonly time: Time;
+  /** Default: what somebody else has put on chain is held. */
+  readonly foreign?: ForeignRule | undefined;
   /** Symbol and decimals of a token that the mechanisms accept, for logs and metrics. */
   readonly describeAsset: WatchSurroundings["describeAsset"];
 }
@@ -128,7 +136,13 @@ export class EmbeddedFacilitator implements Facilitator {
   async supported(): Promise<SupportedResponse> {
     const mechanisms = [...this.#served.values()].map(({ mechanism }) => mechanism);
     mechanisms.sort((left, right) => compareSupported(left.network, right.network));
-    return { kinds: mechanisms.map((mechanism) => mechanism.kind) };
+    return {
+      kinds: mechanisms.map((mechanism) => mechanism.kind),
+      signers: Object.fromEntries(
+        mechanisms.map(({ network, accounts }) => [networkOf(network).caip2, accounts]),
+      ),
+      finalRefusals: mechanisms.map(({ network }) => network),
+    };
   }
 
   /** The networks that are settled here. */
@@ -222,6 +236,8 @@ export class EmbeddedFacilitator implements Facilitator {
         throw fault("unavailable", "unexpected_settle_error", network, CLAIM_GONE);
       case "settled":
         return { success: true, ...begun.settlement };
+      case "held":
+        throw new HeldPayment(begun.transaction);
       case "failed":
         return failure(begun.failure, network, payer);
       case "granted":
@@ -281,6 +297,8 @@ export class EmbeddedFacilitator implements Facilitator {
     switch (ending.kind) {
       case "settled":
         return { success: true, ...ending.settlement };
+      case "held":
+        throw new HeldPayment(ending.transaction);
       case "failed":
         return failure(ending.refusal, network, payerOf(request.paymentPayload));
       case "unavailable":

@@ -17,7 +17,7 @@ import type {
 import type { ErrorCode } from "../x402/error-code.ts";
 import { ANYBODY, type Caller, type Callers } from "./callers.ts";
 import { CATALOGUE_HEADER, writeCatalogueWord, type CatalogueWord } from "./catalogue-word.ts";
-import { FacilitatorFault, type Facilitator } from "./facilitator.ts";
+import { FacilitatorFault, HeldPayment, type Facilitator } from "./facilitator.ts";
 
 /** Largest request body, bytes: a payment with its requirements takes about 2 KiB. */
 const MAX_BODY_BYTES = 64 * 1024;
@@ -194,6 +194,7 @@ export class FacilitatorEndpoints {
 
   /** What a caller may know of a fault; the log gets the whole of it. */
   #explain(cause: unknown, what: string): string {
+    if (cause instanceof HeldPayment) return cause.message;
     if (cause instanceof FacilitatorFault) {
       this.#options.logger.warn({ err: cause }, `${what} not possible now`);
       return cause.kind === "unknown"

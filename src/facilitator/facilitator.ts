@@ -76,6 +76,30 @@ export class FacilitatorFault extends Error {
   }
 }
 
+/** What is made of a payment in a transaction that is neither ours nor of a facilitator that we know. */
+export type ForeignRule = "hold" | "deliver";
+
+/**
+ * The payment is on chain, and nobody can say for which sale: whoever has another ledger may have sold for it.
+ * `unknown` to those who ask: the money has moved, and only the operator can say what becomes of it.
+ */
+export class HeldPayment extends FacilitatorFault {
+  readonly transaction: string;
+
+  constructor(transaction: string) {
+    super("unknown", "unexpected_settle_error", heldSentence(transaction));
+    this.transaction = transaction;
+  }
+}
+
+/** For buyers and for those who settle through us. */
+export function heldSentence(transaction: string): string {
+  return (
+    `paid to the seller in a transaction that is not ours, ${transaction}; it is held for the seller: ` +
+    "ask there, and do not pay again"
+  );
+}
+
 /**
  * Waits for something that goes on whether or not anybody waits: its value, or `otherwise` when the
  * signal ends first. Rejects as `event` does.

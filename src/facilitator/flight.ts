@@ -10,6 +10,8 @@ import { waitWithin } from "./facilitator.ts";
 /** How a payment's way through this process ended. */
 export type Ending =
   | { readonly kind: "settled"; readonly settlement: SettledPayment }
+  /** Paid in a transaction that is not ours: for the operator. */
+  | { readonly kind: "held"; readonly transaction: string }
   /** For certain: refused before anything was signed, or the chain said so. */
   | { readonly kind: "failed"; readonly refusal: Refusal }
   /** Certain that nothing was signed, and nothing will be for this claim. */

@@ -21,7 +21,12 @@ import type {
   VerifyResponse,
 } from "../x402/x402.ts";
 import { Circuit, type Send } from "./circuit.ts";
-import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+import {
+  FacilitatorFault,
+  type Facilitator,
+  type ForeignRule,
+  type SettleOptions,
+} from "./facilitator.ts";
 import { RemoteSettlement, type Asked } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
 import type { WatchSurroundings } from "./submission-watch.ts";
@@ -45,6 +50,8 @@ export interface MeshOptions {
   readonly observers: ReadonlyMap<string, Observer>;
   readonly telemetry: Telemetry;
   readonly time: Time;
+  /** Default: what is in a transaction of nobody that we know is held. */
+  readonly foreign?: ForeignRule | undefined;
   /** Symbol and decimals of a token, for metrics. Default: what others settle is not summed up. */
   readonly describeAsset?: WatchSurroundings["describeAsset"];
 }
@@ -127,8 +134,9 @@ export class FacilitatorMesh implements Facilitator {
   }
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
-    const own = (await this.#options.embedded?.supported(signal))?.kinds ?? [];
-    const kinds = new Map<string, SupportedKind>(own.map((kind) => [kind.network, kind]));
+    const own = await this.#options.embedded?.supported(signal);
+    const kinds = new Map<string, SupportedKind>(own?.kinds.map((kind) => [kind.network, kind]));
+    const signers = new Map(Object.entries(own?.signers ?? {}));
     const answers = await Promise.allSettled(
       this.#members.map(({ remote }) => remote.supported(signal)),
     );
@@ -139,13 +147,21 @@ export class FacilitatorMesh implements Facilitator {
         logger.warn({ err: answer.reason }, "a facilitator does not say what it supports");
         continue;
       }
+      for (const [pattern, told] of Object.entries(answer.value.signers ?? {})) {
+        signers.set(pattern, [...new Set([...(signers.get(pattern) ?? []), ...told])]);
+      }
       for (const kind of answer.value.kinds) {
         if (!kinds.has(kind.network)) kinds.set(kind.network, kind);
       }
     }
     const failed = answers.find((answer) => answer.status === "rejected");
     if (kinds.size === 0 && failed !== undefined) throw failed.reason;
-    return { kinds: [...kinds.values()].sort(inProtocolOrder) };
+    const { finalRefusals } = own ?? {};
+    return {
+      kinds: [...kinds.values()].sort(inProtocolOrder),
+      ...(signers.size > 0 && { signers: Object.fromEntries(signers) }),
+      ...(finalRefusals !== undefined && { finalRefusals }),
+    };
   }
 
   /**

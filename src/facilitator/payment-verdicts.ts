@@ -7,6 +7,7 @@ import {
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
+  type SubmittedPayment,
 } from "../ledger/ledger.ts";
 import { amountOf } from "../ledger/payment-row.ts";
 import type { Confirmation, Look } from "../mechanism/mechanism.ts";
@@ -30,7 +31,7 @@ interface WatchedPayment {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
   readonly authorization: unknown;
-  fate: "open" | "settled" | "failed" | "left";
+  fate: "open" | "settled" | "held" | "failed" | "left";
   /** What the last look found, where that was a failure. */
   suspicion: string | undefined;
 }
@@ -63,14 +64,15 @@ export class PaymentVerdicts {
     this.#log = log;
     this.#submission = id;
     this.#isLone = payments.length === 1;
-    this.#payments = payments.flatMap(({ key, request, state }) => {
+    this.#payments = payments.flatMap((submitted) => {
+      const { key, request } = submitted;
       const parsed = at.mechanism.parse(request);
       if (!parsed.ok) {
         log.error({ key, detail: parsed.error.detail }, "a signed payment cannot be read");
         return [];
       }
       const authorization = parsed.value;
-      return [{ key, request, authorization, fate: fateOf(state), suspicion: undefined }];
+      return [{ key, request, authorization, fate: fateOf(submitted), suspicion: undefined }];
     });
     this.#isUnreadable = this.#payments.length < payments.length;
   }
@@ -115,10 +117,13 @@ export class PaymentVerdicts {
     const { fate } = payment;
     if (said.kind === "confirmed") {
       payment.suspicion = undefined;
-      if (fate === "open" || fate === "failed") await this.#settle(payment, said, seen.variants);
+      const isOurs = seen.variants.some(({ transaction }) => transaction === said.transaction);
+      if (fate === "open" || fate === "failed") await this.#take(payment, said, isOurs);
+      // The chain has another past now, in which it is ours.
+      else if (fate === "held" && isOurs) await this.#settle(payment, said, "we");
       return;
     }
-    if (said.kind === "unknown" || fate === "failed" || fate === "left") {
+    if (said.kind === "unknown" || fate === "failed" || fate === "held" || fate === "left") {
       payment.suspicion = undefined;
       return;
     }
@@ -166,10 +171,29 @@ export class PaymentVerdicts {
     if (this.#isLone || othersMoved) this.#events.failedOnChain(payerOf(paymentPayload));
   }
 
+  /** It is on chain: ours where this ledger has signed that transaction, whichever submission it was for. */
+  async #take(
+    payment: WatchedPayment,
+    said: { readonly transaction: string },
+    isOurs: boolean,
+  ): Promise<void> {
+    const { foreign = "hold", ledger } = this.#at;
+    if (isOurs || (await ledger.hasSigned(said.transaction))) {
+      return this.#settle(payment, said, "we");
+    }
+    if (foreign === "deliver") return this.#settle(payment, said, "somebody else");
+    const { transaction } = said;
+    const { key } = payment;
+    await ledger.held(key, transaction);
+    payment.fate = "held";
+    this.#log.error({ key, transaction }, "a payment is in a transaction that is not ours: held");
+    this.#events.landed(key, { kind: "held", transaction });
+  }
+
   async #settle(
     payment: WatchedPayment,
     { transaction }: { readonly transaction: string },
-    variants: readonly StoredTransaction[],
+    submitter: "we" | "somebody else",
   ): Promise<void> {
     const { key, request } = payment;
     const { network } = request.paymentRequirements;
@@ -178,8 +202,6 @@ export class PaymentVerdicts {
     await this.#at.ledger.settled(key, settlement);
     payment.fate = "settled";
     this.#countAmount(request);
-    const isOurs = variants.some((variant) => variant.transaction === transaction);
-    const submitter = isOurs ? "we" : "somebody else";
     this.#log.info({ key, payer, settled: transaction, submitter }, "payment settled");
     this.#events.landed(key, { kind: "settled", settlement });
   }
@@ -195,7 +217,8 @@ export class PaymentVerdicts {
       this.#events.withdrawn?.(key, request);
       return;
     }
-    payment.fate = outcome.kind === "settled" ? "settled" : "failed";
+    const { kind } = outcome;
+    payment.fate = kind === "settled" || kind === "held" ? kind : "failed";
     this.#events.landed(key, endingOf(outcome));
   }
 
@@ -208,7 +231,8 @@ export class PaymentVerdicts {
   }
 }
 
-function fateOf(state: StoredSubmission["payments"][number]["state"]): WatchedPayment["fate"] {
+function fateOf({ state, heldTransaction }: SubmittedPayment): WatchedPayment["fate"] {
+  if (heldTransaction !== null) return "held";
   if (state === "FAILED") return "failed";
   return state === "SIGNED" || state === "CLAIMED" ? "open" : "settled";
 }
@@ -217,6 +241,7 @@ function fateOf(state: StoredSubmission["payments"][number]["state"]): WatchedPa
 export function endingOf(outcome: SettlementOutcome): Ending {
   switch (outcome.kind) {
     case "settled":
+    case "held":
       return outcome;
     case "failed":
       return { kind: "failed", refusal: outcome.failure };

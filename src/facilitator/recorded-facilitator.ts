@@ -16,6 +16,7 @@ import type {
 } from "../x402/x402.ts";
 import {
   FacilitatorFault,
+  HeldPayment,
   waitWithin,
   type Facilitator,
   type SettleOptions,
@@ -26,7 +27,7 @@ export interface RecordedOptions {
   readonly facilitator: Facilitator;
   readonly ledger: Pick<
     Ledger,
-    "begin" | "outcome" | "changed" | "handedOver" | "settled" | "failed" | "abandoned"
+    "begin" | "outcome" | "changed" | "handedOver" | "settled" | "held" | "failed" | "abandoned"
   >;
 }
 
@@ -78,6 +79,8 @@ export class RecordedFacilitator implements Facilitator {
         return failure(USED, request);
       case "settled":
         return { success: true, ...begun.settlement };
+      case "held":
+        throw new HeldPayment(begun.transaction);
       case "failed":
         return failure(begun.failure, request);
       case "pending":
@@ -116,6 +119,7 @@ export class RecordedFacilitator implements Facilitator {
       await this.#record(key, answer);
       return answer;
     } catch (cause) {
+      if (cause instanceof HeldPayment) await this.#ledger.held(key, cause.transaction);
       const isUnsent = cause instanceof FacilitatorFault && cause.kind !== "unknown";
       // A claim that cannot be dropped now stays with this caller's key.
       if (isUnsent || !isRecorded) await this.#ledger.abandoned(key).catch(() => undefined);
@@ -148,6 +152,8 @@ export class RecordedFacilitator implements Facilitator {
       switch (outcome.kind) {
         case "settled":
           return { success: true, ...outcome.settlement };
+        case "held":
+          throw new HeldPayment(outcome.transaction);
         case "failed":
           return failure(outcome.failure, request);
         case "gone": {

@@ -9,7 +9,7 @@ import { paymentId } from "../telemetry/request-context.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
-import { FacilitatorFault } from "./facilitator.ts";
+import { FacilitatorFault, HeldPayment } from "./facilitator.ts";
 import type { FacilitatorMesh } from "./mesh.ts";
 import type { Recovery } from "./recovery.ts";
 
@@ -30,7 +30,10 @@ const MAX_PAUSE_MS = 600_000;
 
 export interface RemoteRecoveryOptions {
   readonly mesh: Pick<FacilitatorMesh, "isLeft" | "recover" | "probe">;
-  readonly redemptions: Pick<Redemptions, "handedOvers" | "handedOver" | "settled" | "failed">;
+  readonly redemptions: Pick<
+    Redemptions,
+    "handedOvers" | "handedOver" | "settled" | "held" | "failed"
+  >;
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
@@ -125,9 +128,23 @@ class Rounds {
       }
       return true;
     } catch (cause) {
+      if (cause instanceof HeldPayment) return this.#hold(key, cause);
       const isUnknown = cause instanceof FacilitatorFault;
       if (isUnknown) log.warn({ detail: cause.message }, "a payment is still unresolved");
       else log.error({ err: cause }, "the outcome of a payment could not be stored");
+      return false;
+    }
+  }
+
+  async #hold(key: PaymentKey, { transaction }: HeldPayment): Promise<boolean> {
+    const { redemptions, telemetry } = this.#options;
+    const log = telemetry.logger.child({ key, payment: paymentId(key), transaction });
+    try {
+      await redemptions.held(key, transaction);
+      log.error("a payment is in a transaction that is not ours: held");
+      return true;
+    } catch (cause) {
+      log.error({ err: cause }, "that a payment is held could not be stored");
       return false;
     }
   }

@@ -3,7 +3,8 @@
  * leaves open is resolved from the chain where it can be asked, else by asking the same facilitator again.
  *
  *     first answer ── success ──────────────── settled; with `confirm: receipt` when the chain shows it
- *         │       └── refused ──────────────── failed, unless the chain shows the payment nevertheless
+ *         │       └── refused ──────────────── failed, unless the chain shows the payment nevertheless, and
+ *         │       │                            its refusals are not said to be final
  *         │       └── nothing sent, unread ─── its fault goes to the caller
  *         └── none, or nonsense ── chain ───── settled or failed, as it says twice
  *                             └─── no RPC ──── asked again: a success counts
@@ -19,7 +20,13 @@ import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
 import { watchChain, type Seen, type Sighting } from "./chain-watch.ts";
 import type { Send } from "./circuit.ts";
-import { FacilitatorFault, type SettleOptions } from "./facilitator.ts";
+import { weighUse, type HandedTo } from "./chain-use.ts";
+import {
+  FacilitatorFault,
+  HeldPayment,
+  type ForeignRule,
+  type SettleOptions,
+} from "./facilitator.ts";
 import type { RemoteFacilitator } from "./remote.ts";
 
 /** How often a facilitator is asked again for one caller. */
@@ -54,6 +61,7 @@ export interface RemoteSettlementOptions {
   readonly observers: ReadonlyMap<string, Observer>;
   readonly telemetry: Telemetry;
   readonly time: Time;
+  readonly foreign?: ForeignRule | undefined;
 }
 
 export class RemoteSettlement {
@@ -85,22 +93,22 @@ export class RemoteSettlement {
   ): Promise<SettleResponse> {
     const { onHandOver, signal, idempotencyKey = randomUUID() } = options;
     const isClaimed = onHandOver !== undefined;
+    const handed = { asked: { remote, send }, idempotencyKey, signal };
     try {
       const answer = await send(async () => {
         await onHandOver?.(remote.name);
         return remote.settle(request, { signal, idempotencyKey });
       }, signal);
-      if (answer.success) return await this.#count(remote, request, answer, signal);
-      return isClaimed ? await this.#doubt(remote, request, answer, signal) : answer;
+      if (answer.success) return await this.#count(handed, request, answer);
+      return isClaimed ? await this.#doubt(handed, request, answer) : answer;
     } catch (cause) {
       const isUnknown = cause instanceof FacilitatorFault && cause.kind === "unknown";
-      if (!isUnknown || !isClaimed || cause instanceof Unconfirmed) throw cause;
+      if (!isUnknown || !isClaimed || isDecided(cause)) throw cause;
       this.#log(request, remote.name).warn({ err: cause }, "no outcome of a settlement; looking");
       const sighting = this.#sighting(request, undefined);
-      if (sighting !== undefined) return this.#watch(sighting, request, signal, cause);
+      if (sighting !== undefined) return this.#watch(sighting, request, handed, cause);
       await this.#options.time.sleep(FIRST_REPEAT_PAUSE_MS, signal);
-      const repeat = { name: remote.name, asked: { remote, send }, idempotencyKey, signal };
-      return this.#askAgain(repeat, request, MAX_REPEATS);
+      return this.#askAgain({ ...handed, name: remote.name }, request, MAX_REPEATS);
     }
   }
 
@@ -113,14 +121,15 @@ export class RemoteSettlement {
     const sighting = this.#sighting(request, undefined);
     if (sighting === undefined) return this.#askAgain(repeat, request, MAX_REPEATS);
     const seen = await this.#look(sighting, signal, 1);
-    if (seen.kind !== "unknown") return this.#told(seen, request);
+    if (seen.kind !== "unknown") return this.#told(seen, request, repeat);
     let last: unknown = unknown(seen.detail);
     try {
       return await this.#askAgain(repeat, request, 1);
     } catch (cause) {
+      if (cause instanceof HeldPayment) throw cause;
       last = cause;
     }
-    return this.#watch(sighting, request, signal, last);
+    return this.#watch(sighting, request, repeat, last);
   }
 
   /**
@@ -132,31 +141,40 @@ export class RemoteSettlement {
     if (sighting === undefined) return this.#askAgain(repeat, request, 1);
     const seen = await this.#look(sighting, repeat.signal, 1);
     if (seen.kind === "unknown") throw unknown(seen.detail);
-    return this.#told(seen, request);
+    return this.#told(seen, request, repeat);
   }
 
   /** A success, counted as its facilitator's settlements count. */
   async #count(
-    remote: RemoteFacilitator,
+    handed: HandedTo & { readonly asked: Asked },
     request: FacilitatorRequest,
     answer: Settled,
-    signal: AbortSignal,
   ): Promise<SettleResponse> {
-    if (remote.confirm === "facilitator") return answer;
+    const { signal } = handed;
+    const { remote } = handed.asked;
+    const { network } = request.paymentRequirements;
+    if (remote.confirm === "facilitator") {
+      remote.word.remember(network, answer.transaction);
+      return answer;
+    }
     const log = this.#log(request, remote.name);
     const claimed = answer.transaction;
     const sighting = this.#sighting(request, claimed);
     if (sighting === undefined)
       throw new Unconfirmed("its success cannot be compared with a chain");
     const seen = await this.#look(sighting, signal, Infinity);
-    if (seen.kind === "confirmed") return this.#told(seen, request);
+    if (seen.kind === "confirmed") {
+      if (!isSame(seen.transaction, claimed)) return this.#told(seen, request, handed);
+      if (seen.sender !== undefined) remote.word.learn(network, seen.sender);
+      return settledIn(seen.transaction, request);
+    }
     const said = seen.kind === "failed" ? seen.refusal.detail : seen.detail;
     log.error(
       { claimed, chain: said },
       "a facilitator claims a settlement that is not on the chain",
     );
     if (seen.kind === "unknown") throw new Unconfirmed(`claimed, but not on the chain: ${said}`);
-    return this.#told(seen, request);
+    return this.#told(seen, request, handed);
   }
 
   /**
@@ -164,12 +182,14 @@ export class RemoteSettlement {
    * request of ours that something on the way sent twice.
    */
   async #doubt(
-    remote: RemoteFacilitator,
+    handed: HandedTo & { readonly asked: Asked },
     request: FacilitatorRequest,
     answer: Refused,
-    signal: AbortSignal,
   ): Promise<SettleResponse> {
+    const { signal } = handed;
+    const { remote } = handed.asked;
     if (answer.errorReason !== "invalid_transaction_state") return answer;
+    if (remote.word.isFinal(request.paymentRequirements.network)) return answer;
     const sighting = this.#sighting(request, undefined);
     if (sighting === undefined) return answer;
     const seen = await this.#look(sighting, signal, LOOKS_AFTER_REFUSAL);
@@ -177,19 +197,17 @@ export class RemoteSettlement {
       throw new Unconfirmed(`refused, and the chain cannot be asked: ${seen.detail}`);
     }
     if (seen.kind !== "confirmed") return answer;
-    this.#log(request, remote.name).warn(
-      { seen },
-      "a refused settlement is on the chain: it counts",
-    );
-    return this.#told(seen, request);
+    this.#log(request, remote.name).warn({ seen }, "a refused settlement is on the chain");
+    return this.#told(seen, request, handed);
   }
 
   /** Until the facilitator tells a success, or as often as it may be asked. */
   async #askAgain(
-    { name, asked, idempotencyKey, signal, onHandOver }: Repeat,
+    repeat: Repeat,
     request: FacilitatorRequest,
     times: number,
   ): Promise<SettleResponse> {
+    const { name, asked, idempotencyKey, signal, onHandOver } = repeat;
     const log = this.#log(request, name);
     if (asked === undefined) {
       const message = "a payment was handed to a facilitator that is not configured any more";
@@ -208,12 +226,13 @@ export class RemoteSettlement {
       try {
         const settle = () => remote.settle(request, { signal, idempotencyKey });
         const answer = await send(settle, signal);
-        if (answer.success) return await this.#count(remote, request, answer, signal);
+        if (answer.success) return await this.#count({ ...repeat, asked }, request, answer);
+        if (remote.word.isFinal(request.paymentRequirements.network)) return answer;
         detail = `it refuses the repeated request: ${answer.detail ?? answer.errorReason}`;
         log.warn({ code: answer.errorReason, detail }, "a refusal that proves nothing");
         break;
       } catch (cause) {
-        if (!(cause instanceof FacilitatorFault) || cause instanceof Unconfirmed) throw cause;
+        if (!(cause instanceof FacilitatorFault) || isDecided(cause)) throw cause;
         detail = cause.message;
       }
     }
@@ -224,12 +243,12 @@ export class RemoteSettlement {
   async #watch(
     sighting: Sighting,
     request: FacilitatorRequest,
-    signal: AbortSignal,
+    handed: HandedTo,
     cause: unknown,
   ): Promise<SettleResponse> {
-    const seen = await this.#look(sighting, signal, Infinity);
+    const seen = await this.#look(sighting, handed.signal, Infinity);
     if (seen.kind === "unknown") throw unknown(seen.detail, cause);
-    return this.#told(seen, request);
+    return this.#told(seen, request, handed);
   }
 
   async #look(sighting: Sighting, signal: AbortSignal, looks: number): Promise<Seen> {
@@ -250,11 +269,20 @@ export class RemoteSettlement {
     return { observer, authorization: parsed.value, claimed };
   }
 
-  #told(seen: Exclude<Seen, { kind: "unknown" }>, request: FacilitatorRequest): SettleResponse {
+  /** What the chain shows; a use only where it is not somebody else's. */
+  async #told(
+    seen: Exclude<Seen, { kind: "unknown" }>,
+    request: FacilitatorRequest,
+    handed: HandedTo,
+  ): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
-    const payer = payerOf(request.paymentPayload);
-    if (seen.kind === "failed") return failure(seen.refusal, network, payer);
-    return { success: true, transaction: seen.transaction, network, payer };
+    if (seen.kind === "failed") {
+      return failure(seen.refusal, network, payerOf(request.paymentPayload));
+    }
+    const { observers, time, telemetry, foreign = "hold" } = this.#options;
+    const options = { observers, time, foreign, logger: telemetry.logger };
+    const answer = await weighUse(seen, request, handed, options);
+    return answer ?? settledIn(seen.transaction, request);
   }
 
   #log({ paymentRequirements, paymentPayload }: FacilitatorRequest, facilitator: string) {
@@ -272,6 +300,21 @@ class Unconfirmed extends FacilitatorFault {
   constructor(message: string) {
     super("unknown", "unexpected_settle_error", message);
   }
+}
+
+/** Nothing that another question would settle. */
+function isDecided(cause: unknown): boolean {
+  return cause instanceof Unconfirmed || cause instanceof HeldPayment;
+}
+
+/** Hashes of EVM transactions are the same whatever their letter case; no two signatures differ in that only. */
+function isSame(transaction: string, claimed: string): boolean {
+  return transaction.toLowerCase() === claimed.toLowerCase();
+}
+
+function settledIn(transaction: string, request: FacilitatorRequest): SettleResponse {
+  const { network } = request.paymentRequirements;
+  return { success: true, transaction, network, payer: payerOf(request.paymentPayload) };
 }
 
 function unknown(message: string, cause?: unknown): FacilitatorFault {

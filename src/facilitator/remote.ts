@@ -23,6 +23,7 @@ import {
 } from "../x402/x402.ts";
 import { CatalogueWords, type HeardWord } from "./catalogue-word.ts";
 import { exchange, NothingSent, type Reply } from "./exchange.ts";
+import { FacilitatorWord } from "./facilitator-word.ts";
 import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
 
@@ -95,6 +96,8 @@ export class RemoteFacilitator implements Facilitator {
   readonly timeoutMs: number;
   /** By each answer of {@link supported}, whoever asked for it. */
   readonly feePayers = new ToldFeePayers();
+  /** By those answers, and by its settlements. */
+  readonly word = new FacilitatorWord();
   /** For what buyers read: only the host. */
   readonly #host: string;
   readonly #pool: H1Pool;
@@ -198,7 +201,8 @@ export class RemoteFacilitator implements Facilitator {
     }
     const readable = kinds.filter(isSupportedKind).map(withoutOddExtra);
     this.feePayers.record(readable);
-    return { kinds: readable };
+    this.word.record(answer.body ?? {}, this.#time.now());
+    return { kinds: readable, signers: this.word.signers };
   }
 
   /** Waits for the calls that are under way. Idempotent. */

@@ -20,6 +20,7 @@ import type { Follower, Look, Mechanism, Submission } from "../mechanism/mechani
 import type { Logger } from "../telemetry/logger.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { OVER, type Time } from "../time/time.ts";
+import type { ForeignRule } from "./facilitator.ts";
 import type { NetworkGate } from "./network-gate.ts";
 import { Broadcaster } from "./broadcaster.ts";
 import { PaymentVerdicts, type VerdictEvents } from "./payment-verdicts.ts";
@@ -48,6 +49,8 @@ export interface WatchSurroundings {
   readonly gate: Pick<NetworkGate, "isTrusted">;
   readonly telemetry: Telemetry;
   readonly time: Time;
+  /** Default: such payments are held. */
+  readonly foreign?: ForeignRule | undefined;
   /** Symbol and decimals of a token that the mechanism accepts, for logs and metrics. */
   readonly describeAsset: (
     network: string,

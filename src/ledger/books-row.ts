@@ -21,6 +21,7 @@ export function readSummary(columns: Columns): PaymentSummary {
     target: row.target,
     facilitator: row.facilitator,
     transaction: row.settledTransaction,
+    heldTransaction: row.heldTransaction,
     attempts: row.attempts,
     failureCode: row.failureCode,
     failureDetail: row.failureDetail,

@@ -4,8 +4,10 @@ import type { PaymentState, SubmissionState } from "./ledger.ts";
 
 export interface PaymentFilter {
   readonly states?: readonly PaymentState[];
-  /** Paid for a resource, and neither delivered nor being delivered now. */
+  /** Paid for a resource, and neither delivered nor being delivered now; held ones as well. */
   readonly undelivered?: boolean;
+  /** Paid in a transaction that is not ours and waiting for the operator; false: all others. */
+  readonly held?: boolean;
   readonly network?: string;
   /** Any letter case. */
   readonly payer?: string;
@@ -33,6 +35,8 @@ export interface PaymentSummary {
   readonly facilitator: string | null;
   /** Null until it is settled. */
   readonly transaction: string | null;
+  /** Not ours, and paid it: with SIGNED it is held, with FAILED the seller has paid it back. */
+  readonly heldTransaction: string | null;
   readonly attempts: number;
   readonly failureCode: string | null;
   readonly failureDetail: string | null;
@@ -68,6 +72,8 @@ export interface PaymentDetail extends PaymentSummary {
 export interface PaymentCounts {
   /** Signed or handed over, outcome not known. */
   readonly unresolved: number;
+  /** Paid in a transaction that is not ours: the operator has to decide. */
+  readonly held: number;
   /** Paid for a resource and not delivered. */
   readonly undelivered: number;
   /** Claimed and offered, waiting for a life that can sign. */

@@ -22,7 +22,9 @@ import type { Draws, Purses } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { Unattended } from "./unattended.ts";
 import type { WorkerLife } from "./worker-life.ts";
+import type { Resolution, Resolved } from "./resolution.ts";
 export type { WorkerLife } from "./worker-life.ts";
+export type { Resolution, Resolved } from "./resolution.ts";
 
 export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DELIVERED" | "FAILED";
 
@@ -110,6 +112,8 @@ export type ClaimOutcome =
   | { readonly kind: "exhausted"; readonly transaction: string; readonly isRenewable: boolean }
   /** Bound to another method or path by its first use, or settled without a resource. */
   | { readonly kind: "foreign" }
+  /** Paid to the seller in a transaction that is not ours: it waits for the operator ({@link Ledger.resolve}). */
+  | { readonly kind: "held"; readonly transaction: string }
   /** Failed for certain: the payer keeps the money and must sign anew. */
   | { readonly kind: "failed"; readonly failure: FailedPayment };
 
@@ -194,6 +198,11 @@ export interface Redemptions {
   handedOver(key: PaymentKey, facilitator: string): Promise<void>;
   /** The payment is on chain: CLAIMED, SIGNED or FAILED -> SETTLED. Idempotent for the same transaction. */
   settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
+  /**
+   * It is on chain in a transaction that is not ours: SIGNED or FAILED, where it was signed or handed over, ->
+   * SIGNED, held. Until the operator resolves it only {@link settled} changes it. A repeat is fine.
+   */
+  held(key: PaymentKey, transaction: string): Promise<void>;
   /** The payment failed for certain: CLAIMED or SIGNED -> FAILED. A repeat keeps the first reason. */
   failed(key: PaymentKey, failure: Failing): Promise<void>;
   /**
@@ -268,6 +277,8 @@ export interface SubmittedPayment {
   readonly state: PaymentState;
   /** Null until it is settled. */
   readonly settledTransaction: string | null;
+  /** The transaction, not ours, that paid it; null where it is not held. */
+  readonly heldTransaction: string | null;
 }
 
 /** The right of one life to sign with one account. */
@@ -294,6 +305,8 @@ export type BeginOutcome =
   | { readonly kind: "pending" }
   /** Settled under the same idempotency key: the same answer again. */
   | { readonly kind: "settled"; readonly settlement: SettledPayment }
+  /** Begun under the same idempotency key, and paid in a transaction that is not ours. */
+  | { readonly kind: "held"; readonly transaction: string }
   /** Failed for certain under the same idempotency key, or with bytes that may not be replaced. */
   | { readonly kind: "failed"; readonly failure: FailedPayment }
   /** Another caller owns or owned this payment: one payment never buys two grants. */
@@ -303,6 +316,7 @@ export type BeginOutcome =
 export type SettlementOutcome =
   | { readonly kind: "pending"; readonly version: number }
   | { readonly kind: "settled"; readonly settlement: SettledPayment }
+  | { readonly kind: "held"; readonly transaction: string }
   | { readonly kind: "failed"; readonly failure: FailedPayment }
   /** The claim was dropped: nothing was signed. */
   | { readonly kind: "gone" };
@@ -357,6 +371,10 @@ export interface Settlements extends Purses {
   concluded(submission: string, state: SubmissionState): Promise<void>;
   /** CLAIMED, SIGNED or FAILED -> SETTLED; see {@link Redemptions.settled}. */
   settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
+  /** See {@link Redemptions.held}. */
+  held(key: PaymentKey, transaction: string): Promise<void>;
+  /** Whether some life signed that transaction on this ledger: of all others we do not know whose sale it is. */
+  hasSigned(transaction: string): Promise<boolean>;
   /**
    * CLAIMED or SIGNED -> FAILED. `isUnsigned`: only what nobody has signed or offered by now, else a
    * {@link LedgerConflict}.
@@ -401,6 +419,13 @@ export interface OfferedPayment {
 }
 
 export interface Ledger extends Redemptions, Settlements, Unattended {
+  /** Carries out what the operator decided about one payment; see `resolution.ts`. */
+  resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved>;
+  /**
+   * Carries out what operators asked for beside this process, where they cannot write to the store themselves.
+   * Resolves with how many there were.
+   */
+  resolveAsked(): Promise<number>;
   /** What an operator asks: lists, histories, counts. */
   readonly books: Books;
   /** What other gateways sold through us. */

@@ -29,7 +29,9 @@ import {
   attemptsLeft,
   isForTarget,
   isFree,
+  isHeld,
   isOpen,
+  isRefunded,
   isRenewable,
   isReplayable,
   isSignable,
@@ -38,6 +40,7 @@ import {
 } from "./payment-judgement.ts";
 import {
   failureOf,
+  heldOf,
   requestOf,
   settlementOf,
   storedRequest,
@@ -87,6 +90,7 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     offered: false,
     submission: null,
     settledTransaction: null,
+    heldTransaction: null,
     attempts: 0,
     servedTarget: null,
     bodyHash: null,
@@ -119,6 +123,7 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   if (!samePayment(requestOf(row).paymentPayload, terms.request.paymentPayload)) {
     return { kind: "forged" };
   }
+  if (isHeld(row)) return { kind: "held", transaction: heldOf(row) };
   const busy = { kind: "busy", version: row.version } as const;
   // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
   if (row.binding !== terms.binding) return isOpen(row) ? busy : { kind: "foreign" };
@@ -186,7 +191,7 @@ function beginUnder(
   if (row === undefined) return { ...granted, next: firstRow(first, moment) };
   const stored = requestOf(row);
   const same = samePayment(stored.paymentPayload, request.paymentPayload);
-  if (row.state === "FAILED" && row.submission !== null) {
+  if (row.state === "FAILED" && (row.submission !== null || isRefunded(row))) {
     // Its bytes may still be sent: nothing is ever signed beside them.
     const failed = { kind: "failed", failure: failureOf(row) } as const;
     return { outcome: same ? failed : { kind: "taken" } };
@@ -205,6 +210,7 @@ function repeatedBegin(row: PaymentRow, { life }: Moment): BeginOutcome {
     case "CLAIMED":
       return { kind: isOf(row.claimedBy, life) && !row.offered ? "granted" : "pending" };
     case "SIGNED":
+      if (isHeld(row)) return { kind: "held", transaction: heldOf(row) };
       // Handed over by the caller, to us: what it handed over is what it asks for.
       if (row.submission !== null || row.facilitator === null) return { kind: "pending" };
       return { kind: "granted", facilitator: row.facilitator };
@@ -219,6 +225,7 @@ function repeatedBegin(row: PaymentRow, { life }: Moment): BeginOutcome {
 
 export function outcome(row: Row): SettlementOutcome {
   if (row === undefined) return { kind: "gone" };
+  if (isHeld(row)) return { kind: "held", transaction: heldOf(row) };
   switch (row.state) {
     case "CLAIMED":
     case "SIGNED":
@@ -255,12 +262,13 @@ export function sign(row: Row, submission: string, { life }: Moment): Step<void>
 
 /** Also out of FAILED: where the chain says later that the money moved, the buyer gets what was paid. */
 export function settle(row: Row, { transaction, payer }: SettledPayment): Step<void> {
-  if (row !== undefined && row.settledTransaction === transaction) return DONE;
+  if (row !== undefined && (row.settledTransaction === transaction || isRefunded(row))) return DONE;
   if (row === undefined || (!isOpen(row) && row.state !== "FAILED")) throw conflict(row, "SETTLED");
   const next: PaymentRow = {
     ...after(row),
     state: "SETTLED",
     settledTransaction: transaction,
+    heldTransaction: null,
     payer,
     offered: false,
     failureCode: null,
@@ -274,7 +282,7 @@ export function settle(row: Row, { transaction, payer }: SettledPayment): Step<v
 /** `isUnsigned`: only what nobody has signed or offered by now. */
 export function fail(row: Row, { code, detail, isUnsigned }: Failing): Step<void> {
   if (row?.state === "FAILED") return DONE;
-  if (row === undefined || !isOpen(row)) throw conflict(row, "FAILED");
+  if (row === undefined || !isOpen(row) || isHeld(row)) throw conflict(row, "FAILED");
   const isAtWork = row.state !== "CLAIMED" || row.offered;
   if (isUnsigned === true && isAtWork) throw conflict(row, "FAILED");
   const failure = { failureCode: code, failureDetail: detail, offered: false, isLeft: false };
@@ -284,7 +292,9 @@ export function fail(row: Row, { code, detail, isUnsigned }: Failing): Step<void
 
 /** `from`: only out of that submission; whoever was taken for dead may not know of a later one. */
 export function withdraw(row: Row, { life }: Moment, from?: string): Step<void> {
-  if (row?.state !== "SIGNED" || row.submission === null) throw conflict(row, "CLAIMED");
+  if (row?.state !== "SIGNED" || row.submission === null || isHeld(row)) {
+    throw conflict(row, "CLAIMED");
+  }
   if (from !== undefined && row.submission !== from) throw conflict(row, "CLAIMED");
   const next = { ...after(row), state: "CLAIMED", submission: null, claimedBy: life } as const;
   return { outcome: undefined, next, note: `not moved by ${row.submission}; signed again` };
@@ -305,7 +315,7 @@ export function release(row: Row, { life }: Moment): Step<void> {
 /** The facilitator drops a claim that it made itself; a resource server's is left to it. */
 export function abandon(row: Row, { life }: Moment): Step<void> {
   if (row === undefined || row.binding !== null || row.offered) return DONE;
-  const isHandedOver = row.state === "SIGNED" && row.submission === null;
+  const isHandedOver = row.state === "SIGNED" && row.submission === null && !isHeld(row);
   if (row.state !== "CLAIMED" && !isHandedOver) throw conflict(row, "(none)");
   // Offered, and taken by another life: left to it.
   if (row.claimedBy !== life) return DONE;
@@ -445,10 +455,10 @@ const NOBODY: Collector = { claimant: "" };
 
 const DONE: Step<void> = { outcome: undefined };
 
-function after(row: PaymentRow): PaymentRow {
+export function after(row: PaymentRow): PaymentRow {
   return { ...row, version: row.version + 1 };
 }
 
-function conflict(row: Row, to: string): LedgerConflict {
+export function conflict(row: Row, to: string): LedgerConflict {
   return new LedgerConflict(`a payment cannot go from ${row?.state ?? "(none)"} to ${to}`);
 }

@@ -21,10 +21,20 @@ export function isOpen({ state }: PaymentRow): boolean {
   return state === "CLAIMED" || state === "SIGNED";
 }
 
+/** Paid in a transaction that is not ours: it waits for the operator, whatever the chain shows. */
+export function isHeld({ state, heldTransaction }: PaymentRow): boolean {
+  return state === "SIGNED" && heldTransaction !== null;
+}
+
+/** The seller has paid it back: nothing is owed, and no later look makes it paid. */
+export function isRefunded({ state, heldTransaction }: PaymentRow): boolean {
+  return state === "FAILED" && heldTransaction !== null;
+}
+
 /** Claimed by this life or a worker of it, or handed over without bytes of ours, by whichever life. */
-export function isSignable({ state, claimedBy, submission }: PaymentRow, life: string): boolean {
-  if (state === "CLAIMED") return isOf(claimedBy, life);
-  return state === "SIGNED" && submission === null;
+export function isSignable(row: PaymentRow, life: string): boolean {
+  if (row.state === "CLAIMED") return isOf(row.claimedBy, life);
+  return row.state === "SIGNED" && row.submission === null && !isHeld(row);
 }
 
 /** A claim that its worker has left to the process, or that the process took from another one to sign it. */

@@ -46,6 +46,11 @@ export interface PaymentRow {
   /** The submission of ours that carries it. */
   readonly submission: string | null;
   readonly settledTransaction: string | null;
+  /**
+   * SIGNED: the transaction that paid it and is not ours; it waits for the operator. FAILED: the one that had
+   * paid it before the seller paid it back.
+   */
+  readonly heldTransaction: string | null;
   readonly attempts: number;
   /** The target whose answer was delivered, or had begun when its delivery broke. */
   readonly servedTarget: string | null;
@@ -84,6 +89,7 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     offered: integer(columns, "offered") !== 0,
     submission: textOrNull(columns, "submission"),
     settledTransaction: textOrNull(columns, "settledTransaction"),
+    heldTransaction: textOrNull(columns, "heldTransaction"),
     attempts: integer(columns, "attempts"),
     servedTarget: textOrNull(columns, "servedTarget"),
     bodyHash: textOrNull(columns, "bodyHash"),
@@ -173,6 +179,10 @@ export function termsOf(row: PaymentRow): ClaimTerms {
 export function settlementOf(row: PaymentRow): SettledPayment {
   const transaction = present(row.settledTransaction, "settledTransaction");
   return { transaction, network: row.network, payer: row.payer };
+}
+
+export function heldOf(row: PaymentRow): string {
+  return present(row.heldTransaction, "heldTransaction");
 }
 
 export function failureOf(row: PaymentRow): FailedPayment {

@@ -24,7 +24,9 @@ const LIST: Statement = {
   text: `
     SELECT ${SUMMARY} FROM coinslot.payments AS p
     WHERE ($1::text[] IS NULL OR p.state = ANY ($1))
-      AND ($2::boolean IS NOT TRUE OR (p.state = 'SETTLED' AND p.binding IS NOT NULL))
+      AND ($2::boolean IS NOT TRUE OR (p.state = 'SETTLED' AND p.binding IS NOT NULL)
+        OR (p.state = 'SIGNED' AND p.held_transaction IS NOT NULL))
+      AND ($8::boolean IS NULL OR (p.state = 'SIGNED' AND p.held_transaction IS NOT NULL) = $8)
       AND ($3::text IS NULL OR p.network = $3)
       AND ($4::text IS NULL OR lower(p.payer) = lower($4))
       AND ($5::bigint IS NULL OR p.created_ms >= $5)
@@ -40,6 +42,8 @@ const SHOW: Statement = {
     WHERE p.id IN (
       SELECT id FROM coinslot.payments WHERE payment_key = $1
       UNION ALL SELECT id FROM coinslot.payments WHERE lower(settled_transaction) = $1
+      UNION ALL SELECT id FROM coinslot.payments
+        WHERE held_transaction IS NOT NULL AND lower(held_transaction) = $1
       UNION ALL SELECT id FROM coinslot.payments
         WHERE identity COLLATE "C" >= $1 || '/' AND identity COLLATE "C" < $1 || '0'
       UNION ALL SELECT c.id FROM coinslot.payments AS c
@@ -63,7 +67,10 @@ const SUBMISSION: Statement = {
 const COUNTS: Statement = {
   name: "count_payments",
   text: `
-    SELECT (SELECT count(*) FROM coinslot.payments WHERE state = 'SIGNED') AS "unresolved",
+    SELECT (SELECT count(*) FROM coinslot.payments
+       WHERE state = 'SIGNED' AND held_transaction IS NULL) AS "unresolved",
+      (SELECT count(*) FROM coinslot.payments
+       WHERE state = 'SIGNED' AND held_transaction IS NOT NULL) AS "held",
       (SELECT count(*) FROM coinslot.payments
        WHERE state = 'SETTLED' AND binding IS NOT NULL) AS "undelivered",
       (SELECT count(*) FROM coinslot.payments WHERE offered) AS "offered"`,
@@ -85,6 +92,7 @@ export class PostgresBooks implements Books {
       filter.sinceMs ?? null,
       filter.after ?? null,
       filter.limit,
+      filter.held ?? null,
     ]);
     return rows.map(readSummary);
   }
@@ -103,8 +111,9 @@ export class PostgresBooks implements Books {
 
   async counts(): Promise<PaymentCounts> {
     const [counted] = await this.#database.query(COUNTS, []);
-    const { unresolved, undelivered, offered } = counted ?? {};
+    const { unresolved, held, undelivered, offered } = counted ?? {};
     return {
+      held: Number(held),
       unresolved: Number(unresolved),
       undelivered: Number(undelivered),
       offered: Number(offered),

@@ -49,6 +49,7 @@ const FACETS = [
   ["offered", "offered", "boolean"],
   ["submission", "submission", "text"],
   ["settledTransaction", "settled_transaction", "text"],
+  ["heldTransaction", "held_transaction", "text"],
   ["attempts", "attempts", "integer"],
   ["servedTarget", "served_target", "text"],
   ["bodyHash", "body_hash", "text"],

@@ -12,6 +12,7 @@ const HANDED_OVERS: Statement = {
   name: "handed_overs",
   text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
          WHERE p.state = 'SIGNED' AND p.submission IS NULL AND p.facilitator IS NOT NULL
+           AND p.held_transaction IS NULL
            AND (p.updated_ms, p.id) > ($1, $2)
          ORDER BY p.updated_ms, p.id LIMIT $3`,
 };

@@ -30,6 +30,7 @@ import { isHeld, reapWorker } from "./postgres-lives.ts";
 import { COLUMNS, readResponse, storedOf } from "./postgres-payments.ts";
 import { readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
 import { PostgresSteps, type Transition } from "./postgres-steps.ts";
+import { hold } from "./resolution.ts";
 import type { WorkerLife } from "./worker-life.ts";
 
 /** An open payment that another process holds is not owed, unless that process has died and was not reaped yet. */
@@ -109,6 +110,10 @@ export class PostgresRedemptions implements Redemptions {
 
   async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
     await this.#step(key, (row) => machine.settle(row, settlement));
+  }
+
+  async held(key: PaymentKey, transaction: string): Promise<void> {
+    await this.#steps.step(key, (row) => hold(row, transaction));
   }
 
   async failed(key: PaymentKey, failure: Failing): Promise<void> {

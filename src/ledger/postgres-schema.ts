@@ -166,6 +166,15 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX settled_spends ON coinslot.payments (lower(payer), updated_ms)
     WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL;
   `,
+  // Payments in transactions that are not ours.
+  `
+  ALTER TABLE coinslot.payments ADD COLUMN held_transaction text
+    CHECK (held_transaction IS NULL OR state IN ('SIGNED', 'FAILED'));
+  CREATE INDEX payments_held ON coinslot.payments (created_ms, id)
+    WHERE held_transaction IS NOT NULL AND state = 'SIGNED';
+  CREATE INDEX payments_by_held_transaction ON coinslot.payments (lower(held_transaction))
+    WHERE held_transaction IS NOT NULL;
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

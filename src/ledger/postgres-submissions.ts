@@ -13,6 +13,7 @@ import {
   type SubmittedPayment,
 } from "./ledger.ts";
 import * as machine from "./machine.ts";
+import { isHeld } from "./payment-judgement.ts";
 import { requestOf, type PaymentRow } from "./payment-row.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { requireLease } from "./postgres-lives.ts";
@@ -73,6 +74,11 @@ const UNFINISHED: Statement = {
 const CARRIED: Statement = {
   name: "carried_payments",
   text: `SELECT ${COLUMNS} FROM coinslot.payments AS p WHERE p.submission = ANY ($1) ORDER BY p.id`,
+};
+
+const HAS_SIGNED: Statement = {
+  name: "has_signed",
+  text: `SELECT FROM coinslot.submission_transactions WHERE transaction_id = lower($1)`,
 };
 
 const NEXT_NONCE: Statement = {
@@ -189,6 +195,11 @@ export async function readUnfinished(
   }));
 }
 
+/** See {@link Settlements.hasSigned}. */
+export async function readHasSigned(session: Session, transaction: string): Promise<boolean> {
+  return (await session.query(HAS_SIGNED, [transaction])).length > 0;
+}
+
 /** See {@link Settlements.nextAccountNonce}. */
 export async function readNextNonce(
   session: Session,
@@ -217,5 +228,6 @@ async function lock(session: Session, id: string): Promise<SubmissionRow | undef
 
 function carried(key: PaymentKey, row: PaymentRow): SubmittedPayment {
   const { state, settledTransaction } = row;
-  return { key, request: requestOf(row), state, settledTransaction };
+  const heldTransaction = isHeld(row) ? row.heldTransaction : null;
+  return { key, request: requestOf(row), state, settledTransaction, heldTransaction };
 }

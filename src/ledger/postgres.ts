@@ -15,6 +15,8 @@ import {
   type Lease,
   type Ledger,
   type OfferedPayment,
+  type Resolution,
+  type Resolved,
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
@@ -38,6 +40,7 @@ import { migrate } from "./postgres-schema.ts";
 import { PostgresSoldOffers } from "./postgres-sold-offers.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
 import {
+  readHasSigned,
   readNextNonce,
   readUnfinished,
   storeConclusion,
@@ -45,6 +48,7 @@ import {
   storeVariant,
 } from "./postgres-submissions.ts";
 import type { Purse, Draws, Spend } from "./purse.ts";
+import { resolve } from "./resolution.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { WorkerLife } from "./worker-life.ts";
 import type { LeftAccount } from "./unattended.ts";
@@ -163,6 +167,20 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
 
   async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {
     return readSpends(this.#database, purse, settledAfterMs);
+  }
+
+  async hasSigned(transaction: string): Promise<boolean> {
+    return readHasSigned(this.#database, transaction);
+  }
+
+  async resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved> {
+    const steps = new PostgresSteps(this.#ground, resolution.by);
+    return steps.step(key, (row) => resolve(row, resolution));
+  }
+
+  /** Operators write to the database themselves. */
+  async resolveAsked(): Promise<number> {
+    return 0;
   }
 
   async replaced(held: Lease, submission: string, variant: StoredTransaction): Promise<void> {

@@ -56,10 +56,13 @@ export class SqliteBooks implements Books {
 
   async list(filter: PaymentFilter): Promise<readonly PaymentSummary[]> {
     this.#storeNow();
-    const { states, undelivered, network, payer, sinceMs, after, limit } = filter;
+    const { states, undelivered, held, network, payer, sinceMs, after, limit } = filter;
     const conditions = [
       states && "state IN (SELECT value FROM json_each(:states))",
-      undelivered === true && "state = 'SETTLED' AND binding IS NOT NULL",
+      undelivered === true &&
+        "((state = 'SETTLED' AND binding IS NOT NULL) OR (state = 'SIGNED' AND held_transaction IS NOT NULL))",
+      held === true && "state = 'SIGNED' AND held_transaction IS NOT NULL",
+      held === false && "NOT (state = 'SIGNED' AND held_transaction IS NOT NULL)",
       network !== undefined && "network = :network",
       payer !== undefined && "lower(payer) = lower(:payer)",
       sinceMs !== undefined && "created_ms >= :sinceMs",
@@ -86,14 +89,18 @@ export class SqliteBooks implements Books {
   async counts(): Promise<PaymentCounts> {
     this.#storeNow();
     const found = this.#database.get(
-      `SELECT (SELECT count(*) FROM payments WHERE state = 'SIGNED') AS "unresolved",
+      `SELECT (SELECT count(*) FROM payments WHERE state = 'SIGNED' AND held_transaction IS NULL)
+           AS "unresolved",
+         (SELECT count(*) FROM payments WHERE state = 'SIGNED' AND held_transaction IS NOT NULL)
+           AS "held",
          (SELECT count(*) FROM payments WHERE state = 'SETTLED' AND binding IS NOT NULL)
            AS "undelivered",
          (SELECT count(*) FROM payments WHERE offered = 1) AS "offered"`,
       {},
     );
-    const { unresolved, undelivered, offered } = found ?? {};
+    const { unresolved, held, undelivered, offered } = found ?? {};
     return {
+      held: Number(held),
       unresolved: Number(unresolved),
       undelivered: Number(undelivered),
       offered: Number(offered),
@@ -110,6 +117,7 @@ export class SqliteBooks implements Books {
          history
        FROM payments
        WHERE payment_key = :name OR (settled_transaction IS NOT NULL AND lower(settled_transaction) = :name)
+         OR (held_transaction IS NOT NULL AND lower(held_transaction) = :name)
          OR submission = (SELECT submission FROM submission_transactions
                           WHERE transaction_id = :name)
          OR (identity >= :name || '/' AND identity < :name || '0')

@@ -6,10 +6,13 @@ import { existsSync } from "node:fs";
 import { LedgerUnavailable } from "./ledger.ts";
 import { isBusy, SqliteDatabase } from "./sqlite-database.ts";
 
+/** Another process has the file open, and writes it alone. */
+export class LedgerInUse extends LedgerUnavailable {}
+
 /**
  * Locks `PATH-lock`, an empty database beside an opened one, until it is closed: the operating system
  * frees the lock when the process dies. Not the ledger itself, which backups go on reading. Nothing is
- * locked for `:memory:`. Throws {@link LedgerUnavailable} at once where the lock is held.
+ * locked for `:memory:`. Throws {@link LedgerInUse} at once where the lock is held.
  */
 export function lockLedger(database: SqliteDatabase): SqliteDatabase | undefined {
   // Absolute and without symbolic links, so that one file has one lock; empty in memory.
@@ -22,7 +25,7 @@ export function lockLedger(database: SqliteDatabase): SqliteDatabase | undefined
   } catch (error) {
     lock.close();
     if (!isBusy(error)) throw error;
-    throw new LedgerUnavailable(
+    throw new LedgerInUse(
       `another process is using the ledger ${path}: stop it, or give each its own file`,
       { cause: error },
     );

@@ -19,6 +19,7 @@ import {
 } from "./ledger.ts";
 import * as machine from "./machine.ts";
 import { present, requestOf, type PaymentRow } from "./payment-row.ts";
+import { hold } from "./resolution.ts";
 import type { Judge, SqliteCore } from "./sqlite-core.ts";
 
 /** Answers up to here may wait to be stored, bytes. */
@@ -68,6 +69,10 @@ export class SqliteRedemptions implements Redemptions {
     return this.#stepSoon(key, (row) => machine.settle(row, settlement));
   }
 
+  async held(key: PaymentKey, transaction: string): Promise<void> {
+    return this.#step(key, (row) => hold(row, transaction));
+  }
+
   async failed(key: PaymentKey, failure: Failing): Promise<void> {
     return this.#step(key, (row) => machine.fail(row, failure));
   }
@@ -108,7 +113,8 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async handedOvers(limit: number): Promise<readonly HandedOver[]> {
-    const where = "WHERE state = 'SIGNED' AND submission IS NULL AND facilitator IS NOT NULL";
+    const where =
+      "WHERE state = 'SIGNED' AND submission IS NULL AND facilitator IS NOT NULL AND held_transaction IS NULL";
     return this.#core.readable(`${where} ORDER BY updated_ms, rowid`, { limit }, handedOverOf);
   }
 

@@ -8,7 +8,7 @@ import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 /** The columns of a {@link PaymentRow}, under its names, `key` and `updatedMs`. */
 export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, target,
   idempotency_key AS "idempotencyKey", request, network, payer, facilitator, offered, submission,
-  settled_transaction AS "settledTransaction", attempts, served_target AS "servedTarget",
+  settled_transaction AS "settledTransaction", held_transaction AS "heldTransaction", attempts, served_target AS "servedTarget",
   body_hash AS "bodyHash", replays, replay_until_ms AS "replayUntilMs",
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
   holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", updated_ms AS "updatedMs"`;
@@ -29,6 +29,7 @@ const CHANGING = [
   ["offered", "offered"],
   ["submission", "submission"],
   ["settledTransaction", "settled_transaction"],
+  ["heldTransaction", "held_transaction"],
   ["attempts", "attempts"],
   ["servedTarget", "served_target"],
   ["bodyHash", "body_hash"],

@@ -214,6 +214,22 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX settled_spends ON payments (lower(payer), updated_ms)
     WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL;
   `,
+  // Payments in transactions that are not ours, and what operators ask for beside the process that writes.
+  `
+  ALTER TABLE payments ADD COLUMN held_transaction TEXT
+    CHECK (held_transaction IS NULL OR state IN ('SIGNED', 'FAILED'));
+  CREATE INDEX payments_held ON payments (created_ms)
+    WHERE held_transaction IS NOT NULL AND state = 'SIGNED';
+  CREATE INDEX payments_by_held_transaction ON payments (lower(held_transaction))
+    WHERE held_transaction IS NOT NULL;
+  CREATE TABLE resolutions (
+    id          TEXT    NOT NULL PRIMARY KEY,
+    payment_key TEXT    NOT NULL,
+    resolution  TEXT    NOT NULL CHECK (json_valid(resolution)),
+    asked_ms    INTEGER NOT NULL,
+    answer      TEXT    CHECK (json_valid(answer))
+  ) STRICT;
+  `,
 ];
 
 /** What this program reads and writes. */

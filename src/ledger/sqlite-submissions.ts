@@ -7,6 +7,7 @@ import {
   type SubmissionState,
   type SubmittedPayment,
 } from "./ledger.ts";
+import { isHeld } from "./payment-judgement.ts";
 import { readEach, requestOf, type PaymentRow } from "./payment-row.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
@@ -91,6 +92,11 @@ export class SqliteSubmissions {
       { network, address: accountName(address) },
     );
     return typeof found?.next === "number" ? found.next : undefined;
+  }
+
+  hasSigned(transaction: string): boolean {
+    const sql = "SELECT 1 FROM submission_transactions WHERE transaction_id = lower(?)";
+    return this.#database.get(sql, [transaction]) !== undefined;
   }
 
   insert({ id, network, state, variants, signedMs }: SubmissionRow): void {
@@ -187,5 +193,12 @@ function notLeased({ network, address }: Lease): LedgerConflict {
 
 function submittedOf(row: PaymentRow, key: string): SubmittedPayment {
   const { state, settledTransaction } = row;
-  return { key: key as PaymentKey, request: requestOf(row), state, settledTransaction };
+  const heldTransaction = isHeld(row) ? row.heldTransaction : null;
+  return {
+    key: key as PaymentKey,
+    request: requestOf(row),
+    state,
+    settledTransaction,
+    heldTransaction,
+  };
 }

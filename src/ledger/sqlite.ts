@@ -15,6 +15,8 @@ import {
   type Lease,
   type Ledger,
   type OfferedPayment,
+  type Resolution,
+  type Resolved,
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
@@ -32,6 +34,7 @@ import {
   type Draws,
   type Spend,
 } from "./purse.ts";
+import { resolve } from "./resolution.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
 import { SqliteCore, type Judge } from "./sqlite-core.ts";
@@ -39,6 +42,7 @@ import { DURABLE, SqliteDatabase } from "./sqlite-database.ts";
 import { lockLedger } from "./sqlite-lock.ts";
 import { reapOthers, SqliteWorkerLife } from "./sqlite-reaping.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
+import { SqliteResolutions } from "./sqlite-resolutions.ts";
 import { findTerms, storeTerms } from "./sqlite-route-terms.ts";
 import { boundSpends, readSpends } from "./sqlite-purses.ts";
 import { migrate } from "./sqlite-schema.ts";
@@ -90,6 +94,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   readonly #lock: SqliteDatabase | undefined;
   readonly #core: SqliteCore;
   readonly #submissions: SqliteSubmissions;
+  readonly #resolutions: SqliteResolutions;
 
   constructor(
     database: SqliteDatabase,
@@ -112,6 +117,7 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     this.books = new SqliteBooks(database, () => core.storeNow());
     this.sold = new SqliteSoldOffers(database, core);
     this.#submissions = new SqliteSubmissions(database, core, life);
+    this.#resolutions = new SqliteResolutions(database, core);
   }
 
   worker(name: string): WorkerLife {
@@ -160,7 +166,8 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
         const { next } = this.#take(key, (row, moment) => machine.sign(row, submission.id, moment));
         if (!next) throw new TypeError("a signed payment has a row");
         const { state, settledTransaction } = next;
-        return { key, request: requestOf(next), state, settledTransaction };
+        const facts = { state, settledTransaction, heldTransaction: null };
+        return { key, request: requestOf(next), ...facts };
       });
       return { ...submission, payments };
     });
@@ -171,6 +178,18 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {
     this.#core.storeNow();
     return readSpends(this.#database, purse, settledAfterMs);
+  }
+
+  async hasSigned(transaction: string): Promise<boolean> {
+    return this.#submissions.hasSigned(transaction);
+  }
+
+  async resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved> {
+    return this.#core.step(key, resolution.by, (row) => resolve(row, resolution));
+  }
+
+  async resolveAsked(): Promise<number> {
+    return this.#resolutions.answer();
   }
 
   async replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void> {

@@ -66,7 +66,15 @@ export interface Submission<Authorization> {
  * transaction may still be included.
  */
 export type Confirmation =
-  | { readonly kind: "confirmed"; readonly transaction: TransactionId }
+  | {
+      readonly kind: "confirmed";
+      readonly transaction: TransactionId;
+      /**
+       * Whose transaction it is, as far as the chain was asked: who pays its network fee. In the network's
+       * spelling, EVM addresses in lower case.
+       */
+      readonly sender?: string | undefined;
+    }
   | { readonly kind: "failed"; readonly refusal: Refusal; readonly retriable: boolean }
   | { readonly kind: "unknown"; readonly detail: string };
 
@@ -158,6 +166,11 @@ export interface Observer<Authorization = unknown> {
     claimed: TransactionId | undefined,
     signal: AbortSignal,
   ): Promise<Confirmation>;
+  /**
+   * Whose transaction that is; undefined where it is in no block that the node knows of. Not there where a
+   * payment names its sender itself (Solana). Throws {@link ChainError}.
+   */
+  senderOf?(transaction: TransactionId, signal: AbortSignal): Promise<string | undefined>;
   /**
    * Writes a payment that a wallet of that address can sign without knowing the chain, as a base64
    * transaction; not there where a wallet needs no help (EVM). Throws {@link ChainError} when the chain cannot

@@ -47,6 +47,7 @@ export interface WalletReading {
 /** How many payments wait, and for what. */
 export interface PaymentsWaiting {
   readonly unresolved: number;
+  readonly held: number;
   readonly undelivered: number;
   readonly offered: number;
 }
@@ -142,6 +143,10 @@ export class Metrics {
   readonly #paymentsUnresolved = this.#gauge(
     "coinslot_payments_unresolved",
     "Payments signed or handed over whose outcome is not known, in the whole store",
+  );
+  readonly #paymentsHeld = this.#gauge(
+    "coinslot_payments_held",
+    "Payments on chain in a transaction that is not ours, which wait for the operator, in the whole store",
   );
   readonly #paymentsUndelivered = this.#gauge(
     "coinslot_payments_undelivered",
@@ -298,8 +303,9 @@ export class Metrics {
     }
   }
 
-  counts({ unresolved, undelivered, offered }: PaymentsWaiting): void {
+  counts({ unresolved, held, undelivered, offered }: PaymentsWaiting): void {
     this.#paymentsUnresolved.set(unresolved);
+    this.#paymentsHeld.set(held);
     this.#paymentsUndelivered.set(undelivered);
     this.#paymentsOffered.set(offered);
   }

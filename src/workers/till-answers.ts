@@ -66,6 +66,9 @@ export function readClaim(value: unknown): ClaimOutcome {
       check(typeof fields["delivered"] === "boolean");
       text(fields["transaction"]);
       break;
+    case "held":
+      text(fields["transaction"]);
+      break;
     case "failed":
       refusal(fields["failure"]);
       break;

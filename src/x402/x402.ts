@@ -111,6 +111,14 @@ export interface SupportedKind {
 
 export interface SupportedResponse {
   readonly kinds: readonly SupportedKind[];
+  /** As in version 2: the accounts that settle, by CAIP-2 network or pattern (`eip155:*`). */
+  readonly signers?: Readonly<Record<string, readonly string[]>>;
+  /**
+   * Ours, beyond the protocol: networks on which one durable ledger stands behind every answer. There a request
+   * that is repeated with its `Idempotency-Key` gets the same answer, and a refusal is final: the payment was
+   * not settled for that key and will not be, whatever the chain shows.
+   */
+  readonly finalRefusals?: readonly string[];
 }
 
 /** One element of the discovery listing (section 2.6). */

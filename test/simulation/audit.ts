@@ -48,8 +48,20 @@ function judgePayment(
   const state = kept?.row.state ?? "(none)";
   requireEnd(world, payment, kept);
   const isSold = isSettled(kept?.row);
+  const isOurs = charge !== undefined && world.chain.bytes.has(charge.mined.transaction.id);
+  // A reorganization may give it to somebody else once it is sold.
+  if (
+    charge !== undefined &&
+    !isOurs &&
+    isSold &&
+    !world.chain.undone.has(payment.authorization.id)
+  ) {
+    journal.violated("I9", `${name} is ${state} by a transaction that is not ours`);
+  }
+  if (isHeld(kept) && isOurs) journal.violated("I9", `${name} is held, and ours`);
   if (charge !== undefined) {
     if (isSold) return 0n;
+    if (isHeld(kept)) return PRICE;
     if (!isForeign(world, charge, kept)) journal.violated("I3", `${name} is charged and ${state}`);
     return PRICE;
   }
@@ -61,7 +73,7 @@ function judgePayment(
 
 function requireEnd({ journal }: World, { key }: SimulatedPayment, kept?: KeptPayment): void {
   const state = kept?.row.state;
-  const isLeft = state === "SIGNED" || (state === "CLAIMED" && wasSigned(kept));
+  const isLeft = (state === "SIGNED" && !isHeld(kept)) || (state === "CLAIMED" && wasSigned(kept));
   if (isLeft) journal.violated("I4", `${nameOf(key)} is still ${state}`);
   if (state === "DELIVERING") journal.violated("I3", `${nameOf(key)} is still DELIVERING`);
 }
@@ -149,6 +161,11 @@ async function askForTheUnsigned(world: World): Promise<void> {
     if (store.payments.get(payment.key)?.row.state !== "CLAIMED") continue;
     journal.violated("I4", `${nameOf(payment.key)} is claimed for ever`);
   }
+}
+
+/** For the operator, as everything that somebody else has put on chain. */
+function isHeld(kept: KeptPayment | undefined): boolean {
+  return kept?.row.state === "SIGNED" && kept.row.heldTransaction !== null;
 }
 
 function wasSigned(kept: KeptPayment | undefined): boolean {

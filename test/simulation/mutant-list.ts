@@ -17,6 +17,16 @@ const LEDGER = "test/support/memory-ledger.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   {
+    name: "sells for what somebody else has put on chain",
+    changes: [
+      {
+        file: VERDICTS,
+        find: `if (foreign === "deliver") return`,
+        put: `if (foreign === "hold") return`,
+      },
+    ],
+  },
+  {
     name: "sends before it stores",
     changes: [
       {
@@ -45,7 +55,7 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: VERDICTS,
-        find: `if (said.kind === "unknown" || fate === "failed" || fate === "left") {`,
+        find: `if (said.kind === "unknown" || fate === "failed" || fate === "held" || fate === "left") {`,
         put: `if (said.kind === "unknown" && fate === "open") {
           const refusal = { code: "unexpected_settle_error", detail: said.detail } as const;
           return this.#fail(payment, { kind: "failed", refusal, retriable: false }, false);

@@ -11,6 +11,7 @@ import { describeClaims } from "../unit/ledger/contract-claims.ts";
 import { describeDebts } from "../unit/ledger/contract-debts.ts";
 import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
 import { describeGuards } from "../unit/ledger/contract-guards.ts";
+import { describeHeld } from "../unit/ledger/contract-held.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
 import { describeOffers } from "../unit/ledger/contract-offers.ts";
 import { describePurses } from "../unit/ledger/contract-purses.ts";
@@ -57,6 +58,7 @@ export function ledgerContract(
     describe("debts", () => describeDebts(open));
     describe("submissions", () => describeSubmissions(open));
     describe("purses", () => describePurses(open));
+    describe("held payments", () => describeHeld(open));
     describe("offers", () => describeOffers(open));
     describe("waiting", () => describeWaiting(open));
     describe("books", () => describeBooks(open));

@@ -6,6 +6,7 @@ import type {
   PaymentFilter,
   PaymentSummary,
 } from "../../src/ledger/books.ts";
+import { isHeld } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import type { KeptPayment, MemoryStore } from "./memory-store.ts";
@@ -43,7 +44,8 @@ export class MemoryBooks implements Books {
   async counts(): Promise<PaymentCounts> {
     const rows = [...this.#store.payments.values()].map(({ row }) => row);
     return {
-      unresolved: rows.filter(({ state }) => state === "SIGNED").length,
+      unresolved: rows.filter((row) => row.state === "SIGNED" && !isHeld(row)).length,
+      held: rows.filter(isHeld).length,
       undelivered: rows.filter(isUndelivered).length,
       offered: rows.filter(({ state, offered }) => state === "CLAIMED" && offered).length,
     };
@@ -52,6 +54,7 @@ export class MemoryBooks implements Books {
   #isNamed([key, { row }]: Entry, wanted: string): boolean {
     if (key === wanted || key.endsWith(`/${wanted}`)) return true;
     if (row.settledTransaction?.toLowerCase() === wanted) return true;
+    if (row.heldTransaction?.toLowerCase() === wanted) return true;
     const transactions = this.#submission(row)?.transactions ?? [];
     return transactions.some((transaction) => transaction.toLowerCase() === wanted);
   }
@@ -73,7 +76,8 @@ function isUndelivered({ state, binding }: PaymentRow): boolean {
 function matches([, { row, claimedMs }]: Entry, filter: PaymentFilter): boolean {
   return (
     (filter.states === undefined || filter.states.includes(row.state)) &&
-    (filter.undelivered !== true || isUndelivered(row)) &&
+    (filter.undelivered !== true || isUndelivered(row) || isHeld(row)) &&
+    (filter.held === undefined || filter.held === isHeld(row)) &&
     (filter.network === undefined || filter.network === row.network) &&
     (filter.payer === undefined || filter.payer.toLowerCase() === row.payer.toLowerCase()) &&
     (filter.sinceMs === undefined || claimedMs >= filter.sinceMs)
@@ -95,6 +99,7 @@ function summarize([key, { row, claimedMs, updatedMs }]: Entry): PaymentSummary 
     target: row.target,
     facilitator: row.facilitator,
     transaction: row.settledTransaction,
+    heldTransaction: row.heldTransaction,
     attempts: row.attempts,
     failureCode: row.failureCode,
     failureDetail: row.failureDetail,

@@ -22,6 +22,8 @@ import {
   type OfferedPayment,
   type OwedPayment,
   type Recalled,
+  type Resolution,
+  type Resolved,
   type SaleTerms,
   type SettledPayment,
   type SettlementOutcome,
@@ -38,6 +40,7 @@ import { isOwed } from "../../src/ledger/payment-judgement.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import { accountName } from "../../src/ledger/submission-row.ts";
+import { hold, resolve } from "../../src/ledger/resolution.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
@@ -111,6 +114,10 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#step(key, (row) => machine.settle(row, settlement));
   }
 
+  async held(key: PaymentKey, transaction: string): Promise<void> {
+    this.#step(key, (row) => hold(row, transaction));
+  }
+
   async failed(key: PaymentKey, failure: Failing): Promise<void> {
     this.#step(key, (row) => machine.fail(row, failure));
   }
@@ -147,6 +154,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const found: HandedOver[] = [];
     for (const [key, { row, updatedMs }] of this.#store.payments) {
       if (row.state !== "SIGNED" || row.submission !== null || row.facilitator === null) continue;
+      if (row.heldTransaction !== null) continue;
       found.push({
         key,
         request: requestOf(row),
@@ -229,6 +237,24 @@ export class MemoryLedger implements Ledger, WorkerLife {
   async spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]> {
     this.#requireOpen();
     return this.#store.spends(purse, settledAfterMs);
+  }
+
+  async hasSigned(transaction: string): Promise<boolean> {
+    this.#requireOpen();
+    const all = [...this.#store.submissions.values()].flatMap(({ variants }) => variants);
+    return all.some((each) => each.transaction.toLowerCase() === transaction.toLowerCase());
+  }
+
+  async resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved> {
+    this.#requireOpen();
+    const moment = { life: resolution.by, nowMs: this.#time.now() };
+    const step = resolve(this.#store.payments.get(key)?.row, resolution);
+    this.#store.apply(key, step, moment);
+    return step.outcome;
+  }
+
+  async resolveAsked(): Promise<number> {
+    return 0;
   }
 
   async replaced(lease: Lease, id: string, variant: StoredTransaction): Promise<void> {

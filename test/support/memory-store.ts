@@ -136,7 +136,8 @@ export class MemoryStore {
     for (const [key, { row }] of this.payments) {
       if (row.submission !== submission.id) continue;
       const { state, settledTransaction } = row;
-      payments.push({ key, request: requestOf(row), state, settledTransaction });
+      const heldTransaction = state === "SIGNED" ? row.heldTransaction : null;
+      payments.push({ key, request: requestOf(row), state, settledTransaction, heldTransaction });
     }
     return { ...submission, payments };
   }

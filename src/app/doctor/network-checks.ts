@@ -8,6 +8,7 @@ import { createMechanisms, type Surroundings } from "../chains.ts";
 import { findLosses } from "../gas-costs.ts";
 import { readBalances } from "../gauges.ts";
 import { describeWallets } from "../wallets.ts";
+import { checkFeePayers } from "./fee-payer-checks.ts";
 import { fail, messageOf, ok, warn, type Check, type Finding } from "./finding.ts";
 import { checkEndpoints, type RpcEndpoint } from "./rpc-check.ts";
 import { checkToken } from "./token-check.ts";
@@ -89,6 +90,8 @@ async function lookAt(
   const losses = wallet === undefined ? [] : findLosses(config, network, wallet);
   const tokens = await checkTokens(subject, endpoint, probed, signal);
   const payees = await checkPayees(config, network, endpoint, signal);
+  const { accounts } = mechanism;
+  const shared = await checkFeePayers(config, settings, { accounts, endpoint }, signal);
   const own = wallets.filter((each) => each.network === network);
   const told = new Set(own.flatMap(({ address }) => about(probed, address)));
   const rest = probed.filter(
@@ -104,6 +107,7 @@ async function lookAt(
         about(probed, address),
       );
     }),
+    ...shared,
     ...payees,
     ...rest.map((each) => describeRest(network, each)),
     ...losses.map(({ message }) =>

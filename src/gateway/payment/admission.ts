@@ -2,6 +2,7 @@
  * What the paywall is asked about a presented payment, and what it may answer. The answers that need no
  * state are made here, each in one place.
  */
+import { heldSentence } from "../../facilitator/facilitator.ts";
 import type {
   BrokenDelivery,
   ClaimOutcome,
@@ -125,6 +126,15 @@ export const UNRESOLVED = {
   detail: "the settlement's outcome is not known yet; send the same payment again",
 } as const satisfies Admission;
 
+/** The money has moved, and for which sale only the seller can say: no 402, which would ask for more. */
+export function held({
+  transaction,
+}: {
+  readonly transaction: string;
+}): Extract<Admission, { kind: "unknown" }> {
+  return { kind: "unknown", detail: heldSentence(transaction) };
+}
+
 export const ABANDONED = { kind: "abandoned" } as const satisfies Admission;
 
 /** Nothing is known about the payment as long as the ledger cannot be asked. */
@@ -162,7 +172,7 @@ export function failureOf(response: FailedSettlement): Refusal {
 /** A claim that ends the matter: the payment cannot be had, or cannot be had again. */
 export type DeadClaim = Extract<
   ClaimOutcome,
-  { kind: "spent" | "forged" | "foreign" | "failed" | "withheld" | "exhausted" }
+  { kind: "spent" | "forged" | "foreign" | "held" | "failed" | "withheld" | "exhausted" }
 >;
 
 export function explain(
@@ -188,6 +198,8 @@ export function explain(
         "invalid_payload",
         "this payment was used for another resource",
       );
+    case "held":
+      return held(claim);
     case "failed": {
       const { code: errorReason, detail } = claim.failure;
       const { network } = paymentRequirements;

@@ -3,7 +3,7 @@
  * begun before. A claim is dropped only where it is certain that nothing was signed or sent, and a refusal
  * is passed on only where it is certain that nothing was charged.
  */
-import { FacilitatorFault, type Facilitator } from "../../facilitator/facilitator.ts";
+import { FacilitatorFault, HeldPayment, type Facilitator } from "../../facilitator/facilitator.ts";
 import {
   LedgerConflict,
   type ClaimTerms,
@@ -20,6 +20,7 @@ import type { FacilitatorRequest, SettleResponse, VerifyResponse } from "../../x
 import {
   explain,
   failureOf,
+  held,
   refused,
   refusedSettlement,
   unavailable,
@@ -181,6 +182,10 @@ export class Settling {
 
   /** Nothing was settled that we know of: is it certain? Only then is the claim dropped. */
   async #afterFault({ key, askedBefore }: Course, cause: unknown): Promise<Settled> {
+    if (cause instanceof HeldPayment) {
+      await this.#options.redemptions.held(key, cause.transaction);
+      return held(cause);
+    }
     const isCertain = cause instanceof FacilitatorFault && cause.kind !== "unknown";
     // Certain of this attempt only: the one before it may have settled the payment.
     if (!isCertain || askedBefore !== null) return UNRESOLVED;

@@ -96,7 +96,7 @@ export class ConfirmationReader {
     if (claimed !== undefined && receipt?.succeeded) {
       const { logs, blockNumber } = receipt;
       if (paidByAnother(logs, authorization)) {
-        return this.#confirm(claimed, head.number - blockNumber + 1n);
+        return this.#confirm(claimed, head.number - blockNumber + 1n, receipt.sender);
       }
     }
     const isLate = receipt !== null && receipt.blockNumber > head.number;
@@ -232,14 +232,14 @@ export class ConfirmationReader {
     const { transaction, receipt } = use;
     const confirmations = at.number - receipt.blockNumber + 1n;
     if (paidByAnother(receipt.logs, authorization))
-      return this.#confirm(transaction, confirmations);
+      return this.#confirm(transaction, confirmations, receipt.sender);
     if (!this.#isDeep(confirmations)) return this.#notDeep(confirmations);
     return failed("the authorization's nonce was used for another transfer", false);
   }
 
-  #confirm(transaction: string, confirmations: bigint): Confirmation {
+  #confirm(transaction: string, confirmations: bigint, sender: string | undefined): Confirmation {
     return this.#isDeep(confirmations)
-      ? { kind: "confirmed", transaction }
+      ? { kind: "confirmed", transaction, sender }
       : this.#notDeep(confirmations);
   }
 

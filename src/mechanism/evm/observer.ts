@@ -13,6 +13,7 @@ import type {
   Observer,
   SignedTransaction,
 } from "../mechanism.ts";
+import type { Rpc } from "../rpc.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import {
   createTokens,
@@ -26,6 +27,7 @@ import { ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
 import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
 import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
+import { readReceipt } from "./receipt.ts";
 
 export interface EvmObserverOptions extends EndpointsOptions {
   /** EIP-3009 tokens that are known. */
@@ -53,6 +55,14 @@ export const ACCOUNT_RULES: AccountRules = {
   resendMs: 10_000,
   forgetMs: 3_600_000,
 };
+
+export async function readSender(
+  rpc: Rpc,
+  transaction: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  return (await readReceipt(rpc, transaction, signal))?.sender;
+}
 
 /** The part that an observer and a mechanism share. */
 export function createConfirmationReader(
@@ -130,6 +140,10 @@ class EvmObserver implements Observer<EvmCheckedAuthorization>, Follower<EvmChec
       (rpc) => read.reconcile(rpc, authorization, claimed, signal),
       signal,
     );
+  }
+
+  senderOf(transaction: string, signal: AbortSignal): Promise<string | undefined> {
+    return this.#endpoints.run((rpc) => readSender(rpc, transaction, signal), signal);
   }
 
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {

@@ -1,4 +1,5 @@
 /** A transaction's receipt, and the question whether it moved the money of an authorization. */
+import { isEvmAddress } from "../../x402/address.ts";
 import { ChainError } from "../mechanism.ts";
 import { isRecord, type Rpc } from "../rpc.ts";
 import { addressWord, parseHexData, quantityOf, uintWord } from "./abi.ts";
@@ -15,6 +16,8 @@ export interface Log {
 export interface Receipt {
   readonly succeeded: boolean;
   readonly blockNumber: bigint;
+  /** Whose transaction it is, lower case; undefined where the node does not say. */
+  readonly sender: string | undefined;
   readonly logs: readonly Log[];
 }
 
@@ -41,7 +44,12 @@ export async function readReceipt(
   if (named !== hash.slice(2).toLowerCase()) {
     throw new ChainError("CHAIN_ANSWER", `${rpc.host}: the receipt is another transaction's`);
   }
-  return { succeeded: status === 1n, blockNumber, logs };
+  return { succeeded: status === 1n, blockNumber, sender: senderIn(answer), logs };
+}
+
+function senderIn(answer: unknown): string | undefined {
+  const from = isRecord(answer) ? answer["from"] : undefined;
+  return typeof from === "string" && isEvmAddress(from) ? from.toLowerCase() : undefined;
 }
 
 function parseLogs(value: unknown): readonly Log[] | undefined {

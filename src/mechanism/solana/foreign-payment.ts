@@ -42,7 +42,9 @@ export class Reconciler {
   ): Promise<Confirmation> {
     const { endpoints, tracker, tables } = this.#options;
     const said = await tracker.reconcile(authorization, claimed, signal);
-    if (said.kind !== "confirmed" || authorization.judged !== undefined) return said;
+    if (said.kind !== "confirmed") return said;
+    const paid = { ...said, sender: authorization.feePayer };
+    if (authorization.judged !== undefined) return paid;
     const { message, demand } = authorization;
     const { lookups } = message;
     const loaded =
@@ -51,7 +53,7 @@ export class Reconciler {
         : await endpoints.run((rpc) => tables.load(rpc, lookups, signal), signal);
     const resolved = resolve(message, loaded);
     if (resolved === undefined) return UNREADABLE;
-    return paysAsAsked(resolved, demand) ? said : NOT_ASKED;
+    return paysAsAsked(resolved, demand) ? paid : NOT_ASKED;
   }
 }
 

@@ -59,6 +59,8 @@ export async function listTransactions(
 export interface Fetched {
   readonly transaction: string;
   readonly messageHash: string;
+  /** Base58: who pays its network fee. */
+  readonly feePayer: string;
   readonly err: unknown;
 }
 
@@ -102,7 +104,8 @@ function readFetched(answer: unknown, rpc: Rpc): Fetched | undefined {
   const first = read.ok ? read.value.signatures[0] : undefined;
   if (!read.ok || first === undefined) return undefined;
   const { err } = meta;
-  return { transaction: encodeBase58(first), messageHash: messageHash(read.value), err };
+  const { feePayer } = read.value;
+  return { transaction: encodeBase58(first), messageHash: messageHash(read.value), feePayer, err };
 }
 
 function malformed(method: string, rpc: Rpc): ChainError {

@@ -15,6 +15,7 @@ const failed: PaymentSummary = {
   target: "/weather",
   facilitator: null,
   transaction: null,
+  heldTransaction: null,
   attempts: 0,
   failureCode: "insufficient_funds",
   failureDetail: "the payer holds 0",

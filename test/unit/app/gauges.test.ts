@@ -6,7 +6,7 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { SteppedTime } from "./stepped-time.ts";
 
-const COUNTS = { unresolved: 1, undelivered: 2, offered: 3 };
+const COUNTS = { held: 0, unresolved: 1, undelivered: 2, offered: 3 };
 
 function ledgerOf(counts: () => Promise<PaymentCounts>) {
   return { books: { counts, list: async () => [], show: async () => undefined } };
@@ -55,7 +55,7 @@ describe("the gauges", () => {
     expect(await value("coinslot_payments_offered")).toEqual([3]);
     expect(await value("coinslot_wallet_settlements_left")).toEqual([1000]);
 
-    counts = { unresolved: 0, undelivered: 9, offered: 0 };
+    counts = { held: 0, unresolved: 0, undelivered: 9, offered: 0 };
     time.wakeAll();
     await bothRead();
     expect(await value("coinslot_payments_undelivered")).toEqual([9]);

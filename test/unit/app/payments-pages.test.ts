@@ -63,6 +63,7 @@ const SOLD: PaymentSummary = {
   target: "/sold",
   facilitator: null,
   transaction: "0x05",
+  heldTransaction: null,
   attempts: 1,
   failureCode: null,
   failureDetail: null,

@@ -26,6 +26,7 @@ export function exampleView(overrides: Partial<PaymentView> = {}): PaymentView {
     failureDetail: null,
     claimedAt: "2026-08-01T12:00:00.123Z",
     updatedAt: "2026-08-01T12:00:01.000Z",
+    heldTransaction: null,
     ...overrides,
   };
 }

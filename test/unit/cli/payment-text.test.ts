@@ -70,7 +70,7 @@ describe("the CSV form", () => {
     assert(
       property(anything, (part) => {
         const rows = readCsv(toCsv([exampleView(part)]));
-        expect(rows.map((row) => row.length)).toEqual([18, 18]);
+        expect(rows.map((row) => row.length)).toEqual([19, 19]);
         expect(rows.flat().filter((cell) => UNSAFE.test(cell) || /^[=+@-]/.test(cell))).toEqual([]);
       }),
     );

@@ -1,4 +1,5 @@
 /** The embedded facilitator on a real ledger in memory, before a scripted chain, in time that a test moves. */
+import type { ForeignRule } from "../../../src/facilitator/facilitator.ts";
 import { onTestFinished } from "vitest";
 import { EmbeddedFacilitator, type EmbeddedOptions } from "../../../src/facilitator/embedded.ts";
 import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
@@ -25,6 +26,7 @@ export interface EngineStage {
 export interface EngineStageOptions extends ScriptOptions {
   readonly chain?: ScriptedChain;
   readonly time?: ManualTime;
+  readonly foreign?: ForeignRule;
   /** Default: SQLite in memory. */
   readonly on?: Ledger;
   /** Methods of the ledger that do something else. */
@@ -56,6 +58,7 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
     },
     telemetry: { logger, metrics },
     time,
+    foreign: options.foreign,
     describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
   });
   onTestFinished(async () => {

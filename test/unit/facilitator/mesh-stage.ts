@@ -9,20 +9,27 @@ import { Metrics } from "../../../src/telemetry/metrics.ts";
 import type { Telemetry } from "../../../src/telemetry/telemetry.ts";
 import {
   startScriptedFacilitator,
+  type FacilitatorCall,
   type FacilitatorReply,
   type ScriptedFacilitator,
 } from "../../support/scripted-facilitator.ts";
 import { exampleRequest, PAYER } from "./example-request.ts";
 import { LeapingTime } from "./leaping-time.ts";
+import { SIGNER } from "./scripted-observer.ts";
 import { openRemote, soon, success } from "./remote-stage.ts";
 
 /** Answers may be changed in the middle of a test. */
 export interface Scripted extends ScriptedFacilitator {
   reply: FacilitatorReply;
+  /** Where the answer depends on the question. */
+  answer?: (call: FacilitatorCall) => FacilitatorReply;
 }
 
 export async function scripted(reply: FacilitatorReply, port = 0): Promise<Scripted> {
-  const opened = await startScriptedFacilitator(() => facilitator.reply, port);
+  const opened = await startScriptedFacilitator(
+    (call) => facilitator.answer?.(call) ?? facilitator.reply,
+    port,
+  );
   const facilitator: Scripted = { ...opened, reply };
   onTestFinished(() => opened.close());
   return facilitator;
@@ -43,14 +50,16 @@ export interface MeshStage {
   readonly log: readonly Record<string, unknown>[];
 }
 
-export interface MeshSetup extends Partial<Pick<MeshOptions, "time" | "embedded">> {
+export interface MeshSetup extends Partial<Pick<MeshOptions, "time" | "embedded" | "foreign">> {
   readonly observer?: Observer;
   readonly remote?: Partial<RemoteOptions>;
+  /** False: what they told is not known before they are asked. */
+  readonly tellsSigners?: boolean;
 }
 
 export function meshOver(
   facilitators: readonly { readonly url: string }[],
-  { observer, remote = {}, ...given }: MeshSetup = {},
+  { observer, remote = {}, tellsSigners = true, ...given }: MeshSetup = {},
 ): MeshStage {
   const metrics = new Metrics("test");
   const log: Record<string, unknown>[] = [];
@@ -58,6 +67,9 @@ export function meshOver(
   const logger = createLogger({ level: "trace", format: "json", destination: { write } });
   const time = new LeapingTime();
   const remotes = facilitators.map(({ url }) => openRemote(url, remote).remote);
+  if (tellsSigners) {
+    for (const { word } of remotes) word.record({ signers: { "eip155:*": [SIGNER] } }, time.now());
+  }
   const observers = new Map(observer === undefined ? [] : [[observer.network, observer]]);
   const telemetry = { logger, metrics };
   const options = { embedded: undefined, remotes, observers, telemetry, time, ...given };

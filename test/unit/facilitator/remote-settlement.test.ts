@@ -17,10 +17,12 @@ import {
 import { failed, success } from "./remote-stage.ts";
 import {
   CONFIRMED,
+  confirmedBy,
   EXPIRED,
   NO_CHAIN,
   REVERTED,
   scriptObserver,
+  SIGNER,
   UNUSED,
 } from "./scripted-observer.ts";
 
@@ -186,7 +188,7 @@ describe("a success, where receipts count,", () => {
   const remote = { confirm: "receipt" } as const;
 
   test("counts when the chain shows it, in the transaction that the chain names", async () => {
-    const observer = scriptObserver(UNUSED, { kind: "confirmed", transaction: THEIRS });
+    const observer = scriptObserver(UNUSED, confirmedBy(SIGNER, THEIRS));
     const stage = meshOver([await scripted(settled)], { observer, remote });
     const answer = await stage.mesh.settle(exampleRequest, handing());
     expect(answer).toEqual({ ...success, transaction: THEIRS });
@@ -261,7 +263,7 @@ describe("a settlement that was handed over before", () => {
 
   test("is told from the chain before anybody is asked", async () => {
     const facilitator = await scripted(settled);
-    const observer = scriptObserver({ kind: "confirmed", transaction: THEIRS });
+    const observer = scriptObserver(confirmedBy(SIGNER, THEIRS));
     const { mesh } = meshOver([facilitator], { observer });
     const handed = handing({ askedBefore: facilitator.url });
     const answer = await mesh.settle(exampleRequest, handed);
@@ -289,11 +291,14 @@ describe("a settlement that was handed over before", () => {
     ]);
   });
 
-  test("is told from the chain when its facilitator is not configured any more", async () => {
+  test("is for the operator when its facilitator is not configured any more: it tells no accounts", async () => {
     const observer = scriptObserver(UNUSED, NO_CHAIN, CONFIRMED);
     const { mesh } = meshOver([], { observer });
     const handed = handing({ askedBefore: "https://gone.example" });
-    expect(await mesh.settle(exampleRequest, handed)).toEqual(success);
+    const fault = await faultOf(mesh.settle(exampleRequest, handed));
+    expect(fault).toMatchObject({ ...UNKNOWN, transaction: TRANSACTION });
+    const delivering = meshOver([], { observer, foreign: "deliver" });
+    expect(await delivering.mesh.settle(exampleRequest, handed)).toEqual(success);
   });
 
   test("is asked for elsewhere even if this process settles the network by now", async () => {

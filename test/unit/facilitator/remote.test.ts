@@ -231,7 +231,7 @@ describe("the supported kinds", () => {
     ];
     const odd = [null, "exact", { x402Version: "1", scheme: "exact", network: "base" }, {}];
     const opened = await stage({ status: 200, body: { kinds: [...kinds, ...odd] } });
-    expect(await opened.remote.supported(soon())).toEqual({ kinds });
+    expect(await opened.remote.supported(soon())).toEqual({ kinds, signers: {} });
   });
 
   test.each<[string, FacilitatorReply]>([

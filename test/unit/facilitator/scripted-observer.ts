@@ -5,6 +5,8 @@ import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { TRANSACTION } from "./example-request.ts";
 
 export interface ScriptedObserver extends Observer {
+  /** Whose transactions are on the chain, by hash. */
+  readonly senders: Map<string, string>;
   /** The transaction that was named at each look. */
   readonly looks: readonly (string | undefined)[];
 }
@@ -14,9 +16,12 @@ export function scriptObserver(
   ...words: readonly (Confirmation | Error | (() => Confirmation))[]
 ): ScriptedObserver {
   const looks: (string | undefined)[] = [];
+  const senders = new Map<string, string>();
   return {
     network: "base-sepolia",
     looks,
+    senders,
+    senderOf: async (transaction) => senders.get(transaction),
     parse: (request: FacilitatorRequest) => ok(request.paymentPayload),
     async reconcile(_, claimed) {
       const word = words[Math.min(looks.length, words.length - 1)] ?? UNUSED;
@@ -29,7 +34,15 @@ export function scriptObserver(
 }
 
 export const UNUSED: Confirmation = { kind: "unknown", detail: "the authorization is unused" };
-export const CONFIRMED: Confirmation = { kind: "confirmed", transaction: TRANSACTION };
+/** Who settles, as the chain shows it. */
+export const SIGNER = `0x${"51".repeat(20)}`;
+export const confirmedBy = (
+  sender: string | undefined,
+  transaction = TRANSACTION,
+): Confirmation => {
+  return { kind: "confirmed", transaction, sender };
+};
+export const CONFIRMED = confirmedBy(SIGNER);
 export const EXPIRED: Confirmation = {
   kind: "failed",
   refusal: { code: "invalid_transaction_state", detail: "the authorization expired unused" },

@@ -55,6 +55,7 @@ export function describeBooks(open: OpenLedger): void {
         target: TARGET,
         facilitator: null,
         transaction: SETTLEMENT.transaction,
+        heldTransaction: null,
         attempts: 2,
         failureCode: null,
         failureDetail: null,
@@ -179,7 +180,12 @@ export function describeBooks(open: OpenLedger): void {
 
     it("how many payments wait for what", async () => {
       const { ledger } = place();
-      expect(await ledger.books.counts()).toEqual({ unresolved: 0, undelivered: 0, offered: 0 });
+      expect(await ledger.books.counts()).toEqual({
+        held: 0,
+        unresolved: 0,
+        undelivered: 0,
+        offered: 0,
+      });
       const states = [
         ...(["signed", "handed", "handedsigned", "settled", "retried", "exhausted"] as const),
         ...(["offered", "claimed", "delivering", "delivered", "failed"] as const),
@@ -190,7 +196,12 @@ export function describeBooks(open: OpenLedger): void {
       const begun = examplePayment(100);
       await bring(ledger, begun, "begun");
       await ledger.settled(begun.key, SETTLEMENT);
-      expect(await ledger.books.counts()).toEqual({ unresolved: 3, undelivered: 3, offered: 1 });
+      expect(await ledger.books.counts()).toEqual({
+        held: 0,
+        unresolved: 3,
+        undelivered: 3,
+        offered: 1,
+      });
     });
   });
 }

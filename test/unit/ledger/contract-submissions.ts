@@ -47,6 +47,7 @@ export function describeSubmissions(open: OpenLedger): void {
           request,
           state: "SIGNED",
           settledTransaction: null,
+          heldTransaction: null,
         })),
       });
       const [stored] = await ledger.unfinished(NETWORK, ACCOUNT);

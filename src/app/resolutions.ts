@@ -1,0 +1,82 @@
+/**
+ * What an operator decides about one payment, carried out in whichever process may write it: beside a running
+ * gateway or without one.
+ */
+import { userInfo, hostname } from "node:os";
+import type { Config } from "../config/config.ts";
+import { LedgerInUse } from "../ledger/sqlite-lock.ts";
+import type { Resolution, Resolved } from "../ledger/resolution.ts";
+import { resolveBeside } from "../ledger/sqlite-resolutions.ts";
+import { createLogger } from "../telemetry/logger.ts";
+import { systemTime } from "../time/time.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import { openBooks, type PaymentSummary } from "./books.ts";
+import { openLedger } from "./store.ts";
+
+export type { Resolution, Resolved } from "../ledger/resolution.ts";
+
+export interface Resolving {
+  readonly resolved: Resolved;
+  /** As it is afterwards. */
+  readonly payment: PaymentSummary | undefined;
+}
+
+/** `operator alice@host`, for the history of the payment. */
+export function operatorName(): string {
+  return `operator ${userName()}@${hostname()}`;
+}
+
+/** A container's user may have no name. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.() ?? "unknown");
+  }
+}
+
+/**
+ * `key` is the whole key of a payment: a nonce is chosen by its payer, and a transaction may carry several.
+ * Throws `LedgerUnavailable` where the ledger cannot be read or written; then nothing was changed.
+ */
+export async function resolvePayment(
+  config: Pick<Config, "store">,
+  key: string,
+  resolution: Resolution,
+): Promise<Resolving> {
+  const books = await openBooks(config);
+  try {
+    const found = await books.show(key);
+    if (found === undefined || found.key.toLowerCase() !== key.toLowerCase()) {
+      return {
+        resolved: { kind: "refused", reason: "no payment has this key" },
+        payment: undefined,
+      };
+    }
+    const resolved = await write(config, found.key, resolution);
+    return { resolved, payment: await books.show(found.key) };
+  } finally {
+    await books.close();
+  }
+}
+
+async function write(
+  config: Pick<Config, "store">,
+  key: PaymentKey,
+  resolution: Resolution,
+): Promise<Resolved> {
+  const logger = createLogger({ level: "silent", format: "json" });
+  let ledger: Awaited<ReturnType<typeof openLedger>>;
+  try {
+    ledger = await openLedger(config, { logger, time: systemTime });
+  } catch (cause) {
+    const { store } = config;
+    if (!(cause instanceof LedgerInUse) || store.kind !== "sqlite") throw cause;
+    return resolveBeside({ path: store.path, time: systemTime }, key, resolution);
+  }
+  try {
+    return await ledger.resolve(key, resolution);
+  } finally {
+    await ledger.close();
+  }
+}

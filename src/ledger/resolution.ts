@@ -1,0 +1,120 @@
+/**
+ * Payments that a person decides about, as transitions of the state machine.
+ *
+ *     SIGNED or FAILED -- paid in a transaction that is not ours ------------ SIGNED, held
+ *     held ------------- deliver -- SETTLED: paid in that transaction, to be delivered like any other
+ *       |        \------ refund --- FAILED: the seller has paid it back, nothing is owed
+ *     SETTLED -- refund -- FAILED
+ *       \------- deliver, where the attempts are used up -- SETTLED with new ones
+ *
+ * Each is judged on the row as it is when it is written: a delivery that has begun is neither paid back nor
+ * begun anew.
+ */
+import { MAX_DELIVERY_ATTEMPTS, type PaymentState } from "./ledger.ts";
+import { after, conflict, type Step } from "./machine.ts";
+import { isHeld, isRefunded } from "./payment-judgement.ts";
+import type { PaymentRow } from "./payment-row.ts";
+
+export const VERBS = ["deliver", "refund", "note"] as const;
+
+/** What an operator decides. */
+export interface Resolution {
+  readonly verb: (typeof VERBS)[number];
+  /** For the payment's history; may be "" but for a note. */
+  readonly note: string;
+  /** Who decided, for the history. */
+  readonly by: string;
+}
+
+export type Resolved =
+  | { readonly kind: "done"; readonly state: PaymentState }
+  /** Nothing has changed. */
+  | { readonly kind: "refused"; readonly reason: string };
+
+type Row = PaymentRow | undefined;
+
+/** See {@link Redemptions.held}. */
+export function hold(row: Row, transaction: string): Step<void> {
+  if (row !== undefined && (isHeld(row) || isRefunded(row))) return { outcome: undefined };
+  const isSent = row !== undefined && (row.submission !== null || row.facilitator !== null);
+  if (!isSent || (row.state !== "SIGNED" && row.state !== "FAILED")) throw conflict(row, "held");
+  // Of one that was taken for failed no request is left.
+  const isLeft = row.binding !== null && (row.isLeft || row.state === "FAILED");
+  const facts = { failureCode: null, failureDetail: null, heldTransaction: transaction, isLeft };
+  const next = { ...after(row), ...facts, state: "SIGNED" } as const;
+  return { outcome: undefined, next, note: `held: paid in ${transaction}, which is not ours` };
+}
+
+export function resolve(row: Row, { verb, note }: Resolution): Step<Resolved> {
+  if (row === undefined) return refused("there is no such payment");
+  switch (verb) {
+    case "deliver":
+      return deliver(row, note);
+    case "refund":
+      return refund(row, note);
+    case "note":
+      return done(after(row), note);
+  }
+}
+
+function deliver(row: PaymentRow, note: string): Step<Resolved> {
+  if (isHeld(row)) {
+    const { heldTransaction } = row;
+    const paid = { settledTransaction: heldTransaction, heldTransaction: null, attempts: 0 };
+    const isLeft = row.binding !== null;
+    return done(
+      { ...after(row), ...paid, isLeft, state: "SETTLED" },
+      told("to be delivered", note),
+    );
+  }
+  if (row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
+  if (row.binding === null) return refused("another resource server sold it");
+  if (row.attempts < MAX_DELIVERY_ATTEMPTS) {
+    return refused("it can be delivered already: the buyer has to send the same X-PAYMENT again");
+  }
+  return done({ ...after(row), attempts: 0 }, told("attempts are given again", note));
+}
+
+function refund(row: PaymentRow, note: string): Step<Resolved> {
+  const transaction = isHeld(row) ? row.heldTransaction : row.settledTransaction;
+  if (!isHeld(row) && row.state !== "SETTLED") return refused(`it is ${describe(row)}`);
+  const next: PaymentRow = {
+    ...after(row),
+    state: "FAILED",
+    settledTransaction: null,
+    heldTransaction: transaction,
+    isLeft: false,
+    failureCode: "invalid_transaction_state",
+    failureDetail: REFUNDED,
+  };
+  return done(next, told("paid back", note));
+}
+
+/** What the buyer is told. */
+export const REFUNDED = "this payment was refunded by the seller; sign a new one";
+
+function describe(row: PaymentRow): string {
+  if (isRefunded(row)) return "paid back already";
+  return DESCRIBED[row.state];
+}
+
+const DESCRIBED: Readonly<Record<PaymentState, string>> = {
+  CLAIMED: "not signed yet: it is not paid",
+  SIGNED: "not known yet whether it is paid",
+  SETTLED: "paid and not delivered",
+  DELIVERING: "being delivered now",
+  DELIVERED: "delivered",
+  FAILED: "failed: it was not paid",
+};
+
+function told(what: string, note: string): string {
+  return note === "" ? `the operator: ${what}` : `the operator: ${what}: ${note}`;
+}
+
+function done(next: PaymentRow, note: string): Step<Resolved> {
+  return { outcome: { kind: "done", state: next.state }, next, note };
+}
+
+function refused(reason: string): Step<Resolved> {
+  return { outcome: { kind: "refused", reason } };
+}
