@@ -102,13 +102,10 @@ describe("at a node that shows nothing before it is in a block", { timeout: PATI
     await expectMoved([seller], 20);
   });
 
-  it("one who has enough for all of his payments has all of them settled, together", async () => {
+  it("one who has enough for all of his payments has all of them settled", async () => {
     await using seller = await start();
     const payments = await paymentsOf(30, 30);
-    const began = performance.now();
     expectSold(await buyAll([seller], payments), 30);
-    // Nobody waited for another to be decided: that takes seconds.
-    expect(performance.now() - began).toBeLessThan(4_000);
     await expectMoved([seller], 30);
   });
 
