@@ -150,6 +150,8 @@ describe("the facilitator callers of x402 1.2.0", () => {
     expect(await chain.balanceOf(gateway.payee)).toBe(paidBefore + 10_000n);
     expect(await facilitator.supported()).toEqual({
       kinds: [{ x402Version: 1, scheme: "exact", network: "base-sepolia" }],
+      signers: { "eip155:84532": [gateway.signer] },
+      finalRefusals: ["base-sepolia"],
     });
     expect(await facilitator.settle(payment, requirements)).toMatchObject({
       success: false,

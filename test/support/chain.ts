@@ -67,7 +67,7 @@ const token = parseAbi([
 const PROXY_ADMIN = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 /** Owner, master minter, minter, pauser and blacklister of the token. */
 const OWNER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
-const STRANGER = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+export const STRANGER = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 /** Enough for any set-up transaction; given so that no estimate runs before its predecessor is mined. */
 const SETUP_GAS = 500_000;
 /** An automining node includes a transaction within a few reads of its receipt. */

@@ -9,7 +9,7 @@ import type { RemoteOptions } from "../../../src/facilitator/remote.ts";
 import { createEvmObserver } from "../../../src/mechanism/evm/evm.ts";
 import { isEvmPayload, payerOf } from "../../../src/x402/payment-key.ts";
 import { cancelAuthorization } from "../../support/cancellation.ts";
-import { startChain, type Chain } from "../../support/chain.ts";
+import { startChain, STRANGER, type Chain } from "../../support/chain.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import {
   startScriptedFacilitator,
@@ -28,7 +28,7 @@ const token = parseAbi([
   "function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)",
 ]);
 
-/** What an honest facilitator does: the transaction, by an account that nobody of ours knows. */
+/** What an honest facilitator does: the transaction, by an account of its own. */
 async function submit({ request }: Payment): Promise<string> {
   const { payload } = request.paymentPayload;
   if (!isEvmPayload(payload)) throw new Error("an EVM payment");
@@ -62,6 +62,7 @@ async function meshBefore(reply: () => FacilitatorReply, options: Partial<Remote
   });
   closing.defer(() => observer.close());
   const remote = openRemote(facilitator.url, closing, { confirm: "receipt", ...options });
+  remote.word.record({ signers: { "eip155:*": [STRANGER] } }, Date.now());
   const mesh = openMesh({ remotes: [remote], observers: new Map([[network.name, observer]]) });
   return { mesh, facilitator };
 }

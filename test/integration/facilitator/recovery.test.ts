@@ -151,7 +151,7 @@ describe("a settlement that an earlier process signed", () => {
     expect(await received(payment)).toBe(10_000n);
   });
 
-  test("is finished under the transaction of whoever submitted it meanwhile", async () => {
+  test("is held under the transaction of whoever submitted it meanwhile", async () => {
     const payment = await newPayment(chain, { funds: 20_000n });
     const lost = proxy.inject({ method: BROADCAST, status: 503 });
     await beginAndStop(payment, () => lost.hit());
@@ -162,7 +162,7 @@ describe("a settlement that an earlier process signed", () => {
     lost.lift();
     await using life = await begin();
     await recover(life);
-    expect(await ask(life, payment)).toMatchObject({ success: true, transaction: theirs });
+    expect(await faultOf(ask(life, payment))).toMatchObject({ transaction: theirs });
     expect(await received(payment)).toBe(10_000n);
   });
 
