@@ -56,7 +56,7 @@ const SMALL_TABLES = ["accounts", "heartbeat", "route_terms", "used_elsewhere", 
 /** Indexes that hold only what is under way or waits for somebody. */
 const SMALL_INDEXES = [
   ...["claimed_payments", "signed_payments", "delivering_payments", "offered_payments"],
-  "undelivered_payments",
+  ...["undelivered_payments", "awaited_payments"],
 ];
 /** Of all payments the newest, without any further condition: it ends with its limit. */
 const NEWEST = /INDEXED BY payments_by_time WHERE true ORDER BY created_ms DESC, rowid DESC LIMIT/;
