@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 import type { PaymentDetail } from "../../../src/ledger/books.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { MAX_USED_ELSEWHERE_PER_PAYER } from "../../../src/ledger/used-elsewhere.ts";
-import type { SweepPlace } from "../../../src/ledger/sweep.ts";
 import { isEvmPayload, type PaymentKey } from "../../../src/x402/payment-key.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
@@ -21,6 +20,7 @@ import {
   SETTLEMENT,
   sign,
   signWith,
+  sweep,
   termsOf,
   word,
 } from "./ledger-driver.ts";
@@ -29,24 +29,6 @@ import type { StartState } from "./ledger-transitions.ts";
 const DAY_MS = 86_400_000;
 /** After the example payments' `validBefore`, by more than any network takes to be final. */
 const LATER_MS = 1_740_672_154_000 + 30 * DAY_MS;
-
-/** Sweeps to the end; resolves with the number of payments. */
-async function sweep(
-  ledger: Ledger,
-  beforeMs: number,
-  archive?: (payments: readonly PaymentDetail[]) => Promise<void>,
-): Promise<number> {
-  let payments = 0;
-  // What was done a moment ago may not be stored yet, and no sweep looks for that; the books do.
-  await ledger.books.counts();
-  for (let from: SweepPlace | undefined, isFirst = true; isFirst || from !== undefined;) {
-    isFirst = false;
-    const swept = await ledger.sweep({ beforeMs, from, archive });
-    payments += swept.payments;
-    from = swept.next;
-  }
-  return payments;
-}
 
 /** Closes the submissions that carry a payment. */
 async function close(ledger: Ledger): Promise<void> {
