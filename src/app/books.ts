@@ -4,6 +4,7 @@ import type { Books } from "../ledger/books.ts";
 import { openSqliteBooks } from "../ledger/sqlite-books.ts";
 
 export type { Books, PaymentDetail, PaymentFilter, PaymentSummary } from "../ledger/books.ts";
+export type { UsedElsewhere } from "../ledger/used-elsewhere.ts";
 export type { PaymentState } from "../ledger/ledger.ts";
 
 /** Throws `LedgerUnavailable` where there is no ledger, or none that can be read. */

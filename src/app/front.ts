@@ -26,7 +26,7 @@ import { createEarlierQuotes, createSnapshot } from "./selling.ts";
 import { SilentEngine } from "./silent-engine.ts";
 
 /** The part of a configuration that a front needs: no key of ours, and no facilitator's token. */
-export type FrontConfig = Omit<Config, "facilitator" | "store" | "admin">;
+export type FrontConfig = Omit<Config, "facilitator" | "store" | "keeping" | "admin">;
 
 export interface FrontOptions {
   readonly config: FrontConfig;

@@ -8,9 +8,11 @@ import { Callers } from "../facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
 import type { FacilitatorMesh } from "../facilitator/mesh.ts";
 import type { Probe } from "../facilitator/network-gate.ts";
+import type { Recovery } from "../facilitator/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
 import type { Drafts } from "../gateway/payment/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
@@ -19,6 +21,7 @@ import { Hub } from "./hub/hub.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { Sales } from "./sales.ts";
 import { openServer, type Parts } from "./server.ts";
+import { startSweeper } from "./sweeper.ts";
 import type { Wallet } from "./wallets.ts";
 
 export interface Money {
@@ -45,6 +48,8 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   const ground = { ledger, telemetry, time };
   const facilitation = await openFacilitation(config, ground, closing);
   startRecoveries(facilitation, ground, closing);
+  const sweeper = openSweeper(parts, ledger);
+  closing.defer(() => sweeper?.stop());
   const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
   closing.defer(() => gauges.stop());
   const { feePayers, gate, mesh, observers, probes, remotes, wallets } = facilitation;
@@ -65,6 +70,15 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   };
   const selling = { feePayers, remotes, drafts, sales, hub };
   return { ledger, mesh, ...selling, address, probes, wallets, readiness };
+}
+
+/** Undefined where everything is kept for ever. */
+function openSweeper({ config, telemetry, time }: Parts, ledger: Ledger): Recovery | undefined {
+  const { keepMs, archive: folder } = config.keeping;
+  if (keepMs === null) return undefined;
+  const archive = folder === null ? undefined : new Archive(folder, config, time);
+  const rules = { keepMs, archive: archive?.add };
+  return startSweeper({ ledger, telemetry, time }, rules);
 }
 
 /** Where gateways of other processes settle through us, and what they sell may be listed. */

@@ -2,7 +2,7 @@
  * A payment as the command line shows it. The names and meanings of {@link PaymentView} are a promise to
  * scripts, in JSON and in CSV: members may be added, none is renamed or removed.
  */
-import type { PaymentDetail, PaymentSummary } from "./books.ts";
+import type { PaymentDetail, PaymentSummary, UsedElsewhere } from "./books.ts";
 import { isSameToken } from "./token-address.ts";
 import type { Config } from "../config/config.ts";
 import { formatAmount, parseUint256 } from "../x402/amount.ts";
@@ -40,6 +40,22 @@ export interface PaymentView {
    * transaction whose payment the seller has paid back.
    */
   readonly heldTransaction: string | null;
+}
+
+/** A payment that was used before it was presented here; null as in {@link PaymentView}. */
+export interface UsedElsewhereView {
+  readonly key: string;
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string | null;
+  readonly amountAtomic: string;
+  readonly amount: string | null;
+  readonly payer: string;
+  readonly payTo: string;
+  /** Method and path that were asked for. */
+  readonly binding: string;
+  /** ISO 8601, UTC. */
+  readonly seenAt: string;
 }
 
 export interface PaymentDetailView extends PaymentView {
@@ -83,17 +99,12 @@ export class Tokens {
 export function viewOf(payment: PaymentSummary, tokens: Tokens): PaymentView {
   const { key, state, network, asset, payer, payTo, binding, target, facilitator } = payment;
   const { transaction, attempts, failureCode, failureDetail } = payment;
-  const token = tokens.find(network, asset);
-  const atomic = parseUint256(payment.amount);
-  const isReadable = token !== undefined && atomic !== undefined;
   return {
     key,
     state,
     network,
     asset,
-    symbol: token?.symbol ?? null,
-    amountAtomic: payment.amount,
-    amount: isReadable ? formatAmount(atomic, token.decimals) : null,
+    ...amountOf(payment, tokens),
     payer,
     payTo,
     binding,
@@ -106,6 +117,27 @@ export function viewOf(payment: PaymentSummary, tokens: Tokens): PaymentView {
     claimedAt: timeOf(payment.claimedMs),
     updatedAt: timeOf(payment.updatedMs),
     heldTransaction: payment.heldTransaction,
+  };
+}
+
+export function usedElsewhereView(
+  { seenMs, amount, ...rest }: UsedElsewhere,
+  tokens: Tokens,
+): UsedElsewhereView {
+  return { ...rest, ...amountOf({ ...rest, amount }, tokens), seenAt: timeOf(seenMs) };
+}
+
+function amountOf(
+  { network, asset, amount }: Pick<PaymentSummary, "network" | "asset" | "amount">,
+  tokens: Tokens,
+): Pick<PaymentView, "symbol" | "amountAtomic" | "amount"> {
+  const token = tokens.find(network, asset);
+  const atomic = parseUint256(amount);
+  const isReadable = token !== undefined && atomic !== undefined;
+  return {
+    symbol: token?.symbol ?? null,
+    amountAtomic: amount,
+    amount: isReadable ? formatAmount(atomic, token.decimals) : null,
   };
 }
 

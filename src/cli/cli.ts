@@ -113,6 +113,19 @@ function addPayments(program: Command, done: (code: number) => void): void {
       ).conflicts(filters),
     )
     .addOption(
+      new Option(
+        "--used-elsewhere",
+        "those whose nonce the chain knew as used, and the ledger did not: their payers may have been charged",
+      ).conflicts([...filters, "show", "export"]),
+    )
+    .addOption(
+      new Option(
+        "--export <path>",
+        "add payments that are over to a file, oldest first, as JSON lines; goes on where it ended",
+      ).conflicts([...filters, "show", "json"]),
+    )
+    .option("--before <time>", "with --export: only those that ended before: 90d", readSince)
+    .addOption(
       new Option("--state <states>", "only these: SIGNED or SETTLED,DELIVERING").argParser(
         readStates,
       ),

@@ -4,7 +4,7 @@
  */
 import { printable } from "../config/config.ts";
 import { explorerLink, findNetwork } from "../x402/network.ts";
-import type { PaymentDetailView, PaymentView } from "../app/payment-view.ts";
+import type { PaymentDetailView, PaymentView, UsedElsewhereView } from "../app/payment-view.ts";
 
 /** The columns of the CSV form, in their order; new ones are added at the end. */
 const COLUMNS = [
@@ -88,7 +88,26 @@ export function toTable(payments: readonly PaymentView[], color: boolean, named 
     clipped(payment.binding ?? "(settled for others)"),
     named ? payment.key : payment.key.slice(payment.key.lastIndexOf("/") + 1),
   ]);
-  const lines = [head, ...rows].map((row) => row.map(oneLine));
+  return toColumns([head, ...rows], color);
+}
+
+/** For people; the keys in full, since a buyer who asks is found by them. */
+export function toUsedElsewhereTable(payments: readonly UsedElsewhereView[]): string {
+  if (payments.length === 0) return "no payments\n";
+  const head = ["SEEN", "AMOUNT", "ASKED FOR", "KEY"];
+  const rows = payments.map(({ seenAt, amount, symbol, amountAtomic, binding, key }) => [
+    toSeconds(seenAt),
+    amountOf({ amount, symbol, amountAtomic }),
+    clipped(binding),
+    key,
+  ]);
+  return toColumns([head, ...rows], false);
+}
+
+/** Lines of cells, of which the first has the titles; the second cell is a state where there is colour. */
+function toColumns(table: readonly (readonly string[])[], color: boolean): string {
+  const lines = table.map((row) => row.map(oneLine));
+  const [head = []] = lines;
   const widths = head.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
   return lines
     .map((line, number) => {
@@ -160,7 +179,11 @@ function section(title: string, rows: readonly Row[], color: boolean): string {
   return `${title === "" ? "" : `${title}\n`}${lines.join("")}`;
 }
 
-function amountOf({ amount, symbol, amountAtomic }: PaymentView): string {
+function amountOf({
+  amount,
+  symbol,
+  amountAtomic,
+}: Pick<PaymentView, "amount" | "symbol" | "amountAtomic">): string {
   return amount === null || symbol === null ? `${amountAtomic} units` : `${amount} ${symbol}`;
 }
 

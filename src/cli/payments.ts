@@ -5,11 +5,11 @@
 import { adviceOn } from "../app/advice.ts";
 import { openBooks, type Books, type PaymentFilter, type PaymentState } from "../app/books.ts";
 import { operatorName, resolvePayment } from "../app/resolutions.ts";
-import type { Config } from "../config/config.ts";
+import { printable, type Config } from "../config/config.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import { loadOrExplain } from "./load.ts";
-import { toCsv, toJson, toPage, toTable } from "./payment-text.ts";
-import { detailOf, Tokens, viewOf } from "../app/payment-view.ts";
+import { toCsv, toJson, toPage, toTable, toUsedElsewhereTable } from "./payment-text.ts";
+import { detailOf, Tokens, usedElsewhereView, viewOf } from "../app/payment-view.ts";
 import { wantsColor } from "./terminal.ts";
 
 /** Longest text of a note, characters. */
@@ -35,6 +35,12 @@ export interface PaymentsOptions {
   readonly deliver?: boolean;
   readonly refund?: boolean;
   readonly note?: string;
+  /** Payments that were used before they were presented here. */
+  readonly usedElsewhere?: boolean;
+  /** Path of a file. */
+  readonly export?: string;
+  /** With `export`: milliseconds since the epoch; default: now. */
+  readonly before?: number;
 }
 
 /** Resolves with the exit code: 1 where the file is refused, the store closed, or nothing is found. */
@@ -45,9 +51,7 @@ export async function payments(file: string, options: PaymentsOptions): Promise<
   let books: Awaited<ReturnType<typeof openBooks>> | undefined;
   try {
     books = await openBooks(config);
-    return options.show === undefined
-      ? await list(books, config, options)
-      : await show(books, config, options.show, options);
+    return await run(books, config, options);
   } catch (cause) {
     return told(cause);
   } finally {
@@ -91,6 +95,28 @@ const DONE = {
   note: "noted",
 } as const;
 
+async function run(books: Books, config: Config, options: PaymentsOptions): Promise<number> {
+  const { show: name, usedElsewhere, export: path, before: beforeMs = Date.now() } = options;
+  if (name !== undefined) return show(books, config, name, options);
+  if (usedElsewhere === true) return listUsedElsewhere(books, config, options);
+  if (path === undefined) return list(books, config, options);
+  const { exportPayments } = await import("./payments-export.ts");
+  const written = await exportPayments(books, config, { path, beforeMs });
+  process.stdout.write(`${written} payments written to ${path}\n`);
+  return 0;
+}
+
+async function listUsedElsewhere(
+  books: Books,
+  config: Config,
+  { json, limit }: PaymentsOptions,
+): Promise<number> {
+  const tokens = new Tokens(config);
+  const found = (await books.usedElsewhere(limit)).map((each) => usedElsewhereView(each, tokens));
+  process.stdout.write(json ? toJson({ usedElsewhere: found }) : toUsedElsewhereTable(found));
+  return 0;
+}
+
 async function list(books: Books, config: Config, options: PaymentsOptions): Promise<number> {
   const { limit } = options;
   // One more than is shown tells whether there are more.
@@ -122,13 +148,22 @@ async function show(
   { json }: PaymentsOptions,
 ): Promise<number> {
   const payment = await books.show(name);
-  if (payment === undefined) {
-    process.stderr.write("no payment has this key, transaction or nonce\n");
-    return 1;
-  }
+  if (payment === undefined) return showBuried(books, name);
   const view = detailOf(payment, adviceOn(payment), new Tokens(config));
   process.stdout.write(json ? toJson(view) : toPage(view, wantsColor(process.stdout)));
   return 0;
+}
+
+/** It may be over so long ago that only its key and transaction are left. */
+async function showBuried(books: Books, name: string): Promise<number> {
+  const transaction = await books.buried(name);
+  process.stderr.write(
+    transaction === undefined
+      ? "no payment has this key, transaction or nonce\n"
+      : `paid in ${printable(transaction)} and over; what else was known of it is in the archive, ` +
+          "where one is kept (store.archive)\n",
+  );
+  return 1;
 }
 
 function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {

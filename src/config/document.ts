@@ -17,7 +17,7 @@ import { route, ROUTE_KEY, type priceBlock } from "./route-shape.ts";
 import { LOG_LEVELS } from "./settings.ts";
 import { duration, flag, listOf, map, matching, named, optional, text, word } from "./shapes.ts";
 import { sidecar } from "./sidecar.ts";
-import { readStore, STORE, STORE_FORM } from "./store.ts";
+import { store } from "./store.ts";
 import { upstream, UPSTREAM_NAME } from "./upstream-shape.ts";
 import { workers } from "./workers.ts";
 
@@ -125,8 +125,9 @@ export const documentSchema = map({
   discovery: optional(discovery, "Where the priced routes are published."),
   paywall: optional(paywallPage, "What people see who open a priced URL in a browser."),
   store: optional(
-    text(readStore, matching(STORE, STORE_FORM, "sqlite:./data/coinslot.db")),
-    "What was paid and delivered: sqlite:PATH for one process, or postgres://… for several. Back it up.",
+    store,
+    "What was paid and delivered: sqlite:PATH for one process, or postgres://… for several, or " +
+      "{ url, keep, archive }. Back it up.",
     "sqlite:./data/coinslot.db",
   ),
   logging: optional(

@@ -11,8 +11,9 @@ import { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
 import { resolveRoutes } from "./routes.ts";
 import { resolveSidecar } from "./sidecar.ts";
-import type { Config, Store } from "./settings.ts";
+import type { Config } from "./settings.ts";
 import type { ConfigDocument } from "./document.ts";
+import { resolveStore } from "./store.ts";
 import { checkStripping } from "./upstream-paths.ts";
 import { Upstreams } from "./upstreams.ts";
 
@@ -20,7 +21,6 @@ const DEFAULTS = {
   shutdown: { within: 30_000, delay: 0 },
   unmatched: "deny",
   discovery: {},
-  store: { kind: "sqlite", path: "./data/coinslot.db" },
   logging: { level: "info", format: "json" },
   cors: false,
 } as const;
@@ -58,7 +58,7 @@ export function resolve(file: string, context: Context): Config {
     defaultUpstream,
     discovery: resolveDiscovery(discovery, context),
     paywall: resolvePaywall(context),
-    store: storeOf(document.store, context),
+    ...resolveStore(context),
     logging: { ...DEFAULTS.logging, ...document.logging },
     cors: corsOf(document.cors),
   };
@@ -70,10 +70,6 @@ function shutdownOf(written: ConfigDocument["shutdown"] & {}): Config["shutdown"
     withinMs: within ?? DEFAULTS.shutdown.within,
     delayMs: delay ?? DEFAULTS.shutdown.delay,
   };
-}
-
-function storeOf(store: Store, context: Context): Store {
-  return store.kind === "sqlite" ? { ...store, path: context.absolute(store.path) } : store;
 }
 
 function corsOf(cors: NonNullable<Context["document"]["cors"]>): Config["cors"] {

@@ -7,6 +7,7 @@ import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
 import type { CallingGateway, CatalogueSettings } from "./hub-settings.ts";
+import type { Keeping } from "./keeping.ts";
 import type { AdminSettings, ListenerSettings } from "./listener-settings.ts";
 import type { Secret } from "./secret.ts";
 import type { SidecarSettings } from "./sidecar-settings.ts";
@@ -60,6 +61,7 @@ export interface Config {
     readonly brand: string;
   };
   readonly store: Store;
+  readonly keeping: Keeping;
   readonly logging: { readonly level: LogLevel; readonly format: "json" | "pretty" };
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];

@@ -13,6 +13,7 @@ import { sooner, type Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { requestText } from "../x402/request-text.ts";
+import { askingTheSeller } from "../x402/result.ts";
 import {
   X402_VERSION,
   type FacilitatorRequest,
@@ -294,7 +295,10 @@ function readVerdict(
   if (body["isValid"]) return { isValid: true, payer };
   const reason = body["invalidReason"] ?? body["invalid_reason"] ?? body["error"];
   const { code, detail } = translate(reason, "invalid_payload", facilitator);
-  return { isValid: false, invalidReason: code, payer, detail: textOf(body["detail"]) ?? detail };
+  const said = textOf(body["detail"]) ?? detail;
+  // Others mean by this code that the payment is used.
+  const told = code === "invalid_transaction_state" ? askingTheSeller(said) : said;
+  return { isValid: false, invalidReason: code, payer, detail: told };
 }
 
 function readOutcome(

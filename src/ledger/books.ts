@@ -1,6 +1,7 @@
 /** What the ledger tells an operator. Reads only, and never in the way of a payment. */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { PaymentState, SubmissionState } from "./ledger.ts";
+import type { UsedElsewhere } from "./used-elsewhere.ts";
 
 export interface PaymentFilter {
   readonly states?: readonly PaymentState[];
@@ -68,6 +69,14 @@ export interface PaymentDetail extends PaymentSummary {
   } | null;
 }
 
+export interface EndedPage {
+  /** Claimed and ended before that time, milliseconds since the epoch. */
+  readonly beforeMs: number;
+  /** The last one of the page before, which need not be there any more. */
+  readonly after?: Pick<PaymentSummary, "claimedMs" | "key"> | undefined;
+  readonly limit: number;
+}
+
 /** For gauges. */
 export interface PaymentCounts {
   /** Signed or handed over, outcome not known. */
@@ -88,4 +97,10 @@ export interface Books {
    */
   show(name: string): Promise<PaymentDetail | undefined>;
   counts(): Promise<PaymentCounts>;
+  /** The transaction of a payment of which only a tombstone is left, by its key in any letter case. */
+  buried(key: string): Promise<string | undefined>;
+  /** Payments that ended, in the order of their claims: what a sweep may take some day. */
+  ended(page: EndedPage): Promise<readonly PaymentDetail[]>;
+  /** Newest first. */
+  usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]>;
 }

@@ -20,7 +20,9 @@ import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import type { Draws, Purses } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
+import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
+import type { Rowless } from "./used-elsewhere.ts";
 import type { WorkerLife } from "./worker-life.ts";
 import type { Resolution, Resolved } from "./resolution.ts";
 export type { WorkerLife } from "./worker-life.ts";
@@ -175,7 +177,7 @@ export interface OwedPayment {
 }
 
 /** The resource server's view. */
-export interface Redemptions {
+export interface Redemptions extends Rowless {
   /** Atomic: of any number of concurrent claims of one key, one is granted. */
   claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome>;
   /**
@@ -222,10 +224,7 @@ export interface Redemptions {
    * DELIVERING -> DELIVERED: sold, with the answer where it is small enough to be kept. A repeat is fine.
    */
   delivered(key: PaymentKey, sold?: SoldAnswer): Promise<void>;
-  /**
-   * DELIVERING -> SETTLED: the upstream failed or the client left. A repeat is fine, and changes
-   * nothing.
-   */
+  /** DELIVERING -> SETTLED: the upstream failed or the client left. A repeat changes nothing. */
   undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void>;
   /** The kept answer to an identical request, at most {@link MAX_REPLAYS} times; undefined otherwise. */
   replay(key: PaymentKey, asked: Fingerprint & Collector): Promise<StoredResponse | undefined>;
@@ -418,7 +417,7 @@ export interface OfferedPayment {
   readonly request: FacilitatorRequest;
 }
 
-export interface Ledger extends Redemptions, Settlements, Unattended {
+export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
   /** Carries out what the operator decided about one payment; see `resolution.ts`. */
   resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved>;
   /**

@@ -113,7 +113,12 @@ const MAX_REMEMBERED_LENGTH = 8192;
 /** By their text: each step of a payment reads its row anew, and what it was signed for never changes. */
 const remembered = new Map<string, FacilitatorRequest>();
 
-export function requestOf({ request: text }: PaymentRow): FacilitatorRequest {
+export function requestOf({ request }: PaymentRow): FacilitatorRequest {
+  return requestIn(request);
+}
+
+/** Throws {@link LedgerUnavailable} for a text that is no request. */
+export function requestIn(text: string): FacilitatorRequest {
   const known = remembered.get(text);
   if (known !== undefined) return known;
   const request = parseFacilitatorRequest(JSON.parse(text));

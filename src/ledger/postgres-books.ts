@@ -1,6 +1,7 @@
 /** The books of the PostgreSQL ledger: reads only, each list within one statement. */
 import type {
   Books,
+  EndedPage,
   PaymentCounts,
   PaymentDetail,
   PaymentFilter,
@@ -9,31 +10,15 @@ import type {
 import { readEvent, readSummary, shownSubmission } from "./books-row.ts";
 import { requestOf, type PaymentRow } from "./payment-row.ts";
 import { PostgresDatabase, type Session, type Statement } from "./postgres-database.ts";
-import { COLUMNS, storedOf } from "./postgres-payments.ts";
+import { listStatement, SUMMARY } from "./postgres-list.ts";
+import { storedOf } from "./postgres-payments.ts";
 import { requireNewest } from "./postgres-schema.ts";
 import { readSubmissionRow } from "./submission-row.ts";
+import { digestOf, readTombstone } from "./tombstone.ts";
+import { readUsedElsewhere, type UsedElsewhere } from "./used-elsewhere.ts";
 
 /** An operator's look: one statement at a time. */
 const CONNECTIONS = 1;
-
-const SUMMARY = `${COLUMNS}, p.asset AS "asset", p.amount_atomic AS "amount", p.pay_to AS "payTo",
-  p.created_ms AS "claimedMs", p.updated_ms AS "updatedMs"`;
-
-const LIST: Statement = {
-  name: "list_payments",
-  text: `
-    SELECT ${SUMMARY} FROM coinslot.payments AS p
-    WHERE ($1::text[] IS NULL OR p.state = ANY ($1))
-      AND ($2::boolean IS NOT TRUE OR (p.state = 'SETTLED' AND p.binding IS NOT NULL)
-        OR (p.state = 'SIGNED' AND p.held_transaction IS NOT NULL))
-      AND ($8::boolean IS NULL OR (p.state = 'SIGNED' AND p.held_transaction IS NOT NULL) = $8)
-      AND ($3::text IS NULL OR p.network = $3)
-      AND ($4::text IS NULL OR lower(p.payer) = lower($4))
-      AND ($5::bigint IS NULL OR p.created_ms >= $5)
-      AND ($6::text IS NULL OR (p.created_ms, p.id) <
-        (SELECT b.created_ms, b.id FROM coinslot.payments AS b WHERE b.payment_key = $6))
-    ORDER BY p.created_ms DESC, p.id DESC LIMIT $7`,
-};
 
 const SHOW: Statement = {
   name: "show_payment",
@@ -76,6 +61,28 @@ const COUNTS: Statement = {
       (SELECT count(*) FROM coinslot.payments WHERE offered) AS "offered"`,
 };
 
+const BURIED: Statement = {
+  name: "show_tombstone",
+  text: `SELECT transaction_id AS "transaction", caller AS "caller"
+         FROM coinslot.tombstones WHERE payment_key = $1`,
+};
+
+const ENDED: Statement = {
+  name: "ended_payments",
+  text: `
+    SELECT p.payment_key AS "key" FROM coinslot.payments AS p
+    WHERE (p.created_ms, p.payment_key COLLATE "C") > ($1, $2) AND p.created_ms < $3 AND p.updated_ms < $3
+      AND (p.state IN ('DELIVERED', 'FAILED') OR (p.state = 'SETTLED' AND p.binding IS NULL))
+    ORDER BY p.created_ms, p.payment_key COLLATE "C" LIMIT $4`,
+};
+
+const USED_ELSEWHERE: Statement = {
+  name: "list_used_elsewhere",
+  text: `SELECT payment_key AS "key", network AS "network", asset AS "asset", amount_atomic AS "amount",
+           payer AS "payer", pay_to AS "payTo", binding AS "binding", seen_ms AS "seenMs"
+         FROM coinslot.used_elsewhere ORDER BY seen_ms DESC, payment_key LIMIT $1`,
+};
+
 export class PostgresBooks implements Books {
   readonly #database: Session;
 
@@ -84,16 +91,9 @@ export class PostgresBooks implements Books {
   }
 
   async list(filter: PaymentFilter): Promise<readonly PaymentSummary[]> {
-    const rows = await this.#database.query(LIST, [
-      filter.states ?? null,
-      filter.undelivered ?? null,
-      filter.network ?? null,
-      filter.payer ?? null,
-      filter.sinceMs ?? null,
-      filter.after ?? null,
-      filter.limit,
-      filter.held ?? null,
-    ]);
+    if (filter.states?.length === 0) return [];
+    const { statement, values } = listStatement(filter);
+    const rows = await this.#database.query(statement, values);
     return rows.map(readSummary);
   }
 
@@ -118,6 +118,25 @@ export class PostgresBooks implements Books {
       undelivered: Number(undelivered),
       offered: Number(offered),
     };
+  }
+
+  async buried(key: string): Promise<string | undefined> {
+    const [columns] = await this.#database.query(BURIED, [digestOf(key.toLowerCase())]);
+    return columns && readTombstone(columns).transaction;
+  }
+
+  async ended({ beforeMs, after, limit }: EndedPage): Promise<readonly PaymentDetail[]> {
+    const behind = [after?.claimedMs ?? -1, after?.key ?? ""];
+    const shown: PaymentDetail[] = [];
+    for (const { key } of await this.#database.query(ENDED, [...behind, beforeMs, limit])) {
+      const detail = await this.show(String(key));
+      if (detail !== undefined) shown.push(detail);
+    }
+    return shown;
+  }
+
+  async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
+    return (await this.#database.query(USED_ELSEWHERE, [limit])).map(readUsedElsewhere);
   }
 
   async #submission(id: string | null): Promise<PaymentDetail["submission"]> {
@@ -154,6 +173,9 @@ export async function openPostgresBooks({
     list: (filter) => books.list(filter),
     show: (name) => books.show(name),
     counts: () => books.counts(),
+    buried: (key) => books.buried(key),
+    ended: (page) => books.ended(page),
+    usedElsewhere: (limit) => books.usedElsewhere(limit),
     close,
   };
 }

@@ -27,8 +27,8 @@ export interface Statement {
 export interface Session {
   /** The rows of the answer. */
   query(statement: Statement, values: readonly unknown[]): Promise<readonly Columns[]>;
-  /** Statements without values. */
-  run(sql: string): Promise<void>;
+  /** Statements without values; `withinMs` in place of the limit that all have. */
+  run(sql: string, withinMs?: number): Promise<void>;
 }
 
 export interface PostgresOptions {
@@ -147,8 +147,9 @@ export function connectionTo(url: string): ClientConfig {
 export function sessionOf(client: ClientBase): Session {
   return {
     query: (statement, values) => unlessFaulty(() => rowsOf(client, statement, values)),
-    async run(sql) {
-      await unlessFaulty(() => client.query(sql));
+    async run(sql, withinMs) {
+      const limit = withinMs === undefined ? {} : { query_timeout: withinMs };
+      await unlessFaulty(() => client.query({ text: sql, ...limit }));
     },
   };
 }

@@ -8,6 +8,7 @@ import { LedgerUnavailable, type StoredResponse } from "./ledger.ts";
 import type { Moment, Step } from "./machine.ts";
 import { amountOf, identityOf, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
 import type { Columns, Session, Statement } from "./postgres-database.ts";
+import { digestOf, readTombstone, type Tombstone } from "./tombstone.ts";
 
 /** Notices carry the payment's key. */
 export const CHANGED_CHANNEL = "coinslot_changed";
@@ -87,6 +88,12 @@ const READ: Statement = {
   text: `SELECT ${COLUMNS} FROM coinslot.payments AS p WHERE p.payment_key = $1`,
 };
 
+const TOMBSTONE: Statement = {
+  name: "read_tombstone",
+  text: `SELECT transaction_id AS "transaction", caller AS "caller"
+         FROM coinslot.tombstones WHERE payment_key = $1`,
+};
+
 const GIVEN = [
   `"key" text, "id" bigint, "expected" bigint, "note" text`,
   ...LASTING.map(([name]) => `"${name}" text`),
@@ -103,6 +110,7 @@ const INSERT: Statement = {
       SELECT "key", $2::bigint, $2,
         ${[...LASTING, ...FACETS].map(([name]) => `"${name}"`).join(", ")}
       FROM given
+      WHERE NOT EXISTS (SELECT FROM coinslot.tombstones AS t WHERE t.payment_key = $3)
       ON CONFLICT (payment_key) DO NOTHING
       RETURNING payment_key
     ),
@@ -190,7 +198,16 @@ export function storedOf(columns: Columns): Stored {
   return { key, id: Number(columns.id), row: readPaymentRow(columns) };
 }
 
-/** Makes a row; false where there is one. */
+/** What is left of a payment that has no row. */
+export async function readBuried(
+  session: Session,
+  key: PaymentKey,
+): Promise<Tombstone | undefined> {
+  const [columns] = await session.query(TOMBSTONE, [digestOf(key)]);
+  return columns && readTombstone(columns);
+}
+
+/** Makes a row; false where there is one, or a tombstone. */
 export async function insertPayment(
   session: Session,
   key: PaymentKey,
@@ -198,7 +215,7 @@ export async function insertPayment(
   { nowMs }: Moment,
 ): Promise<boolean> {
   const given = jsonOf({ ...next, ...lastingOf(next), key, note });
-  return (await session.query(INSERT, [given, nowMs])).length === 1;
+  return (await session.query(INSERT, [given, nowMs, digestOf(key)])).length === 1;
 }
 
 /** Writes a step of the machine that changes something; false where the row is another by now. */

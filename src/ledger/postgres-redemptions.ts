@@ -31,6 +31,13 @@ import { COLUMNS, readResponse, storedOf } from "./postgres-payments.ts";
 import { readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
 import { PostgresSteps, type Transition } from "./postgres-steps.ts";
 import { hold } from "./resolution.ts";
+import { claimBuried, digestOf } from "./tombstone.ts";
+import {
+  MAX_USED_ELSEWHERE,
+  MAX_USED_ELSEWHERE_PER_PAYER,
+  usedElsewhere,
+  type AskedFor,
+} from "./used-elsewhere.ts";
 import type { WorkerLife } from "./worker-life.ts";
 
 /** An open payment that another process holds is not owed, unless that process has died and was not reaped yet. */
@@ -48,6 +55,24 @@ const RECALL: Statement = {
         AND (p.state <> 'DELIVERED' OR p.replay_until_ms > $5)
       ORDER BY p.id LIMIT ${MAX_OWED}
     )`,
+};
+
+const BURIED: Statement = {
+  name: "find_tombstones",
+  text: `SELECT encode(payment_key, 'hex') AS "digest" FROM coinslot.tombstones
+         WHERE payment_key = ANY ($1)`,
+};
+
+const NOTE_USED_ELSEWHERE: Statement = {
+  name: "note_used_elsewhere",
+  text: `
+    INSERT INTO coinslot.used_elsewhere
+      (payment_key, network, asset, amount_atomic, payer, pay_to, binding, seen_ms)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8::bigint
+    WHERE (SELECT count(*) FROM coinslot.used_elsewhere WHERE payer = $5)
+        < ${MAX_USED_ELSEWHERE_PER_PAYER}
+      AND (SELECT count(*) FROM coinslot.used_elsewhere) < ${MAX_USED_ELSEWHERE}
+    ON CONFLICT (payment_key) DO NOTHING`,
 };
 
 /** What all who work on one opened PostgreSQL ledger share. */
@@ -68,7 +93,8 @@ export class PostgresRedemptions implements Redemptions {
   }
 
   async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
-    return this.#steps.first(key, (row, moment) => machine.claim(row, terms, moment));
+    const transition: Transition<ClaimOutcome> = (row, moment) => machine.claim(row, terms, moment);
+    return this.#steps.first(key, transition, claimBuried);
   }
 
   async recall(
@@ -145,6 +171,20 @@ export class PostgresRedemptions implements Redemptions {
     if (response === undefined) return undefined;
     const may = await this.#step(key, (row, moment) => machine.replay(row, asked, moment));
     return may ? response : undefined;
+  }
+
+  async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
+    const digests = keys.map(digestOf);
+    const rows = await this.#ground.database.query(BURIED, [digests]);
+    const found = new Set(rows.map(({ digest }) => String(digest)));
+    return keys.filter((_, index) => found.has(digests[index]?.toString("hex") ?? ""));
+  }
+
+  async noteUsedElsewhere(key: PaymentKey, asked: AskedFor): Promise<void> {
+    const note = usedElsewhere(key, asked, this.#ground.time.now());
+    const { network, asset, amount, payer, payTo, binding, seenMs } = note;
+    const values = [key, network, asset, amount, payer, payTo, binding, seenMs];
+    await this.#ground.database.query(NOTE_USED_ELSEWHERE, values);
   }
 
   async handedOvers(limit: number): Promise<readonly HandedOver[]> {

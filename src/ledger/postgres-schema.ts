@@ -175,10 +175,54 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX payments_by_held_transaction ON coinslot.payments (lower(held_transaction))
     WHERE held_transaction IS NOT NULL;
   `,
+  // Names of transactions go with their submission: a foreign key would look through all of them for it. The
+  // trigger sees what was buried while an insertion waited for the deletion of the row.
+  `
+  CREATE TABLE coinslot.tombstones (
+    payment_key    bytea NOT NULL PRIMARY KEY CHECK (length(payment_key) = 16),
+    transaction_id bytea NOT NULL,
+    caller         bytea
+  );
+  CREATE FUNCTION coinslot.refuse_buried() RETURNS trigger LANGUAGE plpgsql AS $refuse$
+  BEGIN
+    IF EXISTS (SELECT FROM coinslot.tombstones AS t WHERE t.payment_key =
+        substring(sha256(convert_to(NEW.payment_key, 'UTF8')) FROM 1 FOR 16)) THEN
+      RAISE EXCEPTION 'that payment was used before' USING ERRCODE = 'unique_violation';
+    END IF;
+    RETURN NULL;
+  END $refuse$;
+  CREATE TRIGGER refuse_buried AFTER INSERT ON coinslot.payments
+    FOR EACH ROW EXECUTE FUNCTION coinslot.refuse_buried();
+
+  CREATE TABLE coinslot.used_elsewhere (
+    payment_key   text   NOT NULL PRIMARY KEY,
+    network       text   NOT NULL,
+    asset         text   NOT NULL,
+    amount_atomic text   NOT NULL,
+    payer         text   NOT NULL,
+    pay_to        text   NOT NULL,
+    binding       text   NOT NULL,
+    seen_ms       bigint NOT NULL
+  );
+  CREATE INDEX used_elsewhere_by_payer ON coinslot.used_elsewhere (payer);
+  CREATE INDEX used_elsewhere_by_time ON coinslot.used_elsewhere (seen_ms);
+
+  ALTER TABLE coinslot.submission_transactions
+    DROP CONSTRAINT submission_transactions_submission_fkey;
+  DROP INDEX coinslot.payments_by_state;
+  CREATE INDEX payments_by_state ON coinslot.payments (state, created_ms, id);
+  CREATE INDEX payments_by_network ON coinslot.payments (network, created_ms, id);
+  CREATE INDEX undelivered_payments ON coinslot.payments (created_ms, id)
+    WHERE state = 'SETTLED' AND binding IS NOT NULL;
+  CREATE INDEX closed_submissions ON coinslot.submissions (signed_ms, id) WHERE state = 'CLOSED';
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */
 const MIGRATION_LOCK = "coinslot migration";
+
+/** Longest that one migration may take, milliseconds: an index of millions of payments is not made in seconds. */
+const MIGRATION_TIMEOUT_MS = 600_000;
 
 /** How long a replica waits for another's migration, and how often it asks, milliseconds. */
 const MIGRATION_WAIT_MS = 60_000;
@@ -239,6 +283,7 @@ async function migrateAlone(session: Session): Promise<boolean> {
   if (lock?.locked !== true) return false;
   const version = await versionOf(session);
   if (isNewest(version)) return true;
+  await session.run(`SET LOCAL statement_timeout = ${MIGRATION_TIMEOUT_MS}`);
   if (version === 0) {
     // Asked first: where it exists, its owner needs no right to create schemas.
     const [schema] = await session.query(HAS_SCHEMA, []);
@@ -252,7 +297,7 @@ async function migrateAlone(session: Session): Promise<boolean> {
   }
   for (const [index, sql] of MIGRATIONS.entries()) {
     if (index < version) continue;
-    await session.run(sql);
+    await session.run(sql, MIGRATION_TIMEOUT_MS);
     await session.query(RECORD, [index + 1]);
   }
   return true;

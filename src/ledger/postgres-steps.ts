@@ -7,11 +7,13 @@ import type { PaymentRow } from "./payment-row.ts";
 import type { PostgresDatabase } from "./postgres-database.ts";
 import {
   insertPayment,
+  readBuried,
   readPayment,
   writeStep,
   type Kept,
   type Stored,
 } from "./postgres-payments.ts";
+import type { Tombstone } from "./tombstone.ts";
 
 /** How often a step is tried again because the row was written meanwhile. */
 const MAX_TRIES = 10;
@@ -39,13 +41,20 @@ export class PostgresSteps {
     return { life: this.#life, nowMs: this.#ground.time.now() };
   }
 
-  /** A step whose row most likely is not there yet: it is made without a read. */
-  async first<Outcome>(key: PaymentKey, transition: Transition<Outcome>): Promise<Outcome> {
+  /**
+   * A step whose row most likely is not there yet: it is made without a read. `buried`: what is answered where
+   * only a tombstone is left of it.
+   */
+  async first<Outcome>(
+    key: PaymentKey,
+    transition: Transition<Outcome>,
+    buried: (tombstone: Tombstone) => Outcome,
+  ): Promise<Outcome> {
     const moment = this.moment;
     const { outcome, next, note } = transition(undefined, moment);
     const isMade =
       next && (await insertPayment(this.#ground.database, key, { next, note: note ?? "" }, moment));
-    return isMade ? outcome : this.step(key, transition);
+    return isMade ? outcome : this.#repeat({ key, transition, buried });
   }
 
   /** Reads, asks the machine, and writes; again, where another was faster. */
@@ -54,9 +63,17 @@ export class PostgresSteps {
     transition: Transition<Outcome>,
     response?: StoredResponse,
   ): Promise<Outcome> {
+    return this.#repeat({ key, transition, response });
+  }
+
+  async #repeat<Outcome>({ key, transition, response, buried }: Asked<Outcome>): Promise<Outcome> {
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const moment = this.moment;
       const stored = await readPayment(this.#ground.database, key);
+      if (stored === undefined && buried !== undefined) {
+        const tombstone = await readBuried(this.#ground.database, key);
+        if (tombstone !== undefined) return buried(tombstone);
+      }
       const step = transition(stored?.row, moment);
       if (await this.#write(key, { stored, step, moment, response })) return step.outcome;
     }
@@ -74,6 +91,13 @@ export class PostgresSteps {
     if (!next) return true;
     return insertPayment(this.#ground.database, key, { next, note: note ?? "" }, moment);
   }
+}
+
+interface Asked<Outcome> {
+  readonly key: PaymentKey;
+  readonly transition: Transition<Outcome>;
+  readonly response?: StoredResponse | undefined;
+  readonly buried?: (tombstone: Tombstone) => Outcome;
 }
 
 interface Writing {

@@ -28,7 +28,7 @@ import { PostgresBooks } from "./postgres-books.ts";
 import { PostgresDatabase, type Statement } from "./postgres-database.ts";
 import { PostgresListener } from "./postgres-listen.ts";
 import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgres-lives.ts";
-import { forgetResponses, readPayment } from "./postgres-payments.ts";
+import { forgetResponses, readBuried, readPayment } from "./postgres-payments.ts";
 import { readSpends } from "./postgres-purses.ts";
 import { takeOffers } from "./postgres-queues.ts";
 import {
@@ -47,9 +47,12 @@ import {
   storeSigned,
   storeVariant,
 } from "./postgres-submissions.ts";
+import { sweepOnce } from "./postgres-sweep.ts";
 import type { Purse, Draws, Spend } from "./purse.ts";
 import { resolve } from "./resolution.ts";
 import type { SoldOffers } from "./sold-offers.ts";
+import type { Swept, SweepStep } from "./sweep.ts";
+import { beginBuried, buriedSettlement } from "./tombstone.ts";
 import type { WorkerLife } from "./worker-life.ts";
 import type { LeftAccount } from "./unattended.ts";
 
@@ -141,11 +144,18 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     request: FacilitatorRequest,
     caller: string | ClaimHolder | undefined,
   ): Promise<BeginOutcome> {
-    return this.#steps.first(key, (row, moment) => machine.begin(row, request, caller, moment));
+    return this.#steps.first(
+      key,
+      (row, moment) => machine.begin(row, request, caller, moment),
+      (tombstone) => beginBuried(tombstone, request, caller),
+    );
   }
 
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
-    return machine.outcome((await readPayment(this.#database, key))?.row);
+    const row = (await readPayment(this.#database, key))?.row;
+    const tombstone = row === undefined ? await readBuried(this.#database, key) : undefined;
+    if (tombstone === undefined) return machine.outcome(row);
+    return { kind: "settled", settlement: buriedSettlement(key, tombstone) };
   }
 
   async lease(network: string, address: string): Promise<Lease | undefined> {
@@ -239,6 +249,11 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     const freed = await reapPayments(this.#database, moment, this.#ground.onUnreadable);
     await forgetResponses(this.#database, moment.nowMs);
     return freed;
+  }
+
+  async sweep(step: SweepStep): Promise<Swept> {
+    const { nowMs } = this.#steps.moment;
+    return sweepOnce(this.#database, { ...step, nowMs }, this.#ground.onUnreadable);
   }
 
   async ping(): Promise<void> {

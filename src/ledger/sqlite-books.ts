@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import type {
   Books,
+  EndedPage,
   PaymentCounts,
   PaymentDetail,
   PaymentEvent,
@@ -11,12 +12,11 @@ import type {
 import { readEvent, readSummary, shownSubmission } from "./books-row.ts";
 import { LedgerUnavailable } from "./ledger.ts";
 import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
-import { ROW_COLUMNS } from "./sqlite-rows.ts";
+import { listStatement, SUMMARY_COLUMNS } from "./sqlite-list.ts";
 import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
 import { readSubmissionRow } from "./submission-row.ts";
-
-const SUMMARY_COLUMNS = `${ROW_COLUMNS}, asset, amount_atomic AS "amount", pay_to AS "payTo",
-  created_ms AS "claimedMs"`;
+import { digestOf, readTombstone } from "./tombstone.ts";
+import { readUsedElsewhere, type UsedElsewhere } from "./used-elsewhere.ts";
 
 /**
  * Opens the books of a ledger that another process may be writing: takes no lock, writes nothing.
@@ -55,29 +55,10 @@ export class SqliteBooks implements Books {
   }
 
   async list(filter: PaymentFilter): Promise<readonly PaymentSummary[]> {
+    if (filter.states?.length === 0) return [];
     this.#storeNow();
-    const { states, undelivered, held, network, payer, sinceMs, after, limit } = filter;
-    const conditions = [
-      states && "state IN (SELECT value FROM json_each(:states))",
-      undelivered === true &&
-        "((state = 'SETTLED' AND binding IS NOT NULL) OR (state = 'SIGNED' AND held_transaction IS NOT NULL))",
-      held === true && "state = 'SIGNED' AND held_transaction IS NOT NULL",
-      held === false && "NOT (state = 'SIGNED' AND held_transaction IS NOT NULL)",
-      network !== undefined && "network = :network",
-      payer !== undefined && "lower(payer) = lower(:payer)",
-      sinceMs !== undefined && "created_ms >= :sinceMs",
-      after !== undefined &&
-        `(created_ms, rowid) < (SELECT created_ms, rowid FROM payments WHERE payment_key = :after)`,
-    ].filter((condition) => typeof condition === "string");
-    const given = Object.entries({ network, payer, sinceMs, after });
-    const values = Object.fromEntries(
-      given.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
-    );
-    const rows = this.#database.all(
-      `SELECT ${SUMMARY_COLUMNS} FROM payments WHERE ${["true", ...conditions].join(" AND ")}
-       ORDER BY created_ms DESC, rowid DESC LIMIT :limit`,
-      { ...values, ...(states && { states: JSON.stringify(states) }), limit },
-    );
+    const { sql, values } = listStatement(filter);
+    const rows = this.#database.all(sql, values);
     return rows.map(readSummary);
   }
 
@@ -105,6 +86,40 @@ export class SqliteBooks implements Books {
       undelivered: Number(undelivered),
       offered: Number(offered),
     };
+  }
+
+  async buried(key: string): Promise<string | undefined> {
+    const columns = this.#database.get(
+      `SELECT transaction_id AS "transaction", caller FROM tombstones WHERE payment_key = ?`,
+      [digestOf(key.toLowerCase())],
+    );
+    return columns && readTombstone(columns).transaction;
+  }
+
+  async ended({ beforeMs, after, limit }: EndedPage): Promise<readonly PaymentDetail[]> {
+    this.#storeNow();
+    const { claimedMs: ms, key } = after ?? { claimedMs: -1, key: "" };
+    return this.#database.snapshot(() => {
+      const rows = this.#database.all(
+        `SELECT payment_key AS "key" FROM payments INDEXED BY payments_by_time
+         WHERE (created_ms, payment_key) > (:ms, :key) AND created_ms < :beforeMs
+           AND updated_ms < :beforeMs
+           AND (state IN ('DELIVERED', 'FAILED') OR (state = 'SETTLED' AND binding IS NULL))
+         ORDER BY created_ms, payment_key LIMIT :limit`,
+        { ms, key, beforeMs, limit },
+      );
+      return rows.flatMap((columns) => this.#find(String(columns.key)) ?? []);
+    });
+  }
+
+  async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
+    const rows = this.#database.all(
+      `SELECT payment_key AS "key", network, asset, amount_atomic AS "amount", payer,
+         pay_to AS "payTo", binding, seen_ms AS "seenMs"
+       FROM used_elsewhere ORDER BY seen_ms DESC, payment_key LIMIT :limit`,
+      { limit },
+    );
+    return rows.map(readUsedElsewhere);
   }
 
   async close(): Promise<void> {

@@ -15,6 +15,8 @@ import { PaymentsInHand, type Change } from "./payments-in-hand.ts";
 import { SqliteBatch } from "./sqlite-batch.ts";
 import type { SqliteDatabase, Values } from "./sqlite-database.ts";
 import { SqliteRows } from "./sqlite-rows.ts";
+import type { Tombstone } from "./tombstone.ts";
+import type { UsedElsewhere } from "./used-elsewhere.ts";
 import { Waiters } from "./waiters.ts";
 
 /** Waits for a row or an offer that this process holds at most; further ones are pauses. */
@@ -168,6 +170,31 @@ export class SqliteCore {
       // The column holds nothing but keys.
       return [{ key: key as PaymentKey, request: requestOf(row) }];
     });
+  }
+
+  /** What is left of a payment that has no row. */
+  tombstone(key: string): Tombstone | undefined {
+    return this.#rows.tombstone(key);
+  }
+
+  /** Looks before it writes: whoever presents such payments again and again costs no wait for the disk. */
+  async noteUsedElsewhere(payment: UsedElsewhere): Promise<void> {
+    if (!this.#rows.hasRoomFor(payment)) return;
+    await this.writeLater(() => {
+      if (this.#rows.hasRoomFor(payment)) this.#rows.noteUsedElsewhere(payment);
+    });
+  }
+
+  /**
+   * Deletes the row of a payment that is still of that version, and leaves a tombstone in its place where that
+   * is asked for, within a transaction. False where it has changed.
+   */
+  remove(key: string, life: string, version: number, isBuried: boolean): boolean {
+    const judge: Judge<PaymentRow | undefined> = (row) =>
+      row?.version === version ? { outcome: row, next: null } : { outcome: undefined };
+    const { outcome: row } = this.take(key, life, judge);
+    if (row !== undefined && isBuried) this.#rows.bury(key, row);
+    return row !== undefined;
   }
 
   answer(key: string): StoredResponse | undefined {

@@ -15,13 +15,18 @@ interface Ground {
   readonly database: SqliteDatabase;
 }
 
-/** What a life may hold: a claim, a delivery, or a payment that its request waits for. */
+/**
+ * What a life may hold: a claim, a delivery, or a payment that its request waits for. Without their names SQLite
+ * would go through all payments in the order of their keys, so as to find each once.
+ */
 const heldIf = (claimedBy: string, holder: string): string => `
-  SELECT payment_key AS "key" FROM payments WHERE state = 'CLAIMED' AND ${claimedBy}
+  SELECT payment_key AS "key" FROM payments INDEXED BY claimed_payments
+  WHERE state = 'CLAIMED' AND ${claimedBy}
   UNION
-  SELECT payment_key FROM payments WHERE state = 'DELIVERING' AND ${claimedBy}
+  SELECT payment_key FROM payments INDEXED BY delivering_payments
+  WHERE state = 'DELIVERING' AND ${claimedBy}
   UNION
-  SELECT payment_key FROM payments
+  SELECT payment_key FROM payments INDEXED BY awaited_payments
   WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND is_left = 0 AND binding IS NOT NULL AND ${holder}`;
 
 const HELD_BY_OTHERS = heldIf("claimed_by <> :life", "holder <> :life");

@@ -21,6 +21,8 @@ import * as machine from "./machine.ts";
 import { present, requestOf, type PaymentRow } from "./payment-row.ts";
 import { hold } from "./resolution.ts";
 import type { Judge, SqliteCore } from "./sqlite-core.ts";
+import { claimBuried } from "./tombstone.ts";
+import { usedElsewhere, type AskedFor } from "./used-elsewhere.ts";
 
 /** Answers up to here may wait to be stored, bytes. */
 const MAX_SOON_BODY_BYTES = 8 * 1024;
@@ -35,7 +37,11 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
-    return this.#stepSoon(key, (row, moment) => machine.claim(row, terms, moment));
+    return this.#stepSoon(key, (row, moment) => {
+      const tombstone = row === undefined ? this.#core.tombstone(key) : undefined;
+      if (tombstone !== undefined) return { outcome: claimBuried(tombstone) };
+      return machine.claim(row, terms, moment);
+    });
   }
 
   async recall(
@@ -110,6 +116,14 @@ export class SqliteRedemptions implements Redemptions {
       const { outcome } = this.#take(key, (row, moment) => machine.replay(row, asked, moment));
       return outcome ? response : undefined;
     });
+  }
+
+  async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
+    return keys.filter((key) => this.#core.tombstone(key) !== undefined);
+  }
+
+  async noteUsedElsewhere(key: PaymentKey, asked: AskedFor): Promise<void> {
+    return this.#core.noteUsedElsewhere(usedElsewhere(key, asked, this.#core.time.now()));
   }
 
   async handedOvers(limit: number): Promise<readonly HandedOver[]> {

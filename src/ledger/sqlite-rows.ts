@@ -2,8 +2,14 @@
 import type { SQLInputValue } from "node:sqlite";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import { LedgerConflict, LedgerUnavailable, MAX_OWED, type StoredResponse } from "./ledger.ts";
-import { amountOf, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
+import { amountOf, present, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
+import { digestOf, packTransaction, readTombstone, type Tombstone } from "./tombstone.ts";
+import {
+  MAX_USED_ELSEWHERE,
+  MAX_USED_ELSEWHERE_PER_PAYER,
+  type UsedElsewhere,
+} from "./used-elsewhere.ts";
 
 /** The columns of a {@link PaymentRow}, under its names, `key` and `updatedMs`. */
 export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, target,
@@ -133,6 +139,42 @@ export class SqliteRows {
 
   delete(key: string): void {
     this.#database.run("DELETE FROM payments WHERE payment_key = ?", [key]);
+  }
+
+  tombstone(key: string): Tombstone | undefined {
+    const sql = `SELECT transaction_id AS "transaction", caller FROM tombstones WHERE payment_key = ?`;
+    const columns = this.#database.get(sql, [digestOf(key)]);
+    return columns && readTombstone(columns);
+  }
+
+  /** In the place of a settled payment that its caller deletes. */
+  bury(key: string, { binding, idempotencyKey, settledTransaction }: PaymentRow): void {
+    const caller = binding === null && idempotencyKey !== null ? digestOf(idempotencyKey) : null;
+    const transaction = packTransaction(present(settledTransaction, "settledTransaction"));
+    this.#database.run(
+      `INSERT INTO tombstones (payment_key, transaction_id, caller) VALUES (?, ?, ?)
+       ON CONFLICT (payment_key) DO NOTHING`,
+      [digestOf(key), transaction, caller],
+    );
+  }
+
+  hasRoomFor({ key, payer }: UsedElsewhere): boolean {
+    const found = this.#database.get(
+      `SELECT NOT EXISTS (SELECT 1 FROM used_elsewhere WHERE payment_key = :key)
+         AND (SELECT count(*) FROM used_elsewhere WHERE payer = :payer) < ${MAX_USED_ELSEWHERE_PER_PAYER}
+         AND (SELECT count(*) FROM used_elsewhere) < ${MAX_USED_ELSEWHERE} AS "hasRoom"`,
+      { key, payer },
+    );
+    return found?.hasRoom === 1;
+  }
+
+  noteUsedElsewhere(payment: UsedElsewhere): void {
+    this.#database.run(
+      `INSERT INTO used_elsewhere
+         (payment_key, network, asset, amount_atomic, payer, pay_to, binding, seen_ms)
+       VALUES (:key, :network, :asset, :amount, :payer, :payTo, :binding, :seenMs)`,
+      { ...payment },
+    );
   }
 
   answer(key: string): StoredResponse | undefined {

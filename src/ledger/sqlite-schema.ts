@@ -160,6 +160,9 @@ const FROM_VERSION_2 = `
   SELECT network, address, next_nonce FROM older_accounts;
   DROP TABLE older_accounts;`;
 
+/** Of the index by which payments in one of these states are found in their order: said again by its users. */
+export const ENDED_STATES = "state IN ('SETTLED', 'DELIVERED', 'FAILED')";
+
 /** `PRAGMA user_version` counts how many of these a file has had. Append only. */
 const MIGRATIONS: readonly string[] = [
   ...OLDER_SCHEMAS,
@@ -229,6 +232,41 @@ const MIGRATIONS: readonly string[] = [
     asked_ms    INTEGER NOT NULL,
     answer      TEXT    CHECK (json_valid(answer))
   ) STRICT;
+  `,
+  // Names of transactions go with their submission: a foreign key would look through all of them for it.
+  `
+  CREATE TABLE tombstones (
+    payment_key    BLOB NOT NULL PRIMARY KEY CHECK (length(payment_key) = 16),
+    transaction_id BLOB NOT NULL,
+    caller         BLOB
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE used_elsewhere (
+    payment_key   TEXT    NOT NULL PRIMARY KEY,
+    network       TEXT    NOT NULL,
+    asset         TEXT    NOT NULL,
+    amount_atomic TEXT    NOT NULL,
+    payer         TEXT    NOT NULL,
+    pay_to        TEXT    NOT NULL,
+    binding       TEXT    NOT NULL,
+    seen_ms       INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX used_elsewhere_by_payer ON used_elsewhere (payer);
+  CREATE INDEX used_elsewhere_by_time ON used_elsewhere (seen_ms);
+
+  ALTER TABLE submission_transactions RENAME TO older_submission_transactions;
+  CREATE TABLE submission_transactions (
+    transaction_id TEXT NOT NULL PRIMARY KEY CHECK (transaction_id = lower(transaction_id)),
+    submission     TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO submission_transactions (transaction_id, submission)
+  SELECT transaction_id, submission FROM older_submission_transactions ORDER BY transaction_id;
+  DROP TABLE older_submission_transactions;
+
+  CREATE INDEX payments_by_payer ON payments (lower(payer), created_ms);
+  CREATE INDEX payments_by_network ON payments (network, created_ms);
+  CREATE INDEX ended_payments ON payments (state, created_ms) WHERE ${ENDED_STATES};
+  CREATE INDEX closed_submissions ON submissions (signed_ms) WHERE state = 'CLOSED';
   `,
 ];
 

@@ -48,7 +48,10 @@ import { boundSpends, readSpends } from "./sqlite-purses.ts";
 import { migrate } from "./sqlite-schema.ts";
 import { SqliteSoldOffers } from "./sqlite-sold-offers.ts";
 import { SqliteSubmissions } from "./sqlite-submissions.ts";
+import { sweepOnce } from "./sqlite-sweep.ts";
 import { firstSubmission, requireSignedFor } from "./submission-row.ts";
+import type { Swept, SweepStep } from "./sweep.ts";
+import { beginBuried, buriedSettlement } from "./tombstone.ts";
 import type { WorkerLife } from "./worker-life.ts";
 import type { LeftAccount } from "./unattended.ts";
 
@@ -130,11 +133,18 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     request: FacilitatorRequest,
     caller: string | ClaimHolder | undefined,
   ): Promise<BeginOutcome> {
-    return this.#stepSoon(key, (row, moment) => machine.begin(row, request, caller, moment));
+    return this.#stepSoon(key, (row, moment) => {
+      const tombstone = row === undefined ? this.#core.tombstone(key) : undefined;
+      if (tombstone !== undefined) return { outcome: beginBuried(tombstone, request, caller) };
+      return machine.begin(row, request, caller, moment);
+    });
   }
 
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
-    return machine.outcome(this.#core.read(key));
+    const row = this.#core.read(key);
+    const tombstone = row === undefined ? this.#core.tombstone(key) : undefined;
+    if (tombstone === undefined) return machine.outcome(row);
+    return { kind: "settled", settlement: buriedSettlement(key, tombstone) };
   }
 
   async lease(network: string, address: string): Promise<Lease | undefined> {
@@ -253,6 +263,11 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     const ground = { core: this.#core, database: this.#database };
     await this.#core.forgetAnswers();
     return reapOthers(ground, life);
+  }
+
+  async sweep(step: SweepStep): Promise<Swept> {
+    const ground = { core: this.#core, database: this.#database, books: this.books };
+    return sweepOnce(ground, this.#options.life, step);
   }
 
   async ping(): Promise<void> {

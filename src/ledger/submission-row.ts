@@ -81,10 +81,17 @@ export function accountName(address: string): string {
 /** Reads a row as a database driver returns it; `variants` is JSON. */
 export function readSubmissionRow(columns: Readonly<Record<string, unknown>>): SubmissionRow {
   const { id, network, signedMs } = columns;
-  const state = SUBMISSION_STATES.find((known) => known === columns.state);
+  const state = submissionStateOf(columns.state);
   if (typeof id !== "string" || typeof network !== "string") throw unreadable("id");
-  if (state === undefined || typeof signedMs !== "number") throw unreadable("state");
+  if (typeof signedMs !== "number") throw unreadable("state");
   return { id, network, state, signedMs, variants: readVariants(columns.variants) };
+}
+
+/** A state as it is stored. Throws {@link LedgerUnavailable} for another text. */
+export function submissionStateOf(value: unknown): SubmissionState {
+  const state = SUBMISSION_STATES.find((known) => known === value);
+  if (state === undefined) throw unreadable("state");
+  return state;
 }
 
 function readVariants(json: unknown): readonly StoredTransaction[] {

@@ -12,6 +12,22 @@ export interface Refusal {
   readonly detail: string;
 }
 
+/**
+ * How the detail of a refusal ends where the payment is used already, by whatever transaction: its payer may have
+ * paid for something. It crosses to other gateways, whose protocol has no member for it.
+ */
+const ASK_THE_SELLER = "if you were charged for this, ask the seller";
+
+/** A detail with those words at its end. */
+export function askingTheSeller(detail: string): string {
+  return saysUsed(detail) ? detail : `${detail}; ${ASK_THE_SELLER}`;
+}
+
+/** Whether a refusal says that the payment is used already. */
+export function saysUsed(detail: string): boolean {
+  return detail.endsWith(ASK_THE_SELLER);
+}
+
 export function ok<Value>(value: Value): { readonly ok: true; readonly value: Value } {
   return { ok: true, value };
 }

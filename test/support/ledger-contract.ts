@@ -18,6 +18,7 @@ import { describePurses } from "../unit/ledger/contract-purses.ts";
 import { describeSequences } from "../unit/ledger/contract-sequences.ts";
 import { describeSoldOffers } from "../unit/ledger/contract-sold-offers.ts";
 import { describeSubmissions } from "../unit/ledger/contract-submissions.ts";
+import { describeSweeping } from "../unit/ledger/contract-sweeping.ts";
 import { describeWaiting } from "../unit/ledger/contract-waiting.ts";
 import { describeWorkers } from "../unit/ledger/contract-workers.ts";
 
@@ -65,6 +66,7 @@ export function ledgerContract(
     describe("lives", () => describeLives(open, capabilities));
     describe("workers", () => describeWorkers(open));
     describe("sold offers", () => describeSoldOffers(open));
+    describe("sweeping", () => describeSweeping(open));
     describe("sequences", () => describeSequences(open));
   });
 }

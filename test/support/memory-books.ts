@@ -1,6 +1,7 @@
 /** The books of a memory ledger. */
 import type {
   Books,
+  EndedPage,
   PaymentCounts,
   PaymentDetail,
   PaymentFilter,
@@ -8,6 +9,7 @@ import type {
 } from "../../src/ledger/books.ts";
 import { isHeld } from "../../src/ledger/payment-judgement.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import type { UsedElsewhere } from "../../src/ledger/used-elsewhere.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import type { KeptPayment, MemoryStore } from "./memory-store.ts";
 
@@ -49,6 +51,32 @@ export class MemoryBooks implements Books {
       undelivered: rows.filter(isUndelivered).length,
       offered: rows.filter(({ state, offered }) => state === "CLAIMED" && offered).length,
     };
+  }
+
+  async buried(key: string): Promise<string | undefined> {
+    return this.#store.tombstones.get(key.toLowerCase() as PaymentKey)?.transaction;
+  }
+
+  async ended({ beforeMs, after, limit }: EndedPage): Promise<readonly PaymentDetail[]> {
+    const found = [...this.#store.payments]
+      .filter(([, { row, claimedMs, updatedMs }]) => {
+        const isEnded =
+          row.state === "DELIVERED" ||
+          row.state === "FAILED" ||
+          (row.state === "SETTLED" && row.binding === null);
+        return isEnded && claimedMs < beforeMs && updatedMs < beforeMs;
+      })
+      .map(([key, { claimedMs }]) => ({ key, claimedMs }))
+      .toSorted(inOrder)
+      .filter((each) => after === undefined || inOrder(after, each) < 0)
+      .slice(0, limit);
+    const shown = await Promise.all(found.map(({ key }) => this.show(key)));
+    return shown.filter((each) => each !== undefined);
+  }
+
+  async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
+    const all = [...this.#store.usedElsewhere.values()];
+    return all.toSorted((left, right) => right.seenMs - left.seenMs).slice(0, limit);
   }
 
   #isNamed([key, { row }]: Entry, wanted: string): boolean {
@@ -106,6 +134,15 @@ function summarize([key, { row, claimedMs, updatedMs }]: Entry): PaymentSummary 
     claimedMs,
     updatedMs,
   };
+}
+
+interface Place {
+  readonly claimedMs: number;
+  readonly key: string;
+}
+
+function inOrder(left: Place, right: Place): number {
+  return left.claimedMs - right.claimedMs || (left.key < right.key ? -1 : 1);
 }
 
 function byClaim([, left]: Entry, [, right]: Entry): number {

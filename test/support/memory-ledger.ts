@@ -41,6 +41,14 @@ import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-ro
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import { accountName } from "../../src/ledger/submission-row.ts";
 import { hold, resolve } from "../../src/ledger/resolution.ts";
+import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
+import {
+  beginBuried,
+  buriedSettlement,
+  claimBuried,
+  type Tombstone,
+} from "../../src/ledger/tombstone.ts";
+import { usedElsewhere, type AskedFor } from "../../src/ledger/used-elsewhere.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
@@ -48,6 +56,7 @@ import { MemoryBooks } from "./memory-books.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
+import { sweepMemory } from "./memory-sweep.ts";
 
 export { MemoryStore } from "./memory-store.ts";
 
@@ -75,6 +84,8 @@ export class MemoryLedger implements Ledger, WorkerLife {
   }
 
   async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
+    const tombstone = this.#tombstone(key);
+    if (tombstone !== undefined) return claimBuried(tombstone);
     return this.#step(key, (row, moment) => machine.claim(row, terms, moment));
   }
 
@@ -171,11 +182,17 @@ export class MemoryLedger implements Ledger, WorkerLife {
     request: FacilitatorRequest,
     caller: string | ClaimHolder | undefined,
   ): Promise<BeginOutcome> {
+    const tombstone = this.#tombstone(key);
+    if (tombstone !== undefined) return beginBuried(tombstone, request, caller);
     return this.#step(key, (row, moment) => machine.begin(row, request, caller, moment));
   }
 
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
     this.#requireOpen();
+    const tombstone = this.#tombstone(key);
+    if (tombstone !== undefined) {
+      return { kind: "settled", settlement: buriedSettlement(key, tombstone) };
+    }
     return machine.outcome(this.#store.payments.get(key)?.row);
   }
 
@@ -352,6 +369,21 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return freed;
   }
 
+  async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
+    return keys.filter((key) => this.#tombstone(key) !== undefined);
+  }
+
+  async noteUsedElsewhere(key: PaymentKey, asked: AskedFor): Promise<void> {
+    this.#requireOpen();
+    this.#store.noteUsedElsewhere(usedElsewhere(key, asked, this.#time.now()));
+  }
+
+  async sweep(step: SweepStep): Promise<Swept> {
+    this.#requireOpen();
+    const { nowMs } = this.#moment();
+    return sweepMemory({ store: this.#store, books: this.books, nowMs }, step);
+  }
+
   worker(name: string): WorkerLife {
     const life = lifeWithin(this.#life, name);
     return new MemoryLedger({ store: this.#store, time: this.#time, life });
@@ -389,6 +421,11 @@ export class MemoryLedger implements Ledger, WorkerLife {
     const step = transition(this.#store.payments.get(key)?.row, moment);
     this.#store.apply(key, step, moment);
     return step.outcome;
+  }
+
+  #tombstone(key: PaymentKey): Tombstone | undefined {
+    this.#requireOpen();
+    return this.#store.payments.has(key) ? undefined : this.#store.tombstones.get(key);
   }
 
   #moment(): machine.Moment {

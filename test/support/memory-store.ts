@@ -20,6 +20,12 @@ import {
 import type { SoldOffer } from "../../src/ledger/sold-offers.ts";
 import { accountName } from "../../src/ledger/submission-row.ts";
 import type { LeftAccount } from "../../src/ledger/unattended.ts";
+import type { Tombstone } from "../../src/ledger/tombstone.ts";
+import {
+  MAX_USED_ELSEWHERE,
+  MAX_USED_ELSEWHERE_PER_PAYER,
+  type UsedElsewhere,
+} from "../../src/ledger/used-elsewhere.ts";
 import { isEvmAddress } from "../../src/x402/address.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 
@@ -46,6 +52,8 @@ export class MemoryStore {
   readonly nextNonces = new Map<string, number>();
   readonly terms = new Map<string, { readonly hash: string; readonly changedAt: number }>();
   readonly soldOffers = new Map<string, SoldOffer>();
+  readonly tombstones = new Map<PaymentKey, Tombstone>();
+  readonly usedElsewhere = new Map<PaymentKey, UsedElsewhere>();
   /** Lives that are over, as far as the others can tell. */
   readonly dead = new Set<string>();
   /** Those of them that go on nevertheless: taken for dead, and not stopped yet. */
@@ -129,6 +137,13 @@ export class MemoryStore {
       if (state !== "CLOSED" && !isTaken) accounts.set(name, { network, address, epoch });
     }
     return [...accounts.values()];
+  }
+
+  noteUsedElsewhere(payment: UsedElsewhere): void {
+    const known = [...this.usedElsewhere.values()];
+    const ofPayer = known.filter(({ payer }) => payer === payment.payer).length;
+    if (ofPayer >= MAX_USED_ELSEWHERE_PER_PAYER || known.length >= MAX_USED_ELSEWHERE) return;
+    if (!this.usedElsewhere.has(payment.key)) this.usedElsewhere.set(payment.key, payment);
   }
 
   withPayments(submission: KeptSubmission): StoredSubmission {

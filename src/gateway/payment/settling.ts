@@ -16,6 +16,7 @@ import { inSpan } from "../../telemetry/spans.ts";
 import { timed, type StepEnd, type Timeline } from "../../telemetry/timeline.ts";
 import { sooner, type Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
+import { saysUsed } from "../../x402/result.ts";
 import type { FacilitatorRequest, SettleResponse, VerifyResponse } from "../../x402/x402.ts";
 import {
   explain,
@@ -70,7 +71,10 @@ export class Settling {
     if (!(verdict instanceof Error) && verdict.isValid) {
       return this.#collect({ key, terms, askedBefore: null, signal });
     }
-    return (await this.#release(key)) ? this.#unverified(verdict, terms.request) : UNRESOLVED;
+    if (!(await this.#release(key))) return UNRESOLVED;
+    const isUsed = !(verdict instanceof Error) && saysUsed(verdict.detail ?? "");
+    if (isUsed) await this.#noteUsedElsewhere(key, terms);
+    return this.#unverified(verdict, terms.request);
   }
 
   /**
@@ -93,6 +97,15 @@ export class Settling {
     this.#warn(verdict, request, "a payment could not be verified");
     const isFault = verdict instanceof FacilitatorFault;
     return unavailable(isFault ? verdict.code : "unexpected_verify_error");
+  }
+
+  /** The ledger did not know it, or the claim had not been granted. */
+  async #noteUsedElsewhere(key: PaymentKey, terms: ClaimTerms): Promise<void> {
+    try {
+      await this.#options.redemptions.noteUsedElsewhere(key, terms);
+    } catch (cause) {
+      this.#warn(cause, terms.request, "a payment that was used elsewhere could not be noted");
+    }
   }
 
   /** Asks again about a settlement that was begun before, with the terms of its first use. */

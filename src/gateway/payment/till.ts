@@ -14,7 +14,7 @@ import type {
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
-import { samePayment, type PaymentKey } from "../../x402/payment-key.ts";
+import { paymentKey, samePayment, type PaymentKey } from "../../x402/payment-key.ts";
 import { ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Declined, Presented, Settled } from "./admission.ts";
@@ -90,7 +90,9 @@ export class LocalTill implements Till {
       return ok({ request: stored, isClaimed: true, owed: [] });
     }
     const chosen = choose(presented, this.#choosing);
-    return chosen.ok ? ok({ request: chosen.value, isClaimed: false, owed }) : chosen;
+    if (chosen.ok) return ok({ request: chosen.value, isClaimed: false, owed });
+    const buried = await this.#findBuried(presented);
+    return buried === undefined ? chosen : ok({ request: buried, isClaimed: true, owed: [] });
   }
 
   prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
@@ -99,6 +101,20 @@ export class LocalTill implements Till {
 
   leave(...asked: Parameters<Till["leave"]>): Promise<void> {
     return this.#redemptions.leave(...asked);
+  }
+
+  /** What is refused may have been used so long ago that its row is gone: the claim then says that. */
+  async #findBuried({
+    payment: paymentPayload,
+    accepts,
+  }: Pick<Presented, "payment" | "accepts">): Promise<FacilitatorRequest | undefined> {
+    const requests = accepts
+      .filter(({ network }) => network === paymentPayload.network)
+      .map((paymentRequirements) => ({ paymentPayload, paymentRequirements }));
+    const keys = requests.map((request) => paymentKey(request));
+    const named = keys.flatMap((key) => (key.ok ? [key.value] : []));
+    const [buried] = named.length === 0 ? [] : await this.#redemptions.buried(named);
+    return requests[keys.findIndex((key) => key.ok && key.value === buried)];
   }
 
   claim(...asked: Parameters<Till["claim"]>): Promise<ClaimOutcome> {

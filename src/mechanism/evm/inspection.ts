@@ -2,7 +2,7 @@
  * What only the chain knows (protocol section 4.1, steps 2 and 6): one `aggregate3` at `pending`
  * reads the payer's balance and the nonce's state and simulates the transfer.
  */
-import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { askingTheSeller, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ChainError } from "../mechanism.ts";
 import { RpcRefusal, type Rpc } from "../rpc.ts";
 import {
@@ -138,6 +138,8 @@ export async function isSignedByContract(
   }
 }
 
+const USED = "the authorization's nonce is used or cancelled";
+
 interface Answers {
   readonly balance: CallResult;
   readonly state: CallResult;
@@ -161,11 +163,11 @@ function judge(
     return simulated;
   }
   if (balance < value) {
-    return refuse("insufficient_funds", `the payer holds ${balance} of ${value} atomic units`);
+    const detail = `the payer holds ${balance} of ${value} atomic units`;
+    // This very payment may be what the rest was spent on.
+    return refuse("insufficient_funds", used === 0n ? detail : askingTheSeller(detail));
   }
-  if (used !== 0n) {
-    return refuse("invalid_transaction_state", "the authorization's nonce is used or cancelled");
-  }
+  if (used !== 0n) return refuse("invalid_transaction_state", askingTheSeller(USED));
   return simulated.ok ? ok(balance) : simulated;
 }
 

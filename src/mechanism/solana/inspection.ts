@@ -2,7 +2,7 @@
  * What only the chain knows of a payment: its lookup tables (V15), and by one simulation whether it would be
  * executed now (V28), why not (V29), and whose tokens it moves (V25).
  */
-import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { askingTheSeller, err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ChainError } from "../mechanism.ts";
 import { RpcRefusal, type Rpc } from "../rpc.ts";
 import {
@@ -194,7 +194,9 @@ function hintOf(name: string): string {
     case "BlockhashNotFound":
       return "; its blockhash is too old or from another cluster: sign a fresh transaction";
     case "AlreadyProcessed":
-      return "; it has been executed before: sign a fresh transaction for another purchase";
+      return askingTheSeller(
+        "; it has been executed before: sign a fresh transaction for another purchase",
+      );
     default:
       return "";
   }

@@ -1,13 +1,21 @@
 /** The PostgreSQL ledger against the contract that every ledger has to keep. */
-import { afterAll, beforeAll } from "vitest";
-import { openPostgresLedger } from "../../../src/ledger/postgres.ts";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openPostgresBooks, openPostgresLedger } from "../../../src/ledger/postgres.ts";
+import { prepareSession } from "../../../src/ledger/postgres-database.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { ledgerContract } from "../../support/ledger-contract.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
+import { examplePayment, PAYER } from "../../unit/ledger/example-payment.ts";
+import { everyFilter } from "../../unit/ledger/list-filters.ts";
+import { fillPayments } from "./filled-payments.ts";
+import { collectStatements, namesInSources, scansIn } from "./postgres-plans.ts";
 import { sql } from "./stage.ts";
 
 const logger = createLogger({ level: "silent", format: "json" });
 const databases = new Map<string, Promise<string>>();
+const statements = collectStatements();
 let server: PostgresServer;
 
 beforeAll(async () => {
@@ -34,3 +42,63 @@ ledgerContract(
     },
   },
 );
+
+describe("the statements of the PostgreSQL ledger", () => {
+  let client: Client;
+  let url: string;
+
+  beforeAll(async () => {
+    url = await urlOf("plans");
+    const ledger = await openPostgresLedger({ url, time: systemTime, life: "plans", logger });
+    await ledger.ping();
+    await ledger.close();
+    client = new Client({ connectionString: url });
+    await client.connect();
+    await fillPayments(client);
+    // As the ledger's own sessions are.
+    await prepareSession(client);
+  });
+
+  afterAll(async () => client.end());
+
+  test("were all sent by the tests above", () => {
+    const names = namesInSources();
+    expect(names.length).toBeGreaterThan(40);
+    // It is sent when the connection that listens was lost, and reads an index of what waits.
+    const elsewhere = ["has_offers"];
+    expect(names.filter((name) => !statements.has(name))).toEqual(elsewhere);
+  });
+
+  test("are looked at by who would see a scan", async () => {
+    const scanning = [
+      "SELECT * FROM coinslot.payments WHERE payer = $1",
+      "SELECT * FROM coinslot.payments WHERE $1::text IS NULL OR network = $1 ORDER BY created_ms LIMIT 1",
+      "SELECT count(*) FROM coinslot.tombstones",
+      "DELETE FROM coinslot.submission_transactions WHERE submission = $1",
+    ];
+    for (const text of scanning) {
+      expect({ text, scans: await scansIn(client, { name: "a_test", text }) }).toEqual({
+        text,
+        scans: [expect.any(String)],
+      });
+    }
+  });
+
+  test("use an index, whatever the filter of a list", { timeout: 120_000 }, async () => {
+    const books = await openPostgresBooks({ url });
+    const filters = everyFilter({
+      network: "base-sepolia",
+      payer: PAYER,
+      key: examplePayment(1).key,
+    });
+    for (const filter of filters) await books.list(filter);
+    await books.close();
+    expect(statements.size).toBeGreaterThan(100);
+    const scans: { readonly name: string; readonly steps: readonly string[] }[] = [];
+    for (const statement of statements.values()) {
+      const steps = await scansIn(client, statement);
+      if (steps.length > 0) scans.push({ name: statement.name, steps });
+    }
+    expect(scans).toEqual([]);
+  });
+});

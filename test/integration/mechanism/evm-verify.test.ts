@@ -108,10 +108,12 @@ describe("an EOA's payment", () => {
         ],
       }),
     );
-    expect(await verify(payment)).toMatch(/^insufficient_funds: /);
+    expect(await verify(payment)).toMatch(
+      /^insufficient_funds: .*; if you were charged for this, ask the seller$/,
+    );
     await chain.fund(payer.address, 10_000n);
     expect(await verify(payment)).toBe(
-      "invalid_transaction_state: the authorization's nonce is used or cancelled",
+      "invalid_transaction_state: the authorization's nonce is used or cancelled; if you were charged for this, ask the seller",
     );
   });
 
@@ -120,7 +122,7 @@ describe("an EOA's payment", () => {
     const nonce = payment.payload.authorization.nonce as Hex;
     await cancelAuthorization(chain, { authorizer: payer.address, signer: payer.account, nonce });
     expect(await verify(payment)).toBe(
-      "invalid_transaction_state: the authorization's nonce is used or cancelled",
+      "invalid_transaction_state: the authorization's nonce is used or cancelled; if you were charged for this, ask the seller",
     );
   });
 

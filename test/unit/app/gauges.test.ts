@@ -4,12 +4,14 @@ import type { PaymentCounts } from "../../../src/ledger/books.ts";
 import type { WalletBalance } from "../../../src/mechanism/mechanism.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
+import { MemoryBooks } from "../../support/memory-books.ts";
+import { MemoryStore } from "../../support/memory-store.ts";
 import { SteppedTime } from "./stepped-time.ts";
 
 const COUNTS = { held: 0, unresolved: 1, undelivered: 2, offered: 3 };
 
 function ledgerOf(counts: () => Promise<PaymentCounts>) {
-  return { books: { counts, list: async () => [], show: async () => undefined } };
+  return { books: Object.assign(new MemoryBooks(new MemoryStore()), { counts }) };
 }
 
 function mechanismOf(balances: Readonly<Record<string, bigint | Error>>) {

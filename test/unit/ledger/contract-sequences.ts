@@ -25,6 +25,7 @@ import {
   SETTLEMENT,
   SALE,
   sign,
+  sweep,
   TARGET,
   termsOf,
 } from "./ledger-driver.ts";
@@ -109,6 +110,7 @@ const steps = fc.oneof(
   broken,
   { weight: 2, arbitrary: plain("replay", (ledger, { key }) => ledger.replay(key, ASKED)) },
   submissions,
+  fc.constant<Step>({ name: "sweep", run: (ledger) => sweep(ledger, Number.MAX_SAFE_INTEGER) }),
   fc.nat(400_000).map((passMs): Step => ({ name: `${passMs} ms pass`, run: { passMs } })),
   fc.constant<Step>({ name: "restart", run: "restart" }),
 );

@@ -8,6 +8,7 @@ import {
   type StoredSubmission,
   type StoredTransaction,
 } from "../../../src/ledger/ledger.ts";
+import type { SweepPlace, SweepStep } from "../../../src/ledger/sweep.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { PAYER, type ExamplePayment } from "./example-payment.ts";
 import type { Cell, StartState } from "./ledger-transitions.ts";
@@ -223,3 +224,21 @@ export const OBSERVED: Readonly<Record<string, string>> = {
   failed: "failed failed failed failed  conflict conflict",
   claimfailed: "failed failed failed failed  conflict conflict",
 };
+
+/** Sweeps to the end; resolves with the number of payments. */
+export async function sweep(
+  ledger: Ledger,
+  beforeMs: number,
+  archive?: SweepStep["archive"],
+): Promise<number> {
+  let payments = 0;
+  // What was done a moment ago may not be stored yet, and no sweep looks for that; the books do.
+  await ledger.books.counts();
+  for (let from: SweepPlace | undefined, isFirst = true; isFirst || from !== undefined;) {
+    isFirst = false;
+    const swept = await ledger.sweep({ beforeMs, from, archive });
+    payments += swept.payments;
+    from = swept.next;
+  }
+  return payments;
+}

@@ -2,12 +2,25 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openSqliteBooks } from "../../../src/ledger/sqlite-books.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { systemTime } from "../../../src/time/time.ts";
 import { ledgerContract } from "../../support/ledger-contract.ts";
+import { examplePayment, PAYER } from "./example-payment.ts";
+import { bring } from "./ledger-driver.ts";
+import { everyFilter } from "./list-filters.ts";
+import {
+  collectStatements,
+  planOf,
+  scansIn,
+  squeezed,
+  statementsInSources,
+} from "./sqlite-plans.ts";
 
 let folder: string;
 const pathOf = (store: string): string => join(folder, `${store}.db`);
+const statements = collectStatements();
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "coinslot-ledger-"));
@@ -27,3 +40,65 @@ ledgerContract(
     },
   },
 );
+
+describe("the statements of the SQLite ledger", () => {
+  const path = (): string => pathOf("plans");
+
+  beforeAll(async () => {
+    const ledger = await openSqliteLedger({ path: path(), time: systemTime, life: "plans" });
+    await bring(ledger, examplePayment(1), "delivered");
+    await ledger.ping();
+    await ledger.close();
+  });
+
+  test("were all prepared by the tests above", async () => {
+    const prepared = [...statements].map(squeezed);
+    const missing = statementsInSources().filter(({ begin }) => {
+      return !prepared.some((sql) => sql.includes(begin));
+    });
+    expect(missing).toEqual([]);
+    expect(prepared.length).toBeGreaterThan(60);
+  });
+
+  test("are looked at by who would see a scan", () => {
+    const database = new DatabaseSync(path());
+    const scanning = [
+      "SELECT * FROM payments WHERE state IN (SELECT value FROM json_each('[]')) ORDER BY created_ms LIMIT 1",
+      "SELECT * FROM payments WHERE payer = '0x' ORDER BY rowid",
+      "SELECT count(*) FROM tombstones",
+      "DELETE FROM submission_transactions WHERE submission = 'x'",
+      "SELECT 1 FROM submissions WHERE signed_ms < 5",
+    ];
+    const seen = scanning.map((sql) => scansIn(sql, planOf(database, sql)).length);
+    database.close();
+    expect(seen).toEqual([1, 1, 1, 1, 1]);
+  });
+
+  test("use an index, but for tables that hold a handful of rows", () => {
+    const database = new DatabaseSync(path());
+    const scans = [...statements].flatMap((sql) => {
+      return scansIn(sql, planOf(database, sql)).map((step) => ({ sql: squeezed(sql), step }));
+    });
+    database.close();
+    expect(scans).toEqual([]);
+  });
+
+  test("sort nothing but what is under way, whatever the filter of a list", async () => {
+    const before = new Set(statements);
+    const books = await openSqliteBooks({ path: path() });
+    const filters = everyFilter({
+      network: "base-sepolia",
+      payer: PAYER,
+      key: examplePayment(1).key,
+    });
+    for (const filter of filters) await books.list(filter);
+    await books.close();
+    expect(filters.length).toBeGreaterThan(100);
+    const database = new DatabaseSync(path());
+    const added = [...statements].filter((sql) => !before.has(sql));
+    const scans = added.flatMap((sql) => scansIn(sql, planOf(database, sql)));
+    database.close();
+    expect(scans).toEqual([]);
+    expect(added.length).toBeGreaterThan(100);
+  });
+});

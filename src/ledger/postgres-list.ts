@@ -1,0 +1,45 @@
+/** The statement by which a list of payments is read: one for each set of filters, since a plan fits one set. */
+import type { PaymentFilter } from "./books.ts";
+import { PAYMENT_STATES } from "./payment-row.ts";
+import type { Statement } from "./postgres-database.ts";
+import { COLUMNS } from "./postgres-payments.ts";
+
+export const SUMMARY = `${COLUMNS}, p.asset AS "asset", p.amount_atomic AS "amount", p.pay_to AS "payTo",
+  p.created_ms AS "claimedMs", p.updated_ms AS "updatedMs"`;
+
+export interface ListStatement {
+  readonly statement: Statement;
+  readonly values: readonly unknown[];
+}
+
+/** For a filter that leaves a state, where it names any. */
+export function listStatement(filter: PaymentFilter): ListStatement {
+  const { states, undelivered, network, payer, sinceMs, after, limit } = filter;
+  const values: unknown[] = [];
+  // Names of statements have 63 characters at most.
+  const names: string[] = [];
+  const given = (name: string, value: unknown): string => {
+    names.push(name);
+    return `$${values.push(value)}`;
+  };
+  const conditions: string[] = ["true"];
+  if (states !== undefined) {
+    const listed = [...new Set(states)].toSorted();
+    names.push(`state${listed.map((state) => PAYMENT_STATES.indexOf(state)).join("")}`);
+    conditions.push(`p.state IN ('${listed.join("', '")}')`);
+  }
+  if (undelivered === true) {
+    names.push("owed");
+    conditions.push("p.state = 'SETTLED' AND p.binding IS NOT NULL");
+  }
+  if (network !== undefined) conditions.push(`p.network = ${given("network", network)}`);
+  if (payer !== undefined) conditions.push(`lower(p.payer) = lower(${given("payer", payer)})`);
+  if (sinceMs !== undefined) conditions.push(`p.created_ms >= ${given("since", sinceMs)}`);
+  if (after !== undefined) {
+    conditions.push(`(p.created_ms, p.id) < (SELECT b.created_ms, b.id
+      FROM coinslot.payments AS b WHERE b.payment_key = ${given("after", after)})`);
+  }
+  const text = `SELECT ${SUMMARY} FROM coinslot.payments AS p WHERE ${conditions.join(" AND ")}
+    ORDER BY p.created_ms DESC, p.id DESC LIMIT ${given("payments", limit)}`;
+  return { statement: { name: `list_${names.join("_")}`, text }, values };
+}

@@ -1,0 +1,88 @@
+/** The statement by which a list of payments is read: each filter by an index that has its order. */
+import type { SQLInputValue } from "node:sqlite";
+import type { PaymentFilter } from "./books.ts";
+import type { PaymentState } from "./ledger.ts";
+import { ROW_COLUMNS } from "./sqlite-rows.ts";
+import { ENDED_STATES } from "./sqlite-schema.ts";
+
+export const SUMMARY_COLUMNS = `${ROW_COLUMNS}, asset, amount_atomic AS "amount", pay_to AS "payTo",
+  created_ms AS "claimedMs"`;
+
+/** Those of the first half hold few payments, which are sorted. */
+const INDEXES: Readonly<Record<PaymentState, string>> = {
+  CLAIMED: "claimed_payments",
+  SIGNED: "signed_payments",
+  DELIVERING: "delivering_payments",
+  SETTLED: "ended_payments",
+  DELIVERED: "ended_payments",
+  FAILED: "ended_payments",
+};
+
+interface ListStatement {
+  readonly sql: string;
+  readonly values: Readonly<Record<string, SQLInputValue>>;
+}
+
+/** For a filter that leaves a state, where it names any. */
+export function listStatement(filter: PaymentFilter): ListStatement {
+  const { network, payer, sinceMs, after, limit } = filter;
+  const given = Object.entries({ network, payer, sinceMs, after, limit });
+  const values = Object.fromEntries(
+    given.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+  );
+  const parts = partsOf(filter).map(
+    ({ index, conditions }) => `SELECT * FROM (
+       SELECT ${SUMMARY_COLUMNS}, rowid AS "place" FROM payments INDEXED BY ${index}
+       WHERE ${[...conditions, ...sharedConditions(filter)].join(" AND ")}
+       ORDER BY created_ms DESC, rowid DESC LIMIT :limit)`,
+  );
+  const sql = `${parts.join(" UNION ALL ")} ORDER BY "claimedMs" DESC, "place" DESC LIMIT :limit`;
+  return { sql, values };
+}
+
+interface Part {
+  readonly index: string;
+  readonly conditions: readonly string[];
+}
+
+function partsOf({ states, undelivered, network, payer }: PaymentFilter): readonly Part[] {
+  const isIn = states === undefined ? [] : [`state IN (${states.map(quoted).join(", ")})`];
+  if (payer !== undefined) {
+    const conditions = ["lower(payer) = lower(:payer)", ...isIn, ...undeliveredOnly(undelivered)];
+    return [{ index: "payments_by_payer", conditions }];
+  }
+  if (undelivered === true) {
+    return [{ index: "undelivered_payments", conditions: [...undeliveredOnly(true), ...isIn] }];
+  }
+  if (states !== undefined) return [...new Set(states)].map(inState);
+  const index = network === undefined ? "payments_by_time" : "payments_by_network";
+  return [{ index, conditions: ["true"] }];
+}
+
+/** The condition of a partial index has to be said for it to be used. */
+function inState(state: PaymentState): Part {
+  const index = INDEXES[state];
+  const isEnded = index === "ended_payments" ? [ENDED_STATES] : [];
+  return { index, conditions: [`state = ${quoted(state)}`, ...isEnded] };
+}
+
+function sharedConditions({ network, sinceMs, after }: PaymentFilter): readonly string[] {
+  return [
+    ...(network === undefined ? [] : ["network = :network"]),
+    ...(sinceMs === undefined ? [] : ["created_ms >= :sinceMs"]),
+    ...(after === undefined
+      ? []
+      : [
+          `(created_ms, rowid) <
+             (SELECT created_ms, rowid FROM payments WHERE payment_key = :after)`,
+        ]),
+  ];
+}
+
+function undeliveredOnly(undelivered: boolean | undefined): readonly string[] {
+  return undelivered === true ? ["state = 'SETTLED'", "binding IS NOT NULL"] : [];
+}
+
+function quoted(state: PaymentState): string {
+  return `'${state}'`;
+}

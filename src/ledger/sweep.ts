@@ -1,0 +1,83 @@
+/**
+ * What of the ledger may go, and how it goes: payments that ended long ago become tombstones, and nothing that
+ * somebody may still be owed is ever touched. What a sweep does at once is little, since payments wait meanwhile.
+ */
+import { isEvmPayload } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { PaymentDetail } from "./books.ts";
+import type { PaymentState, SubmissionState } from "./ledger.ts";
+
+/**
+ * So long after its `validBefore` no block takes an authorization any more, and what a block has said of it is
+ * final, milliseconds: the slowest of the networks is final within a quarter of an hour.
+ */
+const FINAL_MS = 86_400_000;
+
+/** Where one step of a sweep ended; for nobody but the store that told it. */
+export interface SweepPlace {
+  readonly stage: "payments" | "submissions";
+  readonly ms: number;
+  readonly id: number | string;
+}
+
+export interface SweepStep {
+  /** What ended before that time goes, milliseconds since the epoch. */
+  readonly beforeMs: number;
+  /** Where the step before this one ended; undefined at first. */
+  readonly from: SweepPlace | undefined;
+  /** Awaited before they are deleted; where it rejects, nothing is. It may see one payment more than once. */
+  readonly archive: ((payments: readonly PaymentDetail[]) => Promise<void>) | undefined;
+}
+
+export interface Swept {
+  /** Payments that have no row any more. */
+  readonly payments: number;
+  /** Undefined at the end. */
+  readonly next: SweepPlace | undefined;
+}
+
+export interface Sweeping {
+  /**
+   * One bounded step: looks at some of the oldest payments or submissions behind a place. Delivered payments, and
+   * those that were settled for another resource server, become tombstones; failed ones whose authorization can
+   * never be used again are dropped; so are closed submissions that carry no payment any more, and what is
+   * remembered of payments that were used elsewhere. Where another replica is at it, that is the end.
+   */
+  sweep(step: SweepStep): Promise<Swept>;
+}
+
+/** A payment as a sweep looks at it. */
+export interface Candidate {
+  readonly state: PaymentState;
+  readonly isForOthers: boolean;
+  readonly updatedMs: number;
+  /** Of the submission that carries it; null: none. */
+  readonly submissionState: SubmissionState | null;
+  /** Read only where it is asked for: of a payment that failed. */
+  readonly request: () => FacilitatorRequest;
+}
+
+/** `buried`: a tombstone stays; `dropped`: nothing has to. */
+export type Fate = "kept" | "buried" | "dropped";
+
+export function fateOf(candidate: Candidate, beforeMs: number, nowMs: number): Fate {
+  const { state, isForOthers, updatedMs, submissionState } = candidate;
+  if (updatedMs >= beforeMs) return "kept";
+  // Its bytes may be sent again, and what they did is not final.
+  if (submissionState !== null && submissionState !== "CLOSED") return "kept";
+  if (state === "DELIVERED" || (state === "SETTLED" && isForOthers)) return "buried";
+  if (state !== "FAILED") return "kept";
+  return isOver(candidate, nowMs) ? "dropped" : "kept";
+}
+
+/**
+ * Whether the authorization of a failed payment can never be used again: until then the chain may say that it
+ * was paid after all. Solana's blockhashes are forgotten within minutes, and durable nonces are not taken.
+ */
+function isOver({ request, updatedMs }: Candidate, nowMs: number): boolean {
+  const { payload } = request().paymentPayload;
+  const endMs = isEvmPayload(payload)
+    ? Number(payload.authorization.validBefore) * 1000
+    : updatedMs;
+  return endMs + FINAL_MS < nowMs;
+}

@@ -1,0 +1,56 @@
+/** How what is over leaves a memory ledger: all at once, by the rules that the real ones keep. */
+import { requestOf } from "../../src/ledger/payment-row.ts";
+import { fateOf, type SweepStep, type Swept } from "../../src/ledger/sweep.ts";
+import { digestOf } from "../../src/ledger/tombstone.ts";
+import type { MemoryBooks } from "./memory-books.ts";
+import type { MemoryStore } from "./memory-store.ts";
+
+interface Ground {
+  readonly store: MemoryStore;
+  readonly books: MemoryBooks;
+  readonly nowMs: number;
+}
+
+export async function sweepMemory(
+  { store, books, nowMs }: Ground,
+  { beforeMs, archive }: SweepStep,
+): Promise<Swept> {
+  const doomed = [...store.payments].flatMap(([key, { row, claimedMs, updatedMs }]) => {
+    const candidate = {
+      state: row.state,
+      isForOthers: row.binding === null,
+      updatedMs,
+      submissionState: store.submissions.get(row.submission ?? "")?.state ?? null,
+      request: () => requestOf(row),
+    };
+    const fate = claimedMs < beforeMs ? fateOf(candidate, beforeMs, nowMs) : "kept";
+    return fate === "kept" ? [] : [{ key, row, fate }];
+  });
+  if (archive !== undefined && doomed.length > 0) {
+    const shown = await Promise.all(doomed.map(({ key }) => books.show(key)));
+    await archive(shown.filter((each) => each !== undefined));
+  }
+  let payments = 0;
+  for (const { key, row, fate } of doomed) {
+    if (store.payments.get(key)?.row.version !== row.version) continue;
+    const { binding, idempotencyKey, settledTransaction: transaction } = row;
+    const caller = binding === null && idempotencyKey !== null ? digestOf(idempotencyKey) : null;
+    if (fate === "buried" && transaction !== null)
+      store.tombstones.set(key, { transaction, caller });
+    store.payments.delete(key);
+    store.responses.delete(key);
+    payments += 1;
+  }
+  sweepSubmissions(store, beforeMs);
+  for (const [key, { seenMs }] of store.usedElsewhere) {
+    if (seenMs < beforeMs) store.usedElsewhere.delete(key);
+  }
+  return { payments, next: undefined };
+}
+
+function sweepSubmissions(store: MemoryStore, beforeMs: number): void {
+  const used = new Set([...store.payments.values()].map(({ row }) => row.submission));
+  for (const [id, { state, signedMs }] of store.submissions) {
+    if (state === "CLOSED" && signedMs < beforeMs && !used.has(id)) store.submissions.delete(id);
+  }
+}

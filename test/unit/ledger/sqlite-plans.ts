@@ -1,0 +1,73 @@
+/** Every statement of the SQLite ledger, as they were prepared while tests ran, and how SQLite would run them. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+const LEDGER = join(import.meta.dirname, "../../../src/ledger");
+
+/** Statements that change no row and read none. */
+const OTHERS =
+  /^\s*(?:PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|CREATE|ALTER|DROP|EXPLAIN)\b/i;
+/** Of migrations, which run once and look at everything, and of the lock, which looks at no table of ours. */
+const NOT_RUN = new Set(["sqlite-schema.ts", "sqlite-older-schemas.ts", "sqlite-lock.ts"]);
+
+/** Collects what is prepared from now on. */
+export function collectStatements(): ReadonlySet<string> {
+  const statements = new Set<string>();
+  const original = DatabaseSync.prototype.prepare;
+  DatabaseSync.prototype.prepare = function prepare(this: DatabaseSync, sql, ...rest) {
+    statements.add(sql);
+    return original.call(this, sql, ...rest);
+  };
+  return statements;
+}
+
+/** Beginnings of the statements that stand in the sources, up to what is put in, without spaces. */
+export function statementsInSources(): readonly {
+  readonly file: string;
+  readonly begin: string;
+}[] {
+  const files = readdirSync(LEDGER).filter((name) => /^sqlite.*\.ts$/.test(name));
+  return files
+    .filter((name) => !NOT_RUN.has(name))
+    .flatMap((file) => {
+      const text = readFileSync(join(LEDGER, file), "utf8");
+      const found = text.matchAll(/[`"]\s*((?:SELECT|INSERT|UPDATE|DELETE|WITH)\s[^`"]*)/g);
+      return [...found].map(([, sql = ""]) => {
+        const [begin = ""] = squeezed(sql).split("${", 1);
+        return { file, begin };
+      });
+    });
+}
+
+export function squeezed(sql: string): string {
+  return sql.replace(/\s+/g, " ").trim();
+}
+
+/** The steps of a statement, as `EXPLAIN QUERY PLAN` says them; none of one that asks no table. */
+export function planOf(database: DatabaseSync, sql: string): readonly string[] {
+  if (OTHERS.test(sql)) return [];
+  const rows = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all();
+  return rows.map(({ detail }) => String(detail));
+}
+
+/** Tables that hold a handful of rows, or a bounded list. */
+const SMALL_TABLES = ["accounts", "heartbeat", "route_terms", "used_elsewhere", "json_each"];
+/** Indexes that hold only what is under way or waits for somebody. */
+const SMALL_INDEXES = [
+  ...["claimed_payments", "signed_payments", "delivering_payments", "offered_payments"],
+  ...["undelivered_payments", "awaited_payments"],
+];
+/** Of all payments the newest, without any further condition: it ends with its limit. */
+const NEWEST = /INDEXED BY payments_by_time WHERE true ORDER BY created_ms DESC, rowid DESC LIMIT/;
+
+/** Steps that look at a whole table, or at all of an index that grows with the sales. */
+export function scansIn(sql: string, plan: readonly string[]): readonly string[] {
+  return plan.filter((step) => {
+    const [, table = "", index = ""] =
+      /^SCAN (\S+)(?: USING (?:COVERING )?INDEX (\S+))?/.exec(step) ?? [];
+    if (table === "" || table === "CONSTANT" || table.startsWith("(")) return false;
+    if (index === "payments_by_time" && NEWEST.test(squeezed(sql))) return false;
+    return !SMALL_INDEXES.includes(index) && !SMALL_TABLES.includes(table);
+  });
+}
