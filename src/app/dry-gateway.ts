@@ -178,6 +178,7 @@ const NO_TILL: Till = {
   resume: () => Promise.reject(unreachable()),
   claim: () => Promise.reject(unreachable()),
   changed: () => Promise.reject(unreachable()),
+  released: () => Promise.reject(unreachable()),
   leave: () => Promise.reject(unreachable()),
   delivering: () => Promise.reject(unreachable()),
   delivered: () => Promise.reject(unreachable()),

@@ -415,8 +415,10 @@ export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment)
  * a worker may be gone on with by the process.
  */
 export function leave(row: Row, { life }: Moment): Step<void> {
-  if (row === undefined || row.holder !== life || row.isLeft || !isInWork(row)) return DONE;
-  const isClaim = row.state === "CLAIMED" && row.claimedBy === life;
+  if (row === undefined || !isInWork(row)) return DONE;
+  // Also one that the worker's death has left already, while its settlement went on.
+  const isClaim = row.state === "CLAIMED" && row.claimedBy === life && life !== processOf(life);
+  if (!isClaim && (row.holder !== life || row.isLeft)) return DONE;
   const claimedBy = isClaim ? processOf(life) : row.claimedBy;
   return { outcome: undefined, next: { ...after(row), isLeft: true, claimedBy }, note: LEFT };
 }

@@ -66,6 +66,7 @@ export class Desk {
         inContext(readContext(context), () =>
           till.prove(request as Parameters<Till["prove"]>[0], this.#within(signal)),
         ),
+      released: stored((key: PaymentKey) => till.released(key)),
       leave: stored((key: PaymentKey) => till.leave(key)),
       delivering: stored((...asked: Parameters<Till["delivering"]>) => till.delivering(...asked)),
       delivered: stored((...asked: Parameters<Till["delivered"]>) => till.delivered(...asked)),

@@ -71,6 +71,10 @@ export class RemoteTill implements Till {
     await this.#record("undelivered", [key, broken]);
   }
 
+  async released(key: PaymentKey): Promise<void> {
+    await this.#ask("released", [key]);
+  }
+
   async leave(key: PaymentKey): Promise<void> {
     await this.#record("leave", [key]);
   }

@@ -1,7 +1,7 @@
 /** After a run: every purchase against the chain, the goods against the money, the nonces against both. */
 import { encodeFunctionData, parseAbi, toEventSelector, type Address, type Hex } from "viem";
 import type { Chain } from "../support/chain.ts";
-import { isPaidFor, type Payment, type Purchase } from "./customer.ts";
+import type { Payment, Purchase } from "./customer.ts";
 import type { Shop } from "./shop.ts";
 
 const abi = parseAbi([
@@ -19,6 +19,9 @@ export interface AuditOptions {
   readonly priceAtomic: bigint;
   /** Accounts of ours, with the next nonce that the ledger would give. */
   readonly accounts: readonly { readonly address: Address; readonly stored: number | undefined }[];
+  /** Where the thief's requests come from, and the items of the good answers that he got. */
+  readonly thief: string;
+  readonly loot: readonly string[];
   /** Authorization nonces of the payments that the ledger lists as paid and not delivered. */
   readonly listedUndelivered: ReadonlySet<string>;
 }
@@ -38,11 +41,15 @@ export async function audit(options: AuditOptions): Promise<Audit> {
     delivered: 0,
     "refused, nothing charged": 0,
     "paid, attempts used up, listed for the operator": 0,
+    robbed: 0,
+    stolen: options.loot.length,
+    "charged more than once": 0,
   };
   for (const purchase of purchases) {
     const fault = await judge(purchase, options, counts);
     if (fault !== undefined) violations.push(`item ${purchase.item}: ${fault}`);
   }
+  violations.push(...thefts(options));
   violations.push(...(await executionFaults(options)));
   const balance = await chain.balanceOf(payee);
   if (balance !== BigInt(counts.charged) * priceAtomic) {
@@ -59,6 +66,10 @@ interface Counts {
   delivered: number;
   "refused, nothing charged": number;
   "paid, attempts used up, listed for the operator": number;
+  /** Purchases whose customer was told to pay for what was paid. */
+  robbed: number;
+  readonly stolen: number;
+  "charged more than once": number;
 }
 
 /** What is wrong with a purchase, or undefined; what is right is counted. */
@@ -73,7 +84,13 @@ async function judge(
   counts.charged += charged.length;
   if (delivered) counts.delivered += 1;
   const [paid] = charged;
-  if (charged.length > 1) return `charged ${charged.length} times`;
+  const robbed = charged.filter(({ nonce }) => purchase.refused.has(nonce));
+  if (robbed.length > 0) counts.robbed += 1;
+  if (charged.length > 1) {
+    counts["charged more than once"] += 1;
+    return `charged ${charged.length} times, told ${JSON.stringify({ refusal, answers })}`;
+  }
+  if (robbed.length > 0) return `told to pay for what was paid: ${refusal}`;
   if (paid === undefined) {
     if (delivered) return "delivered unpaid";
     counts["refused, nothing charged"] += 1;
@@ -81,12 +98,21 @@ async function judge(
   }
   if (delivered) return undefined;
   const listed = listedUndelivered.has(paid.nonce.toLowerCase());
-  if (!listed || !isPaidFor(refusal ?? "")) {
+  if (!listed) {
     const said = JSON.stringify({ refusal, answers, listed });
     return `paid, and neither delivered nor deliverable: ${said}`;
   }
   counts["paid, attempts used up, listed for the operator"] += 1;
   return undefined;
+}
+
+/** What the thief got, and what the shop was asked for him. */
+function thefts({ thief, loot, shop }: AuditOptions): readonly string[] {
+  const runs = shop.executions.filter(({ client }) => client.split(", ")[0] === thief);
+  return [
+    ...loot.map((item) => `item ${item}: stolen`),
+    ...runs.map(({ item }) => `item ${item}: the shop was asked for the thief`),
+  ];
 }
 
 async function nonceFaults(

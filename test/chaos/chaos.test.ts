@@ -1,9 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { runRolling } from "./rolling.ts";
-import { runChaos, type ChaosOptions } from "./run.ts";
+import { runChaos, runsOf, type ChaosOptions } from "./run.ts";
 
 /** `npm run chaos` is the long form. */
-const SHORT = { purchases: 60, kills: 3, storeRestarts: 0, seed: 402, say: () => undefined };
+const SHORT = {
+  purchases: 60,
+  kills: 3,
+  storeRestarts: 0,
+  workers: 1,
+  thief: false,
+  seed: 402,
+  say: () => undefined,
+};
 const PATIENCE_MS = 240_000;
 
 describe("whatever dies", () => {
@@ -19,6 +27,26 @@ describe("whatever dies", () => {
       expect(counts).toMatchObject({ purchases: options.purchases, "kill -9": options.kills });
       expect(counts["restarts of PostgreSQL"]).toBe(options.storeRestarts);
       expect(counts.delivered).toBeGreaterThan(options.purchases / 2);
+    },
+    PATIENCE_MS,
+  );
+});
+
+describe("a thief who shows every payment that is broadcast", () => {
+  const options: ChaosOptions = { ...SHORT, replicas: 1, store: "sqlite", thief: true };
+  it.each(runsOf(options))(
+    "gets nothing, and nobody pays twice: %s",
+    async (_name, each) => {
+      const { violations, counts } = await runChaos(each);
+      expect(violations).toEqual([]);
+      expect(counts).toMatchObject({
+        delivered: each.purchases,
+        stolen: 0,
+        robbed: 0,
+        "charged more than once": 0,
+      });
+      expect(counts["payments that the thief saw"]).toBeGreaterThan(each.purchases / 2);
+      expect(counts["thief's shows"]).toBeGreaterThan(each.purchases);
     },
     PATIENCE_MS,
   );

@@ -12,6 +12,7 @@ export function configuration(
   { network }: Chain,
   signers: readonly unknown[],
   { upstream, rpc, payee }: Places,
+  workers = 1,
 ): string {
   const keys = signers.map((_, n) => `env:SIGNER_${n}`).join(", ");
   return `
@@ -23,6 +24,7 @@ facilitator:
     networks:
       ${network.name}: { rpc: ["${rpc}"], signers: [${keys}] }
 unmatched: deny
+workers: ${workers}
 shutdown: 10s
 logging: { level: warn }
 routes:

@@ -1,6 +1,6 @@
 /**
  * A customer who buys one item and behaves as the protocol asks: sends the same payment again after 5xx and
- * broken connections, signs anew only after a 402. Some are impatient, some click twice.
+ * broken connections, signs anew after a 402, whatever it says. Some are impatient, some click twice.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
@@ -15,8 +15,8 @@ const ANSWER_MS = 40_000;
 const MAX_PAYMENTS = 4;
 /** How soon an impatient customer leaves, milliseconds, at most. */
 const IMPATIENCE_MS = 1_500;
-/** Pause before the same payment is sent again, milliseconds, at most. */
-const RETRY_MS = 1_000;
+/** Pause before the next try, milliseconds, at most. */
+export const RETRY_MS = 1_000;
 
 export interface Payment {
   readonly from: string;
@@ -26,12 +26,16 @@ export interface Payment {
 
 export interface Purchase {
   readonly item: string;
-  /** Oldest first; a new one only after a 402 for the one before. */
+  /** Whether its client signs anew at each try, or only after a 402 for the payment before. */
+  readonly isStock: boolean;
+  /** Oldest first. */
   readonly payments: Payment[];
   /** The goods have arrived. */
   delivered: boolean;
   /** The last 402, while nothing is delivered. */
   refusal: string | undefined;
+  /** Nonces of the payments that were answered 402 while nothing was delivered. */
+  readonly refused: Set<string>;
   /** Answers by status; 0 is a broken connection, -1 one that the customer broke. */
   readonly answers: Record<number, number>;
 }
@@ -44,8 +48,9 @@ export interface Market {
   readonly habits: { aborts: number; duplicates: number };
 }
 
-export function newPurchase(item: string): Purchase {
-  return { item, payments: [], delivered: false, refusal: undefined, answers: {} };
+export function newPurchase(item: string, isStock: boolean): Purchase {
+  const nothing = { payments: [], delivered: false, refusal: undefined };
+  return { item, isStock, ...nothing, refused: new Set(), answers: {} };
 }
 
 /** Buys until the goods are there, or there is nothing left to do, or the signal ends it. */
@@ -55,22 +60,12 @@ export async function buy(
   market: Market,
   signal: AbortSignal,
 ): Promise<void> {
-  while (!isOver(purchase) && !signal.aborted) {
+  while (!purchase.delivered && !signal.aborted) {
     const payment = await currentPayment(purchase, payer, market, signal);
     if (payment === undefined) return;
     await present(purchase, payment, market, signal);
-    if (!isOver(purchase)) await pause(market.chance.between(50, RETRY_MS));
+    if (!purchase.delivered) await pause(market.chance.between(50, RETRY_MS));
   }
-}
-
-/** Bought, or told for good that the money is with the seller. */
-function isOver({ delivered, refusal }: Purchase): boolean {
-  return delivered || (refusal !== undefined && isPaidFor(refusal));
-}
-
-/** A 402 that says so is not a reason to pay again. */
-export function isPaidFor(refusal: string): boolean {
-  return /paid in 0x|used before/.test(refusal);
 }
 
 async function currentPayment(
@@ -120,11 +115,9 @@ async function present(
   const { chance, habits } = market;
   const twice = chance.chance(habits.duplicates);
   const requests = Array.from({ length: twice ? 2 : 1 }, () => {
-    const leaves = chance.chance(habits.aborts);
-    const patience = leaves ? chance.between(1, IMPATIENCE_MS) : ANSWER_MS;
     return presentOnce(purchase, payment, market.gateway(), [
       signal,
-      AbortSignal.timeout(patience),
+      AbortSignal.timeout(patienceOf(market)),
     ]);
   });
   await Promise.all(requests);
@@ -132,26 +125,37 @@ async function present(
 
 async function presentOnce(
   purchase: Purchase,
-  { header }: Payment,
+  payment: Payment,
   gateway: string,
   signals: AbortSignal[],
 ): Promise<void> {
   const signal = AbortSignal.any(signals);
   try {
-    const headers = { "X-PAYMENT": header };
+    const headers = { "X-PAYMENT": payment.header };
     const answer = await fetch(`${gateway}/items/${purchase.item}`, { headers, signal });
     const text = await answer.text();
     count(purchase, answer.status);
     if (answer.status === 200 && text === goodsOf(purchase.item)) {
       purchase.delivered = true;
     } else if (answer.status === 402) {
-      purchase.refusal = String(Object(JSON.parse(text)).error);
+      tellOf(purchase, payment, text);
     }
   } catch {
     count(purchase, signal.aborted ? -1 : 0);
   }
 }
 
-function count({ answers }: Purchase, status: number): void {
+/** How long a customer waits for an answer, milliseconds. */
+export function patienceOf({ chance, habits }: Market): number {
+  return chance.chance(habits.aborts) ? chance.between(1, IMPATIENCE_MS) : ANSWER_MS;
+}
+
+/** Writes down what a 402 says. */
+export function tellOf(purchase: Purchase, payment: Payment | undefined, body: string): void {
+  purchase.refusal = String(Object(JSON.parse(body)).error);
+  if (payment !== undefined && !purchase.delivered) purchase.refused.add(payment.nonce);
+}
+
+export function count({ answers }: Purchase, status: number): void {
   answers[status] = (answers[status] ?? 0) + 1;
 }

@@ -1,4 +1,5 @@
 /** The gateways of a run: real processes that are killed and started again. */
+import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { Site, type Served } from "../support/serve.ts";
 import type { Random } from "../simulation/random.ts";
@@ -19,6 +20,7 @@ export class Replicas {
   /** What killed lives had to say last, for a failed run. */
   readonly logs: string[] = [];
   kills = 0;
+  workerKills = 0;
 
   private constructor(sites: readonly Site[], options: ReplicasOptions) {
     this.sites = sites;
@@ -42,6 +44,25 @@ export class Replicas {
   url(chance: Random): string {
     const site = this.sites[Math.floor(chance.next() * this.sites.length)];
     return `http://127.0.0.1:${site?.port ?? 0}`;
+  }
+
+  get urls(): readonly string[] {
+    return this.sites.map(({ port }) => `http://127.0.0.1:${port}`);
+  }
+
+  /** kill -9 of a worker of one that is up; another follows it by itself. */
+  async killWorker(chance: Random): Promise<void> {
+    const up = [...this.#running.values()];
+    const served = up[Math.floor(chance.next() * up.length)];
+    const workers = served === undefined ? [] : await childrenOf(served.pid);
+    const worker = workers[Math.floor(chance.next() * workers.length)];
+    if (worker === undefined) return;
+    this.workerKills += 1;
+    try {
+      process.kill(worker, "SIGKILL");
+    } catch {
+      // It has ended by itself meanwhile.
+    }
   }
 
   /** kill -9 of one that is up, and a new life, which is ready when the promise resolves. */
@@ -108,6 +129,11 @@ export class Replicas {
     const { stdout = "", stderr = "" } = served?.output() ?? {};
     this.logs.push(`${stdout}${stderr}`);
   }
+}
+
+async function childrenOf(pid: number): Promise<readonly number[]> {
+  const list = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
+  return list.split(" ").filter(Boolean).map(Number);
 }
 
 function isAlive(pid: number): boolean {

@@ -11,10 +11,12 @@ import { startPostgres } from "../support/postgres.ts";
 import { audit, type Audit } from "./audit.ts";
 import { configuration } from "./configuration.ts";
 import { buy, newPurchase, type Market, type Purchase } from "./customer.ts";
-import { startFaultyRpc, type RpcFaults } from "./faulty-rpc.ts";
+import { startFaultyRpc, type FaultyRpc, type RpcFaults } from "./faulty-rpc.ts";
 import { Random } from "../simulation/random.ts";
 import { Replicas } from "./replicas.ts";
-import { startShop } from "./shop.ts";
+import { startShop, type Shop } from "./shop.ts";
+import { buyAnew } from "./stock-customer.ts";
+import { Thief, THIEF_ADDRESS } from "./thief.ts";
 
 const PRICE_ATOMIC = 10_000n;
 const PAYERS = 50;
@@ -31,6 +33,12 @@ const RPC_FAULTS: RpcFaults = {
 };
 const UPSTREAM_FAILURES = 0.05;
 const HABITS = { aborts: 0.08, duplicates: 0.1 };
+/** Seconds between blocks, without a thief and with one: while a payment waits for one, he has time to show it. */
+const BLOCK_SECONDS = { false: 1, true: 2 } as const;
+/** Of the customers, where there is a thief. */
+const STOCK_SHARE = 0.5;
+/** Of the kills, where there are workers, that end no more than one of them. */
+const WORKERS_SHARE = 0.5;
 /** How far the purchases may be ahead of the trouble, and the other way round: of 1. */
 const MAX_AHEAD = 0.05;
 /** Longest time that everything unresolved may take once nothing fails any more, milliseconds. */
@@ -45,6 +53,10 @@ export interface ChaosOptions {
   readonly store: "sqlite" | "postgres";
   /** Restarts of PostgreSQL. */
   readonly storeRestarts: number;
+  /** At each replica; 1 where one process serves. */
+  readonly workers: number;
+  /** With somebody who shows all payments that are broadcast, and with customers whose clients pay anew. */
+  readonly thief: boolean;
   readonly seed: number;
   readonly say: (line: string) => void;
 }
@@ -59,7 +71,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   await using stage = new AsyncDisposableStack();
   const chance = new Random(options.seed);
   options.say(`seed ${options.seed}`);
-  const chain = stage.use(await startChain({ blockTime: 1 }));
+  const { thief: isWatched } = options;
+  const chain = stage.use(await startChain({ blockTime: BLOCK_SECONDS[`${isWatched}`] }));
   const rpc = stage.use(await startFaultyRpc(chain.rpcUrl, RPC_FAULTS, chance));
   const shop = stage.use(await startShop(UPSTREAM_FAILURES, chance));
   const postgres = options.store === "postgres" ? stage.use(await startPostgres()) : undefined;
@@ -72,13 +85,22 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const replicas = stage.use(
     await Replicas.start({
       count: options.replicas,
-      yaml: configuration(chain, signers, { upstream: shop.url, rpc: rpc.url, payee }),
+      yaml: configuration(
+        chain,
+        signers,
+        { upstream: shop.url, rpc: rpc.url, payee },
+        options.workers,
+      ),
       env: Object.fromEntries(signers.map(({ privateKey }, n) => [`SIGNER_${n}`, privateKey])),
       ...(postgres === undefined ? {} : { store: postgres.url }),
     }),
   );
   const market: Market = { gateway: () => replicas.url(chance), chance, habits: { ...HABITS } };
-  const purchases = Array.from({ length: options.purchases }, (_, n) => newPurchase(`${n}`));
+  const purchases = Array.from({ length: options.purchases }, (_, n) =>
+    newPurchase(`${n}`, isWatched && chance.chance(STOCK_SHARE)),
+  );
+  const itemOf = itemsOf(purchases);
+  const thief = new Thief({ isAwake: isWatched, chain, gateways: replicas.urls, itemOf, chance });
   const trouble = new Trouble(options, { replicas, chance, postgres });
   const signal = AbortSignal.timeout(RUN_MS);
   await Promise.all([
@@ -93,7 +115,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const calm = AbortSignal.timeout(CALM_MS);
   const open = purchases.filter((each) => !each.delivered);
   options.say(`calm: ${open.length} purchases go on`);
-  await Promise.all(open.map((each) => buy(each, payerOf(payers, each), market, calm)));
+  await Promise.all(open.map((each) => shopFor(each, payerOf(payers, each), market, calm)));
+  await thief.stop();
   await settled(replicas, calm);
   const codes = await replicas.stop();
   const store = postgres?.url ?? replicas.sites[0]?.store ?? "";
@@ -104,6 +127,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     purchases,
     payee,
     priceAtomic: PRICE_ATOMIC,
+    thief: THIEF_ADDRESS,
+    loot: thief.loot,
     ...books,
   });
   const bad = codes.filter((code) => code !== 0);
@@ -114,11 +139,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const counts = {
     ...audited.counts,
     ...answersOf(purchases),
-    "kill -9": replicas.kills,
-    "restarts of PostgreSQL": trouble.restarts,
-    "upstream executions": shop.executions.length,
-    "upstream failures": shop.failures,
-    ...Object.fromEntries(Object.entries(rpc.counts).map(([name, n]) => [`RPC ${name}`, n])),
+    ...thiefCounts(thief),
+    ...troubleCounts(trouble, { replicas, shop, rpc }),
   };
   const seconds = (performance.now() - started) / 1000;
   return { counts, violations, seconds, logs: replicas.logs };
@@ -144,20 +166,30 @@ class Trouble {
   /** From 0 to 1: how many of the purchases are over. */
   purchased = 0;
 
+  /** Of gateways, and of workers alone. */
+  get kills(): number {
+    const { kills, workerKills } = this.#stage.replicas;
+    return kills + workerKills;
+  }
+
   /** From 0 to 1: how much of the trouble has happened. */
   get progress(): number {
     const { kills } = this.#options;
-    return kills === 0 ? 1 : this.#stage.replicas.kills / kills;
+    return kills === 0 ? 1 : this.kills / kills;
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { replicas, chance, postgres } = this.#stage;
-    const { kills, storeRestarts } = this.#options;
+    const { kills, storeRestarts, workers } = this.#options;
     const reviving = new Set<Promise<void>>();
-    while (replicas.kills < kills && !signal.aborted) {
+    while (this.kills < kills && !signal.aborted) {
       // One is killed every second or so, whichever it is; alone, it gets the time to come back.
       await pause(chance.between(500, 1_500));
       if (this.progress > this.purchased + MAX_AHEAD) continue;
+      if (workers > 1 && chance.chance(WORKERS_SHARE)) {
+        await replicas.killWorker(chance);
+        continue;
+      }
       const revival = replicas.killOne(chance).finally(() => reviving.delete(revival));
       reviving.add(revival);
       if (replicas.sites.length === 1) await revival;
@@ -200,13 +232,55 @@ async function shopAll(
       const purchase = purchases[next];
       if (purchase === undefined) return;
       next += 1;
-      await buy(purchase, payerOf(payers, purchase), market, signal);
+      await shopFor(purchase, payerOf(payers, purchase), market, signal);
       done += 1;
       trouble.purchased = done / purchases.length;
     }
   };
   await Promise.all(Array.from({ length: CUSTOMERS_AT_ONCE }, customer));
   clearInterval(report);
+}
+
+function shopFor(purchase: Purchase, ...rest: Tail<Parameters<typeof buy>>): Promise<void> {
+  return purchase.isStock ? buyAnew(purchase, ...rest) : buy(purchase, ...rest);
+}
+
+type Tail<Parameters> = Parameters extends readonly [unknown, ...infer Rest] ? Rest : never;
+
+/** By the nonces of their payments. */
+function itemsOf(purchases: readonly Purchase[]): (nonce: string) => string | undefined {
+  return (nonce) =>
+    purchases.find(({ payments }) => payments.some((each) => each.nonce.toLowerCase() === nonce))
+      ?.item;
+}
+
+interface Troubled {
+  readonly replicas: Replicas;
+  readonly shop: Shop;
+  readonly rpc: FaultyRpc;
+}
+
+function troubleCounts(
+  { restarts }: Trouble,
+  { replicas, shop, rpc }: Troubled,
+): Record<string, number> {
+  return {
+    "kill -9": replicas.kills,
+    "kill -9 of workers": replicas.workerKills,
+    "restarts of PostgreSQL": restarts,
+    "upstream executions": shop.executions.length,
+    "upstream failures": shop.failures,
+    ...Object.fromEntries(Object.entries(rpc.counts).map(([name, n]) => [`RPC ${name}`, n])),
+  };
+}
+
+function thiefCounts({ answers: answered, payments, shows }: Thief): Record<string, number> {
+  const answers = Object.entries(answered).map(([status, n]) => [`thief's ${status}`, n]);
+  return {
+    "payments that the thief saw": payments,
+    "thief's shows": shows,
+    ...Object.fromEntries(answers),
+  };
 }
 
 function payerOf(payers: readonly FreshAccount[], { item }: Purchase): FreshAccount {
@@ -272,4 +346,17 @@ function answersOf(purchases: readonly Purchase[]): Record<string, number> {
     }
   }
   return counts;
+}
+
+/** With a thief: the two ways to have several paywalls before one ledger. */
+export function runsOf(options: ChaosOptions): readonly [string, ChaosOptions][] {
+  const { replicas, thief } = options;
+  if (!thief) return [["chaos", options]];
+  return [
+    ["a thief at two workers on SQLite", { ...options, workers: 2, replicas: 1, store: "sqlite" }],
+    [
+      "a thief at three replicas on PostgreSQL",
+      { ...options, workers: 1, replicas: Math.max(replicas, 3), store: "postgres" },
+    ],
+  ];
 }

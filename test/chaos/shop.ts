@@ -15,6 +15,8 @@ export interface Execution {
   /** The transaction that the gateway says has paid for it. */
   readonly transaction: string;
   readonly idempotencyKey: string;
+  /** For whom, as the gateway says. */
+  readonly client: string;
 }
 
 export interface Shop extends AsyncDisposable {
@@ -42,6 +44,7 @@ export async function startShop(failing: number, chance: Random): Promise<Shop> 
       item,
       transaction: String(headers["x-402-transaction"]),
       idempotencyKey: String(headers["idempotency-key"]),
+      client: String(headers["x-forwarded-for"]),
     });
     const fails = active && chance.chance(failing);
     if (fails) failures += 1;

@@ -1,12 +1,18 @@
 /** The promises of the money path, judged by the chain's books when everything has come to rest. */
-import { MAX_DELIVERY_ATTEMPTS } from "../../src/ledger/ledger.ts";
+import { hash } from "node:crypto";
+import { networkOf } from "../../src/gateway/client/ip-address.ts";
+import { MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS } from "../../src/ledger/ledger.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { KeptPayment } from "../support/memory-store.ts";
+import { judgePayers } from "./audit-payers.ts";
+import { PLACES } from "./buyers.ts";
 import type { Action, Use } from "./chain.ts";
 import { nameOf, type Unpaid } from "./journal.ts";
 import { PAY_TO, PRICE, type SimulatedPayment } from "./payments.ts";
 import type { World } from "./world.ts";
 
+/** Where a payer is who comes back. */
+const ELSEWHERE = "198.51.100.99";
 /** How long one more purchase may take, milliseconds. */
 const PURCHASE_MS = 30_000;
 
@@ -29,6 +35,7 @@ function judge(world: World): void {
   }
   for (const unpaid of world.journal.unpaid) judgeUnpaid(world, unpaid);
   judgeUncovered(world);
+  judgePayers(world);
   judgeNonces(world);
   const received = world.chain.balance(PAY_TO.toLowerCase(), world.chain.head);
   if (settled + unaccounted !== received) {
@@ -156,7 +163,8 @@ async function askForTheUnsigned(world: World): Promise<void> {
     const row = store.payments.get(payment.key)?.row;
     if (row?.state !== "CLAIMED") continue;
     const path = row.binding?.replace("GET ", "") ?? "";
-    void world.send({ payment, path, target: path }, PURCHASE_MS, row.claimedBy);
+    const client = claimantOf(world, payment);
+    void world.send({ payment, path, target: path, client }, PURCHASE_MS, row.claimedBy);
     await time.run(time.nowMs + PURCHASE_MS + 1000);
     if (store.payments.get(payment.key)?.row.state !== "CLAIMED") continue;
     journal.violated("I4", `${nameOf(payment.key)} is claimed for ever`);
@@ -172,25 +180,52 @@ function wasSigned(kept: KeptPayment | undefined): boolean {
   return kept?.events.some(({ state }) => state === "SIGNED") === true;
 }
 
-/** What is charged and can be delivered is delivered when it is asked for. */
+/**
+ * What is charged is delivered when it is asked for: to whoever it is kept for, as long as there are attempts, and to
+ * its payer, who proves it by signing anew and is not charged for that.
+ */
 async function deliverWhatIsLeft(world: World): Promise<void> {
-  const { store, journal, time } = world;
-  for (const payment of journal.payments.values()) {
+  const { store, journal, random, time, chain } = world;
+  for (const payment of [...journal.payments.values()]) {
     const row = store.payments.get(payment.key)?.row;
-    if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) continue;
+    if (row?.state !== "SETTLED" || isUsedUp(row)) continue;
     const path = row.binding?.replace("GET ", "") ?? "";
     const target = row.servedTarget ?? path;
-    const answer = world.send({ payment, path, target }, PURCHASE_MS);
+    const proof = world.signAgain(payment);
+    const isProof = row.attempts >= MAX_DELIVERY_ATTEMPTS || random.chance(0.5);
+    // Of one who cannot pay again it is known no better than by his address that he is the payer.
+    const isRich = chain.balance(payment.authorization.from, chain.head) >= PRICE;
+    const client = isProof && isRich ? ELSEWHERE : claimantOf(world, payment);
+    const shown = { payment: isProof ? proof : payment, client };
+    const answer = world.send({ ...shown, path, target }, PURCHASE_MS);
     await time.run(time.nowMs + PURCHASE_MS + 1000);
     const said = (await answer).status;
-    if (said !== 200) journal.violated("I3", `${nameOf(payment.key)} is paid, and got ${said}`);
+    const how = isProof ? "its payer's new signature" : "it";
+    const name = nameOf(payment.key);
+    if (said !== 200) journal.violated("I3", `${name} is paid, and ${how} got ${said}`);
+    const isCharged = chain.use(proof.authorization, chain.head) !== undefined;
+    if (isCharged) journal.violated("T3", `${name} is owed, and its payer was charged again`);
   }
+}
+
+/** The buyers' place that a payment is kept for. */
+function claimantOf({ store }: World, { key }: SimulatedPayment): string {
+  const claimant = store.payments.get(key)?.row.claimant;
+  const isKeptFor = (place: string): boolean =>
+    claimant === hash("sha256", `coinslot claimant ${networkOf(place)}`);
+  return PLACES.find(isKeptFor) ?? ELSEWHERE;
+}
+
+/** Also what its payer may ask for once more in a day. */
+function isUsedUp({ attempts, renewals }: PaymentRow): boolean {
+  return attempts >= MAX_DELIVERY_ATTEMPTS && renewals >= MAX_RENEWALS;
 }
 
 /** In a world without faults and tricks every purchase works. */
 function requireSales({ journal }: World): void {
-  for (const { key } of journal.payments.values()) {
-    if (!journal.deliveries.has(key)) journal.violated("L1", `${nameOf(key)} was not sold`);
+  for (const { isServed, payments } of journal.purchases) {
+    const names = payments.map(({ key }) => nameOf(key)).join(", ");
+    if (!isServed) journal.violated("L1", `${names}: not sold`);
   }
 }
 

@@ -54,6 +54,8 @@ export class SimulatedChain {
   /** Transactions that offer less stay in the mempool. */
   baseFee = 100;
   readonly blockMs: number;
+  /** Sees what is broadcast, as everybody may. */
+  onSeen: (transaction: ChainTransaction) => void = () => undefined;
   /** What each piece of signed bytes says. */
   readonly bytes = new Map<string, ChainTransaction>();
   readonly mempool = new Map<string, ChainTransaction>();
@@ -109,6 +111,7 @@ export class SimulatedChain {
     }
     if (!this.submittedMs.has(id)) this.submittedMs.set(id, this.#options.time.nowMs);
     this.mempool.set(id, transaction);
+    this.onSeen(transaction);
     this.#arm();
   }
 

@@ -23,10 +23,11 @@ export interface Exploration {
   readonly stride?: number;
 }
 
-/** The worlds that are explored: one life, and one that cannot sign beside one that can. */
+/** The worlds that are explored: one life, one that cannot sign beside one that can, and two workers. */
 const STAGES = {
   single: CALM,
   replicas: { ...CALM, accounts: [[], ...CALM.accounts] },
+  workers: { ...CALM, workers: 2 },
 } as const satisfies Record<Mode, Profile>;
 
 /** True when every world kept every promise. */

@@ -17,6 +17,8 @@ export interface Crossing<Value> {
   readonly name: string;
   /** What it costs to get there, and again to come back, milliseconds at most. */
   readonly mostMs: number;
+  /** How long it takes where it is slow, milliseconds; by default longer than most wait. */
+  readonly slowMs?: number;
   /** True for what is under way outside of us when we die, and arrives nevertheless. */
   readonly outlives?: boolean;
   readonly signal?: AbortSignal;
@@ -80,12 +82,12 @@ export class Boundary {
     const { time, random, plan, trace } = this.#options;
     const number = this.#crossings;
     this.#crossings += 1;
-    const { name, mostMs, outlives } = crossing;
+    const { name, mostMs, slowMs = SLOW_MS, outlives } = crossing;
     const what = plan.at(number, name);
     if (what !== undefined) this.#faults += 1;
     trace(`${life.id}: #${number} ${name}${what === undefined ? "" : ` [${what}]`}`);
     const bound = outlives === true ? null : life;
-    await time.pause(what === "slow" ? SLOW_MS : random.between(0, mostMs), bound);
+    await time.pause(what === "slow" ? slowMs : random.between(0, mostMs), bound);
     if (what === "crash-before" || what === "fail-before") {
       crossing.undone?.();
       return this.#fail(life, crossing, what === "crash-before");

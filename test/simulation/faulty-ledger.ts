@@ -2,15 +2,20 @@
  * The memory ledger behind a boundary: every call takes its time, may fail, and may be the last one. A
  * signing that fails is rolled back after the bytes were made.
  */
-import { LedgerUnavailable, type Lease, type Ledger } from "../../src/ledger/ledger.ts";
+import {
+  LedgerUnavailable,
+  type Lease,
+  type Ledger,
+  type WorkerLife,
+} from "../../src/ledger/ledger.ts";
 import type { MemoryLedger } from "../support/memory-ledger.ts";
 import { never, type Boundary } from "./faults.ts";
 import type { Life } from "./virtual-time.ts";
 
 /** Longest way to the database, milliseconds. */
 const DATABASE_MS = 3;
-
-type Calls = Omit<Ledger, "books" | "changed" | "sold" | "offered" | "signed" | "worker">;
+/** After which the real stores give up, milliseconds; a worker waits longer, and may go on then. */
+const STATEMENT_MS = 6_000;
 
 export interface LedgerWatch {
   /** A life has signed with an account. */
@@ -23,19 +28,11 @@ export function faultyLedger(
   boundary: Boundary,
   { onSigned }: LedgerWatch,
 ): Ledger {
-  const call = <Name extends keyof Calls>(name: Name): Calls[Name] =>
-    // The parameters go through as they are: one wrapper for all calls.
-    ((...parameters: never[]) =>
-      boundary.cross<unknown>(life, {
-        name: `ledger.${name}`,
-        mostMs: DATABASE_MS,
-        fault: unavailable,
-        effect: () => (ledger[name] as (...given: never[]) => Promise<unknown>)(...parameters),
-      })) as Calls[Name];
+  const call = callsTo(ledger, life, boundary);
   return {
     books: ledger.books,
     sold: ledger.sold,
-    worker: (name) => ledger.worker(name),
+    worker: (name) => faultyWorker(ledger.worker(name), life, boundary),
     claim: call("claim"),
     recall: call("recall"),
     leave: call("leave"),
@@ -87,6 +84,49 @@ export function faultyLedger(
     close: call("close"),
     changed: (key, version, signal) => whileAlive(life, ledger.changed(key, version, signal)),
     offered: (signal) => whileAlive(life, ledger.offered(signal)),
+  };
+}
+
+/** A worker's share, in the process that has the ledger. */
+function faultyWorker(worker: WorkerLife, life: Life, boundary: Boundary): WorkerLife {
+  const call = callsTo(worker, life, boundary, STATEMENT_MS);
+  return {
+    claim: call("claim"),
+    recall: call("recall"),
+    handedOver: call("handedOver"),
+    settled: call("settled"),
+    failed: call("failed"),
+    released: call("released"),
+    delivering: call("delivering"),
+    delivered: call("delivered"),
+    undelivered: call("undelivered"),
+    replay: call("replay"),
+    handedOvers: call("handedOvers"),
+    leave: call("leave"),
+    end: call("end"),
+    changed: (key, version, signal) => whileAlive(life, worker.changed(key, version, signal)),
+  };
+}
+
+type Call = (...given: never[]) => Promise<unknown>;
+
+/** The parameters go through as they are: one wrapper for all calls. */
+function callsTo<Called extends object>(
+  called: Called,
+  life: Life,
+  boundary: Boundary,
+  slowMs?: number,
+) {
+  return <Name extends keyof Called & string>(name: Name): Called[Name] => {
+    const call: Call = (...parameters) =>
+      boundary.cross<unknown>(life, {
+        name: `ledger.${name}`,
+        mostMs: DATABASE_MS,
+        ...(slowMs === undefined ? {} : { slowMs }),
+        fault: unavailable,
+        effect: () => (called[name] as Call).apply(called, parameters),
+      });
+    return call as Called[Name];
   };
 }
 

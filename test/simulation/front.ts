@@ -2,14 +2,17 @@
  * The gateway's part in a sale, without HTTP: the paywall is asked, the upstream is called, the delivery is
  * recorded. What it answers, and what the upstream sees, is written into the journal.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Paid } from "../../src/gateway/payment/admission.ts";
-import type { Paywall } from "../../src/gateway/payment/paywall.ts";
+import { waitWithin } from "../../src/facilitator/facilitator.ts";
+import { RECORDED_WITHIN_MS, type Paywall } from "../../src/gateway/payment/paywall.ts";
+import type { Time } from "../../src/time/time.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Boundary } from "./faults.ts";
 import type { Journal } from "./journal.ts";
 import type { SimulatedPayment } from "./payments.ts";
 import type { Random } from "./random.ts";
+import { THIEF } from "./thief.ts";
 import type { Life } from "./virtual-time.ts";
 
 export interface Asked {
@@ -17,14 +20,18 @@ export interface Asked {
   readonly path: string;
   /** With its path: what is bought. */
   readonly target: string;
+  /** The address that it comes from. */
+  readonly client: string;
   readonly isGone: () => boolean;
+  /** Hears that the buyer has left; what it returns ends that. */
+  readonly onGone: (listener: () => void) => () => void;
   /** Gives the buyer the whole answer; whether there was still a buyer. */
   readonly give: (answer: Answer) => boolean;
 }
 
 /** `lost`: no answer came; the connection broke or the buyer left. */
 export interface Answer {
-  readonly status: 200 | 402 | 404 | 500 | 502 | 503 | "lost";
+  readonly status: 200 | 402 | 404 | 409 | 500 | 502 | 503 | "lost";
   readonly code?: string;
 }
 
@@ -46,9 +53,10 @@ export interface FrontOptions {
   readonly random: Random;
   readonly mood: UpstreamMood;
   readonly journal: Journal;
+  readonly time: Time;
 }
 
-const BODY_HASH = createHash("sha256").update("").digest("hex");
+const BODY_HASH = hash("sha256", "");
 const KEPT = {
   bodyHash: BODY_HASH,
   response: { status: 200, headers: [], body: new Uint8Array() },
@@ -68,35 +76,42 @@ export class Front {
 
   async serve(asked: Asked): Promise<void> {
     const { paywall, requirements, journal } = this.#options;
-    const { payment, path, target, isGone, give } = asked;
+    const { payment, path, target, client, isGone, onGone, give } = asked;
+    const isThief = client === THIEF;
     const incarnation = journal.incarnation(payment.key);
     const admission = await paywall.admit({
       payment: payment.payload,
       accepts: [requirements],
       binding: `GET ${path}`,
       target,
-      client: "192.0.2.1",
+      client,
       isGone,
-      onGone: () => () => undefined,
+      onGone,
       refusal: () => null,
       readBodyHash: async () => BODY_HASH,
     });
     switch (admission.kind) {
       case "admitted":
-        return this.#deliver(asked, admission.paid);
-      case "replayed":
-        journal.replayed(payment, target);
-        give({ status: 200 });
+        return this.#deliver(this.#sold(asked, admission.paid), admission.paid);
+      case "replayed": {
+        const sold = journal.keptFor(payment, admission.settlement, target);
+        if (isThief) journal.stolen(sold, target);
+        journal.replayed(sold, target);
+        if (give({ status: 200 }) && !isThief) journal.had(sold);
         return;
+      }
       case "refused": {
         const { code } = admission.refusal;
         if (journal.isGenuine(payment))
-          journal.refused({ payment, target, path, code, incarnation });
+          journal.refused({ payment, target, path, code, isThief, incarnation });
         give({ status: 402, code });
         return;
       }
       case "unservable":
         give({ status: 503 });
+        return;
+      case "owed":
+        give({ status: 409 });
         return;
       case "abandoned":
         give({ status: "lost" });
@@ -106,37 +121,54 @@ export class Front {
     }
   }
 
+  /** With the payment that is sold in place of the one that was shown, which may only prove who its payer is. */
+  #sold(asked: Asked, { idempotencyKey }: Paid): Asked {
+    const { journal } = this.#options;
+    const { client, target } = asked;
+    const payment = journal.soldUnder(idempotencyKey);
+    if (client === THIEF) journal.stolen(payment, target);
+    return { ...asked, payment };
+  }
+
   /** As the gateway records it: see `attemptOf` there. */
   async #deliver(asked: Asked, paid: Paid): Promise<void> {
-    const { isGone, give } = asked;
     let isSent = false;
     try {
       const status = await this.#ask(asked, () => {
         isSent = true;
       });
-      if (status !== 200) {
-        give({ status });
-        return await paid.undelivered({ sent: true, served: null });
-      }
+      if (status !== 200) return await this.#refuse(asked, paid, { status, isSent: true });
       await this.#give(asked, paid);
     } catch (cause) {
       if (!(cause instanceof UpstreamFault)) throw cause;
-      if (!isGone()) give({ status: 502 });
-      await paid.undelivered({ sent: isSent, served: null });
+      await this.#refuse(asked, paid, { status: 502, isSent });
     }
   }
 
+  /** Stored before the buyer is told, who may ask for it again at once; but he does not wait long for that. */
+  async #refuse(
+    { give }: Asked,
+    paid: Paid,
+    { status, isSent }: { readonly status: 404 | 502; readonly isSent: boolean },
+  ): Promise<void> {
+    const stored = paid.undelivered({ sent: isSent, served: null });
+    await waitWithin(stored, this.#options.time.timeout(RECORDED_WITHIN_MS), undefined);
+    give({ status });
+    await stored;
+  }
+
   /** A good answer has come. */
-  async #give({ payment, target, give }: Asked, paid: Paid): Promise<void> {
+  async #give({ payment, target, client, give }: Asked, paid: Paid): Promise<void> {
     const { journal, random, mood, life } = this.#options;
     const isLarge = random.chance(mood.large);
     const isCut = isLarge && random.chance(mood.leaving);
     const isGiven = give({ status: isCut ? "lost" : 200 }) && !isCut;
     // Of a large answer a buyer who leaves may have a part; a small one is kept whole.
+    if (isGiven && client !== THIEF) journal.had(payment);
     const isOut = isGiven || isLarge;
     const given = isOut ? journal.delivered(payment, target, life) : undefined;
     if (isLarge && !isGiven) await paid.undelivered({ sent: true, served: target });
-    else await paid.delivered(isLarge ? undefined : KEPT);
+    else await paid.delivered(isLarge ? undefined : { ...KEPT, isUncollected: !isGiven });
     if (given !== undefined) journal.recorded(payment, given);
   }
 

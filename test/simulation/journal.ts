@@ -2,15 +2,31 @@
  * What a world saw, and the promises that can be judged at once. The rest is judged by the audit when
  * everything has come to rest.
  */
-import { MAX_DELIVERY_ATTEMPTS, type Lease } from "../../src/ledger/ledger.ts";
+import { hash } from "node:crypto";
+import {
+  MAX_DELIVERY_ATTEMPTS,
+  MAX_REPLAYS,
+  type Lease,
+  type SettledPayment,
+} from "../../src/ledger/ledger.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import { accountOf, type MemoryStore } from "../support/memory-store.ts";
+import type { Authorization } from "./chain.ts";
 import type { SimulatedPayment } from "./payments.ts";
 import type { Life, VirtualTime } from "./virtual-time.ts";
 
+/** Said of payments that are over, whoever signed them. */
+const PROOFLESS: ReadonlySet<string> = new Set([
+  "invalid_transaction_state",
+  "invalid_exact_evm_payload_authorization_valid_before",
+]);
+
+/** What the history says of an attempt that was cut so. */
+const CUT = "died with the process";
+
 export interface Violation {
-  /** `I1` to `I9`, and those of the simulation itself. */
+  /** `I1` to `I9` of the money, `T1` to `T4` of thieves and payers, and those of the simulation itself. */
   readonly invariant: string;
   readonly detail: string;
 }
@@ -20,6 +36,7 @@ export interface Refused {
   readonly path: string;
   readonly target: string;
   readonly code: string;
+  readonly isThief: boolean;
   /** Which of the rows under this key it asked about first. */
   readonly incarnation: number;
 }
@@ -33,6 +50,26 @@ export interface Unpaid extends Refused {
   readonly atIncarnation: number;
 }
 
+export interface Told extends Refused {
+  readonly atMs: number;
+}
+
+/** What one buyer wants once, however often it is asked and signed for. */
+export interface Purchase {
+  readonly payer: number;
+  readonly payments: SimulatedPayment[];
+  readonly targets: Set<string>;
+  /** The buyer has had something for the money. */
+  isServed: boolean;
+}
+
+/** When a payment was with us, as its buyer knows it. */
+interface Showing {
+  readonly firstMs: number;
+  open: number;
+  lastMs: number;
+}
+
 export interface Given {
   readonly target: string;
   readonly life: Life;
@@ -43,10 +80,17 @@ export interface Given {
 export class Journal {
   readonly violations: Violation[] = [];
   readonly unpaid: Unpaid[] = [];
+  /** Payers of new payments who were told to pay. */
+  readonly told: Told[] = [];
   readonly payments = new Map<PaymentKey, SimulatedPayment>();
+  readonly purchases: Purchase[] = [];
   /** Good answers that went out to buyers, by payment, in order. */
   readonly deliveries = new Map<PaymentKey, Given[]>();
   readonly executions = new Map<PaymentKey, number>();
+  /** Payments whose buyer has all of an answer, and since when. */
+  readonly #had = new Map<PaymentKey, number>();
+  readonly #stolen = new Set<PaymentKey>();
+  readonly #showings = new Map<PaymentKey, Showing>();
   readonly #deletions = new Map<PaymentKey, number>();
   /** Lives that were ever taken for dead. */
   readonly #presumed = new Set<string>();
@@ -80,6 +124,80 @@ export class Journal {
     this.payments.set(payment.key, payment);
   }
 
+  authorizedBy({ id }: Authorization): SimulatedPayment | undefined {
+    return [...this.payments.values()].find(({ authorization }) => authorization.id === id);
+  }
+
+  /** A buyer's request with a payment begins; returns how it ends. */
+  shown({ key }: SimulatedPayment): () => void {
+    const nowMs = this.#time.nowMs;
+    const showing = this.#showings.get(key) ?? { firstMs: nowMs, open: 0, lastMs: nowMs };
+    this.#showings.set(key, showing);
+    showing.open += 1;
+    return () => {
+      showing.open -= 1;
+      showing.lastMs = this.#time.nowMs;
+    };
+  }
+
+  /** The payment that is delivered under that key, as the upstream is shown it. */
+  soldUnder(idempotencyKey: string): SimulatedPayment {
+    for (const [key, { row }] of this.#store.payments) {
+      const payment = this.payments.get(key);
+      const shown = hash("sha256", `coinslot upstream ${row.idempotencyKey}`);
+      if (shown === idempotencyKey && payment !== undefined) return payment;
+    }
+    throw new Error("what is delivered was never paid for");
+  }
+
+  /** The payment whose kept answer is given to whoever shows this one. */
+  keptFor(
+    shown: SimulatedPayment,
+    { transaction }: SettledPayment,
+    target: string,
+  ): SimulatedPayment {
+    const of = ({ key }: SimulatedPayment): boolean => {
+      const row = this.#store.payments.get(key)?.row;
+      return row?.settledTransaction === transaction && row.servedTarget === target;
+    };
+    const { from } = shown.authorization;
+    const others = [...this.payments.values()].filter((each) => each.authorization.from === from);
+    const changedMs = ({ key }: SimulatedPayment): number =>
+      this.#store.payments.get(key)?.updatedMs ?? 0;
+    const [last] = others.filter(of).toSorted((one, other) => changedMs(other) - changedMs(one));
+    return of(shown) || last === undefined ? shown : last;
+  }
+
+  showing({ key }: SimulatedPayment): Readonly<Showing> | undefined {
+    return this.#showings.get(key);
+  }
+
+  had({ key }: SimulatedPayment): void {
+    if (!this.#had.has(key)) this.#had.set(key, this.#time.nowMs);
+  }
+
+  hadMs({ key }: SimulatedPayment): number | undefined {
+    return this.#had.get(key);
+  }
+
+  isHad(key: PaymentKey): boolean {
+    return this.#had.has(key) || this.isGivenUp(key);
+  }
+
+  /** Delivered, and its answer given again as often, or as long, as it is: the buyer was not there. */
+  isGivenUp(key: PaymentKey): boolean {
+    const row = this.#store.payments.get(key)?.row;
+    if (row?.state !== "DELIVERED" || this.#had.has(key)) return false;
+    const { replays, replayUntilMs } = row;
+    return replays >= MAX_REPLAYS || (replayUntilMs ?? 0) <= this.#time.nowMs;
+  }
+
+  /** A thief is given what a payment has bought. */
+  stolen({ key }: SimulatedPayment, target: string): void {
+    this.#stolen.add(key);
+    this.violated("T2", `a thief gets ${target} for ${nameOf(key)}`);
+  }
+
   /** Not a forgery that has a payment's name. */
   isGenuine(payment: SimulatedPayment): boolean {
     return this.payments.get(payment.key) === payment;
@@ -104,7 +222,7 @@ export class Journal {
     if (binding !== `GET ${target.split("?", 1)[0]}`) {
       this.violated("I2", `${nameOf(key)} is for ${binding}, and bought ${target}`);
     }
-    if (count > MAX_DELIVERY_ATTEMPTS) {
+    if (count > this.#mostExecutions(key)) {
       this.violated("I2", `${nameOf(key)} was executed ${count} times`);
     }
   }
@@ -145,30 +263,48 @@ export class Journal {
     }
   }
 
+  /** As often as its attempts were given again, and beside those that a death of ours has cut. */
+  #mostExecutions(key: PaymentKey): number {
+    const { row, events = [] } = this.#store.payments.get(key) ?? {};
+    const cuts = events.filter(({ note }) => note.includes(CUT)).length;
+    return MAX_DELIVERY_ATTEMPTS * (1 + (row?.renewals ?? 0)) + cuts;
+  }
+
   /** What such a life begins may be unknown to the others, and taken up by them. */
   #isOver(life: Life): boolean {
     return !life.isAlive || this.#presumed.has(life.id);
   }
 
   refused(refusal: Refused): void {
-    const { payment, path, target, code } = refusal;
+    const { payment, code } = refusal;
     const { key } = payment;
     const row = this.#store.payments.get(key)?.row;
     this.#trace(`buyer: 402 ${code} for ${nameOf(key)}, ${row?.state ?? "(none)"}`);
+    const isNew = row === undefined && !PROOFLESS.has(code);
+    if (isNew && !refusal.isThief) this.told.push({ ...refusal, atMs: this.#time.nowMs });
     if (row === undefined || row.settledTransaction === null) {
       const atIncarnation = this.incarnation(key);
       this.unpaid.push({ ...refusal, atMs: this.#time.nowMs, row, atIncarnation });
       return;
     }
-    const isDeliverable =
-      row.state === "SETTLED" &&
-      row.attempts < MAX_DELIVERY_ATTEMPTS &&
-      row.binding === `GET ${path}` &&
-      (row.servedTarget === null || row.servedTarget === target);
-    if (isDeliverable) {
+    this.#judgePaid(refusal, row);
+  }
+
+  /** A 402 for a payment that is paid. */
+  #judgePaid({ payment: { key }, path, target, code, isThief }: Refused, row: PaymentRow): void {
+    const isWanted = row.binding === `GET ${path}` && isGoodFor(row, target);
+    if (isWanted && row.state === "SETTLED" && row.attempts < MAX_DELIVERY_ATTEMPTS) {
       this.violated("I7", `402 ${code} for ${nameOf(key)}, which is paid and can be delivered`);
     }
+    const isRobbed = this.#stolen.has(key) || (isWanted && !this.isHad(key));
+    if (isRobbed && !isThief) {
+      this.violated("T1", `402 ${code} for ${nameOf(key)}, whose buyer has paid and has nothing`);
+    }
   }
+}
+
+export function isGoodFor({ servedTarget }: PaymentRow, target: string): boolean {
+  return servedTarget === null || servedTarget === target;
 }
 
 export function nameOf(key: PaymentKey): string {

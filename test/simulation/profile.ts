@@ -1,11 +1,16 @@
 /** What kind of world a seed makes: which faults there are, how many, who takes part. */
 import type { Random } from "./random.ts";
 
-export type Mode = "single" | "replicas";
+/** One process; two with a ledger in common; one whose paywalls are in workers. */
+export const MODES = ["single", "replicas", "workers"] as const;
+
+export type Mode = (typeof MODES)[number];
 
 export interface Profile {
   /** Our accounts at each replica. */
   readonly accounts: readonly (readonly string[])[];
+  /** At each replica; 0 where its paywall is in the process with the money. */
+  readonly workers: number;
   readonly payments: number;
   readonly payers: number;
   readonly maxTimeoutSeconds: number;
@@ -37,6 +42,13 @@ export interface Profile {
   readonly hostile: number;
   /** How likely a payer presents more payments at once than it can pay. */
   readonly overdrawing: number;
+  /** How likely a payment that is broadcast is shown by a thief. */
+  readonly thieving: number;
+  /** How likely a buyer signs anew after anything but goods, and comes back from another address. */
+  readonly stock: number;
+  readonly roaming: number;
+  /** How likely a payer has no more than what one purchase costs. */
+  readonly poverty: number;
 }
 
 const OURS = [
@@ -50,6 +62,7 @@ export function profileOf(random: Random, mode: Mode): Profile {
   const payments = random.between(1, 5);
   return {
     accounts: accountsOf(random, mode),
+    workers: mode === "workers" ? 2 : 0,
     payments,
     payers: random.between(1, payments),
     maxTimeoutSeconds: random.pick([20, 30, 60]),
@@ -75,12 +88,16 @@ export function profileOf(random: Random, mode: Mode): Profile {
     foreign: some(0.3, 0.8),
     hostile: some(0.3, 0.6),
     overdrawing: some(0.4, 1),
+    thieving: some(0.6, 1),
+    stock: some(0.6, 1),
+    roaming: some(0.4, 1),
+    poverty: some(0.3, 1),
   };
 }
 
 function accountsOf(random: Random, mode: Mode): Profile["accounts"] {
   const [first, second] = OURS;
-  if (mode === "single") return [random.chance(0.3) ? [first, second] : [first]];
+  if (mode !== "replicas") return [random.chance(0.3) ? [first, second] : [first]];
   return random.pick([
     [[first], [second]],
     [[first], [first]],
@@ -95,6 +112,7 @@ function accountsOf(random: Random, mode: Mode): Profile["accounts"] {
 /** A world without faults, in which one honest buyer pays once. */
 export const CALM: Profile = {
   accounts: [[OURS[0]]],
+  workers: 0,
   payments: 1,
   payers: 1,
   maxTimeoutSeconds: 30,
@@ -120,4 +138,8 @@ export const CALM: Profile = {
   foreign: 0,
   hostile: 0,
   overdrawing: 0,
+  thieving: 0,
+  stock: 0,
+  roaming: 0,
+  poverty: 0,
 };

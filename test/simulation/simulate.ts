@@ -12,7 +12,7 @@ import { parseArgs } from "node:util";
 import { exploreAll, runPlan } from "./exhaustive.ts";
 import { runMutants } from "./mutants.ts";
 import { readFaults } from "./planned.ts";
-import type { Mode } from "./profile.ts";
+import { MODES } from "./profile.ts";
 import { runSeeds, type Range } from "./seeds.ts";
 
 const { values } = parseArgs({
@@ -35,8 +35,7 @@ const { values } = parseArgs({
 // Errors are thrown by the million here, and nobody reads where.
 if (!values.trace) Error.stackTraceLimit = 0;
 
-const modes: readonly Mode[] =
-  values.mode === "single" || values.mode === "replicas" ? [values.mode] : ["single", "replicas"];
+const modes = values.mode === undefined ? MODES : MODES.filter((mode) => mode === values.mode);
 
 if (values.mutants) {
   process.exitCode = (await runMutants(print)) ? 0 : 1;

@@ -1,6 +1,7 @@
 /** A short form of the simulation; the long one is `npm run simulate`. */
 import { describe, expect, test } from "vitest";
 import { exploreAll } from "./exhaustive.ts";
+import { MODES } from "./profile.ts";
 import { MUTANTS } from "./mutant-list.ts";
 import { tryMutant } from "./mutants.ts";
 import { runSeeds } from "./seeds.ts";
@@ -22,7 +23,7 @@ async function linesOf(run: (print: (line: string) => void) => Promise<boolean>)
   return { isKept, lines };
 }
 
-test.each(["single", "replicas"] as const)(
+test.each(MODES)(
   "%s: every promise is kept, whatever fails",
   async (mode) => {
     const range = { from: 1, to: SEEDS, modes: [mode], isFirstOnly: false, isTraced: false };
@@ -47,7 +48,7 @@ test("a seed repeats its world to the last line", async () => {
 test(
   "one payment survives every crash with every other fault",
   async () => {
-    const exploration = { modes: ["single", "replicas"], pairs: false, stride: STRIDE } as const;
+    const exploration = { modes: MODES, pairs: false, stride: STRIDE };
     const { isKept, lines } = await linesOf((print) => exploreAll({ ...exploration, print }));
     expect(isKept, lines.join("\n")).toBe(true);
   },

@@ -2,20 +2,16 @@
  * One simulated world: the real paywall, facilitator and recovery in one life or several, on a memory
  * ledger, a simulated chain and virtual time. It runs with faults, then quietly, and is then audited.
  */
-import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
-import type { Lease } from "../../src/ledger/ledger.ts";
-import { startRecovery } from "../../src/facilitator/recovery.ts";
-import { Paywall } from "../../src/gateway/payment/paywall.ts";
-import { LocalTill } from "../../src/gateway/payment/till.ts";
+import { isOf } from "../../src/ledger/life.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
-import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
+import { MemoryStore } from "../support/memory-ledger.ts";
 import { audit } from "./audit.ts";
 import { startBuyers } from "./buyers.ts";
 import { SimulatedChain, type Action, type ChainTransaction } from "./chain.ts";
 import { Boundary, type Fault, type FaultPlan } from "./faults.ts";
-import { faultyLedger } from "./faulty-ledger.ts";
-import { Front, type Answer, type Asked, type UpstreamMood } from "./front.ts";
-import { Journal, type Violation } from "./journal.ts";
+import type { Answer, Asked, UpstreamMood } from "./front.ts";
+import { Gateway } from "./gateway.ts";
+import { Journal, type Purchase, type Violation } from "./journal.ts";
 import {
   payerNamed,
   PRICE,
@@ -25,9 +21,9 @@ import {
 } from "./payments.ts";
 import type { Profile } from "./profile.ts";
 import { Random } from "./random.ts";
-import { silentTelemetry } from "./silent-telemetry.ts";
-import { FINAL_BLOCKS, SimulatedMechanism, type NodeFaults } from "./simulated-mechanism.ts";
-import { LifeTime, VirtualTime, type Life } from "./virtual-time.ts";
+import { FINAL_BLOCKS, type NodeFaults } from "./simulated-mechanism.ts";
+import { startThief, THIEF } from "./thief.ts";
+import { VirtualTime, type Life } from "./virtual-time.ts";
 
 const START_MS = 1_750_000_000_000;
 /** How long faults happen, and how long buyers go on after them, milliseconds. */
@@ -66,8 +62,7 @@ interface Replica {
   readonly number: number;
   readonly accounts: readonly string[];
   lives: number;
-  life: Life | null;
-  front: Front | null;
+  gateway: Gateway | null;
 }
 
 export class World {
@@ -123,8 +118,7 @@ export class World {
       number,
       accounts,
       lives: 0,
-      life: null,
-      front: null,
+      gateway: null,
     }));
   }
 
@@ -138,7 +132,10 @@ export class World {
     const { payments, payers } = profile;
     for (let payer = 0; payer < payers; payer += 1) {
       const wanted = Math.ceil((payments * 2) / payers);
-      const most = this.random.chance(profile.hostile) ? Math.ceil(wanted / 3) : wanted;
+      const isPoor = this.random.chance(profile.poverty);
+      const least = Math.ceil((payments - payer) / payers);
+      const few = this.random.chance(profile.hostile) ? Math.ceil(wanted / 3) : wanted;
+      const most = isPoor ? least : few;
       chain.endow(payerNamed(payer), PRICE * BigInt(most));
     }
     for (const replica of this.#replicas) this.#start(replica);
@@ -146,6 +143,7 @@ export class World {
     void startBuyers(this).finally(() => {
       areDone = true;
     });
+    startThief(this);
     this.#disturb();
     await time.run(START_MS + FAULTY_MS);
     const { crossings } = this.#boundary;
@@ -169,13 +167,29 @@ export class World {
     return this.chain.use(authorization, this.chain.head)?.kind === "paid";
   }
 
-  sign(payer: number): SimulatedPayment {
+  purchase(payer: number): Purchase {
+    const purchase: Purchase = { payer, payments: [], targets: new Set(), isServed: false };
+    this.journal.purchases.push(purchase);
+    return purchase;
+  }
+
+  sign({ payer, payments }: Purchase): SimulatedPayment {
     this.#numbers += 1;
     const number = this.#numbers;
     const { requirements } = this;
     const payment = signPayment({ payer, number, nowMs: this.time.nowMs, requirements });
     this.journal.signed(payment);
+    payments.push(payment);
     return payment;
+  }
+
+  /** A payment like that one, of the same payer. */
+  signAgain({ authorization: { from } }: SimulatedPayment): SimulatedPayment {
+    const { payments, payers } = this.profile;
+    const payer = Array.from({ length: Math.max(payments, payers) }, (_, number) => number).find(
+      (number) => payerNamed(number) === from,
+    );
+    return this.sign({ payer: payer ?? 0, payments: [], targets: new Set(), isServed: false });
   }
 
   /** A transaction of somebody else, who makes no other. */
@@ -191,35 +205,55 @@ export class World {
     };
   };
 
-  /** Sends a request to some life, or to that one; the buyer leaves when the patience (ms) is over. */
+  /** The lives that requests can be sent to. */
+  get doors(): readonly string[] {
+    return this.#replicas.flatMap(({ gateway }) => gateway?.doors.map(({ life }) => life.id) ?? []);
+  }
+
+  /**
+   * Sends a request to some life, or to one that is that or within it; the buyer leaves when the patience (ms)
+   * is over.
+   */
   send(
-    { payment, path, target }: Pick<Asked, "payment" | "path" | "target">,
+    { payment, path, target, client }: Pick<Asked, "payment" | "path" | "target" | "client">,
     patienceMs: number,
     to?: string,
   ): Promise<Answer> {
     const { time, random } = this;
     return new Promise((resolve) => {
-      const up = this.#replicas.filter(
-        ({ life }) => life?.isAlive === true && (to === undefined || life.id === to),
-      );
+      const up = this.#replicas
+        .flatMap(({ gateway }) => gateway?.doors ?? [])
+        .filter(({ life }) => to === undefined || isOf(life.id, to));
       const { life, front } = up[random.between(0, up.length - 1)] ?? {};
       let isOver = false;
+      const isBuyers = client !== THIEF && this.journal.isGenuine(payment);
+      const closed = isBuyers ? this.journal.shown(payment) : undefined;
       const end = (answer: Answer): boolean => {
         if (isOver) return false;
         isOver = true;
+        closed?.();
         resolve(answer);
         return true;
       };
-      if (life == null || front == null) {
+      if (life === undefined || front === undefined) {
         time.schedule(50, null, () => end({ status: "lost" }));
         return;
       }
       const call = { life, end };
       this.#calls.add(call);
-      time.schedule(patienceMs, null, () => end({ status: "lost" }));
+      const onGone = new Set<() => void>();
+      time.schedule(patienceMs, null, () => {
+        if (!end({ status: "lost" })) return;
+        time.schedule(random.between(0, 20), life, () => onGone.forEach((listener) => listener()));
+      });
       time.schedule(random.between(0, 20), null, () => {
         if (!life.isAlive) return;
-        const asked = { payment, path, target, isGone: () => isOver, give: end };
+        const listen = (listener: () => void): (() => void) => {
+          onGone.add(listener);
+          return () => onGone.delete(listener);
+        };
+        const left = { isGone: () => isOver, onGone: listen };
+        const asked = { payment, path, target, client, ...left, give: end };
         front
           .serve(asked)
           .catch((cause: unknown) => journalError(this.journal, cause))
@@ -242,7 +276,7 @@ export class World {
     const states = [...store.payments.values()].map(({ row }) => row.state);
     return (
       chain.mempool.size === 0 &&
-      this.#replicas.every(({ life }) => life?.isAlive === true) &&
+      this.#replicas.every(({ gateway }) => gateway?.isWhole === true) &&
       states.every((state) => ["SETTLED", "DELIVERED", "FAILED"].includes(state)) &&
       [...store.submissions.values()].every(({ state }) => state === "CLOSED")
     );
@@ -250,55 +284,24 @@ export class World {
 
   #start(replica: Replica): void {
     replica.lives += 1;
-    const life: Life = { id: `${"ab"[replica.number]}${replica.lives}`, isAlive: true };
-    const { profile, store, random, chain } = this;
-    const boundary = this.#boundary;
-    const time = new LifeTime(this.time, life);
-    const memory = new MemoryLedger({ store, time, life: life.id });
-    const onSigned = (by: Life, account: Lease): void => this.journal.wasSignedBy(by, account);
-    const ledger = faultyLedger(memory, life, boundary, { onSigned });
-    const mechanism = new SimulatedMechanism({
-      chain,
-      boundary,
-      life,
-      random: random.fork(),
+    const { profile, store, random, chain, journal, requirements, time } = this;
+    replica.gateway = new Gateway({
+      name: `${"ab"[replica.number]}${replica.lives}`,
       accounts: replica.accounts,
-      nodeFaults: this.#nodeFaults,
-      confirmations: profile.confirmations,
-      maxTogether: profile.maxTogether,
-    });
-    const telemetry = silentTelemetry(
-      this.#trace && ((line) => this.#trace?.(`${life.id}: ${line}`)),
-    );
-    const facilitator = new EmbeddedFacilitator({
-      mechanisms: [mechanism],
-      ledger,
-      gate: { isOpen: () => true, isTrusted: () => true },
-      telemetry,
-      time,
-      describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
-    });
-    startRecovery(facilitator, telemetry, time);
-    const { logger } = telemetry;
-    const paywall = new Paywall({
-      till: new LocalTill({ facilitator, redemptions: ledger, logger, time }),
-      logger,
-      settlementWaitMs: 30_000,
-      time,
-      newIdempotencyKey: () => `key-${life.id}-${(this.#numbers += 1)}`,
-    });
-    const { requirements, journal } = this;
-    replica.life = life;
-    replica.front = new Front({
-      life,
-      paywall,
-      requirements,
-      boundary,
-      random: random.fork(),
-      mood: this.#mood,
+      profile,
+      store,
+      random,
+      chain,
       journal,
+      requirements,
+      time,
+      boundary: this.#boundary,
+      nodeFaults: this.#nodeFaults,
+      mood: this.#mood,
+      newIdempotencyKey: (life) => `key-${life.id}-${(this.#numbers += 1)}`,
+      trace: this.#trace,
     });
-    this.#trace?.(`${life.id}: begins`);
+    this.#trace?.(`${replica.gateway.life.id}: begins`);
   }
 
   #faultAt(crossing: number, name: string): Fault | undefined {
@@ -315,13 +318,14 @@ export class World {
 
   /** The others take it for dead; it goes on, and is heard of again or stopped. */
   #takeForDead(): void {
-    const alive = this.#replicas.flatMap(({ life }) => (life?.isAlive === true ? [life] : []));
+    const lives = this.#replicas.flatMap(({ gateway }) => gateway?.life ?? []);
+    const alive = lives.filter(({ isAlive }) => isAlive);
     const life = alive[this.random.between(0, alive.length - 1)];
     if (this.#isCalm || life === undefined) return;
     this.#trace?.(`${life.id}: is TAKEN FOR DEAD`);
     this.store.takeForDead(life.id);
     this.time.schedule(this.random.between(0, 10_000), life, () => {
-      if (this.random.chance(0.5)) return this.#crash(life);
+      if (!this.#isCalm && this.random.chance(0.5)) return this.#crash(life);
       this.#trace?.(`${life.id}: is heard of again`);
       this.store.revive(life.id);
     });
@@ -329,16 +333,19 @@ export class World {
 
   #crash(life: Life): void {
     if (!life.isAlive) return;
-    life.isAlive = false;
+    const of = ({ gateway }: Replica): boolean =>
+      gateway !== null && isOf(life.id, gateway.life.id);
+    const replica = this.#replicas.find(of);
     this.crashes += 1;
     this.#trace?.(`${life.id}: DIES`);
+    const downMs = this.random.between(100, 8000);
+    replica?.gateway?.die(life, downMs);
     for (const call of this.#calls) {
-      if (call.life !== life) continue;
+      if (call.life.isAlive) continue;
       this.#calls.delete(call);
       call.end({ status: "lost" });
     }
-    const replica = this.#replicas.find((each) => each.life === life);
-    const downMs = this.random.between(100, 8000);
+    if (replica?.gateway?.life.isAlive === true) return;
     // The others see the death before the next life begins, or only then.
     this.time.schedule(this.random.between(0, downMs), null, () => this.store.kill(life.id));
     this.time.schedule(downMs, null, () => {

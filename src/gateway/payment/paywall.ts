@@ -118,7 +118,7 @@ export class Paywall {
     request: FacilitatorRequest,
     owed: readonly OwedPayment[],
   ): Promise<Admission | undefined> {
-    const proof = await this.#till.prove(request, this.#patience(request));
+    const proof = await this.#prove(request);
     if (typeof proof === "object") return proof;
     for (const { key, request: earlier } of owed) {
       notePayment(key);
@@ -126,6 +126,14 @@ export class Paywall {
       if (admission.kind !== "refused") return admission;
     }
     return undefined;
+  }
+
+  async #prove(request: FacilitatorRequest): Promise<PayerProof | Admission> {
+    try {
+      return await this.#till.prove(request, this.#patience(request));
+    } catch (cause) {
+      return this.#notLookedUp(cause);
+    }
   }
 
   /** Whether something here works on the payment at this moment, or on one that has the same key. */
@@ -173,22 +181,36 @@ export class Paywall {
   ): Promise<Admission> {
     const landing = Promise.withResolvers<void>();
     this.#flights.set(key, landing.promise);
+    let left: Promise<unknown> = Promise.resolve();
+    const leave = (): Promise<unknown> => {
+      left = Promise.all([left, this.#record(key, () => this.#till.leave(key))]);
+      return left;
+    };
     // Whoever waits elsewhere need not wait for a client that is not there any more.
-    const stay = presented.onGone(() => void this.#record(key, () => this.#till.leave(key)));
+    const stay = presented.onGone(() => void leave());
     const land = (): void => {
       stay();
-      this.#flights.delete(key);
-      landing.resolve();
+      // Stored later, it could be the next flight's that is left.
+      void left.finally(() => {
+        this.#flights.delete(key);
+        landing.resolve();
+      });
     };
     const admission = await this.#board(key, { presented, terms, signal, land });
     if (admission === "unsure") {
       // In flight until that is stored: later it could take back another delivery than this one.
-      const takeBack = () => this.#till.undelivered(key, { sent: false, served: null });
-      void this.#record(key, takeBack).finally(land);
+      const takeBack = async (): Promise<void> => {
+        await this.#till.undelivered(key, { sent: false, served: null });
+        // Where the delivery had not begun, there was nothing to take back.
+        await this.#till.leave(key);
+      };
+      const taken = this.#record(key, takeBack).finally(land);
+      await waitWithin(taken, this.#recordedSoon(), undefined);
       return UNRESOLVED;
     }
     if (admission.kind === "admitted") return admission;
-    if (admission.kind === "unknown" || admission.kind === "abandoned") await this.#leave(key);
+    // Before the client is told, whose next request may come at once.
+    if (mayHold(admission)) await waitWithin(leave(), this.#recordedSoon(), undefined);
     // Others need not wait while this request's body is read: the payment is delivered.
     land();
     return admission.kind === "replayable"
@@ -196,15 +218,14 @@ export class Paywall {
       : admission;
   }
 
-  /** Before the client is told, whose next request may come at once. */
-  async #leave(key: PaymentKey): Promise<void> {
-    const left = this.#record(key, () => this.#till.leave(key));
-    await waitWithin(left, this.#options.time.timeout(RECORDED_WITHIN_MS), undefined);
+  #recordedSoon(): AbortSignal {
+    return this.#options.time.timeout(RECORDED_WITHIN_MS);
   }
 
   /** Never rejects: whatever fails after the claim leaves the payment unresolved, never "not taken". */
   async #board(key: PaymentKey, flight: Flight): Promise<Admission | Replayable | "unsure"> {
     const { logger } = this.#options;
+    if (flight.presented.isGone()) return ABANDONED;
     let claim: ClaimOutcome;
     try {
       claim = await this.#till.claim(key, flight.terms);
@@ -229,6 +250,7 @@ export class Paywall {
   }
 
   async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Turn> {
+    if (flight.presented.isGone()) return claim.kind === "granted" ? this.#drop(key) : ABANDONED;
     if (claim.kind === "replayable") return claim;
     if (claim.kind === "busy") {
       await this.#till.changed(key, claim.version, flight.signal);
@@ -266,6 +288,12 @@ export class Paywall {
         return Promise.resolve(explain(dead, terms.request));
       }
     }
+  }
+
+  /** Nobody is charged who has left by then: he may have paid anew elsewhere, and been served. */
+  async #drop(key: PaymentKey): Promise<Admission> {
+    await this.#till.released(key);
+    return ABANDONED;
   }
 
   async #replay(
@@ -328,6 +356,11 @@ export class Paywall {
       }
     }
   }
+}
+
+/** A request that ends so may have the payment in its hands, also where a claim's answer was lost. */
+function mayHold({ kind }: Admission | Replayable): boolean {
+  return kind === "unknown" || kind === "abandoned" || kind === "unavailable";
 }
 
 /** It is the payment's fault, unless the code says that nothing could be taken now. */

@@ -40,7 +40,7 @@ export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
 /** What of the ledger the paywall uses itself; the rest goes with the charging. */
 type Redeeming = Pick<
   Redemptions,
-  "claim" | "changed" | "leave" | "delivering" | "delivered" | "undelivered" | "replay"
+  "claim" | "changed" | "released" | "leave" | "delivering" | "delivered" | "undelivered" | "replay"
 >;
 
 export interface Till extends Redeeming {
@@ -97,6 +97,10 @@ export class LocalTill implements Till {
 
   prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
     return this.#settling.prove(...asked);
+  }
+
+  released(...asked: Parameters<Till["released"]>): Promise<void> {
+    return this.#redemptions.released(...asked);
   }
 
   leave(...asked: Parameters<Till["leave"]>): Promise<void> {

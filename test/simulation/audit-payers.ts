@@ -1,0 +1,92 @@
+/** Whether a payer was charged while he was owed the same: judged by what the ledger's history tells. */
+import type { KeptPayment } from "../support/memory-store.ts";
+import { isGoodFor, nameOf, type Told } from "./journal.ts";
+import type { SimulatedPayment } from "./payments.ts";
+import type { World } from "./world.ts";
+
+/**
+ * How long the ledger may take to hear that nobody waits for a payment any more, milliseconds: a call that is slow, a
+ * pause and another one, or a death that is noticed late.
+ */
+const HEARD_MS = 30_000;
+/** What the history says when nobody waits for a payment any more, and when somebody does again. */
+const LEFT = /no request waits|delivery broke|nothing was sent|died with the process/;
+const HELD = /taken over by another request|^attempt /;
+
+export function judgePayers(world: World): void {
+  const charged = [...world.journal.payments.values()].filter((each) => isChargedByUs(world, each));
+  for (const payment of charged) {
+    const owed = charged.find((other) => other !== payment && isOwedBefore(world, other, payment));
+    if (owed === undefined) continue;
+    const names = `${nameOf(payment.key)} is charged`;
+    world.journal.violated("T3", `${names} while ${nameOf(owed.key)} was owed for the same`);
+  }
+  for (const told of world.journal.told) judgeTold(world, told);
+}
+
+/** A 402 tells somebody to pay who is owed what he asks for, and has proven who he is. */
+function judgeTold({ journal, store }: World, { payment, path, target, code, atMs }: Told): void {
+  const fromMs = journal.showing(payment)?.firstMs ?? atMs;
+  const owed = [...journal.payments.values()].find((other) => {
+    if (other.authorization.from !== payment.authorization.from) return false;
+    const kept = store.payments.get(other.key);
+    if (kept?.row.binding !== `GET ${path}` || !isGoodFor(kept.row, target)) return false;
+    const isPaid = kept.events.some((each) => each.state === "SETTLED" && each.atMs < fromMs);
+    return isPaid && (journal.hadMs(other) ?? Infinity) > atMs && isLeft(kept, fromMs, atMs);
+  });
+  if (owed === undefined) return;
+  const names = `${nameOf(payment.key)}, whose payer is owed ${nameOf(owed.key)}`;
+  journal.violated("T4", `402 ${code} for ${names}`);
+}
+
+/** Not so what went back with a reorganization, or was given as often as an answer is given again. */
+function isChargedByUs(
+  { chain, journal }: World,
+  { key, authorization }: SimulatedPayment,
+): boolean {
+  const use = chain.use(authorization, chain.head);
+  if (use?.kind !== "paid" || !chain.bytes.has(use.mined.transaction.id)) return false;
+  return !chain.undone.has(authorization.id) && !journal.isGivenUp(key);
+}
+
+/** Whether nobody waited for the one, and nobody had it, when the other came and was claimed. */
+function isOwedBefore(world: World, owed: SimulatedPayment, payment: SimulatedPayment): boolean {
+  const { journal, store } = world;
+  const [before, after] = [store.payments.get(owed.key), store.payments.get(payment.key)];
+  const shown = journal.showing(payment);
+  if (before === undefined || after === undefined || shown === undefined) return false;
+  if (owed.authorization.from !== payment.authorization.from) return false;
+  if (before.row.binding !== after.row.binding || after.row.binding === null) return false;
+  if (!isGoodFor(before.row, after.row.target ?? "")) return false;
+  const claimedMs = after.events[0]?.atMs ?? 0;
+  const hadMs = journal.hadMs(owed) ?? Infinity;
+  if ((before.events[0]?.atMs ?? 0) >= shown.firstMs || hadMs <= claimedMs) return false;
+  return isLeft(before, shown.firstMs, claimedMs) || isLongLeft(world, owed, before, claimedMs);
+}
+
+/** The ledger knew all the time that nobody waits for it. */
+function isLeft({ events }: KeptPayment, fromMs: number, toMs: number): boolean {
+  let wasLeft = false;
+  for (const { atMs, note } of events) {
+    if (atMs > toMs) break;
+    const isHeld = HELD.test(note);
+    if (isHeld && atMs >= fromMs) return false;
+    if (atMs >= fromMs) continue;
+    if (isHeld) wasLeft = false;
+    else if (LEFT.test(note)) wasLeft = true;
+  }
+  return wasLeft;
+}
+
+/** The ledger ought to have known by then. */
+function isLongLeft(
+  { journal }: World,
+  owed: SimulatedPayment,
+  { events }: KeptPayment,
+  atMs: number,
+): boolean {
+  const shown = journal.showing(owed);
+  if (shown === undefined || shown.open > 0) return false;
+  const held = events.filter((each) => each.atMs <= atMs && HELD.test(each.note));
+  return Math.max(shown.lastMs, held.at(-1)?.atMs ?? 0) + HEARD_MS < atMs;
+}
