@@ -103,6 +103,9 @@ function faultyWorker(worker: WorkerLife, life: Life, boundary: Boundary): Worke
     replay: call("replay"),
     handedOvers: call("handedOvers"),
     leave: call("leave"),
+    buried: call("buried"),
+    noteUsedElsewhere: call("noteUsedElsewhere"),
+    held: call("held"),
     end: call("end"),
     changed: (key, version, signal) => whileAlive(life, worker.changed(key, version, signal)),
   };
