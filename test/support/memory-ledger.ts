@@ -39,7 +39,6 @@ import * as machine from "../../src/ledger/machine.ts";
 import { isOwed } from "../../src/ledger/payment-judgement.ts";
 import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
-import { accountName } from "../../src/ledger/submission-row.ts";
 import { hold, resolve } from "../../src/ledger/resolution.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
 import {
