@@ -74,8 +74,10 @@ export class Thief {
   async #watch(): Promise<void> {
     const { signal } = this.#over;
     while (!signal.aborted) {
-      for (const input of [...(await this.#waiting()), ...(await this.#mined())]) {
-        for (const header of paymentsIn(input, this.#options.chain)) this.#see(header);
+      // A node that is busy closes connections; he looks again.
+      const seen = await Promise.all([this.#waiting(), this.#mined()]).catch(() => []);
+      for (const input of seen.flat()) {
+        for (const stolen of paymentsIn(input, this.#options.chain)) this.#see(stolen);
       }
       await pause(WATCH_MS);
     }

@@ -120,12 +120,15 @@ export class Paywall {
   ): Promise<Admission | undefined> {
     const proof = await this.#prove(request);
     if (typeof proof === "object") return proof;
+    let withheld: Admission | undefined;
     for (const { key, request: earlier } of owed) {
       notePayment(key);
       const admission = await this.#join(key, presented, earlier, proof);
-      if (admission.kind !== "refused") return admission;
+      // Of another one he may have attempts left.
+      if (admission.kind === "owed") withheld ??= admission;
+      else if (admission.kind !== "refused") return admission;
     }
-    return undefined;
+    return withheld;
   }
 
   async #prove(request: FacilitatorRequest): Promise<PayerProof | Admission> {

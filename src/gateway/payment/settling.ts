@@ -31,6 +31,8 @@ import {
   type Settled,
 } from "./admission.ts";
 
+/** What is said of signatures that are good, and of payments that cannot be made now. */
+const UNPAYABLE: ReadonlySet<string> = new Set(["insufficient_funds", "invalid_transaction_state"]);
 /** Longest a verification may take, milliseconds. */
 const VERIFY_TIMEOUT_MS = 10_000;
 
@@ -85,8 +87,8 @@ export class Settling {
     const verdict = await this.#verify(request, signal);
     if (verdict instanceof Error) return this.#unverified(verdict, request);
     if (verdict.isValid) return "valid";
-    const isPoor = verdict.invalidReason === "insufficient_funds";
-    return isPoor ? "signed" : this.#unverified(verdict, request);
+    const isUnpayable = UNPAYABLE.has(verdict.invalidReason);
+    return isUnpayable ? "signed" : this.#unverified(verdict, request);
   }
 
   #unverified(verdict: Refused | Error, request: FacilitatorRequest): Declined {
