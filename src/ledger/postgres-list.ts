@@ -12,9 +12,12 @@ export interface ListStatement {
   readonly values: readonly unknown[];
 }
 
+const IS_OWED = "p.state = 'SETTLED' AND p.binding IS NOT NULL";
+const IS_HELD = "p.state = 'SIGNED' AND p.held_transaction IS NOT NULL";
+
 /** For a filter that leaves a state, where it names any. */
 export function listStatement(filter: PaymentFilter): ListStatement {
-  const { states, undelivered, network, payer, sinceMs, after, limit } = filter;
+  const { states, undelivered, held, network, payer, sinceMs, after, limit } = filter;
   const values: unknown[] = [];
   // Names of statements have 63 characters at most.
   const names: string[] = [];
@@ -28,9 +31,10 @@ export function listStatement(filter: PaymentFilter): ListStatement {
     names.push(`state${listed.map((state) => PAYMENT_STATES.indexOf(state)).join("")}`);
     conditions.push(`p.state IN ('${listed.join("', '")}')`);
   }
-  if (undelivered === true) {
-    names.push("owed");
-    conditions.push("p.state = 'SETTLED' AND p.binding IS NOT NULL");
+  if (undelivered === true) names.push("owed");
+  if (held !== undefined) {
+    names.push(held ? "held" : "unheld");
+    conditions.push(held ? IS_HELD : `NOT (${IS_HELD})`);
   }
   if (network !== undefined) conditions.push(`p.network = ${given("network", network)}`);
   if (payer !== undefined) conditions.push(`lower(p.payer) = lower(${given("payer", payer)})`);
@@ -39,7 +43,14 @@ export function listStatement(filter: PaymentFilter): ListStatement {
     conditions.push(`(p.created_ms, p.id) < (SELECT b.created_ms, b.id
       FROM coinslot.payments AS b WHERE b.payment_key = ${given("after", after)})`);
   }
-  const text = `SELECT ${SUMMARY} FROM coinslot.payments AS p WHERE ${conditions.join(" AND ")}
-    ORDER BY p.created_ms DESC, p.id DESC LIMIT ${given("payments", limit)}`;
+  const ordered = `LIMIT ${given("payments", limit)}`;
+  const part = (...more: readonly string[]): string =>
+    `SELECT ${SUMMARY} FROM coinslot.payments AS p WHERE ${[...conditions, ...more].join(" AND ")}
+    ORDER BY p.created_ms DESC, p.id DESC ${ordered}`;
+  // Each by the index of what waits for somebody.
+  const text = undelivered
+    ? `SELECT * FROM ((${part(IS_OWED)}) UNION ALL (${part(IS_HELD)})) AS found
+       ORDER BY "claimedMs" DESC, "id" DESC ${ordered}`
+    : part();
   return { statement: { name: `list_${names.join("_")}`, text }, values };
 }

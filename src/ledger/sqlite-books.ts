@@ -72,7 +72,8 @@ export class SqliteBooks implements Books {
     const found = this.#database.get(
       `SELECT (SELECT count(*) FROM payments WHERE state = 'SIGNED' AND held_transaction IS NULL)
            AS "unresolved",
-         (SELECT count(*) FROM payments WHERE state = 'SIGNED' AND held_transaction IS NOT NULL)
+         (SELECT count(*) FROM payments INDEXED BY payments_held
+          WHERE state = 'SIGNED' AND held_transaction IS NOT NULL)
            AS "held",
          (SELECT count(*) FROM payments WHERE state = 'SETTLED' AND binding IS NOT NULL)
            AS "undelivered",

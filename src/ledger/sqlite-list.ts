@@ -45,15 +45,20 @@ interface Part {
   readonly conditions: readonly string[];
 }
 
-function partsOf({ states, undelivered, network, payer }: PaymentFilter): readonly Part[] {
+const IS_OWED = ["state = 'SETTLED'", "binding IS NOT NULL"];
+const IS_HELD = ["state = 'SIGNED'", "held_transaction IS NOT NULL"];
+
+function partsOf({ states, undelivered, held, network, payer }: PaymentFilter): readonly Part[] {
   const isIn = states === undefined ? [] : [`state IN (${states.map(quoted).join(", ")})`];
   if (payer !== undefined) {
-    const conditions = ["lower(payer) = lower(:payer)", ...isIn, ...undeliveredOnly(undelivered)];
+    const isUndelivered = undelivered === true ? [either(IS_OWED, IS_HELD)] : [];
+    const conditions = ["lower(payer) = lower(:payer)", ...isIn, ...isUndelivered];
     return [{ index: "payments_by_payer", conditions }];
   }
-  if (undelivered === true) {
-    return [{ index: "undelivered_payments", conditions: [...undeliveredOnly(true), ...isIn] }];
-  }
+  const owed = { index: "undelivered_payments", conditions: [...IS_OWED, ...isIn] };
+  const waiting = { index: "payments_held", conditions: [...IS_HELD, ...isIn] };
+  if (undelivered === true) return [owed, waiting];
+  if (held === true) return [waiting];
   if (states !== undefined) return [...new Set(states)].map(inState);
   const index = network === undefined ? "payments_by_time" : "payments_by_network";
   return [{ index, conditions: ["true"] }];
@@ -66,8 +71,10 @@ function inState(state: PaymentState): Part {
   return { index, conditions: [`state = ${quoted(state)}`, ...isEnded] };
 }
 
-function sharedConditions({ network, sinceMs, after }: PaymentFilter): readonly string[] {
+function sharedConditions({ held, network, sinceMs, after }: PaymentFilter): readonly string[] {
   return [
+    ...(held === true ? IS_HELD : []),
+    ...(held === false ? [`NOT (${IS_HELD.join(" AND ")})`] : []),
     ...(network === undefined ? [] : ["network = :network"]),
     ...(sinceMs === undefined ? [] : ["created_ms >= :sinceMs"]),
     ...(after === undefined
@@ -79,8 +86,8 @@ function sharedConditions({ network, sinceMs, after }: PaymentFilter): readonly 
   ];
 }
 
-function undeliveredOnly(undelivered: boolean | undefined): readonly string[] {
-  return undelivered === true ? ["state = 'SETTLED'", "binding IS NOT NULL"] : [];
+function either(...choices: readonly (readonly string[])[]): string {
+  return `(${choices.map((each) => `(${each.join(" AND ")})`).join(" OR ")})`;
 }
 
 function quoted(state: PaymentState): string {

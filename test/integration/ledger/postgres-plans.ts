@@ -37,12 +37,15 @@ const GROWING = new Set([
   "tombstones",
 ]);
 /** Indexes that hold only what is under way or waits for somebody. */
-const SMALL_INDEXES = new Set(["held_payments", "offered_payments", "undelivered_payments"]);
+const SMALL_INDEXES = new Set([
+  ...["held_payments", "offered_payments", "undelivered_payments", "awaited_payments"],
+  "payments_held",
+]);
 /**
  * Of all payments the newest; and those of some states, since the server knows how many there are of each, and goes
  * through the payments in their order where most are wanted. Both end with their limit.
  */
-const NEWEST = /^list_(?:state\d+_)?payments$/;
+const NEWEST = /^list_(?:state\d+_)?(?:unheld_)?payments$/;
 
 interface Node {
   readonly "Node Type": string;

@@ -1,4 +1,4 @@
-/** Every set of filters that a list of payments can have. */
+/** Every set of filters that a list of payments can have; those of time and place go together. */
 import type { PaymentFilter } from "../../../src/ledger/books.ts";
 import { PAYMENT_STATES } from "../../../src/ledger/payment-row.ts";
 import type { PaymentKey } from "../../../src/x402/payment-key.ts";
@@ -10,30 +10,23 @@ interface Values {
 }
 
 export function everyFilter({ network, payer, key }: Values): readonly PaymentFilter[] {
-  const states = [
-    undefined,
-    ...PAYMENT_STATES.map((state) => [state]),
-    ["SIGNED", "DELIVERED"] as const,
-    PAYMENT_STATES,
+  const states: Partial<PaymentFilter>[] = [
+    {},
+    ...PAYMENT_STATES.map((state) => ({ states: [state] })),
+    { states: ["SIGNED", "DELIVERED"] },
+    { states: PAYMENT_STATES },
   ];
-  const choices = <Value>(value: Value): readonly (Value | undefined)[] => [undefined, value];
-  return states.flatMap((each) =>
-    choices(true).flatMap((undelivered) =>
-      choices(network).flatMap((on) =>
-        choices(payer).flatMap((of) =>
-          choices(1).flatMap((sinceMs) =>
-            choices(key).map((after) => ({
-              ...(each && { states: each }),
-              ...(undelivered && { undelivered }),
-              ...(on !== undefined && { network: on }),
-              ...(of !== undefined && { payer: of }),
-              ...(sinceMs !== undefined && { sinceMs }),
-              ...(after !== undefined && { after }),
-              limit: 10,
-            })),
-          ),
-        ),
-      ),
-    ),
-  );
+  const members: readonly (readonly Partial<PaymentFilter>[])[] = [
+    states,
+    [{}, { undelivered: true }],
+    [{}, { held: true }, { held: false }],
+    [{}, { network }],
+    [{}, { payer }],
+    [{}, { sinceMs: 1, after: key }],
+  ];
+  let filters: readonly PaymentFilter[] = [{ limit: 10 }];
+  for (const choices of members) {
+    filters = filters.flatMap((each) => choices.map((choice) => ({ ...each, ...choice })));
+  }
+  return filters;
 }

@@ -11,6 +11,9 @@ const OTHERS =
 /** Of migrations, which run once and look at everything, and of the lock, which looks at no table of ours. */
 const NOT_RUN = new Set(["sqlite-schema.ts", "sqlite-older-schemas.ts", "sqlite-lock.ts"]);
 
+/** Tables that hold a handful of rows, or a bounded list. */
+const SMALL_TABLES = ["accounts", "heartbeat", "route_terms", "used_elsewhere", "resolutions"];
+
 /** Collects what is prepared from now on. */
 export function collectStatements(): ReadonlySet<string> {
   const statements = new Set<string>();
@@ -22,7 +25,11 @@ export function collectStatements(): ReadonlySet<string> {
   return statements;
 }
 
-/** Beginnings of the statements that stand in the sources, up to what is put in, without spaces. */
+/** In a template or in quotes. */
+const STATEMENT =
+  /`\s*((?:SELECT|INSERT|UPDATE|DELETE|WITH)\s[^`]*)`|"((?:SELECT|INSERT|UPDATE|DELETE|WITH)\s[^"]*)"/g;
+
+/** Beginnings of the statements about growing tables in the sources, up to what is put in, with single spaces. */
 export function statementsInSources(): readonly {
   readonly file: string;
   readonly begin: string;
@@ -32,10 +39,12 @@ export function statementsInSources(): readonly {
     .filter((name) => !NOT_RUN.has(name))
     .flatMap((file) => {
       const text = readFileSync(join(LEDGER, file), "utf8");
-      const found = text.matchAll(/[`"]\s*((?:SELECT|INSERT|UPDATE|DELETE|WITH)\s[^`"]*)/g);
-      return [...found].map(([, sql = ""]) => {
+      const found = text.matchAll(STATEMENT);
+      return [...found].flatMap(([, long, short = ""]) => {
+        const sql = long ?? short;
         const [begin = ""] = squeezed(sql).split("${", 1);
-        return { file, begin };
+        const [, table = ""] = /(?:FROM|INTO|UPDATE) (\w+)/.exec(begin) ?? [];
+        return SMALL_TABLES.includes(table) ? [] : [{ file, begin }];
       });
     });
 }
@@ -51,15 +60,14 @@ export function planOf(database: DatabaseSync, sql: string): readonly string[] {
   return rows.map(({ detail }) => String(detail));
 }
 
-/** Tables that hold a handful of rows, or a bounded list. */
-const SMALL_TABLES = ["accounts", "heartbeat", "route_terms", "used_elsewhere", "json_each"];
 /** Indexes that hold only what is under way or waits for somebody. */
 const SMALL_INDEXES = [
   ...["claimed_payments", "signed_payments", "delivering_payments", "offered_payments"],
-  ...["undelivered_payments", "awaited_payments"],
+  ...["undelivered_payments", "awaited_payments", "payments_held"],
 ];
-/** Of all payments the newest, without any further condition: it ends with its limit. */
-const NEWEST = /INDEXED BY payments_by_time WHERE true ORDER BY created_ms DESC, rowid DESC LIMIT/;
+/** Of all payments the newest, but for the few that are held: it ends with its limit. */
+const NEWEST =
+  /INDEXED BY payments_by_time WHERE true (?:AND NOT \(state = 'SIGNED' AND held_transaction IS NOT NULL\) )?ORDER BY created_ms DESC, rowid DESC LIMIT/;
 
 /** Steps that look at a whole table, or at all of an index that grows with the sales. */
 export function scansIn(sql: string, plan: readonly string[]): readonly string[] {
