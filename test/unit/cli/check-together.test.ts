@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { checkTogether, type Loaded } from "../../../src/cli/check-together.ts";
 import { parseConfig } from "../../../src/config/config.ts";
 import { encodeBase58 } from "../../../src/x402/solana-address.ts";
-import { secretOf } from "../../support/solana-messages.ts";
+import { secretOf } from "../../support/solana-requests.ts";
 
 const PAYEE = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 const OTHER_PAYEE = "0x857b06519E91e3A54538791bDbb0E22373e36b66";
@@ -56,16 +56,18 @@ function found(...shops: readonly Shop[]): readonly (readonly string[])[] {
   });
 }
 
+/** Settles on Solana with that key. */
+const embedded = (key: string): Shop => ({
+  accept: "solana-devnet",
+  embedded: `solana-devnet: { rpc: ["http://127.0.0.1:1"], signers: [env:${key}] }`,
+});
+
 describe("several files", () => {
   test("with one payee and two stores are warned of: one payee, one ledger", () => {
     expect(found({}, { store: "sqlite:./two.db" })).toEqual([[], ["warning shared-payee"]]);
   });
 
   test("with one Solana key and two stores are warned of: the chain cannot tell them apart", () => {
-    const embedded = (key: string): Shop => ({
-      accept: "solana-devnet",
-      embedded: `solana-devnet: { rpc: ["http://127.0.0.1:1"], signers: [env:${key}] }`,
-    });
     const both = ["warning shared-payee", "warning shared-key"];
     expect(found(embedded("KEY"), { ...embedded("KEY"), store: "sqlite:./two.db" })).toEqual([
       [],
