@@ -7,7 +7,7 @@ import type { Facilitation, Ground } from "./facilitation.ts";
 const RESOLVE_MS = 250;
 
 /** Carries out what operators decide beside this process. */
-export function startResolving({
+function startResolving({
   ledger,
   telemetry,
   time,

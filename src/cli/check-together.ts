@@ -69,7 +69,7 @@ function feePayersOf({ facilitator }: Config): ReadonlySet<string> {
   const solana = facilitator.embedded.filter(({ kind }) => kind === "solana");
   return new Set(
     solana.flatMap(({ network, signers }) => {
-      return signers.map(({ key }) => `${network} ${String(key.reveal())}`);
+      return signers.map(({ key }) => `${network} ${key.reveal()}`);
     }),
   );
 }

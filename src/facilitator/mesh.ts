@@ -147,20 +147,18 @@ export class FacilitatorMesh implements Facilitator {
         logger.warn({ err: answer.reason }, "a facilitator does not say what it supports");
         continue;
       }
-      for (const [pattern, told] of Object.entries(answer.value.signers ?? {})) {
-        signers.set(pattern, [...new Set([...(signers.get(pattern) ?? []), ...told])]);
-      }
+      addSigners(signers, answer.value);
       for (const kind of answer.value.kinds) {
         if (!kinds.has(kind.network)) kinds.set(kind.network, kind);
       }
     }
     const failed = answers.find((answer) => answer.status === "rejected");
     if (kinds.size === 0 && failed !== undefined) throw failed.reason;
-    const { finalRefusals } = own ?? {};
+    const { finalRefusals = [] } = own ?? {};
     return {
       kinds: [...kinds.values()].sort(inProtocolOrder),
       ...(signers.size > 0 && { signers: Object.fromEntries(signers) }),
-      ...(finalRefusals !== undefined && { finalRefusals }),
+      ...(finalRefusals.length > 0 && { finalRefusals }),
     };
   }
 
@@ -355,6 +353,16 @@ function describeForeign({ paymentPayload, paymentRequirements }: FacilitatorReq
 function hasOther(member: Member, members: readonly Member[]): boolean {
   const later = members.slice(members.indexOf(member) + 1);
   return later.some(({ circuit }) => !circuit.isOpen);
+}
+
+/** Whoever settles through us may see transactions of theirs. */
+function addSigners(
+  all: Map<string, readonly string[]>,
+  { signers = {} }: SupportedResponse,
+): void {
+  for (const [pattern, told] of Object.entries(signers)) {
+    all.set(pattern, [...new Set([...(all.get(pattern) ?? []), ...told])]);
+  }
 }
 
 /** Networks that are not the protocol's come last, in the order in which they were told. */

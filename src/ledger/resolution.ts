@@ -91,7 +91,7 @@ function refund(row: PaymentRow, note: string): Step<Resolved> {
 }
 
 /** What the buyer is told. */
-export const REFUNDED = "this payment was refunded by the seller; sign a new one";
+const REFUNDED = "this payment was refunded by the seller; sign a new one";
 
 function describe(row: PaymentRow): string {
   if (isRefunded(row)) return "paid back already";

@@ -55,18 +55,8 @@ function judgePayment(
   const state = kept?.row.state ?? "(none)";
   requireEnd(world, payment, kept);
   const isSold = isSettled(kept?.row);
-  const isOurs = charge !== undefined && world.chain.bytes.has(charge.mined.transaction.id);
-  // A reorganization may give it to somebody else once it is sold.
-  if (
-    charge !== undefined &&
-    !isOurs &&
-    isSold &&
-    !world.chain.undone.has(payment.authorization.id)
-  ) {
-    journal.violated("I9", `${name} is ${state} by a transaction that is not ours`);
-  }
-  if (isHeld(kept) && isOurs) journal.violated("I9", `${name} is held, and ours`);
   if (charge !== undefined) {
+    judgeSubmitter(world, payment, kept, charge);
     if (isSold) return 0n;
     if (isHeld(kept)) return PRICE;
     if (!isForeign(world, charge, kept)) journal.violated("I3", `${name} is charged and ${state}`);
@@ -76,6 +66,21 @@ function judgePayment(
   const isUndone = world.chain.undone.has(payment.authorization.id);
   if (!isUndone) journal.violated("I8", `${name} is ${state} and not charged`);
   return isSold ? -PRICE : 0n;
+}
+
+/** What somebody else has put on chain is the operator's, and nobody's sale. */
+function judgeSubmitter(
+  { journal, chain }: World,
+  { key, authorization }: SimulatedPayment,
+  kept: KeptPayment | undefined,
+  { mined }: Use,
+): void {
+  const isOurs = chain.bytes.has(mined.transaction.id);
+  if (isHeld(kept) && isOurs) journal.violated("I9", `${nameOf(key)} is held, and ours`);
+  // A reorganization may give it to somebody else once it is sold.
+  const isUndone = chain.undone.has(authorization.id);
+  if (isOurs || isUndone || !isSettled(kept?.row)) return;
+  journal.violated("I9", `${nameOf(key)} is sold by a transaction that is not ours`);
 }
 
 function requireEnd({ journal }: World, { key }: SimulatedPayment, kept?: KeptPayment): void {

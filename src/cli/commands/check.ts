@@ -9,6 +9,9 @@ text: problems go to stderr, the verdicts to stdout. Other formats: one document
 json: { version: 1, ok, strict, errors, warnings, notes, files: [{ file, accepted, errors, warnings, notes,
 problems: [{ severity, code, message, suggestion, line, column, endColumn, path, source }] }] }
 
+One payee, one ledger: of several files those are warned of that are paid to one address, or settle with one Solana
+key, and have a store each.
+
 Placeholders, keys and certificates are looked up where check runs, as serve would.
 
 Exit codes: 0 every file is accepted, 1 one is refused, 2 wrong usage.`;

@@ -44,7 +44,7 @@ import { FeeReader } from "./fees.ts";
 import { inspect, isSignedByContract, MULTICALL3_ADDRESS } from "./inspection.ts";
 import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
-import { ACCOUNT_RULES, createConfirmationReader, lookThrough } from "./observer.ts";
+import { ACCOUNT_RULES, createConfirmationReader, lookThrough, readSender } from "./observer.ts";
 import { error, hasCode, probe } from "./probe.ts";
 import { EvmPurses } from "./purses.ts";
 import { SharedInspection } from "./shared-inspection.ts";
@@ -217,6 +217,10 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
       (rpc) => read.reconcile(rpc, authorization, claimed, signal),
       signal,
     );
+  }
+
+  senderOf(transaction: string, signal: AbortSignal): Promise<string | undefined> {
+    return this.#endpoints.run((rpc) => readSender(rpc, transaction, signal), signal);
   }
 
   accountNonce(account: string, signal: AbortSignal): Promise<number> {

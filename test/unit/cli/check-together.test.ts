@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { checkTogether, type Loaded } from "../../../src/cli/check-together.ts";
 import { parseConfig } from "../../../src/config/config.ts";
+import { encodeBase58 } from "../../../src/x402/solana-address.ts";
+import { secretOf } from "../../support/solana-requests.ts";
 
 const PAYEE = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 const OTHER_PAYEE = "0x857b06519E91e3A54538791bDbb0E22373e36b66";
@@ -13,7 +15,14 @@ interface Shop {
   readonly embedded?: string;
 }
 
+/** As wallets export it. */
+const keypairOf = (number: number): string => encodeBase58(Buffer.from(secretOf(number), "hex"));
+
 let count = 0;
+
+const readFile = (): never => {
+  throw new Error("no files");
+};
 
 function load({
   payTo = PAYEE,
@@ -34,10 +43,7 @@ unmatched: deny
 routes:
   GET /weather: { price: $0.01, description: Weather }
 `;
-  const env = { KEY: `${"11".repeat(32)}`, OTHER: `${"22".repeat(32)}` };
-  const readFile = (): never => {
-    throw new Error("no files");
-  };
+  const env = { KEY: keypairOf(1), OTHER: keypairOf(2) };
   const parsed = parseConfig(text, { file: name, env, readFile });
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
   const file = { name, isAccepted: true, problems: parsed.problems, text: parsed.text };
@@ -50,9 +56,25 @@ function found(...shops: readonly Shop[]): readonly (readonly string[])[] {
   });
 }
 
+/** Settles on Solana with that key. */
+const embedded = (key: string): Shop => ({
+  accept: "solana-devnet",
+  embedded: `solana-devnet: { rpc: ["http://127.0.0.1:1"], signers: [env:${key}] }`,
+});
+
 describe("several files", () => {
   test("with one payee and two stores are warned of: one payee, one ledger", () => {
     expect(found({}, { store: "sqlite:./two.db" })).toEqual([[], ["warning shared-payee"]]);
+  });
+
+  test("with one Solana key and two stores are warned of: the chain cannot tell them apart", () => {
+    const both = ["warning shared-payee", "warning shared-key"];
+    expect(found(embedded("KEY"), { ...embedded("KEY"), store: "sqlite:./two.db" })).toEqual([
+      [],
+      both,
+    ]);
+    const apart = { ...embedded("OTHER"), store: "sqlite:./two.db" };
+    expect(found(embedded("KEY"), apart)).toEqual([[], ["warning shared-payee"]]);
   });
 
   test.each<[string, Shop]>([
