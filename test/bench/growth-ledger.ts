@@ -66,7 +66,7 @@ function fillPayments(database: DatabaseSync, count: number): void {
     const payer = payers[Math.floor(Math.random() * payers.length)] ?? PAYER;
     const [nonce, id] = [hex(32), hex(32)];
     const changed = (text: SQLInputValue): string =>
-      String(text)
+      (typeof text === "string" ? text : "")
         .replaceAll(PAYER, payer)
         .replaceAll(PAYER.toLowerCase(), payer)
         .replaceAll(ONE, nonce);

@@ -191,7 +191,8 @@ function wasSigned(kept: KeptPayment | undefined): boolean {
  */
 async function deliverWhatIsLeft(world: World): Promise<void> {
   const { store, journal, random, time, chain } = world;
-  for (const payment of [...journal.payments.values()]) {
+  const known = [...journal.payments.values()];
+  for (const payment of known) {
     const row = store.payments.get(payment.key)?.row;
     if (row?.state !== "SETTLED" || isUsedUp(row)) continue;
     const path = row.binding?.replace("GET ", "") ?? "";

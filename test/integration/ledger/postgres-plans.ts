@@ -9,7 +9,7 @@ const LEDGER = join(import.meta.dirname, "../../../src/ledger");
 /** Collects what is sent under a name from now on. */
 export function collectStatements(): ReadonlyMap<string, Statement> {
   const statements = new Map<string, Statement>();
-  const original = Client.prototype.query;
+  const original = Reflect.get(Client.prototype, "query") as Client["query"];
   Client.prototype.query = function query(this: Client, ...sent: unknown[]) {
     const [first] = sent;
     if (typeof first === "object" && first !== null && "name" in first && "text" in first) {
@@ -33,12 +33,19 @@ export function namesInSources(): readonly string[] {
 
 /** Tables that grow with the sales. */
 const GROWING = new Set([
-  ...["payments", "payment_events", "responses", "submissions", "submission_transactions"],
+  "payments",
+  "payment_events",
+  "responses",
+  "submissions",
+  "submission_transactions",
   "tombstones",
 ]);
 /** Indexes that hold only what is under way or waits for somebody. */
 const SMALL_INDEXES = new Set([
-  ...["held_payments", "offered_payments", "undelivered_payments", "awaited_payments"],
+  "held_payments",
+  "offered_payments",
+  "undelivered_payments",
+  "awaited_payments",
   "payments_held",
 ]);
 /**

@@ -54,9 +54,7 @@ describe("a payer who is owed something and signs a new payment", () => {
     const { payment } = presented(2);
     const secret = `0x${"5e".repeat(65)}`;
     const signed = { ...payment, payload: { ...payment.payload, signature: secret } };
-    await paidOf(
-      await paywall.admit(presented(2, { payment: signed as typeof payment })),
-    ).delivered();
+    await paidOf(await paywall.admit(presented(2, { payment: signed }))).delivered();
     expect(JSON.stringify(log)).not.toContain(secret.slice(2));
     expect(JSON.stringify(await ledger.books.list({ limit: 9 }))).not.toContain(secret.slice(2));
     expect((await ledger.recall(signed as typeof payment, presented(2))).request).toBeUndefined();
