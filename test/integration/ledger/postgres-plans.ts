@@ -9,7 +9,7 @@ const LEDGER = join(import.meta.dirname, "../../../src/ledger");
 /** Collects what is sent under a name from now on. */
 export function collectStatements(): ReadonlyMap<string, Statement> {
   const statements = new Map<string, Statement>();
-  const original = Reflect.get(Client.prototype, "query") as Client["query"];
+  const original = Reflect.get(Client.prototype, "query");
   Client.prototype.query = function query(this: Client, ...sent: unknown[]) {
     const [first] = sent;
     if (typeof first === "object" && first !== null && "name" in first && "text" in first) {

@@ -24,7 +24,7 @@ const SMALL_TABLES = new Set([
 export function collectStatements(): ReadonlySet<string> {
   const statements = new Set<string>();
   const { prototype } = DatabaseSync;
-  const original = Reflect.get(prototype, "prepare") as DatabaseSync["prepare"];
+  const original = Reflect.get(prototype, "prepare");
   prototype.prepare = function prepare(this: DatabaseSync, sql, ...rest) {
     statements.add(sql);
     return original.call(this, sql, ...rest);
