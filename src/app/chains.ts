@@ -50,7 +50,8 @@ async function createMechanism(
   const keys = settings.signers.map(({ key }) => key.reveal());
   if (settings.kind === "evm") {
     const allowPayTo = payeesOf(payees, isEvmAddress);
-    return createEvmMechanism({ ...evmChain(settings, at), keys, allowPayTo });
+    const { smartWallets } = settings;
+    return createEvmMechanism({ ...evmChain(settings, at), keys, allowPayTo, smartWallets });
   }
   const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
   const { maxFeeLamports, lighthouse, lighthouseLossPerHour } = settings;

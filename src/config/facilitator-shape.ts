@@ -101,6 +101,10 @@ const embeddedNetwork = map({
     "Solana: the most that one settlement may cost us in lamports, priority fee and all.",
     100_000,
   ),
+  smartWallets: optional(
+    word(["allow", "deny"]),
+    "EVM networks: whether buyers may pay from addresses with code (ERC-1271, EIP-7702), which runs at our cost. Without it: allow.",
+  ),
   lighthouse: optional(
     word(LIGHTHOUSE_RULES),
     "Solana: whether transactions may hold the assertions that wallets such as Phantom add.",

@@ -82,6 +82,7 @@ export const PROBLEM_CODES = {
   "no-rpc": "A chain has to be asked, and no endpoint of it is given.",
   "literal-key": "A private key stands in the file.",
   "malformed-key": "A private key is none.",
+  "smart-wallets-denied": "Payments from addresses that have code are refused.",
   "lighthouse-denied": "Payments of wallets that add assertions are refused.",
 } as const satisfies Readonly<Record<string, string>>;
 

@@ -41,6 +41,7 @@ export function review(config: Config, context: Context): void {
   reviewStore(config, context);
   reviewFacilitator(config, context);
   reviewFacilitatorListener(config, context);
+  reviewSmartWallets(config, context);
   reviewSolana(config, context);
   if (isComplete) reviewPayees(priced, context);
   if (config.routes.length === keysOf(tree.find(["routes"]))) warnOfFreeHoles(config, context);
@@ -215,6 +216,16 @@ function reviewSolana({ facilitator }: Config, { problems }: Context): void {
     const message =
       "wallets such as Phantom add assertions to what they sign: their payments are refused";
     problems.add("note", path, fault("lighthouse-denied", message));
+  }
+}
+
+/** Nor can a buyer see what he is to pay from. */
+function reviewSmartWallets({ facilitator }: Config, { problems }: Context): void {
+  for (const settings of facilitator.embedded) {
+    if (settings.kind !== "evm" || settings.smartWallets !== "deny") continue;
+    const path = ["facilitator", "embedded", "networks", settings.network, "smartWallets"];
+    const message = "payments from addresses that have code (ERC-1271, EIP-7702) are refused";
+    problems.add("note", path, fault("smart-wallets-denied", message));
   }
 }
 

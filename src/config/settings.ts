@@ -280,6 +280,8 @@ export interface EvmEmbeddedNetwork extends Settling {
   readonly kind: "evm";
   /** Blocks on top before a settlement counts as confirmed, at least 1. */
   readonly confirmations: number;
+  /** Whether buyers may pay from addresses that have code. */
+  readonly smartWallets: "allow" | "deny";
   /** Tokens settled here: the network's own stablecoin first, then our routes' and `allow.assets`. */
   readonly assets: readonly EvmAsset[];
 }

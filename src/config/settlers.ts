@@ -18,6 +18,7 @@ const NETWORKS: Path = ["facilitator", "embedded", "networks"];
 
 export const DEFAULT_COMMITMENT: Commitment = "confirmed";
 const DEFAULT_LIGHTHOUSE: Lighthouse = "assertions";
+const DEFAULT_SMART_WALLETS: EvmEmbeddedNetwork["smartWallets"] = "allow";
 /** Twenty times what two signatures cost: leaves room for the priority fees of a busy network. */
 const DEFAULT_MAX_FEE_LAMPORTS = 100_000n;
 
@@ -42,7 +43,10 @@ const FOREIGN_KEYS: Readonly<
     ["lighthouse", "remove it"],
     ["lighthouseLossPerHour", "remove it"],
   ],
-  solana: [["confirmations", "write commitment: confirmed, or commitment: finalized"]],
+  solana: [
+    ["confirmations", "write commitment: confirmed, or commitment: finalized"],
+    ["smartWallets", "remove it"],
+  ],
 };
 const FAMILIES = { evm: "an EVM network", solana: "a Solana network" };
 
@@ -87,7 +91,8 @@ function settler(name: NetworkName, written: WrittenNetwork, context: Context): 
   };
   if (network.kind === "evm") {
     const confirmations = written.confirmations ?? network.recommendedConfirmations;
-    return { kind: "evm", ...common, confirmations };
+    const smartWallets = written.smartWallets ?? DEFAULT_SMART_WALLETS;
+    return { kind: "evm", ...common, confirmations, smartWallets };
   }
   const { maxFeeLamports } = written;
   return {

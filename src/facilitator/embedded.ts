@@ -24,13 +24,12 @@ import {
   type ForeignRule,
   type SettleOptions,
 } from "./facilitator.ts";
-import { FailureBudget } from "./failure-budget.ts";
 import { TIME_UP, type Ending } from "./flight.ts";
-import { Judgement, locallyRefused } from "./judgement.ts";
+import { locallyRefused } from "./judgement.ts";
 import { KeylessLanes, type Stranger } from "./keyless-lanes.ts";
 import type { NetworkGate } from "./network-gate.ts";
 import { endingOf } from "./payment-verdicts.ts";
-import { SettlementEngine } from "./settlement-engine.ts";
+import { serve, type Served } from "./served.ts";
 import type { WatchSurroundings } from "./submission-watch.ts";
 
 /** Shortest pause between two looks for offered claims, milliseconds. */
@@ -50,13 +49,6 @@ export interface EmbeddedOptions {
   readonly foreign?: ForeignRule | undefined;
   /** Symbol and decimals of a token that the mechanisms accept, for logs and metrics. */
   readonly describeAsset: WatchSurroundings["describeAsset"];
-}
-
-/** What settles one network. */
-interface Served {
-  readonly mechanism: Mechanism;
-  readonly judgement: Judgement;
-  readonly engine: SettlementEngine;
 }
 
 /** A payment that passed every local check, or whose only open question is for the chain. */
@@ -336,14 +328,6 @@ export class EmbeddedFacilitator implements Facilitator {
   #since(started: number): number {
     return (this.#time.now() - started) / 1000;
   }
-}
-
-function serve(mechanism: Mechanism, options: EmbeddedOptions): Served {
-  const { gate, time } = options;
-  const budget = new FailureBudget(time);
-  const judgement = new Judgement({ mechanism, gate, budget, time });
-  const engine = new SettlementEngine({ ...options, mechanism, judgement, budget });
-  return { mechanism, judgement, engine };
 }
 
 function openKeyless(

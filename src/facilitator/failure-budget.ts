@@ -7,6 +7,8 @@ import type { Refusal } from "../x402/result.ts";
 
 /** On-chain failures of one payer within the window, after which its payments are refused. */
 export const MAX_FAILURES = 3;
+/** The same where the settlement runs code of the payer's, which is simulated just as it is sent. */
+export const MAX_CODE_FAILURES = 1;
 /** How long a failure counts, milliseconds. */
 const FAILURE_WINDOW_MS = 600_000;
 /** Payers remembered at most; the one that failed longest ago is forgotten first. */
@@ -42,11 +44,17 @@ export class FailureBudget {
     return lastMs !== undefined && lastMs > this.#time.now() - FAILURE_WINDOW_MS;
   }
 
+  /** How many of its payments failed on chain within the window. */
+  failures(payer: string): number {
+    return this.#recent(payer).length;
+  }
+
   /** Why no more of its payments are taken for now; undefined where they are. */
-  refusal(payer: string): Refusal | undefined {
-    if (this.#recent(payer).length < MAX_FAILURES) return undefined;
+  refusal(payer: string, runsCode: boolean): Refusal | undefined {
+    const most = runsCode ? MAX_CODE_FAILURES : MAX_FAILURES;
+    if (this.failures(payer) < most) return undefined;
     const minutes = FAILURE_WINDOW_MS / 60_000;
-    const detail = `${MAX_FAILURES} payments of this payer failed on chain within ${minutes} minutes; try again later`;
+    const detail = `too many payments of this payer (${most}) failed on chain within ${minutes} minutes; try again later`;
     return { code: "invalid_transaction_state", detail };
   }
 

@@ -85,6 +85,8 @@ export interface Settling {
   readonly account: string | undefined;
   /** Shares its transaction with no other payment. */
   readonly isAlone: boolean;
+  /** Its settlement runs code of the payer's, as far as is known: it goes where there is a place for that. */
+  readonly runsCode: boolean;
   /** Milliseconds since the epoch: when the chain was last asked about it, and when it joined the queue. */
   readonly judgedMs: number;
   readonly queuedMs: number;

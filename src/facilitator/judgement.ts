@@ -5,6 +5,7 @@ import { err, type Refusal, type Result } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { FailureBudget } from "./failure-budget.ts";
 import type { NetworkGate } from "./network-gate.ts";
+import type { RevertedGas } from "./reverted-gas.ts";
 
 /** How long a judgement by the chain counts for the settlement, milliseconds. */
 const JUDGED_FOR_MS = 5_000;
@@ -15,6 +16,7 @@ export interface JudgementOptions {
   readonly mechanism: Mechanism;
   readonly gate: Pick<NetworkGate, "isOpen">;
   readonly budget: FailureBudget;
+  readonly revertedGas: RevertedGas;
   readonly time: Time;
 }
 
@@ -38,12 +40,21 @@ export class Judgement {
     if (refusal !== undefined) return refusal;
     this.requireOpen();
     const inspected = await mechanism.inspect(checked, this.#within(signal));
-    return inspected.ok ? undefined : inspected.error;
+    // Whether code of the payer's runs is known only now.
+    return inspected.ok ? this.suspension(checked) : inspected.error;
+  }
+
+  /** Whether its settlement runs code of the payer's, as far as is known. */
+  runsCode(checked: Checked<unknown>): boolean {
+    return this.#options.mechanism.runsCode?.(checked) ?? false;
   }
 
   /** Why no more of that payer's payments are taken for now; undefined where they are. */
-  suspension({ payer }: Checked<unknown>): Refusal | undefined {
-    return this.#options.budget.refusal(payer);
+  suspension(checked: Checked<unknown>): Refusal | undefined {
+    const { budget, revertedGas } = this.#options;
+    const runsCode = this.runsCode(checked);
+    const refusal = budget.refusal(checked.payer, runsCode);
+    return refusal ?? (runsCode ? revertedGas.refusal() : undefined);
   }
 
   /** Both anew, for a payment that has waited. Throws when the chain cannot be asked. */

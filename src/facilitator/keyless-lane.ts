@@ -75,6 +75,10 @@ export class KeylessLane implements WatchedLane {
   /** A payer is suspected by those who sign for him. */
   failedOnChain(): void {}
 
+  /** Nor does anything here give places to payments, or take them. */
+  included(): void {}
+  reverted(): void {}
+
   isNext(accountNonce: number): boolean {
     return this.#watches.isNext(accountNonce);
   }

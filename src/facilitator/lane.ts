@@ -28,6 +28,8 @@ const PREPARE_TIMEOUT_MS = 10_000;
  * together that come together. Elsewhere the next one waits, and takes along what has come meanwhile.
  */
 const SIGNS_AT_ONCE = 64;
+/** Longest that the first account nonce may take, milliseconds. */
+const SEED_TIMEOUT_MS = 10_000;
 /** How long an account that cannot pay the network fee is asked last, milliseconds. */
 const SHORT_MS = 30_000;
 
@@ -36,6 +38,8 @@ export interface Desk {
   landed(key: PaymentKey, ending: Ending): void;
   withdrawn(key: PaymentKey, request: FacilitatorRequest): void;
   failedOnChain(payer: string): void;
+  included(keys: readonly PaymentKey[]): void;
+  reverted(gas: bigint, payments: number): void;
   /** Fails for certain, unsigned. */
   refused(item: Settling, refusal: Refusal): void;
   /** Cannot be signed now, and was not. */
@@ -84,6 +88,27 @@ export class Lane implements WatchedLane {
     this.#watches = new AccountWatches({ at: options, lane: this, ending, onChange });
   }
 
+  /** Undefined when another life has the account. Throws where ledger or chain cannot be asked. */
+  static async open(
+    account: string,
+    options: Omit<LaneOptions, "lease" | "seed">,
+    closing: AbortSignal,
+  ): Promise<Lane | undefined> {
+    const { ledger, mechanism, time } = options;
+    const lease = await ledger.lease(mechanism.network, account);
+    if (lease === undefined) return undefined;
+    try {
+      const signal = AbortSignal.any([closing, time.timeout(SEED_TIMEOUT_MS)]);
+      const seed = await mechanism.accountNonce(account, signal);
+      const lane = new Lane({ ...options, lease, seed });
+      await lane.takeUp();
+      return lane;
+    } catch (cause) {
+      await ledger.unlease(lease);
+      throw cause;
+    }
+  }
+
   get isEnded(): boolean {
     return this.#ending.signal.aborted;
   }
@@ -115,6 +140,14 @@ export class Lane implements WatchedLane {
 
   failedOnChain(payer: string): void {
     this.#desk.failedOnChain(payer);
+  }
+
+  included(keys: readonly PaymentKey[]): void {
+    this.#desk.included(keys);
+  }
+
+  reverted(gas: bigint, payments: number): void {
+    this.#desk.reverted(gas, payments);
   }
 
   isNext(accountNonce: number): boolean {
@@ -234,8 +267,13 @@ export class Lane implements WatchedLane {
         this.#isOvertaken = false;
       }
       const payments = payable.map(({ checked }) => checked);
-      const { draft, leftOut } = await mechanism.prepare(payments, this.lease.address, signal);
+      const prepared = await mechanism.prepare(payments, this.lease.address, signal);
       this.#ending.signal.throwIfAborted();
+      const { draft, leftOut, refused } = prepared;
+      if (refused !== undefined) {
+        for (const item of payable) this.#desk.refused(item, refused);
+        return undefined;
+      }
       const isOut = new Set(leftOut);
       for (const item of payable.filter((_, index) => isOut.has(index))) this.#desk.leftOut(item);
       const carried = payable.filter((_, index) => !isOut.has(index));
@@ -262,8 +300,13 @@ export class Lane implements WatchedLane {
     const { judgement } = this.#at;
     if (item === undefined || judgement.isFresh(item.judgedMs)) return items;
     const judged = await judgement.again(item.request, signal);
-    if (judged.ok) return [{ ...item, checked: judged.value }];
-    this.#desk.refused(item, judged.error);
+    if (!judged.ok) this.#desk.refused(item, judged.error);
+    else if (item.runsCode || !judgement.runsCode(judged.value)) {
+      return [{ ...item, checked: judged.value }];
+    } else {
+      // It has code by now, and has not waited for the place that it needs.
+      this.#desk.leftOut(item);
+    }
     return [];
   }
 

@@ -25,6 +25,10 @@ export interface VerdictEvents {
    */
   readonly withdrawn?: ((key: PaymentKey, request: FacilitatorRequest) => void) | undefined;
   failedOnChain(payer: string): void;
+  /** They are in a block that did not revert their transaction: they cost us no more. */
+  included(keys: readonly PaymentKey[]): void;
+  /** Their transaction is in a block, reverted as a whole. */
+  reverted(gas: bigint, payments: number): void;
 }
 
 interface WatchedPayment {
@@ -52,6 +56,7 @@ export class PaymentVerdicts {
   /** Whether a payment cannot be read: then nobody can say what became of it. */
   readonly #isUnreadable: boolean;
   readonly #isLone: boolean;
+  #isInclusionTold = false;
 
   constructor(
     { id, payments }: StoredSubmission,
@@ -87,6 +92,7 @@ export class PaymentVerdicts {
 
   /** Stores what a look found. Throws what the ledger throws; a repeat stores the same. */
   async store(look: Look, variants: readonly StoredTransaction[]): Promise<void> {
+    this.#tellInclusion(look.included);
     const isIncluded = look.included !== null;
     const seen = { isIncluded, isSpent: isIncluded || look.isSpent, variants };
     let trouble: unknown;
@@ -113,6 +119,15 @@ export class PaymentVerdicts {
     }
   }
 
+  /** Once: what it cost is known long before it counts. */
+  #tellInclusion(included: Look["included"]): void {
+    if (included === null || this.#isInclusionTold) return;
+    this.#isInclusionTold = true;
+    const keys = this.#payments.map(({ key }) => key);
+    if (included.revertedGas === undefined) this.#events.included(keys);
+    else this.#events.reverted(included.revertedGas, keys.length);
+  }
+
   async #judge(payment: WatchedPayment, said: Confirmation, seen: Seen): Promise<void> {
     const { fate } = payment;
     if (said.kind === "confirmed") {
@@ -136,7 +151,7 @@ export class PaymentVerdicts {
   /** Two looks in a row have found that its money did not move. */
   async #fail(
     payment: WatchedPayment,
-    { refusal, retriable }: Extract<Confirmation, { kind: "failed" }>,
+    { refusal, retriable, hasCode }: Extract<Confirmation, { kind: "failed" }>,
     { isIncluded, isSpent }: Seen,
   ): Promise<void> {
     const { ledger, telemetry } = this.#at;
@@ -154,21 +169,24 @@ export class PaymentVerdicts {
       payment.fate = "left";
       telemetry.metrics.withdrawal(request.paymentRequirements.network);
       this.#log.warn({ key, detail }, "a payment was left behind; it goes alone");
-      if (isIncluded) this.#blame(request);
+      if (isIncluded) this.#blame(request, hasCode === true);
       this.#events.withdrawn(key, request);
       return;
     }
     await ledger.failed(key, refusal);
     payment.fate = "failed";
     this.#log.warn({ key, code, detail }, "settlement failed");
-    if (isIncluded) this.#blame(request);
+    if (isIncluded) this.#blame(request, hasCode === true);
     this.#events.landed(key, { kind: "failed", refusal });
   }
 
-  /** It was in a block and did not move, unlike others there: where all failed, it was no one's fault. */
-  #blame({ paymentPayload }: FacilitatorRequest): void {
+  /**
+   * It was in a block and did not move, unlike others there: where all failed, it was no one's fault but
+   * that of payers who have code.
+   */
+  #blame({ paymentPayload }: FacilitatorRequest, hasCode: boolean): void {
     const othersMoved = this.#payments.some(({ fate }) => fate === "settled");
-    if (this.#isLone || othersMoved) this.#events.failedOnChain(payerOf(paymentPayload));
+    if (this.#isLone || othersMoved || hasCode) this.#events.failedOnChain(payerOf(paymentPayload));
   }
 
   /** It is on chain: ours where this ledger has signed that transaction, whichever submission it was for. */

@@ -14,9 +14,11 @@ import { Alarm } from "./alarm.ts";
 import { ContestedPurses } from "./contested-purses.ts";
 import type { FailureBudget } from "./failure-budget.ts";
 import { Flight, type Ending, type GrantedClaim, type Settling } from "./flight.ts";
+import { handOut } from "./hand-out.ts";
 import type { Judgement } from "./judgement.ts";
 import { Lane, type Desk } from "./lane.ts";
-import { MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
+import { CROWDED, MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
+import type { Places } from "./places.ts";
 import type { LaneSurroundings } from "./submission-watch.ts";
 import { UnsignedClaims, type UnsignedClaim } from "./unsigned-claims.ts";
 
@@ -26,12 +28,11 @@ const MAX_TAKEN = 64;
 const OFFER_PAUSE_MS = 2_000;
 /** Shortest pause between two attempts to get a lane because a payment needs one, milliseconds. */
 const LEASE_PAUSE_MS = 1_000;
-/** Longest that the first account nonce may take, milliseconds. */
-const SEED_TIMEOUT_MS = 10_000;
 
 export interface EngineOptions extends LaneSurroundings {
   readonly judgement: Judgement;
   readonly budget: FailureBudget;
+  readonly places: Places;
 }
 
 export class SettlementEngine {
@@ -59,7 +60,8 @@ export class SettlementEngine {
     this.#at = options;
     this.#network = options.mechanism.network;
     this.#ledger = options.ledger;
-    this.#queue = new PaymentQueue(() => options.mechanism.maxTogether);
+    const { mechanism, places } = options;
+    this.#queue = new PaymentQueue(() => (places.isBatchingPaused ? 1 : mechanism.maxTogether));
     this.#claims = new UnsignedClaims(options);
     const closing = this.#closing.signal;
     this.#purses = new ContestedPurses(options.mechanism.purses, {
@@ -166,10 +168,12 @@ export class SettlementEngine {
 
   #itemOf(claim: GrantedClaim, flight: Flight, origin: Settling["origin"]): Settling {
     const { checked } = claim;
-    const isSuspect = this.#at.budget.isSuspect(checked.payer);
-    const isAlone = origin === "withdrawn" || !checked.proven || isSuspect;
-    const account = this.#at.mechanism.accountFor(checked);
-    return { ...claim, flight, origin, account, isAlone, queuedMs: this.#at.time.now() };
+    const { budget, judgement, mechanism, time } = this.#at;
+    const runsCode = judgement.runsCode(checked);
+    const isAlone =
+      origin === "withdrawn" || !checked.proven || runsCode || budget.isSuspect(checked.payer);
+    const account = mechanism.accountFor(checked);
+    return { ...claim, flight, origin, account, isAlone, runsCode, queuedMs: time.now() };
   }
 
   /** Judges it where that was not done just now, and puts it into the queue. */
@@ -213,42 +217,44 @@ export class SettlementEngine {
       item.flight.bind();
       return this.#ended(item, await this.#claims.offer(item));
     }
-    this.#queue.add(item);
+    this.#at.places.release([item.key]);
+    const runsCode = this.#at.judgement.runsCode(item.checked);
+    if (runsCode && this.#queue.isFullOfCode) return this.#refuse(item, CROWDED);
+    this.#queue.add({ ...item, runsCode, isAlone: item.isAlone || runsCode });
     this.#dispatch();
   }
 
-  /** Hands what waits to the lanes that have room, the one with the least in the air first. */
+  /** Hands what waits to the lanes that have room. */
   #dispatch(): void {
     for (const [address, lane] of this.#lanes) if (lane.isEnded) this.#lanes.delete(address);
     const left = this.#queue.drain((item) => !this.#hasLane(item));
     for (const item of left) this.#run(forPayment(item.key, () => this.#admit(item)));
     for (const item of this.#queue.drain((each) => this.#purses.isBehind(each))) {
       item.flight.bind();
-      this.#purses.hold(item);
+      this.#hold(item);
     }
+    if (this.#queue.codeUntilMs !== undefined) this.#refuseHopeless();
     if (this.#queue.size === 0) return;
-    const free = this.#freeLanes();
-    for (const lane of free) {
-      const nowMs = this.#at.time.now();
-      const items = this.#queue.take(lane.lease.address, nowMs, lane.openCount === 0);
-      if (items.length === 0) continue;
-      for (const { flight } of items) flight.bind();
-      lane.sign(items);
-    }
-    if (free.length > 0) this.#alarm.set(this.#queue.dueMs);
+    const { places, time } = this.#at;
+    this.#alarm.set(handOut(this.#lanes.values(), { queue: this.#queue, places, time }));
+  }
+
+  /** Those whose payer is refused by now, and code of payers' that has waited for its place for too long. */
+  #refuseHopeless(): void {
+    const { judgement, time } = this.#at;
+    const over = this.#queue.drainRefused(time.now(), (item) => judgement.suspension(item.checked));
+    for (const { item, refusal } of over) this.#run(this.#refuse(item, refusal));
+  }
+
+  /** Until its payer's other payments are decided. */
+  #hold(item: Settling): void {
+    this.#at.places.release([item.key]);
+    this.#purses.hold(item);
   }
 
   /** Whether some lane here can sign it. */
   #hasLane({ account }: Settling): boolean {
     return account === undefined ? this.#lanes.size > 0 : this.#lanes.has(account);
-  }
-
-  #freeLanes(): readonly Lane[] {
-    const free = [...this.#lanes.values()].filter(({ canTake }) => canTake);
-    return free.sort(
-      (left, right) =>
-        Number(left.isShort) - Number(right.isShort) || left.openCount - right.openCount,
-    );
   }
 
   /** Because a payment needs a lane: not at each payment anew. */
@@ -274,7 +280,10 @@ export class SettlementEngine {
     for (const account of mechanism.accounts) {
       if (this.#lanes.has(account) || this.#closing.signal.aborted) continue;
       try {
-        if (!(await this.#openLane(account))) isHeldElsewhere = true;
+        const options = { ...this.#at, desk: this.#desk };
+        const lane = await Lane.open(account, options, this.#closing.signal);
+        if (lane === undefined) isHeldElsewhere = true;
+        else this.#lanes.set(account, lane);
       } catch (cause) {
         trouble = cause;
         const { logger } = telemetry;
@@ -284,28 +293,18 @@ export class SettlementEngine {
     this.#noLane = isHeldElsewhere ? undefined : trouble;
   }
 
-  /** False when another life has the account. */
-  async #openLane(account: string): Promise<boolean> {
-    const { mechanism, time } = this.#at;
-    const lease = await this.#ledger.lease(this.#network, account);
-    if (lease === undefined) return false;
-    try {
-      const signal = AbortSignal.any([this.#closing.signal, time.timeout(SEED_TIMEOUT_MS)]);
-      const seed = await mechanism.accountNonce(account, signal);
-      const lane = new Lane({ ...this.#at, lease, seed, desk: this.#desk });
-      await lane.takeUp();
-      this.#lanes.set(account, lane);
-      return true;
-    } catch (cause) {
-      await this.#ledger.unlease(lease);
-      throw cause;
-    }
-  }
-
   readonly #desk: Desk = {
     landed: (key, ending) => this.#landed(key, ending),
+    included: (keys) => {
+      this.#at.places.release(keys);
+      this.#dispatch();
+    },
+    reverted: (gas, payments) => this.#at.places.reverted(gas, payments),
     withdrawn: (key, request) => this.accept({ key, request }, "withdrawn"),
-    failedOnChain: (payer) => this.#at.budget.failedOnChain(payer),
+    failedOnChain: (payer) => {
+      this.#at.places.failedOnChain(payer);
+      this.#refuseHopeless();
+    },
     refused: (item, refusal) => this.#run(this.#refuse(item, refusal)),
     unsigned: (item, cause) => this.#run(this.#giveUp(item, cause)),
     leftOut: (item) => {
@@ -313,9 +312,9 @@ export class SettlementEngine {
       const alone = { ...item, isAlone: true };
       // Most often it is the payer's own payments that leave nothing for it.
       if (!this.#purses.isKept || item.held !== undefined) this.#run(this.#again(alone));
-      else this.#purses.hold(alone);
+      else this.#hold(alone);
     },
-    overdrawn: (item) => this.#purses.hold(item),
+    overdrawn: (item) => this.#hold(item),
     returned: (items) => this.#returned(items),
     doubtful: (items) => {
       for (const item of items) {
@@ -355,6 +354,7 @@ export class SettlementEngine {
   #returned(items: readonly Settling[]): void {
     const solvent = [...this.#lanes].filter(([, lane]) => !lane.isEnded && !lane.isShort);
     const back: Settling[] = [];
+    this.#at.places.release(items.map(({ key }) => key));
     for (const item of items) {
       const isPayable = solvent.some(([address]) => (item.account ?? address) === address);
       if (this.#closing.signal.aborted) this.#run(this.#giveUp(item, CLOSED));
@@ -377,12 +377,14 @@ export class SettlementEngine {
   }
 
   #ended(claim: UnsignedClaim, ending: Ending | undefined): void {
+    this.#at.places.release([claim.key]);
     if (ending !== undefined) this.#landed(claim.key, ending);
     else if (this.#closing.signal.aborted) this.#landed(claim.key, LEFT);
     else this.#parked.push(claim);
   }
 
   #landed(key: PaymentKey, ending: Ending): void {
+    this.#at.places.landed(key, ending);
     this.#flights.get(key)?.land(ending);
     this.#flights.delete(key);
   }

@@ -40,6 +40,8 @@ export interface Preparation {
    * before and is not decided yet, they would fail: each has to be judged again, alone.
    */
   readonly leftOut: readonly number[];
+  /** Why a lone payment, simulated just as it would be sent, is not to be sent at all; no draft then. */
+  readonly refused?: Refusal;
 }
 
 /** Everything needed to send a settlement again after a crash, byte for byte. */
@@ -62,8 +64,9 @@ export interface Submission<Authorization> {
  * What the chain says of one payment. `confirmed` has been matched against the asset's own logs, a receipt
  * alone is not payment; its transaction is not always ours, anyone may submit an authorization. `failed` is
  * definite as far as this one look goes: reverted, or expired unused; `retriable` where the authorization is
- * still unused and in its window, so that another transaction may carry it. `unknown` is not failure: the
- * transaction may still be included.
+ * still unused and in its window, so that another transaction may carry it; `hasCode` where several were
+ * reverted together and this payer has code that may have done it. `unknown` is not failure: the transaction
+ * may still be included.
  */
 export type Confirmation =
   | {
@@ -75,7 +78,12 @@ export type Confirmation =
        */
       readonly sender?: string | undefined;
     }
-  | { readonly kind: "failed"; readonly refusal: Refusal; readonly retriable: boolean }
+  | {
+      readonly kind: "failed";
+      readonly refusal: Refusal;
+      readonly retriable: boolean;
+      readonly hasCode?: true;
+    }
   | { readonly kind: "unknown"; readonly detail: string };
 
 /** One look at the chain for a submission. */
@@ -89,6 +97,8 @@ export interface Look {
     readonly confirmations: number;
     /** No reorganization can be expected to undo it any more. */
     readonly isFinal: boolean;
+    /** Gas that it burnt, where it was reverted as a whole. */
+    readonly revertedGas?: bigint;
   } | null;
   /**
    * No variant can be included any more, or one is: the account's nonce is used by a transaction in a block,
@@ -247,12 +257,19 @@ export interface Mechanism<Authorization = unknown>
    */
   inspect(checked: Checked<Authorization>, signal: AbortSignal): Promise<Result<void, Refusal>>;
 
+  /**
+   * Whether its settlement runs code of the payer's (ERC-1271, EIP-7702), which may behave otherwise in a
+   * block, as far as `inspect` has found; not there where no payer has code that is run.
+   */
+  runsCode?(checked: Checked<Authorization>): boolean;
+
   /** The one account of ours that can settle it; undefined where each of them can. */
   accountFor(checked: Checked<Authorization>): string | undefined;
 
   /**
    * Prepares a settlement by one account of ours: fees and our own balance are read, several payments are
-   * simulated together, nothing is signed. A payment that is not `proven` goes alone.
+   * simulated together, nothing is signed. A payment that is not `proven` goes alone; one that runs code of
+   * its payer's is simulated with the very sender, gas and fees that are signed.
    * @throws {ChainError} `CHAIN_FEE` when the network asks too much, `CHAIN_GAS` when our account cannot
    * pay it, another code when the chain cannot be asked
    */

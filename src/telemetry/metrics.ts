@@ -301,6 +301,7 @@ export class Metrics {
     for (const delivered of ["true", "false"]) {
       this.#reorganizations.inc({ network, delivered }, 0);
     }
+    this.networks.begin(network);
   }
 
   counts({ unresolved, held, undelivered, offered }: PaymentsWaiting): void {

@@ -1,9 +1,11 @@
 /** What is known of each network: whether payments on it are taken, and how far its chain is. */
-import { Gauge } from "prom-client";
+import { Counter, Gauge } from "prom-client";
 import type { MetricRegistry } from "./metric-registry.ts";
 
 export class NetworkMeter {
   readonly #heads: Gauge;
+  readonly #revertedGas: Counter;
+  readonly #pauses: Counter;
   #readOpen = (): ReadonlyMap<string, boolean> => new Map();
 
   constructor(registry: MetricRegistry) {
@@ -13,6 +15,18 @@ export class NetworkMeter {
       name: "coinslot_rpc_head_timestamp_seconds",
       help: "Time of the newest block as its own chain tells it, Unix time, by network",
       labelNames,
+      registers,
+    });
+    this.#revertedGas = new Counter({
+      name: "coinslot_reverted_gas_total",
+      help: "Gas of our transactions that were reverted as a whole, by network",
+      labelNames,
+      registers,
+    });
+    this.#pauses = new Counter({
+      name: "coinslot_settlement_pauses_total",
+      help: "How often reverted transactions made us refuse smart wallets, or send payments alone, for a while, by network",
+      labelNames: ["network", "reason"],
       registers,
     });
     const open = new Gauge({
@@ -30,6 +44,22 @@ export class NetworkMeter {
   /** @param timestamp of the newest block, Unix seconds */
   head(network: string, timestamp: number): void {
     this.#heads.set({ network }, timestamp);
+  }
+
+  /** A transaction of ours was reverted as a whole. */
+  reverted(network: string, gas: number): void {
+    this.#revertedGas.inc({ network }, gas);
+  }
+
+  /** Something is not done for a while, because transactions were reverted. */
+  paused(network: string, reason: "smart-wallets" | "batches"): void {
+    this.#pauses.inc({ network, reason });
+  }
+
+  /** There from the beginning: a counter that begins at 1 looks to an alert like one that did not change. */
+  begin(network: string): void {
+    this.#revertedGas.inc({ network }, 0);
+    for (const reason of ["smart-wallets", "batches"]) this.#pauses.inc({ network, reason }, 0);
   }
 
   /** Whether each network is open is asked at each scrape. */

@@ -29,6 +29,8 @@ export interface FacilitatorSetup {
   readonly basePath?: string;
   readonly bearer?: string;
   readonly payTo?: readonly string[] | "any";
+  /** Whether payers with code are served; default: allow. */
+  readonly smartWallets?: "allow" | "deny";
   /** A JSON-RPC URL other than the chain's own: a proxy with faults. */
   readonly rpcUrl?: string;
   /** A ledger file; default: in memory. */
@@ -83,6 +85,7 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
     keys: signers.map(({ privateKey }) => privateKey),
     clock: () => Math.floor(clock() / 1000),
     allowPayTo: setup.payTo ?? "any",
+    smartWallets: setup.smartWallets ?? "allow",
     observer: (method) => rpcCalls.set(method, (rpcCalls.get(method) ?? 0) + 1),
   });
   closing.defer(() => mechanism.close());

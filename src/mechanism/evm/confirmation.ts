@@ -23,6 +23,7 @@ import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import { parseQuantity, toQuantity } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
+import { readHasCode } from "./batch.ts";
 import { paidByAnother, paidByOurs, readReceipt, type Receipt } from "./receipt.ts";
 import { areUsed, findUse, readBlock, readHead, type Block } from "./usage.ts";
 
@@ -53,6 +54,14 @@ export interface LookDepth {
 interface Found {
   readonly transaction: string;
   readonly receipt: Receipt;
+}
+
+/** What is known of payments that their transaction did not move. */
+interface Unpaid {
+  readonly newest: bigint;
+  readonly reason: string;
+  /** Which of their payers have code, where that may be why; in order. */
+  readonly hasCode: readonly boolean[];
 }
 
 export class ConfirmationReader {
@@ -118,7 +127,7 @@ export class ConfirmationReader {
     signal: AbortSignal,
   ): Promise<Look> {
     const { authorizations } = submission;
-    const { logs, blockNumber, succeeded } = receipt;
+    const { logs, blockNumber, gasUsed, succeeded } = receipt;
     const paid = succeeded ? paidByOurs(logs, authorizations) : authorizations.map(() => false);
     const isComplete = paid.every(Boolean);
     const asksHead = this.#confirmations > 1n || depth.head || !isComplete;
@@ -130,6 +139,7 @@ export class ConfirmationReader {
         transaction,
         confirmations: Number(confirmations > 1n ? confirmations : 1n),
         isFinal: confirmations >= this.#finalAfter,
+        ...(succeeded ? {} : { revertedGas: gasUsed }),
       },
       isSpent: true,
     };
@@ -142,7 +152,9 @@ export class ConfirmationReader {
     }
     const reason = reasonOf(succeeded, authorizations.length);
     const unpaid = authorizations.filter((_, index) => paid[index] !== true);
-    const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason }, signal);
+    const isWholeBatch = !succeeded && authorizations.length > 1;
+    const hasCode = isWholeBatch ? await haveCode(rpc, unpaid, signal) : [];
+    const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason, hasCode }, signal);
     const verdicts = judged.values();
     const payments = paid.map((isPaid): Confirmation => {
       return isPaid ? { kind: "confirmed", transaction } : (verdicts.next().value ?? UNDECIDED);
@@ -153,7 +165,7 @@ export class ConfirmationReader {
   async #judgeUnpaid(
     rpc: Rpc,
     unpaid: readonly EvmCheckedAuthorization[],
-    { newest, reason }: { readonly newest: bigint; readonly reason: string },
+    { newest, reason, hasCode }: Unpaid,
     signal: AbortSignal,
   ): Promise<readonly Confirmation[]> {
     const used = await areUsed(rpc, unpaid, newest, signal);
@@ -163,8 +175,10 @@ export class ConfirmationReader {
       : { number: newest, timestamp: 0n };
     const verdicts: Confirmation[] = [];
     for (const [index, authorization] of unpaid.entries()) {
-      if (used[index] !== true) verdicts.push(failed(reason, this.#isOpen(authorization)));
-      else verdicts.push(await this.#traceUse(rpc, authorization, at, signal));
+      if (used[index] !== true) {
+        const verdict = failed(reason, this.#isOpen(authorization));
+        verdicts.push(hasCode[index] === true ? { ...verdict, hasCode: true } : verdict);
+      } else verdicts.push(await this.#traceUse(rpc, authorization, at, signal));
     }
     return verdicts;
   }
@@ -306,6 +320,19 @@ export async function readAccountNonce(
   throw new ChainError("CHAIN_ANSWER", `${rpc.host}: an account nonce of the wrong shape`);
 }
 
+/** Whose code may have burnt the gas of all; none where the node does not say, since nobody is blamed on a guess. */
+function haveCode(
+  rpc: Rpc,
+  authorizations: readonly EvmCheckedAuthorization[],
+  signal: AbortSignal,
+): Promise<readonly boolean[]> {
+  const payers = authorizations.map(({ from }) => from);
+  return readHasCode(rpc, payers, signal).catch((cause: unknown) => {
+    if (!(cause instanceof ChainError)) throw cause;
+    return [];
+  });
+}
+
 function reasonOf(succeeded: boolean, count: number): string {
   if (!succeeded) return "the transaction was reverted";
   return count === 1
@@ -317,6 +344,9 @@ function isPast({ validBefore }: EvmCheckedAuthorization, time: bigint): boolean
   return time > validBefore + BigInt(EXPIRY_FINALITY_SECONDS);
 }
 
-function failed(detail: string, retriable: boolean): Confirmation {
+function failed(
+  detail: string,
+  retriable: boolean,
+): Extract<Confirmation, { readonly kind: "failed" }> {
   return { kind: "failed", refusal: { code: "invalid_transaction_state", detail }, retriable };
 }

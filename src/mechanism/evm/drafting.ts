@@ -5,6 +5,7 @@
 import type { TransactionSerialized } from "viem";
 import { parseTransaction } from "viem/utils";
 import type { EvmNetwork } from "../../x402/network.ts";
+import type { Refusal, Result } from "../../x402/result.ts";
 import {
   ChainError,
   type Draft,
@@ -20,6 +21,7 @@ import { feeCap, raiseFees, type FeeReader, type Fees } from "./fees.ts";
 import { GasBalance, readBalance } from "./gas-balance.ts";
 import { MULTICALL3_ADDRESS } from "./inspection.ts";
 import { BATCH_BASE_GAS, type NetworkCosts } from "./network-costs.ts";
+import { rehearse } from "./rehearsal.ts";
 import { transferCall } from "./token.ts";
 import { signTransaction, type ContractTransaction } from "./transaction.ts";
 
@@ -30,10 +32,14 @@ export interface DraftingOptions {
   readonly fees: FeeReader;
   /** Unix seconds. */
   readonly clock: () => number;
+  /** Whether the token asks code of the payer's, as far as is known. */
+  readonly runsCode: (authorization: EvmCheckedAuthorization) => boolean;
 }
 
 /** Where a transaction goes and what it says. */
 type Call = Pick<ContractTransaction, "to" | "data" | "gasLimit">;
+
+type Paid = Call & Pick<ContractTransaction, "fees">;
 
 interface Together {
   readonly indices: readonly number[];
@@ -49,10 +55,12 @@ export class Drafting {
   readonly #network: EvmNetwork;
   readonly #costs: NetworkCosts;
   readonly #fees: FeeReader;
+  readonly #runsCode: DraftingOptions["runsCode"];
   /** By lower-case address. */
   readonly #payers: ReadonlyMap<string, Payer>;
 
-  constructor({ network, accounts, costs, fees, clock }: DraftingOptions) {
+  constructor({ network, accounts, costs, fees, clock, runsCode }: DraftingOptions) {
+    this.#runsCode = runsCode;
     this.#network = network;
     this.#costs = costs;
     this.#fees = fees;
@@ -75,9 +83,7 @@ export class Drafting {
     const payer = this.#payerOf(address);
     const [first, ...others] = authorizations;
     if (first === undefined) throw new TypeError("a settlement needs a payment");
-    if (others.length === 0) {
-      return { draft: await this.#draft(rpc, payer, this.#directCall(first), signal), leftOut: [] };
-    }
+    if (others.length === 0) return this.#prepareAlone(rpc, first, payer, signal);
     const { indices, gasLimit } = await this.#together(rpc, authorizations, address, signal);
     const chosen = indices.flatMap((index) => authorizations[index] ?? []);
     const going = new Set(indices);
@@ -87,7 +93,8 @@ export class Drafting {
     // With the gas that was simulated, also when fewer succeeded.
     const batch = { to: MULTICALL3_ADDRESS, data: batchCall(chosen), gasLimit };
     const call = more.length === 0 ? this.#directCall(only) : batch;
-    return { draft: await this.#draft(rpc, payer, call, signal), leftOut };
+    const fees = await this.#fees.read(rpc, signal);
+    return { draft: await this.#draft(rpc, payer, { ...call, fees }, signal), leftOut };
   }
 
   /** See `Mechanism.raise`. @throws {TypeError} for bytes that are no transaction of ours */
@@ -127,9 +134,41 @@ export class Drafting {
     return { address: account.address, balanceAtomic, decimals, settlementAtomic };
   }
 
+  /**
+   * Simulates a payment alone just as it would be sent now by that account of ours.
+   * @throws {TypeError} for an account that is not ours, {@link ChainError} like {@link prepare}
+   */
+  async rehearse(
+    rpc: Rpc,
+    authorization: EvmCheckedAuthorization,
+    address: string,
+    signal: AbortSignal,
+  ): Promise<Result<void, Refusal>> {
+    const { account } = this.#payerOf(address);
+    const fees = await this.#fees.read(rpc, signal);
+    const call = this.#directCall(authorization);
+    return rehearse(rpc, { ...call, fees, account: account.address }, signal);
+  }
+
   /** Gas limit of one payment alone. */
   gasLimit({ proven }: EvmCheckedAuthorization): bigint {
     return proven ? this.#costs.gasLimit : this.#costs.walletGasLimit;
+  }
+
+  async #prepareAlone(
+    rpc: Rpc,
+    authorization: EvmCheckedAuthorization,
+    payer: Payer,
+    signal: AbortSignal,
+  ): Promise<Preparation> {
+    const call = this.#directCall(authorization);
+    const fees = await this.#fees.read(rpc, signal);
+    if (this.#runsCode(authorization)) {
+      const { address } = payer.account;
+      const rehearsed = await rehearse(rpc, { ...call, fees, account: address }, signal);
+      if (!rehearsed.ok) return { draft: undefined, leftOut: [], refused: rehearsed.error };
+    }
+    return { draft: await this.#draft(rpc, payer, { ...call, fees }, signal), leftOut: [] };
   }
 
   /** Which payments can go together, and the gas that just these were simulated with. */
@@ -168,9 +207,13 @@ export class Drafting {
     return BATCH_BASE_GAS + BigInt(count) * this.#costs.itemGasLimit;
   }
 
-  async #draft(rpc: Rpc, payer: Payer, call: Call, signal: AbortSignal): Promise<Draft> {
-    const { account, balance } = payer;
-    const fees = await this.#fees.read(rpc, signal);
+  async #draft(
+    rpc: Rpc,
+    { account, balance }: Payer,
+    call: Paid,
+    signal: AbortSignal,
+  ): Promise<Draft> {
+    const { fees } = call;
     // Last: whatever failed before has set nothing aside.
     await balance.reserve(rpc, call.gasLimit * feeCap(fees), signal);
     return {

@@ -5,7 +5,7 @@
  */
 import { checksumAddress } from "../../x402/address.ts";
 import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
-import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { ok, type Refusal, type Result } from "../../x402/result.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -41,7 +41,7 @@ import { readAccountNonce, type ConfirmationReader, type EvmSubmission } from ".
 import { Drafting } from "./drafting.ts";
 import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
 import { FeeReader } from "./fees.ts";
-import { inspect, isSignedByContract, MULTICALL3_ADDRESS } from "./inspection.ts";
+import { MULTICALL3_ADDRESS, type Inspected } from "./inspection.ts";
 import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { ACCOUNT_RULES, createConfirmationReader, lookThrough, readSender } from "./observer.ts";
@@ -49,6 +49,7 @@ import { error, hasCode, probe } from "./probe.ts";
 import { EvmPurses } from "./purses.ts";
 import { SharedInspection } from "./shared-inspection.ts";
 import { readBlock } from "./usage.ts";
+import { WalletInspection, type SmartWallets } from "./wallet-inspection.ts";
 
 export { VALID_BEFORE_MARGIN_SECONDS, type EvmCheckedAuthorization } from "./authorization.ts";
 export { createEvmObserver, type EvmObserverOptions } from "./observer.ts";
@@ -63,6 +64,8 @@ export interface EvmMechanismOptions extends EndpointsOptions {
   readonly validBeforeMarginSeconds?: number;
   /** Recipients that may be paid: addresses in any letter case, or "any". */
   readonly allowPayTo: readonly string[] | "any";
+  /** Whether payers with code are served (ERC-1271, EIP-7702); default: allow. */
+  readonly smartWallets?: SmartWallets;
   /** The most that we pay for one gas, wei. Default: by network. */
   readonly maxFeePerGasWei?: bigint;
 }
@@ -72,16 +75,6 @@ export function createEvmMechanism(
   options: EvmMechanismOptions,
 ): Mechanism<EvmCheckedAuthorization> {
   return new EvmMechanism(options);
-}
-
-const NOT_THE_PAYERS = refuse(
-  "invalid_exact_evm_payload_signature",
-  "the signature is not the payer's",
-);
-
-/** Whether a refusal comes before the signature, or is about it, in the order of the wire. */
-function isJudgedFirst({ code }: Refusal): boolean {
-  return code === "invalid_payment_requirements" || code === NOT_THE_PAYERS.error.code;
 }
 
 class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
@@ -97,6 +90,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly #costs: NetworkCosts;
   readonly #endpoints: RpcEndpoints;
   readonly #shared: SharedInspection;
+  readonly #wallets: WalletInspection;
   readonly #fees: FeeReader;
   readonly #drafting: Drafting;
   readonly #broadcast: Broadcast;
@@ -130,7 +124,13 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
     this.#fees = new FeeReader({ maxFeePerGasWei, clock });
     const [fees, costs] = [this.#fees, this.#costs];
-    this.#drafting = new Drafting({ network, accounts, costs, fees, clock });
+    const runsCode = (each: EvmCheckedAuthorization): boolean => this.#wallets.runsCode(each);
+    this.#drafting = new Drafting({ network, accounts, costs, fees, clock, runsCode });
+    this.#wallets = new WalletInspection({
+      smartWallets: options.smartWallets ?? "allow",
+      drafting: this.#drafting,
+      account: this.accounts[0] ?? "",
+    });
     this.#confirmation = createConfirmationReader(network, options);
     this.#memory = new LookMemory(clock);
   }
@@ -168,11 +168,18 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     const { moment } = this.purses;
     if (authorization.proven && fault !== null) return { ok: false, error: fault };
     const inspected = authorization.proven
-      ? await this.#shared.inspect(authorization, signal)
-      : await this.#endpoints.run((rpc) => this.#inspectContract(rpc, checked, signal), signal);
+      ? await this.#inspectProven(authorization, signal)
+      : await this.#endpoints.run(
+          (rpc) => this.#wallets.inspectUnproven(rpc, checked, signal),
+          signal,
+        );
     if (!inspected.ok) return inspected;
-    this.purses.noted(authorization, inspected.value, moment);
+    this.purses.noted(authorization, inspected.value.balanceAtomic, moment);
     return ok(undefined);
+  }
+
+  runsCode({ authorization }: Checked<EvmCheckedAuthorization>): boolean {
+    return this.#wallets.runsCode(authorization);
   }
 
   accountFor(): undefined {
@@ -271,23 +278,17 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     return [error(`${missing}; payments cannot be verified`), ...findings];
   }
 
-  /** A wallet's own code runs in the simulation, so nobody shares a call with it. */
-  async #inspectContract(
-    rpc: Rpc,
-    { authorization, fault }: Checked<EvmCheckedAuthorization>,
+  async #inspectProven(
+    authorization: EvmCheckedAuthorization,
     signal: AbortSignal,
-  ): Promise<Result<bigint, Refusal>> {
-    // Not a contract: nobody but the token's own recovery could accept it, and that will not.
-    if (!(await hasCode(rpc, authorization.from, signal, "pending"))) return NOT_THE_PAYERS;
-    const gasLimit = this.#drafting.gasLimit(authorization);
-    const judged: Result<bigint, Refusal> =
-      fault === null
-        ? await inspect(rpc, authorization, gasLimit, signal)
-        : { ok: false, error: fault };
-    if (judged.ok || isJudgedFirst(judged.error)) return judged;
-    // A contract's signature is judged last, by the token, but told before everything else.
-    const signed = await isSignedByContract(rpc, authorization, gasLimit, signal);
-    return signed ? judged : NOT_THE_PAYERS;
+  ): Promise<Result<Inspected, Refusal>> {
+    const inspected = await this.#shared.inspect(authorization, signal);
+    if (!inspected.ok || !inspected.value.mayRunCode) return inspected;
+    const judged = await this.#endpoints.run(
+      (rpc) => this.#wallets.inspectProven(rpc, authorization, signal),
+      signal,
+    );
+    return judged.ok ? inspected : judged;
   }
 }
 

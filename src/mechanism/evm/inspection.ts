@@ -1,6 +1,7 @@
 /**
  * What only the chain knows (protocol section 4.1, steps 2 and 6): one `aggregate3` at `pending`
- * reads the payer's balance and the nonce's state and simulates the transfer.
+ * reads the payer's balance and the nonce's state, finds whether the token asks code of the payer's about
+ * the signature, and simulates the transfer.
  */
 import { askingTheSeller, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ChainError } from "../mechanism.ts";
@@ -14,12 +15,15 @@ import {
   toQuantity,
   WORD,
   type CallResult,
+  type ContractCall,
 } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import {
   authorizationDigest,
   authorizationStateCall,
   balanceOfCall,
+  IMPOSSIBLE_SIGNATURE,
+  impossibleCancelCall,
   IS_VALID_SIGNATURE,
   isValidSignatureCall,
   transferCall,
@@ -40,10 +44,18 @@ const REVERTS: readonly (readonly [RegExp, Refusal["code"]])[] = [
 ];
 
 /** A node's words for a call that reverted or ran out of gas as a whole. */
-const EXECUTION_FAILED = /revert|out ?of ?gas/i;
+export const EXECUTION_FAILED = /revert|out ?of ?gas/i;
+
+/** Of a payment that can be paid as far as the simulation tells. */
+export interface Inspected {
+  /** What the payer has, atomic units. */
+  readonly balanceAtomic: bigint;
+  /** False where the token runs no code of the payer's, for certain; it may have none where this is true. */
+  readonly mayRunCode: boolean;
+}
 
 /**
- * Asks once: what the payer has, atomic units, or a refusal. The simulation runs under the gas limit of the real transaction, so that a payer's contract
+ * Asks once. The simulation runs under the gas limit of the real transaction, so that a payer's contract
  * that would burn it is refused here.
  * @throws {ChainError} when the chain cannot be asked
  */
@@ -52,14 +64,10 @@ export async function inspect(
   authorization: EvmCheckedAuthorization,
   gasLimit: bigint,
   signal: AbortSignal,
-): Promise<Result<bigint, Refusal>> {
-  const { token, from, nonce, words, signature, proven } = authorization;
-  const target = token.address;
-  const data = encodeAggregate3([
-    { target, callData: balanceOfCall(from) },
-    { target, callData: authorizationStateCall(from, nonce) },
-    { target, callData: transferCall(words, signature, proven) },
-  ]);
+): Promise<Result<Inspected, Refusal>> {
+  const { token, words, signature, proven } = authorization;
+  const transfer = { target: token.address, callData: transferCall(words, signature, proven) };
+  const data = encodeAggregate3([...readsOf(authorization), transfer]);
   const call = { to: MULTICALL3_ADDRESS, data: `0x${data}`, gas: toQuantity(gasLimit) };
   let answer: unknown;
   try {
@@ -69,11 +77,8 @@ export async function inspect(
     if (!(error instanceof RpcRefusal) || !EXECUTION_FAILED.test(error.rpcMessage)) throw error;
     return refuse("invalid_transaction_state", "the simulated transfer runs out of gas");
   }
-  const [balance, state, transfer] = decodeAggregate3(parseHexData(answer) ?? "") ?? [];
-  if (balance === undefined || state === undefined || transfer === undefined) {
-    throw unanswered(rpc);
-  }
-  return judge(authorization, { balance, state, transfer });
+  const results = decodeAggregate3(parseHexData(answer) ?? "") ?? [];
+  return judge(rpc, authorization, results.slice(0, READS), results[READS]);
 }
 
 /**
@@ -86,11 +91,8 @@ export async function inspectTogether(
   authorizations: readonly EvmCheckedAuthorization[],
   gasLimit: bigint,
   signal: AbortSignal,
-): Promise<readonly Result<bigint, Refusal>[]> {
-  const reads = authorizations.flatMap(({ token: { address: target }, from, nonce }) => [
-    { target, callData: balanceOfCall(from) },
-    { target, callData: authorizationStateCall(from, nonce) },
-  ]);
+): Promise<readonly Result<Inspected, Refusal>[]> {
+  const reads = authorizations.flatMap(readsOf);
   const transfers = authorizations.map(({ token, words, signature, proven }) => {
     return { target: token.address, callData: transferCall(words, signature, proven) };
   });
@@ -100,13 +102,21 @@ export async function inspectTogether(
   const answer = await rpc.call("eth_call", [call, "pending"], signal);
   const results = decodeAggregate3(parseHexData(answer) ?? "") ?? [];
   return authorizations.map((authorization, index) => {
-    const [balance, state] = [results[2 * index], results[2 * index + 1]];
-    const transfer = results[reads.length + index];
-    if (balance === undefined || state === undefined || transfer === undefined) {
-      throw unanswered(rpc);
-    }
-    return judge(authorization, { balance, state, transfer });
+    const read = results.slice(READS * index, READS * (index + 1));
+    return judge(rpc, authorization, read, results[reads.length + index]);
   });
+}
+
+/** Answers of {@link readsOf} for each payment. */
+const READS = 3;
+
+function readsOf({ token, from, nonce }: EvmCheckedAuthorization): readonly ContractCall[] {
+  const target = token.address;
+  return [
+    { target, callData: balanceOfCall(from) },
+    { target, callData: authorizationStateCall(from, nonce) },
+    { target, callData: impossibleCancelCall(from) },
+  ];
 }
 
 function unanswered(rpc: Rpc): ChainError {
@@ -140,25 +150,23 @@ export async function isSignedByContract(
 
 const USED = "the authorization's nonce is used or cancelled";
 
-interface Answers {
-  readonly balance: CallResult;
-  readonly state: CallResult;
-  readonly transfer: CallResult;
-}
-
 /** In the order of the wire: signature, balance, then whatever else makes the transfer fail. */
 function judge(
+  rpc: Rpc,
   { token, value }: EvmCheckedAuthorization,
-  answers: Answers,
-): Result<bigint, Refusal> {
-  const balance = soleWord(answers.balance);
-  const used = soleWord(answers.state);
+  reads: readonly CallResult[],
+  transfer: CallResult | undefined,
+): Result<Inspected, Refusal> {
+  const [balanceRead, stateRead, impossible] = reads;
+  if (!balanceRead || !stateRead || !impossible || !transfer) throw unanswered(rpc);
+  const balance = soleWord(balanceRead);
+  const used = soleWord(stateRead);
   // A call to an address without code succeeds with no data.
   if (balance === undefined || used === undefined) {
     const detail = `there is no EIP-3009 token at ${token.asset.address}`;
     return refuse("invalid_payment_requirements", detail);
   }
-  const simulated = judgeTransfer(answers.transfer);
+  const simulated = judgeTransfer(transfer);
   if (!simulated.ok && simulated.error.code === "invalid_exact_evm_payload_signature") {
     return simulated;
   }
@@ -168,12 +176,20 @@ function judge(
     return refuse("insufficient_funds", used === 0n ? detail : askingTheSeller(detail));
   }
   if (used !== 0n) return refuse("invalid_transaction_state", askingTheSeller(USED));
-  return simulated.ok ? ok(balance) : simulated;
+  if (!simulated.ok) return simulated;
+  return ok({ balanceAtomic: balance, mayRunCode: mayRunCode(impossible) });
+}
+
+function mayRunCode({ success, returnData }: CallResult): boolean {
+  return success || revertText(returnData) !== IMPOSSIBLE_SIGNATURE;
 }
 
 function judgeTransfer({ success, returnData }: CallResult): Result<void, Refusal> {
-  if (success) return ok(undefined);
-  const text = revertText(returnData);
+  return success ? ok(undefined) : refuseTransfer(revertText(returnData));
+}
+
+/** @param text what the token said when it reverted, "" where it said nothing */
+export function refuseTransfer(text: string): Result<never, Refusal> {
   const code = REVERTS.find(([pattern]) => pattern.test(text))?.[1] ?? "invalid_transaction_state";
   return refuse(code, `the token refuses the transfer: ${text === "" ? "no reason given" : text}`);
 }

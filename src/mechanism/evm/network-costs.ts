@@ -8,7 +8,10 @@ import type { NetworkName } from "../../x402/network.ts";
 export interface NetworkCosts {
   /** Gas limit of a transfer with a signature of an EOA. */
   readonly gasLimit: bigint;
-  /** Gas limit of a transfer that runs the payer's own contract code (ERC-1271). */
+  /**
+   * Gas limit of a transfer that runs the payer's own contract code (ERC-1271): at most what three usual
+   * ones take, whatever that code does.
+   */
   readonly walletGasLimit: bigint;
   /** Of the gas limit of several transfers in one transaction, the share of each. */
   readonly itemGasLimit: bigint;
@@ -34,7 +37,7 @@ export const BATCH_BASE_GAS = 60_000n;
  */
 const USUAL = {
   gasLimit: 200_000n,
-  walletGasLimit: 400_000n,
+  walletGasLimit: 300_000n,
   itemGasLimit: 120_000n,
   maxTogether: 50,
   usualGas: 103_300n,

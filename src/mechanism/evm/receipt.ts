@@ -18,6 +18,7 @@ export interface Receipt {
   readonly blockNumber: bigint;
   /** Whose transaction it is, lower case; undefined where the node does not say. */
   readonly sender: string | undefined;
+  readonly gasUsed: bigint;
   readonly logs: readonly Log[];
 }
 
@@ -44,7 +45,10 @@ export async function readReceipt(
   if (named !== hash.slice(2).toLowerCase()) {
     throw new ChainError("CHAIN_ANSWER", `${rpc.host}: the receipt is another transaction's`);
   }
-  return { succeeded: status === 1n, blockNumber, sender: senderIn(answer), logs };
+  const sender = senderIn(answer);
+  // Only counted: a node that leaves it out is believed all the same.
+  const gasUsed = quantityOf(answer, "gasUsed") ?? 0n;
+  return { succeeded: status === 1n, blockNumber, sender, gasUsed, logs };
 }
 
 function senderIn(answer: unknown): string | undefined {

@@ -8,7 +8,7 @@ import type { Refusal, Result } from "../../x402/result.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
-import { inspect, inspectTogether } from "./inspection.ts";
+import { inspect, inspectTogether, type Inspected } from "./inspection.ts";
 
 /** Payments in one call at most: 32 simulations stay far below the gas that nodes allow a call. */
 const MAX_TOGETHER = 32;
@@ -17,8 +17,7 @@ const MAX_WAIT_MS = 20;
 /** Payments that wait at most; beyond them each is asked about alone. */
 const MAX_WAITING = 1_000;
 
-/** What the payer has, atomic units, or why not. */
-type Verdict = Result<bigint, Refusal>;
+type Verdict = Result<Inspected, Refusal>;
 
 interface Waiting {
   readonly authorization: EvmCheckedAuthorization;

@@ -18,6 +18,8 @@ const AUTHORIZATION_STATE = "e94a0102";
 const TRANSFER_VRS = "e3ee160e";
 /** `transferWithAuthorization(…, bytes signature)`: needed for smart wallets, FiatToken 2.2 and later. */
 const TRANSFER_BYTES = "cf092995";
+/** `cancelAuthorization(address authorizer, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)`. */
+const CANCEL_VRS = "5a049a70";
 /** ERC-1271 `isValidSignature(bytes32 hash, bytes signature)`, which is also its answer "valid". */
 export const IS_VALID_SIGNATURE = "1626ba7e";
 export const DOMAIN_SEPARATOR_CALL = "3644e515";
@@ -73,6 +75,18 @@ export function balanceOfCall(owner: string): string {
 export function authorizationStateCall(authorizer: string, nonce: string): string {
   return AUTHORIZATION_STATE + addressWord(authorizer) + nonce.slice(2);
 }
+
+/**
+ * A cancellation with a signature that no key makes (v is 0). A payer without code is told so by the token,
+ * which recovers keys itself; from one with code the token asks for a judgement. It is of a nonce that nobody
+ * uses: where that code takes any signature, the payment's own stays as it is.
+ */
+export function impossibleCancelCall(authorizer: string): string {
+  return CANCEL_VRS + addressWord(authorizer) + "f".repeat(WORD) + "0".repeat(3 * WORD);
+}
+
+/** What FiatToken says to it where the payer has no code. */
+export const IMPOSSIBLE_SIGNATURE = "ECRecover: invalid signature 'v' value";
 
 /**
  * The transfer itself. A proven EOA signature goes as v, r, s, which older tokens understand too; any

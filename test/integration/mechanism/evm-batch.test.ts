@@ -4,6 +4,7 @@ import type { Confirmation, SignedTransaction } from "../../../src/mechanism/mec
 import { transferCall } from "../../../src/mechanism/evm/token.ts";
 import { MULTICALL3_ADDRESS, startChain, type Chain } from "../../support/chain.ts";
 import { freshAccount, type FreshAccount } from "../../support/payer.ts";
+import { delegation, twoFacedCode } from "../../support/two-faced-wallet.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import {
   accept,
@@ -240,6 +241,20 @@ describe("a payer with code", () => {
     );
     expect(leftOut).toEqual([1]);
     expect((await evm.prepare([delegated], signer.address, never)).leftOut).toEqual([]);
+  });
+
+  test("is simulated as it would be sent before it is signed", async () => {
+    const sign = freshAccount().address;
+    const payer = await richPayer();
+    const delegate = freshAccount().address;
+    await chain.rpc("anvil_setCode", [delegate, twoFacedCode({ sign })]);
+    await chain.rpc("anvil_setCode", [payer.address, delegation(delegate)]);
+    const delegated = await payment(payer);
+    expect(await evm.inspect(delegated, never)).toMatchObject({ ok: true });
+    expect(evm.runsCode?.(delegated)).toBe(true);
+    expect((await prepare([delegated])).draft).toBeDefined();
+    await chain.rpc("anvil_setCode", [sign, "0x00"]);
+    expect(await prepare([delegated])).toMatchObject({ draft: undefined, refused: {} });
   });
 
   test("burns nobody else's gas", async () => {

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createEvmMechanism, type EvmMechanismOptions } from "../../../src/mechanism/evm/evm.ts";
 import { cancelAuthorization } from "../../support/cancellation.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
+import { delegation, twoFacedCode } from "../../support/two-faced-wallet.ts";
 import {
   freshAccount,
   requirementsFor,
@@ -197,7 +198,9 @@ describe("a smart wallet's payment (ERC-1271)", () => {
 
   test("is valid when the wallet accepts its owner's signature", async () => {
     expect(await verify(await sign({ overrides: { from: wallet } }))).toBe("valid");
-    expect(calls).toEqual(["eth_getCode", "eth_call"]);
+    // The last one simulates what would be sent, with its fees.
+    const fees = ["eth_getBlockByNumber", "eth_maxPriorityFeePerGas"];
+    expect(calls).toEqual(["eth_getCode", "eth_call", ...fees, "eth_call"]);
   });
 
   test("is refused when the wallet does not accept the signature", async () => {
@@ -221,6 +224,11 @@ describe("a smart wallet's payment (ERC-1271)", () => {
     expect(await verify(little)).toMatch(/^invalid_exact_evm_payload_authorization_value: /);
     // The one call asks the wallet about its signature, which is judged before the value.
     expect(calls).toEqual(["eth_getCode", "eth_call"]);
+  });
+
+  test("is valid also when the wallet takes any signature", async () => {
+    await chain.rpc("anvil_setCode", [wallet, twoFacedCode({ sign: freshAccount().address })]);
+    expect(await verify(await sign({ overrides: { from: wallet } }))).toBe("valid");
   });
 
   test("may carry a signature of any length", async () => {
@@ -252,6 +260,30 @@ test("a delegated EOA (EIP-7702) is judged by its delegate's code", async () => 
   await chain.rpc("anvil_setCode", [delegate, "0x00"]);
   expect(await verify(await sign())).toMatch(/^invalid_exact_evm_payload_signature: /);
 });
+
+test("a payer of whom the token does not say that there is no code is asked for it", async () => {
+  // The nonce that is cancelled in each simulation.
+  const nonce: Hex = `0x${"f".repeat(64)}`;
+  const { account, address } = payer;
+  await cancelAuthorization(chain, { authorizer: address, signer: account, nonce });
+  const payment = await sign();
+  expect(await verify(payment)).toBe("valid");
+  expect(calls).toEqual(["eth_call", "eth_getCode"]);
+});
+
+test.each(["origin", "gas price"] as const)(
+  "a delegated EOA whose code knows a simulation by its %s is refused",
+  async (tell) => {
+    const delegate = freshAccount().address;
+    await chain.rpc("anvil_setCode", [delegate, twoFacedCode(tell)]);
+    await chain.rpc("anvil_setCode", [payer.address, delegation(delegate)]);
+    // As an account that cannot pay nothing can be simulated: that is found out before it is signed.
+    expect(await verify(await sign())).toBe("valid");
+    await chain.fund(signer.address, 0n, 10n ** 18n);
+    expect(await verify(await sign())).toMatch(/^invalid_/);
+    await chain.rpc("anvil_setBalance", [signer.address, "0x0"]);
+  },
+);
 
 describe("an asset", () => {
   test.each([

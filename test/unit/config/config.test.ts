@@ -185,7 +185,7 @@ facilitator:
   embedded:
     networks:
       base-sepolia: { rpc: ["http://127.0.0.1:8545/v2/key"], signers: [env:KEY, file:/run/secrets/key] }
-      peaq: { rpc: ["http://127.0.0.1:8546"], signers: [env:KEY], confirmations: 3 }
+      peaq: { rpc: ["http://127.0.0.1:8546"], signers: [env:KEY], confirmations: 3, smartWallets: deny }
       polygon: { rpc: ["http://127.0.0.1:8547"], signers: [env:KEY] }
 `);
 
@@ -207,8 +207,8 @@ facilitator:
       ["file:/run/secrets/key", `0x${FILE_KEY}`],
     ]);
     expect(sepolia?.assets.map((asset) => asset.symbol)).toEqual(["USDC"]);
-    expect(peaq).toMatchObject({ kind: "evm", confirmations: 3 });
-    expect(polygon).toMatchObject({ kind: "evm", confirmations: 2 });
+    expect(peaq).toMatchObject({ kind: "evm", confirmations: 3, smartWallets: "deny" });
+    expect(polygon).toMatchObject({ kind: "evm", confirmations: 2, smartWallets: "allow" });
   });
 
   test("restricts the embedded facilitator to our payees and those of `allow`", () => {

@@ -76,6 +76,7 @@ function item(number: number, payer = PAYER): Settling {
     origin: "begun",
     account: undefined,
     isAlone: false,
+    runsCode: false,
     judgedMs: time.now(),
     queuedMs: time.now(),
   };

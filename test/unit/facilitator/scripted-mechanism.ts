@@ -22,6 +22,7 @@ export const OTHER_ACCOUNT = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 /** A payment as the script sees it. */
 interface Authorization {
   readonly nonce: string;
+  readonly payer?: string;
 }
 
 interface Transaction extends SignedTransaction {
@@ -58,8 +59,14 @@ export class ScriptedChain {
   readonly refused = new Map<string, Refusal>();
   /** Accounts that cannot pay the fee. */
   readonly poor = new Set<string>();
-  /** Payers (by address) whose signature is not proven. */
+  /** Payers (by address) whose signature is not proven: their code judges it. */
   readonly unproven = new Set<string>();
+  /** Payers (by address) whose signature is proven, and who have code all the same. */
+  readonly delegated = new Set<string>();
+  /** Payments (by nonce) that a simulation of what would be sent refuses. */
+  readonly rehearsalFails = new Set<string>();
+  /** What a transaction burns that moves nothing at all. */
+  revertedGas = 100_000n;
   /** Whether our fee cap allows a replacement. */
   allowsRaise = true;
   isFinal = false;
@@ -147,7 +154,8 @@ export class ScriptedChain {
       },
       accountFor: () => undefined,
       check: (request) => ok(this.#checked(request)),
-      parse: (request) => ok({ nonce: nonceOf(request) }),
+      parse: (request) => ok(authorizationOf(request)),
+      runsCode: ({ payer, proven }) => !proven || this.delegated.has(payer),
       inspect: async ({ authorization: { nonce } }) => {
         await asked("inspect");
         const refusal = this.refused.get(nonce);
@@ -160,6 +168,9 @@ export class ScriptedChain {
         this.prepared.push(all);
         const isLeftOut = (nonce: string): boolean => all.length > 1 && this.leftOut.has(nonce);
         const nonces = all.filter((nonce) => !isLeftOut(nonce));
+        if (all.some((nonce) => this.rehearsalFails.has(nonce))) {
+          return { draft: undefined, leftOut: [], refused: REHEARSAL };
+        }
         const leftOut = all.flatMap((nonce, index) => (isLeftOut(nonce) ? [index] : []));
         const sign = (nonce: number): SignedTransaction => this.#sign(account, nonce, nonces, 0);
         return { draft: nonces.length === 0 ? undefined : { account, sign }, leftOut };
@@ -209,7 +220,7 @@ export class ScriptedChain {
   #checked(request: FacilitatorRequest): Checked<Authorization> {
     const payer = payerOf(request.paymentPayload);
     const proven = !this.unproven.has(payer);
-    return { authorization: { nonce: nonceOf(request) }, payer, proven, fault: null };
+    return { authorization: authorizationOf(request), payer, proven, fault: null };
   }
 
   #sign(
@@ -239,12 +250,24 @@ export class ScriptedChain {
     const [first] = variants;
     const used = first && first.accountNonce < (this.#nextNonces.get(first.account) ?? 0);
     const isSpent = included !== undefined || used === true;
+    const payments = authorizations.map(({ nonce }) => this.#judge(nonce, isSpent));
+    if (included === undefined) return { payments, included: null, isSpent };
+    const { transaction } = included;
+    const isReverted = authorizations.every(({ nonce }) => this.#moved.get(nonce) === undefined);
+    const isBatch = authorizations.length > 1;
     return {
-      payments: authorizations.map(({ nonce }) => this.#judge(nonce, isSpent)),
-      included:
-        included === undefined
-          ? null
-          : { transaction: included.transaction, confirmations: 1, isFinal: this.isFinal },
+      payments: payments.map((said, index) => {
+        const hasCode = this.delegated.has(authorizations[index]?.payer ?? "");
+        return said.kind === "failed" && isReverted && isBatch && hasCode
+          ? { ...said, hasCode: true }
+          : said;
+      }),
+      included: {
+        transaction,
+        confirmations: 1,
+        isFinal: this.isFinal,
+        ...(isReverted ? { revertedGas: this.revertedGas } : {}),
+      },
       isSpent,
     };
   }
@@ -262,6 +285,10 @@ function failed(detail: string, retriable: boolean): Confirmation {
   return { kind: "failed", refusal: { code: "invalid_transaction_state", detail }, retriable };
 }
 
-function nonceOf({ paymentPayload: { payload } }: FacilitatorRequest): string {
-  return isEvmPayload(payload) ? payload.authorization.nonce : "";
+const REHEARSAL: Refusal = { code: "invalid_transaction_state", detail: "it would fail" };
+
+function authorizationOf({ paymentPayload }: FacilitatorRequest): Authorization {
+  const { payload } = paymentPayload;
+  const nonce = isEvmPayload(payload) ? payload.authorization.nonce : "";
+  return { nonce, payer: payerOf(paymentPayload) };
 }

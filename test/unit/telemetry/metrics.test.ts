@@ -70,6 +70,8 @@ function used(): Metrics {
   metrics.replayRefused("GET /a", "used");
   metrics.configuration.certificate("tls.crt", 1_800_000_000_000);
   metrics.networks.head("base", 1_700_000_000);
+  metrics.networks.reverted("base", 300_000);
+  metrics.networks.paused("base", "batches");
   metrics.networks.observeOpen(() => new Map([["base", true]]));
   const target = metrics.targets.target("api", "10.0.0.1:80", () => ({ isUp: true, active: 2 }));
   target.count("answered");

@@ -1,0 +1,206 @@
+/**
+ * What buyers who pay nothing can burn of our gas on an EVM network, and what an honest buyer notices of it:
+ * wallets that behave only in a simulation, and a payer who has code from one block to the next. One facilitator
+ * process with one key, a real node with a block each second, real USDC.
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Address } from "viem";
+import { startChain, type Chain } from "../support/chain.ts";
+import { startFacilitator, type RunningFacilitator } from "../support/facilitator.ts";
+import { freshAccount, requirementsFor, signPayment, type FreshAccount } from "../support/payer.ts";
+import { delegation, LOOP, twoFacedCode, type Tell } from "../support/two-faced-wallet.ts";
+import { columns, coinslotVersion, say, sayHead, versionOf } from "./report.ts";
+import { median } from "./rounds.ts";
+
+const BLOCK_MS = 1_000;
+const PRICE = 10_000n;
+const PATIENCE_MS = 30_000;
+/** What a lone transfer takes. */
+const SETTLEMENT_GAS = 103_300;
+/** Honest purchases are made as long as the attack lasts, and at least so many. */
+const HONEST = 8;
+const ROUNDS = 5;
+const CROWD = 12;
+
+interface Stage {
+  readonly chain: Chain;
+  readonly running: RunningFacilitator;
+  readonly payTo: Address;
+  /** What is done just before each block, and undone after it. */
+  readonly hooks: { before?: () => Promise<void>; after?: () => Promise<void> };
+}
+
+/** Gets ready; what it returns attacks, until every payment of the attacker's is answered. */
+type Attack = (stage: Stage) => Promise<() => Promise<unknown>>;
+
+sayHead("gas burnt by buyers who pay nothing", [
+  coinslotVersion(),
+  versionOf("@foundry-rs/anvil-linux-amd64"),
+]);
+say("  one key, a block each second; an honest buyer buys one thing after another beside it");
+const sign = freshAccount().address;
+const ways: readonly (readonly [string, Attack])[] = [
+  ["nobody attacks", async () => () => Promise.resolve()],
+  ["1 wallet with $0.01, 40 payments, tx.origin", (at) => wallets(at, "origin", 1, 40)],
+  ["1 wallet with $0.01, 40 payments, gas price", (at) => wallets(at, "gas price", 1, 40)],
+  ["1 wallet with $0.01, 40 payments, front-running", (at) => wallets(at, { sign }, 1, 40)],
+  ["100 wallets with $0.01, 4 payments each, tx.origin", (at) => wallets(at, "origin", 100, 4)],
+  ["100 wallets with $0.01, 4 each, front-running", (at) => wallets(at, { sign }, 100, 4)],
+  ["1 EOA with $0.40, 40 payments, delegates in the air", delegateInTheAir],
+  [`${ROUNDS} poisoned batches of ${CROWD} honest payments`, poison],
+];
+const [only] = process.argv.slice(2);
+const rows: string[][] = [];
+for (const [name, attack] of ways) {
+  if (only === undefined || name.includes(only)) rows.push([name, ...(await run(attack))]);
+}
+const head = [
+  "",
+  "seconds",
+  "reverted",
+  "gas burnt",
+  "settlements",
+  "honest p50 ms",
+  "max ms",
+  "lost",
+];
+for (const line of columns([head, ...rows])) say(`  ${line}`);
+
+async function run(attack: Attack): Promise<string[]> {
+  await using chain = await startChain();
+  await using running = await startFacilitator({ chain });
+  const payTo = freshAccount().address;
+  // A seller has held the token before.
+  await chain.fund(payTo, 1n);
+  await running.facilitator.recover();
+  const buyer = freshAccount();
+  await chain.fund(buyer.address, 1_000_000_000n);
+  const stage: Stage = { chain, running, payTo, hooks: {} };
+  const start = await attack(stage);
+  await chain.rpc("evm_setAutomine", [false]);
+  const over = new AbortController();
+  const mining = mine(stage, over.signal);
+  const started = performance.now();
+  const done = new AbortController();
+  const attacking = start().finally(() => done.abort());
+  const latencies: number[] = [];
+  let lost = 0;
+  for (let count = 0; count < HONEST || !done.signal.aborted; count += 1) {
+    const begun = performance.now();
+    if (await buy(stage, buyer)) latencies.push(performance.now() - begun);
+    else lost += 1;
+  }
+  await attacking;
+  const seconds = (performance.now() - started) / 1000;
+  over.abort();
+  await mining;
+  const { reverted, gas } = await burnt(stage);
+  return [
+    seconds.toFixed(0),
+    String(reverted),
+    gas.toLocaleString("en"),
+    (gas / SETTLEMENT_GAS).toFixed(1),
+    median(latencies).toFixed(0),
+    Math.max(...latencies).toFixed(0),
+    String(lost),
+  ];
+}
+
+async function mine({ chain, hooks }: Stage, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await pause(BLOCK_MS);
+    await hooks.before?.();
+    await chain.mine();
+    await hooks.after?.();
+  }
+}
+
+async function buy(stage: Stage, payer: FreshAccount, from?: Address): Promise<boolean> {
+  const { chain, running, payTo } = stage;
+  const requirements = requirementsFor(chain.network.name, { payTo, maxTimeoutSeconds: 300 });
+  const overrides = from === undefined ? {} : { from };
+  const paymentPayload = await signPayment({ account: payer.account, requirements, overrides });
+  const request = { paymentPayload, paymentRequirements: requirements };
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  const { facilitator } = running;
+  try {
+    const { isValid } = await facilitator.verify(request, signal);
+    return isValid && (await facilitator.settle(request, { signal })).success;
+  } catch {
+    return false;
+  }
+}
+
+async function wallets(
+  stage: Stage,
+  tell: Tell,
+  count: number,
+  each: number,
+): Promise<() => Promise<unknown>> {
+  const { chain, hooks } = stage;
+  if (typeof tell === "object") {
+    hooks.before = async () => void (await chain.rpc("anvil_setCode", [tell.sign, "0x00"]));
+    hooks.after = async () => void (await chain.rpc("anvil_setCode", [tell.sign, "0x"]));
+  }
+  const owner = freshAccount();
+  const addresses = Array.from({ length: count }, () => freshAccount().address);
+  for (const address of addresses) {
+    await chain.rpc("anvil_setCode", [address, twoFacedCode(tell)]);
+    await chain.fund(address, PRICE);
+  }
+  const all = addresses.flatMap((address) => Array.from({ length: each }, () => address));
+  return () => Promise.all(all.map((address) => buy(stage, owner, address)));
+}
+
+async function delegateInTheAir(stage: Stage): Promise<() => Promise<void>> {
+  const { chain, hooks } = stage;
+  const payer = freshAccount();
+  const target = freshAccount().address;
+  await chain.rpc("anvil_setCode", [target, LOOP]);
+  await chain.fund(payer.address, 40n * PRICE);
+  const become = (code: string) => chain.rpc("anvil_setCode", [payer.address, code]);
+  hooks.before = async () => void (await become(delegation(target)));
+  hooks.after = async () => void (await become("0x"));
+  return async () => {
+    // One after another, so that each goes alone.
+    const buying: Promise<boolean>[] = [];
+    for (let count = 0; count < 40; count += 1) {
+      buying.push(buy(stage, payer));
+      await pause(BLOCK_MS / 8);
+    }
+    await Promise.all(buying);
+  };
+}
+
+async function poison(stage: Stage): Promise<() => Promise<void>> {
+  const { chain, hooks } = stage;
+  const target = freshAccount().address;
+  await chain.rpc("anvil_setCode", [target, LOOP]);
+  const rounds = Array.from({ length: ROUNDS }, () => {
+    return Array.from({ length: CROWD + 1 }, freshAccount);
+  });
+  for (const { address } of rounds.flat()) await chain.fund(address, PRICE);
+  return async () => {
+    for (const crowd of rounds) {
+      const poisonous = crowd[CROWD / 2]?.address;
+      hooks.before = async () => {
+        await chain.rpc("anvil_setCode", [poisonous, delegation(target)]);
+      };
+      await Promise.all(crowd.map((each) => buy(stage, each)));
+    }
+  };
+}
+
+async function burnt({ chain, running }: Stage): Promise<{ reverted: number; gas: number }> {
+  const head = Number(await chain.rpc("eth_blockNumber"));
+  let [reverted, gas] = [0, 0];
+  for (let block = 0; block <= head; block += 1) {
+    const receipts = await chain.rpc("eth_getBlockReceipts", [`0x${block.toString(16)}`]);
+    for (const { from, status, gasUsed } of Array.isArray(receipts) ? receipts : []) {
+      if (String(from).toLowerCase() !== running.signer.toLowerCase() || status === "0x1") continue;
+      reverted += 1;
+      gas += Number(gasUsed);
+    }
+  }
+  return { reverted, gas };
+}
