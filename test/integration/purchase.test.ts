@@ -189,6 +189,7 @@ describe("after the settlement", () => {
     expect(fourth.error).toMatch(/^invalid_transaction_state: paid in .* is not charged/);
     expect(served()).toBe(before + 3);
     // A stock client signs a new payment: it is the proof of who asks, and not charged.
+    script = [fine];
     const proof = await sign(buyer, `${gateway.url}/weather`);
     const fifth = await present(weather(), proof);
     expect(fifth).toMatchObject({ status: 200, receipt: { success: true } });

@@ -203,9 +203,10 @@ describe("check --format github", () => {
     const commands = stdout.trimEnd().split("\n").map(readCommand);
     expect([code, stderr]).toEqual([1, ""]);
     expect(commands.map(({ command }) => command).join(" ")).toBe(
-      "notice notice warning error error error",
+      "notice notice warning warning error error error",
     );
-    expect(commands[3]).toEqual({
+    // The first two are one payee with two ledgers.
+    expect(commands[4]).toEqual({
       command: "error",
       properties: {
         file: refused,
@@ -301,9 +302,9 @@ describe("check --format sarif", () => {
     const { results } = onlyRun(sarifLog.parse(JSON.parse(stdout)));
     expect([code, stderr]).toEqual([1, ""]);
     expect(results.map(({ level }) => level).join(" ")).toBe(
-      "note note warning error error error error",
+      "note note warning warning error error error error",
     );
-    expect(results[3]?.locations[0]?.physicalLocation.region).toEqual({
+    expect(results[4]?.locations[0]?.physicalLocation.region).toEqual({
       startLine: 7,
       startColumn: 1,
       endLine: 7,
@@ -325,7 +326,7 @@ describe("check --format sarif", () => {
     expect(uris).toHaveLength(3);
     expect(uris[0]).toBe(MINIMAL);
     expect(new Set(rules.map(({ id }) => id)).size).toBe(rules.length);
-    expect(results).toHaveLength(9);
+    expect(results).toHaveLength(10);
     for (const { ruleId, ruleIndex, locations } of results) {
       expect(rules[ruleIndex]?.id).toBe(ruleId);
       for (const { physicalLocation } of locations) {

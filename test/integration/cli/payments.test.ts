@@ -132,6 +132,7 @@ describe.each(Object.entries(STORES))("payments in %s", (_, openStore) => {
       target: "/weather?city=Rome",
       facilitator: null,
       transaction: hashOf(1),
+      heldTransaction: null,
       attempts: 1,
       failureCode: null,
       failureDetail: null,

@@ -145,6 +145,7 @@ describe("on a chain that includes transactions at once", () => {
     expect(await confirm(evm, payment, signed, soon())).toEqual({
       kind: "confirmed",
       transaction: theirs,
+      sender: expect.stringMatching(/^0x/),
     });
     expect(await chain.balanceOf(payee.address)).toBe(10_000n);
   });
@@ -271,6 +272,7 @@ describe("on a chain that includes transactions when told to", () => {
     expect(await confirm(late, payment, signed, soon())).toEqual({
       kind: "confirmed",
       transaction: theirs,
+      sender: expect.stringMatching(/^0x/),
     });
   });
 

@@ -68,6 +68,10 @@ describe("a paid delivery that broke", () => {
   it("costs no attempt when the buyer was gone before the upstream was asked", async () => {
     const { paywall, ledger } = await paywallStage();
     const gone = presented(1, { isGone: () => true });
+    expect(tell(await paywall.admit(gone))).toBe("abandoned");
+    // Nobody is charged who has left by then.
+    expect(await stateOf(ledger)).toBe("(none)");
+    await paidOf(await paywall.admit(presented())).undelivered({ sent: false, served: null });
     for (let round = 0; round < 4; round += 1) {
       expect(tell(await paywall.admit(gone))).toBe("abandoned");
       expect(await stateOf(ledger)).toBe("SETTLED");
