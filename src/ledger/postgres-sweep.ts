@@ -158,7 +158,7 @@ function removal({ key, id, version, transaction, caller }: Columns, isBuried: b
   const stays = isBuried && {
     digest: digestOf(String(key)).toString("hex"),
     transaction: packTransaction(String(transaction)).toString("hex"),
-    caller: caller === null ? null : digestOf(String(caller)).toString("hex"),
+    caller: typeof caller === "string" ? digestOf(caller).toString("hex") : null,
   };
   return { key: String(key) as PaymentKey, id, version, ...stays };
 }

@@ -12,16 +12,23 @@ const OTHERS =
 const NOT_RUN = new Set(["sqlite-schema.ts", "sqlite-older-schemas.ts", "sqlite-lock.ts"]);
 
 /** Tables that hold a handful of rows, or a bounded list. */
-const SMALL_TABLES = ["accounts", "heartbeat", "route_terms", "used_elsewhere", "resolutions"];
+const SMALL_TABLES = new Set(
+  "accounts heartbeat route_terms used_elsewhere resolutions".split(" "),
+);
 
 /** Collects what is prepared from now on. */
 export function collectStatements(): ReadonlySet<string> {
   const statements = new Set<string>();
-  const original = DatabaseSync.prototype.prepare;
-  DatabaseSync.prototype.prepare = function prepare(this: DatabaseSync, sql, ...rest) {
-    statements.add(sql);
-    return original.call(this, sql, ...rest);
-  };
+  const prototype: object = DatabaseSync.prototype;
+  const original: (...given: unknown[]) => unknown = Reflect.get(prototype, "prepare");
+  Reflect.set(
+    DatabaseSync.prototype,
+    "prepare",
+    function prepare(this: unknown, ...given: unknown[]): unknown {
+      statements.add(String(given[0]));
+      return Reflect.apply(original, this, given);
+    },
+  );
   return statements;
 }
 
@@ -44,7 +51,7 @@ export function statementsInSources(): readonly {
         const sql = long ?? short;
         const [begin = ""] = squeezed(sql).split("${", 1);
         const [, table = ""] = /(?:FROM|INTO|UPDATE) (\w+)/.exec(begin) ?? [];
-        return SMALL_TABLES.includes(table) ? [] : [{ file, begin }];
+        return SMALL_TABLES.has(table) ? [] : [{ file, begin }];
       });
     });
 }
@@ -61,10 +68,12 @@ export function planOf(database: DatabaseSync, sql: string): readonly string[] {
 }
 
 /** Indexes that hold only what is under way or waits for somebody. */
-const SMALL_INDEXES = [
-  ...["claimed_payments", "signed_payments", "delivering_payments", "offered_payments"],
-  ...["undelivered_payments", "awaited_payments", "payments_held"],
-];
+const SMALL_INDEXES = new Set(
+  (
+    "claimed_payments signed_payments delivering_payments offered_payments undelivered_payments " +
+    "awaited_payments payments_held"
+  ).split(" "),
+);
 /** Of all payments the newest, but for the few that are held: it ends with its limit. */
 const NEWEST =
   /INDEXED BY payments_by_time WHERE true (?:AND NOT \(state = 'SIGNED' AND held_transaction IS NOT NULL\) )?ORDER BY created_ms DESC, rowid DESC LIMIT/;
@@ -76,6 +85,6 @@ export function scansIn(sql: string, plan: readonly string[]): readonly string[]
       /^SCAN (\S+)(?: USING (?:COVERING )?INDEX (\S+))?/.exec(step) ?? [];
     if (table === "" || table === "CONSTANT" || table.startsWith("(")) return false;
     if (index === "payments_by_time" && NEWEST.test(squeezed(sql))) return false;
-    return !SMALL_INDEXES.includes(index) && !SMALL_TABLES.includes(table);
+    return !SMALL_INDEXES.has(index) && !SMALL_TABLES.has(table);
   });
 }
