@@ -24,7 +24,7 @@ const SHOW: Statement = {
   name: "show_payment",
   text: `
     SELECT ${SUMMARY} FROM coinslot.payments AS p
-    WHERE p.id IN (
+    WHERE p.id = ANY (ARRAY(
       SELECT id FROM coinslot.payments WHERE payment_key = $1
       UNION ALL SELECT id FROM coinslot.payments WHERE lower(settled_transaction) = $1
       UNION ALL SELECT id FROM coinslot.payments
@@ -33,7 +33,7 @@ const SHOW: Statement = {
         WHERE identity COLLATE "C" >= $1 || '/' AND identity COLLATE "C" < $1 || '0'
       UNION ALL SELECT c.id FROM coinslot.payments AS c
         JOIN coinslot.submission_transactions AS t ON t.submission = c.submission
-        WHERE t.transaction_id = $1)
+        WHERE t.transaction_id = $1))
     ORDER BY p.created_ms DESC, p.id DESC LIMIT 1`,
 };
 

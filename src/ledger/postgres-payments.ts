@@ -181,9 +181,9 @@ const FORGOTTEN_AT_ONCE = 1_000;
 
 const FORGET_RESPONSES: Statement = {
   name: "forget_responses",
-  text: `DELETE FROM coinslot.responses WHERE payment_key IN (
+  text: `DELETE FROM coinslot.responses WHERE payment_key = ANY (ARRAY(
            SELECT payment_key FROM coinslot.responses WHERE until_ms <= $1 LIMIT ${FORGOTTEN_AT_ONCE}
-         )`,
+         ))`,
 };
 
 export async function readPayment(session: Session, key: PaymentKey): Promise<Stored | undefined> {

@@ -40,12 +40,16 @@ import {
 } from "./used-elsewhere.ts";
 import type { WorkerLife } from "./worker-life.ts";
 
-/** An open payment that another process holds is not owed, unless that process has died and was not reaped yet. */
+/**
+ * The index of identities has that collation, and no comparison in another finds it. An open payment that another
+ * process holds is not owed, unless that process has died and was not reaped yet.
+ */
 const HOLDER = "split_part(p.holder, '/', 1)";
 const RECALL: Statement = {
   name: "recall_payments",
   text: `
-    SELECT ${COLUMNS}, false AS "isOther" FROM coinslot.payments AS p WHERE p.identity = $1
+    SELECT ${COLUMNS}, false AS "isOther" FROM coinslot.payments AS p
+    WHERE p.identity COLLATE "C" = $1
     UNION ALL (
       SELECT ${COLUMNS}, true FROM coinslot.payments AS p
       WHERE lower(p.payer) = lower($2) AND md5(p.binding) = md5($3) AND p.binding = $3

@@ -65,8 +65,8 @@ function fillPayments(database: DatabaseSync, count: number): void {
   inParts(database, count, (number) => {
     const payer = payers[Math.floor(Math.random() * payers.length)] ?? PAYER;
     const [nonce, id] = [hex(32), hex(32)];
-    const changed = (text: SQLInputValue): string =>
-      (typeof text === "string" ? text : "")
+    const changed = (column: string): string =>
+      textIn(payment, column)
         .replaceAll(PAYER, payer)
         .replaceAll(PAYER.toLowerCase(), payer)
         .replaceAll(ONE, nonce);
@@ -88,9 +88,9 @@ function fillPayments(database: DatabaseSync, count: number): void {
     insert.name({ transaction_id: id, submission: id });
     insert.payment({
       ...payment,
-      payment_key: changed(payment["payment_key"] ?? ""),
-      identity: changed(payment["identity"] ?? ""),
-      request: changed(payment["request"] ?? ""),
+      payment_key: changed("payment_key"),
+      identity: changed("identity"),
+      request: changed("request"),
       network: number % ELSEWHERE_EACH === 1 ? "polygon" : "base-sepolia",
       payer,
       state,
@@ -102,6 +102,12 @@ function fillPayments(database: DatabaseSync, count: number): void {
       updated_ms: ms,
     });
   });
+}
+
+function textIn(row: Row, column: string): string {
+  const value = row[column];
+  if (typeof value !== "string") throw new TypeError(`no text in ${column}`);
+  return value;
 }
 
 /** The nonce of the payment that is cloned. */

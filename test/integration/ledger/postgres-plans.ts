@@ -9,15 +9,19 @@ const LEDGER = join(import.meta.dirname, "../../../src/ledger");
 /** Collects what is sent under a name from now on. */
 export function collectStatements(): ReadonlyMap<string, Statement> {
   const statements = new Map<string, Statement>();
-  const original = Reflect.get(Client.prototype, "query");
-  Client.prototype.query = function query(this: Client, ...sent: unknown[]) {
-    const [first] = sent;
-    if (typeof first === "object" && first !== null && "name" in first && "text" in first) {
-      const [name, text] = [String(first.name), String(first.text)];
-      statements.set(name, { name, text });
-    }
-    return Reflect.apply(original, this, sent);
-  } as typeof original;
+  const original: (...sent: unknown[]) => unknown = Reflect.get(Client.prototype, "query");
+  Reflect.set(
+    Client.prototype,
+    "query",
+    function query(this: unknown, ...sent: unknown[]): unknown {
+      const [first] = sent;
+      if (typeof first === "object" && first !== null && "name" in first && "text" in first) {
+        const [name, text] = [String(first.name), String(first.text)];
+        statements.set(name, { name, text });
+      }
+      return Reflect.apply(original, this, sent);
+    },
+  );
   return statements;
 }
 
@@ -32,26 +36,21 @@ export function namesInSources(): readonly string[] {
 }
 
 /** Tables that grow with the sales. */
-const GROWING = new Set([
-  "payments",
-  "payment_events",
-  "responses",
-  "submissions",
-  "submission_transactions",
-  "tombstones",
-]);
+const GROWING = new Set(
+  "payments payment_events responses submissions submission_transactions tombstones".split(" "),
+);
 /** Indexes that hold only what is under way or waits for somebody. */
-const SMALL_INDEXES = new Set([
-  "held_payments",
-  "offered_payments",
-  "undelivered_payments",
-  "awaited_payments",
-  "payments_held",
-]);
+const SMALL_INDEXES = new Set(
+  (
+    "held_payments offered_payments undelivered_payments awaited_payments payments_held " +
+    "unfinished_submissions"
+  ).split(" "),
+);
 /**
  * Of all payments the newest; and those of some states, since the server knows how many there are of each, and goes
  * through the payments in their order where most are wanted. Both end with their limit.
  */
+const IN_ORDER = new Set(["payments_by_time", "owed_payments"]);
 const NEWEST = /^list_(?:state\d+_)?(?:unheld_)?payments$/;
 
 interface Node {
@@ -75,8 +74,7 @@ export async function scansIn(
     const { "Relation Name": table = "", "Index Name": index = "" } = node;
     const isWhole =
       node["Node Type"] === "Seq Scan" || (index !== "" && node["Index Cond"] === undefined);
-    const isBounded =
-      SMALL_INDEXES.has(index) || (index === "payments_by_time" && NEWEST.test(name));
+    const isBounded = SMALL_INDEXES.has(index) || (IN_ORDER.has(index) && NEWEST.test(name));
     // A bitmap's heap is read where its index says so, and has no name of its own there.
     const isGrowing = table === "" ? index !== "" : GROWING.has(table);
     if (isWhole && isGrowing && !isBounded) found.push(`${node["Node Type"]} ${table} ${index}`);

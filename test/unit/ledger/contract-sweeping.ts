@@ -2,10 +2,13 @@
 import { describe, expect, it } from "vitest";
 import type { PaymentDetail } from "../../../src/ledger/books.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
-import { MAX_USED_ELSEWHERE_PER_PAYER } from "../../../src/ledger/used-elsewhere.ts";
+import {
+  MAX_USED_ELSEWHERE_PER_PAYER,
+  type UsedElsewhere,
+} from "../../../src/ledger/used-elsewhere.ts";
 import { isEvmPayload, type PaymentKey } from "../../../src/x402/payment-key.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
-import { eachTestIn } from "./contract-place.ts";
+import { eachTestIn, type Place } from "./contract-place.ts";
 import { examplePayment, PAYER, type ExamplePayment } from "./example-payment.ts";
 import {
   ACCOUNT,
@@ -35,6 +38,30 @@ async function close(ledger: Ledger): Promise<void> {
   for (const { id } of await ledger.unfinished(NETWORK, ACCOUNT)) {
     await ledger.concluded(id, "CLOSED");
   }
+}
+
+/** One payer's payment that was used elsewhere, or somebody else's, a moment after the one before it. */
+async function note(
+  { ledger, time }: Place,
+  number: number,
+  { payer = PAYER, binding = "GET /a" } = {},
+): Promise<void> {
+  const { key, request } = examplePayment(number);
+  const { paymentPayload, ...rest } = request;
+  const { payload } = paymentPayload;
+  if (!isEvmPayload(payload)) throw new TypeError("an EVM payment");
+  const authorization = { ...payload.authorization, from: payer };
+  const presented = { ...paymentPayload, payload: { ...payload, authorization } };
+  time.nowMs += 1;
+  const asked = { binding, request: { ...rest, paymentPayload: presented } };
+  await ledger.worker("a").noteUsedElsewhere(key, asked);
+}
+
+/** As the books tell it. */
+function noted(number: number, seenMs: number): UsedElsewhere {
+  const { key, request } = examplePayment(number);
+  const { network, asset, payTo } = request.paymentRequirements;
+  return { key, network, asset, amount: "10000", payer: PAYER, payTo, binding: "GET /a", seenMs };
 }
 
 export function describeSweeping(open: OpenLedger): void {
@@ -262,37 +289,13 @@ export function describeSweeping(open: OpenLedger): void {
   });
 
   describe("remembers what was used elsewhere", () => {
-    /** One payer's, or somebody else's, each a moment after the one before it. */
-    const note = async (number: number, payer = PAYER, binding = "GET /a"): Promise<void> => {
-      const { ledger, time } = place();
-      const each = examplePayment(number);
-      const { paymentPayload, ...rest } = each.request;
-      const { payload } = paymentPayload;
-      if (!isEvmPayload(payload)) throw new TypeError("an EVM payment");
-      const authorization = { ...payload.authorization, from: payer };
-      const presented = { ...paymentPayload, payload: { ...payload, authorization } };
-      time.nowMs += 1;
-      const asked = { binding, request: { ...rest, paymentPayload: presented } };
-      await ledger.worker("a").noteUsedElsewhere(each.key, asked);
-    };
-    const numbered = (number: number, seenMs: number) => ({
-      key: examplePayment(number).key,
-      network: NETWORK,
-      asset: request.paymentRequirements.asset,
-      amount: "10000",
-      payer: PAYER,
-      payTo: request.paymentRequirements.payTo,
-      binding: "GET /a",
-      seenMs,
-    });
-
     it("once, newest first, without a signature, for a while", async () => {
       const { ledger, time } = place();
       const startMs = time.nowMs;
-      await note(1);
-      await note(2);
-      await note(1, PAYER, "GET /b");
-      const [first, second] = [numbered(1, startMs + 1), numbered(2, startMs + 2)];
+      await note(place(), 1);
+      await note(place(), 2);
+      await note(place(), 1, { binding: "GET /b" });
+      const [first, second] = [noted(1, startMs + 1), noted(2, startMs + 2)];
       expect(await ledger.books.usedElsewhere(10)).toEqual([second, first]);
       expect(await ledger.books.usedElsewhere(1)).toEqual([second]);
       await sweep(ledger, startMs + 2);
@@ -301,8 +304,8 @@ export function describeSweeping(open: OpenLedger): void {
 
     it("the first few of each payer: nobody pushes out another", async () => {
       const { ledger } = place();
-      await note(1, "0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
-      for (let number = 2; number < 20; number += 1) await note(number);
+      await note(place(), 1, { payer: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C" });
+      for (let number = 2; number < 20; number += 1) await note(place(), number);
       const kept = await ledger.books.usedElsewhere(100);
       expect(kept).toHaveLength(MAX_USED_ELSEWHERE_PER_PAYER + 1);
       expect(kept.at(-1)?.key).toBe(examplePayment(1).key);

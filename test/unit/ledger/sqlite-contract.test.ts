@@ -20,6 +20,7 @@ import {
 
 let folder: string;
 const pathOf = (store: string): string => join(folder, `${store}.db`);
+const plansPath = (): string => pathOf("plans");
 const statements = collectStatements();
 
 beforeAll(async () => {
@@ -42,10 +43,8 @@ ledgerContract(
 );
 
 describe("the statements of the SQLite ledger", () => {
-  const path = (): string => pathOf("plans");
-
   beforeAll(async () => {
-    const ledger = await openSqliteLedger({ path: path(), time: systemTime, life: "plans" });
+    const ledger = await openSqliteLedger({ path: plansPath(), time: systemTime, life: "plans" });
     await bring(ledger, examplePayment(1), "delivered");
     await ledger.ping();
     await ledger.close();
@@ -61,7 +60,7 @@ describe("the statements of the SQLite ledger", () => {
   });
 
   test("are looked at by who would see a scan", () => {
-    const database = new DatabaseSync(path());
+    const database = new DatabaseSync(plansPath());
     const scanning = [
       "SELECT * FROM payments WHERE state IN (SELECT value FROM json_each('[]')) ORDER BY created_ms LIMIT 1",
       "SELECT * FROM payments WHERE payer = '0x' ORDER BY rowid",
@@ -75,7 +74,7 @@ describe("the statements of the SQLite ledger", () => {
   });
 
   test("use an index, but for tables that hold a handful of rows", () => {
-    const database = new DatabaseSync(path());
+    const database = new DatabaseSync(plansPath());
     const scans = [...statements].flatMap((sql) => {
       return scansIn(sql, planOf(database, sql)).map((step) => ({ sql: squeezed(sql), step }));
     });
@@ -85,7 +84,7 @@ describe("the statements of the SQLite ledger", () => {
 
   test("sort nothing but what is under way, whatever the filter of a list", async () => {
     const before = new Set(statements);
-    const books = await openSqliteBooks({ path: path() });
+    const books = await openSqliteBooks({ path: plansPath() });
     const filters = everyFilter({
       network: "base-sepolia",
       payer: PAYER,
@@ -94,7 +93,7 @@ describe("the statements of the SQLite ledger", () => {
     for (const filter of filters) await books.list(filter);
     await books.close();
     expect(filters.length).toBeGreaterThan(100);
-    const database = new DatabaseSync(path());
+    const database = new DatabaseSync(plansPath());
     const added = [...statements].filter((sql) => !before.has(sql));
     const scans = added.flatMap((sql) => scansIn(sql, planOf(database, sql)));
     database.close();

@@ -12,23 +12,23 @@ const OTHERS =
 const NOT_RUN = new Set(["sqlite-schema.ts", "sqlite-older-schemas.ts", "sqlite-lock.ts"]);
 
 /** Tables that hold a handful of rows, or a bounded list. */
-const SMALL_TABLES = new Set([
-  "accounts",
-  "heartbeat",
-  "route_terms",
-  "used_elsewhere",
-  "resolutions",
-]);
+const SMALL_TABLES = new Set(
+  "accounts heartbeat route_terms used_elsewhere resolutions".split(" "),
+);
 
 /** Collects what is prepared from now on. */
 export function collectStatements(): ReadonlySet<string> {
   const statements = new Set<string>();
-  const { prototype } = DatabaseSync;
-  const original = Reflect.get(prototype, "prepare");
-  prototype.prepare = function prepare(this: DatabaseSync, sql, ...rest) {
-    statements.add(sql);
-    return original.call(this, sql, ...rest);
-  };
+  const prototype: object = DatabaseSync.prototype;
+  const original: (...given: unknown[]) => unknown = Reflect.get(prototype, "prepare");
+  Reflect.set(
+    DatabaseSync.prototype,
+    "prepare",
+    function prepare(this: unknown, ...given: unknown[]): unknown {
+      statements.add(String(given[0]));
+      return Reflect.apply(original, this, given);
+    },
+  );
   return statements;
 }
 
@@ -68,15 +68,12 @@ export function planOf(database: DatabaseSync, sql: string): readonly string[] {
 }
 
 /** Indexes that hold only what is under way or waits for somebody. */
-const SMALL_INDEXES = new Set([
-  "claimed_payments",
-  "signed_payments",
-  "delivering_payments",
-  "offered_payments",
-  "undelivered_payments",
-  "awaited_payments",
-  "payments_held",
-]);
+const SMALL_INDEXES = new Set(
+  (
+    "claimed_payments signed_payments delivering_payments offered_payments undelivered_payments " +
+    "awaited_payments payments_held"
+  ).split(" "),
+);
 /** Of all payments the newest, but for the few that are held: it ends with its limit. */
 const NEWEST =
   /INDEXED BY payments_by_time WHERE true (?:AND NOT \(state = 'SIGNED' AND held_transaction IS NOT NULL\) )?ORDER BY created_ms DESC, rowid DESC LIMIT/;
