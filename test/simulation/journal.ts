@@ -9,6 +9,7 @@ import {
   type Lease,
   type SettledPayment,
 } from "../../src/ledger/ledger.ts";
+import { processOf } from "../../src/ledger/life.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import { accountOf, type MemoryStore } from "../support/memory-store.ts";
@@ -26,7 +27,7 @@ const PROOFLESS: ReadonlySet<string> = new Set([
 const CUT = "died with the process";
 
 export interface Violation {
-  /** `I1` to `I9` of the money, `T1` to `T4` of thieves and payers, and those of the simulation itself. */
+  /** `I1` to `I9` of the money, `T1` to `T6` of thieves and payers, and those of the simulation itself. */
   readonly invariant: string;
   readonly detail: string;
 }
@@ -107,6 +108,11 @@ export class Journal {
     undead.add = (life) => {
       this.#presumed.add(life);
       return add(life);
+    };
+    const set = payments.set.bind(payments);
+    payments.set = (key, kept) => {
+      this.#judgeHands(key, payments.get(key)?.row, kept.row);
+      return set(key, kept);
     };
     const remove = payments.delete.bind(payments);
     payments.delete = (key) => {
@@ -261,6 +267,15 @@ export class Journal {
     if (this.#store.payments.get(key)?.row.servedTarget !== target) {
       this.violated("I2", `the kept answer of ${nameOf(key)} was given for ${target}`);
     }
+  }
+
+  /** What a request waits for stays in its hands until it has left, or its life is over. */
+  #judgeHands(key: PaymentKey, before: PaymentRow | undefined, after: PaymentRow): void {
+    const { holder = null, isLeft = true, state } = before ?? {};
+    if (holder === null || isLeft || state === "DELIVERED" || state === "FAILED") return;
+    const isOver = this.#store.dead.has(processOf(holder)) || this.#store.dead.has(holder);
+    if (holder === after.holder || isOver) return;
+    this.violated("T5", `${nameOf(key)} is taken from ${holder} by ${after.holder}`);
   }
 
   /** As often as its attempts were given again, and beside those that a death of ours has cut. */

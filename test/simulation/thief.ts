@@ -40,6 +40,11 @@ function show(world: World, payment: SimulatedPayment): void {
   for (let count = 0; count < shows; count += 1) {
     showOnce(world, payment, random.between(0, EAGER_MS));
   }
+  // Nobody can sign for another one.
+  if (random.chance(0.5)) {
+    const inMs = random.between(0, EAGER_MS);
+    time.schedule(inMs, null, () => void send(world, world.forgeAnother(payment)));
+  }
   // As soon as he sees that the one before has ended.
   if (random.chance(0.5)) void showAgain(world, payment, time.nowMs + EAGER_MS);
 }
