@@ -67,6 +67,7 @@ export interface Purchase {
 /** When a payment was with us, as its buyer knows it. */
 interface Showing {
   readonly firstMs: number;
+  times: number;
   open: number;
   lastMs: number;
 }
@@ -137,9 +138,10 @@ export class Journal {
   /** A buyer's request with a payment begins; returns how it ends. */
   shown({ key }: SimulatedPayment): () => void {
     const nowMs = this.#time.nowMs;
-    const showing = this.#showings.get(key) ?? { firstMs: nowMs, open: 0, lastMs: nowMs };
+    const showing = this.#showings.get(key) ?? { firstMs: nowMs, times: 0, open: 0, lastMs: nowMs };
     this.#showings.set(key, showing);
     showing.open += 1;
+    showing.times += 1;
     return () => {
       showing.open -= 1;
       showing.lastMs = this.#time.nowMs;
@@ -295,8 +297,9 @@ export class Journal {
     const { key } = payment;
     const row = this.#store.payments.get(key)?.row;
     this.#trace(`buyer: 402 ${code} for ${nameOf(key)}, ${row?.state ?? "(none)"}`);
-    const isNew = row === undefined && !PROOFLESS.has(code);
-    if (isNew && !refusal.isThief) this.told.push({ ...refusal, atMs: this.#time.nowMs });
+    const isNew = this.#showings.get(key)?.times === 1 && !PROOFLESS.has(code);
+    if (isNew && row === undefined && !refusal.isThief)
+      this.told.push({ ...refusal, atMs: this.#time.nowMs });
     if (row === undefined || row.settledTransaction === null) {
       const atIncarnation = this.incarnation(key);
       this.unpaid.push({ ...refusal, atMs: this.#time.nowMs, row, atIncarnation });
