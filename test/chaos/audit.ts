@@ -1,5 +1,6 @@
 /** After a run: every purchase against the chain, the goods against the money, the nonces against both. */
 import { encodeFunctionData, parseAbi, toEventSelector, type Address, type Hex } from "viem";
+import { MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS } from "../../src/ledger/ledger.ts";
 import type { Chain } from "../support/chain.ts";
 import type { Payment, Purchase } from "./customer.ts";
 import type { Shop } from "./shop.ts";
@@ -8,8 +9,8 @@ const abi = parseAbi([
   "function authorizationState(address authorizer, bytes32 nonce) view returns (bool)",
 ]);
 const AUTHORIZATION_USED = toEventSelector("AuthorizationUsed(address,bytes32)");
-/** Upstream executions that one payment may cause. */
-const MAX_EXECUTIONS = 3;
+/** Upstream executions that one payment may cause, beside those that a death of ours has cut. */
+const MAX_EXECUTIONS = MAX_DELIVERY_ATTEMPTS * (1 + MAX_RENEWALS);
 
 export interface AuditOptions {
   readonly chain: Chain;
@@ -19,6 +20,8 @@ export interface AuditOptions {
   readonly priceAtomic: bigint;
   /** Accounts of ours, with the next nonce that the ledger would give. */
   readonly accounts: readonly { readonly address: Address; readonly stored: number | undefined }[];
+  /** Of gateways and workers, each of which may have cut an attempt that is made again. */
+  readonly deaths: number;
   /** Where the thief's requests come from, and the items of the good answers that he got. */
   readonly thief: string;
   readonly loot: readonly string[];
@@ -137,14 +140,19 @@ async function chargedPayments(chain: Chain, payments: readonly Payment[]): Prom
 }
 
 /** At most so many executions for one item, and none whose payment is not in the named transaction. */
-async function executionFaults({ chain, shop, purchases }: AuditOptions): Promise<string[]> {
+async function executionFaults({
+  chain,
+  shop,
+  purchases,
+  deaths,
+}: AuditOptions): Promise<string[]> {
   const faults: string[] = [];
   const executions = Map.groupBy(shop.executions, ({ item }) => item);
   const uses = new Map<string, ReadonlySet<string>>();
   for (const [item, all] of executions) {
     const name = `item ${item}`;
     const payments = purchases[Number(item)]?.payments ?? [];
-    if (all.length > MAX_EXECUTIONS) faults.push(`${name}: executed ${all.length} times`);
+    if (all.length > MAX_EXECUTIONS + deaths) faults.push(`${name}: executed ${all.length} times`);
     const keys = new Set(all.map(({ idempotencyKey }) => idempotencyKey));
     if (keys.size > 1) faults.push(`${name}: executed under ${keys.size} idempotency keys`);
     for (const { transaction } of all) {

@@ -4,6 +4,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Site, type Served } from "../support/serve.ts";
 import type { Random } from "../simulation/random.ts";
 
+/** Longest that a gateway may take to be ready, milliseconds: on a machine that has much else to do. */
+const READY_MS = 90_000;
+
 export interface ReplicasOptions {
   readonly count: number;
   /** The configuration without listeners and store. */
@@ -112,7 +115,7 @@ export class Replicas {
     for (let attempt = 1; ; attempt += 1) {
       const served = await site.serve(this.#options.yaml, this.#options.env);
       try {
-        await served.untilReady();
+        await served.untilReady(200, READY_MS);
         this.#running.set(site, served);
         return;
       } catch (cause) {

@@ -127,6 +127,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     purchases,
     payee,
     priceAtomic: PRICE_ATOMIC,
+    deaths: trouble.kills,
     thief: THIEF_ADDRESS,
     loot: thief.loot,
     ...books,

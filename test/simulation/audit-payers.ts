@@ -9,6 +9,8 @@ import type { World } from "./world.ts";
  * pause and another one, or a death that is noticed late.
  */
 const HEARD_MS = 30_000;
+/** The same where nothing ever fails, milliseconds. */
+const SOON_MS = 1_000;
 /** What the history says when nobody waits for a payment any more, and when somebody does again. */
 const LEFT = /no request waits|delivery broke|nothing was sent|died with the process/;
 const HELD = /taken over by another request|^attempt /;
@@ -22,6 +24,23 @@ export function judgePayers(world: World): void {
     world.journal.violated("T3", `${names} while ${nameOf(owed.key)} was owed for the same`);
   }
   for (const told of world.journal.told) judgeTold(world, told);
+  for (const [key, kept] of world.store.payments) {
+    const counted = attemptsOf(kept);
+    if (kept.row.attempts === counted) continue;
+    const name = nameOf(key);
+    world.journal.violated("T6", `${name} has ${kept.row.attempts} attempts, of ${counted}`);
+  }
+}
+
+/** Those since the attempts were given (again) that the backend saw, and that no death of ours has cut. */
+function attemptsOf({ events }: KeptPayment): number {
+  let attempts = 0;
+  for (const { note } of events) {
+    if (note.startsWith("attempt 1 of ")) attempts = 1;
+    else if (note.startsWith("attempt ")) attempts += 1;
+    else if (/nothing was sent|died with the process/.test(note)) attempts -= 1;
+  }
+  return attempts;
 }
 
 /** A 402 tells somebody to pay who is owed what he asks for, and has proven who he is. */
@@ -80,13 +99,14 @@ function isLeft({ events }: KeptPayment, fromMs: number, toMs: number): boolean 
 
 /** The ledger ought to have known by then. */
 function isLongLeft(
-  { journal }: World,
+  { journal, faults, crashes }: World,
   owed: SimulatedPayment,
   { events }: KeptPayment,
   atMs: number,
 ): boolean {
+  const heardMs = faults + crashes === 0 ? SOON_MS : HEARD_MS;
   const shown = journal.showing(owed);
   if (shown === undefined || shown.open > 0) return false;
   const held = events.filter((each) => each.atMs <= atMs && HELD.test(each.note));
-  return Math.max(shown.lastMs, held.at(-1)?.atMs ?? 0) + HEARD_MS < atMs;
+  return Math.max(shown.lastMs, held.at(-1)?.atMs ?? 0) + heardMs < atMs;
 }

@@ -9,6 +9,7 @@ import {
   type Lease,
   type SettledPayment,
 } from "../../src/ledger/ledger.ts";
+import { processOf } from "../../src/ledger/life.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import { accountOf, type MemoryStore } from "../support/memory-store.ts";
@@ -26,7 +27,7 @@ const PROOFLESS: ReadonlySet<string> = new Set([
 const CUT = "died with the process";
 
 export interface Violation {
-  /** `I1` to `I9` of the money, `T1` to `T4` of thieves and payers, and those of the simulation itself. */
+  /** `I1` to `I9` of the money, `T1` to `T6` of thieves and payers, and those of the simulation itself. */
   readonly invariant: string;
   readonly detail: string;
 }
@@ -66,6 +67,7 @@ export interface Purchase {
 /** When a payment was with us, as its buyer knows it. */
 interface Showing {
   readonly firstMs: number;
+  times: number;
   open: number;
   lastMs: number;
 }
@@ -108,6 +110,11 @@ export class Journal {
       this.#presumed.add(life);
       return add(life);
     };
+    const set = payments.set.bind(payments);
+    payments.set = (key, kept) => {
+      this.#judgeHands(key, payments.get(key)?.row, kept.row);
+      return set(key, kept);
+    };
     const remove = payments.delete.bind(payments);
     payments.delete = (key) => {
       this.#deletions.set(key, this.incarnation(key) + 1);
@@ -131,9 +138,10 @@ export class Journal {
   /** A buyer's request with a payment begins; returns how it ends. */
   shown({ key }: SimulatedPayment): () => void {
     const nowMs = this.#time.nowMs;
-    const showing = this.#showings.get(key) ?? { firstMs: nowMs, open: 0, lastMs: nowMs };
+    const showing = this.#showings.get(key) ?? { firstMs: nowMs, times: 0, open: 0, lastMs: nowMs };
     this.#showings.set(key, showing);
     showing.open += 1;
+    showing.times += 1;
     return () => {
       showing.open -= 1;
       showing.lastMs = this.#time.nowMs;
@@ -263,6 +271,15 @@ export class Journal {
     }
   }
 
+  /** What a request waits for stays in its hands until it has left, or its life is over. */
+  #judgeHands(key: PaymentKey, before: PaymentRow | undefined, after: PaymentRow): void {
+    const { holder = null, isLeft = true, state } = before ?? {};
+    if (holder === null || isLeft || state === "DELIVERED" || state === "FAILED") return;
+    const isOver = this.#store.dead.has(processOf(holder)) || this.#store.dead.has(holder);
+    if (holder === after.holder || isOver) return;
+    this.violated("T5", `${nameOf(key)} is taken from ${holder} by ${after.holder}`);
+  }
+
   /** As often as its attempts were given again, and beside those that a death of ours has cut. */
   #mostExecutions(key: PaymentKey): number {
     const { row, events = [] } = this.#store.payments.get(key) ?? {};
@@ -280,8 +297,9 @@ export class Journal {
     const { key } = payment;
     const row = this.#store.payments.get(key)?.row;
     this.#trace(`buyer: 402 ${code} for ${nameOf(key)}, ${row?.state ?? "(none)"}`);
-    const isNew = row === undefined && !PROOFLESS.has(code);
-    if (isNew && !refusal.isThief) this.told.push({ ...refusal, atMs: this.#time.nowMs });
+    const isNew = this.#showings.get(key)?.times === 1 && !PROOFLESS.has(code);
+    if (isNew && row === undefined && !refusal.isThief)
+      this.told.push({ ...refusal, atMs: this.#time.nowMs });
     if (row === undefined || row.settledTransaction === null) {
       const atIncarnation = this.incarnation(key);
       this.unpaid.push({ ...refusal, atMs: this.#time.nowMs, row, atIncarnation });

@@ -1,21 +1,17 @@
-/** The money path with one promise broken, each in its own way. */
-export interface Mutant {
-  readonly name: string;
-  readonly changes: readonly {
-    readonly file: string;
-    /** Must be there once. */
-    readonly find: string;
-    readonly put: string;
-  }[];
-}
+/** The mutants that the simulation has to catch. */
+import type { Mutant } from "./mutant.ts";
+import { OWNER_MUTANTS } from "./owner-mutants.ts";
 
 const MACHINE = "src/ledger/machine.ts";
+const JUDGEMENT = "src/ledger/payment-judgement.ts";
+const WATCHES = "src/facilitator/account-watches.ts";
 const LANE = "src/facilitator/lane.ts";
 const VERDICTS = "src/facilitator/payment-verdicts.ts";
 const SETTLING = "src/gateway/payment/settling.ts";
 const LEDGER = "test/support/memory-ledger.ts";
 
 export const MUTANTS: readonly Mutant[] = [
+  ...OWNER_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [
@@ -69,8 +65,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: "if (row.binding !== terms.binding) {",
-        put: "if (row.binding === null) {",
+        find: "if (row.binding !== terms.binding) return isOpen(row)",
+        put: "if (row.binding === null) return isOpen(row)",
       },
     ],
   },
@@ -125,18 +121,16 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: `return { kind: "unresolved", terms: termsOf(row), facilitator: row.facilitator };`,
-        put: `return {
-        kind: "settled",
-        settlement: { transaction: "0x", network: row.network, payer: row.payer },
-        attempts: 0,
-        idempotencyKey: "",
-      };`,
+        find: `const unresolved = { kind: "unresolved", terms: termsOf(row), facilitator } as const;`,
+        put: `const settlement = { transaction: "0x", network: row.network, payer: row.payer };
+  const { idempotencyKey } = termsOf(row);
+  if (row.state === "SIGNED") return { kind: "settled", settlement, attempts: 0, idempotencyKey };
+  const unresolved = { kind: "unresolved", terms: termsOf(row), facilitator } as const;`,
       },
       {
         file: MACHINE,
-        find: `if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };`,
-        put: `if (row === undefined || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };`,
+        find: `if (row?.state !== "SETTLED" || !isFree(row, life)) return { outcome: false };`,
+        put: `if (row === undefined || !isFree(row, life)) return { outcome: false };`,
       },
     ],
   },
@@ -144,7 +138,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "forgets after a restart what it had signed",
     changes: [
       {
-        file: LANE,
+        file: WATCHES,
         find: `if (stored.state === "OPEN") this.#follow(watch, false);`,
         put: `if (stored.state === "OPEN") continue;`,
       },
@@ -188,14 +182,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "delivers as often as it is asked",
     changes: [
       {
-        file: MACHINE,
-        find: `if (row?.state !== "SETTLED" || row.attempts >= MAX_DELIVERY_ATTEMPTS) return { outcome: false };`,
-        put: `if (row?.state !== "SETTLED") return { outcome: false };`,
-      },
-      {
-        file: MACHINE,
-        find: "if (!isForTarget(row, target) || attempts >= MAX_DELIVERY_ATTEMPTS) return spent(row);",
-        put: "if (!isForTarget(row, target)) return spent(row);",
+        file: JUDGEMENT,
+        find: "if (attempts < MAX_DELIVERY_ATTEMPTS) return { attempts, renewals, renewedMs };",
+        put: "if (attempts < Infinity) return { attempts, renewals, renewedMs };",
       },
     ],
   },
@@ -203,7 +192,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "sells another target after a good answer has begun",
     changes: [
       {
-        file: MACHINE,
+        file: JUDGEMENT,
         find: "return servedTarget === null || servedTarget === target;",
         put: "return servedTarget === null || target !== '';",
       },
@@ -214,8 +203,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: `if (row?.state === "CLAIMED" && !row.offered) return { outcome: true, next: null };`,
-        put: `if (row?.state === "CLAIMED" || row?.state === "SIGNED") return { outcome: true, next: null };`,
+        find: `if (row.state === "CLAIMED" && isClaimOver && !row.offered && !isKept) {`,
+        put: `if ((row.state === "CLAIMED" || row.state === "SIGNED") && isClaimOver) {`,
       },
     ],
   },
@@ -224,8 +213,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: `if (row?.state === "CLAIMED" && !row.offered) return { outcome: true, next: null };`,
-        put: ``,
+        find: `if (row.state === "CLAIMED" && isClaimOver && !row.offered && !isKept) {`,
+        put: `if (row.state === "CLAIMED" && isClaimOver && row.version < 0) {`,
       },
     ],
   },
@@ -233,7 +222,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "does not look again after a reorganization",
     changes: [
       {
-        file: LANE,
+        file: WATCHES,
         find: `const due = [...this.#included.values()].filter((watch) => watch.isDue(nowMs));`,
         put: `const due = [...this.#included.values()].filter((watch) => watch.isDue(nowMs + 1) && nowMs < 0);`,
       },

@@ -8,7 +8,8 @@ import { once } from "node:events";
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { MUTANTS, type Mutant } from "./mutant-list.ts";
+import type { Mutant } from "./mutant.ts";
+import { MUTANTS } from "./mutant-list.ts";
 import type { Print } from "./seeds.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;

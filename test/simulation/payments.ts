@@ -6,6 +6,7 @@ import type { Authorization } from "./chain.ts";
 export const NETWORK = "base-sepolia";
 export const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 export const PRICE = 1000n;
+const FIRST_PAYER = 0xa0000;
 const ASSET = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
 /** A signed payment, with its name in the chain's books. */
@@ -16,7 +17,12 @@ export interface SimulatedPayment {
 }
 
 export function payerNamed(number: number): string {
-  return `0x${(0xa0000 + number).toString(16).padStart(40, "0")}`;
+  return `0x${(FIRST_PAYER + number).toString(16).padStart(40, "0")}`;
+}
+
+/** The number of a payer that has that name. */
+export function payerOf(name: string): number {
+  return Number.parseInt(name.slice(2), 16) - FIRST_PAYER;
 }
 
 export function requirementsOf(maxTimeoutSeconds: number): PaymentRequirements {

@@ -13,6 +13,8 @@ export const THIEF = "203.0.113.66";
 const EAGER_MS = 75_000;
 /** How often he shows one payment at most, beside once at each life as soon as he sees it. */
 const SHOWS = 8;
+/** How often he shows another payment, with a signature of his own, in the name of the same payer, at most. */
+const FORGERIES = 4;
 /** Longest that he waits for an answer, milliseconds. */
 const PATIENCE_MS = 40_000;
 const TARGETS = ["/weather", "/weather?day=1", "/weather?day=3", "/stocks"] as const;
@@ -39,6 +41,11 @@ function show(world: World, payment: SimulatedPayment): void {
   const shows = random.between(0, SHOWS);
   for (let count = 0; count < shows; count += 1) {
     showOnce(world, payment, random.between(0, EAGER_MS));
+  }
+  // Nobody can sign for another one.
+  for (let count = random.between(0, FORGERIES); count > 0; count -= 1) {
+    const inMs = random.between(0, EAGER_MS);
+    time.schedule(inMs, null, () => void send(world, world.forgeAnother(payment)));
   }
   // As soon as he sees that the one before has ended.
   if (random.chance(0.5)) void showAgain(world, payment, time.nowMs + EAGER_MS);

@@ -13,7 +13,9 @@ import type { Answer, Asked, UpstreamMood } from "./front.ts";
 import { Gateway } from "./gateway.ts";
 import { Journal, type Purchase, type Violation } from "./journal.ts";
 import {
+  forge,
   payerNamed,
+  payerOf,
   PRICE,
   requirementsOf,
   signPayment,
@@ -184,12 +186,22 @@ export class World {
   }
 
   /** A payment like that one, of the same payer. */
-  signAgain({ authorization: { from } }: SimulatedPayment): SimulatedPayment {
-    const { payments, payers } = this.profile;
-    const payer = Array.from({ length: Math.max(payments, payers) }, (_, number) => number).find(
-      (number) => payerNamed(number) === from,
-    );
-    return this.sign({ payer: payer ?? 0, payments: [], targets: new Set(), isServed: false });
+  signAgain(like: SimulatedPayment): SimulatedPayment {
+    const payment = this.#signLike(like);
+    this.journal.signed(payment);
+    return payment;
+  }
+
+  /** Another payment in the name of that one's payer, who has not signed it. */
+  forgeAnother(like: SimulatedPayment): SimulatedPayment {
+    return forge(this.#signLike(like));
+  }
+
+  #signLike({ authorization: { from } }: SimulatedPayment): SimulatedPayment {
+    this.#numbers += 1;
+    const { requirements, time } = this;
+    const ofPayer = { payer: payerOf(from), number: this.#numbers };
+    return signPayment({ ...ofPayer, nowMs: time.nowMs, requirements });
   }
 
   /** A transaction of somebody else, who makes no other. */

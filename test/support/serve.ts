@@ -37,8 +37,8 @@ export interface Served {
   end(signal: NodeJS.Signals): Promise<number | null>;
   /** Resolves when the process has ended by itself, with its exit code. */
   readonly ended: Promise<number | null>;
-  /** Resolves when `/readyz` answers with that status. */
-  untilReady(status?: 200 | 503): Promise<string>;
+  /** Resolves when `/readyz` answers with that status; rejects after that long, milliseconds, by default 15 s. */
+  untilReady(status?: 200 | 503, withinMs?: number): Promise<string>;
 }
 
 export interface SiteOptions {
@@ -119,7 +119,8 @@ export class Site {
         if (child.exitCode === null && child.signalCode === null) child.kill(signal);
         return ended;
       },
-      untilReady: (status = 200) => untilStatus(child, `${adminUrl}/readyz`, status, output),
+      untilReady: (status = 200, withinMs = PATIENCE_MS) =>
+        untilStatus(child, { url: `${adminUrl}/readyz`, status, withinMs }, output),
     };
     return served;
   }
@@ -201,11 +202,14 @@ function collect(child: ChildProcess): () => { stdout: string; stderr: string } 
 
 async function untilStatus(
   child: ChildProcess,
-  url: string,
-  status: number,
+  {
+    url,
+    status,
+    withinMs,
+  }: { readonly url: string; readonly status: number; readonly withinMs: number },
   output: () => { stderr: string },
 ): Promise<string> {
-  const deadline = AbortSignal.timeout(PATIENCE_MS);
+  const deadline = AbortSignal.timeout(withinMs);
   while (child.exitCode === null && !deadline.aborted) {
     const response = await fetch(url).catch(() => undefined);
     if (response?.status === status) return response.text();

@@ -106,7 +106,7 @@ export class Paywall {
     const collected = owed.length > 0 ? await this.#collect(presented, request, owed) : undefined;
     if (collected !== undefined) return collected;
     notePayment(key.value);
-    return this.#join(key.value, presented, request);
+    return this.#join(key.value, presented, request, { signal: this.#patience(request) });
   }
 
   /**
@@ -118,22 +118,23 @@ export class Paywall {
     request: FacilitatorRequest,
     owed: readonly OwedPayment[],
   ): Promise<Admission | undefined> {
-    const proof = await this.#prove(request);
+    const signal = this.#patience(request);
+    const proof = await this.#prove(request, signal);
     if (typeof proof === "object") return proof;
-    let withheld: Admission | undefined;
+    let undecided: Admission | undefined;
     for (const { key, request: earlier } of owed) {
       notePayment(key);
-      const admission = await this.#join(key, presented, earlier, proof);
-      // Of another one he may have attempts left.
-      if (admission.kind === "owed") withheld ??= admission;
+      const admission = await this.#join(key, presented, earlier, { proof, signal });
+      // Another one may be there to be had.
+      if (admission.kind === "owed" || admission.kind === "unknown") undecided ??= admission;
       else if (admission.kind !== "refused") return admission;
     }
-    return withheld;
+    return undecided;
   }
 
-  async #prove(request: FacilitatorRequest): Promise<PayerProof | Admission> {
+  async #prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Admission> {
     try {
-      return await this.#till.prove(request, this.#patience(request));
+      return await this.#till.prove(request, signal);
     } catch (cause) {
       return this.#notLookedUp(cause);
     }
@@ -153,9 +154,8 @@ export class Paywall {
     key: PaymentKey,
     presented: Presented,
     request: FacilitatorRequest,
-    proof?: PayerProof,
+    { proof, signal }: { readonly proof?: PayerProof; readonly signal: AbortSignal },
   ): Promise<Admission> {
-    const signal = this.#patience(request);
     for (;;) {
       const flight = this.#flights.get(key);
       if (flight === undefined) break;
