@@ -5,6 +5,7 @@
  *     in a transaction of that facilitator
  *        │   └── its refusals are final ── asked again with the same key: its answer counts
  *        │   └── otherwise ────────────── ours: it cannot be told apart from its success for another
+ *        │                                (held where it may have been there before the hand-over)
  *        └── in somebody else's ───────── held for the operator, or counted (`facilitator.foreign`)
  */
 import type { Observer } from "../mechanism/mechanism.ts";
@@ -23,6 +24,8 @@ const TOLD_MS = 60_000;
 export interface Use {
   readonly transaction: string;
   readonly sender?: string | undefined;
+  /** It may have been there before the hand-over: only its facilitator can say whether it is another sale's. */
+  readonly isUndated?: true;
 }
 
 /** Whom the payment was handed to, and how to ask again. */
@@ -50,10 +53,12 @@ export async function weighUse(
   const { network } = request.paymentRequirements;
   const isTheirs = asked !== undefined && (await isFrom(asked, use, { network, handed, options }));
   if (isTheirs && asked.remote.word.isFinal(network)) return askAgain(asked, request, handed);
-  if (isTheirs || options.foreign === "deliver") return undefined;
-  const { transaction, sender } = use;
+  const { transaction, sender, isUndated = false } = use;
+  if (!isUndated && (isTheirs || options.foreign === "deliver")) return undefined;
   const facilitator = asked?.remote.name;
-  const said = "a payment is on chain in a transaction that is not its facilitator's: held";
+  const said = isUndated
+    ? "a payment is on chain, and may have been before it was handed over: held"
+    : "a payment is on chain in a transaction that is not its facilitator's: held";
   options.logger.error({ network, transaction, sender, facilitator }, said);
   throw new HeldPayment(transaction);
 }
@@ -104,7 +109,7 @@ async function askAgain(
   request: FacilitatorRequest,
   { idempotencyKey, signal, onHandOver }: HandedTo,
 ): Promise<SettleResponse> {
-  await onHandOver?.(remote.name);
+  await onHandOver?.(remote.name, null);
   try {
     return await send(() => remote.settle(request, { signal, idempotencyKey }), signal);
   } catch (cause) {

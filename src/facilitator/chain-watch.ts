@@ -19,6 +19,11 @@ export interface Sighting {
   readonly authorization: unknown;
   /** The transaction that a facilitator says it was. */
   readonly claimed: string | undefined;
+  /**
+   * Where the chain stood when the payment was handed over: only a later use is this payment's. Null where
+   * that is not known.
+   */
+  readonly after: number | null;
 }
 
 export interface Watch {
@@ -34,6 +39,8 @@ export type Seen =
       readonly kind: "confirmed";
       readonly transaction: string;
       readonly sender?: string | undefined;
+      /** Where the chain stood at the hand-over is not known: it may have been there before. */
+      readonly isUndated?: true;
     }
   /** Definite: found twice. */
   | { readonly kind: "failed"; readonly refusal: Refusal }
@@ -65,12 +72,12 @@ export async function watchChain(sighting: Sighting, watch: Watch): Promise<Seen
 }
 
 async function look(
-  { observer, authorization, claimed }: Sighting,
+  { observer, authorization, claimed, after }: Sighting,
   signal: AbortSignal,
 ): Promise<Seen> {
   try {
-    const seen = await observer.reconcile(authorization, claimed, signal);
-    if (seen.kind === "confirmed") return seen;
+    const seen = await observer.reconcile(authorization, { claimed, after }, signal);
+    if (seen.kind === "confirmed") return after === null ? { ...seen, isUndated: true } : seen;
     if (seen.kind === "unknown") return { ...seen, hasAnswered: true };
     if (!seen.retriable) return seen;
     return { kind: "unknown", detail: seen.refusal.detail, hasAnswered: true };

@@ -23,9 +23,10 @@ export interface SettleOptions {
   readonly isClaimed?: boolean;
   /**
    * Awaited before the request leaves for a facilitator elsewhere, with its name: from then on that one may
-   * move the money. Called again with another name where the one before it certainly saw nothing.
+   * move the money. Called again with another name where the one before it certainly saw nothing. `head`: the
+   * chain's newest block or slot before the first of them was asked, null where no chain can be asked.
    */
-  readonly onHandOver?: (facilitator: string) => Promise<void>;
+  readonly onHandOver?: (facilitator: string, head: number | null) => Promise<void>;
   /**
    * The facilitator that was asked before: it is asked again, and no other. Then only what is definite is
    * answered, since a refusal of the second request may be that of its own first success.
@@ -36,6 +37,18 @@ export interface SettleOptions {
    * settle it, whoever settles on that network by now.
    */
   readonly isSigned?: true;
+  /** With `askedBefore`: the head that was told at the first hand-over. */
+  readonly handedOverAt?: number | null;
+}
+
+/** A payment that a facilitator elsewhere has refused after it was handed over. */
+export interface Doubted {
+  readonly request: FacilitatorRequest;
+  /** The name of that one. */
+  readonly facilitator: string;
+  readonly idempotencyKey: string;
+  /** Where the chain stood then: see {@link SettleOptions.onHandOver}. */
+  readonly handedOverAt: number;
 }
 
 export interface Facilitator {
@@ -48,6 +61,12 @@ export interface Facilitator {
   verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse>;
   /** Throws {@link FacilitatorFault}; `unknown` means that the money may have moved. */
   settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse>;
+  /**
+   * One look at the chain for whoever presents a doubted payment again; undefined where nothing is decided,
+   * or where somebody has looked a moment ago. Not there where nothing is settled elsewhere. Throws
+   * {@link FacilitatorFault} `unknown` when the chain cannot be asked now.
+   */
+  lookAgain?(doubted: Doubted, signal: AbortSignal): Promise<SettleResponse | undefined>;
   supported(signal: AbortSignal): Promise<SupportedResponse>;
   /** True where a settlement leaves this process, so that the claim must be handed over before it. */
   isRemote(network: string): boolean;

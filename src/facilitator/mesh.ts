@@ -23,12 +23,16 @@ import type {
 import { Circuit, type Send } from "./circuit.ts";
 import {
   FacilitatorFault,
+  type Doubted,
   type Facilitator,
   type ForeignRule,
   type SettleOptions,
 } from "./facilitator.ts";
-import { RemoteSettlement, type Asked } from "./remote-settlement.ts";
+import { describeForeign, nobody, NO_RECEIPTS } from "./nobody.ts";
+import { failure, RemoteSettlement, type Asked, type Handed } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
+import { SecondLooks } from "./second-looks.ts";
+import { Standings } from "./standings.ts";
 import type { WatchSurroundings } from "./submission-watch.ts";
 
 /** How long a verification waits for one facilitator while another one can be asked, milliseconds. */
@@ -68,6 +72,8 @@ export class FacilitatorMesh implements Facilitator {
   readonly #settlement: RemoteSettlement;
   /** Where a settlement begins: a facilitator that judged the payment a moment ago can be reached. */
   readonly #verifiers = new WeakMap<FacilitatorRequest, Member>();
+  readonly #standings: Standings;
+  readonly #secondLooks: SecondLooks;
   /** Settlements that are being worked on, by idempotency key. */
   readonly #running = new Map<string, number>();
 
@@ -75,6 +81,8 @@ export class FacilitatorMesh implements Facilitator {
     this.#options = options;
     this.#embeddedNetworks = new Set(options.embedded?.networks);
     this.#settlement = new RemoteSettlement(options);
+    this.#standings = new Standings(options.observers);
+    this.#secondLooks = new SecondLooks(options.time);
     this.#members = options.remotes.map((remote) => ({ remote, circuit: this.#circuit(remote) }));
   }
 
@@ -95,9 +103,25 @@ export class FacilitatorMesh implements Facilitator {
     return { isValid: false, invalidReason: "invalid_payload", payer, detail };
   }
 
+  /** The chain, where it can be asked, is asked at the same time: what is used already is refused. */
   async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
     const here = this.#here(request);
     if (here !== undefined) return here.verify(request, signal);
+    const asked = this.#standings.find(request, signal);
+    // Not waited for where the payment is refused anyway.
+    asked.catch(() => undefined);
+    const verdict = await this.#verifyElsewhere(request, signal);
+    if (!verdict.isValid) return verdict;
+    const standing = await asked;
+    if (standing?.used == null) return verdict;
+    const { code: invalidReason, detail } = standing.used;
+    return { isValid: false, invalidReason, payer: verdict.payer, detail };
+  }
+
+  async #verifyElsewhere(
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+  ): Promise<VerifyResponse> {
     const code = "unexpected_verify_error";
     const able = this.#able(request);
     let fault: FacilitatorFault | undefined;
@@ -119,14 +143,15 @@ export class FacilitatorMesh implements Facilitator {
 
   /** With `askedBefore` it answers only what is definite and throws nothing but `unknown`. */
   async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
-    const { askedBefore: name, idempotencyKey = "" } = options;
+    const { askedBefore: name, handedOverAt: head = null, idempotencyKey = "" } = options;
     const { embedded } = this.#options;
     if (options.isSigned === true && embedded !== undefined) {
       return embedded.settle(request, options);
     }
     if (name !== undefined) {
       const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
-      return this.#counted(request, idempotencyKey, () => this.#settlement.again(repeat, request));
+      const handed = { request, head };
+      return this.#counted(request, idempotencyKey, () => this.#settlement.again(repeat, handed));
     }
     const here = this.#here(request);
     if (here !== undefined) return here.settle(request, options);
@@ -203,9 +228,25 @@ export class FacilitatorMesh implements Facilitator {
     handedOver: HandedOver,
     options: Pick<SettleOptions, "signal" | "onHandOver">,
   ): Promise<SettleResponse> {
-    const { request, idempotencyKey, facilitator: name } = handedOver;
+    const { request, idempotencyKey, facilitator: name, handedOverAt: head } = handedOver;
     const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
-    return this.#counted(request, idempotencyKey, () => this.#settlement.recover(repeat, request));
+    const handed = { request, head };
+    return this.#counted(request, idempotencyKey, () => this.#settlement.recover(repeat, handed));
+  }
+
+  lookAgain(doubted: Doubted, signal: AbortSignal): Promise<SettleResponse | undefined> {
+    return this.#secondLooks.take(doubted.request, () => this.recoverDoubted(doubted, signal));
+  }
+
+  /** The same for nobody who waits, as often as it is asked. */
+  async recoverDoubted(
+    { request, handedOverAt: head, facilitator, idempotencyKey }: Doubted,
+    signal: AbortSignal,
+  ): Promise<SettleResponse | undefined> {
+    const to = { asked: this.#named(facilitator), idempotencyKey, signal };
+    const answer = await this.#settlement.lookAgain({ request, head }, to);
+    if (answer !== undefined) this.#count(request, answer);
+    return answer;
   }
 
   /** Asks those whose circuit is open whether they are there again, at no buyer's cost. Never rejects. */
@@ -220,6 +261,15 @@ export class FacilitatorMesh implements Facilitator {
 
   async #settleFirst(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
+    const standing = await this.#standings.take(request, options.signal);
+    const { used = null, head = null } = standing ?? {};
+    if (used !== null) return failure(used, network, payerOf(request.paymentPayload));
+    return this.#handOver({ request, head }, options);
+  }
+
+  async #handOver(handed: Handed, options: SettleOptions): Promise<SettleResponse> {
+    const { request } = handed;
+    const { network } = request.paymentRequirements;
     const code = "unexpected_settle_error";
     const able = this.#able(request);
     let fault: FacilitatorFault | undefined;
@@ -231,7 +281,7 @@ export class FacilitatorMesh implements Facilitator {
     if (usable.length === 0 && inOrder.length > 0) fault = nobody(code, NO_RECEIPTS);
     for (const [{ remote }, send] of this.#toAsk(usable)) {
       try {
-        return await this.#settlement.first({ remote, send }, request, options);
+        return await this.#settlement.first({ remote, send }, handed, options);
       } catch (cause) {
         const mayMoveOn = cause instanceof FacilitatorFault && cause.kind === "unreachable";
         if (!mayMoveOn || options.signal.aborted) throw cause;
@@ -313,13 +363,17 @@ export class FacilitatorMesh implements Facilitator {
     settle: () => Promise<SettleResponse>,
   ): Promise<SettleResponse> {
     const answer = await this.#whileRunning(idempotencyKey, settle);
+    this.#count(request, answer);
+    return answer;
+  }
+
+  #count(request: FacilitatorRequest, { success }: SettleResponse): void {
     const { telemetry, describeAsset } = this.#options;
-    if (!answer.success || describeAsset === undefined) return answer;
+    if (!success || describeAsset === undefined) return;
     const { network, asset: address } = request.paymentRequirements;
     const { symbol: asset, decimals } = describeAsset(network, address);
     const amountAtomic = BigInt(amountOf(request));
     telemetry.metrics.settledAmount({ network, asset, decimals, amountAtomic });
-    return answer;
   }
 
   async #whileRunning<Value>(key: string, work: () => Promise<Value>): Promise<Value> {
@@ -332,22 +386,6 @@ export class FacilitatorMesh implements Facilitator {
       else this.#running.set(key, count);
     }
   }
-}
-
-const NO_RECEIPTS = "receipts on this network cannot be looked at without an RPC endpoint";
-
-function nobody(
-  code: FacilitatorFault["code"],
-  message = "no facilitator serves this network",
-): FacilitatorFault {
-  return new FacilitatorFault("unavailable", code, message);
-}
-
-/** For a payment whose fee payer none of the facilitators has. */
-function describeForeign({ paymentPayload, paymentRequirements }: FacilitatorRequest): string {
-  const transaction = solanaTransactionOf(paymentPayload);
-  const account = transaction.ok ? transaction.value.feePayer : "its fee payer";
-  return `no facilitator pays network fees on ${paymentRequirements.network} from ${account}`;
 }
 
 function hasOther(member: Member, members: readonly Member[]): boolean {

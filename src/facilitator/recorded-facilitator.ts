@@ -5,7 +5,7 @@
  * for itself.
  */
 import { randomUUID } from "node:crypto";
-import type { Ledger } from "../ledger/ledger.ts";
+import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
 import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type {
@@ -18,6 +18,7 @@ import {
   FacilitatorFault,
   HeldPayment,
   waitWithin,
+  type Doubted,
   type Facilitator,
   type SettleOptions,
 } from "./facilitator.ts";
@@ -27,7 +28,15 @@ export interface RecordedOptions {
   readonly facilitator: Facilitator;
   readonly ledger: Pick<
     Ledger,
-    "begin" | "outcome" | "changed" | "handedOver" | "settled" | "held" | "failed" | "abandoned"
+    | "begin"
+    | "outcome"
+    | "changed"
+    | "handedOver"
+    | "settled"
+    | "held"
+    | "failed"
+    | "lookedAgain"
+    | "abandoned"
   >;
 }
 
@@ -82,12 +91,12 @@ export class RecordedFacilitator implements Facilitator {
       case "held":
         throw new HeldPayment(begun.transaction);
       case "failed":
-        return failure(begun.failure, request);
+        return this.#failed({ key, request, options: { ...options, idempotencyKey } }, begun);
       case "pending":
         return this.#wait(key, request, signal);
       default: {
-        const { facilitator } = begun;
-        const asked = facilitator === undefined ? {} : { askedBefore: facilitator };
+        const { facilitator, handedOverAt = null } = begun;
+        const asked = facilitator === undefined ? {} : { askedBefore: facilitator, handedOverAt };
         return this.#join({ key, request, options: { ...options, ...asked, idempotencyKey } });
       }
     }
@@ -109,9 +118,9 @@ export class RecordedFacilitator implements Facilitator {
 
   async #forward({ key, request, options }: Forwarded): Promise<SettleResponse> {
     let isRecorded = true;
-    const onHandOver = async (facilitator: string): Promise<void> => {
+    const onHandOver = async (facilitator: string, head: number | null): Promise<void> => {
       isRecorded = false;
-      await this.#ledger.handedOver(key, facilitator);
+      await this.#ledger.handedOver(key, facilitator, head);
       isRecorded = true;
     };
     try {
@@ -123,6 +132,32 @@ export class RecordedFacilitator implements Facilitator {
       const isUnsent = cause instanceof FacilitatorFault && cause.kind !== "unknown";
       // A claim that cannot be dropped now stays with this caller's key.
       if (isUnsent || !isRecorded) await this.#ledger.abandoned(key).catch(() => undefined);
+      throw cause;
+    }
+  }
+
+  /** What was refused after it was handed over may be on the chain by now. */
+  async #failed(
+    { key, request, options }: Forwarded,
+    { failure: refusal, doubted }: Extract<BeginOutcome, { kind: "failed" }>,
+  ): Promise<SettleResponse> {
+    if (doubted === undefined) return failure(refusal, request);
+    const { idempotencyKey, signal } = options;
+    const seen = await this.#look(key, { request, idempotencyKey, ...doubted }, signal);
+    if (seen?.success === true) await this.#record(key, seen);
+    else if (seen !== undefined) await this.#ledger.lookedAgain(key, null);
+    return seen?.success === true ? seen : failure(refusal, request);
+  }
+
+  async #look(
+    key: PaymentKey,
+    doubted: Doubted,
+    signal: AbortSignal,
+  ): Promise<SettleResponse | undefined> {
+    try {
+      return await this.#facilitator.lookAgain?.(doubted, signal);
+    } catch (cause) {
+      if (cause instanceof HeldPayment) await this.#ledger.held(key, cause.transaction);
       throw cause;
     }
   }

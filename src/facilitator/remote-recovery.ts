@@ -2,13 +2,15 @@
  * Recovery of payments that were handed to a facilitator elsewhere and whose outcome nobody waits for:
  * taken up at start and then again and again, with no client asking. The chain decides where it can be
  * asked, else the same facilitator's success; a refusal of a repeated request decides nothing, so without
- * an RPC endpoint a payment may stay unresolved for as long as its facilitator says no more.
+ * an RPC endpoint a payment may stay unresolved for as long as its facilitator says no more. Payments that
+ * their facilitator has refused are looked for on the chain too, until it says that nobody can settle them.
  */
 import type { HandedOver, Redemptions } from "../ledger/ledger.ts";
 import { paymentId } from "../telemetry/request-context.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { SettleResponse } from "../x402/x402.ts";
 import { FacilitatorFault, HeldPayment } from "./facilitator.ts";
 import type { FacilitatorMesh } from "./mesh.ts";
 import type { Recovery } from "./recovery.ts";
@@ -19,6 +21,8 @@ const ROUND_MS = 5_000;
 const PAYMENT_TIMEOUT_MS = 15_000;
 /** Payments that are worked on at the same time. */
 const MAX_TOGETHER = 8;
+/** Refused payments that are looked for in one round at most; those who are due the longest come first. */
+const DOUBTED_BATCH = 100;
 /** Payments read in one round beyond those that are known to wait. */
 const BATCH = 500;
 /** Payments read in one round at most. */
@@ -29,10 +33,10 @@ const FIRST_PAUSE_MS = 5_000;
 const MAX_PAUSE_MS = 600_000;
 
 export interface RemoteRecoveryOptions {
-  readonly mesh: Pick<FacilitatorMesh, "isLeft" | "recover" | "probe">;
+  readonly mesh: Pick<FacilitatorMesh, "isLeft" | "recover" | "recoverDoubted" | "probe">;
   readonly redemptions: Pick<
     Redemptions,
-    "handedOvers" | "handedOver" | "settled" | "held" | "failed"
+    "handedOvers" | "handedOver" | "settled" | "held" | "failed" | "doubted" | "lookedAgain"
   >;
   readonly telemetry: Telemetry;
   readonly time: Time;
@@ -88,19 +92,30 @@ class Rounds {
         if (known !== undefined) waiting.set(key, known);
       }
       const due = found.filter((each) => this.#isDue(each)).values();
-      const work = async (): Promise<void> => {
-        for (const each of due) {
-          if (this.#closing.aborted) return;
-          if (await this.#resolve(each)) waiting.delete(each.key);
-          else waiting.set(each.key, after(waiting.get(each.key), time.now()));
-        }
-      };
-      await Promise.all(Array.from({ length: MAX_TOGETHER }, work));
+      await this.#each(due, async (each) => {
+        if (await this.#resolve(each)) waiting.delete(each.key);
+        else waiting.set(each.key, after(waiting.get(each.key), time.now()));
+      });
       this.#waiting = waiting;
+      const doubted = (await redemptions.doubted(DOUBTED_BATCH)).values();
+      await this.#each(doubted, (each) => this.#lookAgain(each));
     } catch (cause) {
       telemetry.logger.error({ err: cause }, "recovery could not read the ledger; trying again");
     }
     await probing;
+  }
+
+  async #each(
+    payments: IterableIterator<HandedOver>,
+    work: (payment: HandedOver) => Promise<void>,
+  ): Promise<void> {
+    const worker = async (): Promise<void> => {
+      for (const each of payments) {
+        if (this.#closing.aborted) return;
+        await work(each);
+      }
+    };
+    await Promise.all(Array.from({ length: MAX_TOGETHER }, worker));
   }
 
   #isDue(handedOver: HandedOver): boolean {
@@ -115,7 +130,8 @@ class Rounds {
     const { key, facilitator } = handedOver;
     const log = telemetry.logger.child({ key, payment: paymentId(key), facilitator });
     try {
-      const onHandOver = (name: string) => redemptions.handedOver(key, name);
+      const onHandOver = (name: string, head: number | null) =>
+        redemptions.handedOver(key, name, head);
       const outcome = await mesh.recover(handedOver, { signal: this.#limit(), onHandOver });
       if (outcome.success) {
         const { transaction, network, payer } = outcome;
@@ -146,6 +162,39 @@ class Rounds {
     } catch (cause) {
       log.error({ err: cause }, "that a payment is held could not be stored");
       return false;
+    }
+  }
+
+  /** A payment that was refused. Never rejects. */
+  async #lookAgain(doubted: HandedOver): Promise<void> {
+    const { redemptions, telemetry, time } = this.#options;
+    const { key, facilitator, sinceMs } = doubted;
+    const log = telemetry.logger.child({ key, payment: paymentId(key), facilitator });
+    const pauseMs = Math.max(FIRST_PAUSE_MS, 2 * (time.now() - sinceMs));
+    try {
+      const seen = await this.#seen(doubted);
+      if (seen?.success === true) {
+        const { transaction, network, payer } = seen;
+        await redemptions.settled(key, { transaction, network, payer });
+        const said = "a payment that its facilitator refused is on the chain: it counts";
+        log.warn({ transaction }, said);
+      } else {
+        await redemptions.lookedAgain(key, seen === undefined ? time.now() + pauseMs : null);
+      }
+    } catch (cause) {
+      if (cause instanceof HeldPayment) await this.#hold(key, cause);
+      else log.error({ err: cause }, "what became of a refused payment could not be stored");
+    }
+  }
+
+  /** Undefined also where the chain cannot be asked. */
+  async #seen({ handedOverAt, ...doubted }: HandedOver): Promise<SettleResponse | undefined> {
+    if (handedOverAt === null) return undefined;
+    try {
+      return await this.#options.mesh.recoverDoubted({ ...doubted, handedOverAt }, this.#limit());
+    } catch (cause) {
+      if (!(cause instanceof FacilitatorFault) || cause instanceof HeldPayment) throw cause;
+      return undefined;
     }
   }
 

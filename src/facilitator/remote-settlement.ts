@@ -4,18 +4,22 @@
  *
  *     first answer ── success ──────────────── settled; with `confirm: receipt` when the chain shows it
  *         │       └── refused ──────────────── failed, unless the chain shows the payment nevertheless, and
- *         │       │                            its refusals are not said to be final
+ *         │       │                            its refusals are not said to be final; it is looked for
+ *         │       │                            again as long as it can be paid (`remote-recovery.ts`)
  *         │       └── nothing sent, unread ─── its fault goes to the caller
  *         └── none, or nonsense ── chain ───── settled or failed, as it says twice
  *                             └─── no RPC ──── asked again: a success counts
  *
- * A refusal of a second request proves nothing: the facilitator may be refusing its own first success.
+ * A refusal of a second request proves nothing: the facilitator may be refusing its own first success. What the
+ * chain shows counts only in a later block than the newest one before the first hand-over: what was there
+ * before was paid to somebody else, or for something else.
  */
 import { randomUUID } from "node:crypto";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { payerOf } from "../x402/payment-key.ts";
+import type { ErrorCode } from "../x402/error-code.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
 import { watchChain, type Seen, type Sighting } from "./chain-watch.ts";
@@ -33,13 +37,29 @@ import type { RemoteFacilitator } from "./remote.ts";
 const MAX_REPEATS = 4;
 /** The pause before it is asked again, milliseconds; each next one is twice as long. */
 const FIRST_REPEAT_PAUSE_MS = 1_000;
-/** Looks at the chain after a refusal that may mean "used": nodes see a block some time apart. */
-const LOOKS_AFTER_REFUSAL = 3;
+/** Looks at the chain after a refusal. */
+const LOOKS_AFTER_REFUSAL = 1;
+/**
+ * The same where it reads as a refusal of the facilitator's own success does, for a request that something on
+ * the way sent twice: nodes see a block some time apart.
+ */
+const LOOKS_AFTER_USED = 3;
+const READS_AS_USED: ReadonlySet<ErrorCode> = new Set([
+  "invalid_transaction_state",
+  "insufficient_funds",
+]);
 
 /** A remote facilitator, and the way on which requests to it are counted. */
 export interface Asked {
   readonly remote: RemoteFacilitator;
   readonly send: Send;
+}
+
+/** A payment that is handed over. */
+export interface Handed {
+  readonly request: FacilitatorRequest;
+  /** The chain's head before the first hand-over; null where it is not known. */
+  readonly head: number | null;
 }
 
 /** A settlement that was handed over before. */
@@ -73,7 +93,17 @@ export class RemoteSettlement {
 
   /** Whether there is a chain to ask about that payment. */
   canSee(request: FacilitatorRequest): boolean {
-    return this.#sighting(request, undefined) !== undefined;
+    return this.#sighting({ request, head: null }, undefined) !== undefined;
+  }
+
+  /** One look for a payment that was refused; undefined where the chain has decided nothing. */
+  async lookAgain(handed: Handed, to: HandedTo): Promise<SettleResponse | undefined> {
+    const sighting = this.#sighting(handed, undefined);
+    if (sighting === undefined) return undefined;
+    const seen = await this.#look(sighting, to.signal, 1);
+    if (seen.kind !== "unknown") return this.#told(seen, handed.request, to);
+    if (!seen.hasAnswered) throw unknown(seen.detail);
+    return undefined;
   }
 
   /** False where a facilitator's word does not count and there is no chain to ask. */
@@ -88,27 +118,28 @@ export class RemoteSettlement {
    */
   async first(
     { remote, send }: Asked,
-    request: FacilitatorRequest,
+    handed: Handed,
     options: SettleOptions,
   ): Promise<SettleResponse> {
+    const { request, head } = handed;
     const { onHandOver, signal, idempotencyKey = randomUUID() } = options;
     const isClaimed = onHandOver !== undefined;
-    const handed = { asked: { remote, send }, idempotencyKey, signal };
+    const to = { asked: { remote, send }, idempotencyKey, signal };
     try {
       const answer = await send(async () => {
-        await onHandOver?.(remote.name);
+        await onHandOver?.(remote.name, head);
         return remote.settle(request, { signal, idempotencyKey });
       }, signal);
-      if (answer.success) return await this.#count(handed, request, answer);
-      return isClaimed ? await this.#doubt(handed, request, answer) : answer;
+      if (answer.success) return await this.#count(to, handed, answer);
+      return isClaimed ? await this.#doubt(to, handed, answer) : answer;
     } catch (cause) {
       const isUnknown = cause instanceof FacilitatorFault && cause.kind === "unknown";
       if (!isUnknown || !isClaimed || isDecided(cause)) throw cause;
       this.#log(request, remote.name).warn({ err: cause }, "no outcome of a settlement; looking");
-      const sighting = this.#sighting(request, undefined);
-      if (sighting !== undefined) return this.#watch(sighting, request, handed, cause);
+      const sighting = this.#sighting(handed, undefined);
+      if (sighting !== undefined) return this.#watch(sighting, request, to, cause);
       await this.#options.time.sleep(FIRST_REPEAT_PAUSE_MS, signal);
-      return this.#askAgain({ ...handed, name: remote.name }, request, MAX_REPEATS);
+      return this.#askAgain({ ...to, name: remote.name }, handed, MAX_REPEATS);
     }
   }
 
@@ -116,15 +147,16 @@ export class RemoteSettlement {
    * Asks about a settlement that was handed over before, for a caller who waits. Answers only what is
    * definite, and throws nothing but `unknown`.
    */
-  async again(repeat: Repeat, request: FacilitatorRequest): Promise<SettleResponse> {
+  async again(repeat: Repeat, handed: Handed): Promise<SettleResponse> {
     const { signal } = repeat;
-    const sighting = this.#sighting(request, undefined);
-    if (sighting === undefined) return this.#askAgain(repeat, request, MAX_REPEATS);
+    const { request } = handed;
+    const sighting = this.#sighting(handed, undefined);
+    if (sighting === undefined) return this.#askAgain(repeat, handed, MAX_REPEATS);
     const seen = await this.#look(sighting, signal, 1);
     if (seen.kind !== "unknown") return this.#told(seen, request, repeat);
     let last: unknown = unknown(seen.detail);
     try {
-      return await this.#askAgain(repeat, request, 1);
+      return await this.#askAgain(repeat, handed, 1);
     } catch (cause) {
       if (cause instanceof HeldPayment) throw cause;
       last = cause;
@@ -136,22 +168,23 @@ export class RemoteSettlement {
    * The same for nobody who waits: one look, or one question where there is no chain to look at. Nothing is
    * asked of a facilitator whose payment the chain will decide: a buyer who left is not charged for it.
    */
-  async recover(repeat: Repeat, request: FacilitatorRequest): Promise<SettleResponse> {
-    const sighting = this.#sighting(request, undefined);
-    if (sighting === undefined) return this.#askAgain(repeat, request, 1);
+  async recover(repeat: Repeat, handed: Handed): Promise<SettleResponse> {
+    const sighting = this.#sighting(handed, undefined);
+    if (sighting === undefined) return this.#askAgain(repeat, handed, 1);
     const seen = await this.#look(sighting, repeat.signal, 1);
     if (seen.kind === "unknown") throw unknown(seen.detail);
-    return this.#told(seen, request, repeat);
+    return this.#told(seen, handed.request, repeat);
   }
 
   /** A success, counted as its facilitator's settlements count. */
   async #count(
-    handed: HandedTo & { readonly asked: Asked },
-    request: FacilitatorRequest,
+    to: HandedTo & { readonly asked: Asked },
+    handed: Handed,
     answer: Settled,
   ): Promise<SettleResponse> {
-    const { signal } = handed;
-    const { remote } = handed.asked;
+    const { signal } = to;
+    const { remote } = to.asked;
+    const { request } = handed;
     const { network } = request.paymentRequirements;
     if (remote.confirm === "facilitator") {
       remote.word.remember(network, answer.transaction);
@@ -159,12 +192,13 @@ export class RemoteSettlement {
     }
     const log = this.#log(request, remote.name);
     const claimed = answer.transaction;
-    const sighting = this.#sighting(request, claimed);
+    const sighting = this.#sighting(handed, claimed);
     if (sighting === undefined)
       throw new Unconfirmed("its success cannot be compared with a chain");
     const seen = await this.#look(sighting, signal, Infinity);
     if (seen.kind === "confirmed") {
-      if (!isSame(seen.transaction, claimed)) return this.#told(seen, request, handed);
+      const isClaimed = isSame(seen.transaction, claimed) && seen.isUndated !== true;
+      if (!isClaimed) return this.#told(seen, request, to);
       if (seen.sender !== undefined) remote.word.learn(network, seen.sender);
       return settledIn(seen.transaction, request);
     }
@@ -174,39 +208,38 @@ export class RemoteSettlement {
       "a facilitator claims a settlement that is not on the chain",
     );
     if (seen.kind === "unknown") throw new Unconfirmed(`claimed, but not on the chain: ${said}`);
-    return this.#told(seen, request, handed);
+    return this.#told(seen, request, to);
   }
 
   /**
-   * A first refusal. It is the facilitator's last word, except that "used" may mean: by itself, for a
-   * request of ours that something on the way sent twice.
+   * A first refusal. It is the facilitator's last word where no chain can be asked; else the chain may show
+   * that the same facilitator has settled it, for a request of ours that something on the way sent twice.
    */
   async #doubt(
-    handed: HandedTo & { readonly asked: Asked },
-    request: FacilitatorRequest,
+    to: HandedTo & { readonly asked: Asked },
+    handed: Handed,
     answer: Refused,
   ): Promise<SettleResponse> {
-    const { signal } = handed;
-    const { remote } = handed.asked;
-    if (answer.errorReason !== "invalid_transaction_state") return answer;
+    const { signal } = to;
+    const { remote } = to.asked;
+    const { request } = handed;
     if (remote.word.isFinal(request.paymentRequirements.network)) return answer;
-    const sighting = this.#sighting(request, undefined);
+    const sighting = this.#sighting(handed, undefined);
     if (sighting === undefined) return answer;
-    const seen = await this.#look(sighting, signal, LOOKS_AFTER_REFUSAL);
+    const isLikeUsed = READS_AS_USED.has(answer.errorReason);
+    const looks = isLikeUsed ? LOOKS_AFTER_USED : LOOKS_AFTER_REFUSAL;
+    const seen = await this.#look(sighting, signal, looks);
     if (seen.kind === "unknown" && !seen.hasAnswered) {
       throw new Unconfirmed(`refused, and the chain cannot be asked: ${seen.detail}`);
     }
     if (seen.kind !== "confirmed") return answer;
     this.#log(request, remote.name).warn({ seen }, "a refused settlement is on the chain");
-    return this.#told(seen, request, handed);
+    return this.#told(seen, request, to);
   }
 
   /** Until the facilitator tells a success, or as often as it may be asked. */
-  async #askAgain(
-    repeat: Repeat,
-    request: FacilitatorRequest,
-    times: number,
-  ): Promise<SettleResponse> {
+  async #askAgain(repeat: Repeat, handed: Handed, times: number): Promise<SettleResponse> {
+    const { request, head } = handed;
     const { name, asked, idempotencyKey, signal, onHandOver } = repeat;
     const log = this.#log(request, name);
     if (asked === undefined) {
@@ -215,7 +248,7 @@ export class RemoteSettlement {
       throw unknown(`${message}: ${name}`);
     }
     const { remote, send } = asked;
-    if (!signal.aborted) await onHandOver?.(name);
+    if (!signal.aborted) await onHandOver?.(name, head);
     let detail = "the facilitator was not asked again";
     let pauseMs = FIRST_REPEAT_PAUSE_MS;
     for (let count = 0; count < times && !signal.aborted; count += 1) {
@@ -226,7 +259,7 @@ export class RemoteSettlement {
       try {
         const settle = () => remote.settle(request, { signal, idempotencyKey });
         const answer = await send(settle, signal);
-        if (answer.success) return await this.#count({ ...repeat, asked }, request, answer);
+        if (answer.success) return await this.#count({ ...repeat, asked }, handed, answer);
         if (remote.word.isFinal(request.paymentRequirements.network)) return answer;
         detail = `it refuses the repeated request: ${answer.detail ?? answer.errorReason}`;
         log.warn({ code: answer.errorReason, detail }, "a refusal that proves nothing");
@@ -243,12 +276,12 @@ export class RemoteSettlement {
   async #watch(
     sighting: Sighting,
     request: FacilitatorRequest,
-    handed: HandedTo,
+    to: HandedTo,
     cause: unknown,
   ): Promise<SettleResponse> {
-    const seen = await this.#look(sighting, handed.signal, Infinity);
+    const seen = await this.#look(sighting, to.signal, Infinity);
     if (seen.kind === "unknown") throw unknown(seen.detail, cause);
-    return this.#told(seen, request, handed);
+    return this.#told(seen, request, to);
   }
 
   async #look(sighting: Sighting, signal: AbortSignal, looks: number): Promise<Seen> {
@@ -262,18 +295,18 @@ export class RemoteSettlement {
     }
   }
 
-  #sighting(request: FacilitatorRequest, claimed: string | undefined): Sighting | undefined {
+  #sighting({ request, head: after }: Handed, claimed: string | undefined): Sighting | undefined {
     const observer = this.#options.observers.get(request.paymentRequirements.network);
     const parsed = observer?.parse(request);
     if (observer === undefined || !parsed?.ok) return undefined;
-    return { observer, authorization: parsed.value, claimed };
+    return { observer, authorization: parsed.value, claimed, after };
   }
 
   /** What the chain shows; a use only where it is not somebody else's. */
   async #told(
     seen: Exclude<Seen, { kind: "unknown" }>,
     request: FacilitatorRequest,
-    handed: HandedTo,
+    to: HandedTo,
   ): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
     if (seen.kind === "failed") {
@@ -281,7 +314,7 @@ export class RemoteSettlement {
     }
     const { observers, time, telemetry, foreign = "hold" } = this.#options;
     const options = { observers, time, foreign, logger: telemetry.logger };
-    const answer = await weighUse(seen, request, handed, options);
+    const answer = await weighUse(seen, request, to, options);
     return answer ?? settledIn(seen.transaction, request);
   }
 
@@ -321,6 +354,7 @@ function unknown(message: string, cause?: unknown): FacilitatorFault {
   return new FacilitatorFault("unknown", "unexpected_settle_error", message, { cause });
 }
 
-function failure({ code, detail }: Refusal, network: string, payer: string): SettleResponse {
+/** A payment that is not settled, for a reason of ours. */
+export function failure({ code, detail }: Refusal, network: string, payer: string): SettleResponse {
   return { success: false, errorReason: code, transaction: "", network, payer, detail };
 }

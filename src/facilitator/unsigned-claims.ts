@@ -105,7 +105,7 @@ export class UnsignedClaims {
     const parsed = mechanism.parse(request);
     if (!parsed.ok) return undefined;
     const signal = time.timeout(RECONCILE_TIMEOUT_MS);
-    const found = await mechanism.reconcile(parsed.value, undefined, signal);
+    const found = await mechanism.reconcile(parsed.value, ANY_USE, signal);
     if (found.kind !== "confirmed") return undefined;
     const { network } = request.paymentRequirements;
     const payer = payerOf(request.paymentPayload);
@@ -131,5 +131,8 @@ export class UnsignedClaims {
     }
   }
 }
+
+/** Its transaction was one of ours, so that nobody's earlier use can be meant. */
+const ANY_USE = { claimed: undefined, after: null };
 
 const NOBODY: Ending = { kind: "open", detail: "nobody waits for it" };

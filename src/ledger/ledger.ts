@@ -19,12 +19,15 @@ import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import type { Draws, Purses } from "./purse.ts";
+import type { HandedOver } from "./handed-over.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
 import type { Rowless } from "./used-elsewhere.ts";
 import type { WorkerLife } from "./worker-life.ts";
 import type { Resolution, Resolved } from "./resolution.ts";
+export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
+export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
 export type { WorkerLife } from "./worker-life.ts";
 export type { Resolution, Resolved } from "./resolution.ts";
 
@@ -97,12 +100,15 @@ export type ClaimOutcome =
    * Claimed, signed or handed over, and in no other request's hands; the outcome is not known yet. `terms` are those of
    * the first use: the settlement is resumed with its stored requirements and idempotency key, never
    * judged by a newer price. `facilitator` is the remote one that it was handed to; `isSigned`: in bytes of ours.
+   * With `failure` that facilitator has refused it, and the chain may still show that it was paid.
    */
   | {
       readonly kind: "unresolved";
       readonly terms: ClaimTerms;
       readonly facilitator: string | null;
       readonly isSigned?: true;
+      readonly handedOverAt: HandedOver["handedOverAt"];
+      readonly failure?: FailedPayment;
     }
   /** Delivered for this target, and the answer is kept: {@link Redemptions.replay} may return it. */
   | { readonly kind: "replayable"; readonly settlement: SettledPayment }
@@ -195,9 +201,10 @@ export interface Redemptions extends Rowless {
   /**
    * From here a remote facilitator may move the money: CLAIMED -> SIGNED without bytes of ours. Repeated
    * with another name where the one before it certainly saw nothing, and with the same name before that one
-   * is asked again: from then on no other process may drop the claim as unseen.
+   * is asked again: from then on no other process may drop the claim as unseen. `head`: see
+   * {@link HandedOver.handedOverAt}; the first one stays.
    */
-  handedOver(key: PaymentKey, facilitator: string): Promise<void>;
+  handedOver(key: PaymentKey, facilitator: string, head?: number | null): Promise<void>;
   /** The payment is on chain: CLAIMED, SIGNED or FAILED -> SETTLED. Idempotent for the same transaction. */
   settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
   /**
@@ -230,16 +237,16 @@ export interface Redemptions extends Rowless {
   replay(key: PaymentKey, asked: Fingerprint & Collector): Promise<StoredResponse | undefined>;
   /** SIGNED rows that were handed to a remote facilitator and wait for their outcome, oldest first. */
   handedOvers(limit: number): Promise<readonly HandedOver[]>;
-}
-
-/** A payment whose outcome a remote facilitator, or the chain, knows. */
-export interface HandedOver {
-  readonly key: PaymentKey;
-  readonly request: FacilitatorRequest;
-  readonly idempotencyKey: string;
-  readonly facilitator: string;
-  /** Milliseconds since the epoch of the last change of the row. */
-  readonly sinceMs: number;
+  /**
+   * FAILED rows that are due to be looked for on the chain, the longest due first: a facilitator that was
+   * given the authorization has refused it, and the chain can be asked whether it was used all the same.
+   */
+  doubted(limit: number): Promise<readonly HandedOver[]>;
+  /**
+   * The chain did not show that a doubted payment was paid. `nextMs`: when it is due again, milliseconds since
+   * the epoch; null when it cannot be paid any more. Fine for a row that is not doubted.
+   */
+  lookedAgain(key: PaymentKey, nextMs: number | null): Promise<void>;
 }
 
 /** Signed bytes as stored before broadcast. */
@@ -297,17 +304,31 @@ export interface ClaimHolder {
 export type BeginOutcome =
   /**
    * Ours to settle: a fresh row, or the claim that carries the same idempotency key. `facilitator`: the
-   * remote one that it was handed to before.
+   * remote one that it was handed to before, and where the chain stood then.
    */
-  | { readonly kind: "granted"; readonly facilitator?: string }
+  | {
+      readonly kind: "granted";
+      readonly facilitator?: string;
+      readonly handedOverAt?: HandedOver["handedOverAt"];
+    }
   /** Signed, or waiting for a signature, under the same idempotency key: see `outcome` and `changed`. */
   | { readonly kind: "pending" }
   /** Settled under the same idempotency key: the same answer again. */
   | { readonly kind: "settled"; readonly settlement: SettledPayment }
   /** Begun under the same idempotency key, and paid in a transaction that is not ours. */
   | { readonly kind: "held"; readonly transaction: string }
-  /** Failed for certain under the same idempotency key, or with bytes that may not be replaced. */
-  | { readonly kind: "failed"; readonly failure: FailedPayment }
+  /**
+   * Failed under the same idempotency key, or with bytes that may not be replaced. `doubted`, for the first
+   * caller only: the chain may still show that it was paid.
+   */
+  | {
+      readonly kind: "failed";
+      readonly failure: FailedPayment;
+      readonly doubted?: {
+        readonly facilitator: string;
+        readonly handedOverAt: number;
+      };
+    }
   /** Another caller owns or owned this payment: one payment never buys two grants. */
   | { readonly kind: "taken" };
 
@@ -328,7 +349,8 @@ export interface Settlements extends Purses {
    * gets the row as it stands; a claim handed over by it but not signed by us is granted too. Any
    * other caller, or one without a key, is granted only a row that does not exist, or a FAILED one
    * without bytes anew: nothing was charged. A FAILED one with bytes is never signed again, since
-   * those may still be sent: each caller with the same payment gets `failed`. A {@link ClaimHolder} is
+   * those may still be sent, nor is a doubted one: each caller with the same payment gets `failed`. A
+   * {@link ClaimHolder} is
    * never granted a row anew: where its claim is gone it gets `taken`.
    */
   begin(
@@ -460,18 +482,3 @@ export const MAX_REPLAYS = 3;
 export const REPLAY_MS = 600_000;
 /** Largest body of an answer that is kept, bytes. */
 export const MAX_STORED_BODY_BYTES = 64 * 1024;
-
-/**
- * A transition that the row's state does not allow: a bug, another process working on our file, a life
- * that was taken for dead, or a concurrent caller with the same idempotency key that was first.
- */
-export class LedgerConflict extends Error {
-  override readonly name = "LedgerConflict";
-  readonly code = "LEDGER_CONFLICT";
-}
-
-/** The database cannot be asked or cannot store: disk full, corrupt, locked, closed, of a newer schema. */
-export class LedgerUnavailable extends Error {
-  override readonly name = "LedgerUnavailable";
-  readonly code = "LEDGER_UNAVAILABLE";
-}

@@ -6,7 +6,7 @@
 import { payerOf, samePayment } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
-  LedgerConflict,
+  FIRST_DOUBT_MS,
   MAX_DELIVERY_ATTEMPTS,
   MAX_REPLAYS,
   REPLAY_MS,
@@ -23,7 +23,9 @@ import {
   type SettlementOutcome,
   type SoldAnswer,
 } from "./ledger.ts";
+import { failedBegin, failedClaim, mayBePaid, unresolvedClaim } from "./doubted.ts";
 import { isOf, processOf } from "./life.ts";
+import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
   asksTheSame,
   attemptsLeft,
@@ -48,22 +50,8 @@ import {
   type PaymentRow,
 } from "./payment-row.ts";
 
-/** Who acts, and when. */
-export interface Moment {
-  /** Unique to one life of a process, or of a worker within one. */
-  readonly life: string;
-  readonly nowMs: number;
-}
-
-/** `next`: the row to write, null to delete it, absent where nothing changes. */
-export interface Step<Outcome> {
-  readonly outcome: Outcome;
-  readonly next?: PaymentRow | null;
-  /** For the payment's history, where something changes. */
-  readonly note?: string;
-}
-
-type Row = PaymentRow | undefined;
+export { handOver, lookAgain } from "./doubted.ts";
+export type { Moment, Step } from "./machine-step.ts";
 
 /** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
 export interface FirstUse {
@@ -87,6 +75,8 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     network: request.paymentPayload.network,
     payer: payerOf(request.paymentPayload),
     facilitator: null,
+    handedOverAt: null,
+    lookAgainMs: null,
     offered: false,
     submission: null,
     settledTransaction: null,
@@ -113,7 +103,8 @@ export function claim(row: Row, terms: ClaimTerms, moment: Moment): Step<ClaimOu
     return { outcome: { kind: "granted" }, next: firstRow(terms, moment), note: terms.binding };
   }
   const outcome = repeatedClaim(row, terms, moment);
-  const taken = outcome.kind === "unresolved" ? takenOver(row, moment.life) : undefined;
+  const isOngoing = outcome.kind === "unresolved" && isOpen(row);
+  const taken = isOngoing ? takenOver(row, moment.life) : undefined;
   if (taken === undefined) return { outcome };
   return { outcome, next: { ...after(row), ...taken }, note: "taken over by another request" };
 }
@@ -127,16 +118,14 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   const busy = { kind: "busy", version: row.version } as const;
   // "foreign" asks for another payment, which is wrong while this one may yet turn out unpaid.
   if (row.binding !== terms.binding) return isOpen(row) ? busy : { kind: "foreign" };
-  if (row.state === "FAILED") return { kind: "failed", failure: failureOf(row) };
+  if (row.state === "FAILED") return failedClaim(row);
   if (row.state === "DELIVERED") return sold(row, terms, moment);
   if (!mayCollect(row, terms)) return { kind: "withheld" };
   if (row.state === "DELIVERING" || !isFree(row, moment.life)) return busy;
   if (row.state === "SETTLED") return deliverable(row, terms, moment);
   const isOthers = row.claimedBy !== moment.life && row.claimedBy !== processOf(moment.life);
   if (row.state === "CLAIMED" && isOthers) return busy;
-  const facilitator = row.state === "SIGNED" ? row.facilitator : null;
-  const unresolved = { kind: "unresolved", terms: termsOf(row), facilitator } as const;
-  return row.submission === null ? unresolved : { ...unresolved, isSigned: true };
+  return unresolvedClaim(row);
 }
 
 function sold(row: PaymentRow, terms: ClaimTerms, moment: Moment): ClaimOutcome {
@@ -191,12 +180,11 @@ function beginUnder(
   if (row === undefined) return { ...granted, next: firstRow(first, moment) };
   const stored = requestOf(row);
   const same = samePayment(stored.paymentPayload, request.paymentPayload);
-  if (row.state === "FAILED" && (row.submission !== null || isRefunded(row))) {
-    // Its bytes may still be sent: nothing is ever signed beside them.
-    const failed = { kind: "failed", failure: failureOf(row) } as const;
-    return { outcome: same ? failed : { kind: "taken" } };
-  }
   const sameCaller = idempotencyKey !== undefined && row.idempotencyKey === idempotencyKey;
+  if (row.state === "FAILED" && (mayBePaid(row) || isRefunded(row))) {
+    // Nothing is ever signed beside that.
+    return { outcome: same ? failedBegin(row, sameCaller) : { kind: "taken" } };
+  }
   if (!sameCaller && row.state === "FAILED") {
     return { ...granted, next: { ...firstRow(first, moment), version: row.version + 1 } };
   }
@@ -213,13 +201,17 @@ function repeatedBegin(row: PaymentRow, { life }: Moment): BeginOutcome {
       if (isHeld(row)) return { kind: "held", transaction: heldOf(row) };
       // Handed over by the caller, to us: what it handed over is what it asks for.
       if (row.submission !== null || row.facilitator === null) return { kind: "pending" };
-      return { kind: "granted", facilitator: row.facilitator };
+      return {
+        kind: "granted",
+        facilitator: row.facilitator,
+        handedOverAt: row.handedOverAt,
+      };
     case "SETTLED":
     case "DELIVERING":
     case "DELIVERED":
       return { kind: "settled", settlement: settlementOf(row) };
     case "FAILED":
-      return { kind: "failed", failure: failureOf(row) };
+      return failedBegin(row, true);
   }
 }
 
@@ -235,22 +227,6 @@ export function outcome(row: Row): SettlementOutcome {
     default:
       return { kind: "settled", settlement: settlementOf(row) };
   }
-}
-
-/**
- * A resource server's claim, or that of a facilitator which passes on what it was asked to settle. Recovery
- * asks again with the idempotency key, so there must be one.
- */
-export function handOver(row: Row, facilitator: string, { life }: Moment): Step<void> {
-  if (row === undefined || row.idempotencyKey === null || !isSignable(row, life)) {
-    throw conflict(row, "SIGNED");
-  }
-  const isRepeated = row.state === "SIGNED" && row.facilitator === facilitator;
-  if (isRepeated && row.claimedBy === life) return DONE;
-  const handed = { facilitator, offered: false, claimedBy: life };
-  const next = { ...after(row), ...handed, state: "SIGNED" } as const;
-  const note = isRepeated ? `asked for again at ${facilitator}` : `handed to ${facilitator}`;
-  return { outcome: undefined, next, note };
 }
 
 /** One of the payments that a new submission carries. */
@@ -271,6 +247,7 @@ export function settle(row: Row, { transaction, payer }: SettledPayment): Step<v
     heldTransaction: null,
     payer,
     offered: false,
+    lookAgainMs: null,
     failureCode: null,
     failureDetail: null,
     // Whoever asked for one that had failed was told so, and has gone.
@@ -279,14 +256,23 @@ export function settle(row: Row, { transaction, payer }: SettledPayment): Step<v
   return { outcome: undefined, next, note: `in ${transaction}` };
 }
 
-/** `isUnsigned`: only what nobody has signed or offered by now. */
-export function fail(row: Row, { code, detail, isUnsigned }: Failing): Step<void> {
+/**
+ * `isUnsigned`: only what nobody has signed or offered by now. Who was given the authorization may have used it,
+ * or may use it yet: where the chain can be asked, the failure is doubted until the chain has decided.
+ */
+export function fail(
+  row: Row,
+  { code, detail, isUnsigned }: Failing,
+  { nowMs }: Moment,
+): Step<void> {
   if (row?.state === "FAILED") return DONE;
   if (row === undefined || !isOpen(row) || isHeld(row)) throw conflict(row, "FAILED");
   const isAtWork = row.state !== "CLAIMED" || row.offered;
   if (isUnsigned === true && isAtWork) throw conflict(row, "FAILED");
   const failure = { failureCode: code, failureDetail: detail, offered: false, isLeft: false };
-  const next = { ...after(row), ...failure, state: "FAILED" } as const;
+  const isDoubted = row.handedOverAt !== null && row.submission === null;
+  const lookAgainMs = isDoubted ? nowMs + FIRST_DOUBT_MS : null;
+  const next = { ...after(row), ...failure, lookAgainMs, state: "FAILED" } as const;
   return { outcome: undefined, next, note: `${code}: ${detail}` };
 }
 
@@ -454,13 +440,3 @@ const LEFT = "no request waits for it any more";
 
 /** An operator's hand, or a test's: no attempt more than there is. */
 const NOBODY: Collector = { claimant: "" };
-
-const DONE: Step<void> = { outcome: undefined };
-
-export function after(row: PaymentRow): PaymentRow {
-  return { ...row, version: row.version + 1 };
-}
-
-export function conflict(row: Row, to: string): LedgerConflict {
-  return new LedgerConflict(`a payment cannot go from ${row?.state ?? "(none)"} to ${to}`);
-}

@@ -4,7 +4,12 @@
  */
 import { isErrorCode } from "../x402/error-code.ts";
 import { findNetwork } from "../x402/network.ts";
-import { isEvmPayload, payerOf, solanaTransactionOf } from "../x402/payment-key.ts";
+import {
+  isEvmPayload,
+  payerOf,
+  solanaTransactionOf,
+  type PaymentKey,
+} from "../x402/payment-key.ts";
 import { requestText } from "../x402/request-text.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
 import { messageHash } from "../x402/solana-transaction.ts";
@@ -13,6 +18,7 @@ import {
   LedgerUnavailable,
   type ClaimTerms,
   type FailedPayment,
+  type HandedOver,
   type PaymentState,
   type SettledPayment,
 } from "./ledger.ts";
@@ -41,6 +47,10 @@ export interface PaymentRow {
   readonly payer: string;
   /** The remote facilitator that it was handed to. */
   readonly facilitator: string | null;
+  /** See {@link HandedOver.handedOverAt}. */
+  readonly handedOverAt: number | null;
+  /** When a payment that failed after its hand-over is looked for on the chain again, milliseconds. */
+  readonly lookAgainMs: number | null;
   /** True while the claim waits for a life that can sign it. */
   readonly offered: boolean;
   /** The submission of ours that carries it. */
@@ -86,6 +96,8 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     network: text(columns, "network"),
     payer: text(columns, "payer"),
     facilitator: textOrNull(columns, "facilitator"),
+    handedOverAt: integerOrNull(columns, "handedOverAt"),
+    lookAgainMs: integerOrNull(columns, "lookAgainMs"),
     offered: integer(columns, "offered") !== 0,
     submission: textOrNull(columns, "submission"),
     settledTransaction: textOrNull(columns, "settledTransaction"),
@@ -178,6 +190,18 @@ export function termsOf(row: PaymentRow): ClaimTerms {
     idempotencyKey: present(row.idempotencyKey, "idempotencyKey"),
     request: requestOf(row),
     claimant: row.claimant ?? "",
+  };
+}
+
+/** Of a row that was handed over. `sinceMs`: of its last change, milliseconds since the epoch. */
+export function handedOverOf(row: PaymentRow, key: PaymentKey, sinceMs: number): HandedOver {
+  return {
+    key,
+    request: requestOf(row),
+    idempotencyKey: present(row.idempotencyKey, "idempotencyKey"),
+    facilitator: present(row.facilitator, "facilitator"),
+    handedOverAt: row.handedOverAt,
+    sinceMs,
   };
 }
 

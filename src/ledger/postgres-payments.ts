@@ -47,6 +47,8 @@ const FACETS = [
   ["network", "network", "text"],
   ["payer", "payer", "text"],
   ["facilitator", "facilitator", "text"],
+  ["handedOverAt", "handed_over_block", "bigint"],
+  ["lookAgainMs", "look_again_ms", "bigint"],
   ["offered", "offered", "boolean"],
   ["submission", "submission", "text"],
   ["settledTransaction", "settled_transaction", "text"],

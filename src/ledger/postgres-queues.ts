@@ -1,7 +1,7 @@
 /** Payments in PostgreSQL that wait for somebody: for a facilitator's answer, or for a life that can sign. */
 import { LedgerConflict, type HandedOver, type OfferedPayment } from "./ledger.ts";
 import * as machine from "./machine.ts";
-import { present, requestOf } from "./payment-row.ts";
+import { handedOverOf, requestOf } from "./payment-row.ts";
 import type { Columns, PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, writeMoves, type Move, type Stored } from "./postgres-payments.ts";
 
@@ -15,6 +15,14 @@ const HANDED_OVERS: Statement = {
            AND p.held_transaction IS NULL
            AND (p.updated_ms, p.id) > ($1, $2)
          ORDER BY p.updated_ms, p.id LIMIT $3`,
+};
+
+const DOUBTED: Statement = {
+  name: "doubted_payments",
+  text: `SELECT ${COLUMNS}, p.look_again_ms AS "sinceMs", p.updated_ms AS "changedMs"
+         FROM coinslot.payments AS p
+         WHERE p.look_again_ms <= $4 AND (p.look_again_ms, p.id) > ($1, $2)
+         ORDER BY p.look_again_ms, p.id LIMIT $3`,
 };
 
 const OFFERS: Statement = {
@@ -33,12 +41,20 @@ export async function readHandedOvers(
   return readQueue(
     (behind) => session.query(HANDED_OVERS, [...behind, limit]),
     { limit, onUnreadable },
-    ({ key, row }, { sinceMs }) => {
-      const idempotencyKey = present(row.idempotencyKey, "idempotencyKey");
-      const facilitator = present(row.facilitator, "facilitator");
-      const request = requestOf(row);
-      return { key, request, idempotencyKey, facilitator, sinceMs: Number(sinceMs) };
-    },
+    ({ key, row }, { sinceMs }) => handedOverOf(row, key, Number(sinceMs)),
+  );
+}
+
+/** See {@link Redemptions.doubted}. */
+export async function readDoubted(
+  session: Session,
+  { limit, nowMs }: { readonly limit: number; readonly nowMs: number },
+  onUnreadable: OnUnreadable,
+): Promise<readonly HandedOver[]> {
+  return readQueue(
+    (behind) => session.query(DOUBTED, [...behind, limit, nowMs]),
+    { limit, onUnreadable },
+    ({ key, row }, { changedMs }) => handedOverOf(row, key, Number(changedMs)),
   );
 }
 

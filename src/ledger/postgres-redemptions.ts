@@ -28,7 +28,7 @@ import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import type { PostgresListener } from "./postgres-listen.ts";
 import { isHeld, reapWorker } from "./postgres-lives.ts";
 import { COLUMNS, readResponse, storedOf } from "./postgres-payments.ts";
-import { readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
+import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
 import { PostgresSteps, type Transition } from "./postgres-steps.ts";
 import { hold } from "./resolution.ts";
 import { claimBuried, digestOf } from "./tombstone.ts";
@@ -134,8 +134,12 @@ export class PostgresRedemptions implements Redemptions {
     await this.#ground.listener.changed(key, version, signal);
   }
 
-  async handedOver(key: PaymentKey, facilitator: string): Promise<void> {
-    await this.#step(key, (row, moment) => machine.handOver(row, facilitator, moment));
+  async handedOver(
+    key: PaymentKey,
+    facilitator: string,
+    head: number | null = null,
+  ): Promise<void> {
+    await this.#step(key, (row, moment) => machine.handOver(row, { facilitator, head }, moment));
   }
 
   async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
@@ -147,7 +151,7 @@ export class PostgresRedemptions implements Redemptions {
   }
 
   async failed(key: PaymentKey, failure: Failing): Promise<void> {
-    await this.#step(key, (row) => machine.fail(row, failure));
+    await this.#step(key, (row, moment) => machine.fail(row, failure, moment));
   }
 
   async released(key: PaymentKey): Promise<void> {
@@ -193,6 +197,16 @@ export class PostgresRedemptions implements Redemptions {
 
   async handedOvers(limit: number): Promise<readonly HandedOver[]> {
     return readHandedOvers(this.#ground.database, limit, this.#ground.onUnreadable);
+  }
+
+  async doubted(limit: number): Promise<readonly HandedOver[]> {
+    const { database, onUnreadable } = this.#ground;
+    const { nowMs } = this.#steps.moment;
+    return readDoubted(database, { limit, nowMs }, onUnreadable);
+  }
+
+  async lookedAgain(key: PaymentKey, nextMs: number | null): Promise<void> {
+    await this.#step(key, (row) => machine.lookAgain(row, nextMs));
   }
 
   #step<Outcome>(

@@ -216,6 +216,14 @@ export const MIGRATIONS: readonly string[] = [
     WHERE state = 'SETTLED' AND binding IS NOT NULL;
   CREATE INDEX closed_submissions ON coinslot.submissions (signed_ms, id) WHERE state = 'CLOSED';
   `,
+  // Where the chain stood at a hand-over, and when a payment is looked for that was refused after one.
+  `
+  ALTER TABLE coinslot.payments ADD COLUMN handed_over_block bigint;
+  ALTER TABLE coinslot.payments ADD COLUMN look_again_ms bigint
+    CHECK (look_again_ms IS NULL OR (state = 'FAILED' AND facilitator IS NOT NULL));
+  CREATE INDEX doubted_payments ON coinslot.payments (look_again_ms, id)
+    WHERE look_again_ms IS NOT NULL;
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

@@ -36,6 +36,7 @@ const CANDIDATES: Statement = {
       CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"
     FROM coinslot.payments AS p LEFT JOIN coinslot.submissions AS s ON s.id = p.submission
     WHERE (p.created_ms, p.id) > ($1, $2) AND p.created_ms < $3
+      AND p.look_again_ms IS NULL
     ORDER BY p.created_ms, p.id LIMIT $4`,
 };
 

@@ -11,7 +11,7 @@
  * begun anew.
  */
 import { MAX_DELIVERY_ATTEMPTS, type PaymentState } from "./ledger.ts";
-import { after, conflict, type Step } from "./machine.ts";
+import { after, conflict, type Step } from "./machine-step.ts";
 import { isHeld, isRefunded } from "./payment-judgement.ts";
 import type { PaymentRow } from "./payment-row.ts";
 
@@ -40,7 +40,8 @@ export function hold(row: Row, transaction: string): Step<void> {
   if (!isSent || (row.state !== "SIGNED" && row.state !== "FAILED")) throw conflict(row, "held");
   // Of one that was taken for failed no request is left.
   const isLeft = row.binding !== null && (row.isLeft || row.state === "FAILED");
-  const facts = { failureCode: null, failureDetail: null, heldTransaction: transaction, isLeft };
+  const failure = { failureCode: null, failureDetail: null, lookAgainMs: null };
+  const facts = { ...failure, heldTransaction: transaction, isLeft };
   const next = { ...after(row), ...facts, state: "SIGNED" } as const;
   return { outcome: undefined, next, note: `held: paid in ${transaction}, which is not ours` };
 }

@@ -231,7 +231,7 @@ export class SqliteCore {
   /** At most so many rows that can be read; the others are told about and do not count. */
   readable<Value>(
     rest: string,
-    values: { readonly limit: number; readonly network?: string },
+    values: { readonly limit: number; readonly network?: string; readonly now?: number },
     read: (row: PaymentRow, key: string, columns: AnyColumns) => Value,
   ): readonly Value[] {
     const found: Value[] = [];

@@ -18,7 +18,7 @@ import {
   type StoredResponse,
 } from "./ledger.ts";
 import * as machine from "./machine.ts";
-import { present, requestOf, type PaymentRow } from "./payment-row.ts";
+import { handedOverOf, type PaymentRow } from "./payment-row.ts";
 import { hold } from "./resolution.ts";
 import type { Judge, SqliteCore } from "./sqlite-core.ts";
 import { claimBuried } from "./tombstone.ts";
@@ -67,8 +67,12 @@ export class SqliteRedemptions implements Redemptions {
     await this.#core.wait(key, signal);
   }
 
-  async handedOver(key: PaymentKey, facilitator: string): Promise<void> {
-    return this.#step(key, (row, moment) => machine.handOver(row, facilitator, moment));
+  async handedOver(
+    key: PaymentKey,
+    facilitator: string,
+    head: number | null = null,
+  ): Promise<void> {
+    return this.#step(key, (row, moment) => machine.handOver(row, { facilitator, head }, moment));
   }
 
   async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
@@ -80,7 +84,7 @@ export class SqliteRedemptions implements Redemptions {
   }
 
   async failed(key: PaymentKey, failure: Failing): Promise<void> {
-    return this.#step(key, (row) => machine.fail(row, failure));
+    return this.#step(key, (row, moment) => machine.fail(row, failure, moment));
   }
 
   async released(key: PaymentKey): Promise<void> {
@@ -129,7 +133,17 @@ export class SqliteRedemptions implements Redemptions {
   async handedOvers(limit: number): Promise<readonly HandedOver[]> {
     const where =
       "WHERE state = 'SIGNED' AND submission IS NULL AND facilitator IS NOT NULL AND held_transaction IS NULL";
-    return this.#core.readable(`${where} ORDER BY updated_ms, rowid`, { limit }, handedOverOf);
+    return this.#core.readable(`${where} ORDER BY updated_ms, rowid`, { limit }, readHandedOver);
+  }
+
+  async doubted(limit: number): Promise<readonly HandedOver[]> {
+    const due = { limit, now: this.#core.time.now() };
+    const where = "WHERE look_again_ms <= :now ORDER BY look_again_ms, rowid";
+    return this.#core.readable(where, due, readHandedOver);
+  }
+
+  async lookedAgain(key: PaymentKey, nextMs: number | null): Promise<void> {
+    return this.#stepSoon(key, (row) => machine.lookAgain(row, nextMs));
   }
 
   #step<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
@@ -145,14 +159,10 @@ export class SqliteRedemptions implements Redemptions {
   }
 }
 
-function handedOverOf(
+function readHandedOver(
   row: PaymentRow,
   key: string,
   { updatedMs }: Readonly<Record<string, unknown>>,
 ): HandedOver {
-  const request = requestOf(row);
-  const idempotencyKey = present(row.idempotencyKey, "idempotencyKey");
-  const facilitator = present(row.facilitator, "facilitator");
-  const sinceMs = Number(updatedMs);
-  return { key: key as PaymentKey, request, idempotencyKey, facilitator, sinceMs };
+  return handedOverOf(row, key as PaymentKey, Number(updatedMs));
 }

@@ -13,7 +13,8 @@ import {
 
 /** The columns of a {@link PaymentRow}, under its names, `key` and `updatedMs`. */
 export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, target,
-  idempotency_key AS "idempotencyKey", request, network, payer, facilitator, offered, submission,
+  idempotency_key AS "idempotencyKey", request, network, payer, facilitator,
+  handed_over_block AS "handedOverAt", look_again_ms AS "lookAgainMs", offered, submission,
   settled_transaction AS "settledTransaction", held_transaction AS "heldTransaction", attempts, served_target AS "servedTarget",
   body_hash AS "bodyHash", replays, replay_until_ms AS "replayUntilMs",
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
@@ -32,6 +33,8 @@ const CHANGING = [
   ["version", "version"],
   ["payer", "payer"],
   ["facilitator", "facilitator"],
+  ["handedOverAt", "handed_over_block"],
+  ["lookAgainMs", "look_again_ms"],
   ["offered", "offered"],
   ["submission", "submission"],
   ["settledTransaction", "settled_transaction"],

@@ -268,6 +268,13 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX ended_payments ON payments (state, created_ms) WHERE ${ENDED_STATES};
   CREATE INDEX closed_submissions ON submissions (signed_ms) WHERE state = 'CLOSED';
   `,
+  // Where the chain stood at a hand-over, and when a payment is looked for that was refused after one.
+  `
+  ALTER TABLE payments ADD COLUMN handed_over_block INTEGER;
+  ALTER TABLE payments ADD COLUMN look_again_ms INTEGER
+    CHECK (look_again_ms IS NULL OR (state = 'FAILED' AND facilitator IS NOT NULL));
+  CREATE INDEX doubted_payments ON payments (look_again_ms) WHERE look_again_ms IS NOT NULL;
+  `,
 ];
 
 /** What this program reads and writes. */

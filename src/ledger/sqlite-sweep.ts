@@ -46,6 +46,7 @@ async function sweepPayments(
        s.state AS "submissionState", CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"
      FROM payments AS p INDEXED BY payments_by_time LEFT JOIN submissions AS s ON s.id = p.submission
      WHERE (p.created_ms, p.rowid) > (:ms, :id) AND p.created_ms < :beforeMs
+       AND p.look_again_ms IS NULL
      ORDER BY p.created_ms, p.rowid LIMIT :limit`,
     { ms: from.ms, id: from.id, beforeMs, limit: SWEPT_TOGETHER },
   );

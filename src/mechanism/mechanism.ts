@@ -159,6 +159,25 @@ export interface Finding {
   readonly isChainRight?: true;
 }
 
+/** Where the chain stands with an authorization that somebody else is about to be asked to settle. */
+export interface Standing {
+  /**
+   * The newest block, or slot, when it was read. What uses the authorization there or before was made by
+   * nobody who is asked later.
+   */
+  readonly head: number;
+  /** Why nobody can settle it any more: it is used, or cancelled. Null also where the node is behind that. */
+  readonly used: Refusal | null;
+}
+
+/** What a look is to find. */
+export interface Question {
+  /** The transaction that somebody says it was. */
+  readonly claimed: TransactionId | undefined;
+  /** A {@link Standing}'s head: only a use in a later block is `confirmed`. Null: in any. */
+  readonly after: number | null;
+}
+
 /** What can be said about payments that others settle: reads the chain, signs nothing. */
 export interface Observer<Authorization = unknown> {
   readonly network: NetworkName;
@@ -168,12 +187,17 @@ export interface Observer<Authorization = unknown> {
    */
   parse(request: FacilitatorRequest): Result<Authorization, Refusal>;
   /**
-   * One look at what became of an authorization, whoever submitted it; `claimed` is the transaction that
-   * somebody says it was. Throws {@link ChainError} when the chain cannot be asked.
+   * Read before the authorization is given to somebody who settles. Throws {@link ChainError} when the chain
+   * cannot be asked.
+   */
+  standing(authorization: Authorization, signal: AbortSignal): Promise<Standing>;
+  /**
+   * One look at what became of an authorization, whoever submitted it. Throws {@link ChainError} when the
+   * chain cannot be asked.
    */
   reconcile(
     authorization: Authorization,
-    claimed: TransactionId | undefined,
+    question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation>;
   /**

@@ -1,6 +1,6 @@
 /** The till in a worker: each question goes to the process that keeps the ledger and the chains. */
-import type { Settled } from "../gateway/payment/admission.ts";
-import type { Begun, Till } from "../gateway/payment/till.ts";
+import type { Begun, Settled } from "../gateway/payment/admission.ts";
+import type { Till } from "../gateway/payment/till.ts";
 import {
   LedgerConflict,
   type BrokenDelivery,
@@ -54,8 +54,9 @@ export class RemoteTill implements Till {
   }
 
   async resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
-    const { terms, facilitator, isSigned } = begun;
-    const begunBefore = { terms, facilitator, ...(isSigned && { isSigned }) };
+    const { terms, facilitator, handedOverAt, isSigned, failure } = begun;
+    const signed = isSigned && { isSigned };
+    const begunBefore = { terms, facilitator, handedOverAt, failure, ...signed };
     return readSettled(await this.#wait("resume", [key, begunBefore, currentContext()], signal));
   }
 

@@ -58,9 +58,7 @@ export function readClaim(value: unknown): ClaimOutcome {
       count(fields["version"]);
       break;
     case "unresolved":
-      terms(fields["terms"]);
-      if (fields["facilitator"] !== null) text(fields["facilitator"]);
-      check(fields["isSigned"] === undefined || fields["isSigned"] === true);
+      begun(fields);
       break;
     case "spent":
       check(typeof fields["delivered"] === "boolean");
@@ -130,6 +128,14 @@ function requestOf(value: unknown): Identified["request"] {
   record(payload);
   count(maxTimeoutSeconds);
   return value as Identified["request"];
+}
+
+function begun({ terms: first, facilitator, handedOverAt, isSigned, failure }: Fields): void {
+  terms(first);
+  if (facilitator !== null) text(facilitator);
+  if (handedOverAt !== null) count(handedOverAt);
+  check(isSigned === undefined || isSigned === true);
+  if (failure !== undefined) refusal(failure);
 }
 
 function terms(value: unknown): void {

@@ -11,6 +11,7 @@ import {
   type Preparation,
   type PurseBalance,
   type PurseReader,
+  type Question,
   type SignedTransaction,
   type Submission,
   type WalletBalance,
@@ -209,9 +210,14 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
     return this.#ask("look", signal, (height) => this.#look(submission, height));
   }
 
+  /** Nothing is settled elsewhere here. */
+  standing(): Promise<never> {
+    return Promise.reject(new Error("not asked"));
+  }
+
   reconcile(
     authorization: Authorization,
-    _claimed: string | undefined,
+    _question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
     return this.#ask("reconcile", signal, (height) => this.#judge(authorization, height));

@@ -10,6 +10,7 @@ import { describeBooks } from "../unit/ledger/contract-books.ts";
 import { describeClaims } from "../unit/ledger/contract-claims.ts";
 import { describeDebts } from "../unit/ledger/contract-debts.ts";
 import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
+import { describeDoubts } from "../unit/ledger/contract-doubts.ts";
 import { describeGuards } from "../unit/ledger/contract-guards.ts";
 import { describeHeld } from "../unit/ledger/contract-held.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
@@ -54,6 +55,7 @@ export function ledgerContract(
   describe(`the ${name} ledger`, () => {
     // Each part apart, so that a test opens the stores of its own part only.
     describe("claims", () => describeClaims(open));
+    describe("doubts", () => describeDoubts(open));
     describe("guards", () => describeGuards(open));
     describe("deliveries", () => describeDeliveries(open));
     describe("debts", () => describeDebts(open));

@@ -37,7 +37,7 @@ import {
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
 import { isOwed } from "../../src/ledger/payment-judgement.ts";
-import { present, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
+import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import { hold, resolve } from "../../src/ledger/resolution.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
@@ -116,8 +116,12 @@ export class MemoryLedger implements Ledger, WorkerLife {
     await this.#store.rowChanges.wait(key, signal);
   }
 
-  async handedOver(key: PaymentKey, facilitator: string): Promise<void> {
-    this.#step(key, (row, moment) => machine.handOver(row, facilitator, moment));
+  async handedOver(
+    key: PaymentKey,
+    facilitator: string,
+    head: number | null = null,
+  ): Promise<void> {
+    this.#step(key, (row, moment) => machine.handOver(row, { facilitator, head }, moment));
   }
 
   async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
@@ -129,7 +133,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
   }
 
   async failed(key: PaymentKey, failure: Failing): Promise<void> {
-    this.#step(key, (row) => machine.fail(row, failure));
+    this.#step(key, (row, moment) => machine.fail(row, failure, moment));
   }
 
   async released(key: PaymentKey): Promise<void> {
@@ -165,15 +169,25 @@ export class MemoryLedger implements Ledger, WorkerLife {
     for (const [key, { row, updatedMs }] of this.#store.payments) {
       if (row.state !== "SIGNED" || row.submission !== null || row.facilitator === null) continue;
       if (row.heldTransaction !== null) continue;
-      found.push({
-        key,
-        request: requestOf(row),
-        idempotencyKey: present(row.idempotencyKey, "idempotencyKey"),
-        facilitator: row.facilitator,
-        sinceMs: updatedMs,
-      });
+      found.push(handedOverOf(row, key, updatedMs));
     }
     return found.sort((left, right) => left.sinceMs - right.sinceMs).slice(0, limit);
+  }
+
+  async doubted(limit: number): Promise<readonly HandedOver[]> {
+    this.#requireOpen();
+    const nowMs = this.#time.now();
+    const due = [...this.#store.payments].filter(([, { row }]) => {
+      return row.lookAgainMs !== null && row.lookAgainMs <= nowMs;
+    });
+    due.sort(([, left], [, right]) => Number(left.row.lookAgainMs) - Number(right.row.lookAgainMs));
+    return due
+      .slice(0, limit)
+      .map(([key, { row, updatedMs }]) => handedOverOf(row, key, updatedMs));
+  }
+
+  async lookedAgain(key: PaymentKey, nextMs: number | null): Promise<void> {
+    this.#step(key, (row) => machine.lookAgain(row, nextMs));
   }
 
   async begin(

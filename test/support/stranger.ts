@@ -9,7 +9,7 @@ const abi = parseAbi([
 ]);
 
 /** Resolves with the transaction, which is in a block. */
-async function submitAsStranger(chain: Chain, header: string): Promise<Hex> {
+export async function submitAsStranger(chain: Chain, header: string): Promise<Hex> {
   const payment = decodePaymentHeader(header);
   if (!payment.ok || !isEvmPayload(payment.value.payload)) throw new Error("no EVM payment");
   const { authorization, signature } = payment.value.payload;

@@ -104,6 +104,9 @@ export interface Deliverable {
   readonly idempotencyKey: string;
 }
 
+/** A settlement that was begun before: see {@link ClaimOutcome}. */
+export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
+
 export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" }>;
 
 const WITHHELD = {

@@ -7,6 +7,7 @@ import { FacilitatorFault, HeldPayment, type Facilitator } from "../../facilitat
 import {
   LedgerConflict,
   type ClaimTerms,
+  type FailedPayment,
   type PayerProof,
   type Redemptions,
 } from "../../ledger/ledger.ts";
@@ -27,6 +28,7 @@ import {
   unavailable,
   UNRESOLVED,
   type Declined,
+  type Begun,
   type FailedSettlement,
   type Settled,
 } from "./admission.ts";
@@ -56,6 +58,8 @@ interface Course {
   readonly askedBefore: string | null;
   /** Bytes of ours carry it. */
   readonly isSigned?: true | undefined;
+  /** Where the chain stood when it was handed to that one. */
+  readonly handedOverAt: number | null;
   readonly signal: AbortSignal;
 }
 
@@ -71,7 +75,7 @@ export class Settling {
   async charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
     const verdict = await this.#verify(terms.request, signal);
     if (!(verdict instanceof Error) && verdict.isValid) {
-      return this.#collect({ key, terms, askedBefore: null, signal });
+      return this.#collect({ key, terms, askedBefore: null, handedOverAt: null, signal });
     }
     if (!(await this.#release(key))) return UNRESOLVED;
     const isUsed = !(verdict instanceof Error) && saysUsed(verdict.detail ?? "");
@@ -111,13 +115,35 @@ export class Settling {
   }
 
   /** Asks again about a settlement that was begun before, with the terms of its first use. */
-  resume(
-    key: PaymentKey,
-    begun: Pick<Course, "terms" | "isSigned"> & { readonly facilitator: string | null },
-    signal: AbortSignal,
-  ): Promise<Settled> {
-    const { terms, facilitator: askedBefore, isSigned } = begun;
-    return this.#collect({ key, terms, askedBefore, isSigned, signal });
+  resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
+    const { terms, facilitator: askedBefore, handedOverAt, isSigned, failure } = begun;
+    const course = { key, terms, askedBefore, handedOverAt, isSigned, signal };
+    return failure === undefined ? this.#collect(course) : this.#lookAgain(course, failure);
+  }
+
+  /** A refusal of the facilitator's is told again only where the chain does not show the payment by now. */
+  async #lookAgain(course: Course, failure: FailedPayment): Promise<Settled> {
+    const { facilitator, redemptions } = this.#options;
+    const { key, terms, askedBefore, handedOverAt, signal } = course;
+    const { request, idempotencyKey } = terms;
+    const failed = explain({ kind: "failed", failure }, request);
+    if (askedBefore === null || handedOverAt === null) return failed;
+    try {
+      const doubted = { request, facilitator: askedBefore, idempotencyKey, handedOverAt };
+      const seen = await facilitator.lookAgain?.(doubted, signal);
+      if (seen === undefined) return failed;
+      if (!seen.success) {
+        await redemptions.lookedAgain(key, null);
+        return failed;
+      }
+      const { transaction, network, payer } = seen;
+      const settlement = { transaction, network, payer };
+      await redemptions.settled(key, settlement);
+      return { kind: "settled", settlement, attempts: 0, idempotencyKey };
+    } catch (cause) {
+      this.#warn(cause, request, "a payment that was refused could not be looked for");
+      return this.#afterFault(course, cause);
+    }
   }
 
   async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse | Error> {
@@ -142,15 +168,15 @@ export class Settling {
   /** Asks for the settlement; stored as handed over where it leaves this process, and when it succeeded. */
   async #collect(course: Course): Promise<Settled> {
     const { facilitator, redemptions, timeline } = this.#options;
-    const { key, terms, askedBefore, isSigned, signal } = course;
+    const { key, terms, askedBefore, handedOverAt, isSigned, signal } = course;
     const { request, idempotencyKey } = terms;
     let isHandedOver = false;
-    const onHandOver = async (name: string): Promise<void> => {
-      await redemptions.handedOver(key, name);
+    const onHandOver = async (name: string, head: number | null): Promise<void> => {
+      await redemptions.handedOver(key, name, head);
       isHandedOver = true;
     };
     const asked = {
-      ...(askedBefore === null ? {} : { askedBefore }),
+      ...(askedBefore === null ? {} : { askedBefore, handedOverAt }),
       ...(isSigned && { isSigned }),
     };
     try {

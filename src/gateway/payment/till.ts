@@ -17,7 +17,7 @@ import type { Time } from "../../time/time.ts";
 import { paymentKey, samePayment, type PaymentKey } from "../../x402/payment-key.ts";
 import { ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
-import type { Declined, Presented, Settled } from "./admission.ts";
+import type { Begun, Declined, Presented, Settled } from "./admission.ts";
 import { choose, type Choosing } from "./choice.ts";
 import { NO_FEE_PAYERS } from "./offers.ts";
 import { Settling } from "./settling.ts";
@@ -33,9 +33,6 @@ export interface Identified {
 
 /** What is looked at to tell which payment this is. */
 export type Identifying = Pick<Presented, "payment" | "accepts" | "binding" | "target">;
-
-/** A settlement that was begun before: see {@link ClaimOutcome}. */
-export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
 
 /** What of the ledger the paywall uses itself; the rest goes with the charging. */
 type Redeeming = Pick<

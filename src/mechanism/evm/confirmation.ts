@@ -18,7 +18,7 @@
  * a row have found the same one. All that one look reads is read at one block; a node that does not have
  * that block answers with an error, and the look says nothing.
  */
-import type { Confirmation, Look, Submission } from "../mechanism.ts";
+import type { Confirmation, Look, Question, Submission } from "../mechanism.ts";
 import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import { parseQuantity, toQuantity } from "./abi.ts";
@@ -95,23 +95,20 @@ export class ConfirmationReader {
   async reconcile(
     rpc: Rpc,
     authorization: EvmCheckedAuthorization,
-    said: string | undefined,
+    { claimed: said, after }: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
     // A node refuses to look for what is no hash, and would be taken for broken.
     const claimed = said !== undefined && TRANSACTION_HASH.test(said) ? said : undefined;
     const receipt = claimed === undefined ? null : await readReceipt(rpc, claimed, signal);
     const head = await readBlock(rpc, "latest", signal);
-    if (claimed !== undefined && receipt?.succeeded) {
-      const { logs, blockNumber } = receipt;
-      if (paidByAnother(logs, authorization)) {
-        return this.#confirm(claimed, head.number - blockNumber + 1n, receipt.sender);
-      }
+    if (claimed !== undefined && receipt !== null && isPaidAfter(receipt, authorization, after)) {
+      return this.#confirm(claimed, head.number - receipt.blockNumber + 1n, receipt.sender);
     }
     const isLate = receipt !== null && receipt.blockNumber > head.number;
     const at = { ...head, number: isLate ? receipt.blockNumber : head.number };
     const [isUsed] = await areUsed(rpc, [authorization], at.number, signal);
-    if (isUsed === true) return this.#judgeUse(rpc, authorization, at, signal);
+    if (isUsed === true) return this.#judgeUse(rpc, authorization, { at, after }, signal);
     if (isPast(authorization, head.timestamp)) return EXPIRED;
     return { kind: "unknown", detail: "the authorization is not used yet" };
   }
@@ -227,7 +224,7 @@ export class ConfirmationReader {
     signal: AbortSignal,
   ): Promise<Confirmation> {
     try {
-      return await this.#judgeUse(rpc, authorization, at, signal);
+      return await this.#judgeUse(rpc, authorization, { at, after: null }, signal);
     } catch (cause) {
       if (!(cause instanceof ChainError)) throw cause;
       return { kind: "unknown", detail: UNTRACED + cause.message };
@@ -238,15 +235,17 @@ export class ConfirmationReader {
   async #judgeUse(
     rpc: Rpc,
     authorization: EvmCheckedAuthorization,
-    at: Block,
+    { at, after }: { readonly at: Block; readonly after: Question["after"] },
     signal: AbortSignal,
   ): Promise<Confirmation> {
     const use = await findUse(rpc, authorization, at, signal);
     if (use === "cancelled") return failed("the payer cancelled the authorization", false);
     const { transaction, receipt } = use;
     const confirmations = at.number - receipt.blockNumber + 1n;
-    if (paidByAnother(receipt.logs, authorization))
+    if (paidByAnother(receipt.logs, authorization)) {
+      if (!isLater(receipt, after)) return USED_BEFORE;
       return this.#confirm(transaction, confirmations, receipt.sender);
+    }
     if (!this.#isDeep(confirmations)) return this.#notDeep(confirmations);
     return failed("the authorization's nonce was used for another transfer", false);
   }
@@ -281,6 +280,12 @@ const NOT_YET: Confirmation = {
   detail: "the transaction is not in a block yet",
 };
 const UNDECIDED: Confirmation = { kind: "unknown", detail: "not judged" };
+/** No failure: a reorganization may have moved the use back to where another block was read as the newest. */
+const USED_BEFORE: Confirmation = {
+  kind: "unknown",
+  detail:
+    "the authorization was used in a block that was there before anybody was asked to settle it",
+};
 const EXPIRED = failed("the authorization expired unused", false);
 
 /** Whether the node that was asked could not tell who used an authorization; another one may. */
@@ -338,6 +343,20 @@ function reasonOf(succeeded: boolean, count: number): string {
   return count === 1
     ? "the transaction succeeded without the transfer that was authorized"
     : "the token refused the transfer, one of several in its transaction";
+}
+
+/** Whether that transaction of somebody's is the payment. */
+function isPaidAfter(
+  receipt: Receipt,
+  authorization: EvmCheckedAuthorization,
+  after: Question["after"],
+): boolean {
+  const { succeeded, logs } = receipt;
+  return succeeded && paidByAnother(logs, authorization) && isLater(receipt, after);
+}
+
+function isLater({ blockNumber }: Receipt, after: Question["after"]): boolean {
+  return after === null || blockNumber > BigInt(after);
 }
 
 function isPast({ validBefore }: EvmCheckedAuthorization, time: bigint): boolean {

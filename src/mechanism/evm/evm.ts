@@ -21,7 +21,9 @@ import {
   type Look,
   type Mechanism,
   type Preparation,
+  type Question,
   type SignedTransaction,
+  type Standing,
   type WalletBalance,
 } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
@@ -48,7 +50,7 @@ import { ACCOUNT_RULES, createConfirmationReader, lookThrough, readSender } from
 import { error, hasCode, probe } from "./probe.ts";
 import { EvmPurses } from "./purses.ts";
 import { SharedInspection } from "./shared-inspection.ts";
-import { readBlock } from "./usage.ts";
+import { readBlock, readStanding } from "./usage.ts";
 import { WalletInspection, type SmartWallets } from "./wallet-inspection.ts";
 
 export { VALID_BEFORE_MARGIN_SECONDS, type EvmCheckedAuthorization } from "./authorization.ts";
@@ -214,14 +216,18 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     return lookThrough({ endpoints, memory, reader }, submission, signal);
   }
 
+  standing(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Standing> {
+    return this.#endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
+  }
+
   reconcile(
     authorization: EvmCheckedAuthorization,
-    claimed: string | undefined,
+    question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
     const read = this.#confirmation;
     return this.#endpoints.run(
-      (rpc) => read.reconcile(rpc, authorization, claimed, signal),
+      (rpc) => read.reconcile(rpc, authorization, question, signal),
       signal,
     );
   }

@@ -3,7 +3,7 @@
  * reads the payer's balance and the nonce's state, finds whether the token asks code of the payer's about
  * the signature, and simulates the transfer.
  */
-import { askingTheSeller, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { askingTheSeller, err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ChainError } from "../mechanism.ts";
 import { RpcRefusal, type Rpc } from "../rpc.ts";
 import {
@@ -42,6 +42,11 @@ const REVERTS: readonly (readonly [RegExp, Refusal["code"]])[] = [
   [/not yet valid/i, "invalid_exact_evm_payload_authorization_valid_after"],
   [/exceeds balance/i, "insufficient_funds"],
 ];
+
+export const NONCE_USED: Refusal = {
+  code: "invalid_transaction_state",
+  detail: askingTheSeller("the authorization's nonce is used or cancelled"),
+};
 
 /** A node's words for a call that reverted or ran out of gas as a whole. */
 export const EXECUTION_FAILED = /revert|out ?of ?gas/i;
@@ -148,8 +153,6 @@ export async function isSignedByContract(
   }
 }
 
-const USED = "the authorization's nonce is used or cancelled";
-
 /** In the order of the wire: signature, balance, then whatever else makes the transfer fail. */
 function judge(
   rpc: Rpc,
@@ -175,7 +178,7 @@ function judge(
     // This very payment may be what the rest was spent on.
     return refuse("insufficient_funds", used === 0n ? detail : askingTheSeller(detail));
   }
-  if (used !== 0n) return refuse("invalid_transaction_state", askingTheSeller(USED));
+  if (used !== 0n) return err(NONCE_USED);
   if (!simulated.ok) return simulated;
   return ok({ balanceAtomic: balance, mayRunCode: mayRunCode(impossible) });
 }

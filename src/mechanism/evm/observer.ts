@@ -11,7 +11,9 @@ import type {
   Follower,
   Look,
   Observer,
+  Question,
   SignedTransaction,
+  Standing,
 } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
@@ -28,6 +30,7 @@ import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
 import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
 import { readReceipt } from "./receipt.ts";
+import { readStanding } from "./usage.ts";
 
 export interface EvmObserverOptions extends EndpointsOptions {
   /** EIP-3009 tokens that are known. */
@@ -130,14 +133,18 @@ class EvmObserver implements Observer<EvmCheckedAuthorization>, Follower<EvmChec
     return readAccepted(request, this.#facts, this.#tokens);
   }
 
+  standing(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Standing> {
+    return this.#endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
+  }
+
   reconcile(
     authorization: EvmCheckedAuthorization,
-    claimed: string | undefined,
+    question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
     const read = this.#confirmation;
     return this.#endpoints.run(
-      (rpc) => read.reconcile(rpc, authorization, claimed, signal),
+      (rpc) => read.reconcile(rpc, authorization, question, signal),
       signal,
     );
   }

@@ -1,7 +1,7 @@
 /**
  * What the chain knows of authorizations whatever the transaction: whether they are used, and by which one.
  */
-import { ChainError } from "../mechanism.ts";
+import { ChainError, type Standing } from "../mechanism.ts";
 import { isRecord, type Rpc } from "../rpc.ts";
 import {
   decodeAggregate3,
@@ -14,7 +14,7 @@ import {
   WORD,
 } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
-import { MULTICALL3_ADDRESS } from "./inspection.ts";
+import { MULTICALL3_ADDRESS, NONCE_USED } from "./inspection.ts";
 import { isUsedIn, parseLog, readReceipt, usedTopics, type Receipt } from "./receipt.ts";
 import {
   AUTHORIZATION_CANCELED_EVENT,
@@ -67,7 +67,7 @@ export async function readBlock(
 export async function areUsed(
   rpc: Rpc,
   authorizations: readonly EvmCheckedAuthorization[],
-  blockNumber: bigint,
+  blockNumber: bigint | "latest",
   signal: AbortSignal,
 ): Promise<readonly boolean[]> {
   const calls = authorizations.map(({ token, from, nonce }) => {
@@ -79,7 +79,8 @@ export async function areUsed(
     others.length === 0
       ? { to: only.target, data: `0x${only.callData}` }
       : { to: MULTICALL3_ADDRESS, data: `0x${encodeAggregate3(calls)}` };
-  const answer = parseHexData(await rpc.call("eth_call", [call, toQuantity(blockNumber)], signal));
+  const block = blockNumber === "latest" ? blockNumber : toQuantity(blockNumber);
+  const answer = parseHexData(await rpc.call("eth_call", [call, block], signal));
   const words = others.length === 0 ? [answer] : wordsOf(answer);
   if (words?.length !== calls.length) throw oddAnswer(rpc, "authorizationState()");
   return words.map((word) => {
@@ -87,6 +88,25 @@ export async function areUsed(
     if (state === undefined) throw oddAnswer(rpc, "authorizationState()");
     return state !== 0n;
   });
+}
+
+/**
+ * See `Observer.standing`. Both are asked at once, and nodes behind a balancer may answer from different
+ * blocks; nothing rests on their being one. Whatever is in a block up to the head was there before, and a
+ * state from an earlier block than the head only lets through what no later look counts. Multicall3 could tell
+ * both of one block, but what a contract takes for its block's number is the next one's on some networks.
+ */
+export async function readStanding(
+  rpc: Rpc,
+  authorization: EvmCheckedAuthorization,
+  signal: AbortSignal,
+): Promise<Standing> {
+  const [head, [isUsed = false]] = await Promise.all([
+    readHead(rpc, signal),
+    areUsed(rpc, [authorization], "latest", signal),
+  ]);
+  if (head > BigInt(Number.MAX_SAFE_INTEGER)) throw oddAnswer(rpc, "a block number");
+  return { head: Number(head), used: isUsed ? NONCE_USED : null };
 }
 
 function wordsOf(answer: string | undefined): readonly (string | undefined)[] | undefined {

@@ -85,7 +85,7 @@ export async function identify(
 const MAX_SHOWN = 64;
 
 /** The newest slot, confirmed or not. */
-async function readHead(rpc: Rpc, signal: AbortSignal): Promise<bigint> {
+export async function readHead(rpc: Rpc, signal: AbortSignal): Promise<bigint> {
   const slot = await rpc.call("getSlot", [{ commitment: "processed" }], signal);
   if (isSlot(slot)) return BigInt(slot);
   throw new ChainError("CHAIN_ANSWER", `getSlot at ${rpc.host}: not a slot`);

@@ -2,7 +2,7 @@
  * Payments that are not ours to judge: others accepted them, or an earlier life of ours did under another
  * configuration. What they may be like was up to whoever accepted them; whether they pay what was asked was not.
  */
-import type { Confirmation } from "../mechanism.ts";
+import type { Confirmation, Question } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import { associatedAccount } from "./associated-account.ts";
 import type { LookupTables } from "./lookup-tables.ts";
@@ -37,11 +37,11 @@ export class Reconciler {
    */
   async reconcile(
     authorization: SolanaAuthorization,
-    claimed: string | undefined,
+    question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
     const { endpoints, tracker, tables } = this.#options;
-    const said = await tracker.reconcile(authorization, claimed, signal);
+    const said = await tracker.reconcile(authorization, question, signal);
     if (said.kind !== "confirmed") return said;
     const paid = { ...said, sender: authorization.feePayer };
     if (authorization.judged !== undefined) return paid;

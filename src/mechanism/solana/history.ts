@@ -58,6 +58,7 @@ export async function listTransactions(
 /** A transaction on the chain, confirmed at least. */
 export interface Fetched {
   readonly transaction: string;
+  readonly slot: number;
   readonly messageHash: string;
   /** Base58: who pays its network fee. */
   readonly feePayer: string;
@@ -95,17 +96,19 @@ export function newestVersion(version: TransactionVersion): 0 | 1 {
 }
 
 function readFetched(answer: unknown, rpc: Rpc): Fetched | undefined {
-  const { transaction, meta } = isRecord(answer) ? answer : {};
+  const { transaction, meta, slot } = isRecord(answer) ? answer : {};
   const [text, encoding]: unknown[] = Array.isArray(transaction) ? transaction : [];
   if (typeof text !== "string" || encoding !== "base64" || !isRecord(meta) || !("err" in meta)) {
     throw malformed("getTransaction", rpc);
   }
+  if (!isSlot(slot)) throw malformed("getTransaction", rpc);
   const read = readSolanaTransaction(text);
   const first = read.ok ? read.value.signatures[0] : undefined;
   if (!read.ok || first === undefined) return undefined;
   const { err } = meta;
   const { feePayer } = read.value;
-  return { transaction: encodeBase58(first), messageHash: messageHash(read.value), feePayer, err };
+  const found = { slot, messageHash: messageHash(read.value), feePayer, err };
+  return { transaction: encodeBase58(first), ...found };
 }
 
 function malformed(method: string, rpc: Rpc): ChainError {

@@ -12,7 +12,9 @@ import type {
   Follower,
   Look,
   Observer,
+  Question,
   SignedTransaction,
+  Standing,
   Submission,
 } from "../mechanism.ts";
 import type { HealthObserver, RpcEndpoints } from "../rpc-endpoints.ts";
@@ -22,6 +24,7 @@ import { openEndpoints } from "./endpoints.ts";
 import { Reconciler } from "./foreign-payment.ts";
 import { LookupTables } from "./lookup-tables.ts";
 import { readPayment, type SolanaAuthorization } from "./payment.ts";
+import { readStanding } from "./standing.ts";
 import { Tracker } from "./tracker.ts";
 
 export interface SolanaChainOptions {
@@ -109,12 +112,17 @@ class SolanaObserver implements Observer<SolanaAuthorization>, Follower<SolanaAu
     return readPayment(request, this.network, null);
   }
 
+  standing(authorization: SolanaAuthorization, signal: AbortSignal): Promise<Standing> {
+    const { endpoints } = this.#chain;
+    return endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
+  }
+
   reconcile(
     authorization: SolanaAuthorization,
-    claimed: string | undefined,
+    question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
-    return this.#chain.reconciler.reconcile(authorization, claimed, signal);
+    return this.#chain.reconciler.reconcile(authorization, question, signal);
   }
 
   draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {

@@ -4,6 +4,7 @@
  * payer's token account took part in.
  *
  *     the claimed transaction, or one of the account's, has the very message ── as `confirmation.ts` judges it
+ *          └── in a slot that was there before anybody was asked ────────────── failed
  *     none ── its blockhash may be valid ─────────────────────────────────────── unknown
  *          └── expired ── all that the account did since then was compared ───── failed
  *                     └── not all of it ──────────────────────────────────────── unknown
@@ -12,7 +13,7 @@
  */
 import type { Time } from "../../time/time.ts";
 import { decodeBase58 } from "../../x402/solana-address.ts";
-import type { Confirmation } from "../mechanism.ts";
+import type { Confirmation, Question } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { Rpc } from "../rpc.ts";
 import type { Blockhashes, Validity } from "./blockhashes.ts";
@@ -67,6 +68,7 @@ export interface SearchOptions {
 interface Operation {
   readonly rpc: Rpc;
   readonly authorization: SolanaAuthorization;
+  readonly after: Question["after"];
   readonly signal: AbortSignal;
 }
 
@@ -111,7 +113,7 @@ export class Search {
   /** See `Observer.reconcile`. @throws {ChainError} when the chain cannot be asked */
   reconcile(
     authorization: SolanaAuthorization,
-    claimed: string | undefined,
+    { claimed, after }: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
     // A node refuses to look for what is no signature.
@@ -120,7 +122,7 @@ export class Search {
     const avoid = this.#doubted.get(authorization.messageHash);
     return this.#options.endpoints.run(
       async (rpc) => {
-        const said = await this.#ask({ rpc, authorization, signal }, named);
+        const said = await this.#ask({ rpc, authorization, after, signal }, named);
         // Somebody else is to find the same.
         const isDoubtful = said.kind === "failed" || said === UNSHOWN;
         if (isDoubtful) this.#doubted.set(authorization.messageHash, rpc);
@@ -276,9 +278,10 @@ export class Search {
   }
 
   async #judge(
-    { rpc, authorization, signal }: Operation,
-    { transaction, err }: Fetched,
+    { rpc, authorization, after, signal }: Operation,
+    { transaction, slot, err }: Fetched,
   ): Promise<Confirmation> {
+    if (after !== null && slot <= after) return USED_BEFORE;
     const { commitment, statuses } = this.#options;
     if (commitment === "finalized") {
       const { status } = await statuses.readAt(rpc, transaction, signal);
@@ -301,6 +304,16 @@ const INCOMPLETE: Confirmation = {
 const UNSHOWN: Confirmation = {
   kind: "unknown",
   detail: "a node lists transactions of the payer that it could not show yet",
+};
+
+/** Slots are points in time: what is in an earlier one is not of whoever was asked later. */
+const USED_BEFORE: Confirmation = {
+  kind: "failed",
+  refusal: {
+    code: "invalid_transaction_state",
+    detail: "the transaction was on the chain before anybody was asked to settle it",
+  },
+  retriable: false,
 };
 
 interface Compared {

@@ -22,7 +22,9 @@ import {
   type Look,
   type Mechanism,
   type Preparation,
+  type Question,
   type SignedTransaction,
+  type Standing,
   type Submission,
   type WalletBalance,
 } from "../mechanism.ts";
@@ -37,6 +39,7 @@ import { probe } from "./probe.ts";
 import type { RuleOptions, SolanaToken } from "./rules.ts";
 import { Keypair, withFirstSignature } from "./signing.ts";
 import { SourceFunds, type FundsReading } from "./source-funds.ts";
+import { readStanding } from "./standing.ts";
 
 export { createSolanaObserver, type SolanaChainOptions } from "./observer.ts";
 export type { GuardState } from "./guard-budget.ts";
@@ -233,12 +236,17 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     return look;
   }
 
+  standing(authorization: SolanaAuthorization, signal: AbortSignal): Promise<Standing> {
+    const { endpoints } = this.#chain;
+    return endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
+  }
+
   reconcile(
     authorization: SolanaAuthorization,
-    claimed: string | undefined,
+    question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
-    return this.#chain.reconciler.reconcile(authorization, claimed, signal);
+    return this.#chain.reconciler.reconcile(authorization, question, signal);
   }
 
   draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {

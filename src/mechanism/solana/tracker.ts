@@ -5,7 +5,7 @@
  */
 import { readSolanaTransaction } from "../../x402/solana-transaction.ts";
 import { OVER, type Time } from "../../time/time.ts";
-import type { Confirmation, Look, SignedTransaction, Submission } from "../mechanism.ts";
+import type { Confirmation, Look, Question, SignedTransaction, Submission } from "../mechanism.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { Rpc } from "../rpc.ts";
@@ -133,11 +133,11 @@ export class Tracker {
   /** See `Observer.reconcile`. @throws {ChainError} when the chain cannot be asked */
   async reconcile(
     authorization: SolanaAuthorization,
-    claimed: string | undefined,
+    question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
     this.#requireOpen();
-    return this.#search.reconcile(authorization, claimed, signal);
+    return this.#search.reconcile(authorization, question, signal);
   }
 
   /** Ends whatever waits, and closes the websockets. */

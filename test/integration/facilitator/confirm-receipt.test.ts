@@ -2,12 +2,14 @@
  * Remote facilitators whose word is compared with a real chain: real USDC on anvil, read by the observer
  * that the product uses.
  */
-import { encodeFunctionData, getAddress, pad, parseAbi, toBytes, toHex } from "viem";
+import type { ServerResponse } from "node:http";
+import { pad, toHex } from "viem";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
 import type { RemoteOptions } from "../../../src/facilitator/remote.ts";
 import { createEvmObserver } from "../../../src/mechanism/evm/evm.ts";
-import { isEvmPayload, payerOf } from "../../../src/x402/payment-key.ts";
+import { encodePaymentHeader } from "../../../src/x402/header.ts";
+import { payerOf } from "../../../src/x402/payment-key.ts";
 import { cancelAuthorization } from "../../support/cancellation.ts";
 import { startChain, STRANGER, type Chain } from "../../support/chain.ts";
 import { faultOf } from "../../support/fault-of.ts";
@@ -15,6 +17,7 @@ import {
   startScriptedFacilitator,
   type FacilitatorReply,
 } from "../../support/scripted-facilitator.ts";
+import { submitAsStranger } from "../../support/stranger.ts";
 import { newPayment, openMesh, openRemote, patience, type Payment } from "./stage.ts";
 
 let chain: Chain;
@@ -24,29 +27,10 @@ beforeAll(async () => {
 afterAll(() => chain.stop());
 
 const NOWHERE = `0x${"ab".repeat(32)}`;
-const token = parseAbi([
-  "function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)",
-]);
 
 /** What an honest facilitator does: the transaction, by an account of its own. */
-async function submit({ request }: Payment): Promise<string> {
-  const { payload } = request.paymentPayload;
-  if (!isEvmPayload(payload)) throw new Error("an EVM payment");
-  const { from, to, value, validAfter, validBefore, nonce } = payload.authorization;
-  const data = encodeFunctionData({
-    abi: token,
-    args: [
-      getAddress(from),
-      getAddress(to),
-      BigInt(value),
-      BigInt(validAfter),
-      BigInt(validBefore),
-      pad(toHex(BigInt(nonce))),
-      toHex(toBytes(payload.signature)),
-    ],
-  });
-  return chain.submit(chain.asset, data);
-}
+const submit = ({ request }: Payment) =>
+  submitAsStranger(chain, encodePaymentHeader(request.paymentPayload));
 
 async function meshBefore(reply: () => FacilitatorReply, options: Partial<RemoteOptions> = {}) {
   const closing = new AsyncDisposableStack();
@@ -77,17 +61,33 @@ const claim = (transaction: string): FacilitatorReply => ({
   status: 200,
   body: { success: true, transaction },
 });
+
+/** A facilitator that settles, and then names a transaction; null: its answer is lost. */
+function settledAs(payment: Payment, name: (transaction: string) => string | null) {
+  const submitted = Promise.withResolvers<string>();
+  const answer = async (response: ServerResponse): Promise<void> => {
+    const transaction = name(await submitted.promise);
+    if (transaction === null) response.destroy();
+    else response.end(JSON.stringify({ success: true, transaction }));
+  };
+  const raw = (response: ServerResponse): void => {
+    submitted.resolve(submit(payment));
+    void answer(response);
+  };
+  return { reply: { raw }, transaction: submitted.promise };
+}
+
 const broken: FacilitatorReply = { raw: (response) => void response.destroy() };
 
 describe("a success that the chain shows", () => {
   test("counts, in the transaction that moved the money", async () => {
-    const payment = await newPayment(chain);
-    const transaction = await submit(payment);
-    for (const claimed of [transaction, NOWHERE]) {
-      const { mesh } = await meshBefore(() => claim(claimed));
+    for (const isNamed of [true, false]) {
+      const payment = await newPayment(chain);
+      const settling = settledAs(payment, (transaction) => (isNamed ? transaction : NOWHERE));
+      const { mesh } = await meshBefore(() => settling.reply);
       expect(await mesh.settle(payment.request, handing())).toEqual({
         success: true,
-        transaction,
+        transaction: await settling.transaction,
         network: chain.network.name,
         payer: payerOf(payment.request.paymentPayload),
       });
@@ -140,23 +140,27 @@ describe("a success that the chain does not show", () => {
 describe("an answer that was lost", () => {
   test("is found on the chain", async () => {
     const payment = await newPayment(chain);
-    const transaction = await submit(payment);
-    const { mesh, facilitator } = await meshBefore(() => broken, { confirm: "facilitator" });
-    expect(await mesh.settle(payment.request, handing())).toMatchObject({
-      success: true,
-      transaction,
+    const settling = settledAs(payment, () => null);
+    const { mesh, facilitator } = await meshBefore(() => settling.reply, {
+      confirm: "facilitator",
     });
+    const answer = await mesh.settle(payment.request, handing());
+    expect(answer).toMatchObject({ success: true, transaction: await settling.transaction });
     expect(facilitator.calls.length).toBe(1);
   });
 
   test("is found on the chain by the next process, before anybody is asked", async () => {
     const payment = await newPayment(chain);
     const { mesh, facilitator } = await meshBefore(() => broken);
-    const lost = faultOf(mesh.settle(payment.request, handing(AbortSignal.timeout(1_000))));
+    let handedOverAt: number | null = null;
+    const onHandOver = async (_name: string, head: number | null): Promise<void> => {
+      handedOverAt = head;
+    };
+    const handingOver = { ...handing(AbortSignal.timeout(1_000)), onHandOver };
+    const lost = faultOf(mesh.settle(payment.request, handingOver));
     expect(await lost).toMatchObject({ kind: "unknown" });
     const transaction = await submit(payment);
-    const askedBefore = facilitator.url;
-    const asking = { ...handing(), askedBefore };
+    const asking = { ...handing(), askedBefore: facilitator.url, handedOverAt };
     expect(await mesh.settle(payment.request, asking)).toMatchObject({ transaction });
     expect(facilitator.calls.length).toBe(1);
   });

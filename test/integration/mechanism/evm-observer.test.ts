@@ -40,6 +40,8 @@ function observe(members: Partial<EvmObserverOptions> = {}) {
   return opened;
 }
 
+const ANY = { claimed: undefined, after: null };
+
 async function authorize(overrides: { validBefore?: string } = {}) {
   const paymentRequirements = payFor(payee);
   const { account } = payer;
@@ -56,7 +58,7 @@ function submit({ words, signature, proven }: EvmCheckedAuthorization): Promise<
 }
 
 const reconcile = (authorization: EvmCheckedAuthorization, claimed?: string, by = observer) =>
-  by.reconcile(authorization, claimed, soon());
+  by.reconcile(authorization, { claimed, after: null }, soon());
 
 describe("a payment that others settle", () => {
   test("is confirmed with the transaction that they claim", async () => {
@@ -73,6 +75,33 @@ describe("a payment that others settle", () => {
     expect(await reconcile(authorization, claimed)).toEqual({ kind: "confirmed", transaction });
     const nowhere = `0x${"0d".repeat(32)}`;
     expect(await reconcile(authorization, nowhere)).toEqual({ kind: "confirmed", transaction });
+  });
+
+  test("is not what was on the chain before its hand-over, whoever claims it", async () => {
+    const authorization = await authorize();
+    const before = await observer.standing(authorization, soon());
+    expect(before.used).toBeNull();
+    const transaction = await submit(authorization);
+    const after = await observer.standing(authorization, soon());
+    expect(after).toEqual({
+      head: before.head + 1,
+      used: {
+        code: "invalid_transaction_state",
+        detail: expect.stringMatching(/^the authorization's nonce is used or cancelled/),
+      },
+    });
+    for (const claimed of [transaction, undefined]) {
+      const late = { claimed, after: after.head };
+      expect(await observer.reconcile(authorization, late, soon())).toEqual({
+        kind: "unknown",
+        detail: expect.stringContaining("before anybody was asked"),
+      });
+      const inTime = { claimed, after: before.head };
+      expect(await observer.reconcile(authorization, inTime, soon())).toMatchObject({
+        kind: "confirmed",
+        transaction,
+      });
+    }
   });
 
   test("is unknown while it is not used, whatever is claimed", async () => {
@@ -123,7 +152,7 @@ describe("a payment that others settle", () => {
     const evm = openMechanism(chain, freshAccount().privateKey);
     const authorization = await authorize({ validBefore: String(unixNow() + 3_600) });
     const transaction = await submit(authorization);
-    expect(await evm.reconcile(authorization, undefined, never)).toEqual({
+    expect(await evm.reconcile(authorization, ANY, never)).toEqual({
       kind: "confirmed",
       transaction,
     });
@@ -148,7 +177,7 @@ describe("an observer", () => {
     for (const by of [strange, mechanism]) {
       const parsed = by.parse(request);
       if (!parsed.ok) throw new Error(parsed.error.detail);
-      expect(await by.reconcile(parsed.value, undefined, soon())).toEqual({
+      expect(await by.reconcile(parsed.value, ANY, soon())).toEqual({
         kind: "confirmed",
         transaction,
       });

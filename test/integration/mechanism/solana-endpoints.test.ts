@@ -99,7 +99,7 @@ test("a payment in a token that is not configured any more is followed to its en
   for (const by of [later, observer()]) {
     const parsed = by.parse(request);
     if (!parsed.ok) throw new Error(parsed.error.detail);
-    const said = await by.reconcile(parsed.value, undefined, never);
+    const said = await by.reconcile(parsed.value, { claimed: undefined, after: null }, never);
     expect(said).toEqual({ kind: "confirmed", transaction });
     const submission = { variants: [signed], authorizations: [parsed.value] };
     const { payments } = await later.look(submission, never);
@@ -120,7 +120,42 @@ describe("an observer", () => {
     const parsed = watching.parse(request);
     if (!parsed.ok) throw new Error(parsed.error.detail);
     for (const claimed of [transaction, undefined]) {
-      expect(await watching.reconcile(parsed.value, claimed, never)).toEqual({
+      expect(await watching.reconcile(parsed.value, { claimed, after: null }, never)).toEqual({
+        kind: "confirmed",
+        transaction,
+      });
+    }
+  });
+
+  test("knows what was on the chain before a hand-over, and does not count it", async () => {
+    const plan = bench.plan();
+    const checked = bench.accept(plan);
+    await bench.solana.inspect(checked, never);
+    const signed = await bench.sign(checked);
+    const { transaction } = signed;
+    // Without the fee payer's signature, as buyers present it, and thieves.
+    const request = requestOf(buildTransaction(plan), requirementsOf(bench.payment));
+    const watching = observer();
+    const parsed = watching.parse(request);
+    if (!parsed.ok) throw new Error(parsed.error.detail);
+    const before = await watching.standing(parsed.value, never);
+    expect(before.used).toBeNull();
+    await bench.settle(checked, signed);
+    const after = await watching.standing(parsed.value, never);
+    expect(after.head).toBeGreaterThan(before.head);
+    expect(after.used).toMatchObject({
+      code: "invalid_transaction_state",
+      detail: expect.stringContaining("executed before"),
+    });
+    for (const claimed of [transaction, undefined]) {
+      const late = { claimed, after: after.head };
+      expect(await watching.reconcile(parsed.value, late, never)).toMatchObject({
+        kind: "failed",
+        refusal: { detail: expect.stringContaining("before anybody was asked") },
+        retriable: false,
+      });
+      const inTime = { claimed, after: before.head };
+      expect(await watching.reconcile(parsed.value, inTime, never)).toMatchObject({
         kind: "confirmed",
         transaction,
       });
@@ -145,7 +180,9 @@ describe("an observer", () => {
         const watching = observer();
         const parsed = watching.parse(requestOf(buildTransaction(signed), wanted));
         if (!parsed.ok) throw new Error(parsed.error.detail);
-        expect(await watching.reconcile(parsed.value, undefined, never)).toMatchObject({
+        expect(
+          await watching.reconcile(parsed.value, { claimed: undefined, after: null }, never),
+        ).toMatchObject({
           kind: "failed",
           refusal: { detail: expect.stringContaining("does not pay what was asked for") },
         });

@@ -13,19 +13,30 @@ import { exampleRequest } from "./example-request.ts";
 import { LeapingTime } from "./leaping-time.ts";
 import { broken, meshOver, nobody, refusal, scripted, settled } from "./mesh-stage.ts";
 import { failed, soon, success } from "./remote-stage.ts";
+import {
+  CONFIRMED,
+  EXPIRED,
+  scriptObserver,
+  UNUSED,
+  type ScriptedObserver,
+} from "./scripted-observer.ts";
 
 type Facilitators = Parameters<typeof meshOver>[0];
 
 /** A process that offers those facilitators to others; its ledger is in memory unless one is given. */
-function offer(facilitators: Facilitators, ledger: Ledger = memoryLedger()) {
-  const { mesh } = meshOver(facilitators);
+function offer(
+  facilitators: Facilitators,
+  ledger: Ledger = memoryLedger(),
+  observer?: ScriptedObserver,
+) {
+  const { mesh, time } = meshOver(facilitators, observer === undefined ? {} : { observer });
   const facilitator = new RecordedFacilitator({ facilitator: mesh, ledger });
   const settle = (idempotencyKey?: string) =>
     facilitator.settle(exampleRequest, {
       signal: soon(),
       ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
     });
-  return { facilitator, settle, ledger };
+  return { facilitator, settle, ledger, time };
 }
 
 function memoryLedger(store = new MemoryStore(), life = "life"): MemoryLedger {
@@ -70,6 +81,33 @@ describe("a settlement for another resource server", () => {
     expect(await settle("mine")).toMatchObject(refused);
     expect(await settle("mine")).toMatchObject(refused);
     expect(remote.calls.length).toBe(1);
+    remote.reply = settled;
+    expect(await settle("theirs")).toEqual(success);
+  });
+
+  test("that was refused is told as settled once the chain shows it, and to its caller only", async () => {
+    const remote = await scripted(refusal("invalid_scheme"));
+    const observer = scriptObserver(UNUSED, UNUSED, CONFIRMED);
+    const { settle, ledger, time } = offer([remote], memoryLedger(), observer);
+    const refused = { ...failed, errorReason: "invalid_scheme" };
+    expect(await settle("mine")).toMatchObject(refused);
+    expect(await settle("mine")).toMatchObject(refused);
+    time.nowMs += 5_000;
+    // Whoever else shows it: what the chain has by now is not for him.
+    expect(await settle("theirs")).toMatchObject(refused);
+    expect(observer.looks.length).toBe(2);
+    expect(await settle("mine")).toEqual(success);
+    expect(await settle("theirs")).toMatchObject(used);
+    expect(remote.calls.length).toBe(1);
+    expect(await ledger.doubted(10)).toEqual([]);
+  });
+
+  test("that was refused may be asked for anew when the chain says that it was not settled", async () => {
+    const remote = await scripted(refusal("invalid_scheme"));
+    const observer = scriptObserver(UNUSED, EXPIRED);
+    const { settle } = offer([remote], memoryLedger(), observer);
+    expect(await settle("mine")).toMatchObject(failed);
+    expect(await settle("mine")).toMatchObject(failed);
     remote.reply = settled;
     expect(await settle("theirs")).toEqual(success);
   });

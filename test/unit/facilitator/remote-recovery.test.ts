@@ -1,13 +1,21 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startRemoteRecovery } from "../../../src/facilitator/remote-recovery.ts";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
-import type { Observer } from "../../../src/mechanism/mechanism.ts";
+import type { Confirmation, Observer } from "../../../src/mechanism/mechanism.ts";
 import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
 import { examplePayment, type ExamplePayment } from "../ledger/example-payment.ts";
 import { TRANSACTION } from "./example-request.ts";
 import { SteppedTime } from "./stepped-time.ts";
 import { handing, meshOver, nobody, refusal, scripted, settled, broken } from "./mesh-stage.ts";
-import { CONFIRMED, EXPIRED, scriptObserver, UNUSED } from "./scripted-observer.ts";
+import {
+  CONFIRMED,
+  confirmedBy,
+  EXPIRED,
+  HEAD,
+  NO_CHAIN,
+  scriptObserver,
+  UNUSED,
+} from "./scripted-observer.ts";
 
 /** Longer than any pause or margin. */
 const LONG_MS = 700_000;
@@ -27,7 +35,7 @@ async function stage({ facilitators, store = new MemoryStore(), ...setup }: Setu
     const idempotencyKey = `key of ${key}`;
     const terms = { binding: "GET /", target: "/", idempotencyKey, request, claimant: "" };
     await before.claim(key, terms);
-    await before.handedOver(key, facilitator);
+    await before.handedOver(key, facilitator, setup.observer === undefined ? null : HEAD);
   };
   const redemptions = new MemoryLedger({ store, time, life: "now" });
   const { mesh, log, telemetry } = meshOver(facilitators, { ...setup, time });
@@ -176,6 +184,57 @@ describe("a payment that was handed over and left", () => {
     await time.advance(LONG_MS);
     await time.advance(LONG_MS);
     expect(await outcome(payment)).toMatchObject(SETTLED);
+  });
+});
+
+describe("a payment that was refused after its hand-over", () => {
+  const FAILURE = { code: "insufficient_funds", detail: "said its facilitator" } as const;
+
+  async function refused(...words: readonly (Confirmation | Error)[]) {
+    const observer = scriptObserver(...words);
+    const asked = await scripted(refusal("insufficient_funds"));
+    const set = await stage({ facilitators: [asked], observer });
+    await set.hand(payment, asked.url);
+    await set.before.failed(payment.key, FAILURE);
+    set.start();
+    return { ...set, observer };
+  }
+
+  test("is settled when the chain shows it after the hand-over", async () => {
+    const { time, outcome, observer } = await refused(UNUSED, NO_CHAIN, CONFIRMED);
+    for (let round = 0; round < 10; round += 1) await time.advance(5_000);
+    expect(await outcome(payment)).toMatchObject(SETTLED);
+    expect(observer.heads).toEqual([HEAD, HEAD, HEAD]);
+    await time.advance(LONG_MS);
+    expect(observer.looks.length).toBe(3);
+  });
+
+  test("is held when it is in a transaction of nobody that we know", async () => {
+    const { time, outcome, observer } = await refused(confirmedBy(undefined));
+    for (let round = 0; round < 3; round += 1) await time.advance(5_000);
+    const held = { kind: "held", transaction: TRANSACTION };
+    expect(await outcome(payment)).toMatchObject(held);
+    await time.advance(LONG_MS);
+    expect(observer.looks.length).toBe(1);
+  });
+
+  test("is looked for less and less often", async () => {
+    const { time, observer, outcome } = await refused(UNUSED);
+    const lookedAtMs: number[] = [];
+    for (let round = 0; round < 80; round += 1) {
+      await time.advance(5_000);
+      if (observer.looks.length > lookedAtMs.length) lookedAtMs.push(5_000 * (round + 1));
+    }
+    expect(lookedAtMs).toEqual([5_000, 15_000, 35_000, 75_000, 155_000, 315_000]);
+    expect(await outcome(payment)).toMatchObject({ kind: "failed", failure: FAILURE });
+  });
+
+  test("is let alone when the chain says that nobody can settle it", async () => {
+    const { time, observer, outcome, redemptions } = await refused(UNUSED, EXPIRED, EXPIRED);
+    for (let round = 0; round < 5; round += 1) await time.advance(LONG_MS);
+    expect(observer.looks.length).toBe(3);
+    expect(await outcome(payment)).toMatchObject({ kind: "failed", failure: FAILURE });
+    expect(await redemptions.doubted(1)).toEqual([]);
   });
 });
 

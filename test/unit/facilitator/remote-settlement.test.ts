@@ -19,6 +19,7 @@ import {
   CONFIRMED,
   confirmedBy,
   EXPIRED,
+  HEAD,
   NO_CHAIN,
   REVERTED,
   scriptObserver,
@@ -141,14 +142,28 @@ describe("an outcome that the facilitator leaves open, where no chain can be ask
 });
 
 describe("a first refusal", () => {
-  test.each(["insufficient_funds", "invalid_exact_evm_payload_signature"])(
-    "for %s is the last word",
-    async (errorReason) => {
-      const observer = scriptObserver(CONFIRMED);
-      const { mesh } = meshOver([await scripted(refusal(errorReason))], { observer });
+  test.each([
+    ["invalid_transaction_state", 3],
+    ["insufficient_funds", 3],
+    ["invalid_exact_evm_payload_signature", 1],
+    ["invalid_exact_evm_payload_authorization_valid_before", 1],
+  ])(
+    "for %s is the last word where the chain shows nothing in a few looks",
+    async (code, looks) => {
+      const observer = scriptObserver(UNUSED);
+      const { mesh } = meshOver([await scripted(refusal(code))], { observer });
       const answer = await mesh.settle(exampleRequest, handing());
-      expect(answer).toMatchObject({ ...failed, errorReason });
-      expect(observer.looks).toEqual([]);
+      expect(answer).toMatchObject({ ...failed, errorReason: code });
+      expect(observer.heads).toEqual(Array.from({ length: looks }, () => HEAD));
+    },
+  );
+
+  test.each(["insufficient_funds", "invalid_exact_evm_payload_signature"])(
+    "for %s counts as paid when the chain shows it",
+    async (code) => {
+      const observer = scriptObserver(CONFIRMED);
+      const { mesh } = meshOver([await scripted(refusal(code))], { observer });
+      expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
     },
   );
 
@@ -265,9 +280,11 @@ describe("a settlement that was handed over before", () => {
     const facilitator = await scripted(settled);
     const observer = scriptObserver(confirmedBy(SIGNER, THEIRS));
     const { mesh } = meshOver([facilitator], { observer });
-    const handed = handing({ askedBefore: facilitator.url });
+    const handed = handing({ askedBefore: facilitator.url, handedOverAt: HEAD });
     const answer = await mesh.settle(exampleRequest, handed);
     expect(answer).toEqual({ ...success, transaction: THEIRS });
+    expect(observer.heads).toEqual([HEAD]);
+    expect(observer.standings).toBe(0);
     expect(facilitator.calls).toEqual([]);
   });
 
@@ -294,12 +311,25 @@ describe("a settlement that was handed over before", () => {
   test("is for the operator when its facilitator is not configured any more: it tells no accounts", async () => {
     const observer = scriptObserver(UNUSED, NO_CHAIN, CONFIRMED);
     const { mesh } = meshOver([], { observer });
-    const handed = handing({ askedBefore: "https://gone.example" });
+    const handed = handing({ askedBefore: "https://gone.example", handedOverAt: HEAD });
     const fault = await faultOf(mesh.settle(exampleRequest, handed));
     expect(fault).toMatchObject({ ...UNKNOWN, transaction: TRANSACTION });
     const delivering = meshOver([], { observer, foreign: "deliver" });
     expect(await delivering.mesh.settle(exampleRequest, handed)).toEqual(success);
   });
+
+  test.each(["hold", "deliver"] as const)(
+    "is for the operator where nobody knows where the chain stood (%s)",
+    async (foreign) => {
+      const observer = scriptObserver(CONFIRMED);
+      const facilitator = await scripted(settled);
+      const { mesh } = meshOver([facilitator], { observer, foreign });
+      const handed = handing({ askedBefore: facilitator.url });
+      const fault = await faultOf(mesh.settle(exampleRequest, handed));
+      expect(fault).toMatchObject({ ...UNKNOWN, transaction: TRANSACTION });
+      expect([observer.heads, facilitator.count("/settle")]).toEqual([[null], 0]);
+    },
+  );
 
   test("is asked for elsewhere even if this process settles the network by now", async () => {
     const facilitator = await scripted(settled);

@@ -156,6 +156,7 @@ export class ScriptedChain {
       check: (request) => ok(this.#checked(request)),
       parse: (request) => ok(authorizationOf(request)),
       runsCode: ({ payer, proven }) => !proven || this.delegated.has(payer),
+      standing: async () => ({ head: 0, used: null }),
       inspect: async ({ authorization: { nonce } }) => {
         await asked("inspect");
         const refusal = this.refused.get(nonce);

@@ -80,6 +80,7 @@ export function describeClaims(open: OpenLedger): void {
       kind: "unresolved",
       terms: termsOf(payment),
       facilitator: FACILITATOR,
+      handedOverAt: null,
     });
     const signed = examplePayment(2);
     await bring(ledger, signed, "signed");
@@ -88,6 +89,7 @@ export function describeClaims(open: OpenLedger): void {
       terms: termsOf(signed),
       facilitator: null,
       isSigned: true,
+      handedOverAt: null,
     });
   });
 
@@ -106,6 +108,7 @@ export function describeClaims(open: OpenLedger): void {
     expect(await ledger.begin(key, request, CALLER)).toEqual({
       kind: "granted",
       facilitator: FACILITATOR,
+      handedOverAt: null,
     });
     const [listed] = await ledger.handedOvers(10);
     expect(listed).toMatchObject({ key, idempotencyKey: CALLER, facilitator: FACILITATOR });
@@ -215,6 +218,7 @@ export function describeClaims(open: OpenLedger): void {
         request: examplePayment(number).request,
         idempotencyKey: CALLER,
         facilitator: FACILITATOR,
+        handedOverAt: null,
         sinceMs: time.nowMs - 2000 + index * 1000,
       })),
     );

@@ -189,6 +189,7 @@ describe("a ledger of an older version", () => {
       terms: termsOf({ request }, { target: "/premium-data", claimant: "" }),
       facilitator: null,
       isSigned: true,
+      handedOverAt: null,
     });
     await ledger.close();
   });

@@ -92,13 +92,28 @@ describe("a payment at a worker", () => {
     await ledger.worker("gone").claim(key, terms);
     await ledger.begin(key, terms.request, { claimedUnder: terms.idempotencyKey });
     const { till } = worker("1");
-    const begun = { terms, facilitator: null };
+    const begun = { terms, facilitator: null, handedOverAt: null };
     const signal = AbortSignal.timeout(1_000);
     await till.resume(key, { ...begun, isSigned: true }, signal);
     await till.resume(key, begun, signal);
     const [signed, other] = facilitator.settled;
     expect(signed).toMatchObject({ isSigned: true });
     expect(other).not.toHaveProperty("isSigned");
+  });
+
+  it("that was refused after its hand-over is looked for as such", async () => {
+    const { ledger, facilitator, worker } = await workersStage();
+    const terms = termsOf(examplePayment(1));
+    await ledger.claim(key, terms);
+    await ledger.handedOver(key, "https://f.example", 4711);
+    await ledger.failed(key, { code: "insufficient_funds", detail: "it has nothing" });
+    const heads: number[] = [];
+    facilitator.onLookAgain = async ({ handedOverAt }) => void heads.push(handedOverAt);
+    expect(await worker("1").paywall.admit(presented())).toMatchObject({
+      kind: "refused",
+      refusal: { detail: "it has nothing" },
+    });
+    expect([heads, facilitator.settled]).toEqual([[4711], []]);
   });
 
   it("that its upstream would not take is not claimed", async () => {
@@ -186,6 +201,7 @@ describe("a till at the other end", () => {
     { kind: "settled", settlement: { transaction: "0x" }, attempts: 0, idempotencyKey: "k" },
     { kind: "busy", version: "1" },
     { kind: "unresolved", terms: { binding: "GET /" }, facilitator: null },
+    { kind: "unresolved", terms: termsOf({ request }), facilitator: null },
     { kind: "refused" },
     { ok: true, value: { request: {}, isClaimed: false } },
   ])("takes %j for no answer", async (answer) => {

@@ -46,6 +46,8 @@ export class ActedFacilitator implements Facilitator {
   onVerify: (request: FacilitatorRequest, signal: AbortSignal) => Promise<VerifyResponse> =
     async () => ({ isValid: true, payer: PAYER });
   onSettle: Settle = async () => SETTLED;
+  /** What the chain shows of a payment that was refused. */
+  onLookAgain: NonNullable<Facilitator["lookAgain"]> = async () => undefined;
 
   isRemote(): boolean {
     return false;
@@ -65,6 +67,10 @@ export class ActedFacilitator implements Facilitator {
     return this.onSettle(request, options);
   }
 
+  lookAgain(...asked: Parameters<NonNullable<Facilitator["lookAgain"]>>) {
+    return this.onLookAgain(...asked);
+  }
+
   async supported(): Promise<{ readonly kinds: [] }> {
     return { kinds: [] };
   }
@@ -72,9 +78,9 @@ export class ActedFacilitator implements Facilitator {
 
 /** A settlement that a facilitator elsewhere makes. */
 export const elsewhere =
-  (then: Settle, name = "https://f.example"): Settle =>
+  (then: Settle, name = "https://f.example", head: number | null = null): Settle =>
   async (request, options) => {
-    await options.onHandOver?.(name);
+    await options.onHandOver?.(name, head);
     return then(request, options);
   };
 

@@ -2,6 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { FacilitatorFault } from "../../../../src/facilitator/facilitator.ts";
 import { LedgerUnavailable } from "../../../../src/ledger/ledger.ts";
+import type { SettleResponse } from "../../../../src/x402/x402.ts";
 import { examplePayment, PAYER } from "../../ledger/example-payment.ts";
 import {
   elsewhere,
@@ -269,6 +270,53 @@ describe("a claim", () => {
     }
     expect(await stateOf(ledger)).toBe("FAILED");
     expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("that was refused is delivered when the chain shows it by now", async () => {
+    const { paywall, facilitator, ledger } = await paywallStage();
+    facilitator.onSettle = elsewhere(async () => REVERTED, "https://f.example", 4711);
+    const doubts: unknown[] = [];
+    let seen: SettleResponse | undefined;
+    facilitator.onLookAgain = async ({ handedOverAt }) => {
+      doubts.push(handedOverAt);
+      return seen;
+    };
+    for (let round = 0; round < 3; round += 1) {
+      expect(await paywall.admit(presented())).toMatchObject({ kind: "refused" });
+    }
+    expect(doubts).toEqual([4711, 4711]);
+    seen = SETTLED;
+    const admission = await paywall.admit(presented());
+    expect(admission).toMatchObject({
+      kind: "admitted",
+      paid: { settlement: { transaction: TRANSACTION } },
+    });
+    expect(await stateOf(ledger)).toBe("DELIVERING");
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("that was refused stays so when the chain says it too, and it is not asked any more", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    facilitator.onSettle = elsewhere(async () => REVERTED, "https://f.example", 4711);
+    let looks = 0;
+    facilitator.onLookAgain = async () => {
+      looks += 1;
+      return { ...REVERTED, detail: "it expired" };
+    };
+    for (let round = 0; round < 4; round += 1) {
+      const refusal = { detail: "it reverted" };
+      expect(await paywall.admit(presented())).toMatchObject({ kind: "refused", refusal });
+    }
+    expect(looks).toBe(1);
+  });
+
+  it("that was refused is unknown while the chain cannot be asked", async () => {
+    const { paywall, facilitator, ledger } = await paywallStage();
+    facilitator.onSettle = elsewhere(async () => REVERTED, "https://f.example", 4711);
+    facilitator.onLookAgain = async () => Promise.reject(unknownFault());
+    expect(await paywall.admit(presented())).toMatchObject({ kind: "refused" });
+    expect(tell(await paywall.admit(presented()))).toBe("unknown");
+    expect(await stateOf(ledger)).toBe("FAILED");
   });
 
   it("is not made for an upstream that would not be asked", async () => {

@@ -84,9 +84,13 @@ export async function look(answer: Answer, asking: Asking = {}) {
 }
 
 /** What became of the authorization, whoever submitted it. */
-export async function reconcile(answer: Answer, claimed: string | undefined, asking: Asking = {}) {
+export async function reconcile(
+  answer: Answer,
+  claimed: string | undefined,
+  { after = null, ...asking }: Asking & { readonly after?: number | null } = {},
+) {
   const { reader, rpc, node } = await open(answer, asking);
-  const confirmation = await reader.reconcile(rpc, authorization, claimed, never);
+  const confirmation = await reader.reconcile(rpc, authorization, { claimed, after }, never);
   return { confirmation, methods: node.questions.map(({ method }) => method), node };
 }
 

@@ -79,8 +79,8 @@ function open({ endpoints }: ScriptedCluster, time: Time = hurriedTime(100)): Se
   return { search, blockhashes };
 }
 
-function reconcile({ search }: Searching, claimed?: string) {
-  return search.reconcile(payment.authorization, claimed, never);
+function reconcile({ search }: Searching, claimed?: string, after: number | null = null) {
+  return search.reconcile(payment.authorization, { claimed, after }, never);
 }
 
 async function untilKnown(searching: Searching): Promise<Confirmation> {

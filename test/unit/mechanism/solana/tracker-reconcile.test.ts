@@ -40,8 +40,12 @@ async function settleElsewhere(node: SolanaNode, { signed }: SignedPayment): Pro
   node.tick(2);
 }
 
-function reconcile({ tracker }: Tracking, payment: SignedPayment, claimed?: string) {
-  return tracker.reconcile(payment.authorization, claimed, never);
+function reconcile(
+  { tracker }: Pick<Tracking, "tracker">,
+  { authorization }: SignedPayment,
+  claimed?: string,
+) {
+  return tracker.reconcile(authorization, { claimed, after: null }, never);
 }
 
 const confirmed = ({ signed }: SignedPayment) => ({
@@ -214,9 +218,9 @@ describe("a payment without a claimed transaction", () => {
     const payment = signPayment(node);
     tracker.notedValid(payment.authorization.message.blockhash, node.slot);
     node.tick(EXPIRY_SLOTS);
-    expect(await tracker.reconcile(payment.authorization, undefined, never)).toEqual(EXPIRED);
+    expect(await reconcile({ tracker }, payment)).toEqual(EXPIRED);
     expect(second.count("isBlockhashValid")).toBe(0);
-    expect(await tracker.reconcile(payment.authorization, undefined, never)).toEqual(EXPIRED);
+    expect(await reconcile({ tracker }, payment)).toEqual(EXPIRED);
     expect(second.count("isBlockhashValid")).toBe(1);
     await tracker.close();
   });

@@ -1,0 +1,63 @@
+/**
+ * Looks at the chain for payments that were refused, asked for by whoever presents one again. What a stranger
+ * presents over and over costs no more looks than this allows.
+ */
+import type { Time } from "../time/time.ts";
+import { paymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
+import { FacilitatorFault } from "./facilitator.ts";
+
+/** Between two looks for one payment, milliseconds. */
+const PAUSE_MS = 5_000;
+/** Looks at the same time. */
+const MAX_AT_ONCE = 8;
+/** Payments whose last look is remembered; beyond them the oldest are forgotten. */
+const MAX_REMEMBERED = 1_000;
+
+export class SecondLooks {
+  readonly #time: Pick<Time, "now">;
+  /** When a payment was looked for, milliseconds since the epoch; the oldest first. */
+  readonly #lookedMs = new Map<string, number>();
+  #running = 0;
+
+  constructor(time: Pick<Time, "now">) {
+    this.#time = time;
+  }
+
+  /**
+   * Undefined without a look where one was taken a moment ago.
+   * @throws {FacilitatorFault} `unknown` where too many are under way
+   */
+  async take(
+    request: FacilitatorRequest,
+    look: () => Promise<SettleResponse | undefined>,
+  ): Promise<SettleResponse | undefined> {
+    const key = paymentKey(request);
+    if (!key.ok) return undefined;
+    const nowMs = this.#time.now();
+    const lastMs = this.#lookedMs.get(key.value);
+    if (lastMs !== undefined && nowMs - lastMs < PAUSE_MS) return undefined;
+    if (this.#running >= MAX_AT_ONCE) {
+      throw new FacilitatorFault(
+        "unknown",
+        "unexpected_settle_error",
+        "too many look for payments",
+      );
+    }
+    this.#remember(key.value, nowMs);
+    this.#running += 1;
+    try {
+      return await look();
+    } finally {
+      this.#running -= 1;
+    }
+  }
+
+  #remember(key: string, nowMs: number): void {
+    this.#lookedMs.delete(key);
+    this.#lookedMs.set(key, nowMs);
+    if (this.#lookedMs.size <= MAX_REMEMBERED) return;
+    const [oldest] = this.#lookedMs.keys();
+    if (oldest !== undefined) this.#lookedMs.delete(oldest);
+  }
+}
