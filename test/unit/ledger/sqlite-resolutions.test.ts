@@ -2,7 +2,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
 import { SqliteDatabase } from "../../../src/ledger/sqlite-database.ts";
@@ -30,15 +29,17 @@ async function open(name: string) {
   return { path, ledger };
 }
 
-/** Waiting takes no time once the question is there. */
-const hurried = (onWait: () => Promise<unknown> = async () => undefined): Time => ({
-  ...systemTime,
-  sleep: async () => {
-    await onWait();
-    await turn();
-  },
-  timeout: () => AbortSignal.timeout(50),
-});
+/** Waiting takes no time; `onWait` answers whether the time is up. */
+function hurried(onWait: () => Promise<boolean>): Time {
+  const end = new AbortController();
+  return {
+    ...systemTime,
+    sleep: async () => {
+      if (await onWait()) end.abort();
+    },
+    timeout: () => end.signal,
+  };
+}
 
 async function eventsOf(ledger: Ledger): Promise<readonly string[]> {
   return ((await ledger.books.show(key))?.events ?? []).map(({ note }) => note);
@@ -57,7 +58,10 @@ describe("a question beside the process that has the ledger", () => {
   test("is carried out by it once, and leaves nothing behind", async () => {
     const { path, ledger } = await open("answered");
     const counts: number[] = [];
-    const time = hurried(async () => counts.push(await ledger.resolveAsked()));
+    const time = hurried(async () => {
+      counts.push(await ledger.resolveAsked());
+      return false;
+    });
     expect(await resolveBeside({ path, time }, key, NOTE)).toEqual({
       kind: "done",
       state: "SETTLED",
@@ -70,7 +74,7 @@ describe("a question beside the process that has the ledger", () => {
 
   test("is taken back where it gets no answer in time", async () => {
     const { path, ledger } = await open("unanswered");
-    const asking = resolveBeside({ path, time: hurried() }, key, NOTE);
+    const asking = resolveBeside({ path, time: hurried(async () => true) }, key, NOTE);
     await expect(asking).rejects.toThrow(LedgerUnavailable);
     expect(await ledger.resolveAsked()).toBe(0);
     expect(await eventsOf(ledger)).not.toContain(NOTE.note);
