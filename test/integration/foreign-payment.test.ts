@@ -76,12 +76,13 @@ test("three gateways sell once for it, and hold what they did not settle", async
 
 /** A payment that a stranger puts on chain after it was signed here and before it is in a block. */
 async function overtaken(gateway: RunningGateway) {
-  const header = await sign(await richBuyer(chain), gateway.url + PATH);
+  const buyer = await richBuyer(chain);
+  const header = await sign(buyer, gateway.url + PATH);
   await chain.rpc("evm_setAutomine", [false]);
   const answer = present(gateway.url + PATH, header);
   await expect.poll(() => pendingOn(chain), { timeout: 20_000 }).toBe(1);
   const transaction = await overtake(chain, header);
-  return { header, answer, transaction };
+  return { buyer, answer, transaction };
 }
 
 describe("a payment that a stranger has put on chain", () => {
@@ -89,9 +90,12 @@ describe("a payment that a stranger has put on chain", () => {
     await using closing = new AsyncDisposableStack();
     const [gateway] = await open(1, closing);
     if (gateway === undefined) throw new Error("no gateway");
-    const { answer, transaction } = await overtaken(gateway);
+    const { buyer, answer, transaction } = await overtaken(gateway);
     const { status, error } = await answer;
     expect({ status, error }).toEqual({ status: 500, error: expect.stringContaining(transaction) });
+    // Who signs anew for the same is told the same, and not charged again.
+    const anew = await present(gateway.url + PATH, await sign(buyer, gateway.url + PATH));
+    expect(anew).toMatchObject({ status: 500, error });
     expect(sold([gateway])).toBe(0);
     expect(await chain.balanceOf(gateway.payee)).toBe(PRICE);
   }, 60_000);
