@@ -8,7 +8,7 @@ import type { Refusal } from "../x402/result.ts";
 /** On-chain failures of one payer within the window, after which its payments are refused. */
 export const MAX_FAILURES = 3;
 /** The same where the settlement runs code of the payer's, which is simulated just as it is sent. */
-export const MAX_CODE_FAILURES = 1;
+const MAX_CODE_FAILURES = 1;
 /** How long a failure counts, milliseconds. */
 const FAILURE_WINDOW_MS = 600_000;
 /** Payers remembered at most; the one that failed longest ago is forgotten first. */
