@@ -70,6 +70,11 @@ export interface Facilitator {
   supported(signal: AbortSignal): Promise<SupportedResponse>;
   /** True where a settlement leaves this process, so that the claim must be handed over before it. */
   isRemote(network: string): boolean;
+  /**
+   * Whether a payment that `verify` finds valid is certainly unused on its chain: a facilitator elsewhere may not
+   * look. Not there: where nothing is remote, it is.
+   */
+  seesUse?(network: string): boolean;
 }
 
 /**

@@ -90,6 +90,10 @@ export class FacilitatorMesh implements Facilitator {
     return !this.#isHere(network);
   }
 
+  seesUse(network: string): boolean {
+    return this.#isHere(network) || this.#options.observers.has(network);
+  }
+
   /**
    * A payment that none of them can settle has to be signed anew; `verify` and `settle` are less sure, since
    * a facilitator may have an account that it has not told yet.

@@ -85,12 +85,16 @@ export class Settling {
 
   /**
    * Whether a payment that stays unsettled shows who its payer is. One that the chain finds good does: it is new,
-   * so nobody but the payer can have it. Of one that cannot be paid less is known, its nonce for instance.
+   * so nobody but the payer can have it. Of one that cannot be paid less is known, its nonce for instance; and where
+   * nobody looks at the chain, it may be an old one that everybody can read there.
    */
   async prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Declined> {
     const verdict = await this.#verify(request, signal);
     if (verdict instanceof Error) return this.#unverified(verdict, request);
-    if (verdict.isValid) return "valid";
+    const { facilitator } = this.#options;
+    const { network } = request.paymentRequirements;
+    const isNew = !facilitator.isRemote(network) || facilitator.seesUse?.(network) === true;
+    if (verdict.isValid) return isNew ? "valid" : "signed";
     const isUnpayable = UNPAYABLE.has(verdict.invalidReason);
     return isUnpayable ? "signed" : this.#unverified(verdict, request);
   }

@@ -64,17 +64,26 @@ describe("a payment that others settle", () => {
   test("is confirmed with the transaction that they claim", async () => {
     const authorization = await authorize();
     const transaction = await submit(authorization);
-    expect(await reconcile(authorization, transaction)).toEqual({ kind: "confirmed", transaction });
+    expect(await reconcile(authorization, transaction)).toMatchObject({
+      kind: "confirmed",
+      transaction,
+    });
   });
 
   test("is found without a claim, and with a wrong one", async () => {
     const [authorization, other] = [await authorize(), await authorize()];
     const transaction = await submit(authorization);
     const claimed = await submit(other);
-    expect(await reconcile(authorization)).toEqual({ kind: "confirmed", transaction });
-    expect(await reconcile(authorization, claimed)).toEqual({ kind: "confirmed", transaction });
+    expect(await reconcile(authorization)).toMatchObject({ kind: "confirmed", transaction });
+    expect(await reconcile(authorization, claimed)).toMatchObject({
+      kind: "confirmed",
+      transaction,
+    });
     const nowhere = `0x${"0d".repeat(32)}`;
-    expect(await reconcile(authorization, nowhere)).toEqual({ kind: "confirmed", transaction });
+    expect(await reconcile(authorization, nowhere)).toMatchObject({
+      kind: "confirmed",
+      transaction,
+    });
   });
 
   test("is not what was on the chain before its hand-over, whoever claims it", async () => {
@@ -123,7 +132,7 @@ describe("a payment that others settle", () => {
     }
     await chain.mine(2);
     const confirmed = { kind: "confirmed", transaction };
-    expect(await reconcile(authorization, undefined, careful)).toEqual(confirmed);
+    expect(await reconcile(authorization, undefined, careful)).toMatchObject(confirmed);
   });
 
   test("has failed when the payer cancelled it", async () => {
@@ -152,7 +161,7 @@ describe("a payment that others settle", () => {
     const evm = openMechanism(chain, freshAccount().privateKey);
     const authorization = await authorize({ validBefore: String(unixNow() + 3_600) });
     const transaction = await submit(authorization);
-    expect(await evm.reconcile(authorization, ANY, never)).toEqual({
+    expect(await evm.reconcile(authorization, ANY, never)).toMatchObject({
       kind: "confirmed",
       transaction,
     });
@@ -177,7 +186,7 @@ describe("an observer", () => {
     for (const by of [strange, mechanism]) {
       const parsed = by.parse(request);
       if (!parsed.ok) throw new Error(parsed.error.detail);
-      expect(await by.reconcile(parsed.value, ANY, soon())).toEqual({
+      expect(await by.reconcile(parsed.value, ANY, soon())).toMatchObject({
         kind: "confirmed",
         transaction,
       });

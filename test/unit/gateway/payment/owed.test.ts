@@ -137,6 +137,16 @@ describe("a payer who is owed something and signs a new payment", () => {
     expect(facilitator.settled).toHaveLength(1);
   });
 
+  it("is known where he paid, and nowhere else, by what no chain was asked about", async () => {
+    const { paywall, facilitator } = await indebted();
+    facilitator.isRemote = () => true;
+    expect(tell(await paywall.admit(presented(2, { client: OTHER })))).toBe("owed");
+    await paidOf(await paywall.admit(presented(2))).undelivered(BROKEN);
+    facilitator.seesUse = () => true;
+    await paidOf(await paywall.admit(presented(2, { client: OTHER }))).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
   it("gets the kept answer that he had left, once", async () => {
     const { paywall, facilitator } = await paywallStage();
     const answer = sold("late goods");

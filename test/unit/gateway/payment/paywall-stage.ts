@@ -49,9 +49,8 @@ export class ActedFacilitator implements Facilitator {
   /** What the chain shows of a payment that was refused. */
   onLookAgain: NonNullable<Facilitator["lookAgain"]> = async () => undefined;
 
-  isRemote(): boolean {
-    return false;
-  }
+  isRemote = (): boolean => false;
+  seesUse = (): boolean => false;
 
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
     return this.judge(request);
