@@ -265,6 +265,8 @@ export class FacilitatorMesh implements Facilitator {
 
   async #settleFirst(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
     const { network } = request.paymentRequirements;
+    // Without a claim of its own nobody takes the chain's word, and a repetition is the facilitator's to know.
+    if (options.onHandOver === undefined) return this.#handOver({ request, head: null }, options);
     const standing = await this.#standings.take(request, options.signal);
     const { used = null, head = null } = standing ?? {};
     if (used !== null) return failure(used, network, payerOf(request.paymentPayload));
