@@ -222,8 +222,9 @@ export class RemoteSettlement {
   ): Promise<SettleResponse> {
     const { signal } = to;
     const { remote } = to.asked;
-    const { request } = handed;
-    if (remote.word.isFinal(request.paymentRequirements.network)) return answer;
+    const { request, head } = handed;
+    // Without a head the chain's word could not count.
+    if (head === null || remote.word.isFinal(request.paymentRequirements.network)) return answer;
     const sighting = this.#sighting(handed, undefined);
     if (sighting === undefined) return answer;
     const isLikeUsed = READS_AS_USED.has(answer.errorReason);

@@ -12,7 +12,8 @@ const HEARD_MS = 30_000;
 /** The same where nothing ever fails, milliseconds. */
 const SOON_MS = 1_000;
 /** What the history says when nobody waits for a payment any more, and when somebody does again. */
-const LEFT = /no request waits|delivery broke|nothing was sent|died with the process/;
+const LEFT =
+  /no request waits|delivery broke|nothing was sent|died with the process|answer is kept/;
 const HELD = /taken over by another request|^attempt /;
 
 export function judgePayers(world: World): void {

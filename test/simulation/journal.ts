@@ -67,7 +67,7 @@ export interface Purchase {
 /** When a payment was with us, as its buyer knows it. */
 interface Showing {
   readonly firstMs: number;
-  times: number;
+  readonly requests: { readonly fromMs: number; toMs: number }[];
   open: number;
   lastMs: number;
 }
@@ -138,11 +138,18 @@ export class Journal {
   /** A buyer's request with a payment begins; returns how it ends. */
   shown({ key }: SimulatedPayment): () => void {
     const nowMs = this.#time.nowMs;
-    const showing = this.#showings.get(key) ?? { firstMs: nowMs, times: 0, open: 0, lastMs: nowMs };
+    const showing = this.#showings.get(key) ?? {
+      firstMs: nowMs,
+      requests: [],
+      open: 0,
+      lastMs: nowMs,
+    };
     this.#showings.set(key, showing);
     showing.open += 1;
-    showing.times += 1;
+    const request = { fromMs: nowMs, toMs: Infinity };
+    showing.requests.push(request);
     return () => {
+      request.toMs = this.#time.nowMs;
       showing.open -= 1;
       showing.lastMs = this.#time.nowMs;
     };
@@ -297,7 +304,7 @@ export class Journal {
     const { key } = payment;
     const row = this.#store.payments.get(key)?.row;
     this.#trace(`buyer: 402 ${code} for ${nameOf(key)}, ${row?.state ?? "(none)"}`);
-    const isNew = this.#showings.get(key)?.times === 1 && !PROOFLESS.has(code);
+    const isNew = this.#showings.get(key)?.requests.length === 1 && !PROOFLESS.has(code);
     if (isNew && row === undefined && !refusal.isThief)
       this.told.push({ ...refusal, atMs: this.#time.nowMs });
     if (row === undefined || row.settledTransaction === null) {

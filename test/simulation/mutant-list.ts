@@ -79,6 +79,11 @@ export const MUTANTS: readonly Mutant[] = [
         put: `if (triedIn !== undefined) return { kind: "confirmed", transaction: "0xreverted" };
     const retriable = false;`,
       },
+      {
+        file: "test/support/memory-ledger.ts",
+        find: `return all.some((each) => each.transaction.toLowerCase() === transaction.toLowerCase());`,
+        put: `return all.length > 0;`,
+      },
     ],
   },
   {
@@ -121,11 +126,11 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: MACHINE,
-        find: `const unresolved = { kind: "unresolved", terms: termsOf(row), facilitator } as const;`,
+        find: `return unresolvedClaim(row);`,
         put: `const settlement = { transaction: "0x", network: row.network, payer: row.payer };
   const { idempotencyKey } = termsOf(row);
   if (row.state === "SIGNED") return { kind: "settled", settlement, attempts: 0, idempotencyKey };
-  const unresolved = { kind: "unresolved", terms: termsOf(row), facilitator } as const;`,
+  return unresolvedClaim(row);`,
       },
       {
         file: MACHINE,

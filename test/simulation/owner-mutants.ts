@@ -4,7 +4,6 @@ import type { Mutant } from "./mutant.ts";
 const MACHINE = "src/ledger/machine.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
 const PAYWALL = "src/gateway/payment/paywall.ts";
-const SETTLING = "src/gateway/payment/settling.ts";
 
 export const OWNER_MUTANTS: readonly Mutant[] = [
   {
@@ -45,16 +44,6 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "takes anybody who names a payer for the payer",
-    changes: [
-      {
-        file: SETTLING,
-        find: `if (verdict.isValid) return "valid";`,
-        put: `if (verdict.isValid || verdict.invalidReason !== "insufficient_funds") return "valid";`,
-      },
-    ],
-  },
-  {
     name: "does not hear that a buyer has left",
     changes: [
       {
@@ -79,37 +68,12 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
     changes: [{ file: PAYWALL, find: "await this.#till.leave(key);\n      };", put: "};" }],
   },
   {
-    name: "charges who has left",
-    changes: [
-      {
-        file: PAYWALL,
-        find: `if (flight.presented.isGone()) return claim.kind === "granted" ? this.#drop(key) : ABANDONED;`,
-        put: "",
-      },
-      {
-        file: PAYWALL,
-        find: "if (flight.presented.isGone()) return ABANDONED;\n    let claim: ClaimOutcome;",
-        put: "let claim: ClaimOutcome;",
-      },
-    ],
-  },
-  {
     name: "charges a payer again whose payment is not decided",
     changes: [
       {
         file: JUDGEMENT,
         find: `return row.state !== "FAILED" && isForTarget(row, target);`,
         put: `return row.state === "SETTLED" && isForTarget(row, target);`,
-      },
-    ],
-  },
-  {
-    name: "charges a payer again who has not fetched his answer",
-    changes: [
-      {
-        file: JUDGEMENT,
-        find: `if (row.state === "DELIVERED") return isReplayable(row, nowMs) && row.servedTarget === target;`,
-        put: `if (row.state === "DELIVERED") return false;`,
       },
     ],
   },
@@ -130,16 +94,6 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
         file: MACHINE,
         find: `const given = { state: "SETTLED", isLeft, attempts: row.attempts - 1 } as const;`,
         put: `const given = { state: "SETTLED", isLeft, attempts: row.attempts } as const;`,
-      },
-    ],
-  },
-  {
-    name: "leaves with a dead worker what its settlement did not decide",
-    changes: [
-      {
-        file: MACHINE,
-        find: "if (!isClaim && (row.holder !== life || row.isLeft)) return DONE;",
-        put: "if (row.holder !== life || row.isLeft) return DONE;",
       },
     ],
   },

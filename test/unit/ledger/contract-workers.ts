@@ -84,6 +84,16 @@ export function describeWorkers(open: OpenLedger): void {
     expect(await one.end(NONE)).toBe(0);
   });
 
+  it("a settlement that goes on beyond the end of one leaves its claim to whoever comes next", async () => {
+    const { ledger } = place();
+    const [one, other] = [ledger.worker("1"), ledger.worker("2")];
+    await one.claim(key, terms);
+    await one.end(new Set([key]));
+    expect(await word(other.claim(key, terms))).toBe("busy");
+    await one.leave(key);
+    expect(await word(other.claim(key, terms))).toBe("unresolved");
+  });
+
   it("the end of one breaks its deliveries, which are tried again without an attempt less", async () => {
     const { ledger } = place();
     const [one, other] = [ledger.worker("1"), ledger.worker("2")];

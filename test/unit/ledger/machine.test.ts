@@ -196,7 +196,8 @@ describe("a payment, whatever is done with it", () => {
   it("gives its goods to the client that claimed it, and to its payer", () => {
     always(({ name, before, after, outcome }) => {
       if (name !== "claimStranger" || before === undefined) return;
-      if (before.claimant === "another client") return;
+      // A refusal that is doubted is looked into for whoever shows it; what comes of it is delivered to him only.
+      if (before.claimant === "another client" || before.state === "FAILED") return;
       const goods = ["unresolved", "settled", "replayable"];
       expect(goods).not.toContain(kindOf(outcome));
       expect(after).toBe(before);
