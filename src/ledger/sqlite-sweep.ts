@@ -11,7 +11,7 @@ import { readSubmissionRow, submissionStateOf, type SubmissionRow } from "./subm
 import { fateOf, type Fate, type SweepPlace, type SweepStep, type Swept } from "./sweep.ts";
 
 /** Payments, or submissions, that one step looks at: each takes some tenths of a millisecond to delete. */
-const SWEPT_TOGETHER = 12;
+const SWEPT_TOGETHER = 8;
 
 const PAYMENTS: SweepPlace = { stage: "payments", ms: -1, id: 0 };
 const SUBMISSIONS: SweepPlace = { stage: "submissions", ms: -1, id: 0 };

@@ -34,7 +34,7 @@ export async function growLedger(path: string, { rows, tombstones }: GrownLedger
   await ledger.close();
   const database = new DatabaseSync(path);
   try {
-    database.exec(`PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;
+    database.exec(`PRAGMA journal_mode = DELETE; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;
       PRAGMA cache_size = -1000000; PRAGMA temp_store = MEMORY`);
     const indexes = database
       .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")

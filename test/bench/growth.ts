@@ -11,6 +11,8 @@ import { timeLedger, timeSweep, type Times } from "./growth-times.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead } from "./report.ts";
 import { median } from "./rounds.ts";
 
+/** What has to be as with a young ledger; a sale writes to places all over the file, and is shown. */
+const AIMED = new Set(["start", "claim", "list", "watch", "counts", "payments"]);
 /** The old ledger may take so much longer, and so many milliseconds, which one read of the disk takes. */
 const MOST = 1.5;
 const MARGIN_MS = 0.5;
@@ -70,7 +72,7 @@ try {
   ]);
   for (const line of columns([["median, ms", newest.name, oldest.name], ...table]))
     say(`  ${line}`);
-  for (const [name, before, after] of compared) {
+  for (const [name, before, after] of compared.filter(([each]) => AIMED.has(each))) {
     sayAim({ text: `${name}, ms`, value: after, atMost: before * MOST + MARGIN_MS });
   }
   const steps = await timeSweep(oldest.path, Math.min(2_000, rows / 2));
