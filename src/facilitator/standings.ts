@@ -48,8 +48,6 @@ export class Standings {
       return await observer.standing(parsed.value, signal);
     } catch (cause) {
       if (!(cause instanceof ChainError)) throw cause;
-      // No answer to be read, as from no token: the chain's word will not count, and the facilitator judges.
-      if (cause.code === "CHAIN_ANSWER") return null;
       const message = `the chain cannot be asked before a payment is handed over: ${cause.message}`;
       throw new FacilitatorFault("unavailable", code, message, { cause });
     }

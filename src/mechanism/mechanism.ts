@@ -187,10 +187,10 @@ export interface Observer<Authorization = unknown> {
    */
   parse(request: FacilitatorRequest): Result<Authorization, Refusal>;
   /**
-   * Read before the authorization is given to somebody who settles. Throws {@link ChainError} when the chain
-   * cannot be asked.
+   * Read before the authorization is given to somebody who settles. Null where the chain has no word on it, as
+   * of what is no token. Throws {@link ChainError} when the chain cannot be asked.
    */
-  standing(authorization: Authorization, signal: AbortSignal): Promise<Standing>;
+  standing(authorization: Authorization, signal: AbortSignal): Promise<Standing | null>;
   /**
    * One look at what became of an authorization, whoever submitted it. Throws {@link ChainError} when the
    * chain cannot be asked.

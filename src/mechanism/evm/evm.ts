@@ -216,7 +216,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     return lookThrough({ endpoints, memory, reader }, submission, signal);
   }
 
-  standing(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Standing> {
+  standing(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Standing | null> {
     return this.#endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
   }
 

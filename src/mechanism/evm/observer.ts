@@ -133,7 +133,7 @@ class EvmObserver implements Observer<EvmCheckedAuthorization>, Follower<EvmChec
     return readAccepted(request, this.#facts, this.#tokens);
   }
 
-  standing(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Standing> {
+  standing(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Standing | null> {
     return this.#endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
   }
 

@@ -2,7 +2,7 @@
  * What the chain knows of authorizations whatever the transaction: whether they are used, and by which one.
  */
 import { ChainError, type Standing } from "../mechanism.ts";
-import { isRecord, type Rpc } from "../rpc.ts";
+import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
 import {
   decodeAggregate3,
   encodeAggregate3,
@@ -14,7 +14,7 @@ import {
   WORD,
 } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
-import { MULTICALL3_ADDRESS, NONCE_USED } from "./inspection.ts";
+import { EXECUTION_FAILED, MULTICALL3_ADDRESS, NONCE_USED } from "./inspection.ts";
 import { isUsedIn, parseLog, readReceipt, usedTopics, type Receipt } from "./receipt.ts";
 import {
   AUTHORIZATION_CANCELED_EVENT,
@@ -67,7 +67,7 @@ export async function readBlock(
 export async function areUsed(
   rpc: Rpc,
   authorizations: readonly EvmCheckedAuthorization[],
-  blockNumber: bigint | "latest",
+  blockNumber: bigint,
   signal: AbortSignal,
 ): Promise<readonly boolean[]> {
   const calls = authorizations.map(({ token, from, nonce }) => {
@@ -79,8 +79,7 @@ export async function areUsed(
     others.length === 0
       ? { to: only.target, data: `0x${only.callData}` }
       : { to: MULTICALL3_ADDRESS, data: `0x${encodeAggregate3(calls)}` };
-  const block = blockNumber === "latest" ? blockNumber : toQuantity(blockNumber);
-  const answer = parseHexData(await rpc.call("eth_call", [call, block], signal));
+  const answer = parseHexData(await rpc.call("eth_call", [call, toQuantity(blockNumber)], signal));
   const words = others.length === 0 ? [answer] : wordsOf(answer);
   if (words?.length !== calls.length) throw oddAnswer(rpc, "authorizationState()");
   return words.map((word) => {
@@ -100,13 +99,34 @@ export async function readStanding(
   rpc: Rpc,
   authorization: EvmCheckedAuthorization,
   signal: AbortSignal,
-): Promise<Standing> {
-  const [head, [isUsed = false]] = await Promise.all([
+): Promise<Standing | null> {
+  const [head, isUsed] = await Promise.all([
     readHead(rpc, signal),
-    areUsed(rpc, [authorization], "latest", signal),
+    isUsedNow(rpc, authorization, signal),
   ]);
+  if (isUsed === undefined) return null;
   if (head > BigInt(Number.MAX_SAFE_INTEGER)) throw oddAnswer(rpc, "a block number");
   return { head: Number(head), used: isUsed ? NONCE_USED : null };
+}
+
+/**
+ * Undefined of a contract that has no word for it: that is no such token, which is for its facilitator to judge.
+ * A node that does not answer, as one that refuses a busy client, is something else.
+ */
+async function isUsedNow(
+  rpc: Rpc,
+  { token, from, nonce }: EvmCheckedAuthorization,
+  signal: AbortSignal,
+): Promise<boolean | undefined> {
+  const call = { to: token.address, data: `0x${authorizationStateCall(from, nonce)}` };
+  try {
+    const state = parseHexData(await rpc.call("eth_call", [call, "latest"], signal));
+    if (state === undefined) throw oddAnswer(rpc, "authorizationState()");
+    return state.length === WORD ? readWord(state, 0) !== 0n : undefined;
+  } catch (error) {
+    if (!(error instanceof RpcRefusal) || !EXECUTION_FAILED.test(error.rpcMessage)) throw error;
+    return undefined;
+  }
 }
 
 function wordsOf(answer: string | undefined): readonly (string | undefined)[] | undefined {

@@ -6,7 +6,7 @@ import {
   type EvmObserverOptions,
 } from "../../../src/mechanism/evm/evm.ts";
 import { transferCall } from "../../../src/mechanism/evm/token.ts";
-import type { Observer } from "../../../src/mechanism/mechanism.ts";
+import type { Observer, Standing } from "../../../src/mechanism/mechanism.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { cancelAuthorization } from "../../support/cancellation.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
@@ -60,6 +60,13 @@ function submit({ words, signature, proven }: EvmCheckedAuthorization): Promise<
 const reconcile = (authorization: EvmCheckedAuthorization, claimed?: string, by = observer) =>
   by.reconcile(authorization, { claimed, after: null }, soon());
 
+/** Where a chain stands that has a word on the payment. */
+async function standingOf(asked: Promise<Standing | null>): Promise<Standing> {
+  const standing = await asked;
+  if (standing === null) throw new Error("no word on it");
+  return standing;
+}
+
 describe("a payment that others settle", () => {
   test("is confirmed with the transaction that they claim", async () => {
     const authorization = await authorize();
@@ -88,10 +95,10 @@ describe("a payment that others settle", () => {
 
   test("is not what was on the chain before its hand-over, whoever claims it", async () => {
     const authorization = await authorize();
-    const before = await observer.standing(authorization, soon());
+    const before = await standingOf(observer.standing(authorization, soon()));
     expect(before.used).toBeNull();
     const transaction = await submit(authorization);
-    const after = await observer.standing(authorization, soon());
+    const after = await standingOf(observer.standing(authorization, soon()));
     expect(after).toEqual({
       head: before.head + 1,
       used: {

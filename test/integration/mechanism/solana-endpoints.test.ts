@@ -1,5 +1,6 @@
 /** Nodes that fail, and payments that others settle. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Standing } from "../../../src/mechanism/mechanism.ts";
 import { createSolanaObserver } from "../../../src/mechanism/solana/solana.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { buildTransaction, destinationOf, testKey } from "../../support/solana-messages.ts";
@@ -107,6 +108,13 @@ test("a payment in a token that is not configured any more is followed to its en
   }
 });
 
+/** Where a chain stands that has a word on the payment. */
+async function standingOf(asked: Promise<Standing | null>): Promise<Standing> {
+  const standing = await asked;
+  if (standing === null) throw new Error("no word on it");
+  return standing;
+}
+
 describe("an observer", () => {
   test("sees a payment that others have settled, by the transaction that they name, or without", async () => {
     const plan = bench.plan();
@@ -140,10 +148,10 @@ describe("an observer", () => {
     const watching = observer();
     const parsed = watching.parse(request);
     if (!parsed.ok) throw new Error(parsed.error.detail);
-    const before = await watching.standing(parsed.value, never);
+    const before = await standingOf(watching.standing(parsed.value, never));
     expect(before.used).toBeNull();
     await bench.settle(checked, signed);
-    const after = await watching.standing(parsed.value, never);
+    const after = await standingOf(watching.standing(parsed.value, never));
     expect(after.head).toBeGreaterThan(before.head);
     expect(after.used).toMatchObject({
       code: "invalid_transaction_state",

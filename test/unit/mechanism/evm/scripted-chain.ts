@@ -9,6 +9,7 @@ import {
   createToken,
   TRANSFER_EVENT,
 } from "../../../../src/mechanism/evm/token.ts";
+import { readStanding } from "../../../../src/mechanism/evm/usage.ts";
 import { openRpc } from "../../../../src/mechanism/rpc.ts";
 import { networkOf } from "../../../../src/x402/network.ts";
 import { startScriptedNode, type RpcReply } from "../../../support/scripted-node.ts";
@@ -81,6 +82,12 @@ export async function look(answer: Answer, asking: Asking = {}) {
   const found = await reader.look(rpc, submission, depth, never);
   const methods = node.questions.map(({ method }) => method);
   return { ...found, payment: found.payments[0], methods, node };
+}
+
+/** Where the chain stands with the authorization. */
+export async function standing(answer: Answer) {
+  const { rpc } = await open(answer, {});
+  return readStanding(rpc, authorization, never);
 }
 
 /** What became of the authorization, whoever submitted it. */

@@ -19,6 +19,7 @@ import {
   paid,
   receipt,
   reconcile,
+  standing,
   THEIRS,
   token,
   transfer,
@@ -222,5 +223,33 @@ describe("reconciling", () => {
     const { confirmation, methods } = await reconcile(unused(past), undefined);
     expect(confirmation).toEqual(failure("the authorization expired unused", false));
     expect(methods).toEqual(["eth_getBlockByNumber", "eth_call"]);
+  });
+});
+
+describe("where the chain stands", () => {
+  const saying = (state: RpcReply) => (method: string) =>
+    method === "eth_call" ? state : { result: hex(77) };
+
+  test.each([
+    ["used", 1, { head: 77, used: { code: "invalid_transaction_state" } }],
+    ["unused", 0, { head: 77, used: null }],
+  ])("is told with the newest block (%s)", async (_, state, expected) => {
+    expect(await standing(saying({ result: `0x${uintWord(state)}` }))).toMatchObject(expected);
+  });
+
+  test.each<[string, RpcReply]>([
+    ["no contract", { result: "0x" }],
+    ["another contract", { result: `0x${uintWord(1)}${uintWord(1)}` }],
+    ["one that reverts", { error: { code: 3, message: "execution reverted" } }],
+  ])("is nowhere with what is no token: %s", async (_, state) => {
+    expect(await standing(saying(state))).toBeNull();
+  });
+
+  test.each<[string, RpcReply]>([
+    ["that has enough of us", { error: { code: -32_005, message: "limit exceeded" } }],
+    ["that has not that block", { error: { code: -32_000, message: "header not found" } }],
+    ["that answers nonsense", { result: null }],
+  ])("is not known from a node %s", async (_, state) => {
+    await expect(standing(saying(state))).rejects.toMatchObject({ name: /Error|Refusal/ });
   });
 });
