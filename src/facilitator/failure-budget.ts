@@ -33,9 +33,13 @@ export class FailureBudget {
     this.#note(payer, []);
   }
 
-  /** Its payment was in a block and did not move: that cost us a fee. */
-  failedOnChain(payer: string): void {
-    this.#note(payer, [this.#time.now()]);
+  /**
+   * Its payment was in a block and did not move: that cost us a fee. One that has code by now, and may have none
+   * again when it pays next, is not given another chance.
+   */
+  failedOnChain(payer: string, hasCode: boolean): void {
+    const times = hasCode ? MAX_FAILURES : 1;
+    this.#note(payer, new Array<number>(times).fill(this.#time.now()));
   }
 
   /** Whether its payments go alone. */
@@ -54,7 +58,7 @@ export class FailureBudget {
     const most = runsCode ? MAX_CODE_FAILURES : MAX_FAILURES;
     if (this.failures(payer) < most) return undefined;
     const minutes = FAILURE_WINDOW_MS / 60_000;
-    const detail = `too many payments of this payer (${most}) failed on chain within ${minutes} minutes; try again later`;
+    const detail = `payments of this payer failed on chain within ${minutes} minutes; try again later`;
     return { code: "invalid_transaction_state", detail };
   }
 

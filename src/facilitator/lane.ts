@@ -37,7 +37,7 @@ const SHORT_MS = 30_000;
 export interface Desk {
   landed(key: PaymentKey, ending: Ending): void;
   withdrawn(key: PaymentKey, request: FacilitatorRequest): void;
-  failedOnChain(payer: string): void;
+  failedOnChain(payer: string, hasCode: boolean): void;
   included(keys: readonly PaymentKey[]): void;
   reverted(gas: bigint, payments: number): void;
   /** Fails for certain, unsigned. */
@@ -138,8 +138,8 @@ export class Lane implements WatchedLane {
     this.#desk.withdrawn(key, request);
   }
 
-  failedOnChain(payer: string): void {
-    this.#desk.failedOnChain(payer);
+  failedOnChain(payer: string, hasCode: boolean): void {
+    this.#desk.failedOnChain(payer, hasCode);
   }
 
   included(keys: readonly PaymentKey[]): void {

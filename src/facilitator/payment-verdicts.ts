@@ -24,7 +24,8 @@ export interface VerdictEvents {
    * nobody here signs on that network: then it fails.
    */
   readonly withdrawn?: ((key: PaymentKey, request: FacilitatorRequest) => void) | undefined;
-  failedOnChain(payer: string): void;
+  /** `hasCode`: that of the payer's may be why, and may have burnt all the gas. */
+  failedOnChain(payer: string, hasCode: boolean): void;
   /** They are in a block that did not revert their transaction: they cost us no more. */
   included(keys: readonly PaymentKey[]): void;
   /** Their transaction is in a block, reverted as a whole. */
@@ -186,7 +187,8 @@ export class PaymentVerdicts {
    */
   #blame({ paymentPayload }: FacilitatorRequest, hasCode: boolean): void {
     const othersMoved = this.#payments.some(({ fate }) => fate === "settled");
-    if (this.#isLone || othersMoved || hasCode) this.#events.failedOnChain(payerOf(paymentPayload));
+    if (this.#isLone || othersMoved || hasCode)
+      this.#events.failedOnChain(payerOf(paymentPayload), hasCode);
   }
 
   /** It is on chain: ours where this ledger has signed that transaction, whichever submission it was for. */

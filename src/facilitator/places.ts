@@ -84,9 +84,9 @@ export class Places {
   }
 
   /** Its payment was in a block and did not move; what it paid before counts for nothing now. */
-  failedOnChain(payer: string): void {
+  failedOnChain(payer: string, hasCode: boolean): void {
     this.#paid.delete(payer);
-    this.#at.budget.failedOnChain(payer);
+    this.#at.budget.failedOnChain(payer, hasCode);
   }
 
   /** A transaction with so many payments was reverted as a whole. */

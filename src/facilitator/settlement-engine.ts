@@ -301,8 +301,8 @@ export class SettlementEngine {
     },
     reverted: (gas, payments) => this.#at.places.reverted(gas, payments),
     withdrawn: (key, request) => this.accept({ key, request }, "withdrawn"),
-    failedOnChain: (payer) => {
-      this.#at.places.failedOnChain(payer);
+    failedOnChain: (payer, hasCode) => {
+      this.#at.places.failedOnChain(payer, hasCode);
       this.#refuseHopeless();
     },
     refused: (item, refusal) => this.#run(this.#refuse(item, refusal)),

@@ -64,8 +64,8 @@ export interface Submission<Authorization> {
  * What the chain says of one payment. `confirmed` has been matched against the asset's own logs, a receipt
  * alone is not payment; its transaction is not always ours, anyone may submit an authorization. `failed` is
  * definite as far as this one look goes: reverted, or expired unused; `retriable` where the authorization is
- * still unused and in its window, so that another transaction may carry it; `hasCode` where several were
- * reverted together and this payer has code that may have done it. `unknown` is not failure: the transaction
+ * still unused and in its window, so that another transaction may carry it; `hasCode` where the
+ * transaction was reverted as a whole and this payer has code that may have done it. `unknown` is not failure: the transaction
  * may still be included.
  */
 export type Confirmation =

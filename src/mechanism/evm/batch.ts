@@ -64,24 +64,26 @@ export async function simulateBatch(
  *
  * The token asks a payer with code about the signature (ERC-1271; an EOA has code by EIP-7702), and that
  * code may behave in a simulation and burn the gas of all the others in a block.
+ * @param block a number in hex, `latest` or `pending`
  * @throws {ChainError} when the chain cannot be asked
  */
 export async function readHasCode(
   rpc: Rpc,
   addresses: readonly string[],
   signal: AbortSignal,
+  block = "pending",
 ): Promise<readonly boolean[]> {
   const question = { data: `0x${hasCodeProgram(addresses)}` };
   let flags: string | undefined;
   try {
-    flags = parseHexData(await rpc.call("eth_call", [question, "pending"], signal));
+    flags = parseHexData(await rpc.call("eth_call", [question, block], signal));
   } catch (error) {
     if (!(error instanceof RpcRefusal)) throw error;
   }
   if (flags?.length === 2 * addresses.length && /^(?:0[01])*$/.test(flags)) {
     return addresses.map((_, index) => flags[2 * index + 1] === "1");
   }
-  return Promise.all(addresses.map((address) => hasCode(rpc, address, signal, "pending")));
+  return Promise.all(addresses.map((address) => hasCode(rpc, address, signal, block)));
 }
 
 /** For at most 255 addresses. */

@@ -149,8 +149,7 @@ export class ConfirmationReader {
     }
     const reason = reasonOf(succeeded, authorizations.length);
     const unpaid = authorizations.filter((_, index) => paid[index] !== true);
-    const isWholeBatch = !succeeded && authorizations.length > 1;
-    const hasCode = isWholeBatch ? await haveCode(rpc, unpaid, signal) : [];
+    const hasCode = succeeded ? [] : await haveCode(rpc, unpaid, newest, signal);
     const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason, hasCode }, signal);
     const verdicts = judged.values();
     const payments = paid.map((isPaid): Confirmation => {
@@ -329,10 +328,11 @@ export async function readAccountNonce(
 function haveCode(
   rpc: Rpc,
   authorizations: readonly EvmCheckedAuthorization[],
+  block: bigint,
   signal: AbortSignal,
 ): Promise<readonly boolean[]> {
   const payers = authorizations.map(({ from }) => from);
-  return readHasCode(rpc, payers, signal).catch((cause: unknown) => {
+  return readHasCode(rpc, payers, signal, toQuantity(block)).catch((cause: unknown) => {
     if (!(cause instanceof ChainError)) throw cause;
     return [];
   });

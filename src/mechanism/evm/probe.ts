@@ -150,7 +150,7 @@ export async function hasCode(
   rpc: Rpc,
   address: string,
   signal: AbortSignal,
-  tag: "latest" | "pending" = "latest",
+  tag = "latest",
 ): Promise<boolean> {
   const code = parseHexData(await rpc.call("eth_getCode", [address, tag], signal));
   if (code !== undefined) return code !== "";

@@ -305,6 +305,21 @@ describe("a payer whom nobody knows", () => {
     expect(sentCount(at)).toBe(MAX_FAILURES);
   });
 
+  test("and has code when the payment has failed is refused, though it has none again", async () => {
+    const at = await openWith(0);
+    at.chain.fails.add(nonceOf(1));
+    const first = settle(at, payment(1, 5));
+    await at.time.until(() => sentCount(at) === 1);
+    at.chain.delegated.add(payerAddress(5));
+    expect(await mineUntil(at, first)).toMatchObject({ success: false });
+    at.chain.delegated.delete(payerAddress(5));
+    const verdict = at.facilitator.verify(payment(2, 5), at.time.timeout(1_000));
+    expect(await verdict).toMatchObject({
+      isValid: false,
+      detail: expect.stringContaining("failed on chain"),
+    });
+  });
+
   test("loses by a failure what was earned by paying", async () => {
     const at = await openWith(0);
     const paid = range(1, 5).map((number) => settle(at, payment(number, 5)));

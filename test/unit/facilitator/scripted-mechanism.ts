@@ -255,13 +255,10 @@ export class ScriptedChain {
     if (included === undefined) return { payments, included: null, isSpent };
     const { transaction } = included;
     const isReverted = authorizations.every(({ nonce }) => this.#moved.get(nonce) === undefined);
-    const isBatch = authorizations.length > 1;
     return {
       payments: payments.map((said, index) => {
         const hasCode = this.delegated.has(authorizations[index]?.payer ?? "");
-        return said.kind === "failed" && isReverted && isBatch && hasCode
-          ? { ...said, hasCode: true }
-          : said;
+        return said.kind === "failed" && isReverted && hasCode ? { ...said, hasCode: true } : said;
       }),
       included: {
         transaction,
