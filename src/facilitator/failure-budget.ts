@@ -39,7 +39,10 @@ export class FailureBudget {
    */
   failedOnChain(payer: string, hasCode: boolean): void {
     const times = hasCode ? MAX_FAILURES : 1;
-    this.#note(payer, new Array<number>(times).fill(this.#time.now()));
+    this.#note(
+      payer,
+      Array.from({ length: times }, () => this.#time.now()),
+    );
   }
 
   /** Whether its payments go alone. */

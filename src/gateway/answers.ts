@@ -114,7 +114,9 @@ export function undeliveredAnswer(
   return errorAnswer(status, `${said}; ${SEND_AGAIN}`, [...receipt, ...RETRY_AFTER]);
 }
 
-const NONE_LEFT = "the payment is settled and no delivery is left for it: ask the seller";
+const NONE_LEFT =
+  "the payment is settled, and its attempts are used up; " +
+  "request the URL again and sign a new payment: it is not charged, and the delivery is tried again";
 const SEND_AGAIN =
   "the payment is settled: send the same X-PAYMENT again, nothing is charged twice";
 

@@ -64,7 +64,7 @@ export interface GuardBudgetOptions {
   readonly balances: Pick<FeeBalances, "willKeep">;
   /** Lets `balances` know. Throws {@link ChainError}. */
   readonly readBalance: (account: string, signal: AbortSignal) => Promise<unknown>;
-  /** Told after each change of it. */
+  /** Told at first, and after each change of it. */
   readonly onGuardState?: ((state: GuardState) => void) | undefined;
 }
 
@@ -74,7 +74,7 @@ export class GuardBudget {
   /** By message hash: what is undecided, and what is lost. As many as the lamports allow for. */
   readonly #entries = new Map<string, Entry>();
   readonly #waiting = new Set<AbortController>();
-  #told: GuardState = { lostLamports: 0n, isOff: false };
+  #told: GuardState | undefined;
 
   constructor(options: GuardBudgetOptions) {
     this.#options = options;
@@ -146,7 +146,7 @@ export class GuardBudget {
   tell(): void {
     const lostLamports = this.#sum("", true);
     const isOff = lostLamports + BASE_FEE_LAMPORTS > this.#firstPart;
-    if (lostLamports === this.#told.lostLamports && isOff === this.#told.isOff) return;
+    if (lostLamports === this.#told?.lostLamports && isOff === this.#told.isOff) return;
     this.#told = { lostLamports, isOff };
     this.#options.onGuardState?.(this.#told);
   }

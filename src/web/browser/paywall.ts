@@ -20,12 +20,14 @@ const UNCHARGED_AGAIN = "Nothing more was charged.";
 const NO_WALLET = "Install one and reload, or pay from a terminal.";
 const UNKNOWN =
   "It is not known yet whether the payment went through. Do not pay again: send the same payment once more.";
+const SIGN_AGAIN = "Sign again with the same account: that is not charged.";
 const PAID_ELSEWHERE =
   "You have paid, but the answer leads elsewhere, where this page cannot follow. Ask the seller.";
 const DECLINED = /4001|reject|declin|denied|cancel/i;
 /** Refusals of a payment that was taken before. */
-const WAS_TAKEN = /used/;
-const NONE_LEFT = /no delivery/;
+const WAS_TAKEN = /used|paid in/;
+/** What is owed goes to its payer, who proves himself by a signature that is not charged. */
+const OWED = /sign a new payment/;
 const ACCEPT = "text/html,*/*;q=.8";
 
 const main = byId("main");
@@ -133,12 +135,11 @@ async function explain(kept: Kept, response: Response, receipt: Receipt | null):
   const { status: code } = response;
   const body = await response.json().catch(() => null);
   const error = String(body?.error ?? "");
-  if (receipt?.success) {
+  if (OWED.test(error)) {
+    refuse(`Not delivered: ${ended(error.split(";")[0] ?? "")} ${SIGN_AGAIN}`);
+  } else if (receipt?.success) {
     const said = `You have paid, but the seller's server answered with an error (${code}).`;
     holdOn(kept, `${said} Try again: nothing is charged twice.`, proofOf(kept, receipt));
-  } else if (NONE_LEFT.test(error)) {
-    retry.replaceChildren(buyAgain());
-    say(`You have ${ended(error)} ${UNCHARGED_AGAIN}`, true);
   } else if (code === 402 || code === 400) {
     refuse(`${meaningOf(error)} ${WAS_TAKEN.test(error) ? UNCHARGED_AGAIN : UNCHARGED}`);
   } else if (error.includes("unexpected_settle_error")) {

@@ -60,7 +60,7 @@ describe("after the settlement", () => {
       expect(receiptOf(answer)).toMatchObject({ success: true });
       expect(answer.headers["retry-after"]).toBe(invited ? "2" : undefined);
       expect(errorOf(answer)).toContain(
-        invited ? "send the same X-PAYMENT again" : "no delivery is left",
+        invited ? "send the same X-PAYMENT again" : "sign a new payment: it is not charged",
       );
     }
   });

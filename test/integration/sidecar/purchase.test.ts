@@ -255,7 +255,7 @@ describe("a payment whose request has passed", () => {
       for (let count = 0; count < 4; count += 1) {
         statuses.push((await present(`${shop.url}/weather`, header)).status);
       }
-      expect(statuses).toEqual([500, 500, 500, 402]);
+      expect(statuses).toEqual([500, 500, 500, 409]);
       expect(shop.backend).toHaveLength(3);
       expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
     },

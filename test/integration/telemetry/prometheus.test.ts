@@ -17,6 +17,9 @@ import {
 } from "../../support/prometheus.ts";
 import { startScriptedFacilitator } from "../../support/scripted-facilitator.ts";
 import { Site, type Served } from "../../support/serve.ts";
+import { freshSolanaKey } from "../../support/solana-key.ts";
+import { SLOT_MS } from "../../support/solana-shop.ts";
+import { startSolanaNode } from "../../support/solana/solana-node.ts";
 import { startBackend } from "./stage.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -61,6 +64,9 @@ describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})
     chain = await startChain();
     closing.defer(() => chain.stop());
     await chain.fund(signer.address, 0n, 10n ** 18n);
+    const node = closing.use(await startSolanaNode({ slotMs: SLOT_MS }));
+    const feePayer = freshSolanaKey();
+    node.fundSol(feePayer.address, 10n ** 9n);
     const backend = closing.use(await startBackend());
     const elsewhere = closing.use(
       await startScriptedFacilitator(() => ({ status: 200, body: { kinds: [] } })),
@@ -71,13 +77,14 @@ describe.skipIf(MISSING !== null)(`a real Prometheus (${MISSING ?? "installed"})
     served = await site.serve(
       `
 upstream: ${backend.url}
-payTo: "${freshAccount().address}"
-accept: [base-sepolia, avalanche-fuji]
+payTo: { evm: "${freshAccount().address}", solana: ${freshSolanaKey().address} }
+accept: [base-sepolia, avalanche-fuji, solana-devnet]
 facilitator:
   listen: { address: "127.0.0.1:0", tls: { cert: tls.crt, key: tls.key } }
   embedded:
     networks:
       base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
+      solana-devnet: { rpc: ["${node.rpcUrl}"], signers: [env:SOLANA_KEY] }
   remote: [{ url: "${elsewhere.url}" }]
 unmatched: deny
 workers: 2
@@ -87,7 +94,7 @@ routes:
   GET /news: { price: $0.01, description: News }
   GET /health: free
 `,
-      { SIGNER: signer.privateKey },
+      { SIGNER: signer.privateKey, SOLANA_KEY: feePayer.secret },
     );
     await served.untilReady();
     prometheus = closing.use(

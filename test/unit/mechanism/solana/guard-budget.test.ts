@@ -149,7 +149,7 @@ describe("the losses of an hour", () => {
 
   test("are none of a payment without assertions", () => {
     look(payment(), found(failed));
-    expect(told).toEqual([]);
+    expect(told.at(-1)?.lostLamports ?? 0n).toBe(0n);
   });
 });
 
@@ -160,7 +160,7 @@ describe("what is under way", () => {
     const waiting = refusalOf(payment());
     await time.advance(2_000);
     expect(await waiting).toMatch(/too many payments with wallet assertions are under way/);
-    expect(told).toEqual([]);
+    expect(told.at(-1)?.lostLamports ?? 0n).toBe(0n);
     for (const each of all) look(each, found(failed));
     expect(told.at(-1)).toEqual({ lostLamports: 50_000n, isOff: true });
   });
