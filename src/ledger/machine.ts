@@ -392,16 +392,18 @@ export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment)
   if (!same) return { outcome: false };
   const replays = row.replays + 1;
   const note = `answered again, ${replays} of ${MAX_REPLAYS}`;
-  const { claimant } = asked;
-  return { outcome: true, next: { ...after(row), replays, claimant, isLeft: false }, note };
+  const given = { replays, claimant: asked.claimant, holder: moment.life, isLeft: false };
+  return { outcome: true, next: { ...after(row), ...given }, note };
 }
 
 /**
- * The request that holds it is over, or its client has gone; what is not delivered is owed from here on. A claim of
+ * The request that holds it is over, or its client has gone; what it has not got is owed from here on. A claim of
  * a worker may be gone on with by the process.
  */
 export function leave(row: Row, { life }: Moment): Step<void> {
-  if (row === undefined || !isInWork(row)) return DONE;
+  // A kept answer that was being given may not have arrived.
+  const isKept = row !== undefined && row.binding !== null && row.replayUntilMs !== null;
+  if (row === undefined || !(isInWork(row) || isKept)) return DONE;
   // Also one that the worker's death has left already, while its settlement went on.
   const isClaim = row.state === "CLAIMED" && row.claimedBy === life && life !== processOf(life);
   if (!isClaim && (row.holder !== life || row.isLeft)) return DONE;

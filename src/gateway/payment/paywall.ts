@@ -301,19 +301,22 @@ export class Paywall {
 
   async #replay(
     key: PaymentKey,
-    { readBodyHash }: Presented,
+    { readBodyHash, onGone }: Presented,
     { target, claimant, proof }: ClaimTerms,
     { settlement }: Replayable,
   ): Promise<Admission> {
     const { logger } = this.#options;
     const bodyHash = await readBodyHash();
     if (bodyHash === null) return USED;
+    const leave = (): void => void this.#record(key, () => this.#till.leave(key));
+    onGone(leave);
     try {
       const asked = { target, bodyHash, claimant, proof };
       const response = await this.#till.replay(key, asked);
       return response === undefined ? USED : { kind: "replayed", settlement, response };
     } catch (cause) {
       logger.error({ err: cause, key }, "the ledger failed; a kept answer was not given");
+      leave();
       return NOT_LOOKED_UP;
     }
   }

@@ -11,6 +11,7 @@ import {
   paywallStage,
   presented,
   SETTLED,
+  sold,
   stateOf,
   tell,
   WAIT_MS,
@@ -151,4 +152,29 @@ describe("a payer who is owed something", () => {
     await paidOf(await stage.paywall.admit(presented(2))).delivered();
     expect(stage.facilitator.settled).toHaveLength(1);
   });
+});
+
+describe("a kept answer that is given again", () => {
+  it.each(["the ledger's word is lost", "its client leaves before it has all of it"])(
+    "is still owed where %s",
+    async (what) => {
+      const isLost = what.startsWith("the ledger");
+      const { paywall, facilitator } = await faulty(isLost ? { replay: failure(1, true) } : {});
+      const uncollected = { ...sold(), isUncollected: true };
+      await paidOf(await paywall.admit(presented(1))).delivered(uncollected);
+      const gone: (() => void)[] = [];
+      const onGone = (listener: () => void): (() => void) => {
+        if (!isLost) gone.push(listener);
+        return () => undefined;
+      };
+      expect(tell(await paywall.admit(presented(2, { onGone })))).toBe(
+        isLost ? "unavailable" : "replayed",
+      );
+      for (const leave of gone) leave();
+      expect(tell(await paywall.admit(presented(3)))).toBe("replayed");
+      // Had by now: the next one is another purchase.
+      await paidOf(await paywall.admit(presented(4))).delivered();
+      expect(facilitator.settled).toHaveLength(2);
+    },
+  );
 });
