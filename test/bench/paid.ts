@@ -11,7 +11,7 @@ import { Agent } from "undici";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
 import { startChain } from "../support/chain.ts";
 import { freshAccount, requirementsFor, signPayment } from "../support/payer.ts";
-import { startCoinslot } from "./contenders/coinslot.ts";
+import { BEFORE, startCoinslot, type Version } from "./contenders/coinslot.ts";
 import { PAY_TO, PRICED_ROUTES } from "./contenders/wares.ts";
 import { cpuMicros, startProgram, type Running } from "./process.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead, versionOf } from "./report.ts";
@@ -55,6 +55,7 @@ await chain.fund(PAY_TO, 1n);
 const backend = await startProgram(new URL("./contenders/backend.ts", import.meta.url));
 closing.defer(() => backend.stop());
 const contenders = [await startOurs(), await startTheirs()];
+if (BEFORE !== undefined) contenders.push(await startOurs(BEFORE));
 
 for (const atOnce of [1, 16]) await compare(atOnce);
 
@@ -88,12 +89,19 @@ async function compare(atOnce: number): Promise<void> {
     each.p50.toFixed(1),
   ]);
   for (const line of columns([head, ...rows])) say(`  ${line}`);
-  const [ours, theirs] = measured;
+  const [ours, theirs, before] = measured;
   const value = (ours?.perCpuSecond ?? NaN) / (theirs?.perCpuSecond ?? NaN);
   sayAim({
     text: `paid requests per CPU second as a multiple, ${atOnce} at once`,
     value,
     atLeast: AIM,
+  });
+  if (before === undefined || ours === undefined) return;
+  const times = ours.perCpuSecond / before.perCpuSecond;
+  sayAim({
+    text: `as a multiple of the version before, ${atOnce} at once`,
+    value: times,
+    atLeast: 1,
   });
 }
 
@@ -138,7 +146,8 @@ function cpuOf({ processes }: Contender): number {
   return processes.reduce((sum, { pid }) => sum + cpuMicros(pid), 0);
 }
 
-async function startOurs(): Promise<Contender> {
+async function startOurs(version?: Version): Promise<Contender> {
+  const name = version?.name ?? "coinslot";
   const signer = freshAccount();
   await chain.fund(signer.address, 0n, 10n ** 20n);
   const config = `
@@ -153,14 +162,14 @@ facilitator:
     networks:
       ${chain.network.name}: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
 unmatched: deny
-store: sqlite:${folder}/ledger.db
+store: sqlite:${folder}/${name}.db
 routes:
 ${PRICED_ROUTES.map((path) => `  GET ${path}: $0.01`).join("\n")}
 `;
   const env = { SIGNER: signer.privateKey };
-  const server = await startCoinslot(folder, config, "gateway", env);
+  const server = await startCoinslot(folder, config, "gateway", { env, version });
   closing.defer(() => server.stop());
-  return { name: "coinslot", url: server.url, processes: [server] };
+  return { name, url: server.url, processes: [server] };
 }
 
 async function startTheirs(): Promise<Contender> {

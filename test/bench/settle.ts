@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { Agent } from "undici";
 import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount, requirementsFor, signPayment } from "../support/payer.ts";
-import { startCoinslot } from "./contenders/coinslot.ts";
+import { BEFORE, startCoinslot, type Version } from "./contenders/coinslot.ts";
 import { cpuMicros, startProgram, type Running } from "./process.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead, versionOf } from "./report.ts";
 import { median } from "./rounds.ts";
@@ -215,28 +215,36 @@ async function gasOf(chain: Chain, transactions: readonly string[]): Promise<big
 }
 
 async function startContenders(chain: Chain): Promise<Contender[]> {
-  const keys = Array.from({ length: 3 }, freshAccount);
+  const keys = Array.from({ length: 4 }, () => freshAccount());
   for (const { address } of keys) await chain.fund(address, 0n, 10n ** 20n);
-  const [ours, x402, evm] = keys.map(({ privateKey }) => privateKey);
-  const config = `
+  const [ours = "", x402 = "", evm = "", before = ""] = keys.map(({ privateKey }) => privateKey);
+  const coinslot = async (signer: string, version?: Version): Promise<Contender> => {
+    const name = version?.name ?? "coinslot";
+    const config = `
 facilitator:
   listen: 127.0.0.1:0
   embedded:
     networks:
       ${chain.network.name}: { rpc: ["${chain.rpcUrl}"], signers: [env:SIGNER] }
 admin: 127.0.0.1:0
-store: sqlite:${folder}/ledger-${new URL(chain.rpcUrl).port}-${Date.now()}.db
+store: sqlite:${folder}/${name}-${new URL(chain.rpcUrl).port}-${Date.now()}.db
 `;
-  const program = (file: string, key = ""): Promise<Running> =>
-    startProgram(new URL(`./contenders/${file}`, import.meta.url), [chain.rpcUrl, key]);
+    const env = { SIGNER: signer };
+    return {
+      name,
+      server: await startCoinslot(folder, config, "facilitator", { env, version }),
+      signer,
+    };
+  };
+  const program = async (name: string, file: string, signer: string): Promise<Contender> => {
+    const url = new URL(`./contenders/${file}`, import.meta.url);
+    return { name, server: await startProgram(url, [chain.rpcUrl, signer]), signer };
+  };
   return [
-    {
-      name: "coinslot",
-      server: await startCoinslot(folder, config, "facilitator", { SIGNER: ours ?? "" }),
-      signer: ours ?? "",
-    },
-    { name: "x402", server: await program("x402-facilitator.ts", x402), signer: x402 ?? "" },
-    { name: "@x402/evm", server: await program("x402-evm-facilitator.ts", evm), signer: evm ?? "" },
+    await coinslot(ours),
+    await program("x402", "x402-facilitator.ts", x402),
+    await program("@x402/evm", "x402-evm-facilitator.ts", evm),
+    ...(BEFORE === undefined ? [] : [await coinslot(before, BEFORE)]),
   ];
 }
 

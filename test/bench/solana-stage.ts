@@ -181,7 +181,7 @@ store: sqlite:${folder}/ledger-${new URL(rpcUrl).port}.db
     startProgram(new URL(`./contenders/${file}`, import.meta.url), [rpcUrl, feePayer.secret]);
   const env = { SIGNER: feePayer.secret };
   return [
-    { name: "coinslot", server: await startCoinslot(folder, config, "facilitator", env) },
+    { name: "coinslot", server: await startCoinslot(folder, config, "facilitator", { env }) },
     { name: "x402", server: await program("solana-x402.ts") },
     { name: "@x402/svm (v1)", server: await program("solana-svm.ts") },
   ];

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount, requirementsFor, signPayment } from "../support/payer.ts";
-import { startCoinslot } from "./contenders/coinslot.ts";
+import { BEFORE, startCoinslot, type Version } from "./contenders/coinslot.ts";
 import { startProgram, type Program } from "./process.ts";
 import { coinslotVersion, say, sayAim, sayHead, sayPace, sayTable, versionOf } from "./report.ts";
 import { measure, post, runLoad, type Contender, type Measured } from "./rounds.ts";
@@ -44,7 +44,7 @@ say(
   `  setting   ${PAYMENTS} distinct signed payments of ${PAYERS} payers, sent in turn; USDC's contract`,
 );
 
-const onTape = await startPair(tape.url);
+const onTape = await startContenders(tape.url);
 const perVerify: string[] = [];
 const callsOf = new Map<string, number>();
 for (const contender of onTape) {
@@ -71,7 +71,7 @@ sayTable(
   replayed,
 );
 
-const onNode = await startPair(chain.rpcUrl);
+const onNode = await startContenders(chain.rpcUrl);
 const real = await measure(load, onNode, NODE_PACE);
 sayTable("With the real node on the same two cores", real);
 
@@ -84,35 +84,41 @@ sayAim({
 sayAims("tape", replayed);
 sayAims("real node", real);
 
-function sayAims(where: string, [ours, theirs]: readonly Measured[]): void {
+function sayAims(where: string, [ours, theirs, before]: readonly Measured[]): void {
   if (ours === undefined || theirs === undefined) return;
   const throughput = ours.perSecond / theirs.perSecond;
   const cpu = ours.cpuMicros / theirs.cpuMicros;
   sayAim({ text: `throughput as a multiple of x402's, ${where}`, value: throughput, atLeast: 5 });
   sayAim({ text: `CPU as a multiple of x402's, ${where}`, value: cpu, atMost: 0.2 });
+  if (before === undefined) return;
+  const times = ours.cpuMicros / before.cpuMicros;
+  sayAim({ text: `CPU as a multiple of the version before, ${where}`, value: times, atMost: 1 });
 }
 
-async function startPair(rpcUrl: string): Promise<Contender[]> {
-  const config = `
+async function startContenders(rpcUrl: string): Promise<Contender[]> {
+  const coinslot = async (version?: Version): Promise<Contender> => {
+    const name = version?.name ?? "coinslot";
+    const config = `
 facilitator:
   listen: 127.0.0.1:0
   embedded:
     networks:
       ${chain.network.name}: { rpc: ["${rpcUrl}"], signers: [env:SIGNER] }
 admin: 127.0.0.1:0
-store: sqlite:${folder}/ledger-${new URL(rpcUrl).port}.db
+store: sqlite:${folder}/${name}-${new URL(rpcUrl).port}.db
 `;
-  const env = { SIGNER: signer.privateKey };
-  const ours = await startCoinslot(folder, config, "facilitator", env);
-  closing.defer(() => ours.stop());
+    const env = { SIGNER: signer.privateKey };
+    const server = await startCoinslot(folder, config, "facilitator", { env, version });
+    closing.defer(() => server.stop());
+    return { name, server, job };
+  };
+  const ours = await coinslot();
   const theirs = await startProgram(new URL("./contenders/x402-facilitator.ts", import.meta.url), [
     rpcUrl,
   ]);
   closing.defer(() => theirs.stop());
-  return [
-    { name: "coinslot", server: ours, job },
-    { name: "x402 + express", server: theirs, job },
-  ];
+  const before = BEFORE === undefined ? [] : [await coinslot(BEFORE)];
+  return [ours, { name: "x402 + express", server: theirs, job }, ...before];
 }
 
 /** Whole HTTP requests, each with a payment of its own. */

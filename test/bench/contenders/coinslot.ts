@@ -1,22 +1,46 @@
 /** The whole product as its users run it: `coinslot serve FILE` as a process of its own. */
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
 import { startCommand, type Running } from "../process.ts";
 import { ROOT } from "../report.ts";
 import { NETWORK, PAY_TO, PRICED_ROUTES } from "./wares.ts";
+
+/** A checkout of coinslot with its packages. */
+export interface Version {
+  readonly name: string;
+  readonly root: string;
+}
+
+const OURS: Version = { name: "coinslot", root: ROOT };
+
+/** The one that the rounds of another version alternate with: `npm run bench:paid -- --before FOLDER`. */
+export const BEFORE: Version | undefined = findBefore();
+
+function findBefore(): Version | undefined {
+  const { values } = parseArgs({ options: { before: { type: "string" } }, strict: false });
+  const { before } = values;
+  return typeof before === "string"
+    ? { name: "coinslot before", root: resolve(before) }
+    : undefined;
+}
 
 /** `listener` is the one to measure. */
 export function startCoinslot(
   folder: string,
   config: string,
   listener: "gateway" | "facilitator",
-  env: Readonly<Record<string, string>> = {},
+  setting: {
+    readonly env?: Readonly<Record<string, string>>;
+    readonly version?: Version | undefined;
+  } = {},
 ): Promise<Running> {
-  const file = join(folder, "coinslot.yaml");
+  const { env = {}, version: { name, root } = OURS } = setting;
+  const file = join(folder, `${name.replaceAll(" ", "-")}.yaml`);
   writeFileSync(file, config);
   return startCommand({
-    command: process.execPath,
-    args: [join(ROOT, "src/main.ts"), "serve", file],
+    command: join(root, "node_modules/.bin/node"),
+    args: [join(root, "src/main.ts"), "serve", file],
     serves: new RegExp(`^ *${listener} +(http://[^/\\s]+)`, "m"),
     env,
   });
