@@ -7,7 +7,15 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import { LedgerUnavailable } from "./ledger.ts";
 import type { Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
-import { earliestUnseen, purseName, purseOf, type Purse, type Draws, type Spend } from "./purse.ts";
+import {
+  claimedSince,
+  earliestUnseen,
+  purseName,
+  purseOf,
+  type Purse,
+  type Draws,
+  type Spend,
+} from "./purse.ts";
 
 /** Purses that are asked for together. */
 export interface AskedPurses {
@@ -32,12 +40,15 @@ function part(settledMs: string, isMeant: string): string {
 }
 
 /**
- * Of the purses whose networks, assets, payers and amounts are given from that place on, and the time behind
+ * Of the purses whose networks, assets, payers and amounts are given from that place on, and the two times behind
  * them: one list for each purse whose spends are more than its amount.
  */
 function spending(first: number): string {
-  const [networks, assets, payers, enough, afterMs] = [0, 1, 2, 3, 4].map((at) => `$${first + at}`);
-  const settledLately = `p.settled_transaction IS NOT NULL AND p.updated_ms > ${afterMs}::bigint`;
+  const [networks, assets, payers, enough, afterMs, claimedMs] = [0, 1, 2, 3, 4, 5].map(
+    (at) => `$${first + at}`,
+  );
+  const settledLately = `p.settled_transaction IS NOT NULL AND p.updated_ms > ${afterMs}::bigint
+    AND p.created_ms > ${claimedMs}::bigint`;
   return `
     SELECT coalesce(json_agg(t.spends), '[]')::text FROM (
       SELECT json_agg(json_build_array(
@@ -102,7 +113,7 @@ export async function lockWithPurses(
   readonly payments: readonly Stored[];
   readonly spendsOf: (purse: Purse) => readonly Spend[];
 }> {
-  const rows = await session.query(LOCK, [keys, ...columnsOf(purses), settledAfterMs]);
+  const rows = await session.query(LOCK, [keys, ...columnsOf(purses), ...timesOf(settledAfterMs)]);
   const spends = rows.length === 0 ? [] : readAll(rows[0]?.spends);
   return {
     payments: rows.map(storedOf),
@@ -117,8 +128,12 @@ export async function readSpends(
   settledAfterMs: number,
 ): Promise<readonly Spend[]> {
   const all = [{ ...purse, enoughAtomic: 0n }];
-  const [row] = await session.query(SPENDS, [...columnsOf(all), settledAfterMs]);
+  const [row] = await session.query(SPENDS, [...columnsOf(all), ...timesOf(settledAfterMs)]);
   return readAll(row?.spends);
+}
+
+function timesOf(settledAfterMs: number): readonly number[] {
+  return [settledAfterMs, claimedSince(settledAfterMs)];
 }
 
 function columnsOf(purses: readonly AskedPurse[]): readonly (readonly string[])[] {

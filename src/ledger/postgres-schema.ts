@@ -159,12 +159,10 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX awaited_payments ON coinslot.payments (holder)
     WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND NOT is_left AND binding IS NOT NULL;
   `,
-  // What is on its way out of a payer's purse, and what left it lately.
+  // What is on its way out of a payer's purse.
   `
   CREATE INDEX undecided_spends ON coinslot.payments (lower(payer))
     WHERE state = 'SIGNED' AND submission IS NOT NULL;
-  CREATE INDEX settled_spends ON coinslot.payments (lower(payer), updated_ms)
-    WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL;
   `,
   // Payments in transactions that are not ours.
   `

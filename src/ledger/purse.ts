@@ -11,6 +11,12 @@ import type { PaymentKey } from "../x402/payment-key.ts";
  */
 const UNSEEN_MS = 30_000;
 
+/**
+ * What took longer than this from its claim to its settlement is not counted once it is decided, milliseconds: so
+ * the order in which a payer's payments are kept anyway finds those that count, and no other has to be kept.
+ */
+const DECIDED_WITHIN_MS = 30_000;
+
 /** Where a payment's money comes from, as its key has it: lower case. Only EVM payments have such keys. */
 export interface Purse {
   /** `network/asset/payer`. */
@@ -50,7 +56,10 @@ export type Draws = ReadonlyMap<PaymentKey, Draw>;
 
 /** A part of the facilitator's view of the ledger. */
 export interface Purses {
-  /** The payments of a purse that we signed and that are undecided, or were settled after that time; oldest first. */
+  /**
+   * The payments of a purse that we signed and that are undecided, or were settled after that time and not long
+   * after their claim (see {@link claimedSince}); oldest first.
+   */
   spends(purse: Purse, settledAfterMs: number): Promise<readonly Spend[]>;
 }
 
@@ -80,6 +89,11 @@ export function purseOf(key: PaymentKey): Purse {
 /** What was settled up to then is in every balance that was asked for at that time; milliseconds. */
 export function unseenSince(askedMs: number): number {
   return askedMs - UNSEEN_MS;
+}
+
+/** When what was settled after that time was claimed at the earliest, as far as it counts; milliseconds. */
+export function claimedSince(settledAfterMs: number): number {
+  return settledAfterMs - DECIDED_WITHIN_MS;
 }
 
 /** The same for all of some readings. */

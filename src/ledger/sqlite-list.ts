@@ -3,20 +3,9 @@ import type { SQLInputValue } from "node:sqlite";
 import type { PaymentFilter } from "./books.ts";
 import type { PaymentState } from "./ledger.ts";
 import { ROW_COLUMNS } from "./sqlite-rows.ts";
-import { ENDED_STATES } from "./sqlite-schema.ts";
 
 export const SUMMARY_COLUMNS = `${ROW_COLUMNS}, asset, amount_atomic AS "amount", pay_to AS "payTo",
   created_ms AS "claimedMs"`;
-
-/** Those of the first half hold few payments, which are sorted. */
-const INDEXES: Readonly<Record<PaymentState, string>> = {
-  CLAIMED: "claimed_payments",
-  SIGNED: "signed_payments",
-  DELIVERING: "delivering_payments",
-  SETTLED: "ended_payments",
-  DELIVERED: "ended_payments",
-  FAILED: "ended_payments",
-};
 
 interface ListStatement {
   readonly sql: string;
@@ -46,6 +35,7 @@ interface Part {
 }
 
 const IS_OWED = ["state = 'SETTLED'", "binding IS NOT NULL"];
+const IS_FOR_OTHERS = ["state = 'SETTLED'", "binding IS NULL"];
 const IS_HELD = ["state = 'SIGNED'", "held_transaction IS NOT NULL"];
 
 function partsOf({ states, undelivered, held, network, payer }: PaymentFilter): readonly Part[] {
@@ -59,17 +49,23 @@ function partsOf({ states, undelivered, held, network, payer }: PaymentFilter): 
   const waiting = { index: "payments_held", conditions: [...IS_HELD, ...isIn] };
   if (undelivered === true) return [owed, waiting];
   if (held === true) return [waiting];
-  if (states !== undefined) return [...new Set(states)].map(inState);
+  if (states !== undefined) return [...new Set(states)].flatMap((state) => BY_STATE[state]);
   const index = network === undefined ? "payments_by_time" : "payments_by_network";
   return [{ index, conditions: ["true"] }];
 }
 
-/** The condition of a partial index has to be said for it to be used. */
-function inState(state: PaymentState): Part {
-  const index = INDEXES[state];
-  const isEnded = index === "ended_payments" ? [ENDED_STATES] : [];
-  return { index, conditions: [`state = ${quoted(state)}`, ...isEnded] };
-}
+/** The condition of a partial index has to be said for it to be used; those of work hold few payments, which are sorted. */
+const BY_STATE: Readonly<Record<PaymentState, readonly Part[]>> = {
+  CLAIMED: [{ index: "claimed_payments", conditions: ["state = 'CLAIMED'"] }],
+  SIGNED: [{ index: "signed_payments", conditions: ["state = 'SIGNED'"] }],
+  SETTLED: [
+    { index: "undelivered_payments", conditions: IS_OWED },
+    { index: "settled_for_others", conditions: IS_FOR_OTHERS },
+  ],
+  DELIVERING: [{ index: "delivering_payments", conditions: ["state = 'DELIVERING'"] }],
+  DELIVERED: [{ index: "delivered_payments", conditions: ["state = 'DELIVERED'"] }],
+  FAILED: [{ index: "failed_payments", conditions: ["state = 'FAILED'"] }],
+};
 
 function sharedConditions({ held, network, sinceMs, after }: PaymentFilter): readonly string[] {
   return [

@@ -1,14 +1,16 @@
 /** What is on its way out of payers' purses, as rows of SQLite. */
 import type { PaymentKey } from "../x402/payment-key.ts";
-import type { Purse, Spend } from "./purse.ts";
+import { claimedSince, type Purse, type Spend } from "./purse.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 
 const SPEND = `payment_key AS "key", version, amount_atomic AS "amount", created_ms AS "createdMs"`;
 const OF_PURSE = "network = :network AND lower(asset) = :asset AND lower(payer) = :payer";
 
-const UNDECIDED = `FROM payments WHERE state = 'SIGNED' AND submission IS NOT NULL AND ${OF_PURSE}`;
-const SETTLED = `FROM payments WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL
-  AND ${OF_PURSE} AND updated_ms > :settledAfterMs`;
+const UNDECIDED = `FROM payments INDEXED BY undecided_spends
+  WHERE state = 'SIGNED' AND submission IS NOT NULL AND ${OF_PURSE}`;
+const SETTLED = `FROM payments INDEXED BY payments_by_payer
+  WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL
+  AND ${OF_PURSE} AND updated_ms > :settledAfterMs AND created_ms > :claimedAfterMs`;
 
 const SPENDS = `
   SELECT ${SPEND}, NULL AS "settledMs" ${UNDECIDED}
@@ -28,7 +30,9 @@ export function boundSpends(
   { network, asset, payer }: Purse,
   settledAfterMs: number,
 ): Pick<Spend, "key" | "amountAtomic" | "settledMs"> {
-  const found = database.get(BOUND, { network, asset, payer, settledAfterMs });
+  const claimedAfterMs = claimedSince(settledAfterMs);
+  const values = { network, asset, payer, settledAfterMs, claimedAfterMs };
+  const found = database.get(BOUND, values);
   const amountAtomic = BigInt(Math.ceil(Number(found?.total) * (1 + ROUNDING)));
   return { key: "" as PaymentKey, amountAtomic, settledMs: null };
 }
@@ -39,7 +43,9 @@ export function readSpends(
   { network, asset, payer }: Purse,
   settledAfterMs: number,
 ): readonly Spend[] {
-  return database.all(SPENDS, { network, asset, payer, settledAfterMs }).map((columns) => ({
+  const claimedAfterMs = claimedSince(settledAfterMs);
+  const values = { network, asset, payer, settledAfterMs, claimedAfterMs };
+  return database.all(SPENDS, values).map((columns) => ({
     // The column holds nothing but keys.
     key: String(columns.key) as PaymentKey,
     version: Number(columns.version),

@@ -160,9 +160,6 @@ const FROM_VERSION_2 = `
   SELECT network, address, next_nonce FROM older_accounts;
   DROP TABLE older_accounts;`;
 
-/** Of the index by which payments in one of these states are found in their order: said again by its users. */
-export const ENDED_STATES = "state IN ('SETTLED', 'DELIVERED', 'FAILED')";
-
 /** `PRAGMA user_version` counts how many of these a file has had. Append only. */
 const MIGRATIONS: readonly string[] = [
   ...OLDER_SCHEMAS,
@@ -210,12 +207,10 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX awaited_payments ON payments (holder)
     WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND is_left = 0 AND binding IS NOT NULL;
   `,
-  // What is on its way out of a payer's purse, and what left it lately.
+  // What is on its way out of a payer's purse.
   `
   CREATE INDEX undecided_spends ON payments (lower(payer))
     WHERE state = 'SIGNED' AND submission IS NOT NULL;
-  CREATE INDEX settled_spends ON payments (lower(payer), updated_ms)
-    WHERE settled_transaction IS NOT NULL AND submission IS NOT NULL;
   `,
   // Payments in transactions that are not ours, and what operators ask for beside the process that writes.
   `
@@ -265,7 +260,10 @@ const MIGRATIONS: readonly string[] = [
 
   CREATE INDEX payments_by_payer ON payments (lower(payer), created_ms);
   CREATE INDEX payments_by_network ON payments (network, created_ms);
-  CREATE INDEX ended_payments ON payments (state, created_ms) WHERE ${ENDED_STATES};
+  CREATE INDEX delivered_payments ON payments (created_ms) WHERE state = 'DELIVERED';
+  CREATE INDEX failed_payments ON payments (created_ms) WHERE state = 'FAILED';
+  CREATE INDEX settled_for_others ON payments (created_ms)
+    WHERE state = 'SETTLED' AND binding IS NULL;
   CREATE INDEX closed_submissions ON submissions (signed_ms) WHERE state = 'CLOSED';
   `,
   // Where the chain stood at a hand-over, and when a payment is looked for that was refused after one.

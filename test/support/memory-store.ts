@@ -9,6 +9,7 @@ import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Moment, Step } from "../../src/ledger/machine.ts";
 import { amountOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import {
+  claimedSince,
   earliestUnseen,
   LedgerOverdraft,
   overdrawn,
@@ -106,10 +107,14 @@ export class MemoryStore {
   /** See {@link Purses.spends}. */
   spends(purse: Purse, settledAfterMs: number): readonly Spend[] {
     const found: Spend[] = [];
-    for (const [key, { row, updatedMs }] of this.payments) {
+    for (const [key, { row, updatedMs, events }] of this.payments) {
       if (row.submission === null || purseName(key) !== purse.name) continue;
       const settledMs = row.settledTransaction === null ? null : updatedMs;
-      const isLate = settledMs !== null && settledMs > settledAfterMs;
+      const claimedMs = events[0]?.atMs ?? 0;
+      const isLate =
+        settledMs !== null &&
+        settledMs > settledAfterMs &&
+        claimedMs > claimedSince(settledAfterMs);
       if (row.state !== "SIGNED" && !isLate) continue;
       const amountAtomic = BigInt(amountOf(requestOf(row)));
       found.push({ key, version: row.version, amountAtomic, settledMs });

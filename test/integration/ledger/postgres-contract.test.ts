@@ -22,7 +22,8 @@ beforeAll(async () => {
   server = await startPostgres();
 });
 
-afterAll(async () => server.stop());
+// Hundreds of databases are deleted with it.
+afterAll(async () => server.stop(), 120_000);
 
 function urlOf(store: string): Promise<string> {
   const url = databases.get(store) ?? server.database();

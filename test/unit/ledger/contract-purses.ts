@@ -138,9 +138,7 @@ export function describePurses(open: OpenLedger): void {
         await bring(ledger, examplePayment(1), state);
         const [payment] = await claimed(ledger, 1, 2);
         if (payment === undefined) throw new Error("a payment");
-        // What was done just now is in the database before it is long ago.
-        await ledger.spends(purseOf(payment.key), 0);
-        await new Promise((stored) => setImmediate(stored));
+        await untilStored(ledger, payment);
         time.nowMs += LONG_AGO_MS - 1;
         expect(await overdraft([payment], readingOf(1))).toEqual([payment.key]);
         // Asked for before it was settled, and shown late.
@@ -150,6 +148,19 @@ export function describePurses(open: OpenLedger): void {
         expect(await overdraft([payment], readingOf(1))).toEqual([]);
       },
     );
+
+    it("where it was claimed long before, once it is settled", async () => {
+      const { ledger, time } = place();
+      const slow = examplePayment(1);
+      await bring(ledger, slow, "signed");
+      time.nowMs += LONG_AGO_MS + LONG_AGO_MS;
+      const [payment] = await claimed(ledger, 1, 2);
+      if (payment === undefined) throw new Error("a payment");
+      expect(await overdraft([payment], readingOf(1))).toEqual([payment.key]);
+      await ledger.settled(slow.key, SETTLEMENT);
+      await untilStored(ledger, payment);
+      expect(await overdraft([payment], readingOf(1))).toEqual([]);
+    });
 
     it.each(["signed", "settled"] as const)("where the reading shows it, %s", async (state) => {
       const { ledger } = place();
@@ -184,6 +195,12 @@ export function describePurses(open: OpenLedger): void {
     await ledger.settled(open.key, { ...SETTLEMENT, transaction: "0xbb" });
     await change;
   });
+}
+
+/** What was done just now is in the database before anything is asked of it. */
+async function untilStored(ledger: Ledger, { key }: ExamplePayment): Promise<void> {
+  await ledger.spends(purseOf(key), 0);
+  await new Promise((stored) => setImmediate(stored));
 }
 
 async function overdraftOf(signed: Promise<StoredSubmission>): Promise<readonly PaymentKey[]> {

@@ -78,12 +78,18 @@ const SMALL_INDEXES = new Set(
 const NEWEST =
   /INDEXED BY payments_by_time WHERE true (?:AND NOT \(state = 'SIGNED' AND held_transaction IS NOT NULL\) )?ORDER BY created_ms DESC, rowid DESC LIMIT/;
 
+/** Of one state, newest first: such a walk ends with its limit, too. */
+const WALKED =
+  /INDEXED BY (delivered_payments|failed_payments|settled_for_others) WHERE state = '[A-Z]+' (?:(?!INDEXED BY).)*?ORDER BY created_ms DESC, rowid DESC LIMIT/g;
+
 /** Steps that look at a whole table, or at all of an index that grows with the sales. */
 export function scansIn(sql: string, plan: readonly string[]): readonly string[] {
+  const walked = new Set([...squeezed(sql).matchAll(WALKED)].map(([, index]) => index));
   return plan.filter((step) => {
     const [, table = "", index = ""] =
       /^SCAN (\S+)(?: USING (?:COVERING )?INDEX (\S+))?/.exec(step) ?? [];
     if (table === "" || table === "CONSTANT" || table.startsWith("(")) return false;
+    if (walked.has(index)) return false;
     if (index === "payments_by_time" && NEWEST.test(squeezed(sql))) return false;
     return !SMALL_INDEXES.has(index) && !SMALL_TABLES.has(table);
   });
