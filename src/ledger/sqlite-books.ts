@@ -70,7 +70,10 @@ export class SqliteBooks implements Books {
   async counts(): Promise<PaymentCounts> {
     this.#storeNow();
     const found = this.#database.get(
-      `SELECT (SELECT count(*) FROM payments WHERE state = 'SIGNED' AND held_transaction IS NULL)
+      `SELECT (SELECT count(*) FROM payments INDEXED BY undecided_spends
+          WHERE state = 'SIGNED' AND submission IS NOT NULL AND held_transaction IS NULL)
+         + (SELECT count(*) FROM payments INDEXED BY handed_over_payments
+          WHERE state = 'SIGNED' AND submission IS NULL AND held_transaction IS NULL)
            AS "unresolved",
          (SELECT count(*) FROM payments INDEXED BY payments_held
           WHERE state = 'SIGNED' AND held_transaction IS NOT NULL)

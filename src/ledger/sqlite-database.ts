@@ -27,9 +27,12 @@ const BUSY = 5;
 /** Pages of 4 KiB in the WAL before they go into the file itself: each once, however often it was written. */
 const CHECKPOINT_PAGES = 8_000;
 
+/** Of the file's pages in memory at most: what sales touch of a large ledger's indexes is all over them. */
+const CACHE_KIBIBYTES = 65_536;
+
 /** What is committed survives a power cut. */
 export const DURABLE = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-  PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`;
+  PRAGMA temp_store = MEMORY; PRAGMA cache_size = -${CACHE_KIBIBYTES}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`;
 
 /** SQLite's primary result codes that a correct program can meet: the machine's fault, not ours. */
 const OPERATIONAL: ReadonlySet<number> = new Set([

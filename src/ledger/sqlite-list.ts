@@ -57,7 +57,10 @@ function partsOf({ states, undelivered, held, network, payer }: PaymentFilter): 
 /** The condition of a partial index has to be said for it to be used; those of work hold few payments, which are sorted. */
 const BY_STATE: Readonly<Record<PaymentState, readonly Part[]>> = {
   CLAIMED: [{ index: "claimed_payments", conditions: ["state = 'CLAIMED'"] }],
-  SIGNED: [{ index: "signed_payments", conditions: ["state = 'SIGNED'"] }],
+  SIGNED: [
+    { index: "undecided_spends", conditions: ["state = 'SIGNED'", "submission IS NOT NULL"] },
+    { index: "handed_over_payments", conditions: ["state = 'SIGNED'", "submission IS NULL"] },
+  ],
   SETTLED: [
     { index: "undelivered_payments", conditions: IS_OWED },
     { index: "settled_for_others", conditions: IS_FOR_OTHERS },

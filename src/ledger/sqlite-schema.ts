@@ -204,13 +204,14 @@ const MIGRATIONS: readonly string[] = [
   UPDATE payments SET is_left = 1
     WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND binding IS NOT NULL;
   CREATE INDEX left_payments ON payments (lower(payer), binding) WHERE is_left = 1;
-  CREATE INDEX awaited_payments ON payments (holder)
-    WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND is_left = 0 AND binding IS NOT NULL;
   `,
-  // What is on its way out of a payer's purse.
+  // What is on its way out of a payer's purse, and apart from it what others settle.
   `
   CREATE INDEX undecided_spends ON payments (lower(payer))
     WHERE state = 'SIGNED' AND submission IS NOT NULL;
+  CREATE INDEX handed_over_payments ON payments (updated_ms)
+    WHERE state = 'SIGNED' AND submission IS NULL;
+  DROP INDEX signed_payments;
   `,
   // Payments in transactions that are not ours, and what operators ask for beside the process that writes.
   `

@@ -21,6 +21,7 @@
 import type { Confirmation, Look, Question, Submission } from "../mechanism.ts";
 import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
+import { waitFor } from "../shared-call.ts";
 import { parseQuantity, toQuantity } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { readHasCode } from "./batch.ts";
@@ -69,6 +70,8 @@ export class ConfirmationReader {
   readonly #finalAfter: bigint;
   readonly #marginSeconds: number;
   readonly #clock: () => number;
+  /** Questions for the head that are under way, by endpoint. */
+  readonly #heads = new WeakMap<Rpc, Promise<bigint>>();
 
   constructor(options: ConfirmationOptions) {
     this.#confirmations = BigInt(options.confirmations);
@@ -128,7 +131,7 @@ export class ConfirmationReader {
     const paid = succeeded ? paidByOurs(logs, authorizations) : authorizations.map(() => false);
     const isComplete = paid.every(Boolean);
     const asksHead = this.#confirmations > 1n || depth.head || !isComplete;
-    const known = asksHead ? await readHead(rpc, signal) : blockNumber;
+    const known = asksHead ? await this.#readHead(rpc, signal) : blockNumber;
     const newest = known > blockNumber ? known : blockNumber;
     const confirmations = known - blockNumber + 1n;
     const look = {
@@ -156,6 +159,23 @@ export class ConfirmationReader {
       return isPaid ? { kind: "confirmed", transaction } : (verdicts.next().value ?? UNDECIDED);
     });
     return { ...look, payments };
+  }
+
+  /** Looks of one round share the question: a head that is asked for a moment ago counts a block too few at most. */
+  async #readHead(rpc: Rpc, signal: AbortSignal): Promise<bigint> {
+    const underWay = this.#heads.get(rpc);
+    if (underWay !== undefined) {
+      // Who asked may have given up.
+      const head = await waitFor(underWay, signal).catch(() => undefined);
+      if (head !== undefined) return head;
+    }
+    const asked = readHead(rpc, signal);
+    this.#heads.set(rpc, asked);
+    try {
+      return await asked;
+    } finally {
+      if (this.#heads.get(rpc) === asked) this.#heads.delete(rpc);
+    }
   }
 
   async #judgeUnpaid(

@@ -8,7 +8,7 @@ import type { SolanaAsset } from "../../x402/network.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
-import { sharedSignal, waitFor } from "./shared-call.ts";
+import { sharedSignal, waitFor } from "../shared-call.ts";
 import {
   readBlockhash,
   readTransferMint,

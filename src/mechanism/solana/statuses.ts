@@ -7,7 +7,7 @@ import { OVER, type Time } from "../../time/time.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
-import { sharedSignal, waitFor } from "./shared-call.ts";
+import { sharedSignal, waitFor } from "../shared-call.ts";
 
 /** Signatures that a node takes in one call. */
 const MAX_SIGNATURES = 256;

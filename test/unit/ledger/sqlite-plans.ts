@@ -70,8 +70,8 @@ export function planOf(database: DatabaseSync, sql: string): readonly string[] {
 /** Indexes that hold only what is under way or waits for somebody. */
 const SMALL_INDEXES = new Set(
   (
-    "claimed_payments signed_payments delivering_payments offered_payments undelivered_payments " +
-    "awaited_payments payments_held"
+    "claimed_payments undecided_spends handed_over_payments delivering_payments offered_payments " +
+    "undelivered_payments payments_held"
   ).split(" "),
 );
 /** Of all payments the newest, but for the few that are held: it ends with its limit. */

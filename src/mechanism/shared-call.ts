@@ -2,8 +2,8 @@
  * One call to the chain that several callers wait for: it has its own limit, and whoever gives up ends his
  * own wait and nobody else's.
  */
-import type { Time } from "../../time/time.ts";
-import { ChainError } from "../mechanism.ts";
+import type { Time } from "../time/time.ts";
+import { ChainError } from "./mechanism.ts";
 
 /** Longest that a shared call may take, over all the endpoints that it is asked of, milliseconds. */
 const SHARED_CALL_MS = 10_000;
