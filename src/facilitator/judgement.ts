@@ -52,9 +52,11 @@ export class Judgement {
   /** Why no more of that payer's payments are taken for now; undefined where they are. */
   suspension(checked: Checked<unknown>): Refusal | undefined {
     const { budget, revertedGas } = this.#options;
+    const { payer } = checked;
     const runsCode = this.runsCode(checked);
-    const refusal = budget.refusal(checked.payer, runsCode);
-    return refusal ?? (runsCode ? revertedGas.refusal() : undefined);
+    const refusal = budget.refusal(payer, runsCode);
+    const mayRevert = runsCode || budget.isSuspect(payer);
+    return refusal ?? (mayRevert ? revertedGas.refusal() : undefined);
   }
 
   /** Both anew, for a payment that has waited. Throws when the chain cannot be asked. */

@@ -13,7 +13,10 @@ import { MAX_FAILURES, type FailureBudget } from "./failure-budget.ts";
 import type { Ending, Settling } from "./flight.ts";
 import type { RevertedGas } from "./reverted-gas.ts";
 
-/** Of the transactions that one account may have in the air, the part for code of payers', on all accounts together. */
+/**
+ * Of the transactions that one account may have in the air, the part for code of payers', on all accounts together;
+ * and as much for payers whose payments did not move lately.
+ */
 const CODE_SHARE = 1 / 4;
 /** Payers of whom it is known how often they paid, at most; the one that paid longest ago is forgotten first. */
 const MAX_KNOWN = 10_000;
@@ -37,6 +40,8 @@ export class Places {
   /** How many of them each payer has. */
   readonly #byPayer = new Map<string, number>();
   #code = 0;
+  /** Those of payers whose payments did not move lately. */
+  readonly #doubtful = new Set<PaymentKey>();
   /** How often a payer has paid. */
   readonly #paid = new Map<string, number>();
 
@@ -57,13 +62,16 @@ export class Places {
     if (runsCode) return undecided === 0 && this.#code < this.#maxCode;
     // Where each transaction stands alone it takes nobody's place, and costs little.
     if (!this.#at.rules.isOrdered) return true;
-    const failures = this.#at.budget.failures(payer);
+    const { budget } = this.#at;
+    if (budget.isSuspect(payer) && this.#doubtful.size >= this.#maxCode) return false;
+    const failures = budget.failures(payer);
     return undecided + failures < MAX_FAILURES + (this.#paid.get(payer) ?? 0);
   }
 
   take(items: readonly Placed[]): void {
     for (const item of items) {
       this.#taken.set(item.key, item);
+      if (this.#at.budget.isSuspect(item.checked.payer)) this.#doubtful.add(item.key);
       this.#count(item, 1);
     }
   }
@@ -74,6 +82,7 @@ export class Places {
       const item = this.#taken.get(key);
       if (item === undefined) continue;
       this.#taken.delete(key);
+      this.#doubtful.delete(key);
       this.#count(item, -1);
     }
   }

@@ -1,7 +1,7 @@
 /**
  * Gas that transactions of ours burn without moving money: a breaker on how much of it there is a minute.
- * A bucket fills with it and leaks; when it is over its brim, code of payers' is run for nobody until half
- * of it has leaked away.
+ * A bucket fills with it and leaks; when it is over its brim, code of payers' is run for nobody, and nothing
+ * signed for whoever's payment did not move lately, until half of it has leaked away.
  */
 import type { Time } from "../time/time.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -14,8 +14,8 @@ export const REVERTED_GAS_PER_MINUTE = 100_000;
 const REFUSAL: Refusal = {
   code: "invalid_transaction_state",
   detail:
-    "payments of smart wallets are not taken for now, since too many transactions were reverted; " +
-    "try again later, or pay from an address without code",
+    "payments of smart wallets, and of payers whose last one did not move, are not taken for now, since too " +
+    "many transactions were reverted; try again later, or pay from an address without code",
 };
 
 export class RevertedGas {

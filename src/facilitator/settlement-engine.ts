@@ -335,6 +335,9 @@ export class SettlementEngine {
       this.#run(this.#refuse({ key, request, origin }, checked.error));
       return;
     }
+    const { budget, places } = this.#at;
+    // Where all were reverted together it was hardly this one's fault.
+    if (origin === "withdrawn" && !places.isBatchingPaused) budget.suspect(checked.value.payer);
     const claim = { key, request, checked: checked.value, judgedMs: 0 };
     this.#launch(this.#itemOf(claim, flight, origin));
   }

@@ -4,10 +4,12 @@
  * process with one key, a real node with a block each second, real USDC.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address } from "viem";
-import { startChain, type Chain } from "../support/chain.ts";
+import { encodeFunctionData, erc20Abi, multicall3Abi, toHex, type Address, type Hex } from "viem";
+import { MULTICALL3_ADDRESS, startChain, type Chain } from "../support/chain.ts";
 import { startFacilitator, type RunningFacilitator } from "../support/facilitator.ts";
+import { ourTransactions } from "../support/our-transactions.ts";
 import { freshAccount, requirementsFor, signPayment, type FreshAccount } from "../support/payer.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { delegation, LOOP, twoFacedCode, type Tell } from "../support/two-faced-wallet.ts";
 import { columns, coinslotVersion, say, sayHead, versionOf } from "./report.ts";
 import { median } from "./rounds.ts";
@@ -28,6 +30,15 @@ interface Stage {
   readonly payTo: Address;
   /** What is done just before each block, and undone after it. */
   readonly hooks: { before?: () => Promise<void>; after?: () => Promise<void> };
+  /** Who pays for what the attack needs on chain, where that is told. */
+  attacker?: Address;
+}
+
+interface Burnt {
+  readonly failed: number;
+  /** Of ours, and of the attacker's. */
+  readonly gas: number;
+  readonly his: number;
 }
 
 /** Gets ready; what it returns attacks, until every payment of the attacker's is answered. */
@@ -47,6 +58,7 @@ const ways: readonly (readonly [string, Attack])[] = [
   ["100 wallets with $0.01, 4 payments each, tx.origin", (at) => wallets(at, "origin", 100, 4)],
   ["100 wallets with $0.01, 4 each, front-running", (at) => wallets(at, { sign }, 100, 4)],
   ["1 EOA with $0.40, 40 payments, delegates in the air", delegateInTheAir],
+  ["100 EOAs with $0.01, 4 each, emptied before each block", (at) => moveFirst(at, 100, 4)],
   [`${ROUNDS} poisoned batches of ${CROWD} honest payments`, poison],
 ];
 const [only] = process.argv.slice(2);
@@ -57,9 +69,10 @@ for (const [name, attack] of ways) {
 const head = [
   "",
   "seconds",
-  "reverted",
+  "payments that failed",
   "gas burnt",
   "settlements",
+  "his gas",
   "honest p50 ms",
   "max ms",
   "lost",
@@ -68,7 +81,10 @@ for (const line of columns([head, ...rows])) say(`  ${line}`);
 
 async function run(attack: Attack): Promise<string[]> {
   await using chain = await startChain();
-  await using running = await startFacilitator({ chain });
+  // What others bid does not change what we bid.
+  await using proxy = await startRpcProxy(chain.rpcUrl, { sync: true });
+  proxy.inject({ method: "eth_maxPriorityFeePerGas", result: toHex(10n ** 9n) });
+  await using running = await startFacilitator({ chain, rpcUrl: proxy.url });
   const payTo = freshAccount().address;
   // A seller has held the token before.
   await chain.fund(payTo, 1n);
@@ -94,12 +110,13 @@ async function run(attack: Attack): Promise<string[]> {
   const seconds = (performance.now() - started) / 1000;
   over.abort();
   await mining;
-  const { reverted, gas } = await burnt(stage);
+  const { failed, gas, his } = await burnt(stage);
   return [
     seconds.toFixed(0),
-    String(reverted),
+    String(failed),
     gas.toLocaleString("en"),
     (gas / SETTLEMENT_GAS).toFixed(1),
+    his.toLocaleString("en"),
     median(latencies).toFixed(0),
     Math.max(...latencies).toFixed(0),
     String(lost),
@@ -191,16 +208,57 @@ async function poison(stage: Stage): Promise<() => Promise<void>> {
   };
 }
 
-async function burnt({ chain, running }: Stage): Promise<{ reverted: number; gas: number }> {
-  const head = Number(await chain.rpc("eth_blockNumber"));
-  let [reverted, gas] = [0, 0];
-  for (let block = 0; block <= head; block += 1) {
-    const receipts = await chain.rpc("eth_getBlockReceipts", [`0x${block.toString(16)}`]);
-    for (const { from, status, gasUsed } of Array.isArray(receipts) ? receipts : []) {
-      if (String(from).toLowerCase() !== running.signer.toLowerCase() || status === "0x1") continue;
-      reverted += 1;
-      gas += Number(gasUsed);
-    }
+/** Plain accounts, of which one call of the attacker's takes everything before each block, and gives it back. */
+async function moveFirst(
+  stage: Stage,
+  count: number,
+  each: number,
+): Promise<() => Promise<unknown>> {
+  const { chain, hooks } = stage;
+  const [mover, pot] = [freshAccount().address, freshAccount().address];
+  const payers = Array.from({ length: count }, freshAccount);
+  const send = async (from: Address, to: Address, data: Hex): Promise<void> => {
+    await chain.rpc("anvil_setBalance", [from, toHex(10n ** 20n)]);
+    await chain.rpc("anvil_impersonateAccount", [from]);
+    const bid = { maxFeePerGas: toHex(10n ** 11n), maxPriorityFeePerGas: toHex(10n ** 11n) };
+    await chain.rpc("eth_sendTransaction", [{ from, to, data, gas: toHex(15_000_000n), ...bid }]);
+  };
+  const args = [MULTICALL3_ADDRESS, 2n ** 255n] as const;
+  const approval = encodeFunctionData({ abi: erc20Abi, functionName: "approve", args });
+  for (const from of [pot, ...payers.map(({ address }) => address)]) {
+    await send(from, chain.asset, approval);
   }
-  return { reverted, gas };
+  for (const { address } of payers) await chain.fund(address, PRICE);
+  const move = async (isBack: boolean): Promise<void> => {
+    const calls = payers.map(({ address }) => {
+      const [from, to] = isBack ? [pot, address] : [address, pot];
+      const callData = encodeFunctionData({
+        abi: erc20Abi,
+        functionName: "transferFrom",
+        args: [from, to, PRICE],
+      });
+      return { target: chain.asset, allowFailure: true, callData };
+    });
+    const taking = { abi: multicall3Abi, functionName: "aggregate3", args: [calls] } as const;
+    await send(mover, MULTICALL3_ADDRESS, encodeFunctionData(taking));
+  };
+  hooks.before = () => move(false);
+  hooks.after = async () => {
+    await move(true);
+    await chain.mine();
+  };
+  stage.attacker = mover;
+  return () =>
+    Promise.all(
+      payers.map(async (payer) => {
+        for (let round = 0; round < each; round += 1) await buy(stage, payer);
+      }),
+    );
+}
+
+async function burnt({ chain, running, attacker }: Stage): Promise<Burnt> {
+  const ours = await ourTransactions(chain, running.signers);
+  const his = attacker === undefined ? undefined : await ourTransactions(chain, [attacker]);
+  const failed = ours.carried - ours.moved;
+  return { failed, gas: Number(ours.gasOfNothing), his: Number(his?.gas ?? 0n) };
 }

@@ -14,6 +14,10 @@ export interface OurTransactions {
   readonly carried: number;
   readonly moved: number;
   readonly gas: bigint;
+  /** Transactions that were reverted as a whole. */
+  readonly reverted: number;
+  /** Of the gas, the part of payments that did not move. */
+  readonly gasOfNothing: bigint;
 }
 
 interface Sent {
@@ -30,17 +34,21 @@ export async function ourTransactions(
 ): Promise<OurTransactions> {
   const ours = new Set(accounts.map((account) => account.toLowerCase()));
   const head = Number(await chain.rpc("eth_blockNumber"));
-  const sum = { transactions: 0, carried: 0, moved: 0, gas: 0n };
+  const sum = { transactions: 0, carried: 0, moved: 0, gas: 0n, reverted: 0, gasOfNothing: 0n };
   for (let number = 1; number <= head; number += 1) {
     const block = await chain.rpc("eth_getBlockByNumber", [`0x${number.toString(16)}`, true]);
     for (const each of (block as { transactions: Sent[] }).transactions) {
       if (!ours.has(each.from.toLowerCase())) continue;
       const receipt = await chain.rpc("eth_getTransactionReceipt", [each.hash]);
-      const { logs, gasUsed } = receipt as { logs: Log[]; gasUsed: Hex };
+      const { logs, gasUsed, status } = receipt as { logs: Log[]; gasUsed: Hex; status: Hex };
+      const carried = carriedBy(each);
+      const moved = logs.filter(({ topics }) => topics[0] === AUTHORIZATION_USED_EVENT).length;
       sum.transactions += 1;
-      sum.carried += carriedBy(each);
-      sum.moved += logs.filter(({ topics }) => topics[0] === AUTHORIZATION_USED_EVENT).length;
+      sum.carried += carried;
+      sum.moved += moved;
       sum.gas += BigInt(gasUsed);
+      sum.reverted += status === "0x1" ? 0 : 1;
+      sum.gasOfNothing += (BigInt(gasUsed) * BigInt(carried - moved)) / BigInt(carried);
     }
   }
   return sum;

@@ -378,6 +378,46 @@ describe("a batch that is reverted as a whole", () => {
   });
 });
 
+describe("payers whose payments a batch left behind", () => {
+  const LEFT = 12;
+
+  /** All of them wait to go alone, or do. */
+  async function openWithLeft(burnt: bigint): Promise<{ at: EngineStage; all: Promise<unknown> }> {
+    const at = await openWith(0, { maxTogether: LEFT + 1 });
+    at.chain.revertedGas = burnt;
+    for (const number of range(1, LEFT)) at.chain.fails.add(nonceOf(number));
+    const first = settle(at, payment(50, 50));
+    await at.time.until(() => sentCount(at) === 1);
+    const others = [...range(1, LEFT), 51].map((number) => settle(at, payment(number, number)));
+    const all = Promise.all([first, ...others]);
+    await at.time.until(() => sentCount(at) === 2);
+    at.chain.mine();
+    await at.time.until(() => sentCount(at) > 2);
+    return { at, all };
+  }
+
+  test("have a quarter of the places, and hold up nobody else", async () => {
+    const { at, all } = await openWithLeft(0n);
+    await at.time.advance(1_000);
+    expect(sentCount(at)).toBe(2 + CODE_PLACES);
+    const honest = settle(at, payment(60, 60));
+    await at.time.until(() => sentCount(at) === 2 + CODE_PLACES + 1);
+    await mineUntil(at, Promise.all([honest, all]));
+    expect(await honest).toMatchObject({ success: true });
+  });
+
+  test("are not signed for while too much gas is burnt, and nobody else is kept out", async () => {
+    const { at, all } = await openWithLeft(BigInt(MAX_REVERTED_GAS));
+    await mineUntil(at, all);
+    expect(sentCount(at)).toBeLessThanOrEqual(2 + CODE_PLACES);
+    expect(await mineUntil(at, settle(at, payment(60, 60)))).toMatchObject({ success: true });
+    expect(await mineUntil(at, settle(at, payment(61, LEFT)))).toMatchObject({
+      success: false,
+      detail: expect.stringContaining("whose last one did not move"),
+    });
+  });
+});
+
 describe("the breaker on reverted gas", () => {
   test("opens once above its limit, and closes when half of it has leaked away", () => {
     let nowMs = 1_700_000_000_000;
