@@ -7,21 +7,25 @@ import { setImmediate } from "node:timers/promises";
 import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
 import { NetworkGate } from "../../src/facilitator/network-gate.ts";
 import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
-import { LIGHTHOUSE_PROGRAM } from "../../src/mechanism/solana/programs.ts";
+import { LIGHTHOUSE_PROGRAM, TOKEN_PROGRAM } from "../../src/mechanism/solana/programs.ts";
 import { Keypair } from "../../src/mechanism/solana/signing.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { Metrics } from "../../src/telemetry/metrics.ts";
 import type { FacilitatorRequest, SettleResponse } from "../../src/x402/x402.ts";
 import { MovableTime } from "./movable-time.ts";
 import {
+  buildTransaction,
   call,
   integer,
   layOut,
   memo,
+  signer,
+  sourceOf,
   transfer,
   unitLimit,
   unitPrice,
   walletGuard,
+  writable,
   type Payment,
   type Plan,
 } from "./solana-messages.ts";
@@ -47,6 +51,8 @@ const UNITS = 60_000;
 /** Millionths of a lamport for each unit: with the signatures, a lamport less than the cap of 100,000. */
 const HIGHEST_PRICE = 1_499_983;
 const LOWEST_PRICE = 1;
+/** Transfers that one transaction of an attacker's has room for. */
+const MOVES = 20;
 const FEE_PAYER_LAMPORTS = 1_000_000_000_000n;
 const PAYER_LAMPORTS = 10_000_000n;
 /** A cent. */
@@ -124,13 +130,108 @@ export class GriefingStage implements AsyncDisposable {
     return payer;
   }
 
-  /** One price more. */
-  async fund({ address: owner }: Keypair): Promise<void> {
-    await this.node.fundToken({ mint: devnet().asset.address, owner, amount: PRICE });
+  /** So many prices more. */
+  async fund({ address: owner }: Keypair, prices = 1n): Promise<void> {
+    await this.node.fundToken({ mint: devnet().asset.address, owner, amount: prices * PRICE });
   }
 
   tokensOf(payer: Keypair): Promise<bigint> {
     return this.node.tokenBalanceOf(payer.address, devnet().asset.address);
+  }
+
+  /** Whoever empties many accounts with one transaction: a delegate of all of them, who pays for it himself. */
+  async mover(payers: readonly Keypair[]): Promise<Keypair> {
+    const mover = await this.payer();
+    for (const payer of payers) {
+      // Approve.
+      const data = [4, ...integer(2n ** 63n, 8)];
+      const accounts = [writable(this.#sourceOf(payer)), mover.address, signer(payer.address)];
+      await this.#send([call(TOKEN_PROGRAM, data, accounts)], [mover, payer]);
+    }
+    return mover;
+  }
+
+  /**
+   * Every payer presents so many payments at once, and their tokens are gone before the block that holds them;
+   * then they are there again.
+   */
+  async moveFirst(
+    payers: readonly Keypair[],
+    { mover, each, bid }: { mover: Keypair; each: number; bid: "high" | "low" },
+  ): Promise<readonly SettleResponse[]> {
+    const { node } = this;
+    const requests = payers.flatMap((payer) =>
+      Array.from({ length: each }, () => this.#plain(payer, bid)),
+    );
+    node.resetCalls();
+    const late = node.inject({ method: "simulateTransaction", hold: true, at: "answer" });
+    let settled = 0;
+    const settling = requests.map((request) =>
+      this.#facilitator.settle(request, { signal: never }).finally(() => {
+        settled += 1;
+      }),
+    );
+    const isOver = (): boolean => settled === requests.length;
+    // Whatever has to be simulated is found good, and the attackers' bid is the higher one.
+    while (!isOver() && node.count("simulateTransaction") + settled < requests.length) {
+      await setImmediate();
+    }
+    const amount = PRICE * BigInt(each);
+    await this.#move(mover, payers, { amount, isBack: false });
+    late.lift();
+    while (!isOver()) {
+      await setImmediate();
+      if (node.queued > 0) node.tick(2);
+    }
+    await this.#move(mover, payers, { amount, isBack: true });
+    return Promise.all(settling);
+  }
+
+  async #move(
+    mover: Keypair,
+    payers: readonly Keypair[],
+    { amount, isBack }: { amount: bigint; isBack: boolean },
+  ): Promise<void> {
+    const pot = this.#sourceOf(mover);
+    const moves = payers.map((payer) => {
+      const [from, to] = [this.#sourceOf(payer), pot];
+      const accounts = isBack ? [to, from] : [from, to];
+      // Transfer.
+      const data = [3, ...integer(amount, 8)];
+      return call(TOKEN_PROGRAM, data, [...accounts.map(writable), signer(mover.address)]);
+    });
+    for (let at = 0; at < moves.length; at += MOVES) {
+      await this.#send(moves.slice(at, at + MOVES), [mover]);
+    }
+  }
+
+  /** A transaction of the attackers', who pay for it; in a block of its own. */
+  async #send(instructions: Plan["instructions"], signers: readonly Keypair[]): Promise<void> {
+    const [first] = signers;
+    const feePayer = first?.address ?? "";
+    const plan = { instructions, feePayer, signers, blockhash: this.#blockhash };
+    const params = [buildTransaction(plan), { encoding: "base64", skipPreflight: true }];
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "sendTransaction", params });
+    const headers = { "Content-Type": "application/json" };
+    const answer = await fetch(this.node.rpcUrl, { method: "POST", headers, body });
+    const { error } = Object(await answer.json());
+    if (error !== undefined) throw new Error(JSON.stringify(error));
+    this.node.tick(1);
+  }
+
+  #sourceOf(payer: Keypair): string {
+    return sourceOf(this.#payment(payer));
+  }
+
+  /** Without assertions. */
+  #plain(payer: Keypair, bid: "high" | "low"): FacilitatorRequest {
+    const payment = this.#payment(payer);
+    const price = bid === "high" ? HIGHEST_PRICE : LOWEST_PRICE;
+    const budget = [unitLimit(UNITS), unitPrice(price)];
+    const instructions = [...budget, transfer(payment), memo(this.#note())];
+    const { feePayer } = payment;
+    const plan = { instructions, feePayer, signers: [payer], blockhash: this.#blockhash };
+    return requestFor(plan, payment);
   }
 
   /** Facilitator and attackers find themselves so much later. */

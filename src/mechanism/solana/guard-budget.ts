@@ -15,8 +15,8 @@ import { LeastRecent } from "./least-recent.ts";
  * Priority that a payer may bid before the first success, lamports: the official clients and our own page bid
  * a millionth of a lamport for each of 1,400,000 units at most, and Phantom leaves that as it is.
  */
-const FIRST_PRIORITY_LAMPORTS = 2n;
-const FIRST_FEE_LAMPORTS = BASE_FEE_LAMPORTS + FIRST_PRIORITY_LAMPORTS;
+export const FIRST_PRIORITY_LAMPORTS = 2n;
+export const FIRST_FEE_LAMPORTS = BASE_FEE_LAMPORTS + FIRST_PRIORITY_LAMPORTS;
 /** Payers that are remembered to have paid; the one that was not met for longest is forgotten first. */
 const MAX_PROVEN = 10_000;
 /** How long a loss counts, milliseconds. */

@@ -23,6 +23,8 @@ export interface Listed {
   readonly slot: number;
   /** Unix seconds, as the cluster has estimated them; undefined where the node does not say. */
   readonly blockTime: number | undefined;
+  /** Was in a block and changed nothing. */
+  readonly isFailed: boolean;
 }
 
 export interface ListQuestion {
@@ -47,11 +49,12 @@ export async function listTransactions(
   }
   return answer.map((each: unknown) => {
     if (!isRecord(each)) throw malformed("getSignaturesForAddress", rpc);
-    const { signature, slot, blockTime } = each;
+    const { signature, slot, blockTime, err } = each;
     if (typeof signature !== "string" || !isSlot(slot)) {
       throw malformed("getSignaturesForAddress", rpc);
     }
-    return { signature, slot, blockTime: typeof blockTime === "number" ? blockTime : undefined };
+    const seconds = typeof blockTime === "number" ? blockTime : undefined;
+    return { signature, slot, blockTime: seconds, isFailed: (err ?? null) !== null };
   });
 }
 

@@ -31,7 +31,9 @@ import {
 import { readLamports } from "./accounts.ts";
 import { FeeBalances } from "./balances.ts";
 import { readHeadTime } from "./endpoints.ts";
+import { FirstPayments, type Unguarded } from "./first-payments.ts";
 import { GuardBudget, type Guarded, type GuardState } from "./guard-budget.ts";
+import { listTransactions, type Listed } from "./history.ts";
 import { Inspection } from "./inspection.ts";
 import { ACCOUNT_RULES, openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
 import { checkPayment, readPayment, type SolanaAuthorization } from "./payment.ts";
@@ -89,6 +91,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   readonly #inspection: Inspection;
   readonly #funds: SourceFunds;
   readonly #guards: GuardBudget;
+  readonly #firsts: FirstPayments;
   /** What the last simulation of a payment showed; of those that may be signed by it. */
   readonly #readings = new WeakMap<SolanaAuthorization, FundsReading>();
   readonly #chain: SolanaChain;
@@ -122,6 +125,12 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
       ...options,
       balances: this.#balances,
       readBalance: (account, signal) => this.balance(account, signal),
+    });
+    this.#firsts = new FirstPayments({
+      time,
+      undecidedOf: (payer) => this.#funds.undecidedOf(payer),
+      listNewest: (source, signal) => this.#listNewest(source, signal),
+      onLoss: (message) => this.#alarm(message),
     });
     this.#chain = openChain(options);
     const { tracker, tables } = this.#chain;
@@ -167,11 +176,18 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
       this.#read(authorization, moment, signal);
     // A lane that renews a judgement signs nothing while it waits; what does not fit, `prepare` leaves out.
     const isRenewed = this.#readings.has(authorization);
-    const reading = isRenewed
-      ? await read(this.#funds.moment)
-      : await this.#funds.admit(read, signal);
+    const readOnce = (): Promise<Result<FundsReading, Refusal>> =>
+      isRenewed ? read(this.#funds.moment) : this.#funds.admit(read, signal);
+    let reading = await readOnce();
     this.#readings.delete(authorization);
     if (!reading.ok) return reading;
+    const unguarded = this.#unguardedOf(authorization);
+    if (unguarded !== undefined && !isRenewed) {
+      const first = await this.#firsts.admit(unguarded, signal);
+      if (!first.ok) return first;
+      if (first.value) reading = await readOnce();
+      if (!reading.ok) return reading;
+    }
     this.#readings.set(authorization, reading.value);
     return isJudged ? ok(undefined) : this.#admitGuarded(authorization, signal);
   }
@@ -204,15 +220,19 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     // From here to the reservations no other payment comes in between.
     const reading = this.#readings.get(authorization);
     const guarded = this.#guardedOf(authorization);
-    if (reading === undefined || !this.#guards.fits(guarded) || !this.#funds.fits(reading)) {
+    const unguarded = this.#unguardedOf(authorization);
+    const isBounded = this.#guards.fits(guarded) && this.#firsts.fits(unguarded);
+    if (reading === undefined || !isBounded || !this.#funds.fits(reading)) {
       this.#readings.delete(authorization);
       return { draft: undefined, leftOut: [0] };
     }
     this.#balances.reserve(account, cost);
+    this.#firsts.reserve(unguarded);
     this.#funds.reserve(reading);
     this.#guards.reserve(guarded);
     const sign = (nonce: number): SignedTransaction => {
       this.#guards.signed(authorization.messageHash);
+      this.#firsts.signed(authorization.messageHash);
       return signWith(keypair, authorization, nonce);
     };
     return { draft: { account, sign }, leftOut: [] };
@@ -230,8 +250,9 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   async look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
     const look = await this.#chain.tracker.look(submission, signal);
     for (const { messageHash, payer } of submission.authorizations) {
-      if (look.isSpent) this.#funds.decided(messageHash);
+      const isNews = look.isSpent && this.#funds.decided(messageHash);
       this.#guards.found(messageHash, payer, look);
+      this.#firsts.found(messageHash, payer, look, isNews);
     }
     return look;
   }
@@ -308,6 +329,18 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     const judged = this.#inspection.judged(authorization);
     const { messageHash, feePayer } = authorization;
     return judged?.isGuarded === true ? { ...judged, messageHash, feePayer } : undefined;
+  }
+
+  /** Undefined for what has assertions, or cannot be judged as yet. */
+  #unguardedOf(authorization: SolanaAuthorization): Unguarded | undefined {
+    const judged = this.#inspection.judged(authorization);
+    const { messageHash } = authorization;
+    return judged?.isGuarded === false ? { ...judged, messageHash } : undefined;
+  }
+
+  #listNewest(account: string, signal: AbortSignal): Promise<readonly Listed[]> {
+    const question = { account, before: undefined, minContextSlot: 0 };
+    return this.#chain.endpoints.run((rpc) => listTransactions(rpc, question, signal), signal);
   }
 
   /** Simulates; what that leaves in the account that pays. */

@@ -50,6 +50,10 @@ class Spends {
   /** In the order in which they were decided. */
   readonly #decided: Spend[] = [];
 
+  get openCount(): number {
+    return this.#open.size;
+  }
+
   get isEmpty(): boolean {
     return this.#open.size === 0 && this.#decided.length === 0;
   }
@@ -156,10 +160,19 @@ export class SourceFunds {
     }
   }
 
-  /** The payment has been executed, or never will be: simulations that begin from now on tell what is left. */
-  decided(messageHash: string): void {
+  /** How many payments of a payer are signed and undecided. */
+  undecidedOf(payer: string): number {
+    this.#expire();
+    return this.#byPayer.get(payer)?.openCount ?? 0;
+  }
+
+  /**
+   * The payment has been executed, or never will be: simulations that begin from now on tell what is left.
+   * False where that was known, or it is not from here.
+   */
+  decided(messageHash: string): boolean {
     const spend = this.#open.get(messageHash);
-    if (spend === undefined) return;
+    if (spend === undefined) return false;
     this.#open.delete(messageHash);
     this.#moment += 1;
     spend.decidedAt = this.#moment;
@@ -169,6 +182,7 @@ export class SourceFunds {
     for (const { reading, wake } of this.#waiting) {
       if (this.#leavesRoom(reading, this.#moment)) wake.abort();
     }
+    return true;
   }
 
   /** Whether what is left covers what is undecided, or was decided after that moment. */

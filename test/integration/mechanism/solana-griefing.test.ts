@@ -76,3 +76,35 @@ test("a payer who has paid once may bid as others do, until a payment fails", as
   expect(await stage.attack(way, payer)).toMatchObject({ success: false });
   expect(stage.spent - before).toBe(99_999n);
 });
+
+describe("payers who move their tokens before the block", { timeout: TIMEOUT_MS }, () => {
+  const MOST = 500_000n;
+
+  test.each(["high", "low"] as const)("with a %s bid burn so much, and no more", async (bid) => {
+    const payers = await Promise.all(Array.from({ length: 20 }, () => stage.payer()));
+    const mover = await stage.mover(payers);
+    for (let round = 0; round < 3; round += 1) {
+      for (const { success } of await stage.moveFirst(payers, { mover, each: 1, bid })) {
+        expect(success).toBe(false);
+      }
+    }
+    // Usual bids that were in the air together, beyond it.
+    expect(stage.spent).toBeLessThan(bid === "high" ? MOST : MOST + 20n * BASE);
+    const others = await Promise.all(Array.from({ length: 20 }, () => stage.payer()));
+    const way = { mover: await stage.mover(others), each: 1, bid };
+    await stage.moveFirst(others, way);
+    const before = stage.spent;
+    await stage.moveFirst(others, way);
+    expect(stage.spent - before).toBeLessThanOrEqual(4n * BASE);
+  });
+
+  test("and with many prices in one account no more than that either", async () => {
+    const payer = await stage.payer();
+    await stage.fund(payer, 39n);
+    const mover = await stage.mover([payer]);
+    await stage.moveFirst([payer], { mover, each: 40, bid: "high" });
+    expect(stage.spent).toBeGreaterThan(0n);
+    expect(stage.spent).toBeLessThan(MOST);
+    expect(await stage.buy(await stage.payer(), "svm")).toMatchObject({ success: true });
+  });
+});
