@@ -197,7 +197,16 @@ export async function readPayment(session: Session, key: PaymentKey): Promise<St
 export function storedOf(columns: Columns): Stored {
   // The column holds nothing but keys.
   const key = String(columns.key) as PaymentKey;
-  return { key, id: Number(columns.id), row: readPaymentRow(columns) };
+  const row = readPaymentRow(columns);
+  return { key, id: Number(columns.id), row: isOfOlder(row) ? { ...row, isLeft: true } : row };
+}
+
+/**
+ * Whether an older program has it in work, beside this one on the same database: it never says when a request leaves,
+ * so nobody would have it for ever. Such rows have no claimant and are for the payer only.
+ */
+function isOfOlder({ holder, binding, state }: PaymentRow): boolean {
+  return holder === null && binding !== null && state !== "DELIVERED" && state !== "FAILED";
 }
 
 /** What is left of a payment that has no row. */

@@ -42,7 +42,8 @@ import type { WorkerLife } from "./worker-life.ts";
 
 /**
  * The index of identities has that collation, and no comparison in another finds it. An open payment that another
- * process holds is not owed, unless that process has died and was not reaped yet.
+ * process holds is not owed, unless that process has died and was not reaped yet, or is an older program, which says
+ * of none who holds it.
  */
 const HOLDER = "split_part(p.holder, '/', 1)";
 const RECALL: Statement = {
@@ -54,7 +55,7 @@ const RECALL: Statement = {
       SELECT ${COLUMNS}, true FROM coinslot.payments AS p
       WHERE lower(p.payer) = lower($2) AND md5(p.binding) = md5($3) AND p.binding = $3
         AND (p.is_left OR p.state IN ('CLAIMED', 'SIGNED', 'SETTLED', 'DELIVERING'))
-        AND (p.is_left OR ${HOLDER} <> $6 AND NOT ${isHeld(HOLDER)})
+        AND (p.is_left OR p.holder IS NULL OR ${HOLDER} <> $6 AND NOT ${isHeld(HOLDER)})
         AND p.state <> 'FAILED' AND (p.served_target IS NULL OR p.served_target = $4)
         AND (p.state <> 'DELIVERED' OR p.replay_until_ms > $5)
       ORDER BY p.id LIMIT ${MAX_OWED}

@@ -1,12 +1,12 @@
 /** How a PostgreSQL database becomes a ledger, which ones are refused, and what is never told. */
 import { Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
+import { LedgerUnavailable, type ClaimTerms } from "../../../src/ledger/ledger.ts";
 import { MIGRATIONS } from "../../../src/ledger/postgres-schema.ts";
 import { openPostgresBooks } from "../../../src/ledger/postgres.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
-import { examplePayment, PAYER } from "../../unit/ledger/example-payment.ts";
+import { examplePayment, PAYER, type ExamplePayment } from "../../unit/ledger/example-payment.ts";
 import { bring, SALE, termsOf, word } from "../../unit/ledger/ledger-driver.ts";
 import { Replicas, sql, until } from "./stage.ts";
 
@@ -18,6 +18,10 @@ beforeAll(async () => {
 });
 
 afterAll(async () => server.stop());
+
+/** Presented again by whoever has proven to be its payer. */
+const byPayer = (presented: ExamplePayment): ClaimTerms =>
+  termsOf(presented, { claimant: "anywhere", proof: "valid" });
 
 /** What a failing call says, with everything that hangs on its error. */
 async function complaint(call: Promise<unknown>): Promise<string> {
@@ -85,6 +89,32 @@ describe("the tables", () => {
     const next = examplePayment(2).request.paymentPayload;
     expect((await two.recall(next, SALE)).owed).toMatchObject([{ key: payment.key }]);
     expect(await word(two.claim(payment.key, termsOf(payment)))).toBe("withheld");
+  });
+
+  it("are good beside an older program, and what it leaves behind is its payer's", async () => {
+    const url = await server.database();
+    await using replicas = new Replicas(url);
+    const one = await replicas.open("one");
+    for (const state of ["signed", "handed", "settled", "retried", "delivering"] as const) {
+      const left = examplePayment(10);
+      await bring(one, left, state);
+      // As a program writes that knows no more columns than the first tables had.
+      await sql(url, "UPDATE coinslot.payments SET holder = NULL, claimant = NULL");
+      if (state === "delivering") {
+        await sql(url, "UPDATE coinslot.payments SET claimed_by = 'older'");
+        expect(await word(one.claim(left.key, byPayer(left)))).toBe("busy");
+        await until(async () => (await one.reap()) === 1);
+      }
+      const next = examplePayment(11).request.paymentPayload;
+      expect((await one.recall(next, SALE)).owed).toMatchObject([{ key: left.key }]);
+      expect(await word(one.claim(left.key, termsOf(left)))).toBe("withheld");
+      const isPaid = state !== "signed" && state !== "handed";
+      expect(await word(one.claim(left.key, byPayer(left)))).toBe(
+        isPaid ? "settled" : "unresolved",
+      );
+      await sql(url, "TRUNCATE coinslot.payments, coinslot.submissions CASCADE");
+      await sql(url, "TRUNCATE coinslot.submission_transactions, coinslot.accounts");
+    }
   });
 
   it("are left alone where a newer program made them", async () => {

@@ -115,6 +115,9 @@ describe("a ledger of an older version", () => {
     database.close();
 
     const ledger = await open();
+    const { owed } = await ledger.recall(examplePayment(99).request.paymentPayload, SALE);
+    const inWork = [0, 1, 2, 4, 8].map((number) => examplePayment(number).key);
+    expect(owed.map(({ key }) => key).toSorted()).toEqual(inWork);
     const expected = [
       [0, "unresolved"],
       [1, "settled"],
