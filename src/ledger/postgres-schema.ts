@@ -228,7 +228,7 @@ export const MIGRATIONS: readonly string[] = [
 const MIGRATION_LOCK = "coinslot migration";
 
 /** Longest that one migration may take, milliseconds: an index of millions of payments is not made in seconds. */
-const MIGRATION_TIMEOUT_MS = 600_000;
+export const MIGRATION_TIMEOUT_MS = 600_000;
 
 /** How long a replica waits for another's migration, and how often it asks, milliseconds. */
 const MIGRATION_WAIT_MS = 60_000;

@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { createAdminHandler } from "../../../src/admin/admin.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
+import { MIGRATION_TIMEOUT_MS } from "../../../src/ledger/postgres-schema.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { Site } from "../../support/serve.ts";
@@ -214,6 +215,12 @@ describe("the gateway", () => {
     const probe = at(container, "readinessProbe");
     const noticed = Number(at(probe, "periodSeconds")) * Number(at(probe, "failureThreshold"));
     expect(config.shutdown.delayMs / 1000).toBeGreaterThan(noticed);
+  });
+
+  test("has the time to bring the ledger's tables up to date before it listens", () => {
+    const probe = at(container, "startupProbe");
+    const patience = Number(at(probe, "periodSeconds")) * Number(at(probe, "failureThreshold"));
+    expect(patience * 1000).toBeGreaterThan(MIGRATION_TIMEOUT_MS);
   });
 
   test("answers every probe, and Prometheus, where they ask", async () => {
