@@ -155,7 +155,7 @@ export const MIGRATIONS: readonly string[] = [
   UPDATE coinslot.payments SET is_left = true
     WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND binding IS NOT NULL;
   CREATE INDEX owed_payments ON coinslot.payments (lower(payer), md5(binding))
-    WHERE is_left OR state IN (${listed(IN_WORK_STATES)});
+    WHERE binding IS NOT NULL AND (is_left OR state IN (${listed(IN_WORK_STATES)}));
   CREATE INDEX awaited_payments ON coinslot.payments (holder)
     WHERE state IN ('CLAIMED', 'SIGNED', 'SETTLED') AND NOT is_left AND binding IS NOT NULL;
   `,
