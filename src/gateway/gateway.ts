@@ -270,7 +270,7 @@ export class Gateway {
       isGone: () => visitor.isGone(),
       onGone: (listener) => visitor.onGone(listener),
       refusal: () => visitor.refusal(plan.engine),
-      readBodyHash: async () => (await visitor.replaying?.readBodyHash()) ?? null,
+      readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
     });
     switch (admission.kind) {
       case "admitted": {

@@ -12,7 +12,7 @@ import type { StoredResponse } from "../ledger/ledger.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
 import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
 import { replayLines } from "./upstream/kept-answer.ts";
-import { readBodyHash } from "./message/request-body.ts";
+import { isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
 import { answerOn } from "./upstream/upgrade-engine.ts";
 import type { Delivery, Engine, Sale, Unanswered } from "./upstream/upstream.ts";
@@ -63,8 +63,11 @@ export interface Visitor {
 
 /** How a kept answer is given again. */
 export interface Replaying {
-  /** Hex SHA-256 of the request's body; null where it is too large, or the client has left. */
-  readBodyHash(): Promise<string | null>;
+  /**
+   * Hex SHA-256 of the request's body; null where it is too large, or the client has left. `isKept`: the request
+   * may be forwarded nevertheless, so null, and nothing read, where its body could not be kept for that.
+   */
+  readBodyHash(isKept?: boolean): Promise<string | null>;
   /** `cors`: raw lines for the origin that asks now. */
   replay(kept: StoredResponse, cors: readonly string[]): void;
 }
@@ -108,6 +111,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
   readonly #expectsContinue: boolean;
   #late = (): Answer => LATE_ANSWER;
   #isLate = false;
+  #bodyHash: Promise<string | null> | undefined;
 
   constructor(request: InboundRequest, response: InboundResponse, expectsContinue: boolean) {
     this.request = request;
@@ -189,8 +193,14 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return this;
   }
 
-  readBodyHash(): Promise<string | null> {
+  readBodyHash(isKept = false): Promise<string | null> {
+    if (isKept && !isKeepable(this.request)) return Promise.resolve(null);
+    return (this.#bodyHash ??= this.#readBodyHash(isKept));
+  }
+
+  #readBodyHash(isKept: boolean): Promise<string | null> {
     if (this.#expectsContinue) this.#response.writeContinue();
+    if (isKept) return readAndKeepBody(this.request);
     return readBodyHash(this.request, MAX_COMPARED_BODY_BYTES);
   }
 

@@ -119,6 +119,21 @@ export function hasRequestBody({ headers }: InboundRequest): boolean {
   return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
 }
 
+/** Largest body that is kept while it is not known whether its request will be forwarded, bytes. */
+const MAX_KEPT_BODY_BYTES = 1024 * 1024;
+
+/** Bodies that were read whole before their request went to a backend, or once more; null: not a byte was read. */
+const kept = new WeakMap<InboundRequest, Buffer | null>();
+
+export function keepBody(source: InboundRequest, body: Buffer | null): void {
+  kept.set(source, body);
+}
+
+/** Undefined: nobody has kept it. */
+export function keptBody(source: InboundRequest): Buffer | null | undefined {
+  return kept.get(source);
+}
+
 /**
  * Reads a request's body for its hash alone. Null when it has more than `limit` bytes, or never ends
  * because the client left.
@@ -135,6 +150,25 @@ export async function readBodyHash(source: InboundRequest, limit: number): Promi
       else hashing.update(chunk);
     });
     source.on("end", () => resolve(received > limit ? null : hashing.digest("hex")));
+    source.on("close", () => resolve(null));
+  });
+}
+
+/** Whether {@link readAndKeepBody} can do that. */
+export function isKeepable(source: InboundRequest): boolean {
+  const length = source.headers["content-length"];
+  if (!hasRequestBody(source)) return true;
+  return !source.destroyed && length !== undefined && Number(length) <= MAX_KEPT_BODY_BYTES;
+}
+
+/** The hash of a body that may be forwarded afterwards; null where the client left before its end. */
+export async function readAndKeepBody(source: InboundRequest): Promise<string | null> {
+  if (!hasRequestBody(source)) return hashBody(null);
+  return new Promise((resolve) => {
+    readWholeBody(source, Number(source.headers["content-length"]), (body) => {
+      keepBody(source, body);
+      resolve(hashBody(body));
+    });
     source.on("close", () => resolve(null));
   });
 }

@@ -44,10 +44,10 @@ export interface Presented {
   /** Asked before a payment is taken that was never claimed: why the upstream would not be asked now. */
   readonly refusal: () => Unanswered | null;
   /**
-   * Hex SHA-256 of the request's body, which is read for it; asked at most once, and only when nothing is
-   * forwarded. Null where it cannot be had: too large a body, a client that left, an upgrade.
+   * Hex SHA-256 of the request's body, which is read for it; asked only when nothing is forwarded, or with `isKept`,
+   * which keeps the body for that. Null where it cannot be had: too large a body, a client that left, an upgrade.
    */
-  readonly readBodyHash: () => Promise<string | null>;
+  readonly readBodyHash: (isKept: boolean) => Promise<string | null>;
 }
 
 /** What the paywall decided about a presented payment. */

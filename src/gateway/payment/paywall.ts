@@ -306,7 +306,8 @@ export class Paywall {
     { settlement }: Replayable,
   ): Promise<Admission> {
     const { logger } = this.#options;
-    const bodyHash = await readBodyHash();
+    // Where this is not what the payer asks for now, he pays for that, and it is forwarded.
+    const bodyHash = await readBodyHash(proof !== undefined);
     if (bodyHash === null) return USED;
     const leave = (): void => void this.#record(key, () => this.#till.leave(key));
     onGone(leave);

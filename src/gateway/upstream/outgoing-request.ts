@@ -4,17 +4,20 @@
  */
 import { addMissing, requestLines, requestTrailerLines } from "../message/field-lines.ts";
 import type { H1Request } from "../../http1/exchange.ts";
-import type { InboundRequest } from "../message/inbound.ts";
-import { RequestBody, hashBody, readWholeBody, wholeBodyLimit } from "../message/request-body.ts";
+import {
+  RequestBody,
+  hashBody,
+  keepBody,
+  keptBody,
+  readWholeBody,
+  wholeBodyLimit,
+} from "../message/request-body.ts";
 import type { Exchange } from "./upstream.ts";
 
 /** Methods that may be sent once more when the connection died (RFC 9110 section 9.2.1). */
 const SAFE = new Set(["GET", "HEAD", "OPTIONS"]);
 /** A backend that ignores the body of such a request takes it for its next one. */
 const BODY_IS_ODD = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
-
-/** Of requests that failed: bodies that were read whole; null for one of which nothing was read. */
-const kept = new WeakMap<InboundRequest, Buffer | null>();
 
 export class OutgoingRequest {
   readonly #exchange: Exchange;
@@ -42,7 +45,7 @@ export class OutgoingRequest {
   prepare(ready: (outgoing: H1Request) => void): void {
     const { request, begin } = this.#exchange;
     const hasBody = this.#isChunked || this.length > 0;
-    const known = hasBody ? kept.get(request) : undefined;
+    const known = hasBody ? keptBody(request) : undefined;
     if (known === undefined) begin?.();
     if (!hasBody || (known !== undefined && known !== null)) {
       this.#ready(known ?? null, ready);
@@ -70,7 +73,7 @@ export class OutgoingRequest {
   release(): boolean {
     const body = this.#body;
     if (body === undefined || (body instanceof RequestBody && !body.giveBack())) return false;
-    if (body !== null) kept.set(this.#exchange.request, body instanceof RequestBody ? null : body);
+    if (body !== null) keepBody(this.#exchange.request, body instanceof RequestBody ? null : body);
     return true;
   }
 

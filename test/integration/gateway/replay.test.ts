@@ -4,6 +4,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { MAX_REPLAYS, MAX_STORED_BODY_BYTES, REPLAY_MS } from "../../../src/ledger/ledger.ts";
 import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
+import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { ManualTime } from "../../unit/gateway/manual-time.ts";
 import { buy, errorOf, head, openShop, receiptOf, type Shop } from "./shop.ts";
 import { backend, onHead, rawBackend, RawClient } from "./stage.ts";
@@ -112,6 +113,62 @@ describe("a buyer who leaves in the middle of", () => {
     const [payment] = await shop.ledger.books.list({ limit: 1 });
     expect(payment).toMatchObject({ state: "SETTLED", attempts: 0 });
     expect(shop.asked).toHaveLength(0);
+  });
+});
+
+describe("a payer who left in the middle of an answer, and signs a new payment", () => {
+  /** The answers to two requests with the body `one` are kept, and nobody has got them. */
+  async function owing(): Promise<{ readonly shop: Shop; readonly bodies: readonly string[] }> {
+    const bodies: string[] = [];
+    const begun = [1, 2].map(() => Promise.withResolvers<ServerResponse>());
+    const shop = await shopOf(async (request, response) => {
+      bodies.push((await request.toArray()).join(""));
+      const open = begun[bodies.length - 1];
+      if (open === undefined) return void response.end(`for ${bodies.at(-1)}`);
+      response.writeHead(200, { "Content-Length": 10 }).write("first");
+      open.resolve(response);
+    });
+    const { paymentPayload } = examplePayment(9).request;
+    const owed = async (): Promise<number> =>
+      (await shop.ledger.recall(paymentPayload, { binding: "POST /", target: "/" })).owed.length;
+    const clients = [1, 2].map((number) => {
+      return new RawClient(shop.port, `${head("/", ["Content-Length: 3"], "POST", number)}one`);
+    });
+    // Not one after the other: the second would be the proof for the first.
+    await Promise.all(clients.map((client) => client.until("first")));
+    for (const { socket } of clients) socket.destroy();
+    while ((await owed()) < 2) await new Promise(setImmediate);
+    for (const { promise } of begun) (await promise).end(" then");
+    await shop.gateway.drain(AbortSignal.timeout(5_000));
+    return { shop, bodies };
+  }
+
+  test.each([
+    ["another body", ["two"], "for two"],
+    ["another body without a length", ["tw", "o"], "for two"],
+    ["a body that is too large to be kept", ["2".repeat(1024 * 1024 + 1)], "for 2"],
+  ])("pays for %s, which reaches the backend", async (_, body, begins) => {
+    const { shop, bodies } = await owing();
+    const [first = ""] = body;
+    const isWhole = body.length === 1;
+    const headers = isWhole ? ["Content-Length", String(first.length)] : [];
+    const answer = await buy(shop, { method: "POST", body, headers }, 3);
+    expect(answer.body.toString().startsWith(begins)).toBe(true);
+    expect(bodies.at(-1)).toBe(body.join(""));
+    expect(shop.facilitator.settled).toHaveLength(3);
+  });
+
+  test("gets the kept answer for the same body, and pays for another one behind it", async () => {
+    const { shop, bodies } = await owing();
+    const asked = { method: "POST", headers: ["Content-Length", "3"] };
+    for (const number of [3, 4]) {
+      const answer = await buy(shop, { ...asked, body: ["one"] }, number);
+      expect(answer).toMatchObject({ status: 200, body: Buffer.from("first then") });
+    }
+    expect(shop.facilitator.settled).toHaveLength(2);
+    const answer = await buy(shop, { ...asked, body: ["two"] }, 5);
+    expect(answer.body.toString()).toBe("for two");
+    expect(bodies).toEqual(["one", "one", "two"]);
   });
 });
 

@@ -121,9 +121,14 @@ export function buy({ port }: Shop, sent: Sent = {}, number = 1): Promise<Answer
 }
 
 /** The head of such a request, for a client of bytes. */
-export function head(target = "/", lines: readonly string[] = [], method = "GET"): string {
+export function head(
+  target = "/",
+  lines: readonly string[] = [],
+  method = "GET",
+  number = 1,
+): string {
   const all = [`${method} ${target} HTTP/1.1`, "Host: shop.example", ...lines];
-  return `${[...all, `X-PAYMENT: ${paymentHeader()}`].join("\r\n")}\r\n\r\n`;
+  return `${[...all, `X-PAYMENT: ${paymentHeader(number)}`].join("\r\n")}\r\n\r\n`;
 }
 
 /** The decoded receipt of an answer; undefined where it has none. */
