@@ -120,7 +120,8 @@ function repeatedClaim(row: PaymentRow, terms: ClaimTerms, moment: Moment): Clai
   if (row.binding !== terms.binding) return isOpen(row) ? busy : { kind: "foreign" };
   if (row.state === "FAILED") return failedClaim(row);
   if (row.state === "DELIVERED") return sold(row, terms, moment);
-  if (!mayCollect(row, terms)) return { kind: "withheld" };
+  // What a request waits for is not owed yet: a payer who signed anew for it would be charged.
+  if (!mayCollect(row, terms)) return row.isLeft ? { kind: "withheld" } : busy;
   if (row.state === "DELIVERING" || !isFree(row, moment.life)) return busy;
   if (row.state === "SETTLED") return deliverable(row, terms, moment);
   const isOthers = row.claimedBy !== moment.life && row.claimedBy !== processOf(moment.life);

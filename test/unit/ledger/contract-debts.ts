@@ -58,6 +58,8 @@ export function describeDebts(open: OpenLedger): void {
       if (state === "settled") await ledger.settled(key, SETTLEMENT);
       expect(await word(other.claim(key, termsOf(payment)))).toBe("busy");
       expect(await word(other.claim(key, by(PAYER_ELSEWHERE)))).toBe("busy");
+      // Who is not known is told to sign a new payment only where that is not charged.
+      expect(await word(other.claim(key, by(STRANGER)))).toBe("busy");
       expect(await other.delivering(key, sale({}))).toBe(false);
       expect(await owed()).toEqual([]);
       await other.leave(key);
