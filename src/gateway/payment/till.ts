@@ -19,6 +19,7 @@ import { ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Begun, Declined, Presented, Settled } from "./admission.ts";
 import { choose, type Choosing } from "./choice.ts";
+import { isOfCheaperShop, PAID_ELSEWHERE } from "./cheaper-shop.ts";
 import { NO_FEE_PAYERS } from "./offers.ts";
 import { Settling } from "./settling.ts";
 
@@ -82,11 +83,14 @@ export class LocalTill implements Till {
 
   async identify(presented: Identifying): Promise<Result<Identified, Refusal>> {
     const { payment, binding, target } = presented;
-    const { request: stored, owed } = await this.#redemptions.recall(payment, { binding, target });
+    const recalled = await this.#redemptions.recall(payment, { binding, target });
+    const { request: stored } = recalled;
     if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
+      if (isOfCheaperShop(stored, presented)) return PAID_ELSEWHERE;
       return ok({ request: stored, isClaimed: true, owed: [] });
     }
     const chosen = choose(presented, this.#choosing);
+    const owed = recalled.owed.filter(({ request }) => !isOfCheaperShop(request, presented));
     if (chosen.ok) return ok({ request: chosen.value, isClaimed: false, owed });
     const buried = await this.#findBuried(presented);
     return buried === undefined ? chosen : ok({ request: buried, isClaimed: true, owed: [] });

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { LedgerUnavailable } from "../../../../src/ledger/ledger.ts";
 import { FacilitatorFault } from "../../../../src/facilitator/facilitator.ts";
+import type { Presented } from "../../../../src/gateway/payment/admission.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
 import {
   elsewhere,
@@ -9,6 +10,7 @@ import {
   paidOf,
   paywallStage,
   presented,
+  repriced,
   REVERTED,
   sold,
   tell,
@@ -126,6 +128,33 @@ describe("a payer who is owed something and signs a new payment", () => {
     if (last === undefined) throw new Error("both were one");
     await paidOf(last).delivered();
     expect(facilitator.settled).toHaveLength(2);
+  });
+
+  describe("at another gateway on the same ledger", () => {
+    const asking = (resource: string, maxAmountRequired: string, number: number): Presented =>
+      repriced({ resource, maxAmountRequired }, number);
+    const elsewhere = "https://other.example/premium-data";
+
+    it("gets nothing dearer for what he paid there", async () => {
+      const { paywall, facilitator } = await indebted();
+      const shown = await paywall.admit(asking(elsewhere, "20000", 1));
+      expect(tell(shown)).toBe("invalid_payload");
+      await paidOf(await paywall.admit(asking(elsewhere, "20000", 2))).delivered();
+      expect(facilitator.settled).toHaveLength(2);
+      // There it is owed as before.
+      await paidOf(await paywall.admit(presented(3))).delivered();
+      expect(facilitator.settled).toHaveLength(2);
+    });
+
+    it.each([
+      ["the price is the same, as where it has moved", elsewhere, "10000"],
+      ["it is the same one, with another price", "https://api.example.com/premium-data", "20000"],
+    ])("gets what he paid for where %s", async (_, resource, price) => {
+      const { paywall, facilitator } = await indebted();
+      await paidOf(await paywall.admit(asking(resource, price, 2))).undelivered(BROKEN);
+      await paidOf(await paywall.admit(asking(resource, price, 1))).delivered();
+      expect(facilitator.settled).toHaveLength(1);
+    });
   });
 
   it("whose purse is empty is known where he paid, and told to prove himself elsewhere", async () => {

@@ -1,0 +1,35 @@
+/**
+ * Gateways that are paid to one address share a ledger, whatever each of them sells: what was paid at one for a path
+ * is no payment for the same path at another that asks more for it. At one gateway a price may rise between the
+ * payment and its delivery.
+ */
+import { sameAddress } from "../../x402/address.ts";
+import { parseUint256 } from "../../x402/amount.ts";
+import { refuse } from "../../x402/result.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
+import type { Presented } from "./admission.ts";
+
+export const PAID_ELSEWHERE = refuse(
+  "invalid_payload",
+  "this payment was used for another resource",
+);
+
+/** Whether a payment was first used for the same path under another public URL, and is less than is asked for here. */
+export function isOfCheaperShop(
+  { paymentRequirements: paid }: FacilitatorRequest,
+  { accepts, binding }: Pick<Presented, "accepts" | "binding">,
+): boolean {
+  const url = withoutQuery(paid.resource);
+  const path = binding.slice(binding.indexOf(" ") + 1);
+  const isHere = accepts.some(({ resource }) => withoutQuery(resource) === url);
+  if (isHere || accepts.length === 0 || !url.endsWith(path)) return false;
+  const amount = parseUint256(paid.maxAmountRequired) ?? 0n;
+  return !accepts.some(({ network, asset, maxAmountRequired }) => {
+    const isSameMoney = network === paid.network && sameAddress(asset, paid.asset);
+    return isSameMoney && amount >= BigInt(maxAmountRequired);
+  });
+}
+
+function withoutQuery(resource: string): string {
+  return resource.split("?", 1).join("");
+}
