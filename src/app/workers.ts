@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { availableParallelism } from "node:os";
 import type { Config, ListenAddress } from "../config/config.ts";
+import { Proofs } from "../gateway/payment/proofs.ts";
 import { LocalTill } from "../gateway/payment/till.ts";
 import { Crew } from "../workers/crew.ts";
 import { Desk } from "../workers/desk.ts";
@@ -88,6 +89,7 @@ interface DeskGround extends Pick<Parts, "config" | "telemetry" | "time"> {
 class Desks {
   readonly #ground: DeskGround;
   readonly #ending = new Set<Promise<void>>();
+  readonly #proofs = new Proofs();
   #forked = 0;
 
   constructor(ground: DeskGround) {
@@ -118,7 +120,7 @@ class Desks {
     const { logger, timeline } = telemetry;
     const { mesh: facilitator, feePayers, ledger } = money;
     const life = ledger.worker(name);
-    const books = { redemptions: life, timeline };
+    const books = { redemptions: life, timeline, proofs: this.#proofs };
     const till = new LocalTill({ facilitator, feePayers, ...books, logger, time });
     const { settlementWaitMs } = config.limits;
     return new Desk({ life, till, settlementWaitMs, logger, time, closing });

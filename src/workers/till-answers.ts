@@ -14,10 +14,11 @@ type Fields = Readonly<Record<string, unknown>>;
 export function readIdentified(value: unknown): Result<Identified, Refusal> {
   const fields = record(value);
   if (fields["ok"] === false) return err(refusal(fields["error"]));
-  const { request, isClaimed, owed } = record(fields["value"]);
-  check(typeof isClaimed === "boolean" && Array.isArray(owed));
+  const { request, isClaimed, owed, isProof } = record(fields["value"]);
+  check(typeof isClaimed === "boolean" && typeof isProof === "boolean" && Array.isArray(owed));
   const all = Array.isArray(owed) ? owed.map(owedOf) : [];
-  return ok({ request: requestOf(request), isClaimed: isClaimed === true, owed: all });
+  const known = { isClaimed: isClaimed === true, isProof: isProof === true };
+  return ok({ request: requestOf(request), owed: all, ...known });
 }
 
 function owedOf(value: unknown): Identified["owed"][number] {

@@ -13,7 +13,6 @@ import {
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
   type ClaimTerms,
-  type OwedPayment,
   type PayerProof,
   type SettledPayment,
 } from "../../ledger/ledger.ts";
@@ -21,7 +20,7 @@ import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import type { Time } from "../../time/time.ts";
 import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
-import type { Refusal, Result } from "../../x402/result.ts";
+import type { Refusal } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import {
   ABANDONED,
@@ -90,23 +89,39 @@ export class Paywall {
   }
 
   async admit(presented: Presented): Promise<Admission> {
-    const { payment, accepts, binding, target } = presented;
-    let identified: Result<Identified, Refusal>;
-    try {
-      identified = await this.#till.identify({ payment, accepts, binding, target });
-    } catch (cause) {
-      return this.#notLookedUp(cause);
-    }
-    if (!identified.ok) return notChosen(identified.error);
-    const { request, isClaimed, owed } = identified.value;
+    const identified = await this.#identify(presented);
+    if ("kind" in identified) return identified;
+    const { request, isClaimed, owed, isProof } = identified;
     const key = paymentKey(request);
     if (!key.ok) return { kind: "refused", refusal: key.error };
     const refusal = isClaimed ? null : presented.refusal();
     if (refusal !== null) return { kind: "unservable", refusal };
-    const collected = owed.length > 0 ? await this.#collect(presented, request, owed) : undefined;
-    if (collected !== undefined) return collected;
+    const collected =
+      owed.length > 0 ? await this.#collect(presented, request, { owed, isProof }) : undefined;
+    // Another request with the same new payment may have found nothing to collect.
+    const isOwn = isProof && collected?.kind === "refused" && (await this.#isClaimed(presented));
+    if (collected !== undefined && !isOwn) return collected;
     notePayment(key.value);
     return this.#join(key.value, presented, request, { signal: this.#patience(request) });
+  }
+
+  async #identify({
+    payment,
+    accepts,
+    binding,
+    target,
+  }: Presented): Promise<Identified | Admission> {
+    try {
+      const identified = await this.#till.identify({ payment, accepts, binding, target });
+      return identified.ok ? identified.value : notChosen(identified.error);
+    } catch (cause) {
+      return this.#notLookedUp(cause);
+    }
+  }
+
+  async #isClaimed(presented: Presented): Promise<boolean> {
+    const identified = await this.#identify(presented);
+    return !("kind" in identified) && identified.isClaimed;
   }
 
   /**
@@ -116,7 +131,7 @@ export class Paywall {
   async #collect(
     presented: Presented,
     request: FacilitatorRequest,
-    owed: readonly OwedPayment[],
+    { owed, isProof }: Pick<Identified, "owed" | "isProof">,
   ): Promise<Admission | undefined> {
     const signal = this.#patience(request);
     const proof = await this.#prove(request, signal);
@@ -128,6 +143,8 @@ export class Paywall {
       // Another one may be there to be had.
       if (admission.kind === "owed" || admission.kind === "unknown") undecided ??= admission;
       else if (admission.kind !== "refused") return admission;
+      // It has got that already: whoever repeats his request buys nothing else.
+      else if (isProof && admission.replay === "used") return admission;
     }
     return undecided;
   }

@@ -21,6 +21,7 @@ import type { Begun, Declined, Presented, Settled } from "./admission.ts";
 import { choose, type Choosing } from "./choice.ts";
 import { isOfCheaperShop, PAID_ELSEWHERE } from "./cheaper-shop.ts";
 import { NO_FEE_PAYERS } from "./offers.ts";
+import { Proofs } from "./proofs.ts";
 import { Settling } from "./settling.ts";
 
 /** What a presented payment is for. */
@@ -30,6 +31,8 @@ export interface Identified {
   readonly isClaimed: boolean;
   /** What its payer is owed for the same sale, where it was not claimed before. */
   readonly owed: readonly OwedPayment[];
+  /** It was presented before as the proof for these, and was not charged since. */
+  readonly isProof: boolean;
 }
 
 /** What is looked at to tell which payment this is. */
@@ -63,6 +66,8 @@ export interface TillOptions {
   /** Default: nobody, as where nothing is sold on Solana. */
   readonly feePayers?: Choosing["feePayers"];
   readonly redemptions: Redemptions;
+  /** Those of all tills of this process. Default: its own. */
+  readonly proofs?: Proofs;
   readonly logger: Logger;
   readonly time: Time;
   readonly timeline?: Timeline | undefined;
@@ -73,9 +78,11 @@ export class LocalTill implements Till {
   readonly #redemptions: Redemptions;
   readonly #settling: Settling;
   readonly #choosing: Choosing;
+  readonly #proofs: Proofs;
 
   constructor(options: TillOptions) {
-    const { facilitator, feePayers = NO_FEE_PAYERS, redemptions } = options;
+    const { facilitator, feePayers = NO_FEE_PAYERS, redemptions, proofs = new Proofs() } = options;
+    this.#proofs = proofs;
     this.#redemptions = redemptions;
     this.#settling = new Settling(options);
     this.#choosing = { facilitator, feePayers };
@@ -87,13 +94,16 @@ export class LocalTill implements Till {
     const { request: stored } = recalled;
     if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
       if (isOfCheaperShop(stored, presented)) return PAID_ELSEWHERE;
-      return ok({ request: stored, isClaimed: true, owed: [] });
+      return ok({ request: stored, isClaimed: true, owed: [], isProof: false });
     }
     const chosen = choose(presented, this.#choosing);
     const owed = recalled.owed.filter(({ request }) => !isOfCheaperShop(request, presented));
-    if (chosen.ok) return ok({ request: chosen.value, isClaimed: false, owed });
+    if (chosen.ok)
+      return ok({ request: chosen.value, isClaimed: false, ...this.#debts(chosen.value, owed) });
     const buried = await this.#findBuried(presented);
-    return buried === undefined ? chosen : ok({ request: buried, isClaimed: true, owed: [] });
+    return buried === undefined
+      ? chosen
+      : ok({ request: buried, isClaimed: true, owed: [], isProof: false });
   }
 
   prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
@@ -122,8 +132,22 @@ export class LocalTill implements Till {
     return requests[keys.findIndex((key) => key.ok && key.value === buried)];
   }
 
-  claim(...asked: Parameters<Till["claim"]>): Promise<ClaimOutcome> {
-    return this.#redemptions.claim(...asked);
+  /** Those that the payment was to collect when it was presented first. */
+  #debts(
+    request: FacilitatorRequest,
+    owed: readonly OwedPayment[],
+  ): Pick<Identified, "owed" | "isProof"> {
+    const key = paymentKey(request);
+    const before = key.ok ? this.#proofs.find(key.value) : undefined;
+    if (before !== undefined) return { owed: before, isProof: true };
+    if (key.ok && owed.length > 0) this.#proofs.remember(key.value, owed);
+    return { owed, isProof: false };
+  }
+
+  async claim(...asked: Parameters<Till["claim"]>): Promise<ClaimOutcome> {
+    const outcome = await this.#redemptions.claim(...asked);
+    if (outcome.kind === "granted") this.#proofs.forget(asked[0]);
+    return outcome;
   }
 
   changed(...asked: Parameters<Till["changed"]>): Promise<void> {

@@ -12,6 +12,7 @@ import {
   presented,
   repriced,
   REVERTED,
+  SETTLED,
   sold,
   tell,
   TRANSACTION,
@@ -45,9 +46,10 @@ describe("a payer who is owed something and signs a new payment", () => {
     await paid.delivered();
     expect(facilitator.verified).toHaveLength(1);
     expect(facilitator.settled).toHaveLength(1);
-    // The new one was never used: it pays for the next purchase.
+    // The new one was never used, and a client that repeats it has not signed another.
     expect(await ledger.books.show(examplePayment(2).key)).toBeUndefined();
-    await paidOf(await paywall.admit(presented(2, { client }))).delivered();
+    expect(tell(await paywall.admit(presented(2, { client })))).toBe("invalid_transaction_state");
+    await paidOf(await paywall.admit(presented(3, { client }))).delivered();
     expect(facilitator.settled).toHaveLength(2);
   });
 
@@ -157,6 +159,26 @@ describe("a payer who is owed something and signs a new payment", () => {
     });
   });
 
+  it("is not charged for a new one that comes twice at once, or again", async () => {
+    const { paywall, facilitator } = await indebted();
+    const [one, other] = [paywall.admit(presented(2)), paywall.admit(presented(2))];
+    await paidOf(await one).delivered(sold());
+    expect(tell(await other)).toBe("replayed");
+    expect(tell(await paywall.admit(presented(2)))).toBe("replayed");
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is charged once for a new one that comes twice at once when the old one has failed", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    facilitator.onSettle = elsewhere(async () => Promise.reject(unknownFault()));
+    expect(tell(await paywall.admit(presented(1)))).toBe("unknown");
+    facilitator.onSettle = async ({ paymentPayload }) =>
+      paymentPayload === examplePayment(1).request.paymentPayload ? REVERTED : SETTLED;
+    const [one, other] = [paywall.admit(presented(2)), paywall.admit(presented(2))];
+    await paidOf(await one).delivered(sold());
+    expect(tell(await other)).toBe("replayed");
+  });
+
   it("whose purse is empty is known where he paid, and told to prove himself elsewhere", async () => {
     const { paywall, facilitator } = await indebted();
     facilitator.onVerify = insufficient;
@@ -183,7 +205,7 @@ describe("a payer who is owed something and signs a new payment", () => {
     const given = await paywall.admit(presented(2, { client: OTHER }));
     expect(given).toMatchObject({ kind: "replayed", settlement: { transaction: TRANSACTION } });
     expect(facilitator.settled).toHaveLength(1);
-    await paidOf(await paywall.admit(presented(2))).delivered();
+    await paidOf(await paywall.admit(presented(3))).delivered();
     expect(facilitator.settled).toHaveLength(2);
   });
 });
