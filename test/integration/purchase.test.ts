@@ -193,7 +193,10 @@ describe("after the settlement", () => {
     const proof = await sign(buyer, `${gateway.url}/weather`);
     const fifth = await present(weather(), proof);
     expect(fifth).toMatchObject({ status: 200, receipt: { success: true } });
+    // Nor when it repeats its request.
     expect(await present(weather(), proof)).toMatchObject({ status: 200 });
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    expect(await present(weather(), await sign(buyer, weather()))).toMatchObject({ status: 200 });
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 20_000n);
   });
 
