@@ -55,7 +55,7 @@ import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
 import { beginEntry, endEntry, refuseEntry } from "./request-timeline.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
-import type { Delivery, Unanswered } from "./upstream/upstream.ts";
+import type { Delivery, Sale, Unanswered } from "./upstream/upstream.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 
 /** What a new configuration may change while requests are served. */
@@ -327,7 +327,8 @@ export class Gateway {
       return waitWithin(refusal, systemTime.timeout(RECORDED_WITHIN_MS), undefined);
     };
     try {
-      const refused = () => refuse({ sent: true, served: null });
+      const refused: Sale["refused"] = (isBegun) =>
+        refuse({ sent: true, served: isBegun ? target : null });
       const passage = paidPassage({ target, client }, paid, receipt, refused);
       const late = (): Answer => lateAnswer(receipt, !paid.isLast);
       delivery = await forward(visitor, plan.engine, passage, late);

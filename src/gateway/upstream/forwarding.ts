@@ -187,8 +187,12 @@ export class Forwarding implements ClientHandler {
     if (this.#readingOn !== null) {
       this.#abandon(this.#leftAt);
     } else if (this.#passedOn) {
-      this.#settle({ kind: "broken", status: this.#head?.status ?? 0, detail: error.message });
-      this.#cut();
+      const status = this.#head?.status ?? 0;
+      // Stored before the client sees it: it may try again at once, at another process.
+      const stored = this.#exchange.sale?.refused(status < 400);
+      this.#settle({ kind: "broken", status, detail: error.message });
+      if (stored === undefined) this.#cut();
+      else void stored.finally(() => this.#cut());
     } else {
       const retriable = this.#outgoing?.release() ?? false;
       this.#settle(unanswered(error, { sent: this.#sent, retriable }, this.#options));

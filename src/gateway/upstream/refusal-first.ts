@@ -38,7 +38,7 @@ export class RefusalFirst implements ClientHandler {
     this.#tell(() => this.#to.onResponseStart(controller, status, lines, statusText));
     if (!isHeld) return;
     controller.pause();
-    void this.#refused().finally(() => this.#release(controller));
+    void this.#refused(false).finally(() => this.#release(controller));
   }
 
   onResponseData(controller: ClientController, chunk: Buffer): void {

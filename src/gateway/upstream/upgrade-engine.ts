@@ -83,6 +83,8 @@ function refused(detail: string): Extract<Upgrade, { kind: "refused" }> {
   return { kind: "refused", status: 400, detail, lines: [] };
 }
 
+/** The lowest status that sells nothing. */
+const REFUSED = 400;
 /** Bytes of the body of a refused handshake at most. */
 const refusalLimit = 64 * 1024;
 
@@ -288,7 +290,9 @@ class Upgrading {
       outgoing.destroy();
     });
     answer.on("error", (error) => this.#fail("broken", error.message));
-    answer.on("end", () => {
+    answer.on("end", async () => {
+      // As for any other request: a client that has it may try again at once, at another process.
+      if (status >= REFUSED) await sale?.refused(false);
       if (this.#settled) return;
       this.#settle({ kind: "delivered", status, upstreamMs });
       const lines = responseLines(answer.rawHeaders, responseSet, null, removed);

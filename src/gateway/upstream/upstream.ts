@@ -46,10 +46,11 @@ export interface Sale {
   /** Longest that an answer is read on without its client, milliseconds. */
   readonly readOnMs: number;
   /**
-   * Called once for an answer of 400 and above, which sells nothing: it goes to the client when that has
-   * resolved, so that a client that tries again at once finds what it is owed.
+   * Called for an answer of 400 and above, which sells nothing, and for one that breaks off: its client sees it when
+   * that has resolved, so that one that tries again at once finds what it is owed. `isBegun`: a part of a good one
+   * is out. Only the first call counts.
    */
-  readonly refused: () => Promise<void>;
+  readonly refused: (isBegun: boolean) => Promise<void>;
 }
 
 /** A whole answer that was paid for, and the hash of the request's body that it answers. */

@@ -38,6 +38,33 @@ async function cancellable(
 }
 
 describe("a small answer that was paid for", () => {
+  test.each([true, false])(
+    "is cut when it is stored that it broke off, well: %s",
+    async (isGood) => {
+      const breaking = Promise.withResolvers<void>();
+      const origin = await backend(async (_, response) => {
+        response.writeHead(isGood ? 200 : 503, { "Content-Length": 10 }).write("first");
+        await breaking.promise;
+        response.destroy();
+      });
+      const stored = Promise.withResolvers<void>();
+      const asked = Promise.withResolvers<boolean>();
+      const refused = (isBegun: boolean): Promise<void> => {
+        asked.resolve(isBegun);
+        return isGood ? stored.promise : Promise.resolve();
+      };
+      const { port, delivery } = await sale(origin, { refused });
+      const client = new RawClient(port, get);
+      await client.until("first");
+      breaking.resolve();
+      expect(await asked.promise).toBe(isGood);
+      expect(await delivery()).toMatchObject({ kind: "broken" });
+      expect(client.socket.closed).toBe(false);
+      stored.resolve();
+      await client.closed;
+    },
+  );
+
   test("is kept as it was sent, with the hash of what it answers", async () => {
     const origin = await backend((request, response) => {
       request.resume().on("end", () => {

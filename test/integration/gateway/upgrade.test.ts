@@ -45,6 +45,14 @@ function echoing(heads: string[], lines = "", sockets: Socket[] = []): Promise<s
   });
 }
 
+/** What goes along with one that was paid for. */
+const UNKEPT = {
+  idempotencyKey: "ours",
+  failureLines: ["Retry-After", "2"],
+  keepBytes: 1_000,
+  readOnMs: 1_000,
+};
+
 describe("a WebSocket", () => {
   test("carries bytes both ways", async () => {
     const { port, delivery } = await stage(await echoing([]));
@@ -119,13 +127,7 @@ describe("a WebSocket", () => {
   });
 
   test("that was paid for brings the backend a key, and a failure an invitation", async () => {
-    const sale = {
-      idempotencyKey: "ours",
-      failureLines: ["Retry-After", "2"],
-      keepBytes: 1_000,
-      readOnMs: 1_000,
-      refused: async () => undefined,
-    };
+    const sale = { ...UNKEPT, refused: async () => undefined };
     const heads: string[] = [];
     const { port } = await stage(await echoing(heads), {}, { sale });
     await new RawClient(port, handshake()).until("\r\n\r\n");
@@ -140,6 +142,22 @@ describe("a WebSocket", () => {
       expect(text.includes("Retry-After: 2\r\n")).toBe(expected);
       expect(await declined.delivery()).not.toHaveProperty("kept");
     }
+  });
+
+  test("that was paid for and is refused is told so when it is stored", async () => {
+    const origin = await backend((_, response) => void response.writeHead(503).end("no"));
+    const stored = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<boolean>();
+    const refused = (isBegun: boolean): Promise<void> => {
+      asked.resolve(isBegun);
+      return stored.promise;
+    };
+    const { port } = await stage(origin, {}, { sale: { ...UNKEPT, refused } });
+    const client = new RawClient(port, handshake());
+    expect(await asked.promise).toBe(false);
+    expect(client.socket.bytesRead).toBe(0);
+    stored.resolve();
+    expect((await client.closed).text).toContain("HTTP/1.1 503");
   });
 
   test("is closed on one side when the other goes", async () => {
