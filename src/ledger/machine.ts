@@ -237,8 +237,11 @@ export function sign(row: Row, submission: string, { life }: Moment): Step<void>
   return { outcome: undefined, next, note: `signed in ${submission}` };
 }
 
-/** Also out of FAILED: where the chain says later that the money moved, the buyer gets what was paid. */
-export function settle(row: Row, { transaction, payer }: SettledPayment): Step<void> {
+/**
+ * Also out of FAILED: where the chain says later that the money moved, the buyer gets what was paid. The payer stays
+ * who signed, by whom it is found when it is owed, whatever a facilitator elsewhere calls him.
+ */
+export function settle(row: Row, { transaction }: SettledPayment): Step<void> {
   if (row !== undefined && (row.settledTransaction === transaction || isRefunded(row))) return DONE;
   if (row === undefined || (!isOpen(row) && row.state !== "FAILED")) throw conflict(row, "SETTLED");
   const next: PaymentRow = {
@@ -246,7 +249,6 @@ export function settle(row: Row, { transaction, payer }: SettledPayment): Step<v
     state: "SETTLED",
     settledTransaction: transaction,
     heldTransaction: null,
-    payer,
     offered: false,
     lookAgainMs: null,
     failureCode: null,

@@ -179,6 +179,16 @@ describe("a payer who is owed something and signs a new payment", () => {
     expect(tell(await other)).toBe("replayed");
   });
 
+  it("is known by what he signed, whatever payer a facilitator has told", async () => {
+    const { paywall, facilitator, ledger } = await paywallStage();
+    facilitator.onSettle = async () => ({ ...SETTLED, payer: `0x${"01".repeat(20)}` });
+    await paidOf(await paywall.admit(presented(1))).undelivered(BROKEN);
+    // Has all of it stored.
+    await ledger.books.list({ limit: 1 });
+    await paidOf(await paywall.admit(presented(2, { client: OTHER }))).delivered();
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
   it("whose purse is empty is known where he paid, and told to prove himself elsewhere", async () => {
     const { paywall, facilitator } = await indebted();
     facilitator.onVerify = insufficient;
