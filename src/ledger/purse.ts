@@ -15,7 +15,7 @@ const UNSEEN_MS = 30_000;
  * What took longer than this from its claim to its settlement is not counted once it is decided, milliseconds: so
  * the order in which a payer's payments are kept anyway finds those that count, and no other has to be kept.
  */
-const DECIDED_WITHIN_MS = 30_000;
+const DECIDED_WITHIN_MS = 15_000;
 
 /** Where a payment's money comes from, as its key has it: lower case. Only EVM payments have such keys. */
 export interface Purse {

@@ -70,6 +70,11 @@ const OWED = `SELECT payment_key AS "key" FROM payments
     AND (state <> 'DELIVERED' OR replay_until_ms > ?)
   ORDER BY created_ms LIMIT ${MAX_OWED}`;
 
+const LEFT_PAYERS = `SELECT DISTINCT lower(payer) AS "payer" FROM payments INDEXED BY left_payments
+  WHERE is_left = 1 LIMIT :limit`;
+/** Payers whom something was left for that are remembered; where there are more, the index is asked about everybody. */
+const MAX_LEFT_PAYERS = 100_000;
+
 /** A sale that a payer asks for. */
 export interface OwedQuestion {
   readonly payer: string;
@@ -101,6 +106,8 @@ export class SqliteRows {
   readonly #database: SqliteDatabase;
   /** Statements that change some columns, by those as a set of bits. */
   readonly #updates = new Map<number, string>();
+  /** Whom something may have been left for, and nobody else; most payers are not among them. */
+  #leftPayers: Set<string> | undefined;
 
   constructor(database: SqliteDatabase) {
     this.#database = database;
@@ -126,8 +133,20 @@ export class SqliteRows {
   /** Keys of payments that may be owed for that sale, the oldest first. */
   owed(asked: OwedQuestion): readonly string[] {
     const { payer, binding, target, nowMs } = asked;
-    const found = this.#database.all(OWED, [payer.toLowerCase(), binding, target, nowMs]);
+    const name = payer.toLowerCase();
+    if (!this.#mayBeLeft(name)) return [];
+    const found = this.#database.all(OWED, [name, binding, target, nowMs]);
     return found.map(({ key }) => String(key));
+  }
+
+  /** Nobody else writes to the payments while this program has them open. */
+  #mayBeLeft(payer: string): boolean {
+    this.#leftPayers ??= new Set(
+      this.#database
+        .all(LEFT_PAYERS, { limit: MAX_LEFT_PAYERS })
+        .map((columns) => String(columns.payer)),
+    );
+    return this.#leftPayers.size >= MAX_LEFT_PAYERS || this.#leftPayers.has(payer);
   }
 
   /**
@@ -135,6 +154,7 @@ export class SqliteRows {
    * any more as it was.
    */
   write(key: string, stored: PaymentRow | undefined, written: Written): void {
+    if (written.row.isLeft) this.#leftPayers?.add(written.row.payer.toLowerCase());
     if (stored === undefined) this.#insert(key, written);
     else this.#update(key, stored, written);
     if (written.answer !== undefined) this.#keep(key, written.answer);

@@ -13,6 +13,7 @@ import {
   type FacilitatorRequest,
   type PaymentRequirements,
 } from "../../x402/x402.ts";
+import { LeastRecent } from "../least-recent.ts";
 import { addressWord, uintWord } from "./abi.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
 import { secp256k1 } from "./signature.ts";
@@ -149,9 +150,32 @@ function readAuthorization(
     uintWord(validAfter) +
     uintWord(validBefore) +
     nonce.slice(2);
+  return ok({ ...members, token, words, proven: isProven({ token, words, from, signature }) });
+}
+
+/** Signatures of each token whose answer is remembered: a payment is read several times on its way. */
+const MAX_REMEMBERED = 1_024;
+/** Hex digits of an EOA's. */
+const SIGNATURE_DIGITS = 130;
+const remembered = new WeakMap<Token, LeastRecent<boolean>>();
+
+function isProven({
+  token,
+  words,
+  from,
+  signature,
+}: Pick<EvmCheckedAuthorization, "token" | "words" | "from" | "signature">): boolean {
+  if (signature.length !== SIGNATURE_DIGITS) return false;
+  const answers = remembered.get(token) ?? new LeastRecent<boolean>(MAX_REMEMBERED);
+  remembered.set(token, answers);
+  // All that is signed, the payer among it.
+  const name = words + signature;
+  const known = answers.get(name);
+  if (known !== undefined) return known;
   const digest = authorizationDigest(token, words);
   const proven = secp256k1.recover(digest, Buffer.from(signature, "hex")) === from;
-  return ok({ ...members, token, words, proven });
+  answers.set(name, proven);
+  return proven;
 }
 
 type Members = Omit<EvmCheckedAuthorization, "token" | "words" | "proven">;

@@ -71,6 +71,16 @@ export function describeDebts(open: OpenLedger): void {
     },
   );
 
+  it("is told to a payer who was owed nothing when he asked before", async () => {
+    const { ledger } = place();
+    expect(await owed()).toEqual([]);
+    await bring(ledger, payment, "settled");
+    await ledger.leave(key);
+    // With that it is stored.
+    await ledger.books.counts();
+    expect(await owed()).toEqual([key]);
+  });
+
   it("what is taken over is the next request's, and not the first one's any more", async () => {
     const { ledger } = place();
     const [one, other] = [ledger.worker("1"), ledger.worker("2")];
