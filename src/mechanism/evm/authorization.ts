@@ -157,7 +157,13 @@ function readAuthorization(
 const MAX_REMEMBERED = 1_024;
 /** Hex digits of an EOA's. */
 const SIGNATURE_DIGITS = 130;
-const remembered = new WeakMap<Token, LeastRecent<boolean>>();
+const remembered = new WeakMap<Token, LeastRecent<Answer>>();
+
+interface Answer {
+  /** All that is signed, the payer among it. */
+  readonly words: string;
+  readonly proven: boolean;
+}
 
 function isProven({
   token,
@@ -166,15 +172,13 @@ function isProven({
   signature,
 }: Pick<EvmCheckedAuthorization, "token" | "words" | "from" | "signature">): boolean {
   if (signature.length !== SIGNATURE_DIGITS) return false;
-  const answers = remembered.get(token) ?? new LeastRecent<boolean>(MAX_REMEMBERED);
+  const answers = remembered.get(token) ?? new LeastRecent<Answer>(MAX_REMEMBERED);
   remembered.set(token, answers);
-  // All that is signed, the payer among it.
-  const name = words + signature;
-  const known = answers.get(name);
-  if (known !== undefined) return known;
+  const known = answers.get(signature);
+  if (known?.words === words) return known.proven;
   const digest = authorizationDigest(token, words);
   const proven = secp256k1.recover(digest, Buffer.from(signature, "hex")) === from;
-  answers.set(name, proven);
+  answers.set(signature, { words, proven });
   return proven;
 }
 

@@ -228,6 +228,25 @@ describe("a signature is unproven", () => {
   });
 });
 
+test.each([
+  ["payer", { from: freshAccount().address }],
+  ["payee", { to: freshAccount().address }],
+  ["value", { value: "10001" }],
+  ["nonce", { nonce: `0x${"11".repeat(32)}` as const }],
+  ["end", { validBefore: String(NOW + 59) }],
+] as const)("a signature that was proven proves nothing with another %s", async (_, changes) => {
+  const payment = await sign();
+  const proven = (paymentPayload: EvmPayment) => {
+    const parsed = evm.parse({ paymentPayload, paymentRequirements: requirements });
+    return parsed.ok && parsed.value.proven;
+  };
+  const { payload } = payment;
+  const authorization = { ...payload.authorization, ...changes };
+  expect(proven(payment)).toBe(true);
+  expect(proven({ ...payment, payload: { ...payload, authorization } })).toBe(false);
+  expect(proven(payment)).toBe(true);
+});
+
 describe("requirements that are not served", () => {
   test.each([
     ["another asset", { asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913" }],
