@@ -67,9 +67,16 @@ const SETTINGS = `SELECT
 const OPERATIONAL = /^(?:08|0A000|25006|25P03|28|3D000|3F000|40|42501|42P01|53|54|55|57|58|F0|XX)/;
 
 /** A constraint or a statement of ours that was wrong: its values are payments, and stay out of logs. */
-class StatementRefused extends Error {
+export class StatementRefused extends Error {
   override readonly name = "StatementRefused";
   readonly code = "LEDGER_STATEMENT_REFUSED";
+  /** PostgreSQL's word for it, five characters. */
+  readonly sqlState: string;
+
+  constructor(sqlState: string, message: string) {
+    super(message);
+    this.sqlState = sqlState;
+  }
 }
 
 export class PostgresDatabase implements Session {
@@ -165,8 +172,9 @@ export async function unlessFaulty<Value>(step: () => Promise<Value>): Promise<V
   } catch (error) {
     if (error instanceof LedgerUnavailable) throw error;
     if (error instanceof DatabaseError && !OPERATIONAL.test(error.code ?? "XX")) {
-      const where = error.constraint ?? error.routine ?? "";
-      throw new StatementRefused(`the database refused (${error.code} ${where}): ${error.message}`);
+      const { code = "", constraint, routine = "", message } = error;
+      const where = `${code} ${constraint ?? routine}`;
+      throw new StatementRefused(code, `the database refused (${where}): ${message}`);
     }
     // Not the error itself: some of the driver's carry the connection, and with it the password.
     throw new LedgerUnavailable(`the ledger's database: ${reasonOf(error)}`);

@@ -7,7 +7,12 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import { LedgerUnavailable, type StoredResponse } from "./ledger.ts";
 import type { Moment, Step } from "./machine.ts";
 import { amountOf, identityOf, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
-import type { Columns, Session, Statement } from "./postgres-database.ts";
+import {
+  StatementRefused,
+  type Columns,
+  type Session,
+  type Statement,
+} from "./postgres-database.ts";
 import { digestOf, readTombstone, type Tombstone } from "./tombstone.ts";
 
 /** Notices carry the payment's key. */
@@ -226,8 +231,16 @@ export async function insertPayment(
   { nowMs }: Moment,
 ): Promise<boolean> {
   const given = jsonOf({ ...next, ...lastingOf(next), key, note });
-  return (await session.query(INSERT, [given, nowMs, digestOf(key)])).length === 1;
+  try {
+    return (await session.query(INSERT, [given, nowMs, digestOf(key)])).length === 1;
+  } catch (error) {
+    // It waited for the sweep that buried it, as the trigger has seen.
+    if (error instanceof StatementRefused && error.sqlState === UNIQUE_VIOLATION) return false;
+    throw error;
+  }
 }
+
+const UNIQUE_VIOLATION = "23505";
 
 /** Writes a step of the machine that changes something; false where the row is another by now. */
 export async function writeStep(
