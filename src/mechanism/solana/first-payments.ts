@@ -12,6 +12,7 @@ import { ChainError, type Look } from "../mechanism.ts";
 import { FIRST_FEE_LAMPORTS, FIRST_PRIORITY_LAMPORTS } from "./guard-budget.ts";
 import type { Listed } from "./history.ts";
 import { LeastRecent } from "../least-recent.ts";
+import { WAIT_MS, WaitingRoom } from "./waiting-room.ts";
 
 /** How long a loss counts, and a token account must have been there, milliseconds. */
 const HOUR_MS = 3_600_000;
@@ -29,9 +30,6 @@ const MAX_FEW = 4;
 const FEW_MS = 240_000;
 /** What was prepared and never signed is given back after that time, milliseconds. */
 const PREPARED_MS = 120_000;
-/** How long a payment waits for others to be decided, milliseconds; and how many wait at most. */
-const WAIT_MS = 2_000;
-const MAX_WAITING = 256;
 /** How long it is believed what was read of a token account, milliseconds; and of how many. */
 const READ_MS = 10_000;
 const MAX_READ = 1_000;
@@ -79,10 +77,11 @@ export class FirstPayments {
   readonly #read = new LeastRecent<{ readonly isRested: boolean; readonly untilMs: number }>(
     MAX_READ,
   );
-  readonly #waiting = new Set<AbortController>();
+  readonly #waiting: WaitingRoom;
 
   constructor(options: FirstPaymentsOptions) {
     this.#options = options;
+    this.#waiting = new WaitingRoom(options.time, ABANDONED);
   }
 
   /**
@@ -98,11 +97,11 @@ export class FirstPayments {
       if (!isHigh(payment)) await this.#learn(payment, signal);
       if (this.#roomFor(payment) !== undefined) return ok(hasWaited);
       const leftMs = untilMs - time.now();
-      if (leftMs <= 0 || this.#waiting.size >= MAX_WAITING) {
+      if (leftMs <= 0 || this.#waiting.isFull) {
         this.#options.onLoss(LOSING);
         return refuse("invalid_transaction_state", isHigh(payment) ? HIGH : CROWDED);
       }
-      await this.#wait(leftMs, signal);
+      await this.#waiting.wait(leftMs, signal);
     }
   }
 
@@ -139,7 +138,7 @@ export class FirstPayments {
       const times = this.#paid.get(payer) ?? 0;
       if (isNews && said.kind === "confirmed") this.#paid.set(payer, times + 1);
     }
-    for (const wake of this.#waiting) wake.abort();
+    this.#waiting.wake();
   }
 
   #roomFor(payment: Unguarded): Room | undefined {
@@ -188,15 +187,6 @@ export class FirstPayments {
   #put(entry: Omit<Entry, "untilMs">, ms: number): void {
     const untilMs = this.#options.time.now() + ms;
     this.#entries.set(entry.payment.messageHash, { ...entry, untilMs });
-  }
-
-  /** Until one is decided, or the time is over. */
-  async #wait(ms: number, signal: AbortSignal): Promise<void> {
-    const wake = new AbortController();
-    this.#waiting.add(wake);
-    await this.#options.time.sleep(ms, AbortSignal.any([signal, wake.signal]));
-    this.#waiting.delete(wake);
-    if (signal.aborted) throw new ChainError("CHAIN_TIMEOUT", ABANDONED);
   }
 }
 

@@ -7,9 +7,10 @@
  */
 import type { Time } from "../../time/time.ts";
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
-import { ChainError, type Look } from "../mechanism.ts";
+import type { Look } from "../mechanism.ts";
 import { BASE_FEE_LAMPORTS, type FeeBalances } from "./balances.ts";
 import { LeastRecent } from "../least-recent.ts";
+import { WAIT_MS, WaitingRoom } from "./waiting-room.ts";
 
 /**
  * Priority that a payer may bid before the first success, lamports: the official clients and our own page bid
@@ -25,10 +26,6 @@ const LOSS_MS = 3_600_000;
 const PREPARED_MS = 120_000;
 /** Of the hour's lamports, payers without a success may use one part in so many: the rest is for the others. */
 const FIRST_PART = 2n;
-/** How long a payment waits for others to be decided, milliseconds. */
-const WAIT_MS = 2_000;
-/** Payments that wait at most; others are refused without waiting. */
-const MAX_WAITING = 256;
 
 /** A payment with assertions. */
 export interface Guarded {
@@ -73,11 +70,12 @@ export class GuardBudget {
   readonly #proven = new LeastRecent<true>(MAX_PROVEN);
   /** By message hash: what is undecided, and what is lost. As many as the lamports allow for. */
   readonly #entries = new Map<string, Entry>();
-  readonly #waiting = new Set<AbortController>();
+  readonly #waiting: WaitingRoom;
   #told: GuardState | undefined;
 
   constructor(options: GuardBudgetOptions) {
     this.#options = options;
+    this.#waiting = new WaitingRoom(options.time, ABANDONED);
   }
 
   /** Whether that payer has paid us, and none of his payments has failed in a block since. */
@@ -101,10 +99,10 @@ export class GuardBudget {
       if (refusal !== undefined) return refuse("invalid_transaction_state", refusal);
       if (this.fits(payment)) return ok(undefined);
       const leftMs = untilMs - time.now();
-      if (leftMs <= 0 || this.#waiting.size >= MAX_WAITING) {
+      if (leftMs <= 0 || this.#waiting.isFull) {
         return refuse("invalid_transaction_state", CROWDED);
       }
-      await this.#wait(leftMs, signal);
+      await this.#waiting.wait(leftMs, signal);
     }
   }
 
@@ -139,7 +137,7 @@ export class GuardBudget {
       this.#entries.delete(messageHash);
     } else return;
     this.tell();
-    for (const wake of this.#waiting) wake.abort();
+    this.#waiting.wake();
   }
 
   /** Tells the operator what has changed; time alone brings assertions back. */
@@ -199,15 +197,6 @@ export class GuardBudget {
   #put(payment: Guarded, ms: number, isLost: boolean): void {
     const untilMs = this.#options.time.now() + ms;
     this.#entries.set(payment.messageHash, { payment, untilMs, isLost });
-  }
-
-  /** Until one is decided, or the time is over. */
-  async #wait(ms: number, signal: AbortSignal): Promise<void> {
-    const wake = new AbortController();
-    this.#waiting.add(wake);
-    await this.#options.time.sleep(ms, AbortSignal.any([signal, wake.signal]));
-    this.#waiting.delete(wake);
-    if (signal.aborted) throw new ChainError("CHAIN_TIMEOUT", ABANDONED);
   }
 }
 
