@@ -1,8 +1,7 @@
 /** What waits, handed to the lanes that have room, where there is a place for it. */
 import type { Time } from "../time/time.ts";
-import type { Settling } from "./flight.ts";
 import type { Lane } from "./lane.ts";
-import type { PaymentQueue } from "./payment-queue.ts";
+import type { PaymentQueue, Taking } from "./payment-queue.ts";
 import type { Places } from "./places.ts";
 
 export interface HandOut {
@@ -19,7 +18,7 @@ export function handOut(
   lanes: Iterable<Lane>,
   { queue, places, time }: HandOut,
 ): number | undefined {
-  const admits = (item: Settling): boolean => places.admits(item);
+  const admits: Taking["admits"] = (item, beside) => places.admits(item, beside);
   const free = freeOf(lanes);
   for (const lane of free) {
     const [account, isIdle] = [lane.lease.address, lane.openCount === 0];
@@ -30,7 +29,7 @@ export function handOut(
     lane.sign(items);
   }
   const dueMs = free.length > 0 ? queue.dueMs(admits) : undefined;
-  const firstMs = Math.min(dueMs ?? Infinity, queue.codeUntilMs ?? Infinity);
+  const firstMs = Math.min(dueMs ?? Infinity, queue.crowdUntilMs ?? Infinity);
   return firstMs === Infinity ? undefined : firstMs;
 }
 

@@ -77,6 +77,7 @@ export class KeylessLane implements WatchedLane {
 
   /** Nor does anything here give places to payments, or take them. */
   included(): void {}
+  leftBehind(): void {}
   reverted(): void {}
 
   isNext(accountNonce: number): boolean {

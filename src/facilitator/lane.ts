@@ -39,7 +39,8 @@ export interface Desk {
   withdrawn(key: PaymentKey, request: FacilitatorRequest): void;
   failedOnChain(payer: string, hasCode: boolean): void;
   included(keys: readonly PaymentKey[]): void;
-  reverted(gas: bigint, payments: number): void;
+  leftBehind(gas: bigint, keys: readonly PaymentKey[]): void;
+  reverted(gas: bigint, keys: readonly PaymentKey[]): void;
   /** Fails for certain, unsigned. */
   refused(item: Settling, refusal: Refusal): void;
   /** Cannot be signed now, and was not. */
@@ -146,8 +147,12 @@ export class Lane implements WatchedLane {
     this.#desk.included(keys);
   }
 
-  reverted(gas: bigint, payments: number): void {
-    this.#desk.reverted(gas, payments);
+  leftBehind(gas: bigint, keys: readonly PaymentKey[]): void {
+    this.#desk.leftBehind(gas, keys);
+  }
+
+  reverted(gas: bigint, keys: readonly PaymentKey[]): void {
+    this.#desk.reverted(gas, keys);
   }
 
   isNext(accountNonce: number): boolean {

@@ -10,15 +10,16 @@ import type { Settling } from "./flight.ts";
 export const MAX_QUEUED = 1_024;
 /** Longest that a payment is held back for others to join it, milliseconds. */
 export const COLLECT_MS = 100;
-/** Payments that run code of their payers' and wait at most; and for how long, milliseconds. */
-export const MAX_CODE_QUEUED = 64;
-export const MAX_CODE_WAIT_MS = 10_000;
+/** Of payments that may wait in vain for a place, those of one kind that wait at most; and for how long, milliseconds. */
+export const MAX_CROWD = 64;
+export const MAX_CROWD_WAIT_MS = 10_000;
 
-/** Why code of payers' is not run after all. */
-export const CROWDED: Refusal = {
-  code: "invalid_transaction_state",
-  detail: "too many payments of smart wallets are under way; try again later",
-};
+export interface QueueRules {
+  /** Payments that one transaction carries at most, as things stand. */
+  readonly maxTogether: () => number;
+  /** Why one that may wait in vain for its place is refused then; undefined for all others. */
+  readonly crowding: (item: Settling) => Refusal | undefined;
+}
 
 /** What one account can be given now. */
 export interface Taking {
@@ -26,17 +27,17 @@ export interface Taking {
   readonly nowMs: number;
   /** It has nothing in the air. */
   readonly isIdle: boolean;
-  readonly admits: (item: Settling) => boolean;
+  /** Whether there is a place for it, beside others that go with it. */
+  readonly admits: (item: Settling, beside?: readonly Settling[]) => boolean;
 }
 
 export class PaymentQueue {
-  readonly #maxTogether: () => number;
+  readonly #rules: QueueRules;
   #together: Settling[] = [];
   #alone: Settling[] = [];
 
-  /** `maxTogether`: payments that one transaction carries at most, as things stand. */
-  constructor(maxTogether: () => number) {
-    this.#maxTogether = maxTogether;
+  constructor(rules: QueueRules) {
+    this.#rules = rules;
   }
 
   get size(): number {
@@ -64,41 +65,53 @@ export class PaymentQueue {
     const [first] = together;
     const alone =
       this.#alone.find((item) => !item.runsCode && isReady(item)) ?? this.#alone.find(isReady);
-    const maxTogether = this.#maxTogether();
+    const maxTogether = this.#rules.maxTogether();
     const isDue =
       first !== undefined &&
       (isIdle || together.length >= maxTogether || nowMs - first.queuedMs >= COLLECT_MS);
     if (isDue && (!alone || alone.runsCode || first.queuedMs <= alone.queuedMs)) {
-      return this.#takeOut(together.slice(0, maxTogether));
+      const going: Settling[] = [];
+      for (const item of together) {
+        if (going.length < maxTogether && admits(item, going)) going.push(item);
+      }
+      return this.#takeOut(going);
     }
     return alone === undefined ? [] : this.#takeOut([alone]);
   }
 
   /** Milliseconds since the epoch: when those that are being collected have waited long enough. */
   dueMs(admits: Taking["admits"]): number | undefined {
-    const first = this.#together.find(admits);
+    const first = this.#together.find((item) => admits(item));
     return first && first.queuedMs + COLLECT_MS;
   }
 
-  /** Whether no more that run code of their payers' may wait. */
-  get isFullOfCode(): boolean {
-    return this.#alone.filter(({ runsCode }) => runsCode).length >= MAX_CODE_QUEUED;
+  /** Why this one may not wait, since too many of its kind do. */
+  crowded(item: Settling): Refusal | undefined {
+    const crowding = this.#rules.crowding(item);
+    if (crowding === undefined) return undefined;
+    const crowd = this.#all.filter((each) => this.#rules.crowding(each) === crowding);
+    return crowd.length >= MAX_CROWD ? crowding : undefined;
   }
 
-  /** Milliseconds since the epoch: when the first that runs code of its payer's has waited for too long. */
-  get codeUntilMs(): number | undefined {
-    const first = this.#alone.find(({ runsCode }) => runsCode);
-    return first && first.queuedMs + MAX_CODE_WAIT_MS;
+  /** Milliseconds since the epoch: when the first that may wait in vain has waited for too long. */
+  get crowdUntilMs(): number | undefined {
+    const crowd = this.#all.filter((item) => this.#rules.crowding(item) !== undefined);
+    if (crowd.length === 0) return undefined;
+    return Math.min(...crowd.map(({ queuedMs }) => queuedMs)) + MAX_CROWD_WAIT_MS;
   }
 
-  /** Takes out those that `refusalOf` refuses, and code of payers' that has waited for too long. */
+  /** Takes out those that `refusalOf` refuses, and of each crowd those that have waited for too long or are too many. */
   drainRefused(
     nowMs: number,
     refusalOf: (item: Settling) => Refusal | undefined,
   ): readonly { readonly item: Settling; readonly refusal: Refusal }[] {
-    const over = [...this.#together, ...this.#alone].flatMap((item) => {
-      const isLate = item.runsCode && nowMs - item.queuedMs >= MAX_CODE_WAIT_MS;
-      const refusal = refusalOf(item) ?? (isLate ? CROWDED : undefined);
+    const crowds = new Map<Refusal | undefined, number>();
+    const over = this.#all.flatMap((item) => {
+      const crowding = this.#rules.crowding(item);
+      const size = (crowds.get(crowding) ?? 0) + 1;
+      crowds.set(crowding, size);
+      const isOver = size > MAX_CROWD || nowMs - item.queuedMs >= MAX_CROWD_WAIT_MS;
+      const refusal = refusalOf(item) ?? (isOver ? crowding : undefined);
       return refusal === undefined ? [] : [{ item, refusal }];
     });
     if (over.length > 0) this.#takeOut(over.map(({ item }) => item));
@@ -107,14 +120,18 @@ export class PaymentQueue {
 
   /** Calls one back; undefined when it is not here any more. */
   remove(key: PaymentKey): Settling | undefined {
-    const found = [...this.#together, ...this.#alone].find((item) => item.key === key);
+    const found = this.#all.find((item) => item.key === key);
     if (found !== undefined) this.#takeOut([found]);
     return found;
   }
 
   /** Takes out those for which `isWanted`; all, where nothing is said. */
   drain(isWanted: (item: Settling) => boolean = () => true): readonly Settling[] {
-    return this.#takeOut([...this.#together, ...this.#alone].filter(isWanted));
+    return this.#takeOut(this.#all.filter(isWanted));
+  }
+
+  get #all(): readonly Settling[] {
+    return [...this.#together, ...this.#alone];
   }
 
   #takeOut(items: readonly Settling[]): readonly Settling[] {

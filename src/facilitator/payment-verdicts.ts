@@ -26,10 +26,12 @@ export interface VerdictEvents {
   readonly withdrawn?: ((key: PaymentKey, request: FacilitatorRequest) => void) | undefined;
   /** `hasCode`: that of the payer's may be why, and may have burnt all the gas. */
   failedOnChain(payer: string, hasCode: boolean): void;
-  /** They are in a block that did not revert their transaction: they cost us no more. */
+  /** They are in a block, where their transaction moved them: they cost us no more. */
   included(keys: readonly PaymentKey[]): void;
+  /** They are in a block, and their transaction did not move them: their share of its gas. */
+  leftBehind(gas: bigint, keys: readonly PaymentKey[]): void;
   /** Their transaction is in a block, reverted as a whole. */
-  reverted(gas: bigint, payments: number): void;
+  reverted(gas: bigint, keys: readonly PaymentKey[]): void;
 }
 
 interface WatchedPayment {
@@ -125,8 +127,12 @@ export class PaymentVerdicts {
     if (included === null || this.#isInclusionTold) return;
     this.#isInclusionTold = true;
     const keys = this.#payments.map(({ key }) => key);
-    if (included.revertedGas === undefined) this.#events.included(keys);
-    else this.#events.reverted(included.revertedGas, keys.length);
+    const { revertedGas, leftBehind } = included;
+    if (revertedGas !== undefined) return this.#events.reverted(revertedGas, keys);
+    const left = new Set(leftBehind?.indices);
+    const isLeft = (_: PaymentKey, index: number): boolean => left.has(index);
+    if (leftBehind !== undefined) this.#events.leftBehind(leftBehind.gas, keys.filter(isLeft));
+    this.#events.included(keys.filter((key, index) => !isLeft(key, index)));
   }
 
   async #judge(payment: WatchedPayment, said: Confirmation, seen: Seen): Promise<void> {

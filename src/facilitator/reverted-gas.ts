@@ -1,7 +1,8 @@
 /**
  * Gas that transactions of ours burn without moving money: a breaker on how much of it there is a minute.
  * A bucket fills with it and leaks; when it is over its brim, code of payers' is run for nobody, and nothing
- * signed for whoever's payment did not move lately, until half of it has leaked away.
+ * signed for whoever's payment did not move lately, until half of it has leaked away. New payers have a bucket of
+ * their own (`new-payers.ts`).
  */
 import type { Time } from "../time/time.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -37,10 +38,15 @@ export class RevertedGas {
     return opens;
   }
 
+  /** Over its brim, or not half empty since. */
+  get isOpen(): boolean {
+    this.#leak();
+    return this.#isOpen;
+  }
+
   /** Why no code of payers' is run for now; undefined where it is. */
   refusal(): Refusal | undefined {
-    this.#leak();
-    return this.#isOpen ? REFUSAL : undefined;
+    return this.isOpen ? REFUSAL : undefined;
   }
 
   #leak(): void {

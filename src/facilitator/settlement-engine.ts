@@ -17,7 +17,7 @@ import { Flight, type Ending, type GrantedClaim, type Settling } from "./flight.
 import { handOut } from "./hand-out.ts";
 import type { Judgement } from "./judgement.ts";
 import { Lane, type Desk } from "./lane.ts";
-import { CROWDED, MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
+import { MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
 import type { Places } from "./places.ts";
 import type { LaneSurroundings } from "./submission-watch.ts";
 import { UnsignedClaims, type UnsignedClaim } from "./unsigned-claims.ts";
@@ -61,7 +61,10 @@ export class SettlementEngine {
     this.#network = options.mechanism.network;
     this.#ledger = options.ledger;
     const { mechanism, places } = options;
-    this.#queue = new PaymentQueue(() => (places.isBatchingPaused ? 1 : mechanism.maxTogether));
+    this.#queue = new PaymentQueue({
+      maxTogether: () => (places.isBatchingPaused ? 1 : mechanism.maxTogether),
+      crowding: (item) => places.crowding(item),
+    });
     this.#claims = new UnsignedClaims(options);
     const closing = this.#closing.signal;
     this.#purses = new ContestedPurses(options.mechanism.purses, {
@@ -219,8 +222,10 @@ export class SettlementEngine {
     }
     this.#at.places.release([item.key]);
     const runsCode = this.#at.judgement.runsCode(item.checked);
-    if (runsCode && this.#queue.isFullOfCode) return this.#refuse(item, CROWDED);
-    this.#queue.add({ ...item, runsCode, isAlone: item.isAlone || runsCode });
+    const queued = { ...item, runsCode, isAlone: item.isAlone || runsCode };
+    const crowded = this.#queue.crowded(queued);
+    if (crowded !== undefined) return this.#refuse(item, crowded);
+    this.#queue.add(queued);
     this.#dispatch();
   }
 
@@ -233,13 +238,13 @@ export class SettlementEngine {
       item.flight.bind();
       this.#hold(item);
     }
-    if (this.#queue.codeUntilMs !== undefined) this.#refuseHopeless();
+    if (this.#queue.crowdUntilMs !== undefined) this.#refuseHopeless();
     if (this.#queue.size === 0) return;
     const { places, time } = this.#at;
     this.#alarm.set(handOut(this.#lanes.values(), { queue: this.#queue, places, time }));
   }
 
-  /** Those whose payer is refused by now, and code of payers' that has waited for its place for too long. */
+  /** Those whose payer is refused by now, and those that have waited in vain for their place. */
   #refuseHopeless(): void {
     const { judgement, time } = this.#at;
     const over = this.#queue.drainRefused(time.now(), (item) => judgement.suspension(item.checked));
@@ -299,7 +304,11 @@ export class SettlementEngine {
       this.#at.places.release(keys);
       this.#dispatch();
     },
-    reverted: (gas, payments) => this.#at.places.reverted(gas, payments),
+    leftBehind: (gas, keys) => {
+      this.#at.places.leftBehind(gas, keys);
+      this.#dispatch();
+    },
+    reverted: (gas, keys) => this.#at.places.reverted(gas, keys),
     withdrawn: (key, request) => this.accept({ key, request }, "withdrawn"),
     failedOnChain: (payer, hasCode) => {
       this.#at.places.failedOnChain(payer, hasCode);

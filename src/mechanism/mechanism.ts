@@ -99,6 +99,8 @@ export interface Look {
     readonly isFinal: boolean;
     /** Gas that it burnt, where it was reverted as a whole. */
     readonly revertedGas?: bigint;
+    /** Those that it did not move although it was not reverted, by their places, and their share of its gas. */
+    readonly leftBehind?: { readonly indices: readonly number[]; readonly gas: bigint };
   } | null;
   /**
    * No variant can be included any more, or one is: the account's nonce is used by a transaction in a block,

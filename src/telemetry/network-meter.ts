@@ -2,6 +2,9 @@
 import { Counter, Gauge } from "prom-client";
 import type { MetricRegistry } from "./metric-registry.ts";
 
+/** What is not done for a while, because payments did not move. */
+const PAUSES = ["smart-wallets", "batches", "new-payers"] as const;
+
 export class NetworkMeter {
   readonly #heads: Gauge;
   readonly #revertedGas: Counter;
@@ -19,13 +22,13 @@ export class NetworkMeter {
     });
     this.#revertedGas = new Counter({
       name: "coinslot_reverted_gas_total",
-      help: "Gas of our transactions that were reverted as a whole, by network",
+      help: "Gas that our transactions burnt on payments that they did not move, by network",
       labelNames,
       registers,
     });
     this.#pauses = new Counter({
       name: "coinslot_settlement_pauses_total",
-      help: "How often reverted transactions made us refuse smart wallets, or send payments alone, for a while, by network",
+      help: "How often such gas made us refuse smart wallets, send payments alone, or sign for few new payers, for a while, by network",
       labelNames: ["network", "reason"],
       registers,
     });
@@ -46,20 +49,20 @@ export class NetworkMeter {
     this.#heads.set({ network }, timestamp);
   }
 
-  /** A transaction of ours was reverted as a whole. */
+  /** A transaction of ours was reverted as a whole, or did not move payments that it carried. */
   reverted(network: string, gas: number): void {
     this.#revertedGas.inc({ network }, gas);
   }
 
   /** Something is not done for a while, because transactions were reverted. */
-  paused(network: string, reason: "smart-wallets" | "batches"): void {
+  paused(network: string, reason: (typeof PAUSES)[number]): void {
     this.#pauses.inc({ network, reason });
   }
 
   /** There from the beginning: a counter that begins at 1 looks to an alert like one that did not change. */
   begin(network: string): void {
     this.#revertedGas.inc({ network }, 0);
-    for (const reason of ["smart-wallets", "batches"]) this.#pauses.inc({ network, reason }, 0);
+    for (const reason of PAUSES) this.#pauses.inc({ network, reason }, 0);
   }
 
   /** Whether each network is open is asked at each scrape. */

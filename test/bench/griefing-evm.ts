@@ -21,8 +21,12 @@ const PATIENCE_MS = 30_000;
 const SETTLEMENT_GAS = 103_300;
 /** Honest purchases are made as long as the attack lasts, and at least so many. */
 const HONEST = 8;
+/** Buyers of whom each buys once beside an attack, at most. */
+const STRANGERS = 100;
 const ROUNDS = 5;
 const CROWD = 12;
+/** How often new accounts get the same money, each of them for one payment. */
+const WAVES = 10;
 
 interface Stage {
   readonly chain: Chain;
@@ -59,6 +63,7 @@ const ways: readonly (readonly [string, Attack])[] = [
   ["100 wallets with $0.01, 4 each, front-running", (at) => wallets(at, { sign }, 100, 4)],
   ["1 EOA with $0.40, 40 payments, delegates in the air", delegateInTheAir],
   ["100 EOAs with $0.01, 4 each, emptied before each block", (at) => moveFirst(at, 100, 4)],
+  [`${WAVES} times 100 new EOAs with $0.01, emptied in their batch`, (at) => newEachTime(at, 100)],
   [`${ROUNDS} poisoned batches of ${CROWD} honest payments`, poison],
 ];
 const [only] = process.argv.slice(2);
@@ -76,6 +81,9 @@ const head = [
   "honest p50 ms",
   "max ms",
   "lost",
+  "new p50 ms",
+  "max ms",
+  "lost",
 ];
 for (const line of columns([head, ...rows])) say(`  ${line}`);
 
@@ -91,7 +99,10 @@ async function run(attack: Attack): Promise<string[]> {
   await running.facilitator.recover();
   const buyer = freshAccount();
   await chain.fund(buyer.address, 1_000_000_000n);
+  const strangers = Array.from({ length: STRANGERS }, freshAccount);
+  for (const { address } of strangers) await chain.fund(address, PRICE);
   const stage: Stage = { chain, running, payTo, hooks: {} };
+  if (!(await buy(stage, buyer))) throw new Error("nobody attacks yet");
   const start = await attack(stage);
   await chain.rpc("evm_setAutomine", [false]);
   const over = new AbortController();
@@ -99,13 +110,10 @@ async function run(attack: Attack): Promise<string[]> {
   const started = performance.now();
   const done = new AbortController();
   const attacking = start().finally(() => done.abort());
-  const latencies: number[] = [];
-  let lost = 0;
-  for (let count = 0; count < HONEST || !done.signal.aborted; count += 1) {
-    const begun = performance.now();
-    if (await buy(stage, buyer)) latencies.push(performance.now() - begun);
-    else lost += 1;
-  }
+  const [known, fresh] = await Promise.all([
+    purchases(stage, done.signal, () => buyer),
+    purchases(stage, done.signal, () => strangers.pop()),
+  ]);
   await attacking;
   const seconds = (performance.now() - started) / 1000;
   over.abort();
@@ -117,10 +125,28 @@ async function run(attack: Attack): Promise<string[]> {
     gas.toLocaleString("en"),
     (gas / SETTLEMENT_GAS).toFixed(1),
     his.toLocaleString("en"),
-    median(latencies).toFixed(0),
-    Math.max(...latencies).toFixed(0),
-    String(lost),
+    ...known,
+    ...fresh,
   ];
+}
+
+/** One after another, by whoever is next: median and longest time, and how many were not served. */
+async function purchases(
+  stage: Stage,
+  over: AbortSignal,
+  next: () => FreshAccount | undefined,
+): Promise<string[]> {
+  const latencies: number[] = [];
+  let lost = 0;
+  for (let count = 0; count < HONEST || !over.aborted; count += 1) {
+    const buyer = next();
+    if (buyer === undefined) break;
+    const begun = performance.now();
+    if (await buy(stage, buyer)) latencies.push(performance.now() - begun);
+    else lost += 1;
+  }
+  const longest = latencies.length === 0 ? "-" : Math.max(...latencies).toFixed(0);
+  return [latencies.length === 0 ? "-" : median(latencies).toFixed(0), longest, String(lost)];
 }
 
 async function mine({ chain, hooks }: Stage, signal: AbortSignal): Promise<void> {
@@ -215,8 +241,49 @@ async function moveFirst(
   each: number,
 ): Promise<() => Promise<unknown>> {
   const { chain, hooks } = stage;
-  const [mover, pot] = [freshAccount().address, freshAccount().address];
+  const pot = freshAccount();
   const payers = Array.from({ length: count }, freshAccount);
+  const move = await mover(stage, [pot, ...payers]);
+  for (const { address } of payers) await chain.fund(address, PRICE);
+  hooks.before = () => move(payers.map((payer) => [payer, pot]));
+  hooks.after = async () => {
+    await move(payers.map((payer) => [pot, payer]));
+    await chain.mine();
+  };
+  return () =>
+    Promise.all(
+      payers.map(async (payer) => {
+        for (let round = 0; round < each; round += 1) await buy(stage, payer);
+      }),
+    );
+}
+
+/** The same money before each block in accounts that nobody has seen yet, each of which pays once. */
+async function newEachTime(stage: Stage, count: number): Promise<() => Promise<unknown>> {
+  const { chain, hooks } = stage;
+  const waves = Array.from({ length: WAVES + 1 }, () => Array.from({ length: count }, freshAccount));
+  const move = await mover(stage, waves.flat());
+  for (const { address } of waves[0] ?? []) await chain.fund(address, PRICE);
+  return async () => {
+    const buying: Promise<boolean>[] = [];
+    for (const [index, wave] of waves.slice(0, WAVES).entries()) {
+      const moved = Promise.withResolvers<void>();
+      buying.push(...wave.map((payer) => buy(stage, payer)));
+      hooks.before = () => move(wave.map((payer, at) => [payer, waves[index + 1]?.[at] ?? payer]));
+      hooks.after = async () => moved.resolve();
+      await moved.promise;
+    }
+    hooks.before = async () => {};
+    await Promise.all(buying);
+  };
+}
+
+type Move = (transfers: readonly (readonly [FreshAccount, FreshAccount])[]) => Promise<void>;
+
+/** One call of the attacker's for a price from each to each, which stands first in its block. */
+async function mover(stage: Stage, accounts: readonly FreshAccount[]): Promise<Move> {
+  const { chain } = stage;
+  const attacker = freshAccount().address;
   const send = async (from: Address, to: Address, data: Hex): Promise<void> => {
     await chain.rpc("anvil_setBalance", [from, toHex(10n ** 20n)]);
     await chain.rpc("anvil_impersonateAccount", [from]);
@@ -225,35 +292,24 @@ async function moveFirst(
   };
   const args = [MULTICALL3_ADDRESS, 2n ** 255n] as const;
   const approval = encodeFunctionData({ abi: erc20Abi, functionName: "approve", args });
-  for (const from of [pot, ...payers.map(({ address }) => address)]) {
-    await send(from, chain.asset, approval);
+  for (const { address } of accounts) {
+    await send(address, chain.asset, approval);
+    // The node makes a block of each, and falls behind.
+    while ((await chain.rpc("eth_getTransactionCount", [address, "latest"])) === "0x0");
   }
-  for (const { address } of payers) await chain.fund(address, PRICE);
-  const move = async (isBack: boolean): Promise<void> => {
-    const calls = payers.map(({ address }) => {
-      const [from, to] = isBack ? [pot, address] : [address, pot];
+  stage.attacker = attacker;
+  return async (transfers) => {
+    const calls = transfers.map(([from, to]) => {
       const callData = encodeFunctionData({
         abi: erc20Abi,
         functionName: "transferFrom",
-        args: [from, to, PRICE],
+        args: [from.address, to.address, PRICE],
       });
       return { target: chain.asset, allowFailure: true, callData };
     });
     const taking = { abi: multicall3Abi, functionName: "aggregate3", args: [calls] } as const;
-    await send(mover, MULTICALL3_ADDRESS, encodeFunctionData(taking));
+    await send(attacker, MULTICALL3_ADDRESS, encodeFunctionData(taking));
   };
-  hooks.before = () => move(false);
-  hooks.after = async () => {
-    await move(true);
-    await chain.mine();
-  };
-  stage.attacker = mover;
-  return () =>
-    Promise.all(
-      payers.map(async (payer) => {
-        for (let round = 0; round < each; round += 1) await buy(stage, payer);
-      }),
-    );
 }
 
 async function burnt({ chain, running, attacker }: Stage): Promise<Burnt> {

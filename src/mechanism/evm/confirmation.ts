@@ -139,7 +139,7 @@ export class ConfirmationReader {
         transaction,
         confirmations: Number(confirmations > 1n ? confirmations : 1n),
         isFinal: confirmations >= this.#finalAfter,
-        ...(succeeded ? {} : { revertedGas: gasUsed }),
+        ...(succeeded ? leftBehindBy(paid, gasUsed) : { revertedGas: gasUsed }),
       },
       isSpent: true,
     };
@@ -363,6 +363,17 @@ function reasonOf(succeeded: boolean, count: number): string {
   return count === 1
     ? "the transaction succeeded without the transfer that was authorized"
     : "the token refused the transfer, one of several in its transaction";
+}
+
+/** What fails takes less than what moves, so that an even share is too much rather than too little. */
+function leftBehindBy(
+  paid: readonly boolean[],
+  gasUsed: bigint,
+): Pick<NonNullable<Look["included"]>, "leftBehind"> {
+  const indices = [...paid.keys()].filter((index) => paid[index] === false);
+  if (indices.length === 0) return {};
+  const gas = (gasUsed * BigInt(indices.length)) / BigInt(paid.length);
+  return { leftBehind: { indices, gas } };
 }
 
 /** Whether that transaction of somebody's is the payment. */

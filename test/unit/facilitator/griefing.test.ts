@@ -4,8 +4,8 @@ import { BatchPause, FIRST_PAUSE_MS, MAX_PAUSE_MS } from "../../../src/facilitat
 import { MAX_FAILURES } from "../../../src/facilitator/failure-budget.ts";
 import {
   COLLECT_MS,
-  MAX_CODE_QUEUED,
-  MAX_CODE_WAIT_MS,
+  MAX_CROWD,
+  MAX_CROWD_WAIT_MS,
 } from "../../../src/facilitator/payment-queue.ts";
 import {
   MAX_REVERTED_GAS,
@@ -218,7 +218,7 @@ describe("all payers with code", () => {
     const [last] = all.slice(-1);
     let isAnswered = false;
     void last?.then(() => (isAnswered = true));
-    await at.time.advance(MAX_CODE_WAIT_MS - 1);
+    await at.time.advance(MAX_CROWD_WAIT_MS - 1);
     expect(isAnswered).toBe(false);
     await at.time.advance(1);
     expect(await last).toMatchObject({
@@ -229,11 +229,11 @@ describe("all payers with code", () => {
   });
 
   test("are refused at once when many wait, and nobody else is", async () => {
-    const count = CODE_PLACES + MAX_CODE_QUEUED;
+    const count = CODE_PLACES + MAX_CROWD;
     const at = await openWith(count + 1);
     const all = settleWallets(at, range(WALLET, CODE_PLACES));
     await at.time.until(() => sentCount(at) === CODE_PLACES);
-    all.push(...settleWallets(at, range(WALLET + CODE_PLACES, MAX_CODE_QUEUED)));
+    all.push(...settleWallets(at, range(WALLET + CODE_PLACES, MAX_CROWD)));
     await at.time.advance(100);
     const [more] = settleWallets(at, [WALLET + count]);
     const startMs = at.time.now();

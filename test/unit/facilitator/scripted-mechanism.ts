@@ -67,6 +67,8 @@ export class ScriptedChain {
   readonly rehearsalFails = new Set<string>();
   /** What a transaction burns that moves nothing at all. */
   revertedGas = 100_000n;
+  /** What each payment burns that a batch leaves behind. */
+  leftBehindGas = 40_000n;
   /** Whether our fee cap allows a replacement. */
   allowsRaise = true;
   isFinal = false;
@@ -254,7 +256,10 @@ export class ScriptedChain {
     const payments = authorizations.map(({ nonce }) => this.#judge(nonce, isSpent));
     if (included === undefined) return { payments, included: null, isSpent };
     const { transaction } = included;
-    const isReverted = authorizations.every(({ nonce }) => this.#moved.get(nonce) === undefined);
+    const isLeft = ({ nonce }: Authorization): boolean => this.#moved.get(nonce) === undefined;
+    const isReverted = authorizations.every(isLeft);
+    const indices = [...authorizations.keys()].filter((index) => isLeft(authorizations[index]!));
+    const leftBehind = { indices, gas: BigInt(indices.length) * this.leftBehindGas };
     return {
       payments: payments.map((said, index) => {
         const hasCode = this.delegated.has(authorizations[index]?.payer ?? "");
@@ -264,7 +269,7 @@ export class ScriptedChain {
         transaction,
         confirmations: 1,
         isFinal: this.isFinal,
-        ...(isReverted ? { revertedGas: this.revertedGas } : {}),
+        ...(isReverted ? { revertedGas: this.revertedGas } : { leftBehind }),
       },
       isSpent,
     };
