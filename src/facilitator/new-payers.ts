@@ -11,7 +11,7 @@ import { RevertedGas } from "./reverted-gas.ts";
 /** What they have in the air at most: as many are lost before anything is asked of them. */
 export const MAX_NEW = 100;
 /** How long a place is kept that a payment was lost from while they are few, milliseconds. */
-export const FEW_MS = 240_000;
+export const FEW_MS = 120_000;
 
 export class NewPayers {
   readonly #time: Pick<Time, "now">;

@@ -261,7 +261,9 @@ async function moveFirst(
 /** The same money before each block in accounts that nobody has seen yet, each of which pays once. */
 async function newEachTime(stage: Stage, count: number): Promise<() => Promise<unknown>> {
   const { chain, hooks } = stage;
-  const waves = Array.from({ length: WAVES + 1 }, () => Array.from({ length: count }, freshAccount));
+  const waves = Array.from({ length: WAVES + 1 }, () =>
+    Array.from({ length: count }, freshAccount),
+  );
   const move = await mover(stage, waves.flat());
   for (const { address } of waves[0] ?? []) await chain.fund(address, PRICE);
   return async () => {

@@ -1,5 +1,5 @@
 /** Payers with code against a real node and the real USDC: what they can burn, and what others notice. */
-import type { Address } from "viem";
+import { encodeFunctionData, erc20Abi, toHex, type Address } from "viem";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { SettleResponse } from "../../../src/x402/x402.ts";
 import { MULTICALL3_ADDRESS, startChain, type Chain } from "../../support/chain.ts";
@@ -13,6 +13,9 @@ const CODE_PLACES = 4;
 /** The gas limit of a transfer that runs code of the payer's. */
 const WALLET_GAS = 300_000;
 const TIMEOUT_MS = 60_000;
+/** New payers whose payments together burn more than new payers may; and how many of them are in the air after that. */
+const CROWD = 24;
+const FEW = 4;
 
 let chain: Chain;
 let running: RunningFacilitator;
@@ -52,7 +55,9 @@ function settleAll(all: readonly Payment[]): Promise<SettleResponse[]> {
 }
 
 /** What our account has in the node's pool. */
-async function inTheAir(): Promise<readonly { readonly to: string; readonly gas: number }[]> {
+async function inTheAir(): Promise<
+  readonly { readonly to: string; readonly gas: number; readonly input: string }[]
+> {
   const content: unknown = await chain.rpc("txpool_content");
   const { pending, queued } = Object(content);
   const own = [pending, queued].flatMap((each) => {
@@ -63,14 +68,21 @@ async function inTheAir(): Promise<readonly { readonly to: string; readonly gas:
     );
   });
   return own.map((each) => {
-    const { to, gas } = Object(each);
-    return { to: String(to), gas: Number(gas) };
+    const { to, gas, input } = Object(each);
+    return { to: String(to), gas: Number(gas), input: String(input) };
   });
 }
 
 /** Waits until so many of our transactions are in the node's pool. */
 async function untilInTheAir(count: number): Promise<void> {
   while ((await inTheAir()).length < count) patience().throwIfAborted();
+}
+
+/** Waits until a transaction of ours in the node's pool carries it. */
+async function untilSigned({ nonce }: Payment): Promise<void> {
+  const isCarried = ({ input }: { readonly input: string }): boolean =>
+    input.includes(nonce.slice(2));
+  while (!(await inTheAir()).some(isCarried)) patience().throwIfAborted();
 }
 
 /** Mines, with code at the sign while the block is made, until all are answered. */
@@ -220,6 +232,54 @@ describe("a payer who delegates while a batch is in the air", () => {
     expect(await next).toMatchObject(more.map(() => ({ success: true })));
   });
 });
+
+describe("new payers who move their tokens while a batch is in the air", () => {
+  test(
+    "are few after that, and who has paid is served in the next block",
+    { timeout: TIMEOUT_MS },
+    async () => {
+      const known = await newPayment(chain, { funds: 100_000n });
+      expect(await settleAll([known])).toMatchObject([{ success: true }]);
+      const all: Payment[] = [];
+      for (let count = 0; count < CROWD; count += 1) all.push(await newPayment(chain));
+      const next = await newPayment(chain, { payer: known.payer });
+      const fresh: Payment[] = [];
+      for (let count = 0; count < 3 * FEW; count += 1) fresh.push(await newPayment(chain));
+      await chain.rpc("evm_setAutomine", [false]);
+      const attacking = settleAll(all);
+      await untilInTheAir(2);
+      for (const { payer } of all) await moveAway(payer.address);
+      await chain.mine();
+      // None of them has anything left to be signed for again.
+      expect((await attacking).every(({ success }) => !success)).toBe(true);
+      const samples = await running.metrics.registry.getSingleMetricAsString(
+        "coinslot_settlement_pauses_total",
+      );
+      expect(samples).toContain('reason="new-payers"} 1');
+
+      const newcomers = settleAll(fresh);
+      await untilInTheAir(1);
+      const paying = settleAll([next]);
+      const before = await chain.balanceOf(known.payer.address);
+      await untilInTheAir(2);
+      await chain.mine();
+      expect(await paying).toMatchObject([{ success: true }]);
+      expect(await chain.balanceOf(known.payer.address)).toBe(before - 10_000n);
+      await mineUntil(newcomers);
+      expect(await newcomers).toMatchObject(fresh.map(() => ({ success: true })));
+    },
+  );
+});
+
+/** By a call of its own, which stands before ours in the block. */
+async function moveAway(from: Address): Promise<void> {
+  const args = [MULTICALL3_ADDRESS, await chain.balanceOf(from)] as const;
+  const data = encodeFunctionData({ abi: erc20Abi, functionName: "transfer", args });
+  await chain.rpc("anvil_setBalance", [from, toHex(10n ** 18n)]);
+  await chain.rpc("anvil_impersonateAccount", [from]);
+  const bid = { maxFeePerGas: toHex(10n ** 11n), maxPriorityFeePerGas: toHex(10n ** 11n) };
+  await chain.rpc("eth_sendTransaction", [{ from, to: chain.asset, data, ...bid }]);
+}
 
 /** Whose signature its delegate judges, honestly. */
 async function delegatedPayer(): Promise<FreshAccount> {

@@ -145,3 +145,20 @@ export async function samplesOf(metrics: Metrics, name: string): Promise<readonl
   const text = await metrics.registry.getSingleMetricAsString(name);
   return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
 }
+
+/** Numbers of payments, or of payers. */
+export const range = (from: number, count: number): number[] =>
+  Array.from({ length: count }, (_, index) => from + index);
+/** Transactions sent so far. */
+export const sentCount = ({ chain }: EngineStage): number => new Set(chain.sent).size;
+
+/** Mines until they are answered. */
+export async function mineUntil<Value>(at: EngineStage, answer: Promise<Value>): Promise<Value> {
+  let isAnswered = false;
+  void answer.catch(() => undefined).finally(() => (isAnswered = true));
+  await at.time.until(() => {
+    at.chain.mine();
+    return isAnswered;
+  });
+  return answer;
+}

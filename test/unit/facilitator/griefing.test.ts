@@ -15,11 +15,14 @@ import {
 import type { SettleResponse } from "../../../src/x402/x402.ts";
 import { ManualTime } from "../../support/manual-time.ts";
 import {
+  mineUntil,
   nonceOf,
   openEngine,
   payerAddress,
   payment,
+  range,
   samplesOf,
+  sentCount,
   settle,
   type EngineStage,
 } from "./engine-stage.ts";
@@ -31,10 +34,6 @@ const CODE_PLACES = MAX_OPEN / 4;
 const WALLET = 1_000;
 /** What one of them burns, gas. */
 const BURNT = 300_000n;
-
-const range = (from: number, count: number): number[] =>
-  Array.from({ length: count }, (_, index) => from + index);
-const sentCount = ({ chain }: EngineStage): number => new Set(chain.sent).size;
 
 /** An engine whose blocks the test mines, and `wallets` payers with code. */
 async function openWith(wallets: number, options: ScriptOptions = {}): Promise<EngineStage> {
@@ -59,17 +58,6 @@ function holdSignature({ ledger }: EngineStage): () => void {
     return signed(...parameters);
   };
   return held.resolve;
-}
-
-/** Mines until they are answered. */
-async function mineUntil<Value>(at: EngineStage, answer: Promise<Value>): Promise<Value> {
-  let isAnswered = false;
-  void answer.catch(() => undefined).finally(() => (isAnswered = true));
-  await at.time.until(() => {
-    at.chain.mine();
-    return isAnswered;
-  });
-  return answer;
 }
 
 describe("a payer with code", () => {

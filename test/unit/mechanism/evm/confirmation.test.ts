@@ -10,6 +10,7 @@ import {
   cancelled,
   chainWith,
   failure,
+  GAS_USED,
   FINAL_AFTER,
   hex,
   look,
@@ -213,18 +214,23 @@ describe("several payments in one transaction", () => {
       [used, paid, use(other), paid],
       [paid, used, paid, use(other)],
     ]) {
-      const { payments, methods } = await look(chainOfSeveral(logs), { authorizations });
+      const { payments, methods, included } = await look(chainOfSeveral(logs), { authorizations });
       expect(payments).toEqual([confirmed, confirmed]);
+      expect(included).not.toHaveProperty("leftBehind");
       expect(methods).toEqual(["eth_getTransactionReceipt"]);
     }
   });
 
   test("that are missing are asked about in one call", async () => {
-    const { payments, methods } = await look(twoUnused, {
+    const { payments, methods, included } = await look(twoUnused, {
       authorizations: [authorization, other, third],
     });
     expect(payments).toEqual([confirmed, refused, refused]);
     expect(methods).toEqual(["eth_getTransactionReceipt", "eth_blockNumber", "eth_call"]);
+    expect(included).toMatchObject({
+      leftBehind: { indices: [1, 2], gas: (GAS_USED * 2n) / 3n },
+    });
+    expect(included).not.toHaveProperty("revertedGas");
   });
 });
 
