@@ -85,14 +85,6 @@ export class PaymentQueue {
     return first && first.queuedMs + COLLECT_MS;
   }
 
-  /** Why this one may not wait, since too many of its kind do. */
-  crowded(item: Settling): Refusal | undefined {
-    const crowding = this.#rules.crowding(item);
-    if (crowding === undefined) return undefined;
-    const crowd = this.#all.filter((each) => this.#rules.crowding(each) === crowding);
-    return crowd.length >= MAX_CROWD ? crowding : undefined;
-  }
-
   /** Milliseconds since the epoch: when the first that may wait in vain has waited for too long. */
   get crowdUntilMs(): number | undefined {
     const crowd = this.#all.filter((item) => this.#rules.crowding(item) !== undefined);

@@ -24,7 +24,7 @@ const CODE_SHARE = 1 / 4;
 const MAX_KNOWN = 10_000;
 
 /** Why one is not signed that had to wait for its place for too long, or found too many waiting. */
-export const CROWDED: Refusal = {
+const CROWDED: Refusal = {
   code: "invalid_transaction_state",
   detail: "too many payments of smart wallets are under way; try again later",
 };

@@ -222,10 +222,7 @@ export class SettlementEngine {
     }
     this.#at.places.release([item.key]);
     const runsCode = this.#at.judgement.runsCode(item.checked);
-    const queued = { ...item, runsCode, isAlone: item.isAlone || runsCode };
-    const crowded = this.#queue.crowded(queued);
-    if (crowded !== undefined) return this.#refuse(item, crowded);
-    this.#queue.add(queued);
+    this.#queue.add({ ...item, runsCode, isAlone: item.isAlone || runsCode });
     this.#dispatch();
   }
 
@@ -304,10 +301,7 @@ export class SettlementEngine {
       this.#at.places.release(keys);
       this.#dispatch();
     },
-    leftBehind: (gas, keys) => {
-      this.#at.places.leftBehind(gas, keys);
-      this.#dispatch();
-    },
+    leftBehind: (gas, keys) => this.#at.places.leftBehind(gas, keys),
     reverted: (gas, keys) => this.#at.places.reverted(gas, keys),
     withdrawn: (key, request) => this.accept({ key, request }, "withdrawn"),
     failedOnChain: (payer, hasCode) => {
