@@ -32,7 +32,7 @@ const CROWDED_NEW: Refusal = {
   code: "invalid_transaction_state",
   detail:
     "too many payments of payers who have not paid here before did not move, or are under way; " +
-    "try again in a few seconds",
+    "try again in a minute",
 };
 
 export interface PlacesOptions {

@@ -35,6 +35,8 @@ const BEFORE = 901;
 const BAD = 100;
 /** What each of them burns in a batch: a dozen fill the bucket. */
 const LEFT_GAS = BigInt(MAX_REVERTED_GAS / 10);
+/** What a call takes of a batch with the real token. */
+const CALL_GAS = 59_000;
 const CROWDED = { success: false, detail: expect.stringContaining("who have not paid here") };
 
 /** Payments prepared since, those of one transaction together. */
@@ -42,8 +44,8 @@ const preparedSince = ({ chain }: EngineStage, from: number): readonly (readonly
   chain.prepared.slice(from);
 
 /** A chain whose blocks the test mines; KNOWN has paid. */
-async function openWithKnown(): Promise<EngineStage> {
-  const at = await openEngine({ maxTogether: TOGETHER });
+async function openWithKnown(maxTogether = TOGETHER): Promise<EngineStage> {
+  const at = await openEngine({ maxTogether });
   at.chain.automines = false;
   at.chain.leftBehindGas = LEFT_GAS;
   await mineUntil(at, settle(at, payment(KNOWN, KNOWN)));
@@ -178,7 +180,7 @@ describe("once batches have left much behind", () => {
   });
 
   test("no more of those that wait already are kept than that", async () => {
-    const at = await openWithKnown();
+    const at = await openWithKnown(2 * MAX_NEW);
     const { lone } = await keepBusy(at);
     const bad = range(BAD, MAX_NEW - 1);
     for (const number of bad) at.chain.fails.add(nonceOf(number));
@@ -240,6 +242,30 @@ describe("the budget of new payers", () => {
     expect(payers.areFew).toBe(true);
     nowMs += 1_000;
     expect(payers.areFew).toBe(false);
+  });
+
+  test("bounds what is lost in each hour, however many try", () => {
+    let nowMs = 1_700_000_000_000;
+    const payers = new NewPayers(FEW, { now: () => nowMs });
+    const lost: number[] = [];
+    for (let hour = 0; hour < 5; hour += 1) {
+      let count = 0;
+      for (let second = 0; second < 3_600; second += 1) {
+        const taken: PaymentKey[] = [];
+        while (payers.admits(0)) {
+          const next = key(taken.length);
+          payers.take(next);
+          taken.push(next);
+        }
+        for (const each of taken) payers.lost(each, CALL_GAS);
+        count += taken.length;
+        nowMs += 1_000;
+      }
+      lost.push(count * CALL_GAS);
+    }
+    const fewAnHour = (FEW * 3_600_000) / FEW_MS;
+    expect(lost[0]).toBeLessThanOrEqual(MAX_REVERTED_GAS + (MAX_NEW + fewAnHour) * CALL_GAS);
+    expect(Math.max(...lost.slice(1))).toBeLessThanOrEqual(fewAnHour * CALL_GAS);
   });
 
   test("counts nothing of those who are none of them", () => {
