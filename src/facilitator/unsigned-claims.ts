@@ -1,7 +1,7 @@
 /**
  * What becomes of claims that are not signed. One that `begin` made here is dropped; one that another life
  * offered is offered again, or failed, since nobody there can tell; one that was withdrawn from a
- * transaction is never dropped, since its payer was promised an outcome.
+ * transaction, by whichever life, is never dropped, since its payer was promised an outcome.
  */
 import { LedgerConflict, LedgerUnavailable, type Settlements } from "../ledger/ledger.ts";
 import type { Mechanism } from "../mechanism/mechanism.ts";
@@ -27,8 +27,8 @@ export interface UnsignedClaimsOptions {
 /** Nothing here throws; undefined stands for "not now": the claim is to be judged again later. */
 export class UnsignedClaims {
   readonly #at: UnsignedClaimsOptions;
-  /** Claims whose drop the ledger did not take, or that may be signed: dropped as soon as it can be. */
-  readonly #undropped = new Set<PaymentKey>();
+  /** Claims whose drop the ledger did not take, or that may be signed: dropped, or offered, as soon as it can be. */
+  readonly #undone = new Map<PaymentKey, UnsignedClaim>();
 
   constructor(options: UnsignedClaimsOptions) {
     this.#at = options;
@@ -37,7 +37,7 @@ export class UnsignedClaims {
   /** It fails for certain. */
   refuse(claim: UnsignedClaim, refusal: Refusal): Promise<Ending | undefined> {
     const failed = { kind: "failed", refusal } as const;
-    if (claim.origin === "begun") return this.#drop(claim.key, failed);
+    if (claim.origin === "begun") return this.#drop(claim, failed);
     return this.#guard(claim, async () => {
       const settled = claim.origin === "withdrawn" ? await this.#reconciled(claim) : undefined;
       if (settled !== undefined) return settled;
@@ -51,7 +51,7 @@ export class UnsignedClaims {
   async giveUp(claim: UnsignedClaim, cause: unknown): Promise<Ending | undefined> {
     switch (claim.origin) {
       case "begun":
-        return this.#drop(claim.key, { kind: "unavailable", cause });
+        return this.#drop(claim, { kind: "unavailable", cause });
       case "offered":
         return this.offer(claim);
       case "withdrawn":
@@ -68,30 +68,34 @@ export class UnsignedClaims {
     });
   }
 
-  /** It may be signed: if it turns out not to be, it is dropped. */
-  doubt({ key, origin }: UnsignedClaim): void {
-    if (origin === "begun") this.#undropped.add(key);
+  /** It may be signed: if it turns out not to be, it is dropped, or offered where it did not begin here. */
+  doubt({ key, request, origin }: UnsignedClaim): void {
+    this.#undone.set(key, { key, request, origin });
   }
 
   /** The claim is at work again. */
   revive(key: PaymentKey): void {
-    this.#undropped.delete(key);
+    this.#undone.delete(key);
   }
 
-  /** Drops what could not be dropped before. */
+  /** Does what could not be done before. */
   async retry(): Promise<void> {
-    for (const key of this.#undropped) await this.#drop(key, NOBODY);
+    for (const claim of this.#undone.values()) {
+      if (claim.origin === "begun") await this.#drop(claim, NOBODY);
+      else if ((await this.offer(claim)) !== undefined) this.#undone.delete(claim.key);
+    }
   }
 
-  async #drop(key: PaymentKey, ending: Ending): Promise<Ending> {
-    this.#undropped.add(key);
+  async #drop(claim: UnsignedClaim, ending: Ending): Promise<Ending> {
+    const { key } = claim;
+    this.doubt(claim);
     try {
       await this.#at.ledger.abandoned(key);
-      this.#undropped.delete(key);
+      this.#undone.delete(key);
     } catch (cause) {
       if (cause instanceof LedgerConflict) {
         // It was signed after all, and the submission that carries it is watched.
-        this.#undropped.delete(key);
+        this.#undone.delete(key);
         return { kind: "open", detail: "it was signed" };
       }
       this.#at.telemetry.logger.warn({ err: cause, key }, "a claim could not be dropped yet");

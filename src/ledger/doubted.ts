@@ -36,9 +36,9 @@ export function lookAgain(row: Row, nextMs: number | null): Step<void> {
   return { outcome: undefined, next: { ...after(row), lookAgainMs: nextMs }, note };
 }
 
-/** Of a FAILED one: its bytes may still be sent, or the chain may show that somebody else has settled it. */
-export function mayBePaid({ submission, lookAgainMs }: PaymentRow): boolean {
-  return submission !== null || lookAgainMs !== null;
+/** Of a FAILED one: its bytes may still be sent, or somebody else may settle it, or have done so. */
+export function mayBePaid({ submission, lookAgainMs, isPublic }: PaymentRow): boolean {
+  return submission !== null || lookAgainMs !== null || isPublic;
 }
 
 export function unresolvedClaim(row: PaymentRow): Extract<ClaimOutcome, { kind: "unresolved" }> {

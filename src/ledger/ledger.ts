@@ -403,7 +403,8 @@ export interface Settlements extends Purses {
   failed(key: PaymentKey, failure: Failing): Promise<void>;
   /**
    * SIGNED -> CLAIMED by this life: its transaction is in a block and did not move this payment's money,
-   * though the authorization is unused; it may be signed again in another transaction. With `submission`
+   * though the authorization is unused; it may be signed again in another transaction. Everybody may have seen it by
+   * now, so the claim is not dropped any more. With `submission`
    * only out of that one, else a {@link LedgerConflict}: another life may have signed it again already.
    */
   withdrawn(key: PaymentKey, submission?: string): Promise<void>;
@@ -437,6 +438,8 @@ export interface Settlements extends Purses {
 export interface OfferedPayment {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
+  /** A transaction of ours that carried it did not move it: {@link Settlements.withdrawn}. */
+  readonly isPublic: boolean;
 }
 
 export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
@@ -454,7 +457,8 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
   /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
   termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
   /**
-   * Frees what dead lives left: claims without a signature are dropped, broken deliveries may be tried
+   * Frees what dead lives left: claims without a signature are dropped, or offered where a transaction has shown
+   * them to everybody; broken deliveries may be tried
    * again. Also forgets kept answers whose time is over. Resolves with the number of payments freed.
    */
   reap(): Promise<number>;

@@ -75,7 +75,11 @@ export async function takeOffers(
     if (moves.length > 0 && (await writeMoves(session, moves, moment)) !== moves.length) {
       throw new LedgerConflict("an offer changed while it was locked");
     }
-    return taken.map(({ move, request }) => ({ key: move.stored.key, request }));
+    return taken.map(({ move: { stored }, request }) => ({
+      key: stored.key,
+      request,
+      isPublic: stored.row.isPublic,
+    }));
   });
 }
 

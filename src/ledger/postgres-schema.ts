@@ -222,6 +222,10 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX doubted_payments ON coinslot.payments (look_again_ms, id)
     WHERE look_again_ms IS NOT NULL;
   `,
+  // What a transaction has shown to everybody, and did not move.
+  `
+  ALTER TABLE coinslot.payments ADD COLUMN is_public boolean NOT NULL DEFAULT false;
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

@@ -274,6 +274,10 @@ const MIGRATIONS: readonly string[] = [
     CHECK (look_again_ms IS NULL OR (state = 'FAILED' AND facilitator IS NOT NULL));
   CREATE INDEX doubted_payments ON payments (look_again_ms) WHERE look_again_ms IS NOT NULL;
   `,
+  // What a transaction has shown to everybody, and did not move.
+  `
+  ALTER TABLE payments ADD COLUMN is_public INTEGER NOT NULL DEFAULT 0 CHECK (is_public IN (0, 1));
+  `,
 ];
 
 /** What this program reads and writes. */

@@ -313,5 +313,5 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
 }
 
 function offeredOf(row: PaymentRow, key: string): OfferedPayment {
-  return { key: key as PaymentKey, request: requestOf(row) };
+  return { key: key as PaymentKey, request: requestOf(row), isPublic: row.isPublic };
 }

@@ -335,7 +335,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
       if (taken.length >= limit) break;
       if (row.network !== network || !row.offered) continue;
       const isTaken = this.#step(key, (found, moment) => machine.takeOffered(found, moment));
-      if (isTaken) taken.push({ key, request: requestOf(row) });
+      if (isTaken) taken.push({ key, request: requestOf(row), isPublic: row.isPublic });
     }
     return taken;
   }

@@ -10,6 +10,7 @@ import {
   openEngine,
   payment,
   settle,
+  unavailable,
   unfinished,
   type EngineStage,
   type EngineStageOptions,
@@ -252,5 +253,77 @@ describe("a payment withdrawn from its batch", () => {
     at.chain.movedBy(nonceOf(3), "0xtheirs");
     await at.time.of(at.facilitator.recover());
     expect(await at.time.of(third)).toMatchObject({ success: true, transaction: "0xtheirs" });
+  });
+
+  describe("whose life ends in a crash", () => {
+    /** Left behind and not signed again, by a life that is dead then. */
+    async function leftByCrash(lives: Lives): Promise<void> {
+      const at = await lives.open("one", { maxTogether: 10 });
+      const { second, third } = await withdrawn(at);
+      third.catch(() => undefined);
+      at.chain.errors.set("inspect", new ChainError("CHAIN_TIMEOUT", "no answer"));
+      at.chain.automines = true;
+      at.chain.mine();
+      await at.time.of(second);
+      await at.time.until(() => at.lines.some((line) => line.includes("was left behind")));
+      lives.store.kill("one");
+      at.chain.errors.clear();
+    }
+
+    test("is settled by the next one with nobody asking, and for nobody else", async () => {
+      const lives = new Lives();
+      await leftByCrash(lives);
+      const two = await lives.open("two");
+      expect(await lives.time.of(settle(two, payment(3, 3), { key: "thief" }))).toMatchObject({
+        success: false,
+      });
+      await lives.roundsUntil([two], () => lives.chain.movedIn(nonceOf(3)) !== undefined);
+      await lives.time.until(
+        async () => (await two.ledger.outcome(keyOf(payment(3, 3)))).kind === "settled",
+      );
+    });
+
+    test("is paid when somebody else has submitted it before the next one could", async () => {
+      const lives = new Lives();
+      await leftByCrash(lives);
+      const used = { code: "invalid_transaction_state", detail: "used" } as const;
+      lives.chain.refused.set(nonceOf(3), used);
+      lives.chain.movedBy(nonceOf(3), "0xtheirs");
+      const two = await lives.open("two");
+      await lives.time.until(
+        async () => (await two.ledger.outcome(keyOf(payment(3, 3)))).kind !== "pending",
+      );
+      expect(await two.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({
+        kind: "settled",
+        settlement: { transaction: "0xtheirs" },
+      });
+    });
+  });
+
+  test("is offered where it is not known whether it was signed, and settled", async () => {
+    const lives = new Lives();
+    let failing = false;
+    let offers = 0;
+    const at: EngineStage = await lives.open("one", {
+      maxTogether: 10,
+      ledger: {
+        async offer(key) {
+          offers += 1;
+          return offers === 1 ? unavailable() : at.ledger.offer(key);
+        },
+        async signed(...all) {
+          if (failing) return unavailable();
+          return at.ledger.signed(...all);
+        },
+      },
+    });
+    const { second } = await withdrawn(at);
+    failing = true;
+    at.chain.automines = true;
+    at.chain.mine();
+    await at.time.of(second);
+    await at.time.until(() => at.lines.some((line) => line.includes("may not be stored")));
+    failing = false;
+    await lives.roundsUntil([at], () => at.chain.movedIn(nonceOf(3)) !== undefined);
   });
 });
