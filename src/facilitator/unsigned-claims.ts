@@ -9,6 +9,7 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
+import type { ForeignRule } from "./facilitator.ts";
 import type { Ending, Settling } from "./flight.ts";
 import { endingOf } from "./payment-verdicts.ts";
 
@@ -20,6 +21,8 @@ export type UnsignedClaim = Pick<Settling, "key" | "request" | "origin">;
 export interface UnsignedClaimsOptions {
   readonly mechanism: Pick<Mechanism, "parse" | "reconcile">;
   readonly ledger: Settlements;
+  /** Default: what somebody else has put on chain is held. */
+  readonly foreign?: ForeignRule | undefined;
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
@@ -103,17 +106,22 @@ export class UnsignedClaims {
     return ending;
   }
 
-  /** Somebody may have submitted it after our transaction was through: then it is paid. */
+  /** Somebody may have submitted it after our transaction was through: then it is paid, perhaps for another sale. */
   async #reconciled({ key, request }: UnsignedClaim): Promise<Ending | undefined> {
-    const { mechanism, ledger, time } = this.#at;
+    const { mechanism, ledger, foreign, time } = this.#at;
     const parsed = mechanism.parse(request);
     if (!parsed.ok) return undefined;
     const signal = time.timeout(RECONCILE_TIMEOUT_MS);
     const found = await mechanism.reconcile(parsed.value, ANY_USE, signal);
     if (found.kind !== "confirmed") return undefined;
+    const { transaction } = found;
+    if (foreign !== "deliver" && !(await ledger.hasSigned(transaction))) {
+      await ledger.held(key, transaction);
+      return { kind: "held", transaction };
+    }
     const { network } = request.paymentRequirements;
     const payer = payerOf(request.paymentPayload);
-    const settlement = { transaction: found.transaction, network, payer };
+    const settlement = { transaction, network, payer };
     await ledger.settled(key, settlement);
     return { kind: "settled", settlement };
   }

@@ -4,7 +4,7 @@
  */
 import type { BeginOutcome, ClaimOutcome } from "./ledger.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
-import { isSignable } from "./payment-judgement.ts";
+import { isPublic, isSignable } from "./payment-judgement.ts";
 import { failureOf, termsOf, type PaymentRow } from "./payment-row.ts";
 
 /**
@@ -37,8 +37,8 @@ export function lookAgain(row: Row, nextMs: number | null): Step<void> {
 }
 
 /** Of a FAILED one: its bytes may still be sent, or somebody else may settle it, or have done so. */
-export function mayBePaid({ submission, lookAgainMs, isPublic }: PaymentRow): boolean {
-  return submission !== null || lookAgainMs !== null || isPublic;
+export function mayBePaid(row: PaymentRow): boolean {
+  return row.submission !== null || row.lookAgainMs !== null || isPublic(row);
 }
 
 export function unresolvedClaim(row: PaymentRow): Extract<ClaimOutcome, { kind: "unresolved" }> {

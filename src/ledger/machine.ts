@@ -33,6 +33,7 @@ import {
   isFree,
   isHeld,
   isOpen,
+  isPublic,
   isRefunded,
   isRenewable,
   isReplayable,
@@ -77,7 +78,7 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     facilitator: null,
     handedOverAt: null,
     lookAgainMs: null,
-    isPublic: false,
+    leftBy: null,
     offered: false,
     submission: null,
     settledTransaction: null,
@@ -286,8 +287,8 @@ export function withdraw(row: Row, { life }: Moment, from?: string): Step<void> 
     throw conflict(row, "CLAIMED");
   }
   if (from !== undefined && row.submission !== from) throw conflict(row, "CLAIMED");
-  const freed = { state: "CLAIMED", submission: null, claimedBy: life, isPublic: true } as const;
-  const next = { ...after(row), ...freed };
+  const freed = { submission: null, leftBy: row.submission, claimedBy: life };
+  const next = { ...after(row), ...freed, state: "CLAIMED" } as const;
   return { outcome: undefined, next, note: `not moved by ${row.submission}; signed again` };
 }
 
@@ -299,7 +300,7 @@ export function withdraw(row: Row, { life }: Moment, from?: string): Step<void> 
 export function release(row: Row, { life }: Moment): Step<void> {
   if (row === undefined) return DONE;
   const isClaimant = row.binding !== null && row.claimedBy === life;
-  const ours = isClaimant && isSignable(row, life) && !row.offered && !row.isPublic;
+  const ours = isClaimant && isSignable(row, life) && !row.offered && !isPublic(row);
   if (!ours) throw conflict(row, "(none)");
   return { outcome: undefined, next: null };
 }
@@ -308,7 +309,7 @@ export function release(row: Row, { life }: Moment): Step<void> {
 export function abandon(row: Row, { life }: Moment): Step<void> {
   if (row === undefined || row.binding !== null || row.offered) return DONE;
   const isHandedOver = row.state === "SIGNED" && row.submission === null && !isHeld(row);
-  if (row.isPublic || (row.state !== "CLAIMED" && !isHandedOver)) throw conflict(row, "(none)");
+  if (isPublic(row) || (row.state !== "CLAIMED" && !isHandedOver)) throw conflict(row, "(none)");
   // Offered, and taken by another life: left to it.
   if (row.claimedBy !== life) return DONE;
   return { outcome: undefined, next: null };
@@ -433,7 +434,7 @@ export function reap(row: Row, isOver: (life: string) => boolean, isKept = false
   const isClaimOver = isOver(row.claimedBy);
   let waits = false;
   if (row.state === "CLAIMED" && isClaimOver && !row.offered && !isKept) {
-    if (!row.isPublic) return { outcome: true, next: null };
+    if (!isPublic(row)) return { outcome: true, next: null };
     waits = true;
   }
   if (row.state === "DELIVERING" && isClaimOver) {

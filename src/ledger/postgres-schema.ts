@@ -222,9 +222,9 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX doubted_payments ON coinslot.payments (look_again_ms, id)
     WHERE look_again_ms IS NOT NULL;
   `,
-  // What a transaction has shown to everybody, and did not move.
+  // The submission that has shown a payment to everybody, and did not move it.
   `
-  ALTER TABLE coinslot.payments ADD COLUMN is_public boolean NOT NULL DEFAULT false;
+  ALTER TABLE coinslot.payments ADD COLUMN left_by text;
   `,
 ];
 

@@ -274,9 +274,9 @@ const MIGRATIONS: readonly string[] = [
     CHECK (look_again_ms IS NULL OR (state = 'FAILED' AND facilitator IS NOT NULL));
   CREATE INDEX doubted_payments ON payments (look_again_ms) WHERE look_again_ms IS NOT NULL;
   `,
-  // What a transaction has shown to everybody, and did not move.
+  // The submission that has shown a payment to everybody, and did not move it.
   `
-  ALTER TABLE payments ADD COLUMN is_public INTEGER NOT NULL DEFAULT 0 CHECK (is_public IN (0, 1));
+  ALTER TABLE payments ADD COLUMN left_by TEXT;
   `,
 ];
 

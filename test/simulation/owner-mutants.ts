@@ -44,16 +44,6 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: "drops what a transaction has shown to everybody, when its life ends",
-    changes: [
-      {
-        file: MACHINE,
-        find: "if (!row.isPublic) return { outcome: true, next: null };",
-        put: "if (row.version > 0) return { outcome: true, next: null };",
-      },
-    ],
-  },
-  {
     name: "does not hear that a buyer has left",
     changes: [
       {

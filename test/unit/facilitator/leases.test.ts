@@ -1,6 +1,7 @@
 /** Several lives on one ledger: who signs, who waits, and who takes up what another one left. */
 import { describe, expect, test } from "vitest";
 import { ChainError } from "../../../src/mechanism/mechanism.ts";
+import type { ForeignRule } from "../../../src/facilitator/facilitator.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { ManualTime } from "../../support/manual-time.ts";
 import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
@@ -241,8 +242,9 @@ describe("a payment withdrawn from its batch", () => {
     expect(await at.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({ kind: "failed" });
   });
 
-  test("is settled when it is refused because somebody submitted it meanwhile", async () => {
-    const at = await new Lives().open("one", { maxTogether: 10 });
+  /** It is refused since somebody has submitted it meanwhile, as the chain says after a while. */
+  async function overtaken(foreign: ForeignRule = "hold") {
+    const at = await new Lives().open("one", { maxTogether: 10, foreign });
     const { third } = await withdrawn(at);
     const used = { code: "invalid_transaction_state", detail: "used" } as const;
     at.chain.refused.set(nonceOf(3), used);
@@ -251,8 +253,18 @@ describe("a payment withdrawn from its batch", () => {
     await at.time.until(() => at.chain.count("reconcile") > 0);
     at.chain.errors.clear();
     at.chain.movedBy(nonceOf(3), "0xtheirs");
+    const answer = faultOf(third).catch(() => third);
     await at.time.of(at.facilitator.recover());
-    expect(await at.time.of(third)).toMatchObject({ success: true, transaction: "0xtheirs" });
+    return at.time.of(answer);
+  }
+
+  test("is held when it is refused because somebody submitted it meanwhile", async () => {
+    const held = { kind: "unknown", transaction: "0xtheirs" };
+    expect(await overtaken()).toMatchObject(held);
+  });
+
+  test("is settled in somebody else's transaction where that is configured", async () => {
+    expect(await overtaken("deliver")).toMatchObject({ success: true, transaction: "0xtheirs" });
   });
 
   describe("whose life ends in a crash", () => {
@@ -283,7 +295,7 @@ describe("a payment withdrawn from its batch", () => {
       );
     });
 
-    test("is paid when somebody else has submitted it before the next one could", async () => {
+    test("is held when somebody else has submitted it before the next one could", async () => {
       const lives = new Lives();
       await leftByCrash(lives);
       const used = { code: "invalid_transaction_state", detail: "used" } as const;
@@ -294,8 +306,8 @@ describe("a payment withdrawn from its batch", () => {
         async () => (await two.ledger.outcome(keyOf(payment(3, 3)))).kind !== "pending",
       );
       expect(await two.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({
-        kind: "settled",
-        settlement: { transaction: "0xtheirs" },
+        kind: "held",
+        transaction: "0xtheirs",
       });
     });
   });

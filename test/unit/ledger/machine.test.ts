@@ -271,7 +271,7 @@ describe("a payment, whatever is done with it", () => {
 
   it("has a row for good once a transaction has shown it to everybody", () => {
     always(({ before, after }) => {
-      if (before?.isPublic === true) expect(after?.isPublic).toBe(true);
+      if (before?.leftBy === "0x01") expect(after?.leftBy).toBe("0x01");
     });
   });
 
