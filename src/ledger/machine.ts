@@ -426,7 +426,7 @@ function isInWork({ state, binding }: PaymentRow): boolean {
 /**
  * What the death of lives makes of a row; `outcome`: whether anything. An offered claim belongs to whoever takes it,
  * and a `kept` one to a settlement that goes on: the life that offered it last may only have passed it on, and the
- * buyer may wait elsewhere. One that is public is offered: dropped, it would be whoever's shows it first. An attempt
+ * buyer may wait elsewhere. One that is public is offered: dropped, it would go to whoever shows it first. An attempt
  * that dies with us is not the buyer's.
  */
 export function reap(row: Row, isOver: (life: string) => boolean, isKept = false): Step<boolean> {
