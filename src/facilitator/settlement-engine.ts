@@ -125,7 +125,7 @@ export class SettlementEngine {
     if (this.#lanes.size === 0 || room <= 0 || !isWilling) return;
     try {
       for (const offered of await this.#ledger.takeOffered(this.#network, room)) {
-        this.accept(offered, "offered");
+        this.accept(offered, offered.isPublic ? "withdrawn" : "offered");
       }
     } catch (cause) {
       telemetry.logger.warn({ err: cause, network: this.#network }, "offered claims not taken");
@@ -329,7 +329,10 @@ export class SettlementEngine {
   };
 
   /** A claim that is ours although nobody here began it: judged from the beginning. */
-  accept({ key, request }: OfferedPayment, origin: Settling["origin"]): void {
+  accept(
+    { key, request }: Pick<OfferedPayment, "key" | "request">,
+    origin: Settling["origin"],
+  ): void {
     const flight = this.#flights.get(key) ?? new Flight(true);
     flight.bind();
     this.#flights.set(key, flight);

@@ -1,7 +1,7 @@
 /**
  * What becomes of claims that are not signed. One that `begin` made here is dropped; one that another life
  * offered is offered again, or failed, since nobody there can tell; one that was withdrawn from a
- * transaction is never dropped, since its payer was promised an outcome.
+ * transaction, by whichever life, is never dropped, since its payer was promised an outcome.
  */
 import { LedgerConflict, LedgerUnavailable, type Settlements } from "../ledger/ledger.ts";
 import type { Mechanism } from "../mechanism/mechanism.ts";
@@ -9,6 +9,7 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
+import type { ForeignRule } from "./facilitator.ts";
 import type { Ending, Settling } from "./flight.ts";
 import { endingOf } from "./payment-verdicts.ts";
 
@@ -20,6 +21,8 @@ export type UnsignedClaim = Pick<Settling, "key" | "request" | "origin">;
 export interface UnsignedClaimsOptions {
   readonly mechanism: Pick<Mechanism, "parse" | "reconcile">;
   readonly ledger: Settlements;
+  /** Default: what somebody else has put on chain is held. */
+  readonly foreign?: ForeignRule | undefined;
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
@@ -27,8 +30,8 @@ export interface UnsignedClaimsOptions {
 /** Nothing here throws; undefined stands for "not now": the claim is to be judged again later. */
 export class UnsignedClaims {
   readonly #at: UnsignedClaimsOptions;
-  /** Claims whose drop the ledger did not take, or that may be signed: dropped as soon as it can be. */
-  readonly #undropped = new Set<PaymentKey>();
+  /** Claims whose drop the ledger did not take, or that may be signed: dropped, or offered, as soon as it can be. */
+  readonly #undone = new Map<PaymentKey, UnsignedClaim>();
 
   constructor(options: UnsignedClaimsOptions) {
     this.#at = options;
@@ -37,7 +40,7 @@ export class UnsignedClaims {
   /** It fails for certain. */
   refuse(claim: UnsignedClaim, refusal: Refusal): Promise<Ending | undefined> {
     const failed = { kind: "failed", refusal } as const;
-    if (claim.origin === "begun") return this.#drop(claim.key, failed);
+    if (claim.origin === "begun") return this.#drop(claim, failed);
     return this.#guard(claim, async () => {
       const settled = claim.origin === "withdrawn" ? await this.#reconciled(claim) : undefined;
       if (settled !== undefined) return settled;
@@ -51,7 +54,7 @@ export class UnsignedClaims {
   async giveUp(claim: UnsignedClaim, cause: unknown): Promise<Ending | undefined> {
     switch (claim.origin) {
       case "begun":
-        return this.#drop(claim.key, { kind: "unavailable", cause });
+        return this.#drop(claim, { kind: "unavailable", cause });
       case "offered":
         return this.offer(claim);
       case "withdrawn":
@@ -68,30 +71,34 @@ export class UnsignedClaims {
     });
   }
 
-  /** It may be signed: if it turns out not to be, it is dropped. */
-  doubt({ key, origin }: UnsignedClaim): void {
-    if (origin === "begun") this.#undropped.add(key);
+  /** It may be signed: if it turns out not to be, it is dropped, or offered where it did not begin here. */
+  doubt({ key, request, origin }: UnsignedClaim): void {
+    this.#undone.set(key, { key, request, origin });
   }
 
   /** The claim is at work again. */
   revive(key: PaymentKey): void {
-    this.#undropped.delete(key);
+    this.#undone.delete(key);
   }
 
-  /** Drops what could not be dropped before. */
+  /** Does what could not be done before. */
   async retry(): Promise<void> {
-    for (const key of this.#undropped) await this.#drop(key, NOBODY);
+    for (const claim of this.#undone.values()) {
+      if (claim.origin === "begun") await this.#drop(claim, NOBODY);
+      else if ((await this.offer(claim)) !== undefined) this.#undone.delete(claim.key);
+    }
   }
 
-  async #drop(key: PaymentKey, ending: Ending): Promise<Ending> {
-    this.#undropped.add(key);
+  async #drop(claim: UnsignedClaim, ending: Ending): Promise<Ending> {
+    const { key } = claim;
+    this.doubt(claim);
     try {
       await this.#at.ledger.abandoned(key);
-      this.#undropped.delete(key);
+      this.#undone.delete(key);
     } catch (cause) {
       if (cause instanceof LedgerConflict) {
         // It was signed after all, and the submission that carries it is watched.
-        this.#undropped.delete(key);
+        this.#undone.delete(key);
         return { kind: "open", detail: "it was signed" };
       }
       this.#at.telemetry.logger.warn({ err: cause, key }, "a claim could not be dropped yet");
@@ -99,17 +106,22 @@ export class UnsignedClaims {
     return ending;
   }
 
-  /** Somebody may have submitted it after our transaction was through: then it is paid. */
+  /** Somebody may have submitted it after our transaction was through: then it is paid, perhaps for another sale. */
   async #reconciled({ key, request }: UnsignedClaim): Promise<Ending | undefined> {
-    const { mechanism, ledger, time } = this.#at;
+    const { mechanism, ledger, foreign, time } = this.#at;
     const parsed = mechanism.parse(request);
     if (!parsed.ok) return undefined;
     const signal = time.timeout(RECONCILE_TIMEOUT_MS);
     const found = await mechanism.reconcile(parsed.value, ANY_USE, signal);
     if (found.kind !== "confirmed") return undefined;
+    const { transaction } = found;
+    if (foreign !== "deliver" && !(await ledger.hasSigned(transaction))) {
+      await ledger.held(key, transaction);
+      return { kind: "held", transaction };
+    }
     const { network } = request.paymentRequirements;
     const payer = payerOf(request.paymentPayload);
-    const settlement = { transaction: found.transaction, network, payer };
+    const settlement = { transaction, network, payer };
     await ledger.settled(key, settlement);
     return { kind: "settled", settlement };
   }

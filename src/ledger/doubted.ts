@@ -4,7 +4,7 @@
  */
 import type { BeginOutcome, ClaimOutcome } from "./ledger.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
-import { isSignable } from "./payment-judgement.ts";
+import { isPublic, isSignable } from "./payment-judgement.ts";
 import { failureOf, termsOf, type PaymentRow } from "./payment-row.ts";
 
 /**
@@ -36,9 +36,9 @@ export function lookAgain(row: Row, nextMs: number | null): Step<void> {
   return { outcome: undefined, next: { ...after(row), lookAgainMs: nextMs }, note };
 }
 
-/** Of a FAILED one: its bytes may still be sent, or the chain may show that somebody else has settled it. */
-export function mayBePaid({ submission, lookAgainMs }: PaymentRow): boolean {
-  return submission !== null || lookAgainMs !== null;
+/** Of a FAILED one: its bytes may still be sent, or somebody else may settle it, or have done so. */
+export function mayBePaid(row: PaymentRow): boolean {
+  return row.submission !== null || row.lookAgainMs !== null || isPublic(row);
 }
 
 export function unresolvedClaim(row: PaymentRow): Extract<ClaimOutcome, { kind: "unresolved" }> {

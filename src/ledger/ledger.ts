@@ -208,8 +208,8 @@ export interface Redemptions extends Rowless {
   /** The payment is on chain: CLAIMED, SIGNED or FAILED -> SETTLED. Idempotent for the same transaction. */
   settled(key: PaymentKey, settlement: SettledPayment): Promise<void>;
   /**
-   * It is on chain in a transaction that is not ours: SIGNED or FAILED, where it was signed or handed over, ->
-   * SIGNED, held. Until the operator resolves it only {@link settled} changes it. A repeat is fine.
+   * It is on chain in a transaction that is not ours: SIGNED, FAILED or withdrawn, where it was signed or handed
+   * over, -> SIGNED, held. Until the operator resolves it only {@link settled} changes it. A repeat is fine.
    */
   held(key: PaymentKey, transaction: string): Promise<void>;
   /** The payment failed for certain: CLAIMED or SIGNED -> FAILED. A repeat keeps the first reason. */
@@ -403,8 +403,9 @@ export interface Settlements extends Purses {
   failed(key: PaymentKey, failure: Failing): Promise<void>;
   /**
    * SIGNED -> CLAIMED by this life: its transaction is in a block and did not move this payment's money,
-   * though the authorization is unused; it may be signed again in another transaction. With `submission`
-   * only out of that one, else a {@link LedgerConflict}: another life may have signed it again already.
+   * though the authorization is unused; it may be signed again in another transaction. Everybody may
+   * have seen it by now: the claim is not dropped any more. With `submission` only out of that one, else a
+   * {@link LedgerConflict}: another life may have signed it again already.
    */
   withdrawn(key: PaymentKey, submission?: string): Promise<void>;
   /**
@@ -437,6 +438,8 @@ export interface Settlements extends Purses {
 export interface OfferedPayment {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
+  /** A transaction of ours that carried it did not move it: {@link Settlements.withdrawn}. */
+  readonly isPublic: boolean;
 }
 
 export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
@@ -454,8 +457,9 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
   /** Unix seconds of the last change of a route's public terms; stored on first sight and on change. */
   termsChangedAt(route: string, termsHash: string, now: number): Promise<number>;
   /**
-   * Frees what dead lives left: claims without a signature are dropped, broken deliveries may be tried
-   * again. Also forgets kept answers whose time is over. Resolves with the number of payments freed.
+   * Frees what dead lives left: claims without a signature are dropped, or offered where a transaction has
+   * shown them to everybody; broken deliveries may be tried again. Also forgets kept answers whose time is over.
+   * Resolves with the number of payments freed.
    */
   reap(): Promise<number>;
   /** The share of a worker process: each life of each worker has another name, without "/". */

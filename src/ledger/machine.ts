@@ -33,6 +33,7 @@ import {
   isFree,
   isHeld,
   isOpen,
+  isPublic,
   isRefunded,
   isRenewable,
   isReplayable,
@@ -77,6 +78,7 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     facilitator: null,
     handedOverAt: null,
     lookAgainMs: null,
+    leftBy: null,
     offered: false,
     submission: null,
     settledTransaction: null,
@@ -285,18 +287,20 @@ export function withdraw(row: Row, { life }: Moment, from?: string): Step<void> 
     throw conflict(row, "CLAIMED");
   }
   if (from !== undefined && row.submission !== from) throw conflict(row, "CLAIMED");
-  const next = { ...after(row), state: "CLAIMED", submission: null, claimedBy: life } as const;
+  const freed = { submission: null, leftBy: row.submission, claimedBy: life };
+  const next = { ...after(row), ...freed, state: "CLAIMED" } as const;
   return { outcome: undefined, next, note: `not moved by ${row.submission}; signed again` };
 }
 
 /**
  * The resource server drops its own claim. One that another life took is not its own any more: to sign it,
- * or to ask again for it where it was handed over, which may have been seen by now.
+ * or to ask again for it where it was handed over, which may have been seen by now. Nor is one that is public, which
+ * the next one who shows it would have.
  */
 export function release(row: Row, { life }: Moment): Step<void> {
   if (row === undefined) return DONE;
   const isClaimant = row.binding !== null && row.claimedBy === life;
-  const ours = isClaimant && isSignable(row, life) && !row.offered;
+  const ours = isClaimant && isSignable(row, life) && !row.offered && !isPublic(row);
   if (!ours) throw conflict(row, "(none)");
   return { outcome: undefined, next: null };
 }
@@ -305,7 +309,7 @@ export function release(row: Row, { life }: Moment): Step<void> {
 export function abandon(row: Row, { life }: Moment): Step<void> {
   if (row === undefined || row.binding !== null || row.offered) return DONE;
   const isHandedOver = row.state === "SIGNED" && row.submission === null && !isHeld(row);
-  if (row.state !== "CLAIMED" && !isHandedOver) throw conflict(row, "(none)");
+  if (isPublic(row) || (row.state !== "CLAIMED" && !isHandedOver)) throw conflict(row, "(none)");
   // Offered, and taken by another life: left to it.
   if (row.claimedBy !== life) return DONE;
   return { outcome: undefined, next: null };
@@ -314,7 +318,7 @@ export function abandon(row: Row, { life }: Moment): Step<void> {
 export function offer(row: Row, { life }: Moment): Step<boolean> {
   if (row?.state !== "CLAIMED" || !isOf(row.claimedBy, life)) return { outcome: false };
   if (row.offered) return { outcome: true };
-  return { outcome: true, next: { ...after(row), offered: true }, note: "waits for a signer" };
+  return { outcome: true, next: { ...after(row), offered: true }, note: WAITS };
 }
 
 /** `outcome`: whether it is ours now. */
@@ -422,13 +426,16 @@ function isInWork({ state, binding }: PaymentRow): boolean {
 /**
  * What the death of lives makes of a row; `outcome`: whether anything. An offered claim belongs to whoever takes it,
  * and a `kept` one to a settlement that goes on: the life that offered it last may only have passed it on, and the
- * buyer may wait elsewhere. An attempt that dies with us is not the buyer's.
+ * buyer may wait elsewhere. One that is public is offered: dropped, it would go to whoever shows it first. An attempt
+ * that dies with us is not the buyer's.
  */
 export function reap(row: Row, isOver: (life: string) => boolean, isKept = false): Step<boolean> {
   if (row === undefined) return { outcome: false };
   const isClaimOver = isOver(row.claimedBy);
+  let waits = false;
   if (row.state === "CLAIMED" && isClaimOver && !row.offered && !isKept) {
-    return { outcome: true, next: null };
+    if (!isPublic(row)) return { outcome: true, next: null };
+    waits = true;
   }
   if (row.state === "DELIVERING" && isClaimOver) {
     const isLeft = row.binding !== null;
@@ -437,11 +444,15 @@ export function reap(row: Row, isOver: (life: string) => boolean, isKept = false
     return { outcome: true, next: { ...after(row), ...given }, note };
   }
   const isHolderOver = row.holder !== null && !row.isLeft && isOver(row.holder);
-  if (!isHolderOver || !isInWork(row) || row.state === "DELIVERING") return { outcome: false };
-  return { outcome: true, next: { ...after(row), isLeft: true }, note: LEFT };
+  const leaves = isHolderOver && isInWork(row) && row.state !== "DELIVERING";
+  if (!leaves && !waits) return { outcome: false };
+  const next = { ...after(row), offered: row.offered || waits, isLeft: row.isLeft || leaves };
+  const notes = [...(leaves ? [LEFT] : []), ...(waits ? [WAITS] : [])];
+  return { outcome: true, next, note: notes.join("; ") };
 }
 
 const LEFT = "no request waits for it any more";
+const WAITS = "waits for a signer";
 
 /** An operator's hand, or a test's: no attempt more than there is. */
 const NOBODY: Collector = { claimant: "" };

@@ -21,6 +21,11 @@ export function isOpen({ state }: PaymentRow): boolean {
   return state === "CLAIMED" || state === "SIGNED";
 }
 
+/** A transaction has shown it to everybody, and did not move it. */
+export function isPublic({ leftBy }: PaymentRow): boolean {
+  return leftBy !== null;
+}
+
 /** Paid in a transaction that is not ours: it waits for the operator, whatever the chain shows. */
 export function isHeld({ state, heldTransaction }: PaymentRow): boolean {
   return state === "SIGNED" && heldTransaction !== null;

@@ -51,6 +51,11 @@ export interface PaymentRow {
   readonly handedOverAt: number | null;
   /** When a payment that failed after its hand-over is looked for on the chain again, milliseconds. */
   readonly lookAgainMs: number | null;
+  /**
+   * The submission that carried it and did not move it: whoever has seen that one can show the payment, so that its
+   * claim is never dropped.
+   */
+  readonly leftBy: string | null;
   /** True while the claim waits for a life that can sign it. */
   readonly offered: boolean;
   /** The submission of ours that carries it. */
@@ -98,6 +103,7 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     facilitator: textOrNull(columns, "facilitator"),
     handedOverAt: integerOrNull(columns, "handedOverAt"),
     lookAgainMs: integerOrNull(columns, "lookAgainMs"),
+    leftBy: textOrNull(columns, "leftBy"),
     offered: integer(columns, "offered") !== 0,
     submission: textOrNull(columns, "submission"),
     settledTransaction: textOrNull(columns, "settledTransaction"),

@@ -54,6 +54,7 @@ const FACETS = [
   ["facilitator", "facilitator", "text"],
   ["handedOverAt", "handed_over_block", "bigint"],
   ["lookAgainMs", "look_again_ms", "bigint"],
+  ["leftBy", "left_by", "text"],
   ["offered", "offered", "boolean"],
   ["submission", "submission", "text"],
   ["settledTransaction", "settled_transaction", "text"],

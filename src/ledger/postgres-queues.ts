@@ -1,6 +1,7 @@
 /** Payments in PostgreSQL that wait for somebody: for a facilitator's answer, or for a life that can sign. */
 import { LedgerConflict, type HandedOver, type OfferedPayment } from "./ledger.ts";
 import * as machine from "./machine.ts";
+import { isPublic } from "./payment-judgement.ts";
 import { handedOverOf, requestOf } from "./payment-row.ts";
 import type { Columns, PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, writeMoves, type Move, type Stored } from "./postgres-payments.ts";
@@ -75,7 +76,11 @@ export async function takeOffers(
     if (moves.length > 0 && (await writeMoves(session, moves, moment)) !== moves.length) {
       throw new LedgerConflict("an offer changed while it was locked");
     }
-    return taken.map(({ move, request }) => ({ key: move.stored.key, request }));
+    return taken.map(({ move: { stored }, request }) => ({
+      key: stored.key,
+      request,
+      isPublic: isPublic(stored.row),
+    }));
   });
 }
 

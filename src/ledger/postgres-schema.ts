@@ -222,6 +222,10 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX doubted_payments ON coinslot.payments (look_again_ms, id)
     WHERE look_again_ms IS NOT NULL;
   `,
+  // The submission that has shown a payment to everybody, and did not move it.
+  `
+  ALTER TABLE coinslot.payments ADD COLUMN left_by text;
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

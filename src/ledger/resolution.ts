@@ -12,7 +12,7 @@
  */
 import { MAX_DELIVERY_ATTEMPTS, type PaymentState } from "./ledger.ts";
 import { after, conflict, type Step } from "./machine-step.ts";
-import { isHeld, isRefunded } from "./payment-judgement.ts";
+import { isHeld, isOpen, isRefunded } from "./payment-judgement.ts";
 import type { PaymentRow } from "./payment-row.ts";
 
 export const VERBS = ["deliver", "refund", "note"] as const;
@@ -36,12 +36,13 @@ type Row = PaymentRow | undefined;
 /** See {@link Redemptions.held}. */
 export function hold(row: Row, transaction: string): Step<void> {
   if (row !== undefined && (isHeld(row) || isRefunded(row))) return { outcome: undefined };
-  const isSent = row !== undefined && (row.submission !== null || row.facilitator !== null);
-  if (!isSent || (row.state !== "SIGNED" && row.state !== "FAILED")) throw conflict(row, "held");
+  const submission = row?.submission ?? row?.leftBy ?? null;
+  const isSent = row !== undefined && (submission !== null || row.facilitator !== null);
+  if (!isSent || (!isOpen(row) && row.state !== "FAILED")) throw conflict(row, "held");
   // Of one that was taken for failed no request is left.
   const isLeft = row.binding !== null && (row.isLeft || row.state === "FAILED");
   const failure = { failureCode: null, failureDetail: null, lookAgainMs: null };
-  const facts = { ...failure, heldTransaction: transaction, isLeft };
+  const facts = { ...failure, submission, offered: false, heldTransaction: transaction, isLeft };
   const next = { ...after(row), ...facts, state: "SIGNED" } as const;
   return { outcome: undefined, next, note: `held: paid in ${transaction}, which is not ours` };
 }

@@ -14,7 +14,7 @@ import {
 /** The columns of a {@link PaymentRow}, under its names, `key` and `updatedMs`. */
 export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, target,
   idempotency_key AS "idempotencyKey", request, network, payer, facilitator,
-  handed_over_block AS "handedOverAt", look_again_ms AS "lookAgainMs", offered, submission,
+  handed_over_block AS "handedOverAt", look_again_ms AS "lookAgainMs", left_by AS "leftBy", offered, submission,
   settled_transaction AS "settledTransaction", held_transaction AS "heldTransaction", attempts, served_target AS "servedTarget",
   body_hash AS "bodyHash", replays, replay_until_ms AS "replayUntilMs",
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
@@ -35,6 +35,7 @@ const CHANGING = [
   ["facilitator", "facilitator"],
   ["handedOverAt", "handed_over_block"],
   ["lookAgainMs", "look_again_ms"],
+  ["leftBy", "left_by"],
   ["offered", "offered"],
   ["submission", "submission"],
   ["settledTransaction", "settled_transaction"],

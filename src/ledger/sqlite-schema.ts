@@ -274,6 +274,10 @@ const MIGRATIONS: readonly string[] = [
     CHECK (look_again_ms IS NULL OR (state = 'FAILED' AND facilitator IS NOT NULL));
   CREATE INDEX doubted_payments ON payments (look_again_ms) WHERE look_again_ms IS NOT NULL;
   `,
+  // The submission that has shown a payment to everybody, and did not move it.
+  `
+  ALTER TABLE payments ADD COLUMN left_by TEXT;
+  `,
 ];
 
 /** What this program reads and writes. */

@@ -25,6 +25,7 @@ import {
 import { lifeWithin } from "./life.ts";
 import * as machine from "./machine.ts";
 import type { Step } from "./machine.ts";
+import { isPublic } from "./payment-judgement.ts";
 import { requestOf, type PaymentRow } from "./payment-row.ts";
 import {
   earliestUnseen,
@@ -313,5 +314,5 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
 }
 
 function offeredOf(row: PaymentRow, key: string): OfferedPayment {
-  return { key: key as PaymentKey, request: requestOf(row) };
+  return { key: key as PaymentKey, request: requestOf(row), isPublic: isPublic(row) };
 }

@@ -2,12 +2,16 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Agent, fetch as fetchFrom } from "undici";
 import { WebSocket, WebSocketServer } from "ws";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import { present, PURSE, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { freshAccount } from "../support/payer.ts";
+import { startPostgres, type PostgresServer } from "../support/postgres.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { runCoinslot, Site } from "../support/serve.ts";
+import { pendingOn } from "../support/stranger.ts";
 
 let chain: Chain;
 const signer = freshAccount();
@@ -96,6 +100,65 @@ describe("kill -9", () => {
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
     expect(backend.seen).toEqual(["/weather"]);
     expect(await second.end("SIGTERM")).toBe(0);
+  });
+});
+
+/** What somebody at another address gets for a payment that he has read from the chain. */
+async function steal(url: string, header: string): Promise<{ status: number; text: string }> {
+  const dispatcher = new Agent({ localAddress: "127.0.0.2" });
+  try {
+    const answer = await fetchFrom(url, { headers: { "X-PAYMENT": header }, dispatcher });
+    return { status: answer.status, text: await answer.text() };
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
+describe("kill -9 before a payment is signed again", { timeout: 60_000 }, () => {
+  let postgres: PostgresServer;
+  beforeAll(async () => {
+    postgres = await startPostgres();
+  });
+  afterAll(() => postgres.stop());
+
+  it.each([
+    ["SQLite", async () => ({})],
+    ["PostgreSQL", async () => ({ store: await postgres.database() })],
+  ] as const)("that everybody has seen is its buyer's (%s)", async (_name, options) => {
+    await using backend = await startBackend((_request, response) => void response.end("fine"));
+    await using site = await Site.create(await options());
+    await using proxy = await startRpcProxy(chain.rpcUrl);
+    const first = await site.serve(yaml(backend, proxy.url), env);
+    await first.untilReady();
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${first.url}/weather`);
+    await chain.rpc("evm_setAutomine", [false]);
+    const lost = present(`${first.url}/weather`, header).catch(() => "lost");
+    while ((await pendingOn(chain)) === 0) await turn();
+    // Its account nonce goes to another transaction, so that it has to be signed again. That is judged first.
+    const judged = proxy.inject({
+      method: "eth_call",
+      when: ({ params }) => params[1] === "pending",
+      hold: true,
+    });
+    await chain.rpc("anvil_dropAllTransactions");
+    await chain.rpc("evm_setAutomine", [true]);
+    await chain.rpc("anvil_impersonateAccount", [signer.address]);
+    await chain.rpc("eth_sendTransaction", [{ from: signer.address, to: payee.address }]);
+    await judged.hit();
+    await first.end("SIGKILL");
+    expect(await lost).toBe("lost");
+    judged.lift();
+
+    const second = await site.serve(yaml(backend, proxy.url), env);
+    await second.untilReady();
+    const stolen = await steal(`${second.url}/weather`, header);
+    expect(stolen).toMatchObject({ status: 409, text: expect.stringContaining("sent it first") });
+    expect(backend.seen).toEqual([]);
+    const answer = await present(`${second.url}/weather`, header);
+    expect(answer).toMatchObject({ status: 200, text: "fine", receipt: { success: true } });
+    expect(backend.seen).toEqual(["/weather"]);
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
   });
 });
 

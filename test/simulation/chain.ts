@@ -43,6 +43,8 @@ export interface ChainOptions {
   readonly blockMs: number;
   readonly firstNonce: number;
   readonly trace: (line: string) => void;
+  /** How likely a block leaves a good payment behind that shares its transaction with others. */
+  readonly leavingBehind: number;
 }
 
 /** What happened to an authorization on the chain, as of some block. */
@@ -65,6 +67,8 @@ export class SimulatedChain {
   readonly undone = new Set<string>();
   /** Submissions about which some node has said something wrong. */
   readonly liedAbout = new Set<string>();
+  /** Authorizations that some block has left behind. */
+  readonly #behind = new Set<string>();
   /** Payments that a transaction in a block did not move since their payer had too little. */
   readonly uncovered: {
     readonly transaction: ChainTransaction;
@@ -222,6 +226,7 @@ export class SimulatedChain {
       if (here.has(authorization.id) || this.use(authorization, this.head) !== undefined) {
         return false;
       }
+      if (actions.length > 1 && this.#leavesBehind(authorization)) return false;
       if (action.kind === "pay") {
         const now = this.timestamp(this.head);
         const isInWindow = now > authorization.validAfter && now < authorization.validBefore;
@@ -234,6 +239,15 @@ export class SimulatedChain {
       here.add(authorization.id);
       return true;
     });
+  }
+
+  /** Once each. */
+  #leavesBehind({ id }: Authorization): boolean {
+    const { leavingBehind, random } = this.#options;
+    if (this.isCalm || leavingBehind === 0 || this.#behind.has(id)) return false;
+    const isBehind = random.chance(leavingBehind);
+    if (isBehind) this.#behind.add(id);
+    return isBehind;
   }
 
   #canSpend(from: string, value: bigint, spent: Map<string, bigint>): boolean {

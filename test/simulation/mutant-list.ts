@@ -106,7 +106,7 @@ export const MUTANTS: readonly Mutant[] = [
       },
       {
         file: MACHINE,
-        find: "const ours = isClaimant && isSignable(row, life) && !row.offered;",
+        find: "const ours = isClaimant && isSignable(row, life) && !row.offered && !isPublic(row);",
         put: `const ours = isClaimant && (isSignable(row, life) || row.state === "SIGNED");`,
       },
     ],

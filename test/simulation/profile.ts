@@ -28,6 +28,8 @@ export interface Profile {
   readonly lying: number;
   readonly reorganizations: number;
   readonly feeSpikes: number;
+  /** How likely a block leaves a good payment behind that shares its transaction with others. */
+  readonly leavingBehind: number;
   readonly refusing: number;
   readonly upstreamFailing: number;
   readonly large: number;
@@ -92,6 +94,7 @@ export function profileOf(random: Random, mode: Mode): Profile {
     stock: some(0.6, 1),
     roaming: some(0.4, 1),
     poverty: some(0.3, 1),
+    leavingBehind: some(0.3, 1),
   };
 }
 
@@ -142,4 +145,5 @@ export const CALM: Profile = {
   stock: 0,
   roaming: 0,
   poverty: 0,
+  leavingBehind: 0,
 };

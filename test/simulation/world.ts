@@ -102,6 +102,7 @@ export class World {
       random: this.random.fork(),
       blockMs: profile.blockMs,
       firstNonce: FIRST_NONCE,
+      leavingBehind: profile.leavingBehind,
       trace: tell,
     });
     this.journal = new Journal(this.store, this.time, tell);

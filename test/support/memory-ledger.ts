@@ -36,7 +36,7 @@ import {
 } from "../../src/ledger/ledger.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
-import { isOwed } from "../../src/ledger/payment-judgement.ts";
+import { isOwed, isPublic } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import { hold, resolve } from "../../src/ledger/resolution.ts";
@@ -335,7 +335,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
       if (taken.length >= limit) break;
       if (row.network !== network || !row.offered) continue;
       const isTaken = this.#step(key, (found, moment) => machine.takeOffered(found, moment));
-      if (isTaken) taken.push({ key, request: requestOf(row) });
+      if (isTaken) taken.push({ key, request: requestOf(row), isPublic: isPublic(row) });
     }
     return taken;
   }

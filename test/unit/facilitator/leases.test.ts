@@ -1,6 +1,7 @@
 /** Several lives on one ledger: who signs, who waits, and who takes up what another one left. */
 import { describe, expect, test } from "vitest";
 import { ChainError } from "../../../src/mechanism/mechanism.ts";
+import type { ForeignRule } from "../../../src/facilitator/facilitator.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { ManualTime } from "../../support/manual-time.ts";
 import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
@@ -10,6 +11,7 @@ import {
   openEngine,
   payment,
   settle,
+  unavailable,
   unfinished,
   type EngineStage,
   type EngineStageOptions,
@@ -240,8 +242,9 @@ describe("a payment withdrawn from its batch", () => {
     expect(await at.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({ kind: "failed" });
   });
 
-  test("is settled when it is refused because somebody submitted it meanwhile", async () => {
-    const at = await new Lives().open("one", { maxTogether: 10 });
+  /** It is refused since somebody has submitted it meanwhile, as the chain says after a while. */
+  async function overtaken(foreign: ForeignRule = "hold") {
+    const at = await new Lives().open("one", { maxTogether: 10, foreign });
     const { third } = await withdrawn(at);
     const used = { code: "invalid_transaction_state", detail: "used" } as const;
     at.chain.refused.set(nonceOf(3), used);
@@ -250,7 +253,89 @@ describe("a payment withdrawn from its batch", () => {
     await at.time.until(() => at.chain.count("reconcile") > 0);
     at.chain.errors.clear();
     at.chain.movedBy(nonceOf(3), "0xtheirs");
+    const answer = faultOf(third).catch(() => third);
     await at.time.of(at.facilitator.recover());
-    expect(await at.time.of(third)).toMatchObject({ success: true, transaction: "0xtheirs" });
+    return at.time.of(answer);
+  }
+
+  test("is held when it is refused because somebody submitted it meanwhile", async () => {
+    const held = { kind: "unknown", transaction: "0xtheirs" };
+    expect(await overtaken()).toMatchObject(held);
+  });
+
+  test("is settled in somebody else's transaction where that is configured", async () => {
+    expect(await overtaken("deliver")).toMatchObject({ success: true, transaction: "0xtheirs" });
+  });
+
+  describe("whose life ends in a crash", () => {
+    /** Left behind and not signed again, by a life that is dead then. */
+    async function leftByCrash(lives: Lives): Promise<void> {
+      const at = await lives.open("one", { maxTogether: 10 });
+      const { second, third } = await withdrawn(at);
+      third.catch(() => undefined);
+      at.chain.errors.set("inspect", new ChainError("CHAIN_TIMEOUT", "no answer"));
+      at.chain.automines = true;
+      at.chain.mine();
+      await at.time.of(second);
+      await at.time.until(() => at.lines.some((line) => line.includes("was left behind")));
+      lives.store.kill("one");
+      at.chain.errors.clear();
+    }
+
+    test("is settled by the next one with nobody asking, and for nobody else", async () => {
+      const lives = new Lives();
+      await leftByCrash(lives);
+      const two = await lives.open("two");
+      expect(await lives.time.of(settle(two, payment(3, 3), { key: "thief" }))).toMatchObject({
+        success: false,
+      });
+      await lives.roundsUntil([two], () => lives.chain.movedIn(nonceOf(3)) !== undefined);
+      await lives.time.until(
+        async () => (await two.ledger.outcome(keyOf(payment(3, 3)))).kind === "settled",
+      );
+    });
+
+    test("is held when somebody else has submitted it before the next one could", async () => {
+      const lives = new Lives();
+      await leftByCrash(lives);
+      const used = { code: "invalid_transaction_state", detail: "used" } as const;
+      lives.chain.refused.set(nonceOf(3), used);
+      lives.chain.movedBy(nonceOf(3), "0xtheirs");
+      const two = await lives.open("two");
+      await lives.time.until(
+        async () => (await two.ledger.outcome(keyOf(payment(3, 3)))).kind !== "pending",
+      );
+      expect(await two.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({
+        kind: "held",
+        transaction: "0xtheirs",
+      });
+    });
+  });
+
+  test("is offered where it is not known whether it was signed, and settled", async () => {
+    const lives = new Lives();
+    let failing = false;
+    let offers = 0;
+    const at: EngineStage = await lives.open("one", {
+      maxTogether: 10,
+      ledger: {
+        async offer(key) {
+          offers += 1;
+          return offers === 1 ? unavailable() : at.ledger.offer(key);
+        },
+        async signed(...all) {
+          if (failing) return unavailable();
+          return at.ledger.signed(...all);
+        },
+      },
+    });
+    const { second } = await withdrawn(at);
+    failing = true;
+    at.chain.automines = true;
+    at.chain.mine();
+    await at.time.of(second);
+    await at.time.until(() => at.lines.some((line) => line.includes("may not be stored")));
+    failing = false;
+    await lives.roundsUntil([at], () => at.chain.movedIn(nonceOf(3)) !== undefined);
   });
 });

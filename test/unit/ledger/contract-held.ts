@@ -8,6 +8,7 @@ import {
   CALLER,
   FACILITATOR,
   FAILURE,
+  NETWORK,
   OTHER_BINDING,
   SETTLEMENT,
   sign,
@@ -29,7 +30,7 @@ export function describeHeld(open: OpenLedger): void {
   const { key, request } = payment;
   const terms = termsOf(payment);
 
-  async function held(from: "signed" | "handed" = "signed") {
+  async function held(from: "signed" | "handed" | "public" = "signed") {
     const { ledger } = place();
     await bring(ledger, payment, from);
     await ledger.held(key, THEIRS);
@@ -39,7 +40,7 @@ export function describeHeld(open: OpenLedger): void {
   const lastEvent = async () => (await place().ledger.books.show(key))?.events.at(-1);
 
   describe("holds a payment in a transaction that is not ours", () => {
-    it.each(["signed", "handed"] as const)("and was %s, whoever asks", async (from) => {
+    it.each(["signed", "handed", "public"] as const)("and was %s, whoever asks", async (from) => {
       const ledger = await held(from);
       expect(await ledger.claim(key, terms)).toEqual(HELD);
       expect(await ledger.claim(key, { ...terms, binding: OTHER_BINDING })).toEqual(HELD);
@@ -72,6 +73,15 @@ export function describeHeld(open: OpenLedger): void {
       await ledger.settled(key, SETTLEMENT);
       expect(await word(ledger.claim(key, terms))).toBe("settled");
       expect(await ledger.books.show(key)).toMatchObject({ heldTransaction: null });
+    });
+
+    it("though it waits for somebody to sign it again", async () => {
+      const { ledger } = place();
+      await bring(ledger, payment, "public");
+      await ledger.offer(key);
+      await ledger.held(key, THEIRS);
+      expect(await ledger.takeOffered(NETWORK, 1)).toEqual([]);
+      expect(await ledger.outcome(key)).toEqual(HELD);
     });
 
     it("after it was taken for failed", async () => {

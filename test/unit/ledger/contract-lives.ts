@@ -7,6 +7,7 @@ import { examplePayment, PAYER } from "./example-payment.ts";
 import {
   ACCOUNT,
   bring,
+  CALLER,
   FACILITATOR,
   leaseOf,
   NETWORK,
@@ -66,6 +67,45 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       const next = await place().restart("second");
       await next.reap();
       expect(await next.takeOffered(NETWORK, 10)).toMatchObject([{ key: payment.key }]);
+    });
+
+    it("offers what a transaction has shown to everybody, and nobody has it but who claimed it", async () => {
+      const payment = examplePayment(1);
+      await bring(place().ledger, payment, "public");
+      const byThief = { claimant: "who has read the chain" };
+      const elsewhere = { ...byThief, binding: OTHER_BINDING };
+      for (const life of ["second", "third"]) {
+        const next = await place().restart(life);
+        await next.reap();
+        expect(await next.reap()).toBe(0);
+        expect(await word(next.claim(payment.key, termsOf(payment, byThief)))).toBe("withheld");
+        expect(await word(next.claim(payment.key, termsOf(payment, elsewhere)))).toBe("busy");
+        // Its payer is not charged for a new one before it has failed.
+        const { paymentPayload } = examplePayment(2).request;
+        expect((await next.recall(paymentPayload, SALE)).owed).toMatchObject([
+          { key: payment.key },
+        ]);
+        // Whoever takes it may die, too.
+        const taken = await next.takeOffered(NETWORK, 10);
+        expect(taken).toMatchObject([{ key: payment.key, isPublic: true }]);
+        expect(await word(next.claim(payment.key, termsOf(payment, byThief)))).toBe("withheld");
+      }
+      const last = place().ledger;
+      expect(await word(last.claim(payment.key, termsOf(payment)))).toBe("unresolved");
+      await sign(last, [payment]);
+    });
+
+    it("offers what a transaction has shown to everybody for another resource server, too", async () => {
+      const payment = examplePayment(1);
+      await bring(place().ledger, payment, "begun");
+      await sign(place().ledger, [payment]);
+      await place().ledger.withdrawn(payment.key);
+      expect(await word(place().ledger.abandoned(payment.key))).toBe("conflict");
+      const next = await place().restart("second");
+      await next.reap();
+      expect(await word(next.begin(payment.key, payment.request, "another's"))).toBe("taken");
+      expect(await word(next.begin(payment.key, payment.request, CALLER))).toBe("pending");
+      expect(await next.takeOffered(NETWORK, 10)).toMatchObject([{ isPublic: true }]);
     });
 
     it("allows a delivery that our death cut off again: that was no attempt of the buyer's", async () => {

@@ -21,7 +21,8 @@ export function describeOffers(open: OpenLedger): void {
         ...(await ledger.takeOffered(NETWORK, 2)),
         ...(await ledger.takeOffered(NETWORK, 2)),
       ];
-      expect(taken).toEqual(payments.map(({ key, request }) => ({ key, request })));
+      const isPublic = false;
+      expect(taken).toEqual(payments.map(({ key, request }) => ({ key, request, isPublic })));
       expect(await ledger.takeOffered(NETWORK, 2)).toEqual([]);
       const { payments: signed } = await sign(ledger, payments);
       expect(signed).toHaveLength(3);

@@ -135,6 +135,8 @@ export async function bring(
     failed: async () => [await path.signed(), await ledger.failed(key, FAILURE)],
     claimfailed: async () => [await path.claimed(), await ledger.failed(key, FAILURE)],
     begunfailed: async () => [await path.begun(), await ledger.failed(key, FAILURE)],
+    public: async () => [await path.signed(), await ledger.withdrawn(key)],
+    publicfailed: async () => [await path.public(), await ledger.failed(key, FAILURE)],
   };
   await path[state]();
 }
@@ -201,6 +203,7 @@ export async function observe(ledger: Ledger, payment: ExamplePayment): Promise<
 export const OBSERVED: Readonly<Record<string, string>> = {
   none: "none",
   claimed: "unresolved unresolved pending granted  conflict conflict",
+  public: "unresolved unresolved pending granted  conflict conflict",
   offered: "unresolved unresolved pending pending offered conflict conflict",
   begun: "busy busy pending granted  conflict conflict",
   begunoffered: "busy busy pending pending offered conflict conflict",
@@ -222,6 +225,7 @@ export const OBSERVED: Readonly<Record<string, string>> = {
   delivered: "spent spent settled settled  ok conflict",
   kept: "replayable spent settled settled  ok conflict",
   failed: "failed failed failed failed  conflict conflict",
+  publicfailed: "failed failed failed failed  conflict conflict",
   claimfailed: "failed failed failed failed  conflict conflict",
 };
 

@@ -23,6 +23,8 @@ const TABLE = `
   failed        failed           foreign             forged               failed           failed         failed              failed              taken                failed              failed   conflict        conflict         ok>settled       ok>settled       ok              conflict    false              conflict  ok         false            conflict      conflict    conflict    conflict   false
   claimfailed   failed           foreign             forged               failed           failed         granted>begunOther  granted>begunOther  taken                taken               failed   conflict        conflict         ok>settled       ok>settled       ok              conflict    false              conflict  ok         false            conflict      conflict    conflict    conflict   false
   begunfailed   foreign          foreign             forged               foreign          failed         granted>begunOther  granted>begunOther  taken                taken               failed   conflict        conflict         ok>begunSettled  ok>begunSettled  ok              conflict    false              conflict  conflict   false            conflict      conflict    conflict    conflict   false
+  public        unresolved       busy                forged               unresolved       granted        taken               taken               taken                taken               pending  ok>handed       ok>signed        ok>settled       ok>settled       ok>claimfailed  conflict    true>offered       conflict  ok         false            conflict      conflict    conflict    conflict   false
+  publicfailed  failed           foreign             forged               failed           failed         failed              failed              taken                failed              failed   conflict        conflict         ok>settled       ok>settled       ok              conflict    false              conflict  ok         false            conflict      conflict    conflict    conflict   false
 `;
 
 const STATES = [
@@ -45,6 +47,8 @@ const STATES = [
   "failed",
   "claimfailed",
   "begunfailed",
+  "public",
+  "publicfailed",
 ] as const;
 
 const OPERATIONS = [
@@ -78,7 +82,7 @@ const OPERATIONS = [
 /**
  * `retried` is SETTLED after one attempt, `served` after one whose answer had begun, `exhausted` after
  * the last; `begun` has no binding; `failed` has bytes, `claimfailed` and `begunfailed` have none;
- * `kept` is DELIVERED with the answer kept; what the answers `begunOther` and the like mean shows `OBSERVED`.
+ * `kept` is DELIVERED with the answer kept; a transaction has left `public` behind; what the answers `begunOther` and the like mean shows `OBSERVED`.
  */
 export type StartState = (typeof STATES)[number];
 

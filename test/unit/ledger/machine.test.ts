@@ -269,6 +269,12 @@ describe("a payment, whatever is done with it", () => {
     });
   });
 
+  it("has a row for good once a transaction has shown it to everybody", () => {
+    always(({ before, after }) => {
+      if (before?.leftBy === "0x01") expect(after?.leftBy).toBe("0x01");
+    });
+  });
+
   it("is sold for one binding, and to one target once its answer had begun", () => {
     always(({ name, before, outcome }) => {
       const kind = kindOf(outcome);
