@@ -137,6 +137,7 @@ export class SqliteBooks implements Books {
        FROM payments
        WHERE payment_key = :name OR (settled_transaction IS NOT NULL AND lower(settled_transaction) = :name)
          OR (held_transaction IS NOT NULL AND lower(held_transaction) = :name)
+         OR submission = :name
          OR submission = (SELECT submission FROM submission_transactions
                           WHERE transaction_id = :name)
          OR (identity >= :name || '/' AND identity < :name || '0')

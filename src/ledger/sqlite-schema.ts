@@ -278,6 +278,10 @@ const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE payments ADD COLUMN left_by TEXT;
   `,
+  // What is swept of them is found in the order in which they were stored.
+  `
+  DROP INDEX closed_submissions;
+  `,
 ];
 
 /** What this program reads and writes. */

@@ -95,8 +95,9 @@ export class SqliteSubmissions {
   }
 
   hasSigned(transaction: string): boolean {
-    const sql = "SELECT 1 FROM submission_transactions WHERE transaction_id = lower(?)";
-    return this.#database.get(sql, [transaction]) !== undefined;
+    const sql = `SELECT 1 FROM submissions WHERE id = :transaction
+      UNION ALL SELECT 1 FROM submission_transactions WHERE transaction_id = lower(:transaction)`;
+    return this.#database.get(sql, { transaction }) !== undefined;
   }
 
   insert({ id, network, state, variants, signedMs }: SubmissionRow): void {
@@ -177,8 +178,12 @@ export class SqliteSubmissions {
     return columns && readSubmissionRow(columns);
   }
 
-  /** For operators, who look for a payment by any transaction that was signed for it. */
+  /**
+   * For operators, who look for a payment by any transaction that was signed for it, in lower case: where that is
+   * what the submission is called, nothing more is stored.
+   */
   #name(submission: string, { transaction }: StoredTransaction): void {
+    if (transaction.toLowerCase() === submission) return;
     this.#database.run(
       `INSERT INTO submission_transactions (transaction_id, submission)
        VALUES (lower(?), ?)`,

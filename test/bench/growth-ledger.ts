@@ -60,7 +60,6 @@ function fillPayments(database: DatabaseSync, count: number): void {
   const insert = {
     payment: insertion(database, "payments", payment),
     submission: insertion(database, "submissions", submission),
-    name: insertion(database, "submission_transactions", { transaction_id: "", submission: "" }),
   };
   inParts(database, count, (number) => {
     const payer = payers[Math.floor(Math.random() * payers.length)] ?? PAYER;
@@ -85,7 +84,6 @@ function fillPayments(database: DatabaseSync, count: number): void {
         { transaction: id, raw: hex(RAW_BYTES), account: payer, accountNonce: number },
       ]),
     });
-    insert.name({ transaction_id: id, submission: id });
     insert.payment({
       ...payment,
       payment_key: changed("payment_key"),
