@@ -15,14 +15,20 @@ const NOT_FOUND = 127;
 
 /**
  * Runs its arguments as a command until that ends or standard input does. The pipe closes however we end,
- * SIGKILL included, so that no node is left behind.
+ * SIGKILL included, so that no node is left behind; nor are the states of old blocks, 150 kB each, which it puts into
+ * its home folder and leaves there.
  */
 const WATCHED = `
 exec 3<&0
+HOME=$(mktemp -d -t coinslot-anvil-XXXXXX) || exit
+export HOME
 "$0" "$@" </dev/null 3<&- & node=$!
 { cat <&3 >/dev/null; kill $node; } >/dev/null 2>&1 &
 exec 3<&-
 wait $node
+ended=$?
+rm -rf "$HOME"
+exit $ended
 `;
 
 export interface Anvil {
