@@ -100,11 +100,12 @@ export class Front {
   async open({ ports = [], sockets = [] }: Places = {}): Promise<readonly AddressInfo[]> {
     const { config, fronts, telemetry, ticketKeys } = this.#options;
     const tickets = ticketKeys === undefined ? {} : { ticketKeys };
-    const { headerBytes } = config.limits;
+    const { headerBytes, connections } = config.limits;
+    const maxConnections = Math.ceil(connections / fronts);
     const { logger, metrics } = telemetry;
     const onUsed = (file: string, ms: number): void => metrics.configuration.certificate(file, ms);
     const retiring = this.#retiring.signal;
-    const shared = { headerBytes, retiring, reusePort: fronts > 1, logger };
+    const shared = { headerBytes, maxConnections, retiring, reusePort: fronts > 1, logger };
     this.#listeners = config.listen.map(({ host, port, tls }, index) => {
       const certified = { judge: keyPairFault, logger, onUsed, ...tickets };
       const secure = tls === null ? null : { ...tls, ...certified };

@@ -17,13 +17,14 @@ const FIXED: readonly (readonly [key: string, part: (config: Config) => unknown]
     "facilitator",
     ({ facilitator }) => ({ ...facilitator, embedded: chainsOf(facilitator), payees: 0 }),
   ],
-  ["limits", ({ limits }) => [limits.headerBytes, limits.settlementWaitMs]],
+  ["limits", ({ limits }) => [limits.headerBytes, limits.connections, limits.settlementWaitMs]],
   // Opened with the facilitator, which then has the tokens and payees that routes name.
   ["routes", ({ facilitator }) => tokensOf(facilitator)],
 ];
 
 const REASONS: Readonly<Record<string, string>> = {
-  limits: "limits.header and limits.settlementWait cannot change while the gateway runs",
+  limits:
+    "limits.header, limits.connections and limits.settlementWait cannot change while the gateway runs",
   routes:
     "the tokens and payees of networks that are settled here cannot change while the gateway runs",
 };

@@ -16,6 +16,7 @@ const DEFAULTS = {
   header: 32 * KIB,
   body: 10 * KIB * KIB,
   inFlight: 5000,
+  connections: 16_384,
   settlementWait: 30_000,
   bodyTimeout: 5 * MINUTE_MS,
   bodyIdle: 15_000,
@@ -85,6 +86,11 @@ export const limits = map({
   ),
   body: optional(size, "Largest body of a request.", "10MiB"),
   inFlight: optional(whole(1, 1_000_000), "Requests at the same time.", DEFAULTS.inFlight),
+  connections: optional(
+    whole(1, 1_000_000),
+    "Connections to one listener at the same time: where all are taken, the longest idle end for new ones.",
+    DEFAULTS.connections,
+  ),
   settlementWait: optional(
     duration,
     "Longest that a buyer is held while the chain is silent.",
@@ -136,6 +142,7 @@ export function resolveLimits({ document }: Context): Limits {
     headerBytes: written.header,
     bodyBytes: written.body,
     inFlight: written.inFlight,
+    connections: written.connections,
     settlementWaitMs: written.settlementWait,
     unpaidPerIp: written.unpaidPerIp ?? null,
     bodyTimeoutMs: written.bodyTimeout,

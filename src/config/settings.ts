@@ -88,6 +88,8 @@ export interface Limits {
   readonly bodyBytes: number;
   /** Requests being worked on at the same time, all listeners together. */
   readonly inFlight: number;
+  /** Open at the same time, for each listener. */
+  readonly connections: number;
   /** Longest that a buyer's request is held while its settlement is not resolved. */
   readonly settlementWaitMs: number;
   /** Requests of one address to priced routes that nothing is paid for; null: no limit. */

@@ -14,6 +14,7 @@ import type { Gateway } from "../gateway.ts";
 import { noteUnread } from "../message/unread.ts";
 import { asksForWebSocket } from "../upstream/upgrade-engine.ts";
 import { endConnection, isEnding } from "../visitor.ts";
+import type { ConnectionTable } from "./connection-table.ts";
 import { MAX_HEADER_LINES } from "./http2-head.ts";
 
 /** A request's head must be complete within this, milliseconds. */
@@ -55,6 +56,8 @@ export function createPlainServer(headerBytes: number): PlainServer {
 
 /** Connections that somebody has to end. */
 export interface Connections {
+  /** All of them. */
+  readonly table: ConnectionTable;
   /** Node no longer counts them as connections of the server, though it waits for them. */
   readonly upgraded: Set<Socket>;
   /** An answer to HTTP/1.0 is under way. */
@@ -63,15 +66,17 @@ export interface Connections {
 
 /** Hands the server's requests to the gateway, and collects the connections that {@link Connections} names. */
 export function serveHttp1(server: HttpServer, gateway: Gateway, connections: Connections): void {
-  const { upgraded, old } = connections;
+  const { upgraded, table } = connections;
   server.maxHeadersCount = MAX_HEADER_LINES;
-  server.on("request", inTurn(gateway.handleRequest, old));
-  server.on("checkContinue", inTurn(gateway.handleContinue, old));
-  server.on("checkExpectation", inTurn(gateway.handleRequest, old));
+  server.on("request", inTurn(gateway.handleRequest, connections));
+  server.on("checkContinue", inTurn(gateway.handleContinue, connections));
+  server.on("checkExpectation", inTurn(gateway.handleRequest, connections));
   server.on("timeout", onTimeout);
   const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
     if (endsBehind(socket)) return;
     upgraded.add(socket);
+    // Whatever becomes of it, it is no connection of ours to give to others.
+    table.of(socket)?.begin();
     socket.once("close", () => upgraded.delete(socket));
     gateway.handleUpgrade(request, socket, head);
   };
@@ -93,16 +98,19 @@ const owed = new WeakMap<Socket, ServerResponse[]>();
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Nothing is read behind the last answer of a connection. */
-function inTurn(handle: Handler, old: Set<Socket>): Handler {
+function inTurn(handle: Handler, { table, old }: Connections): Handler {
   return (request, response) => {
     const { socket, headers } = request;
     if (isEnding(socket)) return;
+    const connection = table.of(socket);
+    connection?.begin();
     const answers = owed.get(socket) ?? beginOwing(socket);
     answers.push(response);
     if (request.httpVersion === "1.0") old.add(socket);
     response.once("close", () => {
       answers.splice(answers.indexOf(response), 1);
       if (answers.length === 0) old.delete(socket);
+      connection?.end();
     });
     // Node drops what came with an upgrade that is not taken: whatever comes next may be half a request.
     if (headers.upgrade !== undefined && /\bupgrade\b/i.test(headers.connection ?? "")) {

@@ -10,6 +10,7 @@ import {
 } from "node:http2";
 import type { TLSSocket } from "node:tls";
 import type { Gateway } from "../gateway.ts";
+import type { Connection } from "./connection-table.ts";
 import { markChunked, MAX_HEADER_LINES, readHttp2Head, type HeadFault } from "./http2-head.ts";
 import { Http2Request } from "./http2-request.ts";
 import { Http2Response } from "./http2-response.ts";
@@ -64,6 +65,7 @@ type Handlers = Pick<Gateway, "handleRequest" | "handleContinue">;
 /** What is known of one connection. */
 interface SessionState {
   readonly session: ServerHttp2Session;
+  readonly connection: Connection | undefined;
   readonly remoteAddress: string | undefined;
   readonly streams: Set<OpenStream>;
   /** Since when there has been no stream; `performance.now()`. */
@@ -97,12 +99,13 @@ export class Http2Sessions {
   }
 
   /** Takes a connection over whose TLS handshake has agreed on `h2`. */
-  accept(socket: TLSSocket): void {
+  accept(socket: TLSSocket, connection?: Connection): void {
     if (socket.destroyed) return;
     const { remoteAddress } = socket;
     const session = performServerHandshake(socket, sessionOptions(this.#limits.headerBytes));
     const state: SessionState = {
       session,
+      connection,
       remoteAddress,
       streams: new Set(),
       idleSince: performance.now(),
@@ -145,6 +148,7 @@ export class Http2Sessions {
   ): void {
     const open: OpenStream = { stream, since: performance.now(), request: null };
     state.streams.add(open);
+    state.connection?.begin();
     state.hasServed = true;
     stream.on("error", () => {});
     stream.once("close", () => this.#onStreamClosed(state, open));
@@ -174,6 +178,7 @@ export class Http2Sessions {
 
   #onStreamClosed(state: SessionState, open: OpenStream): void {
     state.streams.delete(open);
+    state.connection?.end();
     if (state.streams.size === 0) state.idleSince = performance.now();
   }
 

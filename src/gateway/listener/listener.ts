@@ -2,9 +2,10 @@
  * A public listener: HTTP/1.1, and behind TLS HTTP/2 as well, with every timeout on, a limit on connections, and
  * a drain that ends by itself (protocol-independent limits of the front door).
  */
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Gateway } from "../gateway.ts";
+import { ConnectionTable } from "./connection-table.ts";
 import {
   breakOff,
   createPlainServer,
@@ -16,9 +17,7 @@ import {
 import type { SecureOptions } from "./certified-server.ts";
 import { SecureServer } from "./secure-server.ts";
 
-/** Connections of one listener at the same time; what comes beyond them is closed at once. */
-const MAX_CONNECTIONS = 16_384;
-/** Pause before an operator is told again that connections were turned away, milliseconds. */
+/** Pause before an operator is told again that all connections are taken, milliseconds. */
 const FULL_PAUSE_MS = 60_000;
 /** While draining, connections that became idle are closed this often, milliseconds. */
 const DRAIN_SWEEP_MS = 100;
@@ -38,7 +37,7 @@ export interface ListenerOptions {
   readonly reusePort?: boolean;
   /** Speaks TLS, with HTTP/2 for who knows it; null or none: HTTP/1.1 in the clear. */
   readonly tls?: SecureOptions | null;
-  /** Default {@link MAX_CONNECTIONS}. */
+  /** At the same time; default: as many as the system allows. For a new one the longest idle are ended. */
   readonly maxConnections?: number;
   readonly logger?: Logger;
 }
@@ -47,16 +46,21 @@ export class Listener {
   readonly #server: HttpServer;
   readonly #secure: SecureServer | null;
   readonly #options: ListenerOptions;
-  readonly #connections: Connections = { upgraded: new Set(), old: new Set() };
+  readonly #connections: Connections;
   #saysFullAt = Number.NEGATIVE_INFINITY;
 
   constructor(gateway: Gateway, options: ListenerOptions) {
     this.#options = options;
-    const { headerBytes, retiring, tls = null, maxConnections = MAX_CONNECTIONS } = options;
-    this.#secure = tls === null ? null : new SecureServer(gateway, headerBytes, tls);
+    const { headerBytes, retiring, tls = null, maxConnections = Infinity } = options;
+    const table = new ConnectionTable(maxConnections);
+    this.#connections = { table, upgraded: new Set(), old: new Set() };
+    this.#secure = tls === null ? null : new SecureServer(gateway, headerBytes, { ...tls, table });
     this.#server = this.#secure?.server ?? createPlainServer(headerBytes);
-    this.#server.maxConnections = maxConnections;
-    this.#server.on("drop", () => this.#onFull(maxConnections));
+    // Before node's own listener, which begins to read.
+    this.#server.prependListener("connection", (socket: Socket) => {
+      const ended = table.add(socket);
+      if (ended !== 0) this.#onFull(ended);
+    });
     serveHttp1(this.#server, gateway, this.#connections);
     retiring?.addEventListener("abort", () => {
       retireHttp1(this.#server);
@@ -102,13 +106,18 @@ export class Listener {
     this.#secure?.destroy();
   }
 
-  #onFull(maxConnections: number): void {
+  /** `ended`: idle ones that made room; undefined where there were none. */
+  #onFull(ended: number | undefined): void {
     const now = performance.now();
     if (now < this.#saysFullAt) return;
     this.#saysFullAt = now + FULL_PAUSE_MS;
-    const { logger, host, port } = this.#options;
-    const facts = { host, port, maxConnections };
-    logger?.warn(facts, "connections are turned away: as many as are allowed are open");
+    const { logger, host, port, maxConnections } = this.#options;
+    const facts = { host, port, maxConnections, ended };
+    const said =
+      ended === undefined
+        ? "connections are turned away: as many as are allowed are open, with a request on each"
+        : "as many connections as are allowed are open: the longest idle make room for new ones";
+    logger?.warn(facts, said);
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import type { TLSSocket } from "node:tls";
 import type { Gateway } from "../gateway.ts";
+import type { ConnectionTable } from "./connection-table.ts";
 import { CertifiedServer, type SecureOptions } from "./certified-server.ts";
 import {
   HEAD_TIMEOUT_MS,
@@ -21,7 +22,11 @@ export class SecureServer {
   readonly #certified: CertifiedServer;
   readonly #sessions: Http2Sessions;
 
-  constructor(gateway: Gateway, headerBytes: number, options: SecureOptions) {
+  constructor(
+    gateway: Gateway,
+    headerBytes: number,
+    { table, ...options }: SecureOptions & { readonly table: ConnectionTable },
+  ) {
     const http = { ...serverOptions(headerBytes), ALPNProtocols: BOTH_PROTOCOLS };
     this.#certified = new CertifiedServer(http, options);
     this.server = this.#certified.server;
@@ -32,7 +37,7 @@ export class SecureServer {
       idleMs: KEEP_ALIVE_MS,
       sweepMs: SWEEP_MS,
     });
-    this.#shareConnections();
+    this.#shareConnections(table);
   }
 
   /** Reads the certificate; rejects with a sentence for the operator where it cannot be served. */
@@ -62,12 +67,13 @@ export class SecureServer {
   }
 
   /** Node's listener takes every connection for HTTP/1.1. */
-  #shareConnections(): void {
+  #shareConnections(table: ConnectionTable): void {
     const { server } = this;
     const handlers = server.listeners("secureConnection");
     server.removeAllListeners("secureConnection");
     server.on("secureConnection", (socket: TLSSocket) => {
-      if (socket.alpnProtocol === "h2") this.#sessions.accept(socket);
+      table.secured(socket);
+      if (socket.alpnProtocol === "h2") this.#sessions.accept(socket, table.of(socket));
       else for (const handle of handlers) Reflect.apply(handle, server, [socket]);
     });
   }

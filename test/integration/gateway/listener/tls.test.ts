@@ -167,20 +167,3 @@ describe("HTTP/1.1 behind TLS", () => {
     expect(await rest(preface.socket)).toMatch(/^HTTP\/1.1 400 /);
   });
 });
-
-test("connections beyond the limit are turned away until others end", async () => {
-  const { port } = await openSecureShop(await greeting(), { listener: { maxConnections: 3 } });
-  const session = await connectHttp2(port);
-  const held = [await handshake(port), await handshake(port)];
-  await expect(handshake(port)).rejects.toThrow();
-  expect((await send2(session)).status).toBe(200);
-  held[0]?.socket.destroy();
-  await expect
-    .poll(() =>
-      handshake(port).then(
-        () => true,
-        () => false,
-      ),
-    )
-    .toBe(true);
-});

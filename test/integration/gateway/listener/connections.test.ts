@@ -1,0 +1,191 @@
+/** Who may be connected where all connections are taken: over TLS, for both protocols, and in the clear. */
+import { connect as connectHttp2, type ClientHttp2Session } from "node:http2";
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { expect, onTestFinished, test } from "vitest";
+import { Listener } from "../../../../src/gateway/listener/listener.ts";
+import { createLogger } from "../../../../src/telemetry/logger.ts";
+import { openShop } from "../shop.ts";
+import { backend } from "../stage.ts";
+import { openSecureShop, PATIENT } from "./secure-stage.ts";
+
+/** Of these one address keeps one where all are taken, and one is ended at a time. */
+const MOST = 8;
+const STRANGER = "127.0.0.66";
+
+const REQUEST = "GET /free HTTP/1.1\r\nHost: a\r\n\r\n";
+const WAITING = "GET /free/wait HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/** Answers at once, but for `/free/wait`, which it never does, and calls `onWaiting`. */
+async function origin(onWaiting = (): void => undefined): Promise<string> {
+  return backend((request, response) => {
+    if (request.url?.endsWith("wait")) onWaiting();
+    else response.end("hello");
+  });
+}
+
+interface Plain {
+  readonly port: number;
+  readonly log: readonly string[];
+}
+
+async function openPlain(onWaiting?: () => void): Promise<Plain> {
+  const shop = await openShop(await origin(onWaiting));
+  const log: string[] = [];
+  const destination = { write: (line: string) => void log.push(line) };
+  const listener = new Listener(shop.gateway, {
+    host: "127.0.0.1",
+    port: 0,
+    headerBytes: 16_384,
+    maxConnections: MOST,
+    logger: createLogger({ level: "info", format: "json", destination }),
+  });
+  const { port } = await listener.open();
+  onTestFinished(() => listener.drain(AbortSignal.abort()));
+  return { port, log };
+}
+
+class Peer {
+  readonly socket: Socket;
+  readonly connected: Promise<boolean>;
+  #text = "";
+  isClosed = false;
+
+  constructor(socket: Socket, event: "connect" | "secureConnect") {
+    this.socket = socket;
+    onTestFinished(() => void socket.destroy());
+    socket.on("error", () => {});
+    socket.on("data", (chunk) => (this.#text += chunk.toString("latin1")));
+    this.connected = new Promise((resolve) => {
+      socket.once(event, () => resolve(true)).once("close", () => resolve(false));
+    });
+    socket.once("close", () => (this.isClosed = true));
+  }
+
+  get answers(): number {
+    return this.#text.split("HTTP/1.1 200").length - 1;
+  }
+
+  /** Whether it is answered. */
+  async ask(): Promise<boolean> {
+    const before = this.answers;
+    this.socket.write(REQUEST);
+    await expect.poll(() => this.isClosed || this.answers > before, PATIENT).toBe(true);
+    return this.answers > before;
+  }
+}
+
+async function plainPeer(port: number, localAddress = "127.0.0.1"): Promise<Peer> {
+  const peer = new Peer(connectTcp({ port, host: "127.0.0.1", localAddress }), "connect");
+  await peer.connected;
+  return peer;
+}
+
+async function fill(port: number, count: number, localAddress: string): Promise<readonly Peer[]> {
+  const peers: Peer[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const peer = await plainPeer(port, localAddress);
+    expect(await peer.ask()).toBe(true);
+    peers.push(peer);
+  }
+  return peers;
+}
+
+const open = (peers: readonly Peer[]): number => peers.filter(({ isClosed }) => !isClosed).length;
+
+test("a stranger's idle connections make room, the longest idle first", async () => {
+  const { port, log } = await openPlain();
+  const strangers = await fill(port, MOST, STRANGER);
+  // The first is the last to have asked.
+  expect(await strangers[0]?.ask()).toBe(true);
+  const buyer = await plainPeer(port);
+  expect(await buyer.ask()).toBe(true);
+  await expect.poll(() => strangers[1]?.isClosed, PATIENT).toBe(true);
+  expect(open(strangers)).toBe(MOST - 1);
+  expect(await strangers[0]?.ask()).toBe(true);
+  expect(log.filter((line) => line.includes("make room for new ones"))).toHaveLength(1);
+});
+
+test("those of an address with more than its share go before those that are idle longer", async () => {
+  const { port } = await openPlain();
+  const [buyer] = await fill(port, 1, "127.0.0.1");
+  const strangers = await fill(port, 3 * MOST, STRANGER);
+  expect(buyer?.isClosed).toBe(false);
+  expect(await buyer?.ask()).toBe(true);
+  await expect.poll(() => open(strangers), PATIENT).toBe(MOST - 1);
+});
+
+test("what has a request under way is not ended for a new one, which is turned away", async () => {
+  let waiting = 0;
+  const { port, log } = await openPlain(() => void (waiting += 1));
+  const busy = await Promise.all(
+    Array.from({ length: MOST }, async () => {
+      const peer = await plainPeer(port, STRANGER);
+      peer.socket.write(WAITING);
+      return peer;
+    }),
+  );
+  await expect.poll(() => waiting, PATIENT).toBe(MOST);
+  const late = await plainPeer(port);
+  await expect.poll(() => late.isClosed, PATIENT).toBe(true);
+  expect(open(busy)).toBe(MOST);
+  expect(log.filter((line) => line.includes("with a request on each"))).toHaveLength(1);
+  busy[0]?.socket.destroy();
+  await expect
+    .poll(async () => {
+      const next = await plainPeer(port);
+      return next.ask();
+    }, PATIENT)
+    .toBe(true);
+});
+
+test("over TLS handshakes that are not made and idle sessions of HTTP/2 make room, too", async () => {
+  const { port } = await openSecureShop(await origin(), { listener: { maxConnections: MOST } });
+  const session = await sessionFrom(port, STRANGER);
+  expect(await statusOf(session, "/free")).toBe(200);
+  const working = await sessionFrom(port, STRANGER);
+  const waiting = working.request({ ":path": "/free/wait" }).on("error", () => {});
+  await new Promise((resolve) => working.ping(resolve));
+  const silent = await fillSilent(port, MOST - 2);
+  for (const gone of [session, ...silent]) {
+    const buyer = new Peer(
+      connectTls({ port, host: "127.0.0.1", rejectUnauthorized: false }),
+      "secureConnect",
+    );
+    expect(await buyer.connected).toBe(true);
+    expect(await buyer.ask()).toBe(true);
+    await expect.poll(() => isGone(gone), PATIENT).toBe(true);
+    buyer.socket.write(WAITING);
+  }
+  expect(waiting.destroyed).toBe(false);
+  expect(working.destroyed).toBe(false);
+});
+
+function isGone(peer: Peer | ClientHttp2Session): boolean {
+  return peer instanceof Peer ? peer.isClosed : peer.destroyed;
+}
+
+async function fillSilent(port: number, count: number): Promise<readonly Peer[]> {
+  const peers: Peer[] = [];
+  for (let index = 0; index < count; index += 1) peers.push(await plainPeer(port, STRANGER));
+  return peers;
+}
+
+async function sessionFrom(port: number, localAddress: string): Promise<ClientHttp2Session> {
+  const raw = connectTcp({ port, host: "127.0.0.1", localAddress });
+  const socket = connectTls({ socket: raw, rejectUnauthorized: false, ALPNProtocols: ["h2"] });
+  const session = connectHttp2(`https://127.0.0.1:${port}`, { createConnection: () => socket });
+  session.on("error", () => {});
+  onTestFinished(() => session.destroy());
+  await new Promise<void>((resolve) => session.once("connect", () => resolve()));
+  return session;
+}
+
+async function statusOf(session: ClientHttp2Session, path: string): Promise<number> {
+  const stream = session.request({ ":path": path });
+  return new Promise((resolve, reject) => {
+    stream.once("error", reject);
+    stream.once("response", (headers) => resolve(Number(headers[":status"])));
+    stream.resume();
+  });
+}
