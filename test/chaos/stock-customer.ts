@@ -52,7 +52,7 @@ function watching({ payments }: Purchase, place: string): typeof fetch {
       const { from, nonce } = decoded.value.payload.authorization;
       payments.push({ from, nonce, header });
     }
-    const dispatcher = new Agent({ connect: { localAddress: place } });
+    const dispatcher = new Agent({ localAddress: place });
     try {
       const signal = init?.signal ?? null;
       const url = input instanceof Request ? input.url : input;
