@@ -13,6 +13,7 @@ import {
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
   type ClaimTerms,
+  type OwedPayment,
   type PayerProof,
   type SettledPayment,
 } from "../../ledger/ledger.ts";
@@ -65,6 +66,13 @@ interface Flight {
   readonly land: () => void;
 }
 
+/** What a request brings that collects what its payer is owed. */
+interface Collecting {
+  /** It has collected before. */
+  readonly isProof: boolean;
+  readonly signal: AbortSignal;
+}
+
 /**
  * How one look at the ledger ended: with an answer, or with a reason to look again. `unsure`: the ledger
  * failed as the delivery was to begin, and may have stored that it began.
@@ -89,20 +97,31 @@ export class Paywall {
   }
 
   async admit(presented: Presented): Promise<Admission> {
-    const identified = await this.#identify(presented);
-    if ("kind" in identified) return identified;
-    const { request, isClaimed, owed, isProof } = identified;
-    const key = paymentKey(request);
-    if (!key.ok) return { kind: "refused", refusal: key.error };
-    const refusal = isClaimed ? null : presented.refusal();
-    if (refusal !== null) return { kind: "unservable", refusal };
-    const collected =
-      owed.length > 0 ? await this.#collect(presented, request, { owed, isProof }) : undefined;
-    // Another request with the same new payment may have found nothing to collect.
-    const isOwn = isProof && collected?.kind === "refused" && (await this.#isClaimed(presented));
-    if (collected !== undefined && !isOwn) return collected;
-    notePayment(key.value);
-    return this.#join(key.value, presented, request, { signal: this.#patience(request) });
+    const tried = new Set<PaymentKey>();
+    let collecting: Collecting | undefined;
+    let collected: Admission | undefined;
+    for (;;) {
+      const identified = await this.#identify(presented);
+      if ("kind" in identified) return identified;
+      const { request, isClaimed, isProof } = identified;
+      // Another request with the same new payment may have found nothing to collect.
+      if (collected !== undefined && !isClaimed) return collected;
+      const key = paymentKey(request);
+      if (!key.ok) return { kind: "refused", refusal: key.error };
+      const refusal = isClaimed ? null : presented.refusal();
+      if (refusal !== null) return { kind: "unservable", refusal };
+      const owed = identified.owed.filter((each) => !tried.has(each.key));
+      if (owed.length === 0) {
+        notePayment(key.value);
+        return this.#join(key.value, presented, request, { signal: this.#patience(request) });
+      }
+      collecting ??= { isProof, signal: this.#patience(request) };
+      collected = await this.#collect(presented, request, owed, collecting);
+      const mayBeClaimed = collecting.isProof && collected?.kind === "refused";
+      if (collected !== undefined && !mayBeClaimed) return collected;
+      // While it waited for these, others may have become owed.
+      for (const each of owed) tried.add(each.key);
+    }
   }
 
   async #identify({
@@ -119,11 +138,6 @@ export class Paywall {
     }
   }
 
-  async #isClaimed(presented: Presented): Promise<boolean> {
-    const identified = await this.#identify(presented);
-    return !("kind" in identified) && identified.isClaimed;
-  }
-
   /**
    * What the payer is owed for the same sale is delivered first, and his new payment is only the proof that it is
    * he: verified, and forgotten. Undefined where nothing turns out to be owed.
@@ -131,9 +145,9 @@ export class Paywall {
   async #collect(
     presented: Presented,
     request: FacilitatorRequest,
-    { owed, isProof }: Pick<Identified, "owed" | "isProof">,
+    owed: readonly OwedPayment[],
+    { isProof, signal }: Collecting,
   ): Promise<Admission | undefined> {
-    const signal = this.#patience(request);
     const proof = await this.#prove(request, signal);
     if (typeof proof === "object") return proof;
     let undecided: Admission | undefined;
