@@ -89,6 +89,8 @@ export class Paywall {
   readonly #till: Till;
   readonly #newIdempotencyKey: () => string;
   readonly #flights = new Map<PaymentKey, Promise<void>>();
+  /** Requests with new payments that collect what is owed, by the keys of these. */
+  readonly #collecting = new Map<PaymentKey, Promise<void>>();
 
   constructor(options: PaywallOptions) {
     this.#options = options;
@@ -97,31 +99,71 @@ export class Paywall {
   }
 
   async admit(presented: Presented): Promise<Admission> {
-    const tried = new Set<PaymentKey>();
-    let collecting: Collecting | undefined;
-    let collected: Admission | undefined;
     for (;;) {
       const identified = await this.#identify(presented);
       if ("kind" in identified) return identified;
-      const { request, isClaimed, isProof } = identified;
-      // Another request with the same new payment may have found nothing to collect.
-      if (collected !== undefined && !isClaimed) return collected;
+      const { request } = identified;
       const key = paymentKey(request);
       if (!key.ok) return { kind: "refused", refusal: key.error };
-      const refusal = isClaimed ? null : presented.refusal();
-      if (refusal !== null) return { kind: "unservable", refusal };
-      const owed = identified.owed.filter((each) => !tried.has(each.key));
-      if (owed.length === 0) {
-        notePayment(key.value);
-        return this.#join(key.value, presented, request, { signal: this.#patience(request) });
-      }
-      collecting ??= { isProof, signal: this.#patience(request) };
-      collected = await this.#collect(presented, request, owed, collecting);
-      const mayBeClaimed = collecting.isProof && collected?.kind === "refused";
-      if (collected !== undefined && !mayBeClaimed) return collected;
-      // While it waited for these, others may have become owed.
-      for (const each of owed) tried.add(each.key);
+      if (identified.owed.length === 0) return this.#admitOwn(key.value, presented, identified);
+      const other = this.#collecting.get(key.value);
+      if (other === undefined) return this.#admitCollector(key.value, presented, identified);
+      const isOver = other.then(() => true);
+      if (!(await waitWithin(isOver, this.#patience(request), false))) return IN_FLIGHT;
     }
+  }
+
+  async #admitOwn(
+    key: PaymentKey,
+    presented: Presented,
+    { request, isClaimed }: Identified,
+  ): Promise<Admission> {
+    const refusal = isClaimed ? null : presented.refusal();
+    if (refusal !== null) return { kind: "unservable", refusal };
+    notePayment(key);
+    return this.#join(key, presented, request, { signal: this.#patience(request) });
+  }
+
+  /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
+  async #admitCollector(
+    key: PaymentKey,
+    presented: Presented,
+    identified: Identified,
+  ): Promise<Admission> {
+    const over = Promise.withResolvers<void>();
+    this.#collecting.set(key, over.promise);
+    try {
+      return await this.#collectOrPay(key, presented, identified);
+    } finally {
+      this.#collecting.delete(key);
+      over.resolve();
+    }
+  }
+
+  async #collectOrPay(
+    key: PaymentKey,
+    presented: Presented,
+    first: Identified,
+  ): Promise<Admission> {
+    const { isProof, request } = first;
+    const signal = this.#patience(request);
+    const tried = new Set<PaymentKey>();
+    let identified: Identified | Admission = first;
+    let owed = first.owed;
+    while (owed.length > 0) {
+      const refusal = presented.refusal();
+      if (refusal !== null) return { kind: "unservable", refusal };
+      const collected = await this.#collect(presented, request, owed, { isProof, signal });
+      const mayBeClaimed = isProof && collected?.kind === "refused";
+      if (collected !== undefined && !mayBeClaimed) return collected;
+      for (const each of owed) tried.add(each.key);
+      // While it waited for these, others may have become owed, and it may be claimed elsewhere.
+      identified = await this.#identify(presented);
+      if ("kind" in identified) return identified;
+      if (collected !== undefined && !identified.isClaimed) return collected;
+      owed = identified.owed.filter((each) => !tried.has(each.key));
+    }
+    return this.#admitOwn(key, presented, identified);
   }
 
   async #identify({

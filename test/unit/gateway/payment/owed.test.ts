@@ -1,4 +1,5 @@
 /** What is owed is collected by the client that paid and by the payer, who proves it with a new payment. */
+import { setImmediate as immediately } from "node:timers/promises";
 import { describe, expect, it, vi } from "vitest";
 import { LedgerUnavailable, MAX_OWED } from "../../../../src/ledger/ledger.ts";
 import { FacilitatorFault } from "../../../../src/facilitator/facilitator.ts";
@@ -20,6 +21,8 @@ import {
 } from "./paywall-stage.ts";
 
 const OTHER = "198.51.100.7";
+/** Of the event loop, in which a request that nothing holds back has ended. */
+const TURNS = 100;
 const BROKEN = { sent: true, served: null } as const;
 const insufficient = async () =>
   ({ isValid: false, invalidReason: "insufficient_funds", payer: "" }) as const;
@@ -202,6 +205,26 @@ describe("a payer who is owed something and signs a new payment", () => {
     expect(tell(await other)).toBe("replayed");
     expect(tell(await paywall.admit(presented(2)))).toBe("replayed");
     expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is charged once, and told nothing else, for a new one that comes twice at once in vain", async () => {
+    const { paywall, facilitator, ledger } = await indebted();
+    const recall = ledger.recall.bind(ledger);
+    const recalls = vi.spyOn(ledger, "recall").mockImplementation(async (...asked) => {
+      const found = await recall(...asked);
+      // What the first of both hears when it looks again; the other may go on meanwhile.
+      const isSecondLook = recalls.mock.calls.length === 4;
+      for (let turn = 0; isSecondLook && turn < TURNS; turn += 1) await immediately();
+      return found;
+    });
+    const served = paywall.admit(presented(3));
+    const both = [paywall.admit(presented(2)), paywall.admit(presented(2))];
+    await paidOf(await served).delivered();
+    const first = await Promise.race(both);
+    await paidOf(first).delivered(sold());
+    const told = (await Promise.all(both)).filter((each) => each !== first);
+    expect(told.map((each) => tell(each))).toEqual(["replayed"]);
+    expect(facilitator.settled).toHaveLength(2);
   });
 
   it("is charged once for a new one that comes twice at once when the old one has failed", async () => {
