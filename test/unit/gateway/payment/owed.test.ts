@@ -213,8 +213,8 @@ describe("a payer who is owed something and signs a new payment", () => {
     const recalls = vi.spyOn(ledger, "recall").mockImplementation(async (...asked) => {
       const found = await recall(...asked);
       // What the first of both hears when it looks again; the other may go on meanwhile.
-      const isSecondLook = recalls.mock.calls.length === 4;
-      for (let turn = 0; isSecondLook && turn < TURNS; turn += 1) await immediately();
+      const turns = recalls.mock.calls.length === 4 ? TURNS : 0;
+      for (let turn = 0; turn < turns; turn += 1) await immediately();
       return found;
     });
     const served = paywall.admit(presented(3));
