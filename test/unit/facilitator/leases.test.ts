@@ -233,6 +233,23 @@ describe("a payment withdrawn from its batch", () => {
     expect(await at.time.of(third)).toMatchObject({ success: true });
   });
 
+  test("is signed once for a buyer who asks while it waits for that chain", async () => {
+    const lives = new Lives();
+    const at = await lives.open("one", { maxTogether: 10 });
+    const key = "its buyer's";
+    const { second } = await withdrawn(at, key);
+    at.chain.errors.set("inspect", new ChainError("CHAIN_TIMEOUT", "no answer"));
+    at.chain.automines = true;
+    at.chain.mine();
+    await at.time.of(second);
+    await at.time.until(() => at.lines.some((line) => line.includes("was left behind")));
+    at.chain.errors.clear();
+    const asked = settle(at, payment(3, 3), { key, patienceMs: 600_000 });
+    await lives.roundsUntil([at], () => at.chain.movedIn(nonceOf(3)) !== undefined);
+    expect(await at.time.of(asked)).toMatchObject({ success: true });
+    expect(at.lines.filter((line) => line.includes("took no signature"))).toEqual([]);
+  });
+
   test("fails when the chain refuses it alone", async () => {
     const at = await new Lives().open("one", { maxTogether: 10 });
     const { third } = await withdrawn(at);
