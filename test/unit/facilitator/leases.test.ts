@@ -259,6 +259,22 @@ describe("a payment withdrawn from its batch", () => {
     expect(await at.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({ kind: "failed" });
   });
 
+  test("is settled after all where it failed, and the chain's new past has its batch move it", async () => {
+    const lives = new Lives();
+    const at = await lives.open("one", { maxTogether: 10 });
+    const { second, third } = await withdrawn(at);
+    at.chain.refused.set(nonceOf(3), { code: "insufficient_funds", detail: "spent" });
+    at.chain.mine();
+    expect(await at.time.of(second)).toMatchObject({ success: true, transaction: "0x1" });
+    expect(await at.time.of(third)).toMatchObject({ errorReason: "insufficient_funds" });
+    at.chain.reorganize("0x1");
+    at.chain.failsTogether.clear();
+    at.chain.automines = true;
+    const kind = async () => (await at.ledger.outcome(keyOf(payment(3, 3)))).kind;
+    await lives.roundsUntil([at], async () => (await kind()) === "settled");
+    expect(at.chain.movedIn(nonceOf(3))).toBe("0x1");
+  });
+
   /** It is refused since somebody has submitted it meanwhile, as the chain says after a while. */
   async function overtaken(foreign: ForeignRule = "hold") {
     const at = await new Lives().open("one", { maxTogether: 10, foreign });
