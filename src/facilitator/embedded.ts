@@ -233,6 +233,10 @@ export class EmbeddedFacilitator implements Facilitator {
       case "failed":
         return failure(begun.failure, network, payer);
       case "granted":
+        if (begun.isPublic === true) {
+          this.#served.get(network)?.engine.resume({ key: key.value, request });
+          return this.#answer(request, await this.#finish(key.value, network, signal));
+        }
         if (!judged.ok) {
           await this.#ledger.abandoned(key.value);
           return failure(judged.error, network, payer);

@@ -38,7 +38,8 @@ interface WatchedPayment {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
   readonly authorization: unknown;
-  fate: "open" | "settled" | "held" | "failed" | "left";
+  /** `left`: signed anew, alone, or not at all; `undone`: it was settled, and the chain has another past now. */
+  fate: "open" | "settled" | "held" | "failed" | "left" | "undone";
   /** What the last look found, where that was a failure. */
   suspicion: string | undefined;
 }
@@ -140,12 +141,14 @@ export class PaymentVerdicts {
     if (said.kind === "confirmed") {
       payment.suspicion = undefined;
       const isOurs = seen.variants.some(({ transaction }) => transaction === said.transaction);
-      if (fate === "open" || fate === "failed") await this.#take(payment, said, isOurs);
+      if (fate === "open" || fate === "failed" || fate === "left") {
+        await this.#take(payment, said, isOurs);
+      }
       // The chain has another past now, in which it is ours.
       else if (fate === "held" && isOurs) await this.#settle(payment, said, "we");
       return;
     }
-    if (said.kind === "unknown" || fate === "failed" || fate === "held" || fate === "left") {
+    if (said.kind === "unknown" || (fate !== "open" && fate !== "settled")) {
       payment.suspicion = undefined;
       return;
     }
@@ -166,7 +169,7 @@ export class PaymentVerdicts {
     const { code, detail } = refusal;
     if (fate === "settled") {
       this.#log.error({ key, detail }, "a settled payment is undone on chain");
-      payment.fate = "left";
+      payment.fate = "undone";
       return;
     }
     // Bytes whose account nonce somebody else has used are as good as never signed.
@@ -234,8 +237,10 @@ export class PaymentVerdicts {
 
   /** The row is not what we thought: somebody else has decided it, and what they stored counts. */
   async #followLedger(payment: WatchedPayment, conflict: LedgerConflict): Promise<void> {
-    const { key, request } = payment;
+    const { key, request, fate } = payment;
     const outcome = await this.#at.ledger.outcome(key);
+    // What waits to be signed again is found used then, and is settled by that.
+    if (fate === "left" && outcome.kind === "pending") return;
     this.#log.error({ err: conflict, key, found: outcome.kind }, "a payment was decided elsewhere");
     if (outcome.kind === "pending") {
       // Signed by us and no longer carried by this submission: our own withdrawal, stored without an answer.

@@ -102,6 +102,11 @@ export class SettlementEngine {
     return flight;
   }
 
+  /** Goes on with a claim that was withdrawn from a transaction, or joins the work on it. */
+  resume(claim: Pick<OfferedPayment, "key" | "request">): void {
+    if (!this.#flights.has(claim.key)) this.accept(claim, "withdrawn");
+  }
+
   /**
    * One round of recovery: leases, unfinished submissions and late looks, offered claims, and what the
    * ledger did not take before. Never rejects.

@@ -303,11 +303,13 @@ export interface ClaimHolder {
 /** What a facilitator met when it began a settlement. */
 export type BeginOutcome =
   /**
-   * Ours to settle: a fresh row, or the claim that carries the same idempotency key. `facilitator`: the
-   * remote one that it was handed to before, and where the chain stood then.
+   * Ours to settle: a fresh row, or the claim that carries the same idempotency key. `isPublic`: a transaction of
+   * ours has shown it, and it is never dropped. `facilitator`: the remote one that it was handed to before, and where
+   * the chain stood then.
    */
   | {
       readonly kind: "granted";
+      readonly isPublic?: true;
       readonly facilitator?: string;
       readonly handedOverAt?: HandedOver["handedOverAt"];
     }

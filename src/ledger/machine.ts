@@ -199,7 +199,8 @@ function beginUnder(
 function repeatedBegin(row: PaymentRow, { life }: Moment): BeginOutcome {
   switch (row.state) {
     case "CLAIMED":
-      return { kind: isOf(row.claimedBy, life) && !row.offered ? "granted" : "pending" };
+      if (!isOf(row.claimedBy, life) || row.offered) return { kind: "pending" };
+      return { kind: "granted", ...(isPublic(row) && { isPublic: true }) };
     case "SIGNED":
       if (isHeld(row)) return { kind: "held", transaction: heldOf(row) };
       // Handed over by the caller, to us: what it handed over is what it asks for.

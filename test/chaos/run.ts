@@ -270,6 +270,7 @@ function troubleCounts(
     "kill -9 of workers": replicas.workerKills,
     "restarts of PostgreSQL": restarts,
     "upstream executions": shop.executions.length,
+    "places of customers": new Set(shop.executions.map(({ client }) => client)).size,
     "upstream failures": shop.failures,
     ...Object.fromEntries(Object.entries(rpc.counts).map(([name, n]) => [`RPC ${name}`, n])),
   };

@@ -12,7 +12,7 @@ import { count, patienceOf, tellOf, RETRY_MS, type Market, type Purchase } from 
 import { goodsOf } from "./shop.ts";
 
 /** Where such customers are, as they move from one network to another. */
-const PLACES = ["127.0.0.1", "127.0.0.3", "127.0.0.4"] as const;
+export const PLACES = ["127.0.0.1", "127.0.0.3", "127.0.0.4"] as const;
 /** How likely the next try comes from another place. */
 const ROAMING = 0.3;
 
@@ -24,7 +24,7 @@ export async function buyAnew(
   signal: AbortSignal,
 ): Promise<void> {
   const { chance, gateway } = market;
-  let place: string = PLACES[0];
+  let place: string = chance.pick(PLACES);
   while (!purchase.delivered && !signal.aborted) {
     const given = AbortSignal.any([signal, AbortSignal.timeout(patienceOf(market))]);
     const pay = wrapFetchWithPayment(watching(purchase, place), account);
@@ -52,7 +52,7 @@ function watching({ payments }: Purchase, place: string): typeof fetch {
       const { from, nonce } = decoded.value.payload.authorization;
       payments.push({ from, nonce, header });
     }
-    const dispatcher = new Agent({ connect: { localAddress: place } });
+    const dispatcher = new Agent({ localAddress: place });
     try {
       const signal = init?.signal ?? null;
       const url = input instanceof Request ? input.url : input;

@@ -81,7 +81,7 @@ function isOwedBefore(world: World, owed: SimulatedPayment, payment: SimulatedPa
   const claimedMs = after.events[0]?.atMs ?? 0;
   const hadMs = journal.hadMs(owed) ?? Infinity;
   if ((before.events[0]?.atMs ?? 0) >= shown.firstMs || hadMs <= claimedMs) return false;
-  return isLeft(before, shown.firstMs, claimedMs) || isLongLeft(world, owed, before, claimedMs);
+  return isLeft(before, shown.firstMs, claimedMs) || isLongLeft(world, owed, claimedMs);
 }
 
 /** The ledger knew all the time that nobody waits for it. */
@@ -98,16 +98,13 @@ function isLeft({ events }: KeptPayment, fromMs: number, toMs: number): boolean 
   return wasLeft;
 }
 
-/** The ledger ought to have known by then. */
+/** The ledger ought to have known by then: no request has waited for it, and none with a new payment to collect it. */
 function isLongLeft(
   { journal, faults, crashes }: World,
   owed: SimulatedPayment,
-  { events }: KeptPayment,
   atMs: number,
 ): boolean {
   const heardMs = faults + crashes === 0 ? SOON_MS : HEARD_MS;
-  const shown = journal.showing(owed);
-  if (shown === undefined || shown.open > 0) return false;
-  const held = events.filter((each) => each.atMs <= atMs && HELD.test(each.note));
-  return Math.max(shown.lastMs, held.at(-1)?.atMs ?? 0) + heardMs < atMs;
+  const waits = journal.waitsFor(owed).filter(({ fromMs }) => fromMs <= atMs);
+  return waits.every(({ toMs }) => toMs + heardMs < atMs);
 }

@@ -1,6 +1,7 @@
 /** The promises of the money path, judged by the chain's books when everything has come to rest. */
 import { hash } from "node:crypto";
 import { networkOf } from "../../src/gateway/client/ip-address.ts";
+import { MAX_FAILURES } from "../../src/facilitator/failure-budget.ts";
 import { MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS } from "../../src/ledger/ledger.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { KeptPayment } from "../support/memory-store.ts";
@@ -200,8 +201,10 @@ async function deliverWhatIsLeft(world: World): Promise<void> {
     const proof = world.signAgain(payment);
     const isProof = row.attempts >= MAX_DELIVERY_ATTEMPTS || random.chance(0.5);
     // Of one who cannot pay again it is known no better than by his address that he is the payer.
-    const isRich = chain.balance(payment.authorization.from, chain.head) >= PRICE;
-    const client = isProof && isRich ? ELSEWHERE : claimantOf(world, payment);
+    const { from } = payment.authorization;
+    const isRich = chain.balance(from, chain.head) >= PRICE;
+    const isTrusted = isRich && failuresOf(world, from) < MAX_FAILURES;
+    const client = isProof && isTrusted ? ELSEWHERE : claimantOf(world, payment);
     const shown = { payment: isProof ? proof : payment, client };
     const answer = world.send({ ...shown, path, target }, PURCHASE_MS);
     await time.run(time.nowMs + PURCHASE_MS + 1000);
@@ -214,6 +217,17 @@ async function deliverWhatIsLeft(world: World): Promise<void> {
     const isCharged = chain.use(proof.authorization, chain.head) !== undefined;
     if (isCharged) journal.violated("T3", `${name} is owed, and its payer was charged again`);
   }
+}
+
+/** How many payments of that payer were in transactions of ours that did not move them. */
+function failuresOf({ chain }: World, payer: string): number {
+  const failed = chain.mined.flatMap(({ transaction: { id, actions }, worked }) =>
+    actions.filter(
+      (action, index) =>
+        chain.bytes.has(id) && worked[index] === false && spenderOf(action) === payer,
+    ),
+  );
+  return failed.length;
 }
 
 /** The buyers' place that a payment is kept for. */

@@ -2,7 +2,16 @@
 import { describe, expect, it } from "vitest";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
-import { NETWORK, requirementsOf, signPayment } from "./payments.ts";
+import {
+  NETWORK,
+  payerNamed,
+  PRICE,
+  requirementsOf,
+  signPayment,
+  type SimulatedPayment,
+} from "./payments.ts";
+import { CALM, type Profile } from "./profile.ts";
+import { World } from "./world.ts";
 
 const ACCOUNT = "0x00000000000000000000000000000000000000a1";
 const NOW_MS = 1_750_000_000_000;
@@ -100,5 +109,68 @@ describe("a claim that was reaped while its life went on", () => {
     await ledger.claim(key, terms);
     const holder = { claimedUnder: terms.idempotencyKey };
     expect(await ledger.begin(key, request, holder)).toEqual({ kind: "granted" });
+  });
+});
+
+interface Step {
+  readonly atMs: number;
+  /** Which of the payer's payments is shown: those of one number are one payment. */
+  readonly payment: number;
+  readonly path?: string;
+  readonly patienceMs?: number;
+  readonly to?: string;
+}
+
+/** The broken promises of a world in which one payer does this, and the payments that he is charged. */
+async function violationsOf(steps: readonly Step[], profile: Partial<Profile>) {
+  // Whoever leaves has no sale to complain of.
+  const alone = { payments: 0, payers: 0, impatience: 1 };
+  const world = new World({ seed: 1, profile: { ...CALM, ...alone, ...profile } });
+  world.chain.endow(payerNamed(0), PRICE * 9n);
+  const signed = new Map<number, SimulatedPayment>();
+  for (const { atMs, payment: number, path = "/weather", patienceMs = 60_000, to } of steps) {
+    world.time.schedule(atMs, null, () => {
+      const payment = signed.get(number) ?? world.sign(world.purchase(0));
+      signed.set(number, payment);
+      void world.send({ payment, path, target: path, client: "192.0.2.1" }, patienceMs, to);
+    });
+  }
+  const { violations, charged } = await world.run();
+  return { violations, charged };
+}
+
+describe("a payer who buys one thing several times", () => {
+  const SLOW = { blockMs: 10_000 } as const;
+
+  it("is charged for one while a request with a new payment waits for another", async () => {
+    const steps = [
+      { atMs: 1_000, payment: 1, patienceMs: 1_000, to: "a1/1" },
+      { atMs: 3_000, payment: 2, to: "a1/2" },
+      { atMs: 6_000, payment: 3, to: "a1/2" },
+    ];
+    const withWorkers = { ...SLOW, workers: 2 };
+    expect(await violationsOf(steps, withWorkers)).toEqual({ violations: [], charged: 2 });
+  });
+
+  it("is not charged for one that waited for what another has had, while a third is owed", async () => {
+    const steps = [
+      { atMs: 1_000, payment: 1, patienceMs: 1_000 },
+      { atMs: 1_000, payment: 2, patienceMs: 4_000 },
+      { atMs: 3_000, payment: 3 },
+      { atMs: 3_000, payment: 4 },
+    ];
+    const unkept = { ...SLOW, large: 1 };
+    expect(await violationsOf(steps, unkept)).toEqual({ violations: [], charged: 2 });
+  });
+
+  it("is not charged for one that he has shown for another sale before", async () => {
+    const steps = [
+      { atMs: 1_000, payment: 1 },
+      { atMs: 1_000, payment: 2, path: "/stocks" },
+      { atMs: 20_000, payment: 3 },
+      { atMs: 30_000, payment: 3, path: "/stocks" },
+    ];
+    const failing = { upstreamFailing: 1 };
+    expect(await violationsOf(steps, failing)).toEqual({ violations: [], charged: 2 });
   });
 });

@@ -15,6 +15,7 @@ import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import { accountOf, type MemoryStore } from "../support/memory-store.ts";
 import type { Authorization } from "./chain.ts";
 import type { SimulatedPayment } from "./payments.ts";
+import { ShownRequest, type Wait } from "./shown-request.ts";
 import type { Life, VirtualTime } from "./virtual-time.ts";
 
 /** Said of payments that are over, whoever signed them. */
@@ -67,9 +68,7 @@ export interface Purchase {
 /** When a payment was with us, as its buyer knows it. */
 interface Showing {
   readonly firstMs: number;
-  readonly requests: { readonly fromMs: number; toMs: number }[];
-  open: number;
-  lastMs: number;
+  readonly requests: number;
 }
 
 export interface Given {
@@ -93,6 +92,7 @@ export class Journal {
   readonly #had = new Map<PaymentKey, number>();
   readonly #stolen = new Set<PaymentKey>();
   readonly #showings = new Map<PaymentKey, Showing>();
+  readonly #waits: Wait[] = [];
   readonly #deletions = new Map<PaymentKey, number>();
   /** Lives that were ever taken for dead. */
   readonly #presumed = new Set<string>();
@@ -135,24 +135,19 @@ export class Journal {
     return [...this.payments.values()].find(({ authorization }) => authorization.id === id);
   }
 
-  /** A buyer's request with a payment begins; returns how it ends. */
-  shown({ key }: SimulatedPayment): () => void {
-    const nowMs = this.#time.nowMs;
-    const showing = this.#showings.get(key) ?? {
-      firstMs: nowMs,
-      requests: [],
-      open: 0,
-      lastMs: nowMs,
+  /** A buyer's request with a payment begins. */
+  shown({ key }: SimulatedPayment): ShownRequest {
+    const { firstMs, requests } = this.#showings.get(key) ?? {
+      firstMs: this.#time.nowMs,
+      requests: 0,
     };
-    this.#showings.set(key, showing);
-    showing.open += 1;
-    const request = { fromMs: nowMs, toMs: Infinity };
-    showing.requests.push(request);
-    return () => {
-      request.toMs = this.#time.nowMs;
-      showing.open -= 1;
-      showing.lastMs = this.#time.nowMs;
-    };
+    this.#showings.set(key, { firstMs, requests: requests + 1 });
+    return new ShownRequest(key, this.#time, this.#waits);
+  }
+
+  /** When buyers' requests waited for a payment, whichever they showed. */
+  waitsFor({ key }: SimulatedPayment): readonly Wait[] {
+    return this.#waits.filter((each) => each.key === key);
   }
 
   /** The payment that is delivered under that key, as the upstream is shown it. */
@@ -183,7 +178,7 @@ export class Journal {
     return of(shown) || last === undefined ? shown : last;
   }
 
-  showing({ key }: SimulatedPayment): Readonly<Showing> | undefined {
+  showing({ key }: SimulatedPayment): Showing | undefined {
     return this.#showings.get(key);
   }
 
@@ -304,7 +299,7 @@ export class Journal {
     const { key } = payment;
     const row = this.#store.payments.get(key)?.row;
     this.#trace(`buyer: 402 ${code} for ${nameOf(key)}, ${row?.state ?? "(none)"}`);
-    const isNew = this.#showings.get(key)?.requests.length === 1 && !PROOFLESS.has(code);
+    const isNew = this.#showings.get(key)?.requests === 1 && !PROOFLESS.has(code);
     if (isNew && row === undefined && !refusal.isThief)
       this.told.push({ ...refusal, atMs: this.#time.nowMs });
     if (row === undefined || row.settledTransaction === null) {

@@ -51,12 +51,12 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: VERDICTS,
-        find: `if (said.kind === "unknown" || fate === "failed" || fate === "held" || fate === "left") {`,
+        find: `if (said.kind === "unknown" || (fate !== "open" && fate !== "settled")) {`,
         put: `if (said.kind === "unknown" && fate === "open") {
           const refusal = { code: "unexpected_settle_error", detail: said.detail } as const;
           return this.#fail(payment, { kind: "failed", refusal, retriable: false }, false);
         }
-        if (said.kind === "unknown" || fate === "failed" || fate === "left") {`,
+        if (said.kind === "unknown" || (fate !== "open" && fate !== "settled")) {`,
       },
     ],
   },

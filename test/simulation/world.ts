@@ -3,6 +3,7 @@
  * ledger, a simulated chain and virtual time. It runs with faults, then quietly, and is then audited.
  */
 import { isOf } from "../../src/ledger/life.ts";
+import { inContext } from "../../src/telemetry/request-context.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import { MemoryStore } from "../support/memory-ledger.ts";
 import { audit } from "./audit.ts";
@@ -240,11 +241,11 @@ export class World {
       const { life, front } = up[random.between(0, up.length - 1)] ?? {};
       let isOver = false;
       const isBuyers = client !== THIEF && this.journal.isGenuine(payment);
-      const closed = isBuyers ? this.journal.shown(payment) : undefined;
+      const facts = isBuyers ? this.journal.shown(payment) : null;
       const end = (answer: Answer): boolean => {
         if (isOver) return false;
         isOver = true;
-        closed?.();
+        facts?.end();
         resolve(answer);
         return true;
       };
@@ -267,8 +268,7 @@ export class World {
         };
         const left = { isGone: () => isOver, onGone: listen };
         const asked = { payment, path, target, client, ...left, give: end };
-        front
-          .serve(asked)
+        inContext({ facts, trace: null }, () => front.serve(asked))
           .catch((cause: unknown) => journalError(this.journal, cause))
           .finally(() => this.#calls.delete(call));
       });

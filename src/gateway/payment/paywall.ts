@@ -13,6 +13,7 @@ import {
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
   type ClaimTerms,
+  type OwedPayment,
   type PayerProof,
   type SettledPayment,
 } from "../../ledger/ledger.ts";
@@ -65,6 +66,13 @@ interface Flight {
   readonly land: () => void;
 }
 
+/** What a request brings that collects what its payer is owed. */
+interface Collecting {
+  /** It has collected before. */
+  readonly isProof: boolean;
+  readonly signal: AbortSignal;
+}
+
 /**
  * How one look at the ledger ended: with an answer, or with a reason to look again. `unsure`: the ledger
  * failed as the delivery was to begin, and may have stored that it began.
@@ -81,6 +89,8 @@ export class Paywall {
   readonly #till: Till;
   readonly #newIdempotencyKey: () => string;
   readonly #flights = new Map<PaymentKey, Promise<void>>();
+  /** Requests with new payments that collect what is owed, by the keys of these. */
+  readonly #collecting = new Map<PaymentKey, Promise<void>>();
 
   constructor(options: PaywallOptions) {
     this.#options = options;
@@ -89,20 +99,71 @@ export class Paywall {
   }
 
   async admit(presented: Presented): Promise<Admission> {
-    const identified = await this.#identify(presented);
-    if ("kind" in identified) return identified;
-    const { request, isClaimed, owed, isProof } = identified;
-    const key = paymentKey(request);
-    if (!key.ok) return { kind: "refused", refusal: key.error };
+    for (;;) {
+      const identified = await this.#identify(presented);
+      if ("kind" in identified) return identified;
+      const { request } = identified;
+      const key = paymentKey(request);
+      if (!key.ok) return { kind: "refused", refusal: key.error };
+      if (identified.owed.length === 0) return this.#admitOwn(key.value, presented, identified);
+      const other = this.#collecting.get(key.value);
+      if (other === undefined) return this.#admitCollector(key.value, presented, identified);
+      const isOver = other.then(() => true);
+      if (!(await waitWithin(isOver, this.#patience(request), false))) return IN_FLIGHT;
+    }
+  }
+
+  async #admitOwn(
+    key: PaymentKey,
+    presented: Presented,
+    { request, isClaimed }: Identified,
+  ): Promise<Admission> {
     const refusal = isClaimed ? null : presented.refusal();
     if (refusal !== null) return { kind: "unservable", refusal };
-    const collected =
-      owed.length > 0 ? await this.#collect(presented, request, { owed, isProof }) : undefined;
-    // Another request with the same new payment may have found nothing to collect.
-    const isOwn = isProof && collected?.kind === "refused" && (await this.#isClaimed(presented));
-    if (collected !== undefined && !isOwn) return collected;
-    notePayment(key.value);
-    return this.#join(key.value, presented, request, { signal: this.#patience(request) });
+    notePayment(key);
+    return this.#join(key, presented, request, { signal: this.#patience(request) });
+  }
+
+  /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
+  async #admitCollector(
+    key: PaymentKey,
+    presented: Presented,
+    identified: Identified,
+  ): Promise<Admission> {
+    const over = Promise.withResolvers<void>();
+    this.#collecting.set(key, over.promise);
+    try {
+      return await this.#collectOrPay(key, presented, identified);
+    } finally {
+      this.#collecting.delete(key);
+      over.resolve();
+    }
+  }
+
+  async #collectOrPay(
+    key: PaymentKey,
+    presented: Presented,
+    first: Identified,
+  ): Promise<Admission> {
+    const { isProof, request } = first;
+    const signal = this.#patience(request);
+    const tried = new Set<PaymentKey>();
+    let identified: Identified | Admission = first;
+    let owed = first.owed;
+    while (owed.length > 0) {
+      const refusal = presented.refusal();
+      if (refusal !== null) return { kind: "unservable", refusal };
+      const collected = await this.#collect(presented, request, owed, { isProof, signal });
+      const mayBeClaimed = isProof && collected?.kind === "refused";
+      if (collected !== undefined && !mayBeClaimed) return collected;
+      for (const each of owed) tried.add(each.key);
+      // While it waited for these, others may have become owed, and it may be claimed elsewhere.
+      identified = await this.#identify(presented);
+      if ("kind" in identified) return identified;
+      if (collected !== undefined && !identified.isClaimed) return collected;
+      owed = identified.owed.filter((each) => !tried.has(each.key));
+    }
+    return this.#admitOwn(key, presented, identified);
   }
 
   async #identify({
@@ -119,11 +180,6 @@ export class Paywall {
     }
   }
 
-  async #isClaimed(presented: Presented): Promise<boolean> {
-    const identified = await this.#identify(presented);
-    return !("kind" in identified) && identified.isClaimed;
-  }
-
   /**
    * What the payer is owed for the same sale is delivered first, and his new payment is only the proof that it is
    * he: verified, and forgotten. Undefined where nothing turns out to be owed.
@@ -131,9 +187,9 @@ export class Paywall {
   async #collect(
     presented: Presented,
     request: FacilitatorRequest,
-    { owed, isProof }: Pick<Identified, "owed" | "isProof">,
+    owed: readonly OwedPayment[],
+    { isProof, signal }: Collecting,
   ): Promise<Admission | undefined> {
-    const signal = this.#patience(request);
     const proof = await this.#prove(request, signal);
     if (typeof proof === "object") return proof;
     let undecided: Admission | undefined;

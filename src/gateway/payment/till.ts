@@ -4,12 +4,13 @@
  * question is whole in itself, so that whoever asks may die between two of them.
  */
 import type { Facilitator } from "../../facilitator/facilitator.ts";
-import type {
-  ClaimOutcome,
-  ClaimTerms,
-  OwedPayment,
-  PayerProof,
-  Redemptions,
+import {
+  MAX_OWED,
+  type ClaimOutcome,
+  type ClaimTerms,
+  type OwedPayment,
+  type PayerProof,
+  type Redemptions,
 } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
@@ -132,16 +133,18 @@ export class LocalTill implements Till {
     return requests[keys.findIndex((key) => key.ok && key.value === buried)];
   }
 
-  /** Those that the payment was to collect when it was presented first. */
+  /** Those that the payment was to collect when it was presented before, for whichever sale, and what is owed now. */
   #debts(
     request: FacilitatorRequest,
     owed: readonly OwedPayment[],
   ): Pick<Identified, "owed" | "isProof"> {
     const key = paymentKey(request);
-    const before = key.ok ? this.#proofs.find(key.value) : undefined;
-    if (before !== undefined) return { owed: before, isProof: true };
-    if (key.ok && owed.length > 0) this.#proofs.remember(key.value, owed);
-    return { owed, isProof: false };
+    if (!key.ok) return { owed, isProof: false };
+    const before = this.#proofs.find(key.value) ?? [];
+    const further = owed.filter((each) => !before.some((other) => other.key === each.key));
+    const all = [...before, ...further].slice(-MAX_OWED);
+    if (further.length > 0) this.#proofs.remember(key.value, all);
+    return { owed: all, isProof: before.length > 0 };
   }
 
   async claim(...asked: Parameters<Till["claim"]>): Promise<ClaimOutcome> {

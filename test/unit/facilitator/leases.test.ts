@@ -46,13 +46,13 @@ class Lives {
 }
 
 /** Payments 2 and 3 in one transaction that moves only the first of them. */
-async function withdrawn(at: EngineStage) {
+async function withdrawn(at: EngineStage, key = "the third's own") {
   at.chain.automines = false;
   void settle(at, payment(1, 1)).catch(() => undefined);
   await at.time.until(() => at.chain.sent.length === 1);
   at.chain.failsTogether.add(nonceOf(3));
   const second = settle(at, payment(2, 2));
-  const third = settle(at, payment(3, 3), { patienceMs: 600_000 });
+  const third = settle(at, payment(3, 3), { key, patienceMs: 600_000 });
   await at.time.until(() => at.chain.sent.includes("0x1"));
   return { second, third };
 }
@@ -233,6 +233,23 @@ describe("a payment withdrawn from its batch", () => {
     expect(await at.time.of(third)).toMatchObject({ success: true });
   });
 
+  test("is signed once for a buyer who asks while it waits for that chain", async () => {
+    const lives = new Lives();
+    const at = await lives.open("one", { maxTogether: 10 });
+    const key = "its buyer's";
+    const { second } = await withdrawn(at, key);
+    at.chain.errors.set("inspect", new ChainError("CHAIN_TIMEOUT", "no answer"));
+    at.chain.automines = true;
+    at.chain.mine();
+    await at.time.of(second);
+    await at.time.until(() => at.lines.some((line) => line.includes("was left behind")));
+    at.chain.errors.clear();
+    const asked = settle(at, payment(3, 3), { key, patienceMs: 600_000 });
+    await lives.roundsUntil([at], () => at.chain.movedIn(nonceOf(3)) !== undefined);
+    expect(await at.time.of(asked)).toMatchObject({ success: true });
+    expect(at.lines.filter((line) => line.includes("took no signature"))).toEqual([]);
+  });
+
   test("fails when the chain refuses it alone", async () => {
     const at = await new Lives().open("one", { maxTogether: 10 });
     const { third } = await withdrawn(at);
@@ -240,6 +257,22 @@ describe("a payment withdrawn from its batch", () => {
     at.chain.mine();
     expect(await at.time.of(third)).toMatchObject({ errorReason: "insufficient_funds" });
     expect(await at.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({ kind: "failed" });
+  });
+
+  test("is settled after all where it failed, and the chain's new past has its batch move it", async () => {
+    const lives = new Lives();
+    const at = await lives.open("one", { maxTogether: 10 });
+    const { second, third } = await withdrawn(at);
+    at.chain.refused.set(nonceOf(3), { code: "insufficient_funds", detail: "spent" });
+    at.chain.mine();
+    expect(await at.time.of(second)).toMatchObject({ success: true, transaction: "0x1" });
+    expect(await at.time.of(third)).toMatchObject({ errorReason: "insufficient_funds" });
+    at.chain.reorganize("0x1");
+    at.chain.failsTogether.clear();
+    at.chain.automines = true;
+    const kind = async () => (await at.ledger.outcome(keyOf(payment(3, 3)))).kind;
+    await lives.roundsUntil([at], async () => (await kind()) === "settled");
+    expect(at.chain.movedIn(nonceOf(3))).toBe("0x1");
   });
 
   /** It is refused since somebody has submitted it meanwhile, as the chain says after a while. */
@@ -337,5 +370,42 @@ describe("a payment withdrawn from its batch", () => {
     await at.time.until(() => at.lines.some((line) => line.includes("may not be stored")));
     failing = false;
     await lives.roundsUntil([at], () => at.chain.movedIn(nonceOf(3)) !== undefined);
+  });
+
+  describe("that nothing here works on any more", () => {
+    /** It is not known whether it was signed again; its buyer asks, and `then` it comes to another end. */
+    async function askedFor(then: (at: EngineStage) => void) {
+      const lives = new Lives();
+      let failing = false;
+      const at: EngineStage = await lives.open("one", {
+        maxTogether: 10,
+        ledger: { signed: (...all) => (failing ? unavailable() : at.ledger.signed(...all)) },
+      });
+      const key = "its buyer's";
+      const { second } = await withdrawn(at, key);
+      failing = true;
+      at.chain.automines = true;
+      at.chain.mine();
+      await at.time.of(second);
+      const doubts = () => at.lines.filter((line) => line.includes("may not be stored")).length;
+      await at.time.until(() => doubts() === 1);
+      then(at);
+      const again = settle(at, payment(3, 3), { key, patienceMs: 600_000 });
+      const isOver = async () => (await at.ledger.outcome(keyOf(payment(3, 3)))).kind !== "pending";
+      await at.time.until(async () => doubts() === 2 || (await isOver()));
+      failing = false;
+      await lives.roundsUntil([at], isOver);
+      return at.time.of(again);
+    }
+
+    test("is settled for its buyer, though it is not known again whether it was signed", async () => {
+      expect(await askedFor(() => undefined)).toMatchObject({ success: true });
+    });
+
+    test("fails for its buyer, who may not be told so while it is as before", async () => {
+      const refusal = { code: "insufficient_funds", detail: "spent" } as const;
+      const told = await askedFor(({ chain }) => chain.refused.set(nonceOf(3), refusal));
+      expect(told).toMatchObject({ errorReason: "insufficient_funds" });
+    });
   });
 });

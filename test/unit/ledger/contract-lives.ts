@@ -106,6 +106,8 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       expect(await word(next.begin(payment.key, payment.request, "another's"))).toBe("taken");
       expect(await word(next.begin(payment.key, payment.request, CALLER))).toBe("pending");
       expect(await next.takeOffered(NETWORK, 10)).toMatchObject([{ isPublic: true }]);
+      const again = await next.begin(payment.key, payment.request, CALLER);
+      expect(again).toEqual({ kind: "granted", isPublic: true });
     });
 
     it("allows a delivery that our death cut off again: that was no attempt of the buyer's", async () => {

@@ -1,6 +1,7 @@
 /** What is owed is collected by the client that paid and by the payer, who proves it with a new payment. */
-import { describe, expect, it } from "vitest";
-import { LedgerUnavailable } from "../../../../src/ledger/ledger.ts";
+import { setImmediate as immediately } from "node:timers/promises";
+import { describe, expect, it, vi } from "vitest";
+import { LedgerUnavailable, MAX_OWED } from "../../../../src/ledger/ledger.ts";
 import { FacilitatorFault } from "../../../../src/facilitator/facilitator.ts";
 import type { Presented } from "../../../../src/gateway/payment/admission.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
@@ -20,6 +21,8 @@ import {
 } from "./paywall-stage.ts";
 
 const OTHER = "198.51.100.7";
+/** Of the event loop, in which a request that nothing holds back has ended. */
+const TURNS = 100;
 const BROKEN = { sent: true, served: null } as const;
 const insufficient = async () =>
   ({ isValid: false, invalidReason: "insufficient_funds", payer: "" }) as const;
@@ -132,6 +135,42 @@ describe("a payer who is owed something and signs a new payment", () => {
     expect(facilitator.settled).toHaveLength(2);
   });
 
+  it("is not charged for the one that others have had when another is owed by then", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    const late = paidOf(await paywall.admit(presented(1)));
+    await paidOf(await paywall.admit(presented(2))).undelivered(BROKEN);
+    const both = [paywall.admit(presented(3)), paywall.admit(presented(4))];
+    const first = await Promise.race(both);
+    await late.undelivered(BROKEN);
+    await paidOf(first).delivered();
+    const last = (await Promise.all(both)).find((each) => each !== first);
+    if (last === undefined) throw new Error("both were one");
+    await paidOf(last).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("is not charged where he has shown it for another sale before", async () => {
+    const { paywall, facilitator } = await indebted();
+    await paidOf(await paywall.admit(presented(2, { binding: "GET /other" }))).undelivered(BROKEN);
+    await paidOf(await paywall.admit(presented(3))).undelivered(BROKEN);
+    await paidOf(await paywall.admit(presented(3, { binding: "GET /other" }))).delivered();
+    await paidOf(await paywall.admit(presented(3))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("is remembered for so many debts and no more, however many sales he shows it for", async () => {
+    const { ledger, paywall } = await paywallStage();
+    const claim = vi.spyOn(ledger, "claim");
+    const sales = Array.from({ length: MAX_OWED + 1 }, (_, number) => `GET /${number}`);
+    for (const [number, binding] of sales.entries()) {
+      await paidOf(await paywall.admit(presented(number + 2, { binding }))).undelivered(BROKEN);
+      await paidOf(await paywall.admit(presented(1, { binding }))).undelivered(BROKEN);
+    }
+    claim.mockClear();
+    await paywall.admit(presented(1, { binding: "GET /new" }));
+    expect(claim).toHaveBeenCalledTimes(MAX_OWED + 1);
+  });
+
   describe("at another gateway on the same ledger", () => {
     const asking = (resource: string, maxAmountRequired: string, number: number): Presented =>
       repriced({ resource, maxAmountRequired }, number);
@@ -166,6 +205,26 @@ describe("a payer who is owed something and signs a new payment", () => {
     expect(tell(await other)).toBe("replayed");
     expect(tell(await paywall.admit(presented(2)))).toBe("replayed");
     expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is charged once, and told nothing else, for a new one that comes twice at once in vain", async () => {
+    const { paywall, facilitator, ledger } = await indebted();
+    const recall = ledger.recall.bind(ledger);
+    const recalls = vi.spyOn(ledger, "recall").mockImplementation(async (...asked) => {
+      const found = await recall(...asked);
+      // What the first of both hears when it looks again; the other may go on meanwhile.
+      const turns = recalls.mock.calls.length === 4 ? TURNS : 0;
+      for (let turn = 0; turn < turns; turn += 1) await immediately();
+      return found;
+    });
+    const served = paywall.admit(presented(3));
+    const both = [paywall.admit(presented(2)), paywall.admit(presented(2))];
+    await paidOf(await served).delivered();
+    const first = await Promise.race(both);
+    await paidOf(first).delivered(sold());
+    const told = (await Promise.all(both)).filter((each) => each !== first);
+    expect(told.map((each) => tell(each))).toEqual(["replayed"]);
+    expect(facilitator.settled).toHaveLength(2);
   });
 
   it("is charged once for a new one that comes twice at once when the old one has failed", async () => {
