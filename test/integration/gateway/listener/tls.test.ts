@@ -5,7 +5,7 @@ import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "n
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { backend } from "../stage.ts";
-import { connectHttp2, openSecureShop, send1, send2 } from "./secure-stage.ts";
+import { openSecureShop, send1 } from "./secure-stage.ts";
 
 const HELLO = (url = "") => `hello ${url}`;
 
