@@ -102,7 +102,7 @@ export class Publications {
   readonly #sold: readonly Sold[];
   readonly #paths: ReadonlySet<string>;
   readonly #others: OtherEntries | undefined;
-  readonly #written = new Map<string, { readonly body: string; readonly etag: string }>();
+  readonly #written = new Map<string, ReturnType<typeof shared>>();
   #revision: number;
   /** Of our own routes. */
   #catalogue: Catalogue;
@@ -137,7 +137,7 @@ export class Publications {
     const isPointer = path !== PUBLISHED_PATHS.listed && this.#paths.has(path);
     if (!isPointer) return this.list(query, ifNoneMatch);
     const type = path === PUBLISHED_PATHS.llms ? TEXT_TYPE : JSON_TYPE;
-    const written = this.#written.get(path) ?? tagged(this.#write(path));
+    const written = this.#written.get(path) ?? shared(this.#write(path));
     this.#written.set(path, written);
     return answered({ ...written, type }, ifNoneMatch);
   };
@@ -228,6 +228,11 @@ export class Publications {
 
 function tagged(body: string): { readonly body: string; readonly etag: string } {
   return { body, etag: entityTag(body) };
+}
+
+/** For everybody who asks. */
+function shared(body: string) {
+  return { ...tagged(body), bytes: new TextEncoder().encode(body) };
 }
 
 function answered(

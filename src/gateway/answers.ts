@@ -13,6 +13,8 @@ export interface Answer {
   readonly lines: readonly string[];
   /** JSON text unless `type` says otherwise; null for an answer without a body. */
   readonly body: string | null;
+  /** The same, in memory that other answers share. */
+  readonly bytes?: Uint8Array;
   /** Default: `application/json`. */
   readonly type?: string;
   /** The value of Cache-Control; default: `no-store`. */

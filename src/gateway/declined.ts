@@ -20,6 +20,8 @@ export interface PublishedDocument {
   readonly status: 200 | 304 | 400;
   /** "" with 304. */
   readonly body: string;
+  /** The same, where all who ask get the same: one in memory for all of them. */
+  readonly bytes?: Uint8Array;
   /** Media type of the body. */
   readonly type: string;
   /** Null with 400. */
@@ -78,10 +80,11 @@ export function declinedAnswer(
 
 /** May be kept by whoever asks before each use whether it is still the same. */
 function documentAnswer(
-  { status, body, type, etag, lines: more = [] }: PublishedDocument,
+  { status, body, bytes, type, etag, lines: more = [] }: PublishedDocument,
   cors: readonly string[],
 ): Answer {
   if (etag === null) return { status, lines: cors, body };
   const lines = [...cors, ...more, "ETag", etag];
-  return { status, lines, body: status === 304 ? null : body, type, caching: "no-cache" };
+  const answer = { status, lines, type, caching: "no-cache" } as const;
+  return status === 304 ? { ...answer, body: null } : { ...answer, body, ...(bytes && { bytes }) };
 }

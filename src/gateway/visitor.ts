@@ -140,11 +140,12 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
       response.end();
       return;
     }
-    const bytes = Buffer.byteLength(body);
+    const bytes = answer.bytes?.length ?? Buffer.byteLength(body);
     head.push("Content-Type", answer.type ?? JSON_TYPE, "Content-Length", String(bytes));
     response.writeHead(status, head);
+    if (answer.bytes !== undefined) response.end(answer.bytes);
     // Only ASCII has as many bytes as characters, and then this is the same text, written at less cost.
-    response.end(body, bytes === body.length ? "latin1" : "utf8");
+    else response.end(body, bytes === body.length ? "latin1" : "utf8");
     limitUnread(this.request, response);
   }
 

@@ -5,9 +5,12 @@ import type { ServerHttp2Stream } from "node:http2";
 import type { InboundResponse } from "../message/inbound.ts";
 import type { Http2Request } from "./http2-request.ts";
 import { cutStream, releaseStream } from "./http2-stream-socket.ts";
+import type { UnreadSession } from "./unread-answers.ts";
 
 /** A client that takes nothing of the rest of a complete answer is given up after this, milliseconds. */
 const STALL_MS = 60_000;
+/** Of bytes that several answers share so many are queued for each of them at a time. */
+const PIECE_BYTES = 16 * 1024;
 
 /** RFC 9113 section 8.2.2: they belong to a connection of HTTP/1.1. */
 const CONNECTION_LINES = new Set([
@@ -27,6 +30,7 @@ type Listener = Parameters<EventEmitter["on"]>[1];
 export class Http2Response implements InboundResponse {
   readonly #stream: ServerHttp2Stream;
   readonly #request: Http2Request;
+  readonly #unread: UnreadSession | undefined;
   readonly #events = new EventEmitter();
   #headersSent = false;
   #hasBody = true;
@@ -41,9 +45,10 @@ export class Http2Response implements InboundResponse {
   #awaitsTrailers = false;
   #trailers: Record<string, string[]> | null = null;
 
-  constructor(stream: ServerHttp2Stream, request: Http2Request) {
+  constructor(stream: ServerHttp2Stream, request: Http2Request, unread?: UnreadSession) {
     this.#stream = stream;
     this.#request = request;
+    this.#unread = unread;
     stream.on("drain", () => this.#events.emit("drain"));
     stream.once("close", () => this.#onClose());
   }
@@ -133,13 +138,34 @@ export class Http2Response implements InboundResponse {
     if (this.destroyed) return this;
     const { socket } = this.#request;
     if (socket.timeout === 0) socket.setTimeout(STALL_MS);
-    if (hasChunk) {
-      this.#unwritten += 1;
-      stream.write(chunk, encoding, this.#onWritten);
+    if (hasChunk && typeof chunk !== "string") this.#endWith(chunk);
+    else {
+      if (hasChunk) this.#queue(chunk, encoding);
+      stream.end();
     }
-    stream.end();
     if (!this.#awaitsTrailers && this.#unwritten === 0) setImmediate(() => this.#finish());
     return this;
+  }
+
+  /** In pieces, each as the one before is taken: what many clients do not take is in memory once. */
+  #endWith(bytes: Uint8Array): void {
+    const [piece, rest] = [bytes.subarray(0, PIECE_BYTES), bytes.subarray(PIECE_BYTES)];
+    if (rest.length === 0) {
+      this.#queue(piece);
+      this.#stream.end();
+    } else this.#queue(piece, undefined, () => this.#endWith(rest));
+  }
+
+  /** `then`: what follows once it is taken. */
+  #queue(chunk: Uint8Array | string, encoding: BufferEncoding = "utf8", then?: () => void): void {
+    const bytes = typeof chunk === "string" ? Buffer.byteLength(chunk, encoding) : chunk.length;
+    this.#unread?.queued(bytes);
+    this.#unwritten += 1;
+    this.#stream.write(chunk, encoding, (error) => {
+      this.#unread?.taken(bytes);
+      if (!error && !this.destroyed) then?.();
+      this.#onWritten(error);
+    });
   }
 
   destroy(): this {

@@ -3,6 +3,7 @@
  * and how all of them end. Their TLS sockets come from the listener, which has agreed on `h2` with the client.
  */
 import {
+  constants,
   performServerHandshake,
   type IncomingHttpHeaders,
   type ServerHttp2Session,
@@ -15,6 +16,7 @@ import { markChunked, MAX_HEADER_LINES, readHttp2Head, type HeadFault } from "./
 import { Http2Request } from "./http2-request.ts";
 import { Http2Response } from "./http2-response.ts";
 import { cutStream, Http2StreamSocket, releaseStream } from "./http2-stream-socket.ts";
+import { UnreadAnswers, type UnreadSession } from "./unread-answers.ts";
 
 /** Requests at the same time on one connection. */
 const MAX_STREAMS = 100;
@@ -31,7 +33,7 @@ const MAX_ANSWER_HEAD_BYTES = 128 * 1024;
 /**
  * Node counts what is queued for a client, and never takes off again what a cancelled stream had queued: a limit
  * that means anything would close connections whose clients cancel downloads. The queues are bounded here, by
- * the streams of a connection and what each may have unsent.
+ * the streams of a connection and what each may have unsent, and by {@link UnreadAnswers}.
  */
 const SESSION_MEMORY_MB = 1_000_000;
 /** Frames that are not HTTP/2, on one connection. */
@@ -66,6 +68,7 @@ type Handlers = Pick<Gateway, "handleRequest" | "handleContinue">;
 interface SessionState {
   readonly session: ServerHttp2Session;
   readonly connection: Connection | undefined;
+  readonly unread: UnreadSession;
   readonly remoteAddress: string | undefined;
   readonly streams: Set<OpenStream>;
   /** Since when there has been no stream; `performance.now()`. */
@@ -84,6 +87,7 @@ export class Http2Sessions {
   readonly #handlers: Handlers;
   readonly #limits: SessionLimits;
   readonly #sessions = new Map<ServerHttp2Session, SessionState>();
+  readonly #unread = new UnreadAnswers();
   readonly #sweep: NodeJS.Timeout;
   #isRetiring = false;
 
@@ -103,9 +107,13 @@ export class Http2Sessions {
     if (socket.destroyed) return;
     const { remoteAddress } = socket;
     const session = performServerHandshake(socket, sessionOptions(this.#limits.headerBytes));
+    const unread = this.#unread.open(() => {
+      session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    });
     const state: SessionState = {
       session,
       connection,
+      unread,
       remoteAddress,
       streams: new Set(),
       idleSince: performance.now(),
@@ -115,7 +123,10 @@ export class Http2Sessions {
     if (!session.destroyed) session.setLocalWindowSize(SESSION_WINDOW_BYTES);
     // Node destroys the session of an error; there is nobody to tell.
     session.on("error", () => {});
-    session.once("close", () => this.#sessions.delete(session));
+    session.once("close", () => {
+      this.#sessions.delete(session);
+      this.#unread.close(unread);
+    });
     session.on("stream", (stream, headers, _flags, raw) => {
       this.#onStream(state, stream, { headers, raw });
     });
@@ -153,6 +164,10 @@ export class Http2Sessions {
     stream.on("error", () => {});
     stream.once("close", () => this.#onStreamClosed(state, open));
     if (this.#isRetiring) state.session.close();
+    if (state.unread.isFull) {
+      stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      return;
+    }
     const head = readHttp2Head(headers, raw);
     if (!head.ok) {
       refuseStream(stream, head.error);
@@ -164,7 +179,7 @@ export class Http2Sessions {
       const socket = new Http2StreamSocket(stream, state.remoteAddress);
       const request = new Http2Request(head.value, stream, { socket, hasBody: !isEmpty });
       open.request = request;
-      const response = new Http2Response(stream, request);
+      const response = new Http2Response(stream, request, state.unread);
       const expects = fields.expect?.toLowerCase() === "100-continue";
       if (expects && !isEmpty) this.#handlers.handleContinue(request, response);
       else this.#handlers.handleRequest(request, response);
