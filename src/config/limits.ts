@@ -85,7 +85,11 @@ export const limits = map({
     "32KiB",
   ),
   body: optional(size, "Largest body of a request.", "10MiB"),
-  inFlight: optional(whole(1, 1_000_000), "Requests at the same time.", DEFAULTS.inFlight),
+  inFlight: optional(
+    whole(1, 1_000_000),
+    "Requests at the same time that are forwarded or pay. One address (of IPv6: one /64) has as many as are free.",
+    DEFAULTS.inFlight,
+  ),
   connections: optional(
     whole(1, 1_000_000),
     "Connections to one listener at the same time: where all are taken, the longest idle end for new ones.",

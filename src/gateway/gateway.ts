@@ -41,11 +41,12 @@ import {
 import { acceptable, Asking, type Asked } from "./asking.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import { readClient, type Client } from "./client/client.ts";
-import type { Decision, PricedDecision, Snapshot } from "./decision.ts";
+import type { Decision, PricedDecision, RoutePlan, Snapshot } from "./decision.ts";
 import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.ts";
 import { attemptOf, deliveryNote, paidPassage, soldBy, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
+import { Room, type Need } from "./room.ts";
 import type { Drafts } from "./payment/drafts.ts";
 import { RECORDED_WITHIN_MS, type Paywall } from "./payment/paywall.ts";
 import { isSameRate, type RequestRate } from "./client/rate-limit.ts";
@@ -63,7 +64,7 @@ export interface GatewaySettings {
   readonly snapshot: Snapshot;
   readonly publish: Publisher;
   readonly cors: CrossOrigin;
-  /** Requests worked on at the same time; beyond them 503. */
+  /** Requests that are forwarded or pay at the same time; of them an address has as many as are free, else 503. */
   readonly maxInFlight: number;
   /** Peers that say who their clients are. */
   readonly trustedProxies: TrustedProxies;
@@ -91,6 +92,7 @@ export class Gateway {
   #asking: Asking;
   #bodies: BodyWatch;
   readonly #inFlight = new InFlight();
+  readonly #room = new Room();
   /** Those that began with the present settings. */
   #begun = new InFlight();
 
@@ -201,11 +203,7 @@ export class Gateway {
   }
 
   #serve(visitor: Visitor): Ending | Promise<Ending> {
-    const { snapshot, maxInFlight } = this.#options;
-    if (this.#inFlight.count > maxInFlight) {
-      const answer = errorAnswer(503, "too many requests at once", ["Retry-After", "1"]);
-      return this.#end(visitor, answer, "rejected", null);
-    }
+    const { snapshot } = this.#options;
     const decision = decideInSpan(snapshot, visitor.request);
     switch (decision.kind) {
       case "free":
@@ -221,11 +219,31 @@ export class Gateway {
 
   async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<Ending> {
     const client = this.#client(visitor);
-    const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });
-    if (delivery.kind === "unanswered") {
-      this.#notServed(visitor, delivery, upstreamAnswer(delivery));
+    const leave = this.#enter(client, "free");
+    if (leave === undefined) return this.#turnAway(visitor, plan, []);
+    try {
+      const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });
+      if (delivery.kind === "unanswered") {
+        this.#notServed(visitor, delivery, upstreamAnswer(delivery));
+      }
+      return ended(delivery, "free", plan.meter);
+    } finally {
+      leave();
     }
-    return ended(delivery, "free", plan.meter);
+  }
+
+  #enter({ address }: Client, need: Need): (() => void) | undefined {
+    return this.#room.enter(address, this.#options.maxInFlight, need);
+  }
+
+  #turnAway(
+    visitor: Visitor,
+    { meter }: Pick<RoutePlan, "meter">,
+    lines: readonly string[],
+  ): Ending {
+    const said = "too many requests at once";
+    const answer = errorAnswer(503, said, [...lines, "Retry-After", "1"]);
+    return this.#end(visitor, answer, "rejected", meter);
   }
 
   /** A priced route: quote, refuse or serve. */
@@ -250,7 +268,9 @@ export class Gateway {
     }
     // Whatever is done and said for a payment names its request.
     const trace = (visitor.trace ??= RequestTrace.of(visitor));
-    return trace.run(() => this.#charge(visitor, decision, client, lines));
+    const leave = this.#enter(client, "payment");
+    if (leave === undefined) return this.#turnAway(visitor, plan, lines);
+    return trace.run(() => this.#charge(visitor, decision, client, lines)).finally(leave);
   }
 
   async #charge(

@@ -92,7 +92,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     }),
     publish: () => ({ status: 200, body: "", type: "application/json", etag: null }),
     cors,
-    maxInFlight: options.maxInFlight ?? 100,
+    maxInFlight: options.maxInFlight ?? 1_000,
     trustedProxies: new TrustedProxies(options.trusted ?? []),
     unpaidRate: options.unpaidRate ?? null,
     bodyLimits: { ...defaultBodyLimits, ...options.bodyLimits },
