@@ -81,7 +81,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets trailers route a request",
     cites: "H12",
     file: LINES,
-    find: `if (!toUpstream.passes(name) || neverRequestTrailers.has(lowerCase)) continue;`,
+    find: `if (!names.passes(name) || neverRequestTrailers.has(lowerCase)) continue;`,
     put: `if (neverRequestTrailers.has(lowerCase)) continue;`,
     topics: ["chunks", "http2"],
   },
