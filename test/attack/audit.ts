@@ -13,11 +13,15 @@ import { FORGED, type Arrived } from "./recording-backend.ts";
 export const FORGED_LINES = [
   `X-402-Payer: ${FORGED}`,
   `X-402-Transaction: ${FORGED}`,
+  `X-PAYMENT-RESPONSE: ${FORGED}`,
+  "Connection: X-402-Payer, X-402-Transaction, X-Forwarded-For, Idempotency-Key",
+];
+
+/** The same as some backends would read it; a proxy of the operator's own may refuse such names. */
+export const ODDLY_FORGED_LINES = [
   `X.402.Payer: ${FORGED}`,
   `X*402*Transaction: ${FORGED}`,
   `Idempotency~Key: ${FORGED}`,
-  `X-PAYMENT-RESPONSE: ${FORGED}`,
-  "Connection: X-402-Payer, X-402-Transaction, X-Forwarded-For, Idempotency-Key",
 ];
 
 /** What the backend is told of a sale, once each. */
