@@ -1,5 +1,5 @@
 /** Which header lines a configuration may set for a backend, keep from crossing, or let cross alone. */
-import { z } from "zod";
+import type { z } from "zod";
 import { ok } from "../x402/result.ts";
 import { believerOf, isPlainName, NEEDED_NAMES } from "../x402/header-names.ts";
 import type { Context } from "./context.ts";
