@@ -86,6 +86,7 @@ function backendOptions(upstream: Upstream, target: BackendOptions["target"]): B
       host,
       set: headers.set.flatMap((each) => [each.name, each.value.reveal()]),
       remove: headers.remove,
+      allow: headers.allow,
     },
   };
 }

@@ -18,6 +18,7 @@ import { LOG_LEVELS } from "./settings.ts";
 import { duration, flag, listOf, map, matching, named, optional, text, word } from "./shapes.ts";
 import { sidecar } from "./sidecar.ts";
 import { store } from "./store.ts";
+import { allowedNames } from "./upstream-headers.ts";
 import { upstream, UPSTREAM_NAME } from "./upstream-shape.ts";
 import { workers } from "./workers.ts";
 
@@ -95,6 +96,16 @@ export const documentSchema = map({
   upstreams: optional(
     named(upstream, UPSTREAM_NAME),
     "The backends by name. Routes that name none mean the one named default, or the only one.",
+  ),
+  headers: optional(
+    map({
+      allow: optional(
+        allowedNames,
+        "Names of the client's header fields that cross, beside those that HTTP needs (of bodies, conditions, " +
+          "ranges, CORS and WebSockets). Without it: all but those that never cross.",
+      ),
+    }),
+    "Header fields on the way to every upstream that has no such list of its own.",
   ),
   payTo: optional(
     payees,

@@ -27,6 +27,7 @@ const SECRET_PLACES: readonly SecretPlace[] = [
   { path: ["gateways", "*"] },
   { path: ["headers", "*"], open: /^Bearer / },
   { path: ["headers", "remove", "*"], open: /^.*$/s },
+  { path: ["headers", "allow", "*"], open: /^.*$/s },
   { path: ["headers", "*", "*"], open: /^(?:Bearer|Basic) / },
   { path: ["set", "*"], open: /^(?:Bearer|Basic) / },
   // Providers put their keys behind the host.

@@ -151,6 +151,8 @@ export interface Upstream {
     readonly set: readonly { readonly name: string; readonly value: Secret }[];
     /** Lower-case names of what crosses neither to the target nor back to the client. */
     readonly remove: readonly string[];
+    /** Lower-case names of the client's lines that cross, beside what HTTP needs; null: all but those that never do. */
+    readonly allow: readonly string[] | null;
   };
 }
 

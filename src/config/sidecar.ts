@@ -50,6 +50,7 @@ const FORWARDING: readonly Path[] = [
   ["listen"],
   ["upstream"],
   ["upstreams"],
+  ["headers"],
   ...[
     "body",
     "bodyTimeout",

@@ -1,6 +1,12 @@
-/** Which header lines a configuration may set for a backend or keep from crossing. */
+/** Which header lines a configuration may set for a backend, keep from crossing, or let cross alone. */
+import type { z } from "zod";
+import { ok } from "../x402/result.ts";
+import { believerOf, isPlainName, NEEDED_NAMES } from "../x402/header-names.ts";
+import type { Context } from "./context.ts";
 import type { Fault } from "./problem.ts";
-import { fault } from "./reading.ts";
+import { bad, fault } from "./reading.ts";
+import { listOf, matching, text } from "./shapes.ts";
+import type { Path } from "./tree.ts";
 
 /** The gateway writes these, or their absence is a promise: they belong to one connection, or to a payment. */
 const OWN =
@@ -27,5 +33,44 @@ export function crossingNameFault(name: string, use: "set" | "remove"): Fault | 
   if (use === "set" && name === "idempotency-key") {
     return fault(code, "this header is different for each payment: the gateway writes it");
   }
+  if (use === "set" && !isPlainName(name)) {
+    const message = "backends may read this as the name with dashes, which a client could send";
+    return fault(code, message, "only letters, digits and dashes have one reading");
+  }
   return undefined;
+}
+
+const PLAIN_FORM = "names that cross have letters, digits and dashes only";
+
+export const allowedNames = listOf(
+  text(
+    (name) => (isPlainName(name.toLowerCase()) ? ok(name) : bad(PLAIN_FORM)),
+    matching(/^[A-Za-z0-9-]+$/, PLAIN_FORM, "Authorization", "User-Agent"),
+  ),
+);
+
+/** Lower-case names; null where there is no list. */
+export function resolveAllowed(
+  written: z.output<typeof allowedNames> | undefined,
+  path: Path,
+  { problems }: Context,
+): readonly string[] | null {
+  if (written === undefined) return null;
+  const names = written.map((name) => name.toLowerCase());
+  for (const [index, name] of names.entries()) {
+    const found = names.indexOf(name) < index ? TWICE : allowedNameFault(name);
+    if (found !== undefined) problems.error([...path, index], found);
+  }
+  return names;
+}
+
+const TWICE = fault("duplicate-entry", "this header is allowed twice");
+
+function allowedNameFault(name: string): Fault | undefined {
+  const believer = believerOf(name);
+  if (believer === undefined) {
+    return NEEDED_NAMES.has(name) ? undefined : crossingNameFault(name, "remove");
+  }
+  const message = "no client may write this header, and nobody can say which proxy wrote it";
+  return fault("bad-header", message, `who believes it: ${believer}`);
 }

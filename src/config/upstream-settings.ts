@@ -4,7 +4,7 @@ import { fault } from "./reading.ts";
 import { Secret } from "./secret.ts";
 import type { HealthCheck, RetrySettings, Upstream, UpstreamTarget } from "./settings.ts";
 import type { Path } from "./tree.ts";
-import { crossingNameFault } from "./upstream-headers.ts";
+import { crossingNameFault, resolveAllowed } from "./upstream-headers.ts";
 import type { WrittenUpstream } from "./upstream-shape.ts";
 import { resolveTls } from "./upstream-tls.ts";
 
@@ -122,10 +122,11 @@ function resolveRetry(written: WrittenUpstream["retry"]): RetrySettings {
 }
 
 function resolveHeaders(
-  { set = {}, remove = [] }: NonNullable<WrittenUpstream["headers"]> = {},
+  { set = {}, remove = [], allow }: NonNullable<WrittenUpstream["headers"]> = {},
   path: Path,
-  { problems }: Context,
+  context: Context,
 ): Upstream["headers"] {
+  const { problems } = context;
   const removed = remove.map((name) => name.toLowerCase());
   const seen = new Set<string>();
   for (const name of Object.keys(set)) {
@@ -149,5 +150,6 @@ function resolveHeaders(
   return {
     set: Object.entries(set).map(([name, value]) => ({ name, value: new Secret(value) })),
     remove: removed,
+    allow: resolveAllowed(allow, [...path, "allow"], context),
   };
 }

@@ -6,6 +6,7 @@ import { ORIGIN } from "./forms.ts";
 import { bad, readMethod, readOrigin, readWord } from "./reading.ts";
 import { readFixedPath } from "./route-key.ts";
 import { BALANCES, PROTOCOLS, RETRY_REASONS, type HostRule } from "./settings.ts";
+import { allowedNames } from "./upstream-headers.ts";
 import {
   described,
   duration,
@@ -159,6 +160,10 @@ export const upstream = map({
       remove: optional(
         listOf(text(readHeaderName, matching(HEADER_NAME, HEADER_NAME_FORM))),
         "What crosses neither to the backend nor back to the client.",
+      ),
+      allow: optional(
+        allowedNames,
+        "What of the client's crosses to the backend beside what HTTP needs, in place of `headers.allow`.",
       ),
     }),
     "Header fields that are set or removed on the way.",

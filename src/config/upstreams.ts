@@ -5,6 +5,7 @@ import type { Upstream } from "./settings.ts";
 import { PROXY_UPSTREAM } from "./sidecar-settings.ts";
 import { didYouMean } from "./suggestion.ts";
 import type { Path } from "./tree.ts";
+import { resolveAllowed } from "./upstream-headers.ts";
 import { resolveUpstream } from "./upstream-settings.ts";
 
 const DEFAULT_NAME = "default";
@@ -75,5 +76,9 @@ function readUpstreams(context: Context): readonly Upstream[] {
     }
     upstreams.push(resolveUpstream(name, written, context));
   }
-  return upstreams;
+  const allow = resolveAllowed(document.headers?.allow, ["headers", "allow"], context);
+  return upstreams.map((each) => {
+    const { headers } = each;
+    return { ...each, headers: { ...headers, allow: headers.allow ?? allow } };
+  });
 }

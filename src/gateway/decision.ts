@@ -122,7 +122,7 @@ function readListing(
 const HOST = /^(?:[\w.-]{0,255}|\[[\da-fA-F:.]{2,45}\])(?::\d{0,5})?$/;
 
 function headProblem(request: InboundRequest): string | null {
-  return framingProblem(request) ?? hostProblem(request);
+  return framingProblem(request) ?? hostProblem(request) ?? request.nameProblem ?? null;
 }
 
 function hostProblem({ headers }: InboundRequest): string | null {

@@ -6,6 +6,7 @@ import { decodePaymentHeader } from "../../src/x402/header.ts";
 import type { Answer } from "./dialogue.ts";
 import { cutRequests, valuesOf } from "./framing.ts";
 import type { Flaw } from "./judge.ts";
+import { valuesByReader } from "./name-readers.ts";
 import { FORGED, type Arrived } from "./recording-backend.ts";
 
 /** What a client adds to its payment, so that the backend believes something else. */
@@ -14,6 +15,13 @@ export const FORGED_LINES = [
   `X-402-Transaction: ${FORGED}`,
   `X-PAYMENT-RESPONSE: ${FORGED}`,
   "Connection: X-402-Payer, X-402-Transaction, X-Forwarded-For, Idempotency-Key",
+];
+
+/** The same as some backends would read it; a proxy of the operator's own may refuse such names. */
+export const ODDLY_FORGED_LINES = [
+  `X.402.Payer: ${FORGED}`,
+  `X*402*Transaction: ${FORGED}`,
+  `Idempotency~Key: ${FORGED}`,
 ];
 
 /** What the backend is told of a sale, once each. */
@@ -35,14 +43,17 @@ export function judgeSale(answer: Answer | undefined, bought: readonly Arrived[]
   return [...flaws, ...judgeTold(bought)];
 }
 
-/** What the backend is told of a sale comes from us alone. */
+/** What the backend is told of a sale comes from us alone, whichever way it reads names. */
 function judgeTold(bought: readonly Arrived[]): Flaw[] {
   const request = bought.flatMap(({ bytes }) => cutRequests(bytes).requests).at(-1);
   const lines = request?.lines ?? [];
-  const wrong = TOLD.map((name) => ({ name, values: valuesOf(lines, name) })).filter(
-    ({ values }) => values.length !== 1 || values.includes(FORGED),
+  const told = TOLD.flatMap((name) =>
+    valuesByReader(lines, name).map((each) => ({ name, ...each })),
   );
-  const details = wrong.map(({ name, values }) => `${name}: ${values.join(" | ")}`);
+  const wrong = told.filter(({ values }) => values.length !== 1 || values.includes(FORGED));
+  const details = wrong.map(
+    ({ name, reader, values }) => `${name} to ${reader}: ${values.join(" | ")}`,
+  );
   if (valuesOf(lines, "x-payment").length > 0) details.push("the payment went on to the backend");
   return details.map((detail) => ({ kind: "payment", detail }));
 }

@@ -25,7 +25,7 @@ export interface Cut {
 
 interface Rules {
   readonly name: string;
-  /** Line ends other than CRLF, blanks before a colon, `_` for `-`. */
+  /** Line ends other than CRLF, blanks before a colon, any character for `-`. */
   readonly isLenient: boolean;
   /** Which of the two counts where both are there. */
   readonly prefers: "length" | "chunked";
@@ -113,12 +113,12 @@ function readLines(texts: readonly string[]): [string, string][] {
   return lines;
 }
 
-/** A header's name as the laxest backend has it: CGI, WSGI and PHP make no difference of `_` and `-`. */
-export function looseName(name: string): string {
+/** A header's name as the laxest backend has it: CGI of lighttpd makes no difference of `-` and any other character. */
+function looseName(name: string): string {
   return name
     .toLowerCase()
-    .replaceAll("_", "-")
-    .replaceAll(/[^!-~]/g, "");
+    .replaceAll(/[^!-~]/g, "")
+    .replaceAll(/[^a-z0-9]/g, "-");
 }
 
 export function valuesOf(

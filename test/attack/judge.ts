@@ -3,7 +3,8 @@
  * and the answers held against what the case says.
  */
 import { CLOSED, expectedOf, methodsOf, type AttackCase } from "./attack-case.ts";
-import { cutRequests, FRAMINGS, looseName, valuesOf, type ReadRequest } from "./framing.ts";
+import { cutRequests, FRAMINGS, valuesOf, type ReadRequest } from "./framing.ts";
+import { isNever, meaningsOf, valuesByReader } from "./name-readers.ts";
 import type { Oracle } from "./oracle.ts";
 import { CUT_OFF, type Answer, type Dialogue } from "./dialogue.ts";
 import { FORGED, SEEN_HEADER, type Arrived } from "./recording-backend.ts";
@@ -208,9 +209,6 @@ function judgeTarget(
   return [{ kind: verdict.kind === "bypass" ? "bypass" : "backend-dependent reading", detail }];
 }
 
-/** Names that never reach a backend in any spelling. */
-const NEVER =
-  /^(?:keep-alive|te|trailer|expect|forwarded|http2-settings|x-payment|x-payment-response|x-real-ip|x-original-(?:url|host)|x-rewrite-url|x-http-method(?:-override)?|x-method-override|(?:proxy|x-402)-.*)$/;
 /** What the gateway writes itself, once each. */
 const OURS = ["host", "x-forwarded-for", "x-forwarded-proto"];
 const OURS_AT_MOST = new Set([...OURS, "x-forwarded-host"]);
@@ -219,7 +217,9 @@ function judgeLines(request: ReadRequest, oracle: Oracle, gateway: Gateway): Fla
   const { method, target, version, lines } = request;
   const flaws = lines.flatMap(([name, value]) => [
     ...judgeLine(name, value),
-    ...judgeDirections(looseName(name), { method, target, value }, oracle),
+    ...[...meaningsOf(name).keys()].flatMap((meaning) =>
+      judgeDirections(meaning, { method, target, value }, oracle),
+    ),
   ]);
   if (version !== "HTTP/1.1") {
     flaws.push({ kind: "smuggle", detail: `the request line ends in ${JSON.stringify(version)}` });
@@ -228,12 +228,15 @@ function judgeLines(request: ReadRequest, oracle: Oracle, gateway: Gateway): Fla
 }
 
 function judgeLine(name: string, value: string): Flaw[] {
-  const loose = looseName(name);
   const detail = `${name}: ${value}`;
   if (!/^[!#$%&'*+.^`|~\w-]+$/.test(name)) return [{ kind: "smuggle", detail }];
-  const isOthers = loose.startsWith("x-forwarded-") && !OURS_AT_MOST.has(loose);
-  const crosses = !NEVER.test(loose) && !name.includes("_") && !isOthers;
-  return crosses ? [] : [{ kind: "crossing", detail }];
+  const forged = [...meaningsOf(name)].find(([meaning]) => isNever(meaning));
+  if (forged !== undefined) {
+    const [meaning, reader] = forged;
+    const told = reader === "HTTP" ? detail : `${detail}, which is ${meaning} to ${reader}`;
+    return [{ kind: "crossing", detail: told }];
+  }
+  return /^[A-Za-z0-9-]+$/.test(name) ? [] : [{ kind: "crossing", detail }];
 }
 
 /** What the gateway says of the client is there once, and is the truth. */
@@ -241,8 +244,11 @@ function judgeOurs(lines: ReadRequest["lines"], gateway: Gateway): Flaw[] {
   const flaws: Flaw[] = [];
   const flaw = (detail: string): void => void flaws.push({ kind: "crossing", detail });
   for (const name of OURS_AT_MOST) {
-    const count = valuesOf(lines, name).length;
-    if (count > 1 || (count === 0 && OURS.includes(name))) flaw(`${count} times ${name}`);
+    for (const { reader, values } of valuesByReader(lines, name)) {
+      const count = values.length;
+      if (count <= 1 && (count === 1 || !OURS.includes(name))) continue;
+      flaw(reader === "HTTP" ? `${count} times ${name}` : `${count} times ${name} to ${reader}`);
+    }
   }
   // There we are a proxy that is trusted to say where a client comes from.
   if (gateway === "trusting") return flaws;

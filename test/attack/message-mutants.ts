@@ -2,6 +2,7 @@
 import type { Mutant } from "./mutant.ts";
 
 const LINES = "src/gateway/message/field-lines.ts";
+const NAMES = "src/x402/header-names.ts";
 const DECISION = "src/gateway/decision.ts";
 const UPGRADE = "src/gateway/upstream/upgrade-engine.ts";
 const VISITOR = "src/gateway/visitor.ts";
@@ -11,29 +12,121 @@ const OUTGOING = "src/gateway/upstream/outgoing-request.ts";
 const HEADERS = ["routing-headers", "hop-by-hop", "upgrades"];
 const FRAMES = ["framing", "chunks", "pipelining", "head-grammar"];
 
+/** What of other characters the names of header lines may have (RFC 9110 section 5.6.2). */
+const ODD_CHARACTERS = "!#$%&'*+.^_`|~";
+
+const ALPHABET_MUTANTS = Array.from(ODD_CHARACTERS, (odd): Mutant => ({
+  name: `lets names with ${odd} cross`,
+  cites: "H6",
+  file: NAMES,
+  find: `return /^[a-z0-9-]+$/.test(lowerCaseName);`,
+  put: `return /^[a-z0-9\\${odd}-]+$/.test(lowerCaseName);`,
+  topics: ["routing-headers"],
+}));
+
 export const MESSAGE_MUTANTS: readonly Mutant[] = [
   {
     name: "lets a client say where it comes from",
     cites: "H3",
-    file: LINES,
-    find: `const spoofablePrefix = /^(?:proxy-|x-402-|x-forwarded-)/;`,
-    put: `const spoofablePrefix = /^(?:proxy-|x-402-)/;`,
+    file: NAMES,
+    find: `"x-forwarded-* x-forwarded-port`,
+    put: `"x-forwarded-port`,
     topics: HEADERS,
   },
   {
     name: "lets X-Original-URL cross",
     cites: "H3",
-    file: LINES,
-    find: `  "x-original-url",\n`,
+    file: NAMES,
+    find: `"x-original-* x-original-url x-original-uri`,
+    put: `"x-original-uri`,
+    topics: HEADERS,
+  },
+  {
+    name: "lets the client's address as Rails reads it cross",
+    cites: "H3",
+    file: NAMES,
+    find: `["Rails, ActionDispatch::RemoteIp", "client-ip"],`,
     put: ``,
     topics: HEADERS,
   },
   {
-    name: "lets overrides of the method cross",
+    name: "lets the client's address as CDNs write it cross",
+    cites: "H3",
+    file: NAMES,
+    find: `"cf-connecting-ip cf-connecting-ipv6`,
+    put: `"cf-connecting-ipv6`,
+    topics: HEADERS,
+  },
+  {
+    name: "lets the mount point of WSGI programs cross",
+    cites: "H3",
+    file: NAMES,
+    find: `"x-host x-https x-scheme x-script-name"`,
+    put: `"x-https x-scheme"`,
+    topics: HEADERS,
+  },
+  {
+    name: "lets a request past the middleware of Next.js",
+    cites: "H3",
+    file: NAMES,
+    find: `"x-middleware-subrequest x-middleware-subrequest-id`,
+    put: `"x-middleware-subrequest-id`,
+    topics: HEADERS,
+  },
+  {
+    name: "lets a client say who has logged in",
+    cites: "H3",
+    file: NAMES,
+    find: `"x-remote-* x-remote-user`,
+    put: `"x-remote-addr`,
+    topics: HEADERS,
+  },
+  {
+    name: "lets a client say that its certificate was checked",
+    cites: "H3",
+    file: NAMES,
+    find: `"ssl-* ssl-client-verify`,
+    put: `"ssl-client-cert`,
+    topics: HEADERS,
+  },
+  {
+    name: "lets a client set the proxy of CGI programs",
+    cites: "H3",
+    file: NAMES,
+    find: `["httpoxy.org: HTTP_PROXY of CGI programs", "proxy"],`,
+    put: ``,
+    topics: HEADERS,
+  },
+  {
+    name: "knows no beginnings of names",
+    cites: "H3",
+    file: NAMES,
+    find: `const [prefix] = beginning.exec(name) ?? [];`,
+    put: `const [prefix] = beginning.exec("") ?? [];`,
+    topics: HEADERS,
+  },
+  {
+    name: "lets whatever is listed cross",
     cites: "H3",
     file: LINES,
-    find: `  "x-http-method-override",\n`,
-    put: ``,
+    find: `allowed.has(name) && crossesToUpstream(name)`,
+    put: `allowed.has(name)`,
+    unit: "test/unit/gateway/message/field-lines.test.ts",
+  },
+  {
+    name: "lets what is not listed cross",
+    cites: "H3",
+    file: LINES,
+    find: `allowed.has(name) && crossesToUpstream(name)`,
+    put: `crossesToUpstream(name)`,
+    unit: "test/unit/gateway/message/field-lines.test.ts",
+  },
+  {
+    name: "lets overrides of the method cross",
+    cites: "H3",
+    file: NAMES,
+    find: `"x-http-* x-http-method x-http-method-override`,
+    put: `"x-http-method`,
     topics: HEADERS,
   },
   {
@@ -88,8 +181,8 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "does not read what Connection lists",
     cites: "H5",
     file: LINES,
-    find: `if (!toUpstream.passes(name) || isListed(listed, name)) continue;`,
-    put: `if (!toUpstream.passes(name)) continue;`,
+    find: `if (!names.passes(name) || isListed(listed, name)) continue;`,
+    put: `if (!names.passes(name)) continue;`,
     topics: HEADERS,
   },
   {
@@ -116,13 +209,30 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     put: `if (!toClient.passes(name) || isSet(name, set)) continue;`,
     topics: ["hostile-backend", "listing-and-preflight"],
   },
+  ...ALPHABET_MUTANTS,
   {
-    name: "lets names with underscores cross",
+    name: "lets any name cross in a trailer",
     cites: "H6",
     file: LINES,
-    find: ` && !name.includes("_")`,
-    put: ``,
-    topics: HEADERS,
+    find: `if (!names.passes(name) || neverRequestTrailers.has(lowerCase)) continue;`,
+    put: `if (neverRequestTrailers.has(lowerCase)) continue;`,
+    topics: ["chunks", "http2"],
+  },
+  {
+    name: "lets a proxy that asks pass any name on",
+    cites: "H6",
+    file: DECISION,
+    find: ` ?? request.nameProblem ?? null;`,
+    put: ` ?? null;`,
+    unit: "test/integration/sidecar/protocol.test.ts",
+  },
+  {
+    name: "lets a backend write our names with other characters",
+    cites: "H6",
+    file: LINES,
+    find: `const loose = name.replaceAll(/[^a-z0-9]/g, "-");`,
+    put: `const loose = name;`,
+    topics: ["hostile-backend"],
   },
   {
     name: "does not judge the framing",
@@ -192,8 +302,8 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "lets trailers frame a request",
     cites: "H7",
     file: LINES,
-    find: `if (!toUpstream.passes(name) || neverRequestTrailers.has(lowerCase)) continue;`,
-    put: `if (!toUpstream.passes(name)) continue;`,
+    find: `if (!names.passes(name) || neverRequestTrailers.has(lowerCase)) continue;`,
+    put: `if (!names.passes(name)) continue;`,
     topics: ["chunks", "http2"],
   },
   {

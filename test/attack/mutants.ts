@@ -129,7 +129,7 @@ async function inCopy<Outcome>(
 ): Promise<Outcome> {
   const folder = await mkdtemp(join(tmpdir(), "attack-mutant-"));
   try {
-    for (const each of ["src", "package.json", "test"]) {
+    for (const each of ["src", "package.json", "test", "deploy"]) {
       await cp(join(ROOT, each), join(folder, each), {
         recursive: true,
         filter: (path) => !path.includes("node_modules"),

@@ -81,7 +81,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets trailers route a request",
     cites: "H12",
     file: LINES,
-    find: `if (!toUpstream.passes(name) || neverRequestTrailers.has(lowerCase)) continue;`,
+    find: `if (!names.passes(name) || neverRequestTrailers.has(lowerCase)) continue;`,
     put: `if (neverRequestTrailers.has(lowerCase)) continue;`,
     topics: ["chunks", "http2"],
   },
@@ -312,8 +312,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets a client say who paid",
     cites: "H17",
     file: LINES,
-    find: `const spoofablePrefix = /^(?:proxy-|x-402-|x-forwarded-)/;`,
-    put: `const spoofablePrefix = /^(?:proxy-|x-forwarded-)/;`,
+    find: `const isOurs = requestNames.has(name) || reservedPrefix.test(name);`,
+    put: `const isOurs = requestNames.has(name) || name.startsWith("proxy-");`,
     topics: HEADERS,
   },
   {
@@ -328,10 +328,9 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "shows a body that was cut off as whole",
     cites: "H17",
     file: "src/gateway/upstream/forwarding.ts",
-    find: `      this.#cut();
-`,
-    put: `      this.#exchange.response.end();
-`,
+    find: `if (stored === undefined) this.#cut();
+      else void stored.finally(() => this.#cut());`,
+    put: `this.#exchange.response.end();`,
     topics: ["hostile-backend"],
   },
   {

@@ -8,7 +8,13 @@ import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "../support/chain.ts";
 import { freshAccount, signPayment } from "../support/payer.ts";
 import type { Site, Served } from "../support/serve.ts";
-import { findUndecided, FORGED_LINES, judgeSale, judgeSecrets } from "./audit.ts";
+import {
+  findUndecided,
+  FORGED_LINES,
+  judgeSale,
+  judgeSecrets,
+  ODDLY_FORGED_LINES,
+} from "./audit.ts";
 import { scriptOf, stepsOf, type Wallet } from "./attack-bytes.ts";
 import { methodsOf, expectedOf, type AttackCase } from "./attack-case.ts";
 import { openHouse, type House, type HouseOptions } from "./house.ts";
@@ -333,7 +339,8 @@ export class Stage implements AsyncDisposable {
   async #sell(): Promise<{ sold: Dialogue; bought: readonly Arrived[] }> {
     const before = this.#backend.now();
     const header = await this.#wallet(new Map()).pay("1");
-    const sold = await this.#ask("GET /paid", [`X-PAYMENT: ${header}`, ...FORGED_LINES]);
+    const odd = this.#proxy === undefined ? ODDLY_FORGED_LINES : [];
+    const sold = await this.#ask("GET /paid", [`X-PAYMENT: ${header}`, ...FORGED_LINES, ...odd]);
     return { sold, bought: this.#backend.since(before) };
   }
 

@@ -68,8 +68,8 @@ function isNamed(name: string, names: Reasons, prefixes: Reasons = {}): boolean 
 /** As the backend saw it, without what may differ. */
 export function arrivedText({ startLine, lines, framing, content, trailers }: Message): string {
   const kept = lines.filter(
-    // CGI reads "_" as "-", so that no name with one may cross (threat H6).
-    ([name]) => !name.includes("_") && !isNamed(name, REQUEST_LINES, REQUEST_PREFIXES),
+    // CGI reads other characters as "-", so that no name with one may cross (threat H6).
+    ([name]) => /^[A-Za-z0-9-]+$/.test(name) && !isNamed(name, REQUEST_LINES, REQUEST_PREFIXES),
   );
   const [method, target] = startLine.split(" ");
   // No byte of body can be said in three ways that mean the same, but for trailers.

@@ -2,60 +2,51 @@
  * Which header lines cross the gateway, and which are written here. Raw `name, value` arrays in both
  * directions, so that names keep their letter case and repeated lines (Set-Cookie) stay apart.
  */
+import { believerOf, isPlainName, NEEDED_NAMES } from "../../x402/header-names.ts";
 import type { Client } from "../client/client.ts";
 import type { InboundRequest } from "./inbound.ts";
 
 /** RFC 9110 section 7.6.1, and the older names that mean the same: they belong to one connection. */
 const hopByHop = ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/**
- * - Host, Expect: written or answered here.
- * - What claims another client, host, path or method than the one that was judged: `X-Original-URL` and
- *   its kin route the request anew behind the price.
- * - The payment: whoever holds the header could spend it elsewhere.
- */
+/** Written or answered here, or a payment: whoever holds that could spend it elsewhere. */
 const requestNames = new Set([
   ...hopByHop,
   "expect",
-  "forwarded",
   "host",
   "http2-settings",
-  "x-envoy-original-method",
-  "x-envoy-original-path",
-  "x-http-method",
-  "x-http-method-override",
-  "x-http-path-override",
-  "x-method-override",
-  "x-original-host",
-  "x-original-method",
-  "x-original-uri",
-  "x-original-url",
   "x-payment",
   "x-payment-response",
-  "x-real-ip",
-  "x-rewrite-url",
 ]);
 
 const responseNames = new Set([...hopByHop, "x-payment-response"]);
 
+/** What a sale says of its answer, and what frames one. */
+const sayings = new Set(["cache-control", "content-length", "vary"]);
+
 const reservedPrefix = /^(?:proxy-|x-402-)/;
-const spoofablePrefix = /^(?:proxy-|x-402-|x-forwarded-)/;
 
 function crossesToUpstream(name: string): boolean {
-  // "X_402_Payer" is X-402-Payer to CGI, WSGI and PHP, so no name with "_" crosses.
-  return !requestNames.has(name) && !spoofablePrefix.test(name) && !name.includes("_");
+  const isOurs = requestNames.has(name) || reservedPrefix.test(name);
+  return isPlainName(name) && !isOurs && believerOf(name) === undefined;
 }
 
+/**
+ * An answer's names become nobody's variables, so that others than plain ones cross: but not where somebody who reads
+ * them loosely would take them for ours.
+ */
 function crossesToClient(name: string): boolean {
-  return !responseNames.has(name) && !reservedPrefix.test(name);
+  const loose = name.replaceAll(/[^a-z0-9]/g, "-");
+  if (responseNames.has(loose) || reservedPrefix.test(loose)) return false;
+  return loose === name || !sayings.has(loose);
 }
 
 /** Verdicts kept for the few names, as spelled, that make up almost all traffic. */
 const verdictLimit = 1024;
 const verdictNameLimit = 64;
 
-/** Remembers a pure function of a header name; folding its case each time costs more than the rest. */
-class NameFilter {
+/** Remembers a pure function of a header name; to judge a name each time costs more than the rest. */
+export class NameFilter {
   readonly #judge: (lowerCaseName: string) => boolean;
   readonly #verdicts = new Map<string, boolean>();
 
@@ -63,13 +54,20 @@ class NameFilter {
     this.#judge = judge;
   }
 
+  /** Of what would cross to any backend, the listed names, lower-case, and those that HTTP needs. */
+  static allowing(listed: readonly string[]): NameFilter {
+    const allowed = new Set([...NEEDED_NAMES, ...listed]);
+    return new NameFilter((name) => allowed.has(name) && crossesToUpstream(name));
+  }
+
   passes(name: string): boolean {
     const known = this.#verdicts.get(name);
     if (known !== undefined) return known;
     const verdict = this.#judge(name.toLowerCase());
-    if (this.#verdicts.size < verdictLimit && name.length <= verdictNameLimit) {
-      this.#verdicts.set(name, verdict);
-    }
+    if (name.length > verdictNameLimit) return verdict;
+    // Names that a client makes up push the others out for a moment, never for good.
+    if (this.#verdicts.size >= verdictLimit) this.#verdicts.clear();
+    this.#verdicts.set(name, verdict);
     return verdict;
   }
 }
@@ -94,6 +92,14 @@ export function framingProblem(request: InboundRequest): string | null {
   if (coding === undefined) return null;
   if (length !== undefined) return "The request has both Content-Length and Transfer-Encoding.";
   return codingProblem(coding, method ?? "", request.httpVersion);
+}
+
+/** The sentence that refuses a request with names that would not cross here, where somebody else forwards it; or null. */
+export function nameProblem(rawHeaders: readonly string[]): string | null {
+  const isPlain = rawHeaders.every(
+    (name, index) => index % 2 === 1 || isPlainName(name.toLowerCase()),
+  );
+  return isPlain ? null : "The names of header lines have letters, digits and dashes here.";
 }
 
 /** Methods whose bodies mean nothing: backends skip them, or take them for the next request. */
@@ -124,6 +130,8 @@ export interface Crossing {
   readonly requestHeaders: readonly string[];
   /** Lower-case names of the client's lines that do not cross, beside those that never do. */
   readonly removed?: ReadonlySet<string>;
+  /** Which of the client's names cross. Default: all but those that never do. */
+  readonly names?: NameFilter;
 }
 
 /**
@@ -131,13 +139,13 @@ export interface Crossing {
  * the client is; then the added ones.
  */
 export function requestLines(crossing: Crossing): RequestLines {
-  const { request, client, requestHeaders: added, removed = NONE } = crossing;
+  const { request, client, requestHeaders: added, removed = NONE, names = toUpstream } = crossing;
   const { rawHeaders } = request;
   const lines: string[] = [];
   const listed = connectionOptions(rawHeaders);
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? "";
-    if (!toUpstream.passes(name) || isListed(listed, name)) continue;
+    if (!names.passes(name) || isListed(listed, name)) continue;
     if (isRemoved(removed, name) || isSet(name, added)) continue;
     lines.push(name, rawHeaders[index + 1] ?? "");
   }
@@ -225,14 +233,17 @@ const neverRequestTrailers = new Set([
 /** A request's trailer lines, raw, filtered like its header lines ({@link requestLines}). */
 export function requestTrailerLines(
   raw: readonly string[],
-  added: readonly string[],
-  removed = NONE,
+  {
+    requestHeaders: added,
+    removed = NONE,
+    names = toUpstream,
+  }: Omit<Crossing, "request" | "client">,
 ): string[] {
   const lines: string[] = [];
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index] ?? "";
     const lowerCase = name.toLowerCase();
-    if (!toUpstream.passes(name) || neverRequestTrailers.has(lowerCase)) continue;
+    if (!names.passes(name) || neverRequestTrailers.has(lowerCase)) continue;
     if (lowerCase.startsWith("if-") || removed.has(lowerCase) || isSet(name, added)) continue;
     lines.push(name, raw[index + 1] ?? "");
   }

@@ -47,6 +47,8 @@ export interface InboundRequest {
    */
   readonly rawHeaders: string[];
   readonly headers: IncomingHttpHeaders;
+  /** Why it is refused, where it is not us who leave out of it what must not cross. */
+  readonly nameProblem?: string | null;
   /** Raw pairs; empty before `end`. */
   readonly rawTrailers: string[];
   /** The body, and its trailers, have been received whole. */

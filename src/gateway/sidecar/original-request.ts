@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { trimBlanks } from "../client/forwarded.ts";
 import { readIp, writeIp } from "../client/ip-address.ts";
-import { valuesOf } from "../message/field-lines.ts";
+import { nameProblem, valuesOf } from "../message/field-lines.ts";
 import type { InboundRequest, InboundSocket } from "../message/inbound.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import type { Dialect } from "./dialect.ts";
@@ -84,6 +84,7 @@ export class OriginalRequest implements InboundRequest {
   readonly httpVersionMinor = 1;
   readonly rawHeaders: string[];
   readonly headers: IncomingHttpHeaders;
+  readonly nameProblem: string | null;
   readonly rawTrailers: string[] = [];
   readonly complete = true;
   readonly destroyed = false;
@@ -99,6 +100,7 @@ export class OriginalRequest implements InboundRequest {
     this.rawHeaders = rawHeaders.filter(
       (_, index) => !dropped.has((rawHeaders[index - (index % 2)] ?? "").toLowerCase()),
     );
+    this.nameProblem = nameProblem(rawHeaders);
     const kept = Object.entries(check.headers).filter(([name]) => !dropped.has(name));
     if (client.before !== null) {
       this.rawHeaders.push("X-Forwarded-For", client.before);

@@ -97,7 +97,6 @@ export class OutgoingRequest {
   }
 
   #trailers(): string[] {
-    const { request, requestHeaders, removed } = this.#exchange;
-    return requestTrailerLines(request.rawTrailers, requestHeaders, removed);
+    return requestTrailerLines(this.#exchange.request.rawTrailers, this.#exchange);
   }
 }

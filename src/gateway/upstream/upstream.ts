@@ -7,6 +7,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Fingerprint, StoredResponse } from "../../ledger/ledger.ts";
 import type { Client } from "../client/client.ts";
+import type { NameFilter } from "../message/field-lines.ts";
 import type { InboundRequest, InboundResponse } from "../message/inbound.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 
@@ -21,6 +22,8 @@ interface Passage {
   readonly requestHeaders: readonly string[];
   /** Lower-case names of the client's lines that do not cross, beside those that never do. Default: none. */
   readonly removed?: ReadonlySet<string>;
+  /** Which of the client's names cross. Default: all but those that never do. */
+  readonly names?: NameFilter;
   /** What Host says; null, and the default: the target's own name. */
   readonly host?: string | null;
   /** Raw `name, value` pairs for the client; they replace the backend's lines of the same name. */

@@ -21,6 +21,7 @@ unmatched: deny
 store: sqlite:${join(FOLDER, "ledger.db")}
 logging: { level: silent }
 admin: 127.0.0.1:0
+headers: { allow: [X-Kept] }
 upstreams:
   api:
     targets: [${origins.map((url, index) => `{ url: ${url}, weight: ${index + 1} }`).join(", ")}]
@@ -38,8 +39,8 @@ const backend = (letter: string): Promise<Target> =>
   new Target(
     ({ url, headers }, response) => {
       response.setHeader("Server", "backend");
-      const { host, cookie, "x-api-key": key } = headers;
-      response.end(JSON.stringify({ letter, url, host, cookie, key }));
+      const { host, cookie, "x-api-key": key, "x-kept": kept, "x-other": other } = headers;
+      response.end(JSON.stringify({ letter, url, host, cookie, key, kept, other }));
     },
     { cert: BACKEND_CERTIFICATE, key: BACKEND_KEY },
   ).start();
@@ -63,14 +64,13 @@ test("a file with every part of an upstream becomes a gateway that does all of i
 
   const answers = [];
   for (let count = 0; count < 3; count += 1) {
-    answers.push(
-      await send(port, { path: "/v1/free/a?b=c", headers: ["X-Api-Key", "guess", "Cookie", "d"] }),
-    );
+    const lines = ["X-Api-Key", "guess", "Cookie", "d", "X-Kept", "e", "X-Other", "f"];
+    answers.push(await send(port, { path: "/v1/free/a?b=c", headers: lines }));
   }
 
   const seen = answers.map(({ body }) => JSON.parse(body.toString()) as { letter: string });
   expect(seen.map(({ letter }) => letter).sort()).toEqual(["a", "b", "b"]);
-  const common = { url: "/internal/free/a?b=c", host: "api.internal", key: "secret" };
+  const common = { url: "/internal/free/a?b=c", host: "api.internal", key: "secret", kept: "e" };
   expect(seen).toEqual(seen.map(({ letter }) => ({ letter, ...common })));
   expect(answers.map(({ headers }) => headers.server)).toEqual([undefined, undefined, undefined]);
   await expect.poll(() => targets[0]?.seen.includes("GET /healthz")).toBe(true);

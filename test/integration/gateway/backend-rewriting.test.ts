@@ -70,4 +70,23 @@ describe("on its way", () => {
     const paid = await buy(of.shop, { headers: ["X-Api-Key", "guess"] });
     expect(JSON.parse(paid.body.toString()).headers["x-api-key"]).toBe("secret");
   });
+
+  test("with a list of names nothing else of the client's crosses but what HTTP needs", async () => {
+    const of = await group([await mirror()], {
+      rewriting: { allow: ["authorization"] },
+    });
+    const lines = ["Authorization", "Bearer a", "Cookie", "a=b", "X-Own", "c", "Accept", "*/*"];
+    const { headers } = JSON.parse(await ask(of, { headers: lines }));
+    expect(headers).toMatchObject({
+      authorization: "Bearer a",
+      accept: "*/*",
+      "x-forwarded-for": "127.0.0.1",
+    });
+    expect(Object.keys(headers)).not.toContain("cookie");
+    expect(Object.keys(headers)).not.toContain("x-own");
+    const paid = await buy(of.shop, { headers: ["Cookie", "a=b"] });
+    const told = JSON.parse(paid.body.toString()).headers;
+    expect(told).toMatchObject({ "x-402-payer": expect.stringMatching(/^0x/) });
+    expect(told.cookie).toBeUndefined();
+  });
 });

@@ -115,6 +115,7 @@ export async function group(
         host: { kind: "upstream" },
         set: [],
         remove: [],
+        allow: null,
         ...rewriting,
       },
       ...rest,

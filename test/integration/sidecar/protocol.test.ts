@@ -12,6 +12,7 @@ import { text } from "node:stream/consumers";
 import { parse } from "yaml";
 import { start } from "../../../src/app.ts";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
+import { BELIEVED_NAMES } from "../../../src/x402/header-names.ts";
 import { encodePaymentHeader } from "../../../src/x402/header.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PURSE, richBuyer } from "../../support/buyer.ts";
@@ -269,6 +270,43 @@ describe("as Traefik asks: GET of its address, and the request in lines", () => 
   });
 });
 
+/** What Node's client sends of names that HTTP allows. */
+const ODD_NAMES = Array.from("!#$%&'*+.^_`|~", (odd) => `X${odd}402${odd}Payer`);
+
+describe("names that some backends read as others", () => {
+  it.each([
+    ["envoy", "/check/health", {}],
+    ["traefik", "/check", { "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/health" }],
+    ["haproxy", "/check", { "X-Original-Method": "GET", "X-Original-URI": "/health" }],
+  ])("are refused, since %s would pass them on", async (proxy, path, lines) => {
+    const url = (await serve(`proxy: ${proxy}`)) + path;
+    const asked = { "X-Forwarded-For": "192.0.2.9", ...lines };
+    expect((await check(url, "GET", asked)).headers["x-402-pass"]).toBe("free");
+    for (const name of ODD_NAMES) {
+      const got = await check(url, "GET", { ...asked, [name]: "0xdead" });
+      expect([name, got.status, errorOf(got)]).toEqual([
+        name,
+        400,
+        expect.stringContaining("letters, digits and dashes"),
+      ]);
+      expect(got.headers["x-402-pass"]).toBeUndefined();
+    }
+  });
+
+  it("are refused in the second step where the proxy knows 401 only", async () => {
+    const url = await serve("proxy: nginx");
+    const got = await check(`${url}/check`, "GET", {
+      "X-Forwarded-For": "192.0.2.9",
+      "X-Original-Method": "GET",
+      "X-Original-URI": "/health",
+      "X.402.Payer": "0xdead",
+    });
+    expect(got.status).toBe(401);
+    const id = String(got.headers["x-402-answer"]);
+    expect((await check(`${url}/held`, "GET", { "X-402-Answer": id })).status).toBe(400);
+  });
+});
+
 describe("whoever is not the proxy", () => {
   it("is refused", async () => {
     const url = await serve("proxy: envoy, peers: [192.0.2.1]");
@@ -320,6 +358,45 @@ describe("reports", () => {
 function recipe(name: string): string {
   return readFileSync(join(import.meta.dirname, "../../../deploy/sidecar", name), "utf8");
 }
+
+describe("the recipes", () => {
+  const whole = BELIEVED_NAMES.filter((name) => !name.endsWith("*"));
+  // Proxies that know no beginnings take these away, or write them anew.
+  const written = new Set(["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"]);
+
+  it.each([
+    ["nginx.conf", /^ *proxy_set_header +(\S+)/gm, ""],
+    ["traefik.yaml", /^ *([\w-]+): ""/gm, ""],
+    ["envoy.yaml", /^ *- ([\w-]+)$/gm, ""],
+    ["haproxy.cfg", /^ *http-request del-header (\S+(?: -m beg)?)$/gm, " -m beg"],
+    ["Caddyfile", /^\s*header_up -(\S+)$/gm, "*"],
+  ])("%s takes away every name that some program believes", (file, entry, beginning) => {
+    const taken = [...recipe(file).matchAll(entry)].map(([, name = ""]) => name.toLowerCase());
+    const beginnings = taken.filter((name) => beginning !== "" && name.endsWith(beginning));
+    const starts = beginnings.map((name) => name.slice(0, -beginning.length));
+    const isTaken = (name: string): boolean =>
+      taken.includes(name) || starts.some((start) => name.startsWith(start));
+    const wanted = beginning === "" ? whole : BELIEVED_NAMES.map((name) => name.replace("*", ""));
+    const missing = wanted.filter((name) => !isTaken(name) && !written.has(name));
+    // Caddy writes some of these itself, and takes away after it has written.
+    expect(missing.filter((name) => file !== "Caddyfile" || name !== "x-forwarded-")).toEqual([]);
+  });
+
+  it("take away or show to coinslot what has other characters in its name", () => {
+    for (const odd of "!#$%&'*+.^_`|~") {
+      expect(recipe("Caddyfile")).toContain(`request_header -*${odd}*\n`);
+    }
+    expect(recipe("nginx.conf")).toMatch(
+      /ignore_invalid_headers on;\s+underscores_in_headers off;/,
+    );
+    expect(recipe("haproxy.cfg")).toContain("option http-restrict-req-hdr-names reject");
+    const [, shown = ""] = /safe_regex: \{ regex: "(.*)" \}/.exec(recipe("envoy.yaml")) ?? [];
+    for (const name of ODD_NAMES) {
+      expect(new RegExp(`^(?:${shown})$`).test(name.toLowerCase())).toBe(true);
+    }
+    expect(recipe("traefik.yaml")).not.toMatch(/^ *authRequestHeaders:/m);
+  });
+});
 
 describe("the recipes that cannot be run here", () => {
   it("envoy.yaml asks as is tested above, passes nothing on without an answer, and repairs no path", () => {

@@ -134,7 +134,7 @@ const LINES: readonly (readonly [string, readonly Line[], boolean?])[] = [
   ["a value in Latin-1", [["X-Name", "caf\xe9 \xa7\xff"]]],
   ["a value in UTF-8", [["X-Name", Buffer.from("żółw 🐢").toString("latin1")]]],
   ["tabs and quotes in a value", [["X-Text", 'a\tb "c, d"; e=\\"f\\"']]],
-  ["a name of every token character", [["!#$%&'*+-.^`|~09azAZ", "1"]]],
+  ["a name of every kind of character that crosses", [["09-azAZ--", "1"]]],
   [
     "obsolete dates",
     [
@@ -202,6 +202,7 @@ const stripped: readonly Case[] = [
         ["Forwarded", "for=192.0.2.1"],
         ["X-Original-URL", "/admin"],
         ["X_Under_Score", "1"],
+        ["!#$%&'*+-.^`|~09azAZ", "1"],
         ["X-402-Payer", "0xdead"],
         ["X-Kept", "1"],
       ],

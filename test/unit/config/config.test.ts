@@ -60,7 +60,7 @@ describe("a configuration", () => {
           protocol: "h1",
           host: { kind: "upstream" },
           path: { strip: "", prefix: "" },
-          headers: { set: [], remove: [] },
+          headers: { set: [], remove: [], allow: null },
         },
       ],
       facilitator: {

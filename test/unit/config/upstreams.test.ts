@@ -97,6 +97,23 @@ retry: { attempts: 1 }
     expect(upstream.path).toEqual({ strip: "", prefix: "/%C3%A9t%C3%A9" });
   });
 
+  test("has the general list of what crosses, or its own in place of it", () => {
+    const general = "headers: { allow: [User-Agent, X-Trace] }\n";
+    const text = GATEWAY.replace("upstream: http://localhost:3000\n", general);
+    const config = parse(`${text}
+upstreams:
+  one: { targets: [http://10.0.0.11] }
+  two: { targets: [http://10.0.0.12], headers: { allow: [] } }
+routes:
+  GET /weather: { price: $0.01, upstream: one }
+`);
+    expect(config.upstreams.map(({ headers }) => headers.allow)).toEqual([
+      ["user-agent", "x-trace"],
+      [],
+    ]);
+    expect(upstreamOf("targets: [http://10.0.0.11]").headers.allow).toBeNull();
+  });
+
   test("keeps its secrets out of every description of it", () => {
     const upstream = upstreamOf(`
 targets: [https://10.0.0.11]

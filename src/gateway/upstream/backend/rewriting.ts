@@ -6,6 +6,7 @@
  * what is stripped, which the configuration makes sure of, and one that does not is refused. So what a
  * request gets is decided by its price's path alone. `resource` and the listing keep the public path.
  */
+import { NameFilter } from "../../message/field-lines.ts";
 import type { InboundRequest } from "../../message/inbound.ts";
 import type { Exchange, UpgradeExchange } from "../upstream.ts";
 
@@ -27,23 +28,28 @@ export interface RewritingOptions {
   readonly set: readonly string[];
   /** Lower-case names of lines that cross neither to the backend nor back. */
   readonly remove: readonly string[];
+  /** Lower-case names of the client's lines that cross, beside those that HTTP needs; null: all but those that never do. */
+  readonly allow: readonly string[] | null;
 }
 
 export class Rewriting {
   readonly #options: RewritingOptions;
   readonly #removed: ReadonlySet<string>;
+  readonly #names: { readonly names?: NameFilter };
   readonly #isNone: boolean;
 
   constructor(options: RewritingOptions) {
     this.#options = options;
     this.#removed = new Set(options.remove);
-    const { path, host, set, remove } = options;
+    const { path, host, set, remove, allow } = options;
+    this.#names = allow === null ? {} : { names: NameFilter.allowing(allow) };
     this.#isNone =
       path.strip === "" &&
       path.prefix === "" &&
       host.kind === "upstream" &&
       set.length === 0 &&
-      remove.length === 0;
+      remove.length === 0 &&
+      allow === null;
   }
 
   /** The exchange as the backend gets it; null where its path is outside of what the backend serves. */
@@ -55,6 +61,7 @@ export class Rewriting {
     if (target === null) return null;
     return {
       ...exchange,
+      ...this.#names,
       target,
       host: hostFor(exchange.request, host),
       requestHeaders:

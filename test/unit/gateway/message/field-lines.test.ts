@@ -2,10 +2,13 @@ import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { BELIEVED_NAMES } from "../../../../src/x402/header-names.ts";
 import type { Client } from "../../../../src/gateway/client/client.ts";
 import {
   framingProblem,
+  NameFilter,
   requestLines,
+  requestTrailerLines,
   interimLines,
   responseLines,
   trailerLines,
@@ -81,6 +84,40 @@ describe("a client's header line", () => {
     expect(crossed([name, value, "Accept", "*/*"])).toEqual(["Accept", "*/*"]);
   });
 
+  test.each(Array.from("!#$%&'*+.^_`|~"))(
+    "with %s in its name does not cross, wherever it stands",
+    (odd) => {
+      const names = [`X${odd}402${odd}Payer`, `X-402${odd}Payer`, `${odd}A`, `A${odd}`, odd];
+      expect(crossed(names.flatMap((name) => [name, "1"]))).toEqual([]);
+      const trailers = names.flatMap((name) => [name, "1"]);
+      expect(requestTrailerLines(trailers, { requestHeaders: [] })).toEqual([]);
+    },
+  );
+
+  test.each(BELIEVED_NAMES)("%s, which some program believes, does not cross", (listed) => {
+    const name = listed.replace("*", "anything");
+    expect(crossed([name, "1", name.toUpperCase(), "2", "Accept", "*/*"])).toEqual([
+      "Accept",
+      "*/*",
+    ]);
+    expect(requestTrailerLines([name, "1"], { requestHeaders: [] })).toEqual([]);
+  });
+
+  test("crosses where there is a list only when it is listed, or HTTP needs it", () => {
+    const names = NameFilter.allowing(["user-agent", "x-402-payer", "client-ip", "x_y"]);
+    const listed = ["User-Agent", "1", "Content-Type", "text/plain", "If-Match", "*"];
+    const others = ["Cookie", "a=b", "X-402-Payer", "1", "Client-IP", "1", "X_Y", "1", "Host", "a"];
+    const rawHeaders = [...others, ...listed, "Range", "bytes=0-"];
+    const { lines } = requestLines({ request: { rawHeaders }, client, requestHeaders: [], names });
+    expect(lines.slice(0, 8)).toEqual([...listed, "Range", "bytes=0-"]);
+    expect(lines[8]).toBe("X-Forwarded-For");
+    const trailers = requestTrailerLines([...others, "User-Agent", "1"], {
+      requestHeaders: [],
+      names,
+    });
+    expect(trailers).toEqual(["User-Agent", "1"]);
+  });
+
   test.each([
     ["Accept-Encoding", "gzip"],
     ["authorization", "Bearer x"],
@@ -88,6 +125,12 @@ describe("a client's header line", () => {
     ["Content-Type", "application/json"],
     ["Range", "bytes=0-3"],
     ["X-Request-ID", "7"],
+    ["X-Middleware-Prefetch", "1"],
+    ["X-Nextjs-Data", "1"],
+    ["X-Auth-Token", "7"],
+    ["X-Requested-With", "fetch"],
+    ["Client-IPs", "1"],
+    ["Destination", "/a"],
     ["Idempotency-Key", "7"],
     ["X-Paymentx", "1"],
     ["X-402", "1"],
@@ -250,12 +293,31 @@ describe("a backend's header line", () => {
     ["x-payment-response", "forged"],
     ["X-402-Payer", "forged"],
     ["x-402-transaction", "forged"],
+    ["X_PAYMENT_RESPONSE", "forged"],
+    ["X.402.Payer", "forged"],
+    ["Proxy_Authenticate", "Basic"],
+    ["Transfer~Encoding", "chunked"],
+    ["Content_Length", "3"],
+    ["Cache.Control", "public"],
   ])("%s does not cross", (name, value) => {
     expect(responseLines([name, value, "Server", "s"], [], null)).toEqual(["Server", "s"]);
+    expect(interimLines([name, value, "Server", "s"])).toEqual(["Server", "s"]);
+    expect(trailerLines([name, value, "Server", "s"])).toEqual([["Server", "s"]]);
   });
 
   test("crosses as it is spelled, repeated ones apart", () => {
-    const lines = ["SET-cookie", "a=1", "Set-Cookie", "b=2; Path=/", "ETag", '"x"', "X_Y", "z"];
+    const lines = [
+      "SET-cookie",
+      "a=1",
+      "Set-Cookie",
+      "b=2; Path=/",
+      "ETag",
+      '"x"',
+      "X_Y",
+      "z",
+      "X.Y",
+      "z",
+    ];
     expect(responseLines(lines, [], null)).toEqual(lines);
   });
 
