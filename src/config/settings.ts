@@ -376,6 +376,8 @@ export interface PricedAction {
   readonly metadata: JsonObject;
   /** Whether the discovery listing shows the route. */
   readonly discoverable: boolean;
+  /** `Cache-Control` of what is sold; `private` or `no-store` is always in it. */
+  readonly cacheControl: string;
 }
 
 /** One way to pay for a route. */

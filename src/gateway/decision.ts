@@ -32,6 +32,8 @@ export interface PricedPlan {
   readonly offers: Offers;
   /** What a person sees in place of the JSON of a 402; null: the same as everybody. */
   readonly page: OfferPage | null;
+  /** `Cache-Control` of what is sold: never for shared caches. */
+  readonly cacheControl: string;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */

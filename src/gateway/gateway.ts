@@ -329,7 +329,8 @@ export class Gateway {
     try {
       const refused: Sale["refused"] = (isBegun) =>
         refuse({ sent: true, served: isBegun ? target : null });
-      const passage = paidPassage({ target, client }, paid, receipt, refused);
+      const asked = { target, client, cacheControl: plan.cacheControl };
+      const passage = paidPassage(asked, paid, receipt, refused);
       const late = (): Answer => lateAnswer(receipt, !paid.isLast);
       delivery = await forward(visitor, plan.engine, passage, late);
       attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));

@@ -62,9 +62,10 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
   const facilitator = new ActedFacilitator();
   const { resource: _url, ...offer } = examplePayment(1).request.paymentRequirements;
   const label = "/*";
+  const cacheControl = "private, no-store";
   const offers = new Offers([offer]);
   const meter = metrics.route(label);
-  const priced: RoutePlan = { kind: "priced", label, meter, engine, offers, page: null };
+  const priced: RoutePlan = { kind: "priced", label, meter, engine, offers, page: null, cacheControl };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };
   const routes = [
     { methods: null, pattern: label, value: priced },
