@@ -42,7 +42,8 @@ const responseNames = new Set([...hopByHop, "x-payment-response"]);
  * What tells caches apart from `Cache-Control`, whose targeted forms (RFC 9213) outrank it: those of CDNs and servers
  * end like it.
  */
-const steersCaches = /-cache-control$|^(?:surrogate-.*|x-accel-expires|edge-control|expires|pragma)$/;
+const steersCaches =
+  /-cache-control$|^(?:surrogate-.*|x-accel-expires|edge-control|expires|pragma)$/;
 
 const reservedPrefix = /^(?:proxy-|x-402-)/;
 const spoofablePrefix = /^(?:proxy-|x-402-|x-forwarded-)/;
@@ -82,7 +83,9 @@ class NameFilter {
 
 const toUpstream = new NameFilter(crossesToUpstream);
 const toClient = new NameFilter(crossesToClient);
-const toClientUncached = new NameFilter((name) => crossesToClient(name) && !steersCaches.test(name));
+const toClientUncached = new NameFilter(
+  (name) => crossesToClient(name) && !steersCaches.test(name),
+);
 
 /**
  * The sentence that refuses the request's framing (400, then close), or null. Everything here is a

@@ -65,7 +65,15 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
   const cacheControl = "private, no-store";
   const offers = new Offers([offer]);
   const meter = metrics.route(label);
-  const priced: RoutePlan = { kind: "priced", label, meter, engine, offers, page: null, cacheControl };
+  const priced: RoutePlan = {
+    kind: "priced",
+    label,
+    meter,
+    engine,
+    offers,
+    page: null,
+    cacheControl,
+  };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };
   const routes = [
     { methods: null, pattern: label, value: priced },

@@ -41,7 +41,9 @@ function shopBehind(proxy: OwnProxyName): Shop {
 }
 
 function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
 }
 
 describe.for(installed)("behind %s", (proxy) => {
