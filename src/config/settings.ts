@@ -230,6 +230,8 @@ export interface FacilitatorSettings {
    * EVM ones checksummed, Solana ones as written; `any` when a facilitator without routes names nobody.
    */
   readonly payees: "any" | readonly string[];
+  /** What others have to pay at least, in 10^-18 dollars; null: about what its settlement costs, where that is known. */
+  readonly leastAttodollars: AtomicAmount | null;
   /** For networks that are not embedded, tried in this order, their URLs all different; empty: none. */
   readonly remote: readonly RemoteFacilitator[];
   /** Networks settled elsewhere whose chain can be asked what became of a payment; empty: none. */
