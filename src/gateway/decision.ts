@@ -124,7 +124,12 @@ function readListing(
 const HOST = /^(?:[\w.-]{0,255}|\[[\da-fA-F:.]{2,45}\])(?::\d{0,5})?$/;
 
 function headProblem(request: InboundRequest): string | null {
-  return framingProblem(request) ?? hostProblem(request);
+  return framingProblem(request) ?? hostProblem(request) ?? methodProblem(request);
+}
+
+/** Its answer is the request as it arrived, with what is added on the way: who asks, and secrets of the configuration. */
+function methodProblem({ method }: InboundRequest): string | null {
+  return method === "TRACE" ? "TRACE is not taken here." : null;
 }
 
 function hostProblem({ headers }: InboundRequest): string | null {
