@@ -53,6 +53,7 @@ import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
+import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import { beginEntry, endEntry, refuseEntry } from "./request-timeline.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
 import type { Delivery, Sale, Unanswered } from "./upstream/upstream.ts";
@@ -89,6 +90,7 @@ export class Gateway {
   /** For requests that belong to no route. */
   readonly #unrouted: RouteMeter;
   #asking: Asking;
+  readonly #unnamed: UnnamedProxies;
   #bodies: BodyWatch;
   readonly #inFlight = new InFlight();
   /** Those that began with the present settings. */
@@ -98,6 +100,7 @@ export class Gateway {
     this.#options = options;
     this.#unrouted = options.telemetry.metrics.route("(none)");
     this.#asking = new Asking(options);
+    this.#unnamed = new UnnamedProxies(options.telemetry.logger);
     this.#bodies = new BodyWatch(options.bodyLimits);
   }
 
@@ -307,6 +310,7 @@ export class Gateway {
   }
 
   #client({ request }: Visitor): Client {
+    this.#unnamed.see(request, this.#options.trustedProxies);
     return readClient(request, this.#options.trustedProxies);
   }
 
