@@ -370,7 +370,7 @@ describe("a kept answer is a correct message:", () => {
         method: "GET",
         rest: "200 OK\r\nSet-Cookie: a=1\r\nLink: </a>\r\nLink: </b>\r\nContent-Length: 0\r\n\r\n",
         body: "",
-        line: /\r\nLink: <\/a>\r\nLink: <\/b>\r\n(?![^]*Set-Cookie)/,
+        line: /^(?![^]*Set-Cookie)[^]*\r\nLink: <\/a>\r\nLink: <\/b>\r\n/,
       },
     ],
   ])("%s", async (_name, { method, rest, body, line }) => {
