@@ -107,9 +107,10 @@ export async function start(
   });
   const reload = (): Promise<Reloaded> => reloading.reload("POST /-/reload");
   const shown = new Showing(parts, ledger, () => serving);
-  const { payments } = shown;
+  const { payments, hosts } = shown;
   const listing = () => wordsOfRoutes(serving?.money);
-  const operator = createAdminHandler({ telemetry, readiness, metrics, payments, listing, reload });
+  const reads = { telemetry, readiness, metrics, payments, listing, hosts };
+  const operator = createAdminHandler({ ...reads, reload });
   const admin = await openServer(parts, config.admin, operator);
   closing.defer(() => shown.stop());
   const money = await openMoney(parts, ledger);

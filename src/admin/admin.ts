@@ -1,8 +1,11 @@
 /**
  * The operator's listener: `/metrics`, `/livez`, `/readyz`, `/payments`, `/listing`, `POST /-/reload`. It is never on the public
  * port. Alive means that the event loop turns; ready means that this process would take and settle a payment now.
+ * Only for who reaches it by an address or by a name that it is known by, so that no page of the web can have a browser
+ * read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { isIP } from "node:net";
 import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import type { PaymentsListener } from "./payments.ts";
@@ -14,6 +17,8 @@ export type ReadinessCheck = () => Promise<readonly string[]>;
 export interface AdminOptions {
   readonly telemetry: Telemetry;
   readonly readiness: ReadinessCheck;
+  /** Lower-case names that it is reached by, beside `localhost`; default: none. */
+  readonly hosts?: readonly string[];
   /** All metrics; default: those of this process. */
   readonly metrics?: () => Promise<MetricsSnapshot>;
   /** Shows recent requests; default: nobody sees them. */
@@ -34,12 +39,16 @@ const NOT_SHOWN =
   "recent requests are shown where only this machine can reach this address, or where the configuration says " +
   "admin: { address: …, timeline: true }\n";
 
+const UNKNOWN_NAME =
+  "ask by localhost or by an IP address, or by a name that the configuration has: admin: { address: …, hosts: [NAME] }\n";
+
 /** A request listener for a `node:http` server. */
 export function createAdminHandler({ telemetry, readiness, ...options }: AdminOptions) {
   const { registry } = telemetry.metrics;
-  const { metrics = () => registry.snapshot(), listing = () => [] } = options;
+  const { metrics = () => registry.snapshot(), listing = () => [], hosts = [] } = options;
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = (request.url ?? "").split("?", 1)[0];
+    if (!isKnownAs(request.headers.host, hosts)) return send(response, 403, UNKNOWN_NAME);
     if (path === "/-/reload" && options.reload !== undefined) {
       return reload(request, response, options.reload);
     }
@@ -78,6 +87,15 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   };
+}
+
+/** A name that somebody else's server gives out may lead here (DNS rebinding); an address names itself. */
+function isKnownAs(authority: string | undefined, hosts: readonly string[]): boolean {
+  // HTTP/1.0, which no browser speaks.
+  if (authority === undefined) return true;
+  const host = authority.replace(/:\d*$/, "").toLowerCase();
+  if (host === "localhost" || host.endsWith(".localhost")) return true;
+  return isIP(host.replace(/^\[|\]$/g, "")) !== 0 || hosts.includes(host);
 }
 
 function sendReadiness(response: ServerResponse, reasons: readonly string[]): void {

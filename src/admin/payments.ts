@@ -1,10 +1,8 @@
 /**
  * `/payments` and `/payments/events` on the operator's listener: recent requests as a page, and what changes in it
- * as server-sent events. Only for who reaches this listener by an address or by a name that it is known by, so that
- * no page of the web can have a browser read it, and never in a frame.
+ * as server-sent events. Never in a frame.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { isIP } from "node:net";
 
 /** Browsers that are kept up to date at the same time. */
 const MAX_FOLLOWERS = 8;
@@ -33,14 +31,11 @@ export interface Follower {
 }
 
 export class PaymentsListener {
-  /** The host that the listener is bound to; null: every interface. */
-  readonly #host: string | null;
   /** Undefined as long as there is nothing to show. */
   readonly #pages: () => PaymentsPages | undefined;
   #followers = 0;
 
-  constructor(host: string | null, pages: () => PaymentsPages | undefined) {
-    this.#host = host;
+  constructor(pages: () => PaymentsPages | undefined) {
     this.#pages = pages;
   }
 
@@ -49,10 +44,6 @@ export class PaymentsListener {
     const [path, search = ""] = (request.url ?? "").split("?", 2);
     response.setHeader("Cache-Control", "no-store");
     response.setHeader("X-Content-Type-Options", "nosniff");
-    if (!this.#isKnownAs(request.headers.host ?? "")) {
-      const how = "open this page by localhost or by an IP address, not by another name";
-      return plain(response, 403, how);
-    }
     const pages = this.#pages();
     if (pages === undefined) return plain(response, 503, "starting");
     const query = new URLSearchParams(search);
@@ -104,14 +95,6 @@ export class PaymentsListener {
       this.#followers -= 1;
       stop();
     });
-  }
-
-  /** A name that somebody else's server gives out may lead here (DNS rebinding); an address names itself. */
-  #isKnownAs(authority: string): boolean {
-    const host = authority.replace(/:\d*$/, "").toLowerCase();
-    if (host === "localhost" || host.endsWith(".localhost")) return true;
-    if (isIP(host.replace(/^\[|\]$/g, "")) !== 0) return true;
-    return host !== "" && host === this.#host?.toLowerCase();
   }
 }
 

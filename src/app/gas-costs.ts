@@ -5,8 +5,10 @@
 import type { Config } from "../config/config.ts";
 import type { Finding, WalletBalance } from "../mechanism/mechanism.ts";
 import { formatAmount } from "../x402/amount.ts";
-import { networkOf, type NetworkName } from "../x402/network.ts";
+import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
 import { isSameToken } from "./token-address.ts";
+
+type Cost = Pick<WalletBalance, "settlementAtomic" | "decimals">;
 
 const DOLLAR_DECIMALS = 18;
 /** Digits of a cost that are shown: it changes with every block. */
@@ -16,12 +18,12 @@ const SHOWN_DIGITS = 3;
 export function findLosses(
   config: Config,
   network: NetworkName,
-  { settlementAtomic, decimals }: Pick<WalletBalance, "settlementAtomic" | "decimals">,
+  { settlementAtomic, decimals }: Cost,
 ): readonly Finding[] {
   const settings = config.facilitator.embedded.find((each) => each.network === network);
   const attodollars = settings?.nativePriceAttodollars ?? null;
   if (attodollars === null) return [];
-  const gasAttodollars = (settlementAtomic * attodollars) / 10n ** BigInt(decimals);
+  const gasAttodollars = worthOf({ settlementAtomic, decimals }, attodollars);
   const { kind, nativeCurrency } = networkOf(network);
   const { symbol } = nativeCurrency;
   const what = kind === "evm" ? "gas" : "network fees";
@@ -36,6 +38,40 @@ export function findLosses(
       const message = `${first} earns ${earned}${more}, its settlement alone costs ${cost}`;
       return { level: "warning", message };
     });
+}
+
+function worthOf({ settlementAtomic, decimals }: Cost, attodollars: bigint): bigint {
+  return (settlementAtomic * attodollars) / 10n ** BigInt(decimals);
+}
+
+/** What others have to pay at least, so that it is settled for them: `allow.minAmount`, else about its gas. */
+export class LeastAmounts {
+  readonly #config: Pick<Config, "facilitator">;
+  readonly #costs = new Map<string, Cost>();
+
+  constructor(config: Pick<Config, "facilitator">) {
+    this.#config = config;
+  }
+
+  /** What a settlement costs there by now. */
+  note(network: string, cost: Cost): void {
+    this.#costs.set(network, cost);
+  }
+
+  /** Atomic units of that token, 1 or more; a whole unit of any counts as a dollar. */
+  of({ network, asset }: { readonly network: string; readonly asset: string }): bigint {
+    const { embedded, leastAttodollars } = this.#config.facilitator;
+    const settings = embedded.find((each) => each.network === network);
+    const tokens: readonly Asset[] = settings?.assets ?? [];
+    const token = tokens.find(({ address }) => isSameToken(network, address, asset));
+    if (settings === undefined || token === undefined) return 1n;
+    const cost = this.#costs.get(network);
+    const native = settings.nativePriceAttodollars;
+    const gas = cost === undefined || native === null ? 0n : worthOf(cost, native);
+    const least = leastAttodollars ?? gas;
+    const atomic = (least * 10n ** BigInt(token.decimals)) / 10n ** BigInt(DOLLAR_DECIMALS);
+    return atomic > 0n ? atomic : 1n;
+  }
 }
 
 /** Keys of the routes that are paid in the network's dollar token, by what one payment earns. */

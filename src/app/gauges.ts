@@ -14,6 +14,8 @@ const BALANCE_TIMEOUT_MS = 10_000;
 export interface GaugeSources {
   readonly ledger: Pick<Ledger, "books">;
   readonly mechanisms: readonly Pick<Mechanism, "network" | "accounts" | "balance" | "headTime">[];
+  /** Hears what each of our accounts has, and what a settlement costs there. */
+  readonly onWallet?: (network: string, wallet: WalletBalance) => void;
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
@@ -58,6 +60,7 @@ async function readWallets(sources: GaugeSources, signal: AbortSignal): Promise<
     mechanisms.map(async (mechanism) => {
       for (const wallet of await readBalances(mechanism, sources, signal)) {
         telemetry.metrics.wallet(mechanism.network, wallet);
+        sources.onWallet?.(mechanism.network, wallet);
       }
     }),
   );

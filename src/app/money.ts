@@ -16,6 +16,7 @@ import { Archive } from "./archive.ts";
 import { LocalDrafts } from "./drafts.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import type { KnownFeePayers } from "./fee-payers.ts";
+import { LeastAmounts } from "./gas-costs.ts";
 import { startGauges } from "./gauges.ts";
 import { Hub } from "./hub/hub.ts";
 import { startRecoveries } from "./recoveries.ts";
@@ -50,7 +51,12 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   startRecoveries(facilitation, ground, closing);
   const sweeper = openSweeper(parts, ledger);
   closing.defer(() => sweeper?.stop());
-  const gauges = startGauges({ ...ground, mechanisms: facilitation.mechanisms });
+  const least = new LeastAmounts(config);
+  const gauges = startGauges({
+    ...ground,
+    mechanisms: facilitation.mechanisms,
+    onWallet: (network, wallet) => least.note(network, wallet),
+  });
   closing.defer(() => gauges.stop());
   const { feePayers, gate, mesh, observers, probes, remotes, wallets } = facilitation;
   const drafts = new LocalDrafts(observers, time);
@@ -59,7 +65,7 @@ export async function openMoney(parts: Parts, ledger: Ledger): Promise<Money> {
   const hub = await openHub(parts, ledger);
   const sales = await Sales.open(config, { ledger, feePayers, others: hub });
   const { list } = sales;
-  const address = await openFacilitator(parts, facilitation, { ledger, list, hub });
+  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
   const readiness = async (): Promise<readonly string[]> => {
     const closed = gate.closed().map((name) => `${name}: RPC checks have not passed`);
     const store = await ledger.ping().then(
@@ -98,12 +104,13 @@ interface Served {
   readonly ledger: Ledger;
   readonly list: Sales["list"];
   readonly hub: Hub | undefined;
+  readonly least: LeastAmounts;
 }
 
 function openFacilitator(
   parts: Parts,
   { embedded, mechanisms, mesh }: Facilitation,
-  { ledger, list, hub }: Served,
+  { ledger, list, hub, least }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
@@ -117,6 +124,7 @@ function openFacilitator(
       ...(bearer === null ? [] : [{ gateway: null, bearer: bearer.reveal() }]),
       ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
     ]),
+    leastAmount: (paid) => least.of(paid),
     ...(hub === undefined ? {} : { catalogue: hub }),
     logger: parts.telemetry.logger,
   });

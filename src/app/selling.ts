@@ -50,7 +50,8 @@ export function createSnapshot(
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
         : null;
-      return { kind: "priced", label: route.key, meter, engine, offers, page };
+      const { cacheControl } = action;
+      return { kind: "priced", label: route.key, meter, engine, offers, page, cacheControl };
     };
   };
   const routes = byMethod(config.routes, planner);

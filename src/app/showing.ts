@@ -25,11 +25,14 @@ interface Served {
 export class Showing {
   /** Undefined where it is shown to nobody. */
   readonly payments: PaymentsListener | undefined;
+  /** Names by which the operator's listener is asked. */
+  readonly hosts: readonly string[];
   readonly #pages: TimelinePages | undefined;
 
   constructor(parts: Parts, { books }: Pick<Ledger, "books">, serving: () => Served | undefined) {
     const { config, telemetry, time } = parts;
     const { logger, timeline: own } = telemetry;
+    this.hosts = config.admin?.hosts ?? [];
     if (config.admin === null || own === undefined) return;
     const sources = (): readonly TimelineSource[] => {
       return [{ key: own, read: async (after) => own.read(after) }, ...workersOf(serving())];
@@ -43,9 +46,7 @@ export class Showing {
     const timeline = new PaymentTimeline({ sources, books, tokens });
     const pages = new TimelinePages({ timeline, time, logger });
     this.#pages = pages;
-    this.payments = new PaymentsListener(config.admin.host, () =>
-      serving() === undefined ? undefined : pages,
-    );
+    this.payments = new PaymentsListener(() => (serving() === undefined ? undefined : pages));
   }
 
   /** Browsers that are kept up to date would keep the listener from closing. */

@@ -15,7 +15,8 @@ import type { Config } from "./settings.ts";
 import { validate } from "./validation.ts";
 import { readYaml } from "./yaml-document.ts";
 
-export { formatProblems, printable } from "./format.ts";
+export { formatProblems } from "./format.ts";
+export { printable } from "../x402/printable.ts";
 export { processEnvironment } from "./environment.ts";
 export { PROXY_UPSTREAM } from "./sidecar-settings.ts";
 export type { CallingGateway, CatalogueSettings } from "./hub-settings.ts";

@@ -80,6 +80,7 @@ export function resolveFacilitator(context: Context, parts: FacilitatorParts): F
         : { ...each, assets: settled.filter(isSolanaAsset) };
     }),
     payees: context.tree.has(["routes"]) || allowed.length > 0 ? payees : "any",
+    leastAttodollars: embedded?.allow?.minAmount ?? null,
     remote: remote.map(remoteFacilitator),
     foreign,
     observed: resolveObserved(context, { embedded: parts.settlers, offers }),

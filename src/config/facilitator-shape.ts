@@ -80,6 +80,14 @@ const LOSS_REASON = ": one failure costs 10000 or more, and a whole SOL is 10000
 
 const rpc = listOf(text(readRpcUrl, RPC_URL));
 
+function dollars(example: string) {
+  return reader(
+    z.union([z.string(), z.number()], NATIVE_PRICE_FORM),
+    readNativePrice,
+    matching(/^\$[0-9]+(?:\.[0-9]+)?$/, NATIVE_PRICE_FORM, example),
+  );
+}
+
 /** Which of it belongs to which family of networks is decided in `settlers.ts`. */
 const embeddedNetwork = map({
   rpc: described(rpc, "RPC endpoints of the chain, tried in this order."),
@@ -116,11 +124,7 @@ const embeddedNetwork = map({
     300_000,
   ),
   nativePrice: optional(
-    reader(
-      z.union([z.string(), z.number()], NATIVE_PRICE_FORM),
-      readNativePrice,
-      matching(/^\$[0-9]+(?:\.[0-9]+)?$/, NATIVE_PRICE_FORM, "$3000"),
-    ),
+    dollars("$3000"),
     "Dollars for one whole unit of the network's currency: warns at the start where gas costs more than a route.",
   ),
 });
@@ -142,6 +146,11 @@ const embedded = map({
       assets: optional(
         listOf(plainText),
         "Tokens that others may settle besides those of our own routes: symbols or addresses.",
+      ),
+      minAmount: optional(
+        dollars("$0.001"),
+        "Dollars that others have to pay at least, since each settlement is at our cost. Without it: about its gas " +
+          "where nativePrice says what that is worth, else nothing but 0 is refused.",
       ),
     }),
     "What is settled beyond our own routes, when others settle through us.",

@@ -2,6 +2,7 @@
  * Problems as text: `file:line:column: error: message`, the line, a caret below it, and what to do.
  * What comes from the file is shown without control characters, which a terminal would obey.
  */
+import { printable } from "../x402/printable.ts";
 import type { Problem, Severity } from "./problem.ts";
 
 export interface FormatOptions {
@@ -54,9 +55,4 @@ function quoted(
   const margin = "  ";
   const caret = `${margin}${before && " "}${indent}${paint("^".repeat(width))}`;
   return `${margin}${before}${shown}${after}\n${caret}\n`;
-}
-
-/** Control and direction characters become a visible stand-in, one for one; tabs stay. */
-export function printable(text: string): string {
-  return text.replace(/(?!\t)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, "\ufffd");
 }

@@ -10,6 +10,8 @@ export interface ListenAddress {
 export interface AdminSettings extends ListenAddress {
   /** Whether requests are shown step by step, at /payments. */
   readonly timeline: boolean;
+  /** Names that it answers to, lower-case, beside addresses and `localhost`: that of {@link host}, and those named. */
+  readonly hosts: readonly string[];
 }
 
 export interface ListenerSettings extends ListenAddress {

@@ -1,8 +1,20 @@
 /** The shape of an address at which something is served, with or without TLS. */
 import { z } from "zod";
 import { LISTEN_ADDRESS, PORT } from "./forms.ts";
-import { LISTEN_ADDRESS_FORM, readListenAddress } from "./reading.ts";
-import { described, flag, map, optional, plainText, reader, text } from "./shapes.ts";
+import { ok, type Result } from "../x402/result.ts";
+import type { Fault } from "./problem.ts";
+import { bad, LISTEN_ADDRESS_FORM, readListenAddress } from "./reading.ts";
+import {
+  described,
+  flag,
+  listOf,
+  map,
+  matching,
+  optional,
+  plainText,
+  reader,
+  text,
+} from "./shapes.ts";
 
 export const address = text(readListenAddress, LISTEN_ADDRESS, LISTEN_ADDRESS_FORM);
 const port = reader(z.number(), (number) => readListenAddress(`:${number}`), PORT);
@@ -31,6 +43,13 @@ export const listener = z.union(
   "must be host:port, :port or a port number",
 );
 
+const HOST = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$/;
+const HOST_FORM = "must be the name of a host, without a port";
+
+function readHost(name: string): Result<string, Fault> {
+  return HOST.test(name) ? ok(name) : bad(HOST_FORM);
+}
+
 export const admin = z.union(
   [
     address,
@@ -41,7 +60,11 @@ export const admin = z.union(
         "Shows recent requests step by step at /payments, to whoever reaches this address. Without it: " +
           "only where that is this machine alone.",
       ),
+      hosts: optional(
+        listOf(text(readHost, matching(HOST, HOST_FORM, "gateway"))),
+        "Names that it is asked by, as scrapers are told them; it always answers to IP addresses and localhost.",
+      ),
     }),
   ],
-  "must be host:port or { address, timeline }",
+  "must be host:port or { address, timeline, hosts }",
 );

@@ -32,8 +32,13 @@ export function resolveListen(context: Context): readonly ListenerSettings[] {
 export function resolveAdmin(written: ConfigDocument["admin"]): AdminSettings | null {
   if (written === undefined) return null;
   const { host, port } = listenAddress(written);
-  const said = "address" in written ? written.timeline : undefined;
-  return { host, port, timeline: said ?? (host !== null && isLoopback(host)) };
+  const { timeline, hosts = [] } = "address" in written ? written : {};
+  return {
+    host,
+    port,
+    timeline: timeline ?? (host !== null && isLoopback(host)),
+    hosts: [...(host === null ? [] : [host]), ...hosts].map((name) => name.toLowerCase()),
+  };
 }
 
 /** Whether only this machine can reach a listener there; a host as it is written, or as a URL has it. */

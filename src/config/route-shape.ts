@@ -29,6 +29,13 @@ const DOLLARS_FORM = matching(DOLLARS, PRICE_FORM, "$0.01");
 const MIME_TYPE = /^[\w.+-]+\/[\w.+*-]+(?: *;[\x20-\x7e]*)?$/;
 const MIME_TYPE_FORM = "must be a media type such as application/json";
 
+const DIRECTIVE =
+  "(?:private|no-store|no-cache|no-transform|must-revalidate|immutable|(?:max-age|stale-while-revalidate|stale-if-error)=[0-9]{1,9})";
+const CACHING = new RegExp(`^(?=.*\\b(?:private|no-store)\\b)${DIRECTIVE}(?:, *${DIRECTIVE})*$`);
+const CACHING_FORM =
+  "must be directives of Cache-Control with private or no-store among them, such as private, max-age=3600: " +
+  "a shared cache gives what it keeps to those who have not paid";
+
 /** A number is refused as a price, with what to write instead. */
 const barePrice = reader(z.number(), readBarePrice, REFUSED);
 
@@ -90,6 +97,11 @@ export const priceBlock = map({
   ),
   input: optional(input, "What a buyer has to send, for the discovery listing."),
   discoverable: optional(flag, "Whether the discovery listing shows the route.", true),
+  cacheControl: optional(
+    text(readCaching, matching(CACHING, CACHING_FORM, "private, max-age=3600")),
+    "Cache-Control of what is sold, in place of the backend's: how long a buyer's own cache may keep it.",
+    "private, no-store",
+  ),
   settle: optional(
     text(readSettle, { enum: ["before"] }),
     "When the payment is settled: before the backend sees the request.",
@@ -109,6 +121,10 @@ export const ROUTE_KEY = matching(
   /^(?:[A-Z-]+(?:,[A-Z-]+)* )?\/(?:[^\s/?#]+\/)*[^\s/?#]*$/,
   "a route is a path that begins with /, after methods where needed: GET,POST /reports/:id",
 );
+
+function readCaching(caching: string): Result<string, Fault> {
+  return CACHING.test(caching) ? ok(caching) : bad(CACHING_FORM);
+}
 
 function readMimeType(type: string): Result<string, Fault> {
   return MIME_TYPE.test(type) ? ok(type) : bad(MIME_TYPE_FORM);

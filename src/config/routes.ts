@@ -9,6 +9,7 @@ import type { Path } from "./tree.ts";
 import type { Upstreams } from "./upstreams.ts";
 
 const MAX_TIMEOUT_SECONDS = 60;
+const UNCACHED = "private, no-store";
 
 interface Parts {
   readonly context: Context;
@@ -83,6 +84,7 @@ function priced(block: PriceBlock, upstream: string, offers: PricedAction["offer
     input: block.input ?? {},
     metadata: block.metadata ?? {},
     discoverable: block.discoverable ?? true,
+    cacheControl: block.cacheControl ?? UNCACHED,
   };
 }
 

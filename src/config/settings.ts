@@ -234,6 +234,8 @@ export interface FacilitatorSettings {
    * EVM ones checksummed, Solana ones as written; `any` when a facilitator without routes names nobody.
    */
   readonly payees: "any" | readonly string[];
+  /** What others have to pay at least, in 10^-18 dollars; null: about what its settlement costs, where that is known. */
+  readonly leastAttodollars: AtomicAmount | null;
   /** For networks that are not embedded, tried in this order, their URLs all different; empty: none. */
   readonly remote: readonly RemoteFacilitator[];
   /** Networks settled elsewhere whose chain can be asked what became of a payment; empty: none. */
@@ -380,6 +382,8 @@ export interface PricedAction {
   readonly metadata: JsonObject;
   /** Whether the discovery listing shows the route. */
   readonly discoverable: boolean;
+  /** `Cache-Control` of what is sold; `private` or `no-store` is always in it. */
+  readonly cacheControl: string;
 }
 
 /** One way to pay for a route. */

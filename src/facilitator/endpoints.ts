@@ -2,7 +2,7 @@
  * The REST surface of a facilitator (protocol section 4): `POST /verify`, `POST /settle`,
  * `GET /supported`, `GET /discovery/resources`. A judged payment is status 200 whatever the judgement,
  * a request that cannot be read is 400, a failure of ours 500; the body has the endpoint's shape in
- * all three, and `payer` is always there.
+ * all three, and `payer` is always there. What a web page could send unasked is not read at all.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "../telemetry/logger.ts";
@@ -31,6 +31,9 @@ const SETTLE_TIMEOUT_MS = 60_000;
 const MAX_IDEMPOTENCY_KEY = 255;
 /** What a client is told to wait before it asks again, seconds. */
 const RETRY_AFTER_SECONDS = 2;
+
+/** What a page can only send after it has asked (CORS), and is never allowed to. */
+const JSON_BODY = /^application\/json[ \t]*(?:;|$)/i;
 
 /** Strict: text that would have to be repaired is not what the caller meant (RFC 8259 section 8.1). */
 const utf8 = new TextDecoder("utf-8", { fatal: true });
@@ -63,6 +66,8 @@ export interface EndpointOptions {
   /** Path before the endpoints: "" or `/x402`. */
   readonly basePath: string;
   readonly callers: Callers;
+  /** The smallest amount that is settled of that token, atomic units; default: 1. */
+  readonly leastAmount?: (paid: Pick<PaymentRequirements, "network" | "asset">) => bigint;
   /** Default: nothing of what is settled for others is listed. */
   readonly catalogue?: SalesCatalogue;
   readonly logger: Logger;
@@ -128,11 +133,20 @@ export class FacilitatorEndpoints {
       response.setHeader("Allow", endpoint.method === "GET" ? "GET, HEAD" : endpoint.method);
       return sendJson(response, 405, { error: `use ${endpoint.method}` });
     }
+    if (method === "POST") {
+      // Whoever knows no token may be any page in a browser that reaches this address.
+      if (caller === ANYBODY && request.headers.origin !== undefined) {
+        return sendJson(response, 403, { error: "not for browsers" });
+      }
+      if (!JSON_BODY.test(request.headers["content-type"] ?? "")) {
+        return sendJson(response, 415, { error: "send application/json" });
+      }
+    }
     await endpoint.handle({ request, response, query, caller });
   }
 
   async #verify({ request, response }: Asked): Promise<void> {
-    const parsed = await readRequest(request);
+    const parsed = await this.#read(request);
     if (!parsed.ok) {
       const { status, code, detail, payer } = parsed;
       return sendJson(response, status, { isValid: false, invalidReason: code, payer, detail });
@@ -152,7 +166,7 @@ export class FacilitatorEndpoints {
   }
 
   async #settle({ request, response, caller }: Asked): Promise<void> {
-    const parsed = await readRequest(request);
+    const parsed = await this.#read(request);
     const failed = { success: false, transaction: "" } as const;
     if (!parsed.ok) {
       const { status, code, detail, payer, network } = parsed;
@@ -175,6 +189,23 @@ export class FacilitatorEndpoints {
       const body: SettleResponse = { ...failed, errorReason, network, payer, detail };
       sendJson(response, 500, body, RETRY_AFTER_SECONDS);
     }
+  }
+
+  /** A payment that would not be worth its gas is judged like one that does not fit. */
+  async #read(request: IncomingMessage): Promise<ReadOutcome> {
+    const parsed = await readRequest(request);
+    if (!parsed.ok) return parsed;
+    const { paymentPayload, paymentRequirements } = parsed.request;
+    const least = this.#options.leastAmount?.(paymentRequirements) ?? 1n;
+    if (BigInt(paymentRequirements.maxAmountRequired) >= least) return parsed;
+    return {
+      ok: false,
+      status: 200,
+      code: "invalid_payment_requirements",
+      detail: `maxAmountRequired must be ${least} or more to be settled here`,
+      payer: payerOf(paymentPayload),
+      network: paymentRequirements.network,
+    };
   }
 
   async #supported({ response }: Asked): Promise<void> {

@@ -12,6 +12,7 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sooner, type Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
+import { printable } from "../x402/printable.ts";
 import { requestText } from "../x402/request-text.ts";
 import { askingTheSeller } from "../x402/result.ts";
 import {
@@ -362,7 +363,7 @@ function wordOf(value: unknown): string | undefined {
 }
 
 function textOf(value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" ? value : undefined;
+  return typeof value === "string" && value !== "" ? printable(value) : undefined;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

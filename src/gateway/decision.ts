@@ -32,6 +32,8 @@ export interface PricedPlan {
   readonly offers: Offers;
   /** What a person sees in place of the JSON of a 402; null: the same as everybody. */
   readonly page: OfferPage | null;
+  /** `Cache-Control` of what is sold: never for shared caches. */
+  readonly cacheControl: string;
 }
 
 /** Everything that a decision depends on; a request keeps the snapshot that it began with. */
@@ -122,7 +124,18 @@ function readListing(
 const HOST = /^(?:[\w.-]{0,255}|\[[\da-fA-F:.]{2,45}\])(?::\d{0,5})?$/;
 
 function headProblem(request: InboundRequest): string | null {
-  return framingProblem(request) ?? hostProblem(request) ?? request.nameProblem ?? null;
+  return (
+    framingProblem(request) ??
+    hostProblem(request) ??
+    methodProblem(request) ??
+    request.nameProblem ??
+    null
+  );
+}
+
+/** Its answer is the request as it arrived, with what is added on the way: who asks, and secrets of the configuration. */
+function methodProblem({ method }: InboundRequest): string | null {
+  return method === "TRACE" ? "TRACE is not taken here." : null;
 }
 
 function hostProblem({ headers }: InboundRequest): string | null {

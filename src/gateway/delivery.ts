@@ -2,6 +2,7 @@
 import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
 import type { Paid } from "./payment/admission.ts";
 import { RETRY_AFTER } from "./answers.ts";
+import type { PricedPlan } from "./decision.ts";
 import type { Delivery, Sale, Sold } from "./upstream/upstream.ts";
 import type { Passage } from "./visitor.ts";
 
@@ -12,7 +13,7 @@ const READ_ON_MS = 30_000;
 export const UNSOLD = { requestHeaders: [], responseSet: [], responseVary: null, sale: null };
 
 export function paidPassage(
-  asked: Pick<Passage, "target" | "client">,
+  { cacheControl, ...asked }: Pick<Passage, "target" | "client"> & Pick<PricedPlan, "cacheControl">,
   paid: Paid,
   receipt: readonly string[],
   refused: Sale["refused"],
@@ -25,7 +26,7 @@ export function paidPassage(
       ["X-402-Transaction", transaction],
       ["X-402-Network", network],
     ].flat(),
-    responseSet: [...receipt, "Cache-Control", "private, no-store"],
+    responseSet: [...receipt, "Cache-Control", cacheControl],
     responseVary: "X-PAYMENT",
     sale: {
       idempotencyKey: paid.idempotencyKey,

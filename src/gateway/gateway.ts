@@ -54,6 +54,7 @@ import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
+import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import { beginEntry, endEntry, refuseEntry } from "./request-timeline.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
 import type { Delivery, Sale, Unanswered } from "./upstream/upstream.ts";
@@ -90,6 +91,7 @@ export class Gateway {
   /** For requests that belong to no route. */
   readonly #unrouted: RouteMeter;
   #asking: Asking;
+  readonly #unnamed: UnnamedProxies;
   #bodies: BodyWatch;
   readonly #inFlight = new InFlight();
   readonly #room = new Room();
@@ -100,6 +102,7 @@ export class Gateway {
     this.#options = options;
     this.#unrouted = options.telemetry.metrics.route("(none)");
     this.#asking = new Asking(options);
+    this.#unnamed = new UnnamedProxies(options.telemetry.logger);
     this.#bodies = new BodyWatch(options.bodyLimits);
   }
 
@@ -327,6 +330,7 @@ export class Gateway {
   }
 
   #client({ request }: Visitor): Client {
+    this.#unnamed.see(request, this.#options.trustedProxies);
     return readClient(request, this.#options.trustedProxies);
   }
 
@@ -349,7 +353,8 @@ export class Gateway {
     try {
       const refused: Sale["refused"] = (isBegun) =>
         refuse({ sent: true, served: isBegun ? target : null });
-      const passage = paidPassage({ target, client }, paid, receipt, refused);
+      const asked = { target, client, cacheControl: plan.cacheControl };
+      const passage = paidPassage(asked, paid, receipt, refused);
       const late = (): Answer => lateAnswer(receipt, !paid.isLast);
       delivery = await forward(visitor, plan.engine, passage, late);
       attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));

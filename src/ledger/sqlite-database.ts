@@ -2,7 +2,7 @@
  * One SQLite connection: statements prepared once and kept, transactions, and the machine's faults
  * under one stable code. Knows nothing of payments.
  */
-import { mkdirSync } from "node:fs";
+import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import {
   DatabaseSync,
@@ -23,6 +23,9 @@ export type Columns = Record<string, SQLOutputValue>;
 const BUSY_TIMEOUT_MS = 1000;
 
 const BUSY = 5;
+
+/** For the owner alone: payments, and answers that were sold. SQLite makes `-wal` and `-shm` like the file itself. */
+const FILE_MODE = 0o600;
 
 /** Pages of 4 KiB in the WAL before they go into the file itself: each once, however often it was written. */
 const CHECKPOINT_PAGES = 8_000;
@@ -60,7 +63,10 @@ export class SqliteDatabase {
    * for another process's lock for `timeout` milliseconds.
    */
   constructor(path: string, { timeout = BUSY_TIMEOUT_MS, readOnly = false } = {}) {
-    if (path !== ":memory:" && !readOnly) makeFolder(dirname(path));
+    if (path !== ":memory:" && !readOnly) {
+      makeFolder(dirname(path));
+      makeFile(path);
+    }
     this.#connection = unlessFaulty(() => new DatabaseSync(path, { timeout, readOnly }));
   }
 
@@ -152,6 +158,15 @@ function makeFolder(path: string): void {
     mkdirSync(path, { recursive: true });
   } catch (error) {
     throw new LedgerUnavailable(`the ledger's folder ${path} cannot be made`, { cause: error });
+  }
+}
+
+/** What cannot be made here SQLite cannot open either, and says why. */
+function makeFile(path: string): void {
+  try {
+    closeSync(openSync(path, "wx", FILE_MODE));
+  } catch {
+    // Most often it is there already, and stays as its owner has it.
   }
 }
 

@@ -7,7 +7,7 @@ import type { Answer } from "./dialogue.ts";
 import { cutRequests, valuesOf } from "./framing.ts";
 import type { Flaw } from "./judge.ts";
 import { valuesByReader } from "./name-readers.ts";
-import { FORGED, type Arrived } from "./recording-backend.ts";
+import { FORGED, STEERING, type Arrived } from "./recording-backend.ts";
 
 /** What a client adds to its payment, so that the backend believes something else. */
 export const FORGED_LINES = [
@@ -38,6 +38,7 @@ export function judgeSale(answer: Answer | undefined, bought: readonly Arrived[]
   if (said("cache-control") !== "private, no-store")
     flaw(`Cache-Control: ${said("cache-control")}`);
   if (!/(?:^|[ ,])x-payment(?:[ ,]|$)/i.test(said("vary"))) flaw(`Vary: ${said("vary")}`);
+  for (const name of STEERING) if (said(name.toLowerCase()) !== "") flaw(`${name} crosses`);
   const receipt = readJson(Buffer.from(said("x-payment-response"), "base64").toString());
   if (receipt["success"] !== true) flaw(`X-PAYMENT-RESPONSE: ${said("x-payment-response")}`);
   return [...flaws, ...judgeTold(bought)];

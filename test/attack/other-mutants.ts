@@ -57,8 +57,16 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets what was paid for be kept by everybody",
     cites: "H11",
     file: "src/gateway/delivery.ts",
-    find: `"Cache-Control", "private, no-store"`,
-    put: `"X-Cache-Control", "private, no-store"`,
+    find: `"Cache-Control", cacheControl`,
+    put: `"X-Cache-Control", cacheControl`,
+    topics: ["methods"],
+  },
+  {
+    name: "lets a backend tell caches to keep what was paid for, by names that outrank ours",
+    cites: "H11",
+    file: LINES,
+    find: `isSet("Cache-Control", set) ? toClientUncached : toClient`,
+    put: `toClient`,
     topics: ["methods"],
   },
   {

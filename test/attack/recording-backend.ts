@@ -17,11 +17,15 @@ export const PROBE = "/free/probe";
 /** What no answer may bring to a client. */
 export const FORGED = "forged-by-the-backend";
 
+/** What outranks Cache-Control for one cache or another; it may cross where nothing is sold. */
+export const STEERING = ["CDN-Cache-Control", "Surrogate-Control", "X-Accel-Expires", "Expires"];
+
 const FORGERIES = [
   `X-PAYMENT-RESPONSE: ${FORGED}`,
   `X-402-Payer: ${FORGED}`,
   `Proxy-Authenticate: ${FORGED}`,
   `X-Hop: ${FORGED}`,
+  ...STEERING.map((name) => `${name}: max-age=600`),
   "Connection: X-Hop",
 ].join("\r\n");
 const ACCEPT_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

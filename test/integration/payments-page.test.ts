@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/config/config.ts";
 import { present, quote, richBuyer, sign } from "../support/buyer.ts";
@@ -192,4 +194,18 @@ test("where it is not shown nothing is remembered, and the answer says how to ha
     expect.stringContaining("timeline: true"),
   ]);
   expect(closed.running.telemetry.timeline).toBeUndefined();
+});
+
+test("the whole listener answers to addresses and to the names that it was given, and to no other", async () => {
+  const admin = "admin: { address: 127.0.0.1:0, hosts: [Gateway] }";
+  await using named = await startGateway({ chain, admin });
+  const statusAs = async (host: string): Promise<unknown> => {
+    const sent = request(`${named.adminUrl}/metrics`, { headers: { host }, agent: false }).end();
+    const [answer] = await once(sent, "response");
+    answer.resume();
+    return answer.statusCode;
+  };
+  expect(await statusAs("gateway:9402")).toBe(200);
+  expect(await statusAs("10.0.0.7:9402")).toBe(200);
+  expect(await statusAs("evil.example")).toBe(403);
 });

@@ -20,6 +20,8 @@ export interface Passed {
   readonly paymentRequirements: PaymentRequirements;
 }
 
+const JSON_TYPE = { "Content-Type": "application/json" };
+
 /** @param target base URL of the facilitator behind it */
 export async function startCatalogue(target: string): Promise<Catalogue> {
   const all: Passed[] = [];
@@ -34,14 +36,17 @@ export async function startCatalogue(target: string): Promise<Catalogue> {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part);
     const body = Buffer.concat(parts).toString();
-    const init = { method: request.method ?? "GET", ...(body === "" ? {} : { body }) };
+    const init = {
+      method: request.method ?? "GET",
+      ...(body === "" ? {} : { body, headers: JSON_TYPE }),
+    };
     const passed = await fetch(target + asked.pathname, init);
     if (body !== "") {
       const { paymentRequirements } = Object(JSON.parse(body));
       all.push({ path: asked.pathname, paymentRequirements });
     }
     if (made.says !== null) response.setHeader("EXTENSION-RESPONSES", made.says);
-    response.writeHead(passed.status, { "Content-Type": "application/json" });
+    response.writeHead(passed.status, JSON_TYPE);
     response.end(await passed.text());
   };
   const server = createServer((request, response) => void answer(request, response));

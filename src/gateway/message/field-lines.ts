@@ -24,6 +24,13 @@ const responseNames = new Set([...hopByHop, "x-payment-response"]);
 /** What a sale says of its answer, and what frames one. */
 const sayings = new Set(["cache-control", "content-length", "vary"]);
 
+/**
+ * What tells caches apart from `Cache-Control`, whose targeted forms (RFC 9213) outrank it: those of CDNs and servers
+ * end like it.
+ */
+const steersCaches =
+  /-cache-control$|^(?:surrogate-.*|x-accel-expires|edge-control|expires|pragma)$/;
+
 const reservedPrefix = /^(?:proxy-|x-402-)/;
 
 function crossesToUpstream(name: string): boolean {
@@ -74,6 +81,9 @@ export class NameFilter {
 
 const toUpstream = new NameFilter(crossesToUpstream);
 const toClient = new NameFilter(crossesToClient);
+const toClientUncached = new NameFilter(
+  (name) => crossesToClient(name) && !steersCaches.test(name),
+);
 
 /**
  * The sentence that refuses the request's framing (400, then close), or null. Everything here is a
@@ -168,7 +178,8 @@ function pushUnset(lines: string[], name: string, value: string, set: readonly s
 
 /**
  * The lines for the client: the backend's, filtered, without those that `set` replaces and those that are
- * `removed` (lower-case names); then `set`, then `vary`.
+ * `removed` (lower-case names); then `set`, then `vary`. Where `set` says what caches may do, the backend says
+ * nothing of it.
  */
 export function responseLines(
   raw: readonly string[],
@@ -178,9 +189,10 @@ export function responseLines(
 ): string[] {
   const lines: string[] = [];
   const listed = connectionOptions(raw);
+  const crossing = isSet("Cache-Control", set) ? toClientUncached : toClient;
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index] ?? "";
-    if (!toClient.passes(name) || isListed(listed, name) || isSet(name, set)) continue;
+    if (!crossing.passes(name) || isListed(listed, name) || isSet(name, set)) continue;
     if (isRemoved(removed, name)) continue;
     lines.push(name, raw[index + 1] ?? "");
   }
@@ -212,7 +224,13 @@ export function interimLines(raw: readonly string[], removed = NONE): string[] {
 }
 
 /** RFC 9110 section 6.5.1: fields that would change how the message is read are never trailers. */
-const neverTrailers = new Set(["content-length", "content-encoding", "content-type", "host"]);
+const neverTrailers = new Set([
+  "cache-control",
+  "content-length",
+  "content-encoding",
+  "content-type",
+  "host",
+]);
 
 /**
  * What else a backend would take for a part of the request's head when it merges the two: who asks, for
@@ -256,7 +274,7 @@ export function trailerLines(raw: readonly string[], removed = NONE): [string, s
   for (let index = 0; index < raw.length; index += 2) {
     const name = raw[index] ?? "";
     const lower = name.toLowerCase();
-    if (toClient.passes(name) && !neverTrailers.has(lower) && !removed.has(lower)) {
+    if (toClientUncached.passes(name) && !neverTrailers.has(lower) && !removed.has(lower)) {
       lines.push([name, raw[index + 1] ?? ""]);
     }
   }

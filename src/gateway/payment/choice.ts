@@ -7,6 +7,7 @@ import { sameAddress } from "../../x402/address.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { isEvmPayload, solanaTransactionOf } from "../../x402/payment-key.ts";
+import { printable } from "../../x402/printable.ts";
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ADDRESS_BYTES, decodeBase58 } from "../../x402/solana-address.ts";
 import type { SolanaTransaction } from "../../x402/solana-transaction.ts";
@@ -30,12 +31,12 @@ export function choose(
 ): Result<FacilitatorRequest, Refusal> {
   const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
   if (sameScheme.length === 0) {
-    const scheme = JSON.stringify(payment.scheme);
+    const scheme = JSON.stringify(printable(payment.scheme));
     return refuse("invalid_scheme", `scheme ${scheme} is not accepted here`);
   }
   const sameNetwork = sameScheme.filter(({ network }) => network === payment.network);
   if (sameNetwork.length === 0) {
-    const network = JSON.stringify(payment.network);
+    const network = JSON.stringify(printable(payment.network));
     return refuse("invalid_network", `network ${network} is not accepted here`);
   }
   const candidates =

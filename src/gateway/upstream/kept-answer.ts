@@ -1,6 +1,6 @@
 /**
  * An answer that is kept while it is passed on, so that a buyer who did not get all of it gets it again:
- * small ones only, and none that never ends.
+ * small ones only, and none that never ends, without its cookies.
  */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { StoredResponse } from "../../ledger/ledger.ts";
@@ -51,7 +51,9 @@ export class KeptAnswer {
   finish(): StoredResponse {
     const headers: [string, string][] = [];
     for (let index = 0; index < this.#lines.length; index += 2) {
-      headers.push([this.#lines[index] ?? "", this.#lines[index + 1] ?? ""]);
+      const name = this.#lines[index] ?? "";
+      // A session is one client's, and others have its address (NAT).
+      if (name.toLowerCase() !== "set-cookie") headers.push([name, this.#lines[index + 1] ?? ""]);
     }
     const [first] = this.#chunks;
     const isOne = this.#chunks.length === 1 && first !== undefined;

@@ -176,6 +176,8 @@ export class Stage implements AsyncDisposable {
       list: () => ({ status: 200, body: "{}", etag: null }),
       basePath: "",
       callers: new Callers([]),
+      // What is asked of here is what the rules say of 0.
+      leastAmount: () => 0n,
       logger: createLogger({ level: "silent", format: "json" }),
     });
     const server = createServer(endpoints.handle);

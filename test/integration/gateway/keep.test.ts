@@ -65,10 +65,11 @@ describe("a small answer that was paid for", () => {
     },
   );
 
-  test("is kept as it was sent, with the hash of what it answers", async () => {
+  test("is kept as it was sent but for its cookies, with the hash of what it answers", async () => {
     const origin = await backend((request, response) => {
       request.resume().on("end", () => {
         response.setHeader("Set-Cookie", ["a=1", "b=2"]);
+        response.setHeader("X-Goods", "all");
         response.write("he");
         response.end("llo");
       });
@@ -90,8 +91,9 @@ describe("a small answer that was paid for", () => {
       if (done.kind !== "delivered" || done.kept === undefined) continue;
       expect(done.kept.bodyHash).toBe(sha(body.join("")));
       const sent = done.kept.response.headers.map(([name, value]) => `${name}: ${value}`);
-      expect(sent).toEqual(expect.arrayContaining(["Set-Cookie: a=1", "Set-Cookie: b=2"]));
-      expect(sent.join("\n")).not.toMatch(/transfer-encoding|connection/i);
+      expect(answer.headers["set-cookie"]).toEqual(["a=1", "b=2"]);
+      expect(sent).toContain("X-Goods: all");
+      expect(sent.join("\n")).not.toMatch(/transfer-encoding|connection|cookie/i);
     }
   });
 

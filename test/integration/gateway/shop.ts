@@ -48,6 +48,8 @@ export interface ShopOptions {
   readonly unpaidRate?: GatewayOptions["unpaidRate"];
   readonly bodyLimits?: Partial<BodyLimits>;
   readonly maxInFlight?: number;
+  /** Gets the lines of the log; default: nobody does. */
+  readonly log?: string[];
 }
 
 /** Every path has a price, but `/free` and what is below it. */
@@ -58,13 +60,27 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
   const engine =
     options.engine ?? openTarget({ ...defaultUpstreamOptions, origin, ...options.upstream });
   const metrics = new Metrics("test");
-  const logger = createLogger({ level: "silent", format: "json" });
+  const { log } = options;
+  const logger = createLogger({
+    level: log === undefined ? "silent" : "warn",
+    format: "json",
+    destination: { write: (line: string) => void log?.push(line) },
+  });
   const facilitator = new ActedFacilitator();
   const { resource: _url, ...offer } = examplePayment(1).request.paymentRequirements;
   const label = "/*";
+  const cacheControl = "private, no-store";
   const offers = new Offers([offer]);
   const meter = metrics.route(label);
-  const priced: RoutePlan = { kind: "priced", label, meter, engine, offers, page: null };
+  const priced: RoutePlan = {
+    kind: "priced",
+    label,
+    meter,
+    engine,
+    offers,
+    page: null,
+    cacheControl,
+  };
   const free: RoutePlan = { kind: "free", meter: metrics.route("/free"), engine };
   const routes = [
     { methods: null, pattern: label, value: priced },

@@ -69,6 +69,15 @@ describe("what a proxy tells of its client", () => {
     expect(body.toString()).not.toContain("api.example");
   });
 
+  test("is told to the operator where nobody trusts it, once", async () => {
+    const origin = await backend((_request, response) => void response.end("goods"));
+    const log: string[] = [];
+    const { port } = await openShop(origin, { log });
+    await send(port, { path: "/free" });
+    for (const path of ["/free", "/paid", "/free"]) await send(port, { path, headers: TOLD });
+    expect(log).toEqual([expect.stringContaining("trustedProxies does not name")]);
+  });
+
   test("says whom a kept answer is given to again", async () => {
     const shop = await shopOf();
     expect(await buy(shop, from("203.0.113.9"))).toMatchObject({ status: 200 });

@@ -40,6 +40,12 @@ function shopBehind(proxy: OwnProxyName): Shop {
   return shop;
 }
 
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+}
+
 describe.for(installed)("behind %s", (proxy) => {
   let shop: Shop;
 
@@ -78,6 +84,29 @@ describe.for(installed)("behind %s", (proxy) => {
 
     expect(bought).toMatchObject({ status: 200, receipt: { success: true } });
     expect(shop.backend).toMatchObject([{ method: "POST", url: "/summarize", body }]);
+  });
+
+  it("the backend says what caches may do with what is free, and nothing of what is sold", async () => {
+    const steering = {
+      "CDN-Cache-Control": "max-age=600",
+      "Cloudflare-CDN-Cache-Control": "max-age=600",
+      "Surrogate-Control": "max-age=600",
+      "Surrogate-Key": "goods",
+      "Edge-Control": "max-age=600",
+      Expires: "Thu, 01 Jan 2099 00:00:00 GMT",
+      Pragma: "public",
+    };
+    const headers = { ...steering, "Cache-Control": "public, max-age=600" };
+    shop.answers = { status: 200, headers: { ...headers, "X-Accel-Expires": "600" } };
+    const free = await fetch(`${shop.url}/health`);
+    expect(Object.fromEntries(free.headers)).toMatchObject(lowerCase(headers));
+    const buyer = await richBuyer(chain);
+    const payment = await sign(buyer, `${shop.url}/weather`);
+    const sold = await fetch(`${shop.url}/weather`, { headers: { "X-PAYMENT": payment } });
+    expect([sold.status, sold.headers.get("cache-control")]).toEqual([200, "private, no-store"]);
+    for (const name of [...Object.keys(steering), "X-Accel-Expires"]) {
+      expect(sold.headers.get(name), name).toBeNull();
+    }
   });
 
   it("402 is coinslot's own, word by word, and asks for the public address", async () => {

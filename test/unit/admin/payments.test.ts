@@ -34,13 +34,13 @@ async function stage({ host = "127.0.0.1", isStarted = true } = {}): Promise<Sta
       return () => void followers.delete(follower);
     },
   };
-  const payments = new PaymentsListener(host, () => (isStarted ? pages : undefined));
+  const payments = new PaymentsListener(() => (isStarted ? pages : undefined));
   const telemetry = {
     logger: createLogger({ level: "silent", format: "json" }),
     metrics: new Metrics("test"),
   };
   const server = createServer(
-    createAdminHandler({ telemetry, readiness: async () => [], payments }),
+    createAdminHandler({ telemetry, readiness: async () => [], payments, hosts: [host] }),
   );
   const { port } = await listen(server, { host: "127.0.0.1", port: 0 });
   onTestFinished(() => drain(server, AbortSignal.abort()));
@@ -100,15 +100,18 @@ describe("the page of payments", () => {
     "is not shown to who calls it %j, whose name somebody else gives out",
     async (host) => {
       const { ask } = await stage();
-      for (const path of ["/payments", "/payments/events"]) {
-        expect(await statusOf(ask(path, { host }))).toBe(403);
+      const all = ["/metrics", "/livez", "/readyz", "/listing", "/payments", "/payments/events"];
+      for (const path of all) {
+        expect([path, await statusOf(ask(path, { host }))]).toEqual([path, 403]);
       }
+      expect(await statusOf(ask("/-/reload", { host }, "POST"))).toBe(403);
     },
   );
 
-  test("is shown under the name that the listener is bound to", async () => {
+  test("is shown under a name that the configuration has", async () => {
     const { ask } = await stage({ host: "ops.internal" });
     expect(await statusOf(ask("/payments", { host: "OPS.internal:9402" }))).toBe(200);
+    expect(await statusOf(ask("/metrics", { host: "ops.internal" }))).toBe(200);
   });
 
   test("says that it is starting before there is anything to show", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { findLosses, roughly } from "../../../src/app/gas-costs.ts";
+import { findLosses, LeastAmounts, roughly } from "../../../src/app/gas-costs.ts";
 import type { Config } from "../../../src/config/config.ts";
 import { configOf as configFrom } from "./config-of.ts";
 
@@ -18,8 +18,8 @@ assets:
 facilitator:
   embedded:
     networks:
-      base: { rpc: ["http://127.0.0.1:1"], signers: [env:KEY]${nativePrice} }
       polygon: { rpc: ["http://127.0.0.1:2"], signers: [env:KEY] }
+      base: { rpc: ["http://127.0.0.1:1"], signers: [env:KEY]${nativePrice} }
 routes:
   GET /cheap: $0.01
   GET /just-below: $2.999999
@@ -33,6 +33,36 @@ routes:
 `;
   return configFrom(text, { KEY: `0x${"5a".repeat(32)}` });
 }
+
+describe("what others have to pay at least", () => {
+  const USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+  const TKN = `0x${"a1".repeat(20)}`;
+  const leastOf = (keys: string, noted = COST) => {
+    const least = new LeastAmounts(configOf(keys));
+    least.note("base", noted);
+    return (asset: string, network = "base") => least.of({ network, asset });
+  };
+
+  test("is about its gas, where that can be told, in units of the token, and never 0", () => {
+    expect(leastOf(", nativePrice: $3000")(USDC)).toBe(3_000_000n);
+    expect(leastOf(", nativePrice: $3000")(TKN)).toBe(300n);
+    expect(leastOf(", nativePrice: $3000", { ...COST, settlementAtomic: 1n })(USDC)).toBe(1n);
+    expect(leastOf("")(USDC)).toBe(1n);
+    const unknown = new LeastAmounts(configOf(", nativePrice: $3000"));
+    expect(unknown.of({ network: "base", asset: USDC })).toBe(1n);
+  });
+
+  test("is what the configuration says instead, more or less", () => {
+    const dear = leastOf(", nativePrice: $3000 }\n    allow: { assets: [TKN], minAmount: $4 ");
+    expect([dear(USDC), dear(TKN)]).toEqual([4_000_000n, 400n]);
+    expect(leastOf(", nativePrice: $3000 }\n    allow: { minAmount: $0.000001 ")(USDC)).toBe(1n);
+  });
+
+  test("is anything where it is settled elsewhere, or not at all", () => {
+    const least = leastOf(", nativePrice: $3000");
+    expect([least(USDC, "avalanche"), least(`0x${"b2".repeat(20)}`)]).toEqual([1n, 1n]);
+  });
+});
 
 describe("routes that cost more than they earn", () => {
   test("are named with their price and the cost, those of one price together", () => {

@@ -118,6 +118,7 @@ describe("a configuration", () => {
           input: {},
           metadata: {},
           discoverable: true,
+          cacheControl: "private, no-store",
         },
       },
     ]);

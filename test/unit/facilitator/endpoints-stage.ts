@@ -31,7 +31,7 @@ export interface Stage {
 }
 
 export interface StageOptions extends Partial<
-  Pick<EndpointOptions, "basePath" | "callers" | "catalogue">
+  Pick<EndpointOptions, "basePath" | "callers" | "catalogue" | "leastAmount">
 > {
   /** A token that callers need; default: as `callers` say, else none. */
   readonly bearer?: string;
@@ -82,6 +82,7 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
     basePath: options.basePath ?? "",
     callers:
       options.callers ?? new Callers(bearer === undefined ? [] : [{ gateway: null, bearer }]),
+    ...(options.leastAmount === undefined ? {} : { leastAmount: options.leastAmount }),
     ...(options.catalogue === undefined ? {} : { catalogue: options.catalogue }),
     logger: createLogger({ level: "trace", format: "json", destination: { write } }),
   });
@@ -108,7 +109,9 @@ export interface Sent {
 
 /** One request on a connection of its own; POST where there is a body, else GET. */
 export async function ask({ port }: Pick<Stage, "port">, path: string, sent: Sent = {}) {
-  const { body, method = body === undefined ? "GET" : "POST", headers = {} } = sent;
+  const { body, method = body === undefined ? "GET" : "POST" } = sent;
+  const type = body === undefined ? {} : { "Content-Type": "application/json" };
+  const headers = { ...type, ...sent.headers };
   const outgoing = httpRequest({ port, host: "127.0.0.1", path, method, headers, agent: false });
   if (Array.isArray(body)) for (const part of body) outgoing.write(part);
   outgoing.end(typeof body === "string" ? body : plainJson(body));

@@ -6,6 +6,7 @@ import { ask, good, stage, type Answer } from "./endpoints-stage.ts";
 import { exampleRequest, PAYER, TRANSACTION } from "./example-request.ts";
 
 const KILOBYTE = 1024;
+const JSON_TYPE = "Content-Type: application/json\r\n";
 
 function fail(kind: FacilitatorFault["kind"], code: FacilitatorFault["code"]) {
   return () => Promise.reject(new FacilitatorFault(kind, code, "https://rpc.example/secret"));
@@ -23,6 +24,64 @@ function expectJson(answer: Answer): void {
   expect(answer.headers["cache-control"]).toBe("no-store");
   expect(Number(answer.headers["content-length"])).toBe(Buffer.byteLength(answer.text));
 }
+
+describe.each(["/verify", "/settle"])("%s is not for web pages", (path) => {
+  test.each(["text/plain", "", "text/plain;application/json", "application/jsonp"])(
+    "which can send %j without asking: 415",
+    async (type) => {
+      const at = await stage();
+      const answer = await ask(at, path, { body: good, headers: { "Content-Type": type } });
+      expect([answer.status, answer.body]).toEqual([415, { error: "send application/json" }]);
+      expect(at.asked).toEqual([]);
+    },
+  );
+
+  test("JSON may name its alphabet", async () => {
+    const headers = { "Content-Type": "Application/JSON ; charset=utf-8" };
+    expect((await ask(await stage(), path, { body: good, headers })).status).toBe(200);
+  });
+
+  test("which name themselves: 403, but with a token, which no page knows", async () => {
+    const headers = { Origin: "https://evil.example" };
+    const open = await stage();
+    expect((await ask(open, path, { body: good, headers })).status).toBe(403);
+    expect(open.asked).toEqual([]);
+    const guarded = await stage({ bearer: "secret" });
+    const shown = { ...headers, Authorization: "Bearer secret" };
+    expect((await ask(guarded, path, { body: good, headers: shown })).status).toBe(200);
+  });
+});
+
+describe("an amount that is not worth its gas", () => {
+  const of = (maxAmountRequired: string) => ({
+    ...good,
+    paymentRequirements: { ...good.paymentRequirements, maxAmountRequired },
+  });
+
+  test("is refused for what is asked, whatever was signed, and nobody is asked", async () => {
+    const at = await stage({
+      leastAmount: ({ network }) => (network === "base-sepolia" ? 7n : 9n),
+    });
+    const errorReason = "invalid_payment_requirements";
+    const detail = "maxAmountRequired must be 7 or more to be settled here";
+    expect(await ask(at, "/settle", { body: of("6") })).toMatchObject({
+      status: 200,
+      body: { success: false, transaction: "", errorReason, payer: PAYER, detail },
+    });
+    expect(await ask(at, "/verify", { body: of("6") })).toMatchObject({
+      status: 200,
+      body: { isValid: false, invalidReason: errorReason, payer: PAYER, detail },
+    });
+    expect(at.asked).toEqual([]);
+    expect(await ask(at, "/settle", { body: of("7") })).toMatchObject({ body: { success: true } });
+  });
+
+  test("is 0 where nothing else is said", async () => {
+    const at = await stage();
+    expect(await ask(at, "/settle", { body: of("0") })).toMatchObject({ body: { success: false } });
+    expect(await ask(at, "/settle", { body: of("1") })).toMatchObject({ body: { success: true } });
+  });
+});
 
 describe("POST /verify", () => {
   test("answers 200 with the verdict, whatever it is", async () => {
@@ -161,7 +220,7 @@ describe("POST /settle", () => {
     const text = JSON.stringify(good);
     const socket = connect(at.port, "127.0.0.1");
     socket.write(
-      `POST /settle HTTP/1.1\r\nHost: a\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+      `POST /settle HTTP/1.1\r\nHost: a\r\n${JSON_TYPE}Content-Length: ${text.length}\r\n\r\n${text}`,
     );
     const signal = await begun.promise;
     const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -334,7 +393,9 @@ describe("a body", () => {
     let text = "";
     socket.on("data", (data) => (text += data.toString()));
     const closed = new Promise((resolve) => socket.once("close", resolve));
-    socket.write(`POST /verify HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`);
+    socket.write(
+      `POST /verify HTTP/1.1\r\nHost: a\r\n${JSON_TYPE}Content-Length: ${bytes}\r\n\r\n`,
+    );
     for (let sent = 0; sent < bytes && !socket.destroyed; sent += 4 * KILOBYTE) {
       await new Promise((resolve) => socket.write(Buffer.alloc(4 * KILOBYTE, " "), resolve));
     }
@@ -354,7 +415,9 @@ describe("a body", () => {
     onTestFinished(() => void socket.destroy());
     const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.on("error", () => {}).resume();
-    socket.write('POST /settle HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{"x402');
+    socket.write(
+      `POST /settle HTTP/1.1\r\nHost: a\r\n${JSON_TYPE}Content-Length: 500\r\n\r\n{"x402`,
+    );
     await closed;
     expect(at.asked).toEqual([]);
     expect(await ask(at, "/settle", { body: good })).toMatchObject({ status: 200 });
@@ -366,9 +429,12 @@ describe("a body", () => {
     const socket = connect(at.port, "127.0.0.1");
     const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.on("error", () => {});
-    socket.write('POST /settle HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{"x402', () => {
-      socket.destroy();
-    });
+    socket.write(
+      `POST /settle HTTP/1.1\r\nHost: a\r\n${JSON_TYPE}Content-Length: 500\r\n\r\n{"x402`,
+      () => {
+        socket.destroy();
+      },
+    );
     await closed;
     expect(await ask(at, "/settle", { body: good })).toMatchObject({ status: 200 });
     expect(at.asked.length).toBe(1);

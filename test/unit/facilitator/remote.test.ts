@@ -156,6 +156,16 @@ describe("a verdict", () => {
     });
   });
 
+  test.each(["detail", "invalidReason"])(
+    "is told without what a terminal obeys (%s)",
+    async (name) => {
+      const said = "no\u009b31m\u202e\u0000";
+      const body = { isValid: false, invalidReason: "insufficient_funds", [name]: said };
+      const verdict = await verify(await stage({ status: 200, body }));
+      expect(verdict).toMatchObject({ detail: expect.stringContaining("no\ufffd31m\ufffd\ufffd") });
+    },
+  );
+
   test("keeps only the beginning of a long reason", async () => {
     const invalidReason = "x".repeat(5_000);
     const opened = await stage({ status: 200, body: { isValid: false, invalidReason } });

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -25,6 +25,16 @@ describe("an SQLite connection", () => {
 
   const insert = (v: string): number => database.run("INSERT INTO t VALUES (:v)", { v });
   const count = (): unknown => database.get("SELECT count(*) AS n FROM t", {})?.n;
+
+  it("makes its files for their owner alone, and leaves one that is there as it is", async () => {
+    const made = await Promise.all([path, `${path}-wal`, `${path}-shm`].map((file) => stat(file)));
+    expect(made.map(({ mode }) => mode & 0o777)).toEqual([0o600, 0o600, 0o600]);
+    const shared = join(folder, "shared.db");
+    await writeFile(shared, "");
+    await chmod(shared, 0o640);
+    new SqliteDatabase(shared).close();
+    expect((await stat(shared)).mode & 0o777).toBe(0o640);
+  });
 
   it("says that it is unavailable when the database is full, and keeps nothing by halves", () => {
     database.exec("PRAGMA max_page_count = 4");

@@ -327,6 +327,23 @@ describe("a backend's header line", () => {
     expect(responseLines(lines, set, null)).toEqual(["A", "1", ...set]);
   });
 
+  test.each([
+    "CDN-Cache-Control",
+    "cloudflare-cdn-cache-control",
+    "X-LiteSpeed-Cache-Control",
+    "Surrogate-Control",
+    "Surrogate-Key",
+    "X-Accel-Expires",
+    "Edge-Control",
+    "Expires",
+    "Pragma",
+  ])("%s says nothing to caches where a line of ours does", (name) => {
+    const set = ["Cache-Control", "private, no-store"];
+    expect(responseLines([name, "600", "A", "1"], set, null)).toEqual(["A", "1", ...set]);
+    expect(responseLines([name, "600"], ["A", "1"], null)).toEqual([name, "600", "A", "1"]);
+    expect(trailerLines([name, "600", "Cache-Control", "public", "A", "1"])).toEqual([["A", "1"]]);
+  });
+
   test("Vary stands beside ours", () => {
     expect(responseLines(["Vary", "Accept"], [], "X-PAYMENT")).toEqual([
       "Vary",

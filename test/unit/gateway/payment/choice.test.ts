@@ -165,3 +165,17 @@ test("EVM offers are left as they are, and never meant by a payment on Solana", 
     error: { code: "invalid_scheme" },
   });
 });
+
+test("what a stranger calls scheme and network is repeated without what a terminal obeys", () => {
+  const odd = "\u009b31m\u202e\u0000";
+  for (const name of ["scheme", "network"]) {
+    const payment = { ...solanaPayment(), [name]: `x${odd}` };
+    const refused = chosen(payment);
+    expect(refused).toMatchObject({
+      ok: false,
+      error: {
+        detail: expect.stringContaining(`${name} "x\ufffd31m\ufffd\ufffd" is not accepted`),
+      },
+    });
+  }
+});

@@ -36,6 +36,7 @@ async function openShop(feePayers: Told) {
     engine,
     offers: new Offers([offer], feePayers),
     page: null,
+    cacheControl: "private, no-store",
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
   const facilitator = new ActedFacilitator();
