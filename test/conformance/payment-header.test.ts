@@ -87,6 +87,7 @@ function concernsPayload({
     http.method === "POST" &&
     http.encoding === "utf8" &&
     http.headers["content-type"] === "application/json" &&
+    http.headers["origin"] === undefined &&
     expect.verify.status !== 500 &&
     !remove.includes("/paymentPayload") &&
     pointers.every((pointer) => /^\/paymentPayload(?:\/|$)/.test(pointer))
