@@ -205,8 +205,8 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "does not read what the backend's Connection lists",
     cites: "H5",
     file: LINES,
-    find: `if (!toClient.passes(name) || isListed(listed, name) || isSet(name, set)) continue;`,
-    put: `if (!toClient.passes(name) || isSet(name, set)) continue;`,
+    find: `if (!crossing.passes(name) || isListed(listed, name) || isSet(name, set)) continue;`,
+    put: `if (!crossing.passes(name) || isSet(name, set)) continue;`,
     topics: ["hostile-backend", "listing-and-preflight"],
   },
   ...ALPHABET_MUTANTS,
@@ -222,8 +222,9 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "lets a proxy that asks pass any name on",
     cites: "H6",
     file: DECISION,
-    find: ` ?? request.nameProblem ?? null;`,
-    put: ` ?? null;`,
+    find: `    request.nameProblem ??
+`,
+    put: "",
     unit: "test/integration/sidecar/protocol.test.ts",
   },
   {
@@ -320,8 +321,8 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     cites: "H7",
     file: "src/gateway/listener/http1-server.ts",
     find: `if (isEnding(socket)) return;
-    const answers`,
-    put: `const answers`,
+    const connection`,
+    put: `const connection`,
     topics: ["pipelining", "framing", "expect-continue", "chunks"],
   },
   {

@@ -353,7 +353,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets the backend forge in a trailer",
     cites: "H17",
     file: LINES,
-    find: `if (toClient.passes(name) && !neverTrailers.has(lower) && !removed.has(lower)) {`,
+    find: `if (toClientUncached.passes(name) && !neverTrailers.has(lower) && !removed.has(lower)) {`,
     put: `if (!neverTrailers.has(lower) && !removed.has(lower)) {`,
     topics: ["hostile-backend"],
   },
