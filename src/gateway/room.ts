@@ -3,6 +3,7 @@
  * address may have as many as are still free, so never more than half of them, and the second of two who take what
  * they can half of the rest. Some are kept for payments. What is answered at once takes none.
  */
+import { Counts } from "./client/counts.ts";
 import { networkOf } from "./client/ip-address.ts";
 
 /** Of all places, the part that only presented payments get. */
@@ -12,12 +13,8 @@ const RESERVED = 1 / 10;
 export type Need = "payment" | "free";
 
 export class Room {
-  readonly #byNetwork = new Map<string, number>();
+  readonly #byNetwork = new Counts();
   #taken = 0;
-
-  get taken(): number {
-    return this.#taken;
-  }
 
   /**
    * Takes a place of so many, for an address (of IPv6: its /64). What it returns gives it back, once; undefined: the
@@ -25,17 +22,14 @@ export class Room {
    */
   enter(address: string, most: number, need: Need): (() => void) | undefined {
     const network = networkOf(address);
-    const mine = this.#byNetwork.get(network) ?? 0;
     const usable = need === "payment" ? most : most - Math.floor(most * RESERVED);
-    if (mine >= usable - this.#taken) return undefined;
+    if (this.#byNetwork.of(network) >= usable - this.#taken) return undefined;
     this.#count(network, 1);
     return () => this.#count(network, -1);
   }
 
   #count(network: string, change: 1 | -1): void {
     this.#taken += change;
-    const count = (this.#byNetwork.get(network) ?? 0) + change;
-    if (count > 0) this.#byNetwork.set(network, count);
-    else this.#byNetwork.delete(network);
+    this.#byNetwork.change(network, change);
   }
 }

@@ -35,7 +35,7 @@ export class CertifiedServer {
     this.server.on("tlsClientError", (_error, socket) => socket.destroy());
     this.server.on("connection", (socket: Socket) => this.#note(socket));
     this.server.prependListener("secureConnection", (socket: TLSSocket) => {
-      makeResettable(socket, this.#sockets.get(nameOf(socket)));
+      makeResettable(socket, this.beneath(socket));
     });
   }
 
@@ -47,6 +47,11 @@ export class CertifiedServer {
   /** Reads the certificate again. False: it cannot be served, and the one before is still in use. */
   reload(): Promise<boolean> {
     return this.#certificate.reload();
+  }
+
+  /** The socket that a TLS one runs on; undefined once that is closed. */
+  beneath(secure: TLSSocket): Socket | undefined {
+    return this.#sockets.get(nameOf(secure));
   }
 
   /** Looks after the certificate no more. */

@@ -4,6 +4,7 @@
  * address that has more than its share before those of others, and of them those that have been idle longest.
  */
 import type { Socket } from "node:net";
+import { Counts } from "../client/counts.ts";
 import { networkOf } from "../client/ip-address.ts";
 
 /** Of all connections, the part that one address (of IPv6: one /64) keeps where all are taken. */
@@ -15,15 +16,12 @@ export class Connection {
   readonly socket: Socket;
   /** Of the address at the other end; not that of a client behind a proxy. */
   readonly network: string;
-  /** Of a listener no two connections have the same at a time. A socket forgets it when it is closed. */
-  readonly peer: string;
   #underWay = 0;
   #idleSince = performance.now();
 
   constructor(socket: Socket) {
     this.socket = socket;
     this.network = networkOf(socket.remoteAddress ?? "");
-    this.peer = peerOf(socket);
   }
 
   /** A request has come. */
@@ -46,17 +44,12 @@ export class Connection {
 export class ConnectionTable {
   readonly #most: number;
   readonly #open = new Map<Socket, Connection>();
-  readonly #byNetwork = new Map<string, number>();
+  readonly #byNetwork = new Counts();
   /** Where TLS runs on them, by the sockets of TLS, too. */
   readonly #found = new WeakMap<Socket, Connection>();
-  readonly #byPeer = new Map<string, Connection>();
 
   constructor(most: number) {
     this.#most = most;
-  }
-
-  get size(): number {
-    return this.#open.size;
   }
 
   /** How many had to go for it; undefined where it could not be taken in, and is ended. */
@@ -69,16 +62,15 @@ export class ConnectionTable {
     }
     this.#open.set(socket, connection);
     this.#found.set(socket, connection);
-    this.#byPeer.set(connection.peer, connection);
-    this.#count(connection.network, 1);
+    this.#byNetwork.change(connection.network, 1);
     socket.once("close", () => this.#remove(connection));
     return ended;
   }
 
-  /** TLS runs on the connection of this socket. */
-  secured(socket: Socket): void {
-    const connection = this.#byPeer.get(peerOf(socket));
-    if (connection !== undefined) this.#found.set(socket, connection);
+  /** TLS runs on the connection of that socket. */
+  secured(secure: Socket, beneath: Socket | undefined): void {
+    const connection = beneath && this.#found.get(beneath);
+    if (connection !== undefined) this.#found.set(secure, connection);
   }
 
   /** By its own socket or that of TLS; undefined once it was ended. */
@@ -90,8 +82,7 @@ export class ConnectionTable {
   #makeRoom(newcomer: string): number {
     const share = Math.max(1, Math.floor(this.#most * SHARE));
     const isOver = ({ network }: Connection): boolean => {
-      const count = (this.#byNetwork.get(network) ?? 0) + (network === newcomer ? 1 : 0);
-      return count > share;
+      return this.#byNetwork.of(network) + (network === newcomer ? 1 : 0) > share;
     };
     const idle = [...this.#open.values()].flatMap((connection) => {
       const since = connection.idleSince;
@@ -106,19 +97,7 @@ export class ConnectionTable {
     return leaving.length;
   }
 
-  #remove(connection: Connection): void {
-    if (!this.#open.delete(connection.socket)) return;
-    if (this.#byPeer.get(connection.peer) === connection) this.#byPeer.delete(connection.peer);
-    this.#count(connection.network, -1);
+  #remove({ socket, network }: Connection): void {
+    if (this.#open.delete(socket)) this.#byNetwork.change(network, -1);
   }
-
-  #count(network: string, change: 1 | -1): void {
-    const count = (this.#byNetwork.get(network) ?? 0) + change;
-    if (count > 0) this.#byNetwork.set(network, count);
-    else this.#byNetwork.delete(network);
-  }
-}
-
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
 }

@@ -72,7 +72,7 @@ export class SecureServer {
     const handlers = server.listeners("secureConnection");
     server.removeAllListeners("secureConnection");
     server.on("secureConnection", (socket: TLSSocket) => {
-      table.secured(socket);
+      table.secured(socket, this.#certified.beneath(socket));
       if (socket.alpnProtocol === "h2") this.#sessions.accept(socket, table.of(socket));
       else for (const handle of handlers) Reflect.apply(handle, server, [socket]);
     });
