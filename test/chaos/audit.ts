@@ -27,6 +27,8 @@ export interface AuditOptions {
   readonly loot: readonly string[];
   /** Authorization nonces of the payments that the ledger lists as paid and not delivered. */
   readonly listedUndelivered: ReadonlySet<string>;
+  /** What the ledger knows of the payment with that authorization nonce, a line each. */
+  readonly historyOf: (nonce: string) => Promise<readonly string[]>;
 }
 
 export interface Audit {
@@ -50,7 +52,9 @@ export async function audit(options: AuditOptions): Promise<Audit> {
   };
   for (const purchase of purchases) {
     const fault = await judge(purchase, options, counts);
-    if (fault !== undefined) violations.push(`item ${purchase.item}: ${fault}`);
+    if (fault === undefined) continue;
+    const story = await storyOf(purchase, options);
+    violations.push([`item ${purchase.item}: ${fault}`, ...story].join("\n    "));
   }
   violations.push(...thefts(options));
   violations.push(...(await executionFaults(options)));
@@ -107,6 +111,15 @@ async function judge(
   }
   counts["paid, attempts used up, listed for the operator"] += 1;
   return undefined;
+}
+
+/** What the customer did, and what the ledger remembers of each of his payments. */
+async function storyOf(
+  { diary, payments }: Purchase,
+  { historyOf }: AuditOptions,
+): Promise<readonly string[]> {
+  const histories = await Promise.all(payments.map(({ nonce }) => historyOf(nonce)));
+  return [...diary, ...histories.flat()];
 }
 
 /** What the thief got, and what the shop was asked for him. */

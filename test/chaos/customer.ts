@@ -38,6 +38,8 @@ export interface Purchase {
   readonly refused: Set<string>;
   /** Answers by status; 0 is a broken connection, -1 one that the customer broke. */
   readonly answers: Record<number, number>;
+  /** Each try: when, where, with which payment, and how it ended. Read where a purchase has gone wrong. */
+  readonly diary: string[];
 }
 
 export interface Market {
@@ -50,7 +52,7 @@ export interface Market {
 
 export function newPurchase(item: string, isStock: boolean): Purchase {
   const nothing = { payments: [], delivered: false, refusal: undefined };
-  return { item, isStock, ...nothing, refused: new Set(), answers: {} };
+  return { item, isStock, ...nothing, refused: new Set(), answers: {}, diary: [] };
 }
 
 /** Buys until the goods are there, or there is nothing left to do, or the signal ends it. */
@@ -130,19 +132,36 @@ async function presentOnce(
   signals: AbortSignal[],
 ): Promise<void> {
   const signal = AbortSignal.any(signals);
+  const sentMs = Date.now();
+  const ended = (status: number): void => {
+    count(purchase, status);
+    note(purchase, { sentMs, gateway, payment, status });
+  };
   try {
     const headers = { "X-PAYMENT": payment.header };
     const answer = await fetch(`${gateway}/items/${purchase.item}`, { headers, signal });
     const text = await answer.text();
-    count(purchase, answer.status);
+    ended(answer.status);
     if (answer.status === 200 && text === goodsOf(purchase.item)) {
       purchase.delivered = true;
     } else if (answer.status === 402) {
       tellOf(purchase, payment, text);
     }
   } catch {
-    count(purchase, signal.aborted ? -1 : 0);
+    ended(signal.aborted ? -1 : 0);
   }
+}
+
+interface Try {
+  readonly sentMs: number;
+  readonly gateway: string;
+  readonly payment: Payment | undefined;
+  readonly status: number;
+}
+
+export function note({ diary }: Purchase, { sentMs, gateway, payment, status }: Try): void {
+  const times = `${new Date(sentMs).toISOString()} to ${new Date().toISOString()}`;
+  diary.push(`${times} ${gateway} ${payment?.nonce ?? "no payment"}: ${status}`);
 }
 
 /** How long a customer waits for an answer, milliseconds. */

@@ -120,7 +120,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   await settled(replicas, calm);
   const codes = await replicas.stop();
   const store = postgres?.url ?? replicas.sites[0]?.store ?? "";
-  const books = await readBooks(store, signers, chain.network.name);
+  const ledger = await openLedger(store);
+  stage.defer(() => ledger.close());
+  const books = await readBooks(ledger, signers, chain.network.name);
   const audited = await audit({
     chain,
     shop,
@@ -305,25 +307,28 @@ async function settled(replicas: Replicas, signal: AbortSignal): Promise<void> {
 }
 
 async function readBooks(
-  store: string,
+  ledger: Ledger,
   signers: readonly FreshAccount[],
   network: string,
 ): Promise<{
   accounts: { address: FreshAccount["address"]; stored: number | undefined }[];
   listedUndelivered: ReadonlySet<string>;
+  historyOf: (nonce: string) => Promise<readonly string[]>;
 }> {
-  const ledger = await openLedger(store);
-  try {
-    const accounts = [];
-    for (const { address } of signers) {
-      accounts.push({ address, stored: await ledger.nextAccountNonce(network, address) });
-    }
-    const listed = await ledger.books.list({ undelivered: true, limit: 10_000 });
-    const nonces = listed.map(({ key }) => key.split("/").at(-1) ?? "");
-    return { accounts, listedUndelivered: new Set(nonces) };
-  } finally {
-    await ledger.close();
+  const accounts = [];
+  for (const { address } of signers) {
+    accounts.push({ address, stored: await ledger.nextAccountNonce(network, address) });
   }
+  const listed = await ledger.books.list({ undelivered: true, limit: 10_000 });
+  const listedUndelivered = new Set(listed.map(({ key }) => key.split("/").at(-1) ?? ""));
+  const historyOf = async (nonce: string): Promise<readonly string[]> => {
+    const detail = await ledger.books.show(nonce);
+    const lines = detail?.events.map(({ atMs, state, note, by }) => {
+      return `${new Date(atMs).toISOString()} ${state} by ${by}: ${note}`;
+    });
+    return [`payment ${nonce}`, ...(lines ?? ["the ledger has none"])];
+  };
+  return { accounts, listedUndelivered, historyOf };
 }
 
 function openLedger(store: string): Promise<Ledger> {

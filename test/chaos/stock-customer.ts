@@ -8,7 +8,7 @@ import { wrapFetchWithPayment } from "x402-fetch";
 import { decodePaymentHeader } from "../../src/x402/header.ts";
 import { isEvmPayload } from "../../src/x402/payment-key.ts";
 import type { FreshAccount } from "../support/payer.ts";
-import { count, patienceOf, tellOf, RETRY_MS, type Market, type Purchase } from "./customer.ts";
+import { count, note, patienceOf, tellOf, RETRY_MS, type Market, type Purchase } from "./customer.ts";
 import { goodsOf } from "./shop.ts";
 
 /** Where such customers are, as they move from one network to another. */
@@ -27,15 +27,22 @@ export async function buyAnew(
   let place: string = chance.pick(PLACES);
   while (!purchase.delivered && !signal.aborted) {
     const given = AbortSignal.any([signal, AbortSignal.timeout(patienceOf(market))]);
+    const url = gateway();
+    const sentMs = Date.now();
+    const ended = (status: number): void => {
+      count(purchase, status);
+      const payment = purchase.payments.at(-1);
+      note(purchase, { sentMs, gateway: `${url} from ${place}`, payment, status });
+    };
     const pay = wrapFetchWithPayment(watching(purchase, place), account);
     try {
-      const answer = await pay(`${gateway()}/items/${purchase.item}`, { signal: given });
+      const answer = await pay(`${url}/items/${purchase.item}`, { signal: given });
       const text = await answer.text();
-      count(purchase, answer.status);
+      ended(answer.status);
       purchase.delivered ||= answer.status === 200 && text === goodsOf(purchase.item);
       if (answer.status === 402) tellOf(purchase, purchase.payments.at(-1), text);
     } catch {
-      count(purchase, given.aborted ? -1 : 0);
+      ended(given.aborted ? -1 : 0);
     }
     if (!purchase.delivered) await pause(chance.between(50, RETRY_MS));
     if (chance.chance(ROAMING)) place = chance.pick(PLACES);
