@@ -184,6 +184,7 @@ const NO_TILL: Till = {
   delivered: () => Promise.reject(unreachable()),
   undelivered: () => Promise.reject(unreachable()),
   replay: () => Promise.reject(unreachable()),
+  collected: () => Promise.reject(unreachable()),
 };
 
 function unreachable(): Error {

@@ -292,6 +292,7 @@ export class Gateway {
       client: client.address,
       isGone: () => visitor.isGone(),
       onGone: (listener) => visitor.onGone(listener),
+      onReset: (listener) => visitor.onReset(listener),
       refusal: () => visitor.refusal(plan.engine),
       readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
     });
@@ -380,14 +381,15 @@ export class Gateway {
     return ended(delivery, sold ? "paid" : "undelivered", plan.meter);
   }
 
-  #replay(
+  async #replay(
     visitor: Visitor,
     { plan }: PricedDecision,
-    { response, settlement }: Extract<Admission, { kind: "replayed" }>,
+    { response, settlement, collected }: Extract<Admission, { kind: "replayed" }>,
     cors: readonly string[],
-  ): Ending {
+  ): Promise<Ending> {
     const { logger, metrics } = this.#options.telemetry;
-    visitor.replaying?.replay(response, cors);
+    const isSent = await visitor.replaying?.replay(response, cors);
+    if (isSent === true) await collected();
     metrics.replayed(plan.label);
     const { transaction, network, payer } = settlement;
     const sale = { requestId: visitor.id, route: plan.label, network, transaction, payer };

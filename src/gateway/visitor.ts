@@ -23,6 +23,11 @@ export const JSON_TYPE = "application/json";
 /** The largest request body that is read to find out whether a kept answer is for it, bytes. */
 const MAX_COMPARED_BODY_BYTES = 10 * 1024 * 1024;
 
+/** How long after an answer a reset of its connection says that it may not have been read, milliseconds. */
+const RESET_WITHIN_MS = 5_000;
+/** What ends the watch for that, by connection. */
+const watched = new WeakMap<InboundSocket, () => void>();
+
 /** What goes along with a forwarded request; see `upstream.ts` for the meaning of each. */
 export interface Passage {
   readonly client: Client;
@@ -57,6 +62,8 @@ export interface Visitor {
   isGone(): boolean;
   /** Hears once that the client has left before its answer was complete; what it returns ends that. */
   onGone(listener: () => void): () => void;
+  /** Hears that the client broke its connection just after all of the answer was sent: it may not have read it. */
+  onReset(listener: () => void): void;
   /** Null where no kept answer is ever given: to an upgrade. */
   readonly replaying: Replaying | null;
 }
@@ -68,8 +75,8 @@ export interface Replaying {
    * may be forwarded nevertheless, so null, and nothing read, where its body could not be kept for that.
    */
   readBodyHash(isKept?: boolean): Promise<string | null>;
-  /** `cors`: raw lines for the origin that asks now. */
-  replay(kept: StoredResponse, cors: readonly string[]): void;
+  /** Whether all of it was sent, once that is over. `cors`: raw lines for the origin that asks now. */
+  replay(kept: StoredResponse, cors: readonly string[]): Promise<boolean>;
 }
 
 /** Begins the ids of this process's requests; of two processes no two are the same. */
@@ -170,6 +177,29 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return onResponseGone(this.#response, listener);
   }
 
+  /**
+   * Who leaves while his answer is on its way has closed his end when it comes, and his kernel refuses it; whoever has
+   * read it closes in good order, or sends the next request, which is seen to have come. Of HTTP/2 no reset says which
+   * of the connection's answers were read.
+   */
+  onReset(listener: () => void): void {
+    const { socket, httpVersionMajor } = this.request;
+    if (httpVersionMajor !== 1) return;
+    const { bytesRead } = socket;
+    const reset = (): void => {
+      if (socket.bytesRead === bytesRead) listener();
+    };
+    // The answer before this one has been read.
+    watched.get(socket)?.();
+    socket.once?.("error", reset);
+    const watch = setTimeout(() => stop(), RESET_WITHIN_MS).unref();
+    const stop = (): void => {
+      clearTimeout(watch);
+      socket.off?.("error", reset);
+    };
+    watched.set(socket, stop);
+  }
+
   get isLate(): boolean {
     return this.#isLate;
   }
@@ -205,13 +235,15 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return readBodyHash(this.request, MAX_COMPARED_BODY_BYTES);
   }
 
-  replay(kept: StoredResponse, cors: readonly string[]): void {
+  replay(kept: StoredResponse, cors: readonly string[]): Promise<boolean> {
     const response = this.#response;
-    if (response.destroyed || this.#isLate) return;
+    if (response.destroyed || this.#isLate) return Promise.resolve(false);
     const { method = "" } = this.request;
+    const sent = whenSent(response);
     response.writeHead(kept.status, replayLines(method, kept, cors));
     response.end(kept.body);
     limitUnread(this.request, response);
+    return sent;
   }
 }
 
@@ -259,6 +291,10 @@ export class UpgradeVisitor implements Visitor {
     this.#socket.once("close", listener);
     return () => this.#socket.off("close", listener);
   }
+
+  onReset(): void {
+    // No answer to an upgrade is kept.
+  }
 }
 
 /** See {@link Visitor.onGone}. */
@@ -268,6 +304,12 @@ export function onResponseGone(response: InboundResponse, listener: () => void):
   };
   response.once("close", closed);
   return () => void response.off("close", closed);
+}
+
+/** Whether all of an answer was sent, once that is over. */
+export async function whenSent(response: InboundResponse): Promise<boolean> {
+  if (!response.destroyed) await new Promise<unknown>((resolve) => response.once("close", resolve));
+  return response.writableFinished;
 }
 
 /** The raw lines of an answer's head, but for those of its body. */

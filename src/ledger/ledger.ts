@@ -233,8 +233,13 @@ export interface Redemptions extends Rowless {
   delivered(key: PaymentKey, sold?: SoldAnswer): Promise<void>;
   /** DELIVERING -> SETTLED: the upstream failed or the client left. A repeat changes nothing. */
   undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void>;
-  /** The kept answer to an identical request, at most {@link MAX_REPLAYS} times; undefined otherwise. */
+  /**
+   * The kept answer to an identical request, at most {@link MAX_REPLAYS} times; undefined otherwise. It is owed
+   * until it is {@link collected}.
+   */
   replay(key: PaymentKey, asked: Fingerprint & Collector): Promise<StoredResponse | undefined>;
+  /** All of the kept answer was sent to whom this life has given it. Fine where another has given it since. */
+  collected(key: PaymentKey): Promise<void>;
   /** SIGNED rows that were handed to a remote facilitator and wait for their outcome, oldest first. */
   handedOvers(limit: number): Promise<readonly HandedOver[]>;
   /**

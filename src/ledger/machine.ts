@@ -400,8 +400,15 @@ export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment)
   if (!same) return { outcome: false };
   const replays = row.replays + 1;
   const note = `answered again, ${replays} of ${MAX_REPLAYS}`;
-  const given = { replays, claimant: asked.claimant, holder: moment.life, isLeft: false };
+  // Owed until it is known to have gone out: whoever gives it may die meanwhile.
+  const given = { replays, claimant: asked.claimant, holder: moment.life, isLeft: true };
   return { outcome: true, next: { ...after(row), ...given }, note };
+}
+
+/** All of a kept answer was sent to whom this life gave it last. */
+export function collected(row: Row, { life }: Moment): Step<void> {
+  if (row?.state !== "DELIVERED" || row.holder !== life || !row.isLeft) return DONE;
+  return { outcome: undefined, next: { ...after(row), isLeft: false }, note: "collected" };
 }
 
 /**
@@ -409,7 +416,7 @@ export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment)
  * a worker may be gone on with by the process.
  */
 export function leave(row: Row, { life }: Moment): Step<void> {
-  // A kept answer that was being given may not have arrived.
+  // A kept answer that was sent may not have been read.
   const isKept = row !== undefined && row.binding !== null && row.replayUntilMs !== null;
   if (row === undefined || !(isInWork(row) || isKept)) return DONE;
   // Also one that the worker's death has left already, while its settlement went on.

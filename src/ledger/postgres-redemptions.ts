@@ -182,6 +182,10 @@ export class PostgresRedemptions implements Redemptions {
     return may ? response : undefined;
   }
 
+  async collected(key: PaymentKey): Promise<void> {
+    await this.#step(key, machine.collected);
+  }
+
   async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
     const digests = keys.map(digestOf);
     const rows = await this.#ground.database.query(BURIED, [digests]);

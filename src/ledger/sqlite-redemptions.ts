@@ -122,6 +122,10 @@ export class SqliteRedemptions implements Redemptions {
     });
   }
 
+  async collected(key: PaymentKey): Promise<void> {
+    return this.#stepSoon(key, machine.collected);
+  }
+
   async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
     return keys.filter((key) => this.#core.tombstone(key) !== undefined);
   }

@@ -74,6 +74,7 @@ export class Desk {
         till.undelivered(...asked),
       ),
       replay: stored((...asked: Parameters<Till["replay"]>) => till.replay(...asked)),
+      collected: stored((key: PaymentKey) => till.collected(key)),
     };
   }
 

@@ -88,6 +88,10 @@ export class RemoteTill implements Till {
     return readStoredResponse(await this.#ask("replay", asked));
   }
 
+  async collected(key: PaymentKey): Promise<void> {
+    await this.#record("collected", [key]);
+  }
+
   /** A delivery that nobody can note any more is one that this worker has lost: its life is over. */
   async #record(name: string, values: readonly unknown[]): Promise<void> {
     try {

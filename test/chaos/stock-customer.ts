@@ -8,7 +8,15 @@ import { wrapFetchWithPayment } from "x402-fetch";
 import { decodePaymentHeader } from "../../src/x402/header.ts";
 import { isEvmPayload } from "../../src/x402/payment-key.ts";
 import type { FreshAccount } from "../support/payer.ts";
-import { count, note, patienceOf, tellOf, RETRY_MS, type Market, type Purchase } from "./customer.ts";
+import {
+  count,
+  note,
+  patienceOf,
+  tellOf,
+  RETRY_MS,
+  type Market,
+  type Purchase,
+} from "./customer.ts";
 import { goodsOf } from "./shop.ts";
 
 /** Where such customers are, as they move from one network to another. */

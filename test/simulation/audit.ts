@@ -119,12 +119,13 @@ function isOfAnotherClaim({ journal }: World, unpaid: Unpaid): boolean {
   return journal.incarnation(payment.key) !== atIncarnation;
 }
 
-/** Somebody else submitted it later, or what we never signed. */
+/** Somebody else submitted it later, or what we never signed, or what is held for the operator since it was seen. */
 function isOfAnother({ chain, store }: World, unpaid: Unpaid, { mined }: Use): boolean {
   const { payment, row, atMs, incarnation, atIncarnation } = unpaid;
   if (row === undefined || incarnation !== atIncarnation) return true;
-  const submission = store.payments.get(payment.key)?.row.submission ?? null;
-  return submission === null || chain.timestamp(mined.block) * 1000 >= atMs;
+  const kept = store.payments.get(payment.key)?.row;
+  if (kept?.heldTransaction === mined.transaction.id) return true;
+  return (kept?.submission ?? null) === null || chain.timestamp(mined.block) * 1000 >= atMs;
 }
 
 /** What our own payments take is not promised to another of them, as long as nobody else takes from the payer. */

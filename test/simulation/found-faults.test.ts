@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
+import type { Fault, FaultPlan } from "./faults.ts";
 import {
   NETWORK,
   payerNamed,
@@ -122,10 +123,11 @@ interface Step {
 }
 
 /** The broken promises of a world in which one payer does this, and the payments that he is charged. */
-async function violationsOf(steps: readonly Step[], profile: Partial<Profile>) {
+async function violationsOf(steps: readonly Step[], profile: Partial<Profile>, plan?: FaultPlan) {
   // Whoever leaves has no sale to complain of.
   const alone = { payments: 0, payers: 0, impatience: 1 };
-  const world = new World({ seed: 1, profile: { ...CALM, ...alone, ...profile } });
+  const planned = plan === undefined ? {} : { plan };
+  const world = new World({ seed: 1, profile: { ...CALM, ...alone, ...profile }, ...planned });
   world.chain.endow(payerNamed(0), PRICE * 9n);
   const signed = new Map<number, SimulatedPayment>();
   for (const { atMs, payment: number, path = "/weather", patienceMs = 60_000, to } of steps) {
@@ -161,6 +163,28 @@ describe("a payer who buys one thing several times", () => {
     ];
     const unkept = { ...SLOW, large: 1 };
     expect(await violationsOf(steps, unkept)).toEqual({ violations: [], charged: 2 });
+  });
+
+  it("is not charged for what was being given to him when the process died", async () => {
+    const steps = [
+      { atMs: 1_000, payment: 1, patienceMs: 8_000 },
+      { atMs: 30_000, payment: 2 },
+      { atMs: 40_000, payment: 3 },
+      { atMs: 50_000, payment: 4 },
+    ];
+    const faults = new Map<string, Fault>([
+      // The buyer leaves meanwhile, and the answer is kept.
+      ["upstream", "slow"],
+      ["client", "crash-before"],
+    ]);
+    const at = (_crossing: number, name: string): Fault | undefined => {
+      const fault = faults.get(name);
+      faults.delete(name);
+      return fault;
+    };
+    // The last one buys it once more.
+    expect(await violationsOf(steps, {}, { at })).toEqual({ violations: [], charged: 2 });
+    expect(faults.size).toBe(0);
   });
 
   it("is not charged for one that he has shown for another sale before", async () => {

@@ -61,11 +61,16 @@ const KEPT = {
   bodyHash: BODY_HASH,
   response: { status: 200, headers: [], body: new Uint8Array() },
 };
+/** Longest way to the client, milliseconds. */
+const CLIENT_MS = 40;
 /** Longest way to the upstream, milliseconds. */
 const UPSTREAM_MS = 40;
 
 /** The request never reached the upstream, or its answer broke off. */
 class UpstreamFault extends Error {}
+
+/** A kept answer was not sent whole. */
+class ClientFault extends Error {}
 
 export class Front {
   readonly #options: FrontOptions;
@@ -87,6 +92,7 @@ export class Front {
       client,
       isGone,
       onGone,
+      onReset: () => undefined,
       refusal: () => null,
       readBodyHash: async () => BODY_HASH,
     });
@@ -97,8 +103,7 @@ export class Front {
         const sold = journal.keptFor(payment, admission.settlement, target);
         if (isThief) journal.stolen(sold, target);
         journal.replayed(sold, target);
-        if (give({ status: 200 }) && !isThief) journal.had(sold);
-        return;
+        return await this.#giveKept(asked, sold, admission.collected);
       }
       case "refused": {
         const { code } = admission.refusal;
@@ -118,6 +123,28 @@ export class Front {
         return;
       default:
         give({ status: 500 });
+    }
+  }
+
+  /** It takes a while to be sent, and a life may end in the middle. */
+  async #giveKept(
+    { client, give }: Asked,
+    sold: SimulatedPayment,
+    collected: () => Promise<void>,
+  ): Promise<void> {
+    const { boundary, life, journal } = this.#options;
+    const effect = (): boolean => {
+      const isGiven = give({ status: 200 });
+      if (isGiven && client !== THIEF) journal.had(sold);
+      return isGiven;
+    };
+    const fault = (): Error => new ClientFault("the connection broke");
+    try {
+      const sent = { name: "client", mostMs: CLIENT_MS, fault, effect };
+      if (await boundary.cross(life, sent)) await collected();
+    } catch (cause) {
+      if (!(cause instanceof ClientFault)) throw cause;
+      give({ status: "lost" });
     }
   }
 

@@ -41,6 +41,8 @@ export interface Presented {
   readonly isGone: () => boolean;
   /** Hears that the client has left before its answer was complete; what it returns ends that. */
   readonly onGone: (listener: () => void) => () => void;
+  /** Hears that the client broke its connection just after all of the answer was sent: it may not have read it. */
+  readonly onReset: (listener: () => void) => void;
   /** Asked before a payment is taken that was never claimed: why the upstream would not be asked now. */
   readonly refusal: () => Unanswered | null;
   /**
@@ -59,6 +61,8 @@ export type Admission =
       readonly kind: "replayed";
       readonly settlement: SettledPayment;
       readonly response: StoredResponse;
+      /** To be called once all of it was sent: until then it is owed. */
+      readonly collected: () => Promise<void>;
     }
   /** 402; `settlement` where a settlement was tried and failed for certain. */
   | {

@@ -259,7 +259,7 @@ export class Paywall {
     this.#flights.set(key, landing.promise);
     let left: Promise<unknown> = Promise.resolve();
     const leave = (): Promise<unknown> => {
-      left = Promise.all([left, this.#record(key, () => this.#till.leave(key))]);
+      left = Promise.all([left, this.#leave(key)]);
       return left;
     };
     // Whoever waits elsewhere need not wait for a client that is not there any more.
@@ -374,7 +374,7 @@ export class Paywall {
 
   async #replay(
     key: PaymentKey,
-    { readBodyHash, onGone }: Presented,
+    { readBodyHash, onReset }: Presented,
     { target, claimant, proof }: ClaimTerms,
     { settlement }: Replayable,
   ): Promise<Admission> {
@@ -382,15 +382,17 @@ export class Paywall {
     // Where this is not what the payer asks for now, he pays for that, and it is forwarded.
     const bodyHash = await readBodyHash(proof !== undefined);
     if (bodyHash === null) return USED;
-    const leave = (): void => void this.#record(key, () => this.#till.leave(key));
-    onGone(leave);
+    const collected = (): Promise<void> => {
+      const recorded = this.#record(key, () => this.#till.collected(key));
+      onReset(() => void recorded.then(() => this.#leave(key)));
+      return recorded;
+    };
     try {
       const asked = { target, bodyHash, claimant, proof };
       const response = await this.#till.replay(key, asked);
-      return response === undefined ? USED : { kind: "replayed", settlement, response };
+      return response === undefined ? USED : { kind: "replayed", settlement, response, collected };
     } catch (cause) {
       logger.error({ err: cause, key }, "the ledger failed; a kept answer was not given");
-      leave();
       return NOT_LOOKED_UP;
     }
   }
@@ -400,18 +402,26 @@ export class Paywall {
     return NOT_LOOKED_UP;
   }
 
-  #paid(key: PaymentKey, settled: Deliverable, { terms: { target }, land }: Flight): Paid {
+  #paid(key: PaymentKey, settled: Deliverable, { presented, terms, land }: Flight): Paid {
+    const { target } = terms;
     return {
       settlement: settled.settlement,
       idempotencyKey: upstreamKey(settled.idempotencyKey),
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
       delivered: (sold) => {
         const kept = sold && { ...sold, target };
-        return this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
+        const recorded = this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
+        if (kept !== undefined) presented.onReset(() => void recorded.then(() => this.#leave(key)));
+        return recorded;
       },
       undelivered: (attempt) =>
         this.#record(key, () => this.#till.undelivered(key, attempt)).finally(land),
     };
+  }
+
+  /** What has not been delivered to whoever held it, or may not have been, is owed. */
+  #leave(key: PaymentKey): Promise<void> {
+    return this.#record(key, () => this.#till.leave(key));
   }
 
   /**

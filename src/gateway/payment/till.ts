@@ -42,7 +42,15 @@ export type Identifying = Pick<Presented, "payment" | "accepts" | "binding" | "t
 /** What of the ledger the paywall uses itself; the rest goes with the charging. */
 type Redeeming = Pick<
   Redemptions,
-  "claim" | "changed" | "released" | "leave" | "delivering" | "delivered" | "undelivered" | "replay"
+  | "claim"
+  | "changed"
+  | "released"
+  | "leave"
+  | "delivering"
+  | "delivered"
+  | "undelivered"
+  | "replay"
+  | "collected"
 >;
 
 export interface Till extends Redeeming {
@@ -179,5 +187,9 @@ export class LocalTill implements Till {
 
   replay(...asked: Parameters<Till["replay"]>): ReturnType<Till["replay"]> {
     return this.#redemptions.replay(...asked);
+  }
+
+  collected(...asked: Parameters<Till["collected"]>): Promise<void> {
+    return this.#redemptions.collected(...asked);
   }
 }

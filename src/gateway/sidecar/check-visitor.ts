@@ -14,6 +14,7 @@ import {
   JSON_TYPE,
   newVisitId,
   onResponseGone,
+  whenSent,
   type Passage,
   type Replaying,
   type Visitor,
@@ -112,6 +113,10 @@ export class CheckVisitor implements Visitor {
     return onResponseGone(this.#response, listener);
   }
 
+  onReset(): void {
+    // The connection is the proxy's: it says nothing of the client.
+  }
+
   /** What the proxy sets for its backend, then what it sets for its client. */
   #passLines({ requestHeaders, responseSet, responseVary, sale }: Passage): string[] {
     const lines = [PASS, sale === null ? "free" : "paid", ...requestHeaders, ...responseSet];
@@ -136,8 +141,11 @@ export class CheckVisitor implements Visitor {
   #replaying(): Replaying {
     return {
       readBodyHash: () => Promise.resolve(EMPTY_HASH),
-      replay: ({ status, headers }: StoredResponse) =>
-        this.#write({ status, lines: headers.flat(), body: null }),
+      replay: ({ status, headers }: StoredResponse) => {
+        const sent = whenSent(this.#response);
+        this.#write({ status, lines: headers.flat(), body: null });
+        return sent;
+      },
     };
   }
 

@@ -197,7 +197,7 @@ export function describeDebts(open: OpenLedger): void {
     expect(await ledger.recall(varied, SALE)).toEqual({ request: undefined, owed: [] });
   });
 
-  it("owes an answer that its buyer had left, until it was given or its time is over", async () => {
+  it("owes an answer that its buyer had left, until it was sent or its time is over", async () => {
     const { ledger, time } = place();
     const another = examplePayment(3);
     for (const each of [payment, another]) {
@@ -210,7 +210,14 @@ export function describeDebts(open: OpenLedger): void {
     expect(await owed({ ...SALE, target: OTHER_TARGET })).toEqual([]);
     expect(await word(ledger.claim(key, by(PAYER_ELSEWHERE)))).toBe("replayable");
     expect(await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
+    // Whoever gives it may die before it is sent.
+    expect(await owed()).toContain(key);
+    await ledger.collected(key);
     expect(await owed()).toEqual([another.key]);
+    await ledger.leave(key);
+    expect(await owed()).toContain(key);
+    await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE });
+    await ledger.collected(key);
     time.nowMs += REPLAY_MS;
     expect(await owed()).toEqual([]);
   });

@@ -1,4 +1,5 @@
 /** Nobody is charged who has left, and what a request had in its hands is nobody's once it is over. */
+import { setImmediate as immediately } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { Paywall } from "../../../../src/gateway/payment/paywall.ts";
 import { LocalTill } from "../../../../src/gateway/payment/till.ts";
@@ -6,6 +7,7 @@ import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { ChannelFault } from "../../../../src/workers/fault.ts";
 import { LedgerUnavailable } from "../../../../src/ledger/ledger.ts";
 import {
+  collectedOf,
   failing,
   paidOf,
   paywallStage,
@@ -155,26 +157,33 @@ describe("a payer who is owed something", () => {
 });
 
 describe("a kept answer that is given again", () => {
-  it.each(["the ledger's word is lost", "its client leaves before it has all of it"])(
+  const uncollected = { ...sold(), isUncollected: true };
+
+  it.each(["the ledger's word is lost", "it is not known to be sent"])(
     "is still owed where %s",
     async (what) => {
       const isLost = what.startsWith("the ledger");
       const { paywall, facilitator } = await faulty(isLost ? { replay: failure(1, true) } : {});
-      const uncollected = { ...sold(), isUncollected: true };
       await paidOf(await paywall.admit(presented(1))).delivered(uncollected);
-      const gone: (() => void)[] = [];
-      const onGone = (listener: () => void): (() => void) => {
-        if (!isLost) gone.push(listener);
-        return () => undefined;
-      };
-      expect(tell(await paywall.admit(presented(2, { onGone })))).toBe(
-        isLost ? "unavailable" : "replayed",
-      );
-      for (const leave of gone) leave();
-      expect(tell(await paywall.admit(presented(3)))).toBe("replayed");
+      const lost = isLost ? "unavailable" : "replayed";
+      expect(tell(await paywall.admit(presented(2)))).toBe(lost);
+      await collectedOf(await paywall.admit(presented(3)))();
       // Had by now: the next one is another purchase.
       await paidOf(await paywall.admit(presented(4))).delivered();
       expect(facilitator.settled).toHaveLength(2);
     },
   );
+
+  it("is owed once more where its connection was reset just after it was sent", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    await paidOf(await paywall.admit(presented(1))).delivered(uncollected);
+    const resets: (() => void)[] = [];
+    const onReset = (listener: () => void): void => void resets.push(listener);
+    await collectedOf(await paywall.admit(presented(2, { onReset })))();
+    for (const reset of resets) reset();
+    await immediately();
+    await collectedOf(await paywall.admit(presented(3)))();
+    await paidOf(await paywall.admit(presented(4))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
 });

@@ -8,6 +8,7 @@ import { examplePayment } from "../../ledger/example-payment.ts";
 import {
   elsewhere,
   failing,
+  collectedOf,
   paidOf,
   paywallStage,
   presented,
@@ -273,6 +274,7 @@ describe("a payer who is owed something and signs a new payment", () => {
     await paidOf(await paywall.admit(presented(1))).delivered({ ...answer, isUncollected: true });
     const given = await paywall.admit(presented(2, { client: OTHER }));
     expect(given).toMatchObject({ kind: "replayed", settlement: { transaction: TRANSACTION } });
+    await collectedOf(given)();
     expect(facilitator.settled).toHaveLength(1);
     await paidOf(await paywall.admit(presented(3))).delivered();
     expect(facilitator.settled).toHaveLength(2);

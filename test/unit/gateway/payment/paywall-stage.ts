@@ -166,6 +166,7 @@ export function presented(number = 1, members: Partial<Presented> = {}): Present
     client: "192.0.2.1",
     isGone: () => false,
     onGone: () => () => undefined,
+    onReset: () => undefined,
     refusal: () => null,
     readBodyHash: async () => EMPTY_BODY,
     ...members,
@@ -190,6 +191,12 @@ export function sold(text = "the goods"): Sold {
 export function paidOf(admission: Admission): Paid {
   if (admission.kind !== "admitted") throw new Error(`not admitted: ${JSON.stringify(admission)}`);
   return admission.paid;
+}
+
+/** Says of an admission that must be a kept answer that all of it was sent. */
+export function collectedOf(admission: Admission): () => Promise<void> {
+  if (admission.kind !== "replayed") throw new Error(`not replayed: ${JSON.stringify(admission)}`);
+  return admission.collected;
 }
 
 /** A refusal's code, an unknown's or unavailable's kind, or what else it was. */
