@@ -12,6 +12,7 @@ import type { StoredResponse } from "../ledger/ledger.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
 import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
 import { replayLines } from "./upstream/kept-answer.ts";
+import { onReset } from "./message/reset.ts";
 import { isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
 import { answerOn } from "./upstream/upgrade-engine.ts";
@@ -22,11 +23,6 @@ const MAX_DROPPED_BODY_BYTES = 64 * 1024;
 export const JSON_TYPE = "application/json";
 /** The largest request body that is read to find out whether a kept answer is for it, bytes. */
 const MAX_COMPARED_BODY_BYTES = 10 * 1024 * 1024;
-
-/** How long after an answer a reset of its connection says that it may not have been read, milliseconds. */
-const RESET_WITHIN_MS = 5_000;
-/** What ends the watch for that, by connection. */
-const watched = new WeakMap<InboundSocket, () => void>();
 
 /** What goes along with a forwarded request; see `upstream.ts` for the meaning of each. */
 export interface Passage {
@@ -177,27 +173,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     return onResponseGone(this.#response, listener);
   }
 
-  /**
-   * Who leaves while his answer is on its way has closed his end when it comes, and his kernel refuses it; whoever has
-   * read it closes in good order, or sends the next request, which is seen to have come. Of HTTP/2 no reset says which
-   * of the connection's answers were read.
-   */
   onReset(listener: () => void): void {
-    const { socket, httpVersionMajor } = this.request;
-    if (httpVersionMajor !== 1) return;
-    const { bytesRead } = socket;
-    const reset = (): void => {
-      if (socket.bytesRead === bytesRead) listener();
-    };
-    // The answer before this one has been read.
-    watched.get(socket)?.();
-    socket.once?.("error", reset);
-    const watch = setTimeout(() => stop(), RESET_WITHIN_MS).unref();
-    const stop = (): void => {
-      clearTimeout(watch);
-      socket.off?.("error", reset);
-    };
-    watched.set(socket, stop);
+    onReset(this.request.socket, listener);
   }
 
   get isLate(): boolean {

@@ -5,6 +5,7 @@
 import { createServer, type Server, type ServerOptions } from "node:https";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import { runsOn } from "../message/reset.ts";
 import { CertificateFiles, type CertificateOptions } from "./certificate-files.ts";
 import { secureContext, tlsOptions } from "./tls.ts";
 
@@ -35,7 +36,9 @@ export class CertifiedServer {
     this.server.on("tlsClientError", (_error, socket) => socket.destroy());
     this.server.on("connection", (socket: Socket) => this.#note(socket));
     this.server.prependListener("secureConnection", (socket: TLSSocket) => {
-      makeResettable(socket, this.beneath(socket));
+      const beneath = this.beneath(socket);
+      makeResettable(socket, beneath);
+      if (beneath !== undefined) runsOn(socket, beneath);
     });
   }
 

@@ -30,9 +30,6 @@ export interface InboundSocket {
   /** Ends without any sign of completeness: a TCP reset, or RST_STREAM with an error. */
   resetAndDestroy(): unknown;
   destroy(): unknown;
-  /** There where it is a connection's own: `error` says that it was reset. */
-  once?(event: "error", listener: () => void): unknown;
-  off?(event: "error", listener: () => void): unknown;
 }
 
 /** A request with its head read. The body comes as `data` events, and `end` once it is complete. */

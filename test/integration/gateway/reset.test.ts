@@ -1,9 +1,12 @@
 /** A buyer who gives up just as his answer comes: it is sent, and he never reads it. */
 import { once } from "node:events";
+import { ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { stateOf } from "../../unit/gateway/payment/paywall-stage.ts";
+import { openSecureShop } from "./listener/secure-stage.ts";
 import { buy, head, openShop, receiptOf, type Shop } from "./shop.ts";
 import { backend, RawClient } from "./stage.ts";
 
@@ -19,10 +22,11 @@ async function shopOf(): Promise<Shop & { readonly asked: () => number }> {
   return { ...(await openShop(origin)), asked: () => asked };
 }
 
-/** A client that has sent that and reads nothing. */
-function deafClient({ port }: Shop): Socket {
-  const socket = connect(port, "127.0.0.1");
-  socket.pause();
+/** A client that has sent its request and reads nothing. */
+function deafClient(port: number, isSecure = false): Socket {
+  const place = { port, host: "127.0.0.1" };
+  const socket = isSecure ? connectTls({ ...place, rejectUnauthorized: false }) : connect(place);
+  if (!isSecure) socket.pause();
   socket.on("error", () => undefined);
   socket.write(head());
   onTestFinished(() => void socket.destroy());
@@ -42,7 +46,7 @@ async function eventsOf({ ledger }: Shop, number: number): Promise<readonly stri
 
 test("an answer whose client breaks the connection before it has read it is owed, and given once more", async () => {
   const shop = await shopOf();
-  const client = deafClient(shop);
+  const client = deafClient(shop.port);
   await expect.poll(() => stateOf(shop.ledger)).toBe("DELIVERED");
   expect(await owed(shop)).toBe(0);
   client.destroy();
@@ -55,10 +59,32 @@ test("an answer whose client breaks the connection before it has read it is owed
   expect(await owed(shop)).toBe(0);
 });
 
+test.each([
+  ["in the clear", false],
+  ["behind TLS", true],
+])(
+  "so is one whose client has closed the connection when it is written, %s",
+  async (_, isSecure) => {
+    const origin = await backend((_request, response) => void response.end(GOODS));
+    const { shop, port } = await openSecureShop(origin);
+    const client = deafClient(isSecure ? port : shop.port, isSecure);
+    const { end } = ServerResponse.prototype;
+    const leaving = vi.spyOn(ServerResponse.prototype, "end");
+    leaving.mockImplementation(function (this: ServerResponse, ...given: unknown[]) {
+      // Nothing is read from any connection between the two.
+      if (this.req.headers["x-payment"] !== undefined) client.destroy();
+      return Reflect.apply(end, this, given);
+    });
+    onTestFinished(() => leaving.mockRestore());
+    await expect.poll(() => stateOf(shop.ledger)).toBe("DELIVERED");
+    await expect.poll(() => owed(shop)).toBe(1);
+  },
+);
+
 test("so is one that is given again", async () => {
   const shop = await shopOf();
   await buy(shop);
-  const client = deafClient(shop);
+  const client = deafClient(shop.port);
   await expect.poll(async () => (await eventsOf(shop, 1)).at(-1)).toBe("collected");
   client.destroy();
   await expect.poll(() => owed(shop)).toBe(1);

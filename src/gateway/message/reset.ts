@@ -1,0 +1,51 @@
+/**
+ * Whether a client has read an answer, as far as its connection tells. Who leaves while his answer is on its way has
+ * closed his end when it comes, and his kernel refuses it; whoever has read it closes in good order, or sends the next
+ * request, which is seen to have come. A close that was under way when the answer was written reads like one in good
+ * order, and only writing tells them apart: of no bytes at all.
+ */
+import { Socket } from "node:net";
+import type { InboundSocket } from "./inbound.ts";
+
+/** How long after an answer a reset of its connection says that it may not have been read, milliseconds. */
+const RESET_WITHIN_MS = 5_000;
+const NOTHING = new Uint8Array();
+
+/** What ends the watch of a connection. */
+const watched = new WeakMap<Socket, () => void>();
+const beneath = new WeakMap<Socket, Socket>();
+
+/** TLS writes nothing where it is given nothing: the connection that it runs on does. */
+export function runsOn(secure: Socket, socket: Socket): void {
+  beneath.set(secure, socket);
+}
+
+/**
+ * Tells once where the connection is reset soon, and before its client asks for anything else. Of HTTP/2 no reset says
+ * which of the connection's answers were read: nothing is told.
+ */
+export function onReset(socket: InboundSocket, listener: () => void): void {
+  if (!(socket instanceof Socket)) return;
+  // The answer before this one has been read.
+  watched.get(socket)?.();
+  const { bytesRead } = socket;
+  const reset = (): void => {
+    stop();
+    if (socket.bytesRead === bytesRead) listener();
+  };
+  const probe = (): void => {
+    const told = (error?: Error | null): void => void (error && reset());
+    (beneath.get(socket) ?? socket).write(NOTHING, told);
+  };
+  const stop = (): void => {
+    clearTimeout(watch);
+    socket.off("error", reset);
+    socket.off("end", probe);
+    watched.delete(socket);
+  };
+  const watch = setTimeout(stop, RESET_WITHIN_MS).unref();
+  socket.once("error", reset);
+  // Before node's own listener has closed our end.
+  socket.prependOnceListener("end", probe);
+  watched.set(socket, stop);
+}
