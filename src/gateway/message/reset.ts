@@ -33,10 +33,8 @@ export function onReset(socket: InboundSocket, listener: () => void): void {
     stop();
     if (socket.bytesRead === bytesRead) listener();
   };
-  const probe = (): void => {
-    const told = (error?: Error | null): void => void (error && reset());
-    (beneath.get(socket) ?? socket).write(NOTHING, told);
-  };
+  const written = (error?: Error | null): void => void (error && reset());
+  const probe = (): void => void (beneath.get(socket) ?? socket).write(NOTHING, written);
   const stop = (): void => {
     clearTimeout(watch);
     socket.off("error", reset);
