@@ -38,7 +38,7 @@ export function warnOfFreeAliases(
 ): void {
   const priced = routes.filter(({ action }) => action.kind === "priced");
   const isOpen = unmatched === "free" && !routes.some(takesAll);
-  const [sold] = priced.filter(({ segments }) => segments.at(-1)?.kind !== "rest");
+  const sold = priced.find(({ segments }) => segments.at(-1)?.kind !== "rest");
   if (!isOpen || sold === undefined) return;
   const { pattern } = sold;
   const examples = aliasesOf(pattern)
