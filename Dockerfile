@@ -14,6 +14,7 @@ COPY package.json package-lock.json .npmrc ./
 # No package of the bundle needs its install script; those that have one are for tests.
 RUN npm ci --ignore-scripts
 COPY tsconfig.json ./
+COPY bundle bundle
 COPY src src
 RUN npm run build
 
@@ -24,6 +25,8 @@ LABEL org.opencontainers.image.title="coinslot" \
   org.opencontainers.image.version="${VERSION}"
 ENV NODE_ENV=production
 COPY --from=build /usr/local/bin/node /usr/local/bin/node
+# What goes with the packages in the bundle is in its folder; this goes with Node.
+COPY --from=build /usr/local/LICENSE /usr/share/doc/node/LICENSE
 COPY --from=build /src/dist /app
 # All that is ever written is a SQLite ledger, in /var/lib/coinslot: with PostgreSQL nothing is.
 RUN ["install", "-d", "-o", "10001", "-g", "10001", "-m", "700", "/var/lib/coinslot"]

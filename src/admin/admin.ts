@@ -5,11 +5,11 @@
  * read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { isIP } from "node:net";
 import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import type { PaymentsListener } from "./payments.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
+import { HostNames } from "../x402/host-names.ts";
 
 /** Why a process is not ready, in sentences; empty when it is. */
 export type ReadinessCheck = () => Promise<readonly string[]>;
@@ -17,7 +17,7 @@ export type ReadinessCheck = () => Promise<readonly string[]>;
 export interface AdminOptions {
   readonly telemetry: Telemetry;
   readonly readiness: ReadinessCheck;
-  /** Lower-case names that it is reached by, beside `localhost`; default: none. */
+  /** Names that it is reached by, beside `localhost`; default: none. */
   readonly hosts?: readonly string[];
   /** All metrics; default: those of this process. */
   readonly metrics?: () => Promise<MetricsSnapshot>;
@@ -45,10 +45,12 @@ const UNKNOWN_NAME =
 /** A request listener for a `node:http` server. */
 export function createAdminHandler({ telemetry, readiness, ...options }: AdminOptions) {
   const { registry } = telemetry.metrics;
-  const { metrics = () => registry.snapshot(), listing = () => [], hosts = [] } = options;
+  const { metrics = () => registry.snapshot(), listing = () => [] } = options;
+  // A name that somebody else's server gives out may lead here (DNS rebinding). No browser speaks HTTP/1.0, without one.
+  const names = new HostNames(options.hosts ?? []);
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = (request.url ?? "").split("?", 1)[0];
-    if (!isKnownAs(request.headers.host, hosts)) return send(response, 403, UNKNOWN_NAME);
+    if (!names.has(request.headers.host)) return send(response, 403, UNKNOWN_NAME);
     if (path === "/-/reload" && options.reload !== undefined) {
       return reload(request, response, options.reload);
     }
@@ -87,15 +89,6 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   };
-}
-
-/** A name that somebody else's server gives out may lead here (DNS rebinding); an address names itself. */
-function isKnownAs(authority: string | undefined, hosts: readonly string[]): boolean {
-  // HTTP/1.0, which no browser speaks.
-  if (authority === undefined) return true;
-  const host = authority.replace(/:\d*$/, "").toLowerCase();
-  if (host === "localhost" || host.endsWith(".localhost")) return true;
-  return isIP(host.replace(/^\[|\]$/g, "")) !== 0 || hosts.includes(host);
 }
 
 function sendReadiness(response: ServerResponse, reasons: readonly string[]): void {

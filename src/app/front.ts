@@ -61,6 +61,7 @@ export class Front {
   readonly #retiring = new AbortController();
   readonly #patience = new AbortController();
   #config: FrontConfig;
+  #ticketKeys: Buffer | undefined;
   #earlier: readonly EarlierQuotes[];
   #listeners: readonly Listener[] = [];
   #sidecar: Sidecar | null = null;
@@ -72,6 +73,7 @@ export class Front {
     const { metrics, logger } = telemetry;
     const { settlementWaitMs } = config.limits;
     this.#config = config;
+    this.#ticketKeys = options.ticketKeys;
     this.#earlier = earlier.map((each) =>
       createEarlierQuotes(each.config, feePayers, each.replacedMs),
     );
@@ -98,7 +100,8 @@ export class Front {
 
   /** Resolves with the addresses once all of them accept connections. Rejects where one cannot be had. */
   async open({ ports = [], sockets = [] }: Places = {}): Promise<readonly AddressInfo[]> {
-    const { config, fronts, telemetry, ticketKeys } = this.#options;
+    const { config, fronts, telemetry } = this.#options;
+    const ticketKeys = this.#ticketKeys;
     const tickets = ticketKeys === undefined ? {} : { ticketKeys };
     const { headerBytes, connections } = config.limits;
     const maxConnections = Math.ceil(connections / fronts);
@@ -129,6 +132,12 @@ export class Front {
     const { logger } = this.#options.telemetry;
     const ground = { gateway: this.#gateway, retiring: this.#retiring.signal, headerBytes, logger };
     return new Sidecar({ ...listen, ...settings, ...ground });
+  }
+
+  /** Of all processes on these addresses together. */
+  tellTicketKeys(keys: Buffer): void {
+    this.#ticketKeys = keys;
+    for (const listener of this.#listeners) listener.tellTicketKeys(keys);
   }
 
   /** What listens, to be passed on to the process that takes this one's place. */

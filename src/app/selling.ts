@@ -13,15 +13,26 @@ import { OfferPage, type PageWriter } from "../gateway/payment/offer-page.ts";
 import { Offers, type FeePayers } from "../gateway/payment/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
+import type { ServedHosts } from "../gateway/client/other-hosts.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { paywallPage } from "../web/paywall-page.ts";
+import { HostNames } from "../x402/host-names.ts";
 import { networkOf } from "../x402/network.ts";
 import { documentPaths, offersOf } from "./publishing.ts";
 
 /** What of a configuration the decisions about requests depend on. */
 type Selling = Pick<
   Config,
-  "routes" | "publicUrl" | "defaultUpstream" | "unmatched" | "discovery" | "paywall" | "cors"
+  | "routes"
+  | "publicUrl"
+  | "hosts"
+  | "listen"
+  | "sidecar"
+  | "defaultUpstream"
+  | "unmatched"
+  | "discovery"
+  | "paywall"
+  | "cors"
 >;
 
 interface SnapshotGround {
@@ -71,11 +82,23 @@ export function createSnapshot(
           }
         : null,
     authorities: new Set([new URL(publicUrl).host]),
+    hosts: config.sidecar === null ? servedHosts(config) : null,
     publicUrl,
     documents: documentPaths(config),
     answersPreflight: config.cors !== "off",
     earlier,
   };
+}
+
+/** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */
+function servedHosts({
+  publicUrl,
+  hosts,
+  listen,
+}: Pick<Config, "publicUrl" | "hosts" | "listen">): ServedHosts {
+  const told = publicUrl === null ? [] : [new URL(publicUrl).hostname];
+  const heard = listen.flatMap(({ host }) => (host === null ? [] : [host]));
+  return { names: new HostNames([...told, ...heard, ...(hosts ?? [])]), only: hosts !== null };
 }
 
 /** What a route without methods is asked for besides GET, almost always. */

@@ -41,10 +41,11 @@ const PACKED_SECRET = "packedSecret";
 
 /** The part of a configuration that leaves the process with the keys. */
 export function frontPart(config: FrontConfig): FrontConfig {
-  const { file, listen, sidecar, publicUrl, trustedProxies, limits, shutdown, workers } = config;
-  const { upstreams, routes, unmatched, defaultUpstream, discovery, paywall, logging, cors } =
-    config;
-  const network = { file, listen, sidecar, publicUrl, trustedProxies, limits, shutdown, workers };
+  const { file, listen, sidecar, publicUrl, hosts, trustedProxies, limits, shutdown } = config;
+  const { workers, upstreams, routes, unmatched, defaultUpstream, discovery, paywall } = config;
+  const { logging, cors } = config;
+  const named = { file, listen, sidecar, publicUrl, hosts };
+  const network = { ...named, trustedProxies, limits, shutdown, workers };
   const sold = { upstreams, routes, unmatched, defaultUpstream, discovery, paywall };
   return { ...network, ...sold, logging, cors };
 }

@@ -42,6 +42,7 @@ export async function runWorker(): Promise<number> {
       retire: () => worker.retire(),
       ping: () => null,
       feePayers: ([told]) => worker.tellFeePayers(told as Told),
+      ticketKeys: ([keys]) => worker.tellTicketKeys(keys as Buffer),
       others: ([changes]) => worker.tellOthers(changes as EntryChanges),
       metrics: ([known]) => worker.counted(Number(known)),
       timeline: ([after]) => worker.timeline(Number(after)),
@@ -135,6 +136,10 @@ class Worker {
 
   async tellFeePayers(told: Told): Promise<void> {
     (await this.#starting.promise).feePayers.tell(told);
+  }
+
+  async tellTicketKeys(keys: Buffer): Promise<void> {
+    (await this.#starting.promise).front.tellTicketKeys(keys);
   }
 
   async tellOthers(changes: EntryChanges): Promise<void> {

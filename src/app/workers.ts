@@ -1,10 +1,10 @@
 /** Configuration and money -> a crew of workers, each of which is a front whose till is here. */
 import { fork } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { availableParallelism } from "node:os";
 import type { Config, ListenAddress } from "../config/config.ts";
+import { newTicketKeys, TICKET_KEYS_MS } from "../gateway/listener/ticket-keys.ts";
 import { Proofs } from "../gateway/payment/proofs.ts";
 import { LocalTill } from "../gateway/payment/till.ts";
 import { Crew } from "../workers/crew.ts";
@@ -24,8 +24,6 @@ const ADDRESS_PAUSE_MS = 250;
 const NOTHING: EntryChanges = { revision: 0, isAll: true, put: [], dropped: [] };
 /** Pause before workers are told of what others sell now, milliseconds. */
 const ENTRIES_MS = 1_000;
-/** What node wants for them. */
-const TICKET_KEYS_BYTES = 48;
 
 /**
  * What of our environment a worker gets: what node and its libraries go by. Keys and tokens are in it under any
@@ -64,7 +62,7 @@ export async function openWorkers(parts: Parts, money: Money, entry: Entry): Pro
   const desks = new Desks({ ...parts, money, closing: ending.signal });
   closing.defer(() => desks.closed());
   const ordered = { count, money, version: entry.version };
-  const ticketKeys = randomBytes(TICKET_KEYS_BYTES);
+  let ticketKeys = newTicketKeys();
   const crew = new Crew({
     count,
     fork: (worker) => desks.fork(worker, entry),
@@ -75,7 +73,10 @@ export async function openWorkers(parts: Parts, money: Money, entry: Entry): Pro
   });
   closing.defer(() => crew.close(parts.patience.aborted ? 0 : shutdown.withinMs));
   telemetry.metrics.observeWorkers(() => crew);
-  const telling = startTelling(crew, newsOf(money), ending.signal, parts);
+  // All get them at the same time, and those that are forked later with their order.
+  const renew = (): Buffer => (ticketKeys = newTicketKeys());
+  const tickets = { name: "ticketKeys", everyMs: TICKET_KEYS_MS, next: renew };
+  const telling = startTelling(crew, [...newsOf(money), tickets], ending.signal, parts);
   closing.defer(() => telling.stop());
   return { crew, addresses: await crew.open() };
 }

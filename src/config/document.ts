@@ -9,7 +9,7 @@ import { discovery } from "./discovery-shape.ts";
 import { facilitator } from "./facilitator-shape.ts";
 import { BASE_URL, ORIGIN } from "./forms.ts";
 import { limits, trustedProxies } from "./limits.ts";
-import { admin, listener } from "./listener-shape.ts";
+import { admin, hostNames, listener } from "./listener-shape.ts";
 import { paywallPage } from "./paywall-page.ts";
 import { acceptEntry, assets, payees } from "./payment-shape.ts";
 import { readBaseUrl, readBrowserOrigin, readOrigin } from "./reading.ts";
@@ -67,6 +67,11 @@ export const documentSchema = map({
     text(readBaseUrl, BASE_URL),
     "The address under which buyers reach the gateway, https in production: the only source of the " +
       "`resource` in a payment. A path prefix is allowed. Required with routes.",
+  ),
+  hosts: optional(
+    hostNames,
+    "Names that buyers ask by, beside the host of publicUrl; *.NAME is all below it. With the list, an empty one " +
+      "too, whoever asks by another name gets 421; IP addresses and localhost are always answered. Without it all are.",
   ),
   trustedProxies: optional(
     trustedProxies,

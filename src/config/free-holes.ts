@@ -3,6 +3,7 @@
  * meant, but a hole nobody meant gives away what the file was written to sell.
  */
 import type { Context } from "./context.ts";
+import { aliasesOf } from "./path-aliases.ts";
 import { fault } from "./reading.ts";
 import { methodsOverlap } from "./routes.ts";
 import type { Config, Route, Segment } from "./settings.ts";
@@ -28,6 +29,29 @@ export function warnOfFreeHoles(config: Config, { problems }: Context): void {
     const hint = `close it with a route such as "${below[0]?.pattern ?? ""}/*": deny`;
     problems.add("warning", path, fault("free-hole", message, hint), "key");
   }
+}
+
+/** Paths that are free and may be the priced ones' by another name: only the backend knows which it has. */
+export function warnOfFreeAliases(
+  { routes, unmatched, sidecar }: Config,
+  { problems }: Context,
+): void {
+  const priced = routes.filter(({ action }) => action.kind === "priced");
+  const isOpen = unmatched === "free" && !routes.some(takesAll);
+  const sold = priced.find(({ segments }) => segments.at(-1)?.kind !== "rest");
+  if (!isOpen || sold === undefined) return;
+  const { pattern } = sold;
+  const examples = aliasesOf(pattern)
+    .filter((each) => /[.]json$|^[/]index[.]php/.test(each))
+    .join(" or ");
+  const message = `leaves free what the backend may serve under another path than ${pattern}: ${examples}`;
+  const asks = sidecar === null ? "; coinslot doctor asks the backend" : "";
+  const hint = `write unmatched: deny and list what is free${asks}`;
+  problems.add("warning", ["unmatched"], fault("free-aliases", message, hint), "key");
+}
+
+function takesAll({ pattern, methods }: Route): boolean {
+  return pattern === "/*" && methods === null;
 }
 
 /** Priced paths below which everything is free, by what makes it so: a route or `unmatched`. */

@@ -43,12 +43,18 @@ export const listener = z.union(
   "must be host:port, :port or a port number",
 );
 
-const HOST = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$/;
-const HOST_FORM = "must be the name of a host, without a port";
+const HOST = /^(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$/;
+const HOST_FORM = "must be the name of a host, or *.NAME for all below it, without a port";
+/** Names in a list at most. */
+const MAX_HOSTS = 1024;
 
 function readHost(name: string): Result<string, Fault> {
   return HOST.test(name) ? ok(name) : bad(HOST_FORM);
 }
+
+export const hostNames = listOf(
+  text(readHost, matching(HOST, HOST_FORM, "api.example.com", "*.example.com")),
+).max(MAX_HOSTS, `must have at most ${MAX_HOSTS} names`);
 
 export const admin = z.union(
   [
@@ -61,7 +67,7 @@ export const admin = z.union(
           "only where that is this machine alone.",
       ),
       hosts: optional(
-        listOf(text(readHost, matching(HOST, HOST_FORM, "gateway"))),
+        hostNames,
         "Names that it is asked by, as scrapers are told them; it always answers to IP addresses and localhost.",
       ),
     }),

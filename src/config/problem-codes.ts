@@ -57,6 +57,7 @@ export const PROBLEM_CODES = {
   "duplicate-route": "Two routes match the same requests.",
   "page-taken": "A page of the gateway stands where a route is.",
   "free-hole": "Requests are free although the paths around them are priced.",
+  "free-aliases": "Backends may serve what is priced under other paths, which are free.",
   "no-price": "A route has neither a price nor its own accept.",
   "bad-price": "A token cannot express the price.",
   "ambiguous-price": "A bare number as a price could mean dollars or atomic units.",

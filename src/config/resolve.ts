@@ -46,6 +46,7 @@ export function resolve(file: string, context: Context): Config {
     listen: sidecar === null ? resolveListen(context) : [],
     sidecar,
     publicUrl: document.publicUrl ?? null,
+    hosts: context.document.hosts ?? null,
     trustedProxies: context.document.trustedProxies ?? [],
     limits: resolveLimits(context),
     shutdown: shutdownOf(document.shutdown),

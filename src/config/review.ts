@@ -4,7 +4,7 @@ import { isFirstNetwork, networkOf } from "../x402/network.ts";
 import { dollarAsset } from "./accepted.ts";
 import type { Context } from "./context.ts";
 import type { AcceptEntry } from "./document.ts";
-import { warnOfFreeHoles } from "./free-holes.ts";
+import { warnOfFreeAliases, warnOfFreeHoles } from "./free-holes.ts";
 import { reviewHub } from "./hub.ts";
 import { reviewTrustedProxies } from "./limits.ts";
 import { isLoopback } from "./listeners.ts";
@@ -44,7 +44,10 @@ export function review(config: Config, context: Context): void {
   reviewSmartWallets(config, context);
   reviewSolana(config, context);
   if (isComplete) reviewPayees(priced, context);
-  if (config.routes.length === keysOf(tree.find(["routes"]))) warnOfFreeHoles(config, context);
+  if (config.routes.length === keysOf(tree.find(["routes"]))) {
+    warnOfFreeHoles(config, context);
+    if (isComplete) warnOfFreeAliases(config, context);
+  }
   reviewUpstreams(config, context);
   reviewTrustedProxies(context);
   reviewDiscovery(config, context);

@@ -31,6 +31,8 @@ export interface Config {
    * Null only when there are no routes.
    */
   readonly publicUrl: string | null;
+  /** Names that are answered beside the host of {@link publicUrl}, and no others; null: all are. */
+  readonly hosts: readonly string[] | null;
   /** Peers whose `X-Forwarded-` and `Forwarded` fields are believed; empty: nobody's. */
   readonly trustedProxies: readonly AddressRange[];
   readonly limits: Limits;

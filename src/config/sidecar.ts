@@ -48,6 +48,7 @@ export const sidecar = map({
 /** Keys of the file that mean something only where requests are forwarded here. */
 const FORWARDING: readonly Path[] = [
   ["listen"],
+  ["hosts"],
   ["upstream"],
   ["upstreams"],
   ["headers"],

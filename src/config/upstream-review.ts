@@ -46,10 +46,11 @@ function reviewHost({ name, host }: Upstream, config: Config, { problems }: Cont
   const sells = config.routes.some(
     ({ action }) => action.kind === "priced" && action.upstream === name,
   );
-  if (host.kind !== "preserve" || !sells) return;
+  if (host.kind !== "preserve" || !sells || config.hosts !== null) return;
   const message =
     "is each buyer's to choose, and prices are those of a path on every site of the backend";
-  problems.add("note", path, fault("open-host", message));
+  const hint = "list the names that are served: hosts: [api.example.com]";
+  problems.add("note", path, fault("open-host", message, hint));
 }
 
 /** One target under two names, with other paths: what one sells the other may give away. */

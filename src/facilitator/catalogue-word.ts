@@ -1,20 +1,29 @@
 /**
  * What a facilitator that catalogues traffic says about doing so: the header `EXTENSION-RESPONSES` of its
  * answers, base64 of JSON with a member for each extension, of which `bazaar` is its catalogue. It goes into
- * the log and is remembered, for sellers whose routes do not appear, and changes nothing else. A facilitator of ours
+ * the log and is remembered, for sellers whose routes do not appear, and changes nothing else; of other extensions goes
+ * into the log what was refused. A facilitator of ours
  * that keeps a catalogue of what other gateways sell says it in the same way.
  */
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
+import { printable } from "../x402/printable.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 
 export const CATALOGUE_HEADER = "EXTENSION-RESPONSES";
 const HEADER = new RegExp(`^${CATALOGUE_HEADER}$`, "i");
+/** The extension that is the catalogue. */
+const CATALOGUE = "bazaar";
+/** What is said of an extension that was not done. */
+const REFUSED = /^(?:reject|refus|fail|error|invalid|unsupported)/i;
 /** Longest header that is read, characters. */
 const MAX_HEADER_LENGTH = 8_192;
 /** Longest status and reason that are kept, characters. */
 const MAX_STATUS = 40;
 const MAX_REASON = 200;
+/** Other extensions than the catalogue that are looked at, and the longest name of one that is told. */
+const MAX_EXTENSIONS = 8;
+const MAX_NAME = 40;
 /** The same word is told again after so long, milliseconds. */
 const REPEAT_MS = 3_600_000;
 /** Different words that are remembered; more than a facilitator that means well has. */
@@ -40,18 +49,38 @@ export interface HeardWord extends CatalogueWord {
 
 /** Undefined where there is no such header, or none that can be read. */
 export function readCatalogueWord(header: unknown): CatalogueWord | undefined {
+  return readWord(memberOf(readHeader(header), CATALOGUE));
+}
+
+function readHeader(header: unknown): unknown {
   if (typeof header !== "string" || header.length > MAX_HEADER_LENGTH) return undefined;
-  let json: unknown;
   try {
-    json = JSON.parse(Buffer.from(header, "base64").toString("utf8"));
+    return JSON.parse(Buffer.from(header, "base64").toString("utf8"));
   } catch {
     return undefined;
   }
-  const bazaar = memberOf(json, "bazaar");
-  const status = textOf(memberOf(bazaar, "status"), MAX_STATUS);
+}
+
+function readWord(said: unknown): CatalogueWord | undefined {
+  const status = textOf(memberOf(said, "status"), MAX_STATUS);
   if (status === undefined) return undefined;
-  const reasons = ["rejectedReason", "reason", "error"].map((name) => memberOf(bazaar, name));
+  const reasons = ["rejectedReason", "reason", "error"].map((name) => memberOf(said, name));
   return { status, reason: reasons.map((each) => textOf(each, MAX_REASON)).find(Boolean) };
+}
+
+interface Refusal extends CatalogueWord {
+  readonly extension: string;
+}
+
+/** Of the first extensions beside the catalogue those that were refused. */
+function readRefusals(json: unknown): readonly Refusal[] {
+  if (typeof json !== "object" || json === null) return [];
+  const others = Object.keys(json).filter((name) => name !== CATALOGUE);
+  return others.slice(0, MAX_EXTENSIONS).flatMap((name) => {
+    const word = readWord(memberOf(json, name));
+    const extension = printable(name.slice(0, MAX_NAME));
+    return word !== undefined && REFUSED.test(word.status) ? [{ extension, ...word }] : [];
+  });
 }
 
 /** The value of the header {@link CATALOGUE_HEADER}. */
@@ -85,7 +114,9 @@ export class CatalogueWords {
   hear(lines: readonly string[], { resource, outputSchema }: PaymentRequirements): void {
     const at = lines.findIndex((each, index) => index % 2 === 0 && HEADER.test(each));
     if (at === -1) return;
-    const word = readCatalogueWord(lines[at + 1]);
+    const json = readHeader(lines[at + 1]);
+    for (const refusal of readRefusals(json)) this.#tellRefusal(refusal, resource);
+    const word = readWord(memberOf(json, CATALOGUE));
     if (word === undefined) return;
     const method = memberOf(memberOf(outputSchema, "input"), "method");
     this.#remember(word, resource, typeof method === "string" ? method : undefined);
@@ -94,6 +125,12 @@ export class CatalogueWords {
     if (word.status === "rejected") {
       this.#logger.warn(facts, "the facilitator does not list a route");
     } else this.#logger.info(facts, "the facilitator's word about its listing");
+  }
+
+  #tellRefusal(refusal: Refusal, resource: string): void {
+    if (!this.#isNews(JSON.stringify(refusal))) return;
+    const facts = { facilitator: this.#facilitator, resource, ...refusal };
+    this.#logger.warn(facts, "the facilitator refused an extension of a payment");
   }
 
   #remember(word: CatalogueWord, url: string, method: string | undefined): void {
@@ -121,5 +158,5 @@ function memberOf(value: unknown, name: string): unknown {
 }
 
 function textOf(value: unknown, length: number): string | undefined {
-  return typeof value === "string" && value !== "" ? value.slice(0, length) : undefined;
+  return typeof value === "string" && value !== "" ? printable(value.slice(0, length)) : undefined;
 }

@@ -9,6 +9,7 @@ import { decodePaymentHeader } from "../x402/header.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { PaymentPayload } from "../x402/x402.ts";
 import type { EarlierQuotes } from "./payment/earlier-quotes.ts";
+import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import type { OfferPage } from "./payment/offer-page.ts";
@@ -43,6 +44,8 @@ export interface Snapshot {
   readonly unmatched: Extract<RoutePlan, { kind: "free" }> | null;
   /** Hosts that an absolute-form target may name. */
   readonly authorities: ReadonlySet<string>;
+  /** Null: nobody is asked by a name here, but another proxy is. */
+  readonly hosts: ServedHosts | null;
   /** What `resource` begins with: no trailing slash. */
   readonly publicUrl: string;
   /** Paths of the gateway's own documents on this listener, the discovery listing among them. */
@@ -61,7 +64,7 @@ interface Place {
 
 export type Decision =
   /** The request cannot be read one way only. */
-  | { readonly kind: "rejected"; readonly status: 400 | 414; readonly detail: string }
+  | { readonly kind: "rejected"; readonly status: 400 | 414 | 421; readonly detail: string }
   | { readonly kind: "denied"; readonly status: 403 | 404; readonly meter: RouteMeter | null }
   | { readonly kind: "method-not-allowed"; readonly allow: string }
   /** `OPTIONS *`: about the server, not about a resource. */
@@ -93,6 +96,9 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   }
   const fault = headProblem(request);
   if (fault !== null) return { kind: "rejected", status: 400, detail: fault };
+  if (snapshot.hosts?.only === true && !snapshot.hosts.names.has(request.headers.host)) {
+    return { kind: "rejected", status: 421, detail: "Host is not one that is served here." };
+  }
   if (target.kind === "asterisk") return { kind: "server-options" };
 
   const place = { target: target.raw, path: target.path };

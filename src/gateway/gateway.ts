@@ -53,6 +53,7 @@ import { isSameRate, type RequestRate } from "./client/rate-limit.ts";
 import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
+import { OtherHosts } from "./client/other-hosts.ts";
 import type { TrustedProxies } from "./client/trusted-proxies.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import { beginEntry, endEntry, refuseEntry } from "./request-timeline.ts";
@@ -92,6 +93,7 @@ export class Gateway {
   readonly #unrouted: RouteMeter;
   #asking: Asking;
   readonly #unnamed: UnnamedProxies;
+  readonly #otherHosts: OtherHosts;
   #bodies: BodyWatch;
   readonly #inFlight = new InFlight();
   readonly #room = new Room();
@@ -103,6 +105,7 @@ export class Gateway {
     this.#unrouted = options.telemetry.metrics.route("(none)");
     this.#asking = new Asking(options);
     this.#unnamed = new UnnamedProxies(options.telemetry.logger);
+    this.#otherHosts = new OtherHosts(options.telemetry.logger);
     this.#bodies = new BodyWatch(options.bodyLimits);
   }
 
@@ -332,6 +335,7 @@ export class Gateway {
 
   #client({ request }: Visitor): Client {
     this.#unnamed.see(request, this.#options.trustedProxies);
+    this.#otherHosts.see(request, this.#options.snapshot.hosts);
     return readClient(request, this.#options.trustedProxies);
   }
 

@@ -42,7 +42,7 @@ describe("the top level", () => {
     );
     const shown = [...top].filter((name) => !name.startsWith(".")).sort();
     const files = ["Dockerfile", "README.md", "package-lock.json", "package.json", "tsconfig.json"];
-    expect(shown).toEqual([...files, "config", "deploy", "src", "test"].sort());
+    expect(shown).toEqual([...files, "bundle", "config", "deploy", "src", "test"].sort());
   });
 });
 

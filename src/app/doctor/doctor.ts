@@ -1,12 +1,14 @@
 /**
  * Everything that a running gateway would meet, looked at once and at the same time: what is right, what is not,
- * and what to do about it. Pays nothing, changes nothing, takes no lock.
+ * and what to do about it. Pays nothing, changes nothing, takes no lock; of a
+ * backend it asks some of what is priced (`alias-checks.ts`).
  */
 import type { Config } from "../../config/config.ts";
 import { createLogger } from "../../telemetry/logger.ts";
 import { Metrics } from "../../telemetry/metrics.ts";
 import { systemTime } from "../../time/time.ts";
 import type { Surroundings } from "../chains.ts";
+import { aliasChecks } from "./alias-checks.ts";
 import { listenerChecks } from "./certificates.ts";
 import { clientChecks } from "./client-checks.ts";
 import { facilitatorChecks } from "./facilitator-checks.ts";
@@ -50,6 +52,7 @@ export async function examine(config: Config, options: ExamineOptions): Promise<
     ...networkChecks(config, at),
     ...facilitatorChecks(config, at),
     ...upstreamChecks(config),
+    ...aliasChecks(config),
     ...listenerChecks(config),
     ...storeChecks(config),
     ...publicUrlChecks(config),

@@ -83,7 +83,8 @@ function judge(subject: string, { health }: Upstream, { status, ms }: HttpAnswer
   return fail(subject, `answers ${status} to its health path ${health.path}`, fix);
 }
 
-function tlsOf({ tls }: Upstream): TlsSettings {
+/** How a target of it is trusted, and what it is shown. */
+export function tlsOf({ tls }: Upstream): TlsSettings {
   return {
     ca: tls.ca ?? undefined,
     serverName: tls.serverName ?? undefined,

@@ -7,12 +7,13 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { runsOn } from "../message/reset.ts";
 import { CertificateFiles, type CertificateOptions } from "./certificate-files.ts";
+import { TicketKeys } from "./ticket-keys.ts";
 import { secureContext, tlsOptions } from "./tls.ts";
 
 export interface SecureOptions extends CertificateOptions {
   /**
    * 48 bytes that processes on one address share, so that each takes up the sessions that another agreed on.
-   * None: those of this process alone.
+   * They are replaced by {@link CertifiedServer.tellTicketKeys}. None: those of this server alone, which it replaces.
    */
   readonly ticketKeys?: Buffer;
 }
@@ -20,16 +21,16 @@ export interface SecureOptions extends CertificateOptions {
 export class CertifiedServer {
   readonly server: Server;
   readonly #certificate: CertificateFiles;
+  readonly #tickets: TicketKeys;
   /** What is beneath TLS, by its two ends. */
   readonly #sockets = new Map<string, Socket>();
 
   /** @param http may name other protocols (`ALPNProtocols`) than HTTP/1 */
   constructor(http: ServerOptions, options: SecureOptions) {
-    const { ticketKeys } = options;
-    const tickets = ticketKeys === undefined ? {} : { ticketKeys };
-    this.server = createServer({ ...tlsOptions(tickets), ...http });
+    this.#tickets = new TicketKeys(options.ticketKeys, (keys) => this.server.setTicketKeys(keys));
+    this.server = createServer({ ...tlsOptions(this.#tickets.now), ...http });
     this.#certificate = new CertificateFiles(options, (pair) => {
-      this.server.setSecureContext(secureContext(pair, tickets));
+      this.server.setSecureContext(secureContext(pair, this.#tickets.now));
     });
     // Node would answer a failed handshake with HTTP in the clear; there is no request to answer.
     this.server.removeAllListeners("tlsClientError");
@@ -52,6 +53,11 @@ export class CertifiedServer {
     return this.#certificate.reload();
   }
 
+  /** New sessions are sealed with these, and those before are not taken up again. */
+  tellTicketKeys(keys: Buffer): void {
+    this.#tickets.replace(keys);
+  }
+
   /** The socket that a TLS one runs on; undefined once that is closed. */
   beneath(secure: TLSSocket): Socket | undefined {
     return this.#sockets.get(nameOf(secure));
@@ -59,12 +65,13 @@ export class CertifiedServer {
 
   /** Looks after the certificate no more. */
   close(): void {
+    this.#tickets.close();
     this.#certificate.close();
   }
 
   /** Cuts whatever is left, handshakes among it. */
   destroy(): void {
-    this.#certificate.close();
+    this.close();
     for (const socket of this.#sockets.values()) socket.destroy();
   }
 

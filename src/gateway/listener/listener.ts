@@ -90,6 +90,11 @@ export class Listener {
     return (await this.#secure?.reload()) ?? true;
   }
 
+  /** See `CertifiedServer.tellTicketKeys`; nothing in the clear. */
+  tellTicketKeys(keys: Buffer): void {
+    this.#secure?.tellTicketKeys(keys);
+  }
+
   /** Accepts nothing new and resolves when the last request is answered, or when the signal ends. */
   async drain(signal: AbortSignal): Promise<void> {
     const cut = (): void => {

@@ -50,6 +50,11 @@ export class SecureServer {
     return this.#certified.reload();
   }
 
+  /** See {@link CertifiedServer.tellTicketKeys}. */
+  tellTicketKeys(keys: Buffer): void {
+    this.#certified.tellTicketKeys(keys);
+  }
+
   retire(): void {
     this.#sessions.retire();
   }

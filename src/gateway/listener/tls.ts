@@ -26,15 +26,12 @@ const CIPHERS = [
   "ECDHE-RSA-CHACHA20-POLY1305",
 ].join(":");
 
-/** Of all certificates of one server. */
-interface Tickets {
-  /** 48 bytes; none: new ones with each certificate. */
-  readonly ticketKeys?: Buffer;
-}
-
-/** What `setSecureContext` takes, and goes for each new connection. */
-export function secureContext({ cert, key }: KeyPair, tickets: Tickets): TlsOptions {
-  return { ...agreed, ...tickets, cert, key };
+/**
+ * What `setSecureContext` takes, and goes for each new connection.
+ * @param ticketKeys see `ticket-keys.ts`
+ */
+export function secureContext({ cert, key }: KeyPair, ticketKeys: Buffer): TlsOptions {
+  return { ...agreed, ticketKeys, cert, key };
 }
 
 const agreed: TlsOptions = {
@@ -50,10 +47,10 @@ const HTTP1 = ["http/1.1", "http/1.0"];
 export const BOTH_PROTOCOLS = ["h2", ...HTTP1];
 
 /** Of a server that has no certificate yet. */
-export function tlsOptions(tickets: Tickets): TlsOptions {
+export function tlsOptions(ticketKeys: Buffer): TlsOptions {
   return {
     ...agreed,
-    ...tickets,
+    ticketKeys,
     ALPNProtocols: HTTP1,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
   };

@@ -1,10 +1,11 @@
 /** The bundle, as an image holds it: alone in a folder, without the packages that it was made of. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { folderOf, NOTICES_FILE, readNotice } from "../../../bundle/notices.ts";
 import { SOLANA_ENV, SolanaStage, sales } from "../../support/solana-stage.ts";
 import { Site } from "../../support/serve.ts";
 
@@ -17,10 +18,11 @@ let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "coinslot-bundle-"));
   closing.defer(() => rm(folder, { recursive: true, force: true }));
-  // The project's own command, but for where it writes.
+  // The project's own command, but for where it writes, and that it says of what.
   const { scripts } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
   const [, options] = /rolldown (.+?) &&/.exec(scripts.build) ?? [];
   const words = (options ?? "").replace("--dir dist", `--dir ${join(folder, "dist")}`).split(" ");
+  words.push("--sourcemap");
   const child = spawn(join(ROOT, "node_modules/.bin/rolldown"), words, { cwd: ROOT });
   expect(await exitOf(child)).toBe(0);
 }, TIMEOUT_MS);
@@ -58,6 +60,37 @@ test.each([1, 2])(
   },
   TIMEOUT_MS,
 );
+
+test("has with it the licence of each package of which anything is in it", async () => {
+  const dist = join(folder, "dist");
+  const maps = (await readdir(dist)).filter((name) => name.endsWith(".js.map"));
+  const folders = new Set<string>();
+  for (const name of maps) {
+    const { sources } = JSON.parse(await readFile(join(dist, name), "utf8"));
+    for (const source of sources) {
+      for (const each of folderOf(resolve(dist, source))) folders.add(each);
+    }
+  }
+  expect(folders.size).toBeGreaterThan(50);
+  const notices = await readFile(join(dist, NOTICES_FILE), "utf8");
+  for (const each of [...folders, "node_modules/secp256k1", "node_modules/node-gyp-build"]) {
+    const { name, version, licence, texts: wanted } = readNotice(resolve(ROOT, each));
+    expect(notices).toContain(`\n${name} ${version} (${licence})\n\n${wanted[0]?.trim()}\n`);
+    for (const text of wanted) expect(notices).toContain(text.trim());
+  }
+  expect([...folders].filter((name) => name.includes("rpc-websockets"))).toEqual([]);
+});
+
+test.each([
+  ["LGPL-3.0-only", /is under LGPL-3.0-only/],
+  [undefined, /is under undefined/],
+  ["ISC", /has no text/],
+])("a package under %s without a text ends the build", async (license, said) => {
+  const own = join(folder, `package-${license}`);
+  await mkdir(own);
+  await writeFile(join(own, "package.json"), JSON.stringify({ name: "a", version: "1", license }));
+  expect(() => readNotice(own)).toThrow(said);
+});
 
 async function exitOf(child: ChildProcess): Promise<number | null> {
   if (child.exitCode === null && child.signalCode === null) await once(child, "exit");

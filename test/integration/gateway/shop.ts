@@ -4,6 +4,7 @@
  */
 import { onTestFinished } from "vitest";
 import { defaultBodyLimits, type BodyLimits } from "../../../src/gateway/message/body-watch.ts";
+import type { ServedHosts } from "../../../src/gateway/client/other-hosts.ts";
 import type { RoutePlan } from "../../../src/gateway/decision.ts";
 import { Gateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
 import { Listener } from "../../../src/gateway/listener/listener.ts";
@@ -45,6 +46,8 @@ export interface ShopOptions {
   readonly cors?: GatewayOptions["cors"];
   /** Addresses and ranges of proxies. */
   readonly trusted?: readonly AddressRange[];
+  /** Default: nobody knows our names. */
+  readonly hosts?: ServedHosts;
   readonly unpaidRate?: GatewayOptions["unpaidRate"];
   readonly bodyLimits?: Partial<BodyLimits>;
   readonly maxInFlight?: number;
@@ -95,6 +98,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       }),
       unmatched: null,
       authorities: new Set(),
+      hosts: options.hosts ?? null,
       publicUrl: "https://shop.example",
       documents: new Set(),
       answersPreflight: true,

@@ -24,10 +24,12 @@ routes:
   GET,HEAD /one: { price: $0.04, description: One }
 `;
 
-function snapshotOf() {
-  const config = configOf(FILE);
+function snapshotOf(file = FILE) {
+  const config = configOf(file);
   const engine = new SilentEngine();
-  const engines = new Map(config.upstreams.map(({ name }) => [name, engine]));
+  const engines = new Map(
+    ["proxy", ...config.upstreams.map(({ name }) => name)].map((name) => [name, engine]),
+  );
   const ground = { feePayers: NO_FEE_PAYERS, drafts: NO_DRAFTS, earlier: [] };
   return {
     snapshot: createSnapshot(config, engines, { ...ground, metrics: new Metrics("test") }),
@@ -91,5 +93,38 @@ describe("what buyers and catalogues are told of a resource", () => {
     expect(told("PUT", "/both")).toBe("GET, HEAD, POST");
     expect(told("POST", "/one")).toBe("GET, HEAD");
     expect(told("GET", "/none")).toBe("unmatched");
+  });
+});
+
+describe("the hosts that are served", () => {
+  const LISTEN = 'listen: ["gateway.internal:8402", ":8403", "10.0.0.1:8404"]\n';
+  const hostsOf = (more: string) =>
+    snapshotOf(FILE.replace("publicUrl: http://localhost", "publicUrl: http://shop.example") + more)
+      .snapshot.hosts;
+
+  test("are those of publicUrl and of the listeners, and with a list no others", () => {
+    const hosts = hostsOf(`${LISTEN}hosts: []\n`);
+    expect(hosts?.only).toBe(true);
+    expect(hosts?.names.has("gateway.internal")).toBe(true);
+    expect(hosts?.names.has("localhost")).toBe(true);
+    expect(hosts?.names.has("other.example")).toBe(false);
+  });
+
+  test("are those of the list as well", () => {
+    const hosts = hostsOf('hosts: [api.example, "*.shops.example"]\n');
+    for (const name of ["api.example", "a.shops.example", "shop.example:8402"])
+      expect(hosts?.names.has(name)).toBe(true);
+  });
+
+  test("are all of them without a list", () => {
+    expect(hostsOf("")?.only).toBe(false);
+  });
+
+  test("are the proxy's to know where it asks here", () => {
+    const file = FILE.replace(
+      /^upstream: .*$/m,
+      "sidecar: { listen: 127.0.0.1:8403, proxy: caddy }",
+    );
+    expect(snapshotOf(file).snapshot.hosts).toBeNull();
   });
 });

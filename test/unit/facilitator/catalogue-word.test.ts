@@ -79,6 +79,30 @@ describe("a facilitator's word about its catalogue", () => {
     expect(words()).toHaveLength(2);
   });
 
+  test("has no control characters, and what it says of other extensions is told where they were refused", () => {
+    const log: Record<string, unknown>[] = [];
+    const destination = { write: (line: string) => void log.push(JSON.parse(line)) };
+    const logger = createLogger({ level: "info", format: "json", destination });
+    const words = new CatalogueWords("host", logger, { now: () => 0 });
+    const many = Array.from({ length: 20 }, (_, index) => [`e${index}`, { status: "rejected" }]);
+    const said = {
+      bazaar: { status: "rejected", rejectedReason: "no\u202e \u009bdescription" },
+      good: { status: "success" },
+      odd: "rejected",
+      "gas\u001b": { status: "failed", error: `\u0007${"r".repeat(1_000)}` },
+      ...Object.fromEntries(many),
+    };
+    words.hear(["extension-responses", header(said)], exampleRequest.paymentRequirements);
+    words.hear(["extension-responses", header(said)], exampleRequest.paymentRequirements);
+    expect(words.heard[0]?.reason).toBe("no\ufffd \ufffddescription");
+    const told = log.map(({ extension, status, reason }) => [extension, status, reason]);
+    expect(told).toEqual([
+      ["gas\ufffd", "failed", `\ufffd${"r".repeat(199)}`],
+      ...["e0", "e1", "e2", "e3", "e4"].map((name) => [name, "rejected", undefined]),
+      [undefined, "rejected", "no\ufffd \ufffddescription"],
+    ]);
+  });
+
   test("is remembered for each request, the last one, and for no more of them than fit", () => {
     let nowMs = 0;
     const time = { now: () => (nowMs += 1) };

@@ -45,6 +45,7 @@ async function openShop(feePayers: Told) {
       router: new Router<RoutePlan>(routes, { guarded: () => true, unmatchedGuarded: true }),
       unmatched: null,
       authorities: new Set(),
+      hosts: null,
       publicUrl: "https://shop.example",
       documents: new Set(),
       answersPreflight: true,
