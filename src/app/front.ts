@@ -80,6 +80,7 @@ export class Front {
     const paywall = new Paywall({ till, logger, settlementWaitMs, time: systemTime });
     this.#gateway = new Gateway({ ...this.#settings(), paywall, drafts, telemetry });
     metrics.observeInFlight(() => this.#gateway.inFlight);
+    metrics.observePlaces(() => this.#gateway.places);
   }
 
   /**

@@ -22,6 +22,7 @@ const DEFAULTS = {
   bodyIdle: 15_000,
   bodyRate: 512,
   answerIdle: MINUTE_MS,
+  answerRate: 512,
   tunnels: 1000,
   tunnelIdle: 2 * HOUR_MS,
   tunnelLife: 24 * HOUR_MS,
@@ -70,6 +71,12 @@ const readByteRate: Reader<number> = (written) => {
   return bad(BYTE_RATE_FORM, bare);
 };
 
+const byteRate = text(
+  readByteRate,
+  matching(/^[0-9]{1,12}(?:B|KiB|MiB|GiB)\/s$/, BYTE_RATE_FORM),
+  BYTE_RATE_FORM,
+);
+
 const readDeadline: Reader<number> = (written) => {
   const read = readDuration(written);
   return read.ok && read.value < LEAST_DEADLINE_MS ? bad("must be at least 1s") : read;
@@ -112,11 +119,7 @@ export const limits = map({
   bodyTimeout: optional(deadline, "Longest for a request's body, while it is read.", "5m"),
   bodyIdle: optional(deadline, "Longest silence between two parts of it.", "15s"),
   bodyRate: optional(
-    text(
-      readByteRate,
-      matching(/^[0-9]{1,12}(?:B|KiB|MiB|GiB)\/s$/, BYTE_RATE_FORM),
-      BYTE_RATE_FORM,
-    ),
+    byteRate,
     "Slowest average of it, which it may be behind by `bodyIdle`.",
     "512B/s",
   ),
@@ -124,6 +127,11 @@ export const limits = map({
     deadline,
     "Longest that a client takes nothing of an answer that waits for it.",
     "60s",
+  ),
+  answerRate: optional(
+    byteRate,
+    "Slowest average at which it takes what waits for it; it may be behind by `answerIdle`.",
+    "512B/s",
   ),
   tunnels: optional(
     whole(0, 1_000_000),
@@ -153,6 +161,7 @@ export function resolveLimits({ document }: Context): Limits {
     bodyIdleMs: written.bodyIdle,
     bodyBytesPerSecond: written.bodyRate,
     answerIdleMs: written.answerIdle,
+    answerBytesPerSecond: written.answerRate,
     tunnels: written.tunnels,
     tunnelIdleMs: written.tunnelIdle,
     tunnelLifeMs: written.tunnelLife,

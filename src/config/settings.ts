@@ -102,6 +102,8 @@ export interface Limits {
   readonly bodyBytesPerSecond: number;
   /** Longest that a client may take nothing of an answer that waits for it. */
   readonly answerIdleMs: number;
+  /** Slowest that it may take on average what waits for it; it may be behind by `answerIdleMs`. */
+  readonly answerBytesPerSecond: number;
   /** Switched (WebSocket) connections at the same time, for each upstream. */
   readonly tunnels: number;
   /** Longest silence of one of them, in both directions. */

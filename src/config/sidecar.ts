@@ -57,6 +57,7 @@ const FORWARDING: readonly Path[] = [
     "bodyIdle",
     "bodyRate",
     "answerIdle",
+    "answerRate",
     "tunnels",
     "tunnelIdle",
     "tunnelLife",

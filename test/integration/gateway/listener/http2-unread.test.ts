@@ -24,7 +24,7 @@ async function serve(): Promise<number> {
     response.end(request.url === "/page" ? PAGE : DOCUMENT);
   };
   const sessions = new Http2Sessions(
-    { handleRequest: answer, handleContinue: answer },
+    { handleRequest: answer, handleContinue: answer, isPressed: false },
     { headerBytes: 16_384, headMs: LONG_MS, requestMs: LONG_MS, idleMs: LONG_MS, sweepMs: LONG_MS },
   );
   const server = createServer({ ...FIRST, ALPNProtocols: ["h2"] });

@@ -12,6 +12,7 @@ const limits: BodyLimits = { idleMs: 10_000, totalMs: 60_000, bytesPerSecond: 10
 class Uploading implements Sender {
   readonly request = arriving({ rawHeaders: [], peer: "192.0.2.1" });
   isGivenUp = false;
+  bodyStalledMs = 0;
   bytesRead = 0;
   isFlowing: boolean | null = true;
 
