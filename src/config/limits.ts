@@ -15,7 +15,6 @@ const DEFAULTS = {
   // Holds the largest X-PAYMENT that is read (16 KiB, 22 KiB in base64) beside the other fields.
   header: 32 * KIB,
   body: 10 * KIB * KIB,
-  inFlight: 5000,
   connections: 16_384,
   settlementWait: 30_000,
   bodyTimeout: 5 * MINUTE_MS,
@@ -94,8 +93,8 @@ export const limits = map({
   body: optional(size, "Largest body of a request.", "10MiB"),
   inFlight: optional(
     whole(1, 1_000_000),
-    "Requests at the same time that are forwarded or pay. One address (of IPv6: one /64) has as many as are free.",
-    DEFAULTS.inFlight,
+    "Requests at the same time that are forwarded or pay. One address (of IPv6: one /64) has as many as are free. " +
+      "Without it: what half of the memory holds, 5000 at most.",
   ),
   connections: optional(
     whole(1, 1_000_000),
@@ -153,7 +152,7 @@ export function resolveLimits({ document }: Context): Limits {
   return {
     headerBytes: written.header,
     bodyBytes: written.body,
-    inFlight: written.inFlight,
+    inFlight: written.inFlight ?? null,
     connections: written.connections,
     settlementWaitMs: written.settlementWait,
     unpaidPerIp: written.unpaidPerIp ?? null,

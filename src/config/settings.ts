@@ -86,8 +86,8 @@ export interface Limits {
   readonly headerBytes: number;
   /** Largest request body. */
   readonly bodyBytes: number;
-  /** Requests being worked on at the same time, all listeners together. */
-  readonly inFlight: number;
+  /** Requests that are forwarded or pay at the same time, all listeners together; null: as memory allows. */
+  readonly inFlight: number | null;
   /** Open at the same time, for each listener. */
   readonly connections: number;
   /** Longest that a buyer's request is held while its settlement is not resolved. */

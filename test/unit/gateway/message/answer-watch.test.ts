@@ -27,7 +27,7 @@ class Downloading implements Reader {
         close: { value: () => {} },
       },
     );
-    Object.defineProperty(socket, "_handle", { value: handle });
+    Object.defineProperty(socket, "_handle", { value: handle, writable: true });
   }
 
   giveUpReading(): void {
