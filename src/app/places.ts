@@ -49,6 +49,7 @@ export function placesOf(written: number | null, memory: Memory = readMemory()):
   if (count === fitting) {
     return { count, reason: `half of ${size}, at ${PLACE_BYTES / 1024} KiB each` };
   }
-  if (count === MOST_PLACES) return { count, reason: `the most without the key; ${size} hold more` };
+  if (count === MOST_PLACES)
+    return { count, reason: `the most without the key; ${size} hold more` };
   return { count, reason: `the least without the key; ${size} hold fewer` };
 }

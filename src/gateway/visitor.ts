@@ -123,7 +123,10 @@ export class RequestVisitor implements Visitor, Replaying, Sender, Reader {
   constructor(
     request: InboundRequest,
     response: InboundResponse,
-    { expectsContinue, answers }: { readonly expectsContinue: boolean; readonly answers: AnswerWatch },
+    {
+      expectsContinue,
+      answers,
+    }: { readonly expectsContinue: boolean; readonly answers: AnswerWatch },
   ) {
     this.request = request;
     this.#response = response;

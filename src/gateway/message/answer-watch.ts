@@ -104,6 +104,9 @@ function takenOf(socket: InboundSocket): number {
 
 function isHandle(value: unknown): value is Handle {
   if (typeof value !== "object" || value === null) return false;
-  const [written, queued] = [Reflect.get(value, "bytesWritten"), Reflect.get(value, "writeQueueSize")];
+  const [written, queued] = [
+    Reflect.get(value, "bytesWritten"),
+    Reflect.get(value, "writeQueueSize"),
+  ];
   return typeof written === "number" && typeof queued === "number";
 }

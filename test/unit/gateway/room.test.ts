@@ -26,7 +26,7 @@ function stage() {
   /** From so many addresses, as many as they get, each equally far behind. */
   const fill = (addresses: number, stalledMs: number) => {
     const clients: Client[] = [];
-    for (let isMore = true; isMore; ) {
+    for (let isMore = true; isMore;) {
       isMore = false;
       for (let index = 0; index < addresses; index += 1) {
         const client = new Client(stalledMs);
@@ -66,7 +66,8 @@ describe("where all places are taken", () => {
     const greedy = Array.from({ length: 450 }, (_, index) => new Client(5_000 + index));
     for (const client of greedy) expect(enter("10.0.0.1", client)).toBeDefined();
     const others = Array.from({ length: 450 }, () => new Client(90_000));
-    for (const [index, client] of others.entries()) enter(`10.1.${index >> 8}.${index & 255}`, client);
+    for (const [index, client] of others.entries())
+      enter(`10.1.${index >> 8}.${index & 255}`, client);
     expect(room.taken).toBe(USABLE);
     expect(enter("192.0.2.1")).toBeDefined();
     expect(others.some(({ isEvicted }) => isEvicted)).toBe(false);
