@@ -142,6 +142,21 @@ describe("a body", () => {
     expect(client.isGivenUp).toBe(false);
   });
 
+  test("is told to have stalled while it is its client that is waited for", () => {
+    const { client } = watched();
+    upload(client, 5, 200);
+    expect(client.bodyStalledMs).toBeGreaterThan(4_000);
+    client.isFlowing = false;
+    upload(client, 1, 0);
+    expect(client.bodyStalledMs).toBe(0);
+    client.isFlowing = true;
+    upload(client, 1, 0);
+    expect(client.bodyStalledMs).toBeGreaterThan(4_000);
+    client.request.complete = true;
+    upload(client, 1, 0);
+    expect(client.bodyStalledMs).toBe(0);
+  });
+
   test("costs no timer where there is none", () => {
     const { client } = watched();
     expect(vi.getTimerCount()).toBe(1);
