@@ -10,8 +10,9 @@ import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 export function clientOptions(
   { trustedProxies, limits }: Pick<Config, "trustedProxies" | "limits">,
   fronts: number,
-): Pick<GatewayOptions, "trustedProxies" | "unpaidRate" | "bodyLimits"> {
+): Pick<GatewayOptions, "trustedProxies" | "unpaidRate" | "bodyLimits" | "answerLimits"> {
   const { unpaidPerIp, bodyIdleMs, bodyTimeoutMs, bodyBytesPerSecond } = limits;
+  const { answerIdleMs, answerBytesPerSecond } = limits;
   return {
     trustedProxies: new TrustedProxies(trustedProxies),
     unpaidRate: unpaidPerIp && { ...unpaidPerIp, perMs: unpaidPerIp.perMs * fronts },
@@ -20,5 +21,6 @@ export function clientOptions(
       totalMs: bodyTimeoutMs,
       bytesPerSecond: bodyBytesPerSecond,
     },
+    answerLimits: { graceMs: answerIdleMs, bytesPerSecond: answerBytesPerSecond },
   };
 }

@@ -24,6 +24,7 @@ import { clientOptions } from "./client-options.ts";
 import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
 import { createEarlierQuotes, createSnapshot } from "./selling.ts";
 import { SilentEngine } from "./silent-engine.ts";
+import { placesOf } from "./places.ts";
 
 /** The part of a configuration that a front needs: no key of ours, and no facilitator's token. */
 export type FrontConfig = Omit<Config, "facilitator" | "store" | "keeping" | "admin">;
@@ -82,6 +83,7 @@ export class Front {
     const paywall = new Paywall({ till, logger, settlementWaitMs, time: systemTime });
     this.#gateway = new Gateway({ ...this.#settings(), paywall, drafts, telemetry });
     metrics.observeInFlight(() => this.#gateway.inFlight);
+    metrics.observePlaces(() => this.#gateway.places);
   }
 
   /**
@@ -180,7 +182,7 @@ export class Front {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
-      maxInFlight: Math.ceil(config.limits.inFlight / fronts),
+      maxInFlight: Math.ceil(placesOf(config.limits.inFlight).count / fronts),
       ...clientOptions(config, fronts),
     };
   }

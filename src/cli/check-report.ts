@@ -1,4 +1,5 @@
 /** What `coinslot check` found in one file, before it is written in a format. */
+import type { Places } from "../app/places.ts";
 import type { Problem } from "../config/config.ts";
 
 export interface CheckedFile {
@@ -10,6 +11,8 @@ export interface CheckedFile {
   readonly problems: readonly Problem[];
   /** With its secrets masked, for quotations. */
   readonly text: string;
+  /** For requests in flight, and why so many; not there where it is refused. */
+  readonly places?: Places;
 }
 
 export function countOf({ problems }: CheckedFile, severity: Problem["severity"]): number {

@@ -1,4 +1,5 @@
 /** `coinslot check FILE...`: accepts configuration files or explains them, to people and to programs. */
+import { placesOf } from "../app/places.ts";
 import { formatProblems, loadConfig, parseConfig, processEnvironment } from "../config/config.ts";
 import { asGithub, asJson } from "./check-formats.ts";
 import { countOf, type CheckedFile } from "./check-report.ts";
@@ -52,7 +53,9 @@ async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]
   for (const name of names) {
     const result = await load(name);
     const { ok: isAccepted, problems, text } = result;
-    const file = { name: name === STDIN ? STDIN_NAME : name, isAccepted, problems, text };
+    const places = result.ok ? { places: placesOf(result.config.limits.inFlight) } : {};
+    const shown = name === STDIN ? STDIN_NAME : name;
+    const file = { name: shown, isAccepted, problems, text, ...places };
     files.push(file);
     if (result.ok) loaded.push({ file, config: result.config });
   }
@@ -94,4 +97,7 @@ function tell(file: CheckedFile, isStrict: boolean): void {
   const refused = isAccepted ? "refused by --strict" : "refused";
   const verdict = passes(file, isStrict) ? "ok" : refused;
   process.stdout.write(`${name}: ${verdict} (${counts.join(", ")})\n`);
+  const { places } = file;
+  if (places === undefined) return;
+  process.stdout.write(`${name}: limits.inFlight is ${places.count}: ${places.reason}\n`);
 }

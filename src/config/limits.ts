@@ -15,13 +15,13 @@ const DEFAULTS = {
   // Holds the largest X-PAYMENT that is read (16 KiB, 22 KiB in base64) beside the other fields.
   header: 32 * KIB,
   body: 10 * KIB * KIB,
-  inFlight: 5000,
   connections: 16_384,
   settlementWait: 30_000,
   bodyTimeout: 5 * MINUTE_MS,
   bodyIdle: 15_000,
   bodyRate: 512,
   answerIdle: MINUTE_MS,
+  answerRate: 512,
   tunnels: 1000,
   tunnelIdle: 2 * HOUR_MS,
   tunnelLife: 24 * HOUR_MS,
@@ -70,6 +70,12 @@ const readByteRate: Reader<number> = (written) => {
   return bad(BYTE_RATE_FORM, bare);
 };
 
+const byteRate = text(
+  readByteRate,
+  matching(/^[0-9]{1,12}(?:B|KiB|MiB|GiB)\/s$/, BYTE_RATE_FORM),
+  BYTE_RATE_FORM,
+);
+
 const readDeadline: Reader<number> = (written) => {
   const read = readDuration(written);
   return read.ok && read.value < LEAST_DEADLINE_MS ? bad("must be at least 1s") : read;
@@ -87,8 +93,8 @@ export const limits = map({
   body: optional(size, "Largest body of a request.", "10MiB"),
   inFlight: optional(
     whole(1, 1_000_000),
-    "Requests at the same time that are forwarded or pay. One address (of IPv6: one /64) has as many as are free.",
-    DEFAULTS.inFlight,
+    "Requests at the same time that are forwarded or pay. One address (of IPv6: one /64) has as many as are free. " +
+      "Without it: what half of the memory holds, 5000 at most.",
   ),
   connections: optional(
     whole(1, 1_000_000),
@@ -112,11 +118,7 @@ export const limits = map({
   bodyTimeout: optional(deadline, "Longest for a request's body, while it is read.", "5m"),
   bodyIdle: optional(deadline, "Longest silence between two parts of it.", "15s"),
   bodyRate: optional(
-    text(
-      readByteRate,
-      matching(/^[0-9]{1,12}(?:B|KiB|MiB|GiB)\/s$/, BYTE_RATE_FORM),
-      BYTE_RATE_FORM,
-    ),
+    byteRate,
     "Slowest average of it, which it may be behind by `bodyIdle`.",
     "512B/s",
   ),
@@ -124,6 +126,11 @@ export const limits = map({
     deadline,
     "Longest that a client takes nothing of an answer that waits for it.",
     "60s",
+  ),
+  answerRate: optional(
+    byteRate,
+    "Slowest average at which it takes what waits for it; it may be behind by `answerIdle`.",
+    "512B/s",
   ),
   tunnels: optional(
     whole(0, 1_000_000),
@@ -145,7 +152,7 @@ export function resolveLimits({ document }: Context): Limits {
   return {
     headerBytes: written.header,
     bodyBytes: written.body,
-    inFlight: written.inFlight,
+    inFlight: written.inFlight ?? null,
     connections: written.connections,
     settlementWaitMs: written.settlementWait,
     unpaidPerIp: written.unpaidPerIp ?? null,
@@ -153,6 +160,7 @@ export function resolveLimits({ document }: Context): Limits {
     bodyIdleMs: written.bodyIdle,
     bodyBytesPerSecond: written.bodyRate,
     answerIdleMs: written.answerIdle,
+    answerBytesPerSecond: written.answerRate,
     tunnels: written.tunnels,
     tunnelIdleMs: written.tunnelIdle,
     tunnelLifeMs: written.tunnelLife,

@@ -88,8 +88,8 @@ export interface Limits {
   readonly headerBytes: number;
   /** Largest request body. */
   readonly bodyBytes: number;
-  /** Requests being worked on at the same time, all listeners together. */
-  readonly inFlight: number;
+  /** Requests that are forwarded or pay at the same time, all listeners together; null: as memory allows. */
+  readonly inFlight: number | null;
   /** Open at the same time, for each listener. */
   readonly connections: number;
   /** Longest that a buyer's request is held while its settlement is not resolved. */
@@ -104,6 +104,8 @@ export interface Limits {
   readonly bodyBytesPerSecond: number;
   /** Longest that a client may take nothing of an answer that waits for it. */
   readonly answerIdleMs: number;
+  /** Slowest that it may take on average what waits for it; it may be behind by `answerIdleMs`. */
+  readonly answerBytesPerSecond: number;
   /** Switched (WebSocket) connections at the same time, for each upstream. */
   readonly tunnels: number;
   /** Longest silence of one of them, in both directions. */

@@ -58,6 +58,7 @@ const FORWARDING: readonly Path[] = [
     "bodyIdle",
     "bodyRate",
     "answerIdle",
+    "answerRate",
     "tunnels",
     "tunnelIdle",
     "tunnelLife",

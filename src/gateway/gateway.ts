@@ -18,7 +18,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { waitWithin } from "../facilitator/facilitator.ts";
 import type { BrokenDelivery } from "../ledger/ledger.ts";
-import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
+import type { PaymentOutcome, PlacesReading, RouteMeter } from "../telemetry/metrics.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
@@ -39,6 +39,7 @@ import {
   type CrossOrigin,
 } from "./answers.ts";
 import { acceptable, Asking, type Asked } from "./asking.ts";
+import { AnswerWatch, type AnswerLimits } from "./message/answer-watch.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import { readClient, type Client } from "./client/client.ts";
 import type { Decision, PricedDecision, RoutePlan, Snapshot } from "./decision.ts";
@@ -46,7 +47,7 @@ import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.t
 import { attemptOf, deliveryNote, paidPassage, soldBy, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
-import { Room, type Need } from "./room.ts";
+import { Room, type Holder, type Need } from "./room.ts";
 import type { Drafts } from "./payment/drafts.ts";
 import { RECORDED_WITHIN_MS, type Paywall } from "./payment/paywall.ts";
 import { isSameRate, type RequestRate } from "./client/rate-limit.ts";
@@ -73,6 +74,7 @@ export interface GatewaySettings {
   /** Unpaid requests of one address to priced routes; null: as many as they want. */
   readonly unpaidRate: RequestRate | null;
   readonly bodyLimits: BodyLimits;
+  readonly answerLimits: AnswerLimits;
 }
 
 export interface GatewayOptions extends GatewaySettings {
@@ -95,6 +97,7 @@ export class Gateway {
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
   #bodies: BodyWatch;
+  #answers: AnswerWatch;
   readonly #inFlight = new InFlight();
   readonly #room = new Room();
   /** Those that began with the present settings. */
@@ -107,10 +110,22 @@ export class Gateway {
     this.#unnamed = new UnnamedProxies(options.telemetry.logger);
     this.#otherHosts = new OtherHosts(options.telemetry.logger);
     this.#bodies = new BodyWatch(options.bodyLimits);
+    this.#answers = new AnswerWatch(options.answerLimits);
   }
 
   get inFlight(): number {
     return this.#inFlight.count;
+  }
+
+  /** Places of what is forwarded or pays, and who had to make room. */
+  get places(): PlacesReading {
+    const { taken, evicted } = this.#room;
+    return { taken, evicted, total: this.#options.maxInFlight };
+  }
+
+  /** Nearly all of them are taken: whoever comes gets fewer streams. */
+  get isPressed(): boolean {
+    return this.#room.isPressed(this.#options.maxInFlight);
   }
 
   /**
@@ -124,6 +139,7 @@ export class Gateway {
       this.#asking = new Asking(this.#options);
     }
     this.#bodies = new BodyWatch(settings.bodyLimits);
+    this.#answers = new AnswerWatch(settings.answerLimits);
     const ended = this.#begun.ended();
     this.#begun = new InFlight();
     return ended;
@@ -138,11 +154,13 @@ export class Gateway {
   }
 
   readonly handleRequest = (request: InboundRequest, response: InboundResponse): void => {
-    this.#receive(new RequestVisitor(request, response, false));
+    const answers = this.#answers;
+    this.#receive(new RequestVisitor(request, response, { expectsContinue: false, answers }));
   };
 
   readonly handleContinue = (request: InboundRequest, response: InboundResponse): void => {
-    this.#receive(new RequestVisitor(request, response, true));
+    const answers = this.#answers;
+    this.#receive(new RequestVisitor(request, response, { expectsContinue: true, answers }));
   };
 
   readonly handleUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
@@ -225,7 +243,7 @@ export class Gateway {
 
   async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<Ending> {
     const client = this.#client(visitor);
-    const leave = this.#enter(client, "free");
+    const leave = this.#enter(client, "free", visitor);
     if (leave === undefined) return this.#turnAway(visitor, plan, []);
     try {
       const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });
@@ -238,8 +256,8 @@ export class Gateway {
     }
   }
 
-  #enter({ address }: Client, need: Need): (() => void) | undefined {
-    return this.#room.enter(address, this.#options.maxInFlight, need);
+  #enter({ address }: Client, need: Need, holder: Holder): (() => void) | undefined {
+    return this.#room.enter(address, this.#options.maxInFlight, need, holder);
   }
 
   #turnAway(
@@ -274,7 +292,7 @@ export class Gateway {
     }
     // Whatever is done and said for a payment names its request.
     const trace = (visitor.trace ??= RequestTrace.of(visitor));
-    const leave = this.#enter(client, "payment");
+    const leave = this.#enter(client, "payment", visitor);
     if (leave === undefined) return this.#turnAway(visitor, plan, lines);
     return trace.run(() => this.#charge(visitor, decision, client, lines)).finally(leave);
   }

@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { LATE_ANSWER, type Answer } from "./answers.ts";
+import type { AnswerWatch, Reader } from "./message/answer-watch.ts";
 import type { Sender } from "./message/body-watch.ts";
 import type { Client } from "./client/client.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
@@ -13,8 +14,10 @@ import type { TimelineEntry } from "../telemetry/timeline.ts";
 import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
 import { replayLines } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
+import { noteUnread } from "./message/unread.ts";
 import { isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
+import type { Holder } from "./room.ts";
 import { answerOn } from "./upstream/upgrade-engine.ts";
 import type { Delivery, Engine, Sale, Unanswered } from "./upstream/upstream.ts";
 
@@ -35,7 +38,7 @@ export interface Passage {
   readonly removed?: ReadonlySet<string>;
 }
 
-export interface Visitor {
+export interface Visitor extends Holder {
   /** Names this request in the log, and in the answer when something failed. */
   readonly id: string;
   readonly request: InboundRequest;
@@ -105,21 +108,33 @@ export function isEnding(socket: InboundSocket): boolean {
   return ending.has(socket);
 }
 
-export class RequestVisitor implements Visitor, Replaying, Sender {
+export class RequestVisitor implements Visitor, Replaying, Sender, Reader {
   readonly #visit = nextVisit();
   readonly request: InboundRequest;
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
+  bodyStalledMs = 0;
+  answerStalledMs = 0;
   readonly #response: InboundResponse;
   readonly #expectsContinue: boolean;
+  readonly #answers: AnswerWatch;
+  #isWaitedFor = false;
   #late = (): Answer => LATE_ANSWER;
   #isLate = false;
   #bodyHash: Promise<string | null> | undefined;
 
-  constructor(request: InboundRequest, response: InboundResponse, expectsContinue: boolean) {
+  constructor(
+    request: InboundRequest,
+    response: InboundResponse,
+    {
+      expectsContinue,
+      answers,
+    }: { readonly expectsContinue: boolean; readonly answers: AnswerWatch },
+  ) {
     this.request = request;
     this.#response = response;
     this.#expectsContinue = expectsContinue;
+    this.#answers = answers;
   }
 
   get id(): string {
@@ -162,7 +177,31 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
     const begin = (): void => {
       if (this.#expectsContinue) response.writeContinue();
     };
-    return engine.forward({ request: this.request, response, begin, ...passage });
+    const waits = (): void => this.#wait();
+    return engine.forward({ request: this.request, response, begin, waits, ...passage });
+  }
+
+  /** Bytes of an upstream's answer wait for the client. */
+  #wait(): void {
+    if (this.#isWaitedFor) return;
+    this.#isWaitedFor = true;
+    this.#answers.begin(this);
+    this.#response.once("close", () => this.#answers.end(this));
+  }
+
+  get stalledMs(): number {
+    return Math.max(this.bodyStalledMs, this.answerStalledMs);
+  }
+
+  evict(): void {
+    if (this.answerStalledMs > 0) this.giveUpReading();
+    else this.giveUp();
+  }
+
+  giveUpReading(): void {
+    const { socket } = this.request;
+    noteUnread(socket);
+    socket.resetAndDestroy();
   }
 
   isGone(): boolean {
@@ -226,6 +265,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender {
 
 export class UpgradeVisitor implements Visitor {
   readonly replaying = null;
+  /** A tunnel is as slow as it likes: `limits.tunnelIdle` ends it. */
+  readonly stalledMs = 0;
   readonly isLate = false;
   readonly #visit = nextVisit();
   readonly request: IncomingMessage;
@@ -258,6 +299,10 @@ export class UpgradeVisitor implements Visitor {
 
   forward(engine: Engine, passage: Passage): Promise<Delivery> {
     return engine.upgrade({ request: this.request, socket: this.#socket, ...passage });
+  }
+
+  evict(): void {
+    this.#socket.destroy();
   }
 
   isGone(): boolean {

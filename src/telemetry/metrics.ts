@@ -60,6 +60,13 @@ type Reading = (counter: Counter) => void;
 /** How often the delay of the event loop is sampled, milliseconds: each sample wakes an idle process. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
+/** Places for requests in flight: had now, there are, and taken back from whoever hardly moved. */
+export interface PlacesReading {
+  readonly taken: number;
+  readonly total: number;
+  readonly evicted: number;
+}
+
 export class Metrics {
   readonly registry = new MetricRegistry();
   readonly targets = new TargetMeters(this.registry);
@@ -253,6 +260,28 @@ export class Metrics {
   /** Requests in flight are counted by the listener; it is asked at each scrape. */
   observeInFlight(read: () => number): void {
     this.#readInFlight = read;
+  }
+
+  /** Asked at each scrape; without a call there are no such metrics. */
+  observePlaces(read: () => PlacesReading): void {
+    const taken = this.#gauge(
+      "coinslot_places_taken",
+      "Places of limits.inFlight that requests have now",
+      [],
+      () => taken.set(read().taken),
+    );
+    const total = this.#gauge(
+      "coinslot_places",
+      "Places for requests that are forwarded or pay: limits.inFlight",
+      [],
+      () => total.set(read().total),
+    );
+    this.#counter(
+      "coinslot_places_evicted_total",
+      "Requests that were ended to make room, since their clients hardly moved",
+      [],
+      (counter) => counter.inc(read().evicted),
+    );
   }
 
   /** Our own facilitator signed the first transaction for an account nonce. */

@@ -114,6 +114,7 @@ export class Http2Response implements InboundResponse {
   write(chunk: Uint8Array): boolean {
     if (!this.#isWritable()) return true;
     this.#unwritten += 1;
+    this.#request.socket.bytesGiven += chunk.length;
     return this.#stream.write(chunk, this.#onWritten);
   }
 
@@ -161,6 +162,7 @@ export class Http2Response implements InboundResponse {
     const bytes = typeof chunk === "string" ? Buffer.byteLength(chunk, encoding) : chunk.length;
     this.#unread?.queued(bytes);
     this.#unwritten += 1;
+    this.#request.socket.bytesGiven += bytes;
     this.#stream.write(chunk, encoding, (error) => {
       this.#unread?.taken(bytes);
       if (!error && !this.destroyed) then?.();

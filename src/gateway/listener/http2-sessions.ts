@@ -20,6 +20,8 @@ import { UnreadAnswers, type UnreadSession } from "./unread-answers.ts";
 
 /** Requests at the same time on one connection. */
 const MAX_STREAMS = 100;
+/** The same for connections that begin while nearly all places are taken ({@link Gateway.isPressed}). */
+const MAX_STREAMS_PRESSED = 10;
 /** Crumbs of cookies are lines of their own until they are joined. */
 const MAX_COOKIE_CRUMBS = 180;
 /** `:method`, `:scheme`, `:authority` and `:path`. */
@@ -62,7 +64,7 @@ export interface SessionLimits {
   readonly sweepMs: number;
 }
 
-type Handlers = Pick<Gateway, "handleRequest" | "handleContinue">;
+type Handlers = Pick<Gateway, "handleRequest" | "handleContinue" | "isPressed">;
 
 /** What is known of one connection. */
 interface SessionState {
@@ -106,7 +108,7 @@ export class Http2Sessions {
   accept(socket: TLSSocket, connection?: Connection): void {
     if (socket.destroyed) return;
     const { remoteAddress } = socket;
-    const session = performServerHandshake(socket, sessionOptions(this.#limits.headerBytes));
+    const session = performServerHandshake(socket, this.#options());
     const unread = this.#unread.open(() => {
       session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
     });
@@ -197,6 +199,11 @@ export class Http2Sessions {
     if (state.streams.size === 0) state.idleSince = performance.now();
   }
 
+  #options() {
+    const streams = this.#handlers.isPressed ? MAX_STREAMS_PRESSED : MAX_STREAMS;
+    return sessionOptions(this.#limits.headerBytes, streams);
+  }
+
   #onSweep(): void {
     const now = performance.now();
     const { headMs, idleMs, requestMs } = this.#limits;
@@ -217,10 +224,10 @@ export class Http2Sessions {
   }
 }
 
-function sessionOptions(headerBytes: number) {
+function sessionOptions(headerBytes: number, maxConcurrentStreams: number) {
   return {
     settings: {
-      maxConcurrentStreams: MAX_STREAMS,
+      maxConcurrentStreams,
       maxHeaderListSize: headerBytes,
       initialWindowSize: STREAM_WINDOW_BYTES,
     },

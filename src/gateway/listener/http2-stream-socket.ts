@@ -10,6 +10,8 @@ export class Http2StreamSocket implements InboundSocket {
   readonly encrypted = true;
   /** Bytes of the body; counted by the request. */
   bytesRead = 0;
+  /** Bytes of the answer's body that were written; counted by the response. */
+  bytesGiven = 0;
   readonly #stream: ServerHttp2Stream;
   readonly #remoteAddress: string | undefined;
   #timeout = 0;
@@ -36,6 +38,11 @@ export class Http2StreamSocket implements InboundSocket {
 
   get writableLength(): number {
     return this.#stream.bufferSize;
+  }
+
+  /** In whole chunks: how much of one is on its way is not known. */
+  get bytesTaken(): number {
+    return this.bytesGiven - this.#stream.bufferSize;
   }
 
   get timeout(): number {

@@ -4,6 +4,7 @@
  * counts while the body is read: who waits for a settlement or a slow backend has done nothing wrong.
  */
 import type { InboundRequest } from "./inbound.ts";
+import { Pace } from "./pace.ts";
 import { Sweep, systemSweep, type SweepOptions } from "./sweep.ts";
 
 export interface BodyLimits {
@@ -24,6 +25,8 @@ export const defaultBodyLimits: BodyLimits = {
 /** Whoever sends a body. */
 export interface Sender {
   readonly request: InboundRequest;
+  /** See {@link Pace.stalledMs}; written here. */
+  bodyStalledMs: number;
   /** The body is late: answers so where nothing was answered yet, and ends the connection. */
   giveUp(): void;
 }
@@ -33,9 +36,8 @@ interface Progress {
   lookedAtMs: number;
   /** Of the connection, when it was last looked at. */
   bytesRead: number;
-  receivedBytes: number;
   readingMs: number;
-  silentMs: number;
+  readonly pace: Pace;
 }
 
 export class BodyWatch {
@@ -56,8 +58,8 @@ export class BodyWatch {
   begin(sender: Sender): void {
     const lookedAtMs = this.#sweep.now;
     const { bytesRead } = sender.request.socket;
-    const none = { receivedBytes: 0, readingMs: 0, silentMs: 0 };
-    this.#sweep.add(sender, { lookedAtMs, bytesRead, ...none });
+    const pace = new Pace(this.#limits.bytesPerSecond);
+    this.#sweep.add(sender, { lookedAtMs, bytesRead, readingMs: 0, pace });
   }
 
   /** The request is answered: a body that is whole by now needs no look any more. */
@@ -67,12 +69,15 @@ export class BodyWatch {
 
   #look(sender: Sender, progress: Progress, nowMs: number): boolean {
     const { request } = sender;
+    sender.bodyStalledMs = 0;
     if (request.complete || request.destroyed || request.socket.destroyed) return false;
     this.#measure(request, progress, nowMs);
-    const { readingMs, silentMs, receivedBytes } = progress;
-    const { idleMs, totalMs, bytesPerSecond } = this.#limits;
-    const earnedMs = (receivedBytes * 1000) / bytesPerSecond;
-    if (silentMs <= idleMs && readingMs <= totalMs && readingMs <= idleMs + earnedMs) return true;
+    const { readingMs, pace } = progress;
+    const { idleMs, totalMs } = this.#limits;
+    if (pace.silentMs <= idleMs && readingMs <= totalMs && pace.behindMs <= idleMs) {
+      if (request.readableFlowing === true) sender.bodyStalledMs = pace.stalledMs;
+      return true;
+    }
     sender.giveUp();
     return false;
   }
@@ -82,10 +87,8 @@ export class BodyWatch {
     const bytes = socket.bytesRead - progress.bytesRead;
     progress.lookedAtMs = nowMs;
     progress.bytesRead += bytes;
-    progress.receivedBytes += bytes;
-    if (bytes > 0) progress.silentMs = 0;
-    if (readableFlowing !== true) return;
-    progress.readingMs += elapsedMs;
-    if (bytes === 0) progress.silentMs += elapsedMs;
+    const clientMs = readableFlowing === true ? elapsedMs : 0;
+    progress.readingMs += clientMs;
+    progress.pace.moved(clientMs, bytes);
   }
 }

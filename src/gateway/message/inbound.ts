@@ -23,6 +23,8 @@ export interface InboundSocket {
   readonly bytesRead: number;
   /** Bytes that the client has not taken yet. */
   readonly writableLength: number;
+  /** Bytes that the client has taken; not there where node's own socket tells it (`answer-watch.ts`). */
+  readonly bytesTaken?: number;
   /** What {@link setTimeout} was last given, milliseconds; 0 or undefined: none. */
   readonly timeout?: number | undefined;
   /** Gives the client up after so many milliseconds without a byte moving; 0: never. */

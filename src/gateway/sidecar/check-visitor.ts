@@ -51,6 +51,8 @@ export class CheckVisitor implements Visitor {
   readonly request: OriginalRequest;
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
+  /** A place is held for the proxy, never for its client. */
+  readonly stalledMs = 0;
   /** The body is the proxy's to wait for. */
   readonly isLate = false;
   readonly replaying: Replaying | null;
@@ -103,6 +105,10 @@ export class CheckVisitor implements Visitor {
     const status = pass === null ? 200 : await pass.status;
     const kept = sale === null ? {} : this.#keep(lines);
     return { kind: "delivered", status, upstreamMs: 0, ...kept };
+  }
+
+  evict(): void {
+    this.#response.destroy();
   }
 
   isGone(): boolean {

@@ -179,7 +179,9 @@ export class Forwarding implements ClientHandler {
     else if (body.length > oneWriteLimit) response.end(body);
     else response.end(body.toString("latin1"), "latin1");
     // A client that does not read the rest gets no more time than one that stops in the middle.
-    if (request.socket.writableLength > 0) request.socket.setTimeout(this.#options.answerIdleMs);
+    if (request.socket.writableLength === 0) return;
+    request.socket.setTimeout(this.#options.answerIdleMs);
+    this.#exchange.waits?.();
   }
 
   onResponseError(_controller: unknown, error: Error): void {
@@ -262,6 +264,7 @@ export class Forwarding implements ClientHandler {
     const timeout = socket.timeout ?? 0;
     controller.pause();
     socket.setTimeout(this.#options.answerIdleMs);
+    this.#exchange.waits?.();
     response.once("drain", () => {
       socket.setTimeout(timeout);
       controller.resume();

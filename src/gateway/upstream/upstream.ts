@@ -65,6 +65,8 @@ export interface Sold extends Pick<Fingerprint, "bodyHash"> {
 export interface Exchange extends Passage {
   /** Called once the request is taken, before its body is read. */
   readonly begin?: () => void;
+  /** Called when bytes of the answer wait for the client, perhaps more than once. */
+  readonly waits?: () => void;
   readonly response: InboundResponse;
   /** A field name to add to `Vary`, beside whatever the backend says there; null for none. */
   readonly responseVary: string | null;

@@ -5,6 +5,10 @@
 import { onTestFinished } from "vitest";
 import { defaultBodyLimits, type BodyLimits } from "../../../src/gateway/message/body-watch.ts";
 import type { ServedHosts } from "../../../src/gateway/client/other-hosts.ts";
+import {
+  defaultAnswerLimits,
+  type AnswerLimits,
+} from "../../../src/gateway/message/answer-watch.ts";
 import type { RoutePlan } from "../../../src/gateway/decision.ts";
 import { Gateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
 import { Listener } from "../../../src/gateway/listener/listener.ts";
@@ -50,6 +54,7 @@ export interface ShopOptions {
   readonly hosts?: ServedHosts;
   readonly unpaidRate?: GatewayOptions["unpaidRate"];
   readonly bodyLimits?: Partial<BodyLimits>;
+  readonly answerLimits?: Partial<AnswerLimits>;
   readonly maxInFlight?: number;
   /** Gets the lines of the log; default: nobody does. */
   readonly log?: string[];
@@ -116,6 +121,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     trustedProxies: new TrustedProxies(options.trusted ?? []),
     unpaidRate: options.unpaidRate ?? null,
     bodyLimits: { ...defaultBodyLimits, ...options.bodyLimits },
+    answerLimits: { ...defaultAnswerLimits, ...options.answerLimits },
     telemetry: { logger, metrics },
   });
   const listener = new Listener(gateway, { host: "127.0.0.1", port: 0, headerBytes: 32_768 });

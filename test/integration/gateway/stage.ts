@@ -166,14 +166,17 @@ export interface Sent {
   readonly headers?: readonly string[];
   /** Several parts are sent chunked unless `headers` say a length. */
   readonly body?: readonly (string | Buffer)[];
+  /** Of 127.0.0.0/8; default: 127.0.0.1. */
+  readonly localAddress?: string;
 }
 
 /** One request on its own connection, its answer read to the end. Rejects when the answer is cut. */
 export async function send(port: number, sent: Sent = {}): Promise<Answer> {
-  const { method = "GET", path = "/", headers = [], body = [] } = sent;
+  const { method = "GET", path = "/", headers = [], body = [], localAddress } = sent;
   const host = headers.some((text) => text.toLowerCase() === "host") ? [] : ["Host", "front"];
   const options = { port, host: "127.0.0.1", method, path, agent: false };
-  const outgoing = httpRequest({ ...options, headers: [...host, ...headers] as string[] });
+  const from = localAddress === undefined ? {} : { localAddress };
+  const outgoing = httpRequest({ ...options, ...from, headers: [...host, ...headers] as string[] });
   for (const part of body) outgoing.write(part);
   outgoing.end();
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {

@@ -4,14 +4,15 @@ import { GATEWAY, parse, ROUTES } from "../config/fixture.ts";
 
 const config = parse(`${GATEWAY}${ROUTES}
 trustedProxies: [10.0.0.0/8]
-limits: { unpaidPerIp: 50/s, bodyIdle: 7s, bodyTimeout: 70s, bodyRate: 700B/s }
+limits: { unpaidPerIp: 50/s, bodyIdle: 7s, bodyTimeout: 70s, bodyRate: 700B/s, answerIdle: 8s, answerRate: 800B/s }
 `);
 
 test("what is configured of clients is what the gateway gets", () => {
-  const { trustedProxies, unpaidRate, bodyLimits } = clientOptions(config, 1);
+  const { trustedProxies, unpaidRate, bodyLimits, answerLimits } = clientOptions(config, 1);
   expect([trustedProxies.has("10.1.2.3"), trustedProxies.has("11.1.2.3")]).toEqual([true, false]);
   expect(unpaidRate).toEqual({ requests: 50, perMs: 1_000 });
   expect(bodyLimits).toEqual({ idleMs: 7_000, totalMs: 70_000, bytesPerSecond: 700 });
+  expect(answerLimits).toEqual({ graceMs: 8_000, bytesPerSecond: 800 });
 });
 
 test("several fronts share the rate of unpaid requests, and none of them its burst", () => {

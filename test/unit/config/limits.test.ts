@@ -23,6 +23,7 @@ limits:
   bodyIdle: 10s
   bodyRate: 2KiB/s
   answerIdle: 45s
+  answerRate: 1KiB/s
   tunnels: 0
   tunnelIdle: 90s
   tunnelLife: 12h
@@ -33,6 +34,7 @@ limits:
       bodyIdleMs: 10_000,
       bodyBytesPerSecond: 2048,
       answerIdleMs: 45_000,
+      answerBytesPerSecond: 1024,
       tunnels: 0,
       tunnelIdleMs: 90_000,
       tunnelLifeMs: 43_200_000,

@@ -205,6 +205,7 @@ describe("the gauges", () => {
     const metrics = new Metrics("test");
     const name = "coinslot_http_requests_in_flight";
     expect(await valuesOf(metrics, name)).toEqual({ "": 0 });
+    metrics.observePlaces(() => ({ taken: 3, total: 40, evicted: 5 }));
     let inFlight = 7;
     metrics.observeInFlight(() => inFlight);
     expect(await valuesOf(metrics, name)).toEqual({ "": 7 });

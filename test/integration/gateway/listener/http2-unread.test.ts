@@ -18,13 +18,13 @@ const PAGE = "p".repeat(14_000);
 const DOCUMENTS_WAITING = 17;
 const PAGES_WAITING = 19;
 
-async function serve(): Promise<number> {
+async function serve(isPressed = false): Promise<number> {
   const answer = (request: InboundRequest, response: InboundResponse): void => {
     response.writeHead(200, []);
     response.end(request.url === "/page" ? PAGE : DOCUMENT);
   };
   const sessions = new Http2Sessions(
-    { handleRequest: answer, handleContinue: answer },
+    { handleRequest: answer, handleContinue: answer, isPressed },
     { headerBytes: 16_384, headMs: LONG_MS, requestMs: LONG_MS, idleMs: LONG_MS, sweepMs: LONG_MS },
   );
   const server = createServer({ ...FIRST, ALPNProtocols: ["h2"] });
@@ -104,6 +104,16 @@ describe("a connection that takes nothing", () => {
     const again = await flood(session, "/document", 5);
     expect(again.refused).toEqual([]);
   });
+});
+
+test("a connection that begins while nearly all places are taken gets fewer streams", async () => {
+  for (const [isPressed, streams] of [
+    [false, 100],
+    [true, 10],
+  ] as const) {
+    const session = await open(await serve(isPressed), 0);
+    await expect.poll(() => session.remoteSettings.maxConcurrentStreams, PATIENT).toBe(streams);
+  }
 });
 
 test("where all together have too much the connection goes that has taken nothing for longest", () => {

@@ -12,6 +12,7 @@ const limits: BodyLimits = { idleMs: 10_000, totalMs: 60_000, bytesPerSecond: 10
 class Uploading implements Sender {
   readonly request = arriving({ rawHeaders: [], peer: "192.0.2.1" });
   isGivenUp = false;
+  bodyStalledMs = 0;
   bytesRead = 0;
   isFlowing: boolean | null = true;
 
@@ -139,6 +140,21 @@ describe("a body", () => {
     upload(client, 1, 0);
     expect(watch.size).toBe(0);
     expect(client.isGivenUp).toBe(false);
+  });
+
+  test("is told to have stalled while it is its client that is waited for", () => {
+    const { client } = watched();
+    upload(client, 5, 200);
+    expect(client.bodyStalledMs).toBeGreaterThan(4_000);
+    client.isFlowing = false;
+    upload(client, 1, 0);
+    expect(client.bodyStalledMs).toBe(0);
+    client.isFlowing = true;
+    upload(client, 1, 0);
+    expect(client.bodyStalledMs).toBeGreaterThan(4_000);
+    client.request.complete = true;
+    upload(client, 1, 0);
+    expect(client.bodyStalledMs).toBe(0);
   });
 
   test("costs no timer where there is none", () => {

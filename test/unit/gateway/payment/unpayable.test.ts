@@ -1,6 +1,7 @@
 /** A route that is sold on Solana only, over real HTTP, while nobody is known who pays the network fee. */
 import { createServer } from "node:http";
 import { expect, onTestFinished, test } from "vitest";
+import { defaultAnswerLimits } from "../../../../src/gateway/message/answer-watch.ts";
 import { defaultBodyLimits } from "../../../../src/gateway/message/body-watch.ts";
 import type { RoutePlan } from "../../../../src/gateway/decision.ts";
 import { Gateway } from "../../../../src/gateway/gateway.ts";
@@ -69,6 +70,7 @@ async function openShop(feePayers: Told) {
     trustedProxies: new TrustedProxies([]),
     unpaidRate: null,
     bodyLimits: defaultBodyLimits,
+    answerLimits: defaultAnswerLimits,
     telemetry: { logger, metrics },
   });
   const server = createServer(gateway.handleRequest);

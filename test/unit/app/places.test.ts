@@ -1,0 +1,36 @@
+import { describe, expect, test } from "vitest";
+import { placesOf, readMemory } from "../../../src/app/places.ts";
+
+const MIB = 1024 * 1024;
+const GIB = 1024 * MIB;
+
+describe("places", () => {
+  test("are as many as the file says, whatever the memory", () => {
+    expect(placesOf(7, { machine: GIB, allowed: 64 * MIB }).count).toBe(7);
+    expect(placesOf(90_000, { machine: GIB, allowed: undefined }).count).toBe(90_000);
+  });
+
+  test("are as many as half of a container's memory holds", () => {
+    const { count, reason } = placesOf(null, { machine: 64 * GIB, allowed: 512 * MIB });
+    expect(count).toBe(1_638);
+    expect(reason).toBe("half of the 512 MiB that are allowed here, at 160 KiB each");
+  });
+
+  test("or of the machine's, where nothing less is allowed", () => {
+    const { count, reason } = placesOf(null, { machine: GIB, allowed: undefined });
+    expect(count).toBe(3_276);
+    expect(reason).toBe("half of the 1024 MiB of this machine, at 160 KiB each");
+  });
+
+  test("are never more than 5000 without the key, and never fewer than 100", () => {
+    expect(placesOf(null, { machine: 64 * GIB, allowed: undefined }).count).toBe(5_000);
+    expect(placesOf(null, { machine: 64 * GIB, allowed: 16 * MIB }).count).toBe(100);
+  });
+
+  test("what is no limit is not taken for one", () => {
+    const { machine, allowed } = readMemory();
+    expect(machine).toBeGreaterThan(0);
+    expect(allowed ?? 1).toBeGreaterThan(0);
+    expect(allowed ?? 0).toBeLessThan(machine);
+  });
+});

@@ -1,0 +1,121 @@
+import { describe, expect, test } from "vitest";
+import { Room, type Holder } from "../../../src/gateway/room.ts";
+
+const MOST = 1_000;
+/** Without those that are kept for payments. */
+const USABLE = 900;
+
+class Client implements Holder {
+  stalledMs: number;
+  isEvicted = false;
+
+  constructor(stalledMs = 0) {
+    this.stalledMs = stalledMs;
+  }
+
+  evict(): void {
+    this.isEvicted = true;
+  }
+}
+
+function stage() {
+  const clock = { nowMs: 0 };
+  const room = new Room(() => clock.nowMs);
+  const enter = (address: string, holder = new Client()) =>
+    room.enter(address, MOST, "free", holder);
+  /** From so many addresses, as many as they get, each equally far behind. */
+  const fill = (addresses: number, stalledMs: number) => {
+    const clients: Client[] = [];
+    for (let round = 0; round < 20; round += 1) {
+      for (let index = 0; index < addresses; index += 1) {
+        const client = new Client(stalledMs);
+        if (enter(`10.0.${index >> 8}.${index & 255}`, client) === undefined) continue;
+        clients.push(client);
+      }
+    }
+    return clients;
+  };
+  return { room, clock, enter, fill };
+}
+
+describe("where all places are taken", () => {
+  test("by clients that move, nobody makes room", () => {
+    const { room, enter, fill } = stage();
+    const clients = fill(200, 2_999);
+    expect(room.taken).toBeGreaterThan(USABLE - 10);
+    for (let client = 0; client < 20; client += 1) enter(`192.0.2.${client}`);
+    expect(enter("192.0.2.99")).toBeUndefined();
+    expect(clients.some(({ isEvicted }) => isEvicted)).toBe(false);
+  });
+
+  test("by clients that have stalled, every new one gets a place, and two of one as well", () => {
+    const { room, enter, fill } = stage();
+    fill(200, 3_000);
+    for (let client = 0; client < 20; client += 1) {
+      expect(enter(`192.0.2.${client}`)).toBeDefined();
+      expect(enter(`192.0.2.${client}`)).toBeDefined();
+    }
+    expect(room.taken).toBeLessThanOrEqual(USABLE);
+    expect(room.evicted).toBeGreaterThan(0);
+  });
+
+  test("those make room that have stalled longest, of the address that has most", () => {
+    const { room, enter } = stage();
+    const greedy = Array.from({ length: 450 }, (_, index) => new Client(5_000 + index));
+    for (const client of greedy) expect(enter("10.0.0.1", client)).toBeDefined();
+    const others = Array.from({ length: 450 }, () => new Client(90_000));
+    for (const [index, client] of others.entries())
+      enter(`10.1.${index >> 8}.${index & 255}`, client);
+    expect(room.taken).toBe(USABLE);
+    expect(enter("192.0.2.1")).toBeDefined();
+    expect(others.some(({ isEvicted }) => isEvicted)).toBe(false);
+    const evicted = greedy.flatMap(({ isEvicted }, index) => (isEvicted ? [index] : []));
+    expect(evicted).toEqual([448, 449]);
+  });
+
+  test("nobody makes room for an address that has as many places as they", () => {
+    const { room, enter, fill } = stage();
+    fill(2, 0);
+    const stalled = new Client(60_000);
+    for (let times = 0; times < 2 * USABLE; times += 1) enter("10.0.0.1", new Client(60_000));
+    expect(enter("10.0.0.1", stalled)).toBeUndefined();
+    expect(room.evicted).toBe(0);
+  });
+
+  test("a look that found nobody is not repeated at once for whoever has as many", () => {
+    const { clock, enter, fill } = stage();
+    const clients = fill(200, 0);
+    let last = 0;
+    while (last < USABLE && enter(`192.0.2.${last}`) !== undefined) last += 1;
+    for (const client of clients) client.stalledMs = 60_000;
+    expect(enter("198.51.100.1")).toBeUndefined();
+    clock.nowMs += 100;
+    expect(enter("198.51.100.1")).toBeDefined();
+  });
+
+  test("a place that was taken back is not given back again", () => {
+    const { room, enter } = stage();
+    const half = USABLE / 2;
+    const leaves = Array.from({ length: half }, () => enter("10.0.0.1", new Client(9_000)));
+    const others = Array.from({ length: half }, (_, index) => {
+      return enter(`10.1.${index >> 8}.${index & 255}`);
+    });
+    expect(enter("192.0.2.1")).toBeDefined();
+    expect(room.evicted).toBe(2);
+    leaves[0]?.();
+    leaves[1]?.();
+    for (const leave of others) leave?.();
+    expect(room.taken).toBe(half - 1);
+    // It still has all but two of its half.
+    const more = Array.from({ length: 5 }, () => enter("10.0.0.1")).filter(Boolean);
+    expect(more).toHaveLength(2);
+  });
+
+  test("it is told before all of them are", () => {
+    const { room, enter } = stage();
+    for (let index = 0; index < 750; index += 1) enter(`10.1.${index >> 8}.${index & 255}`);
+    expect(room.isPressed(MOST)).toBe(false);
+    enter("192.0.2.1");
+    expect(room.isPressed(MOST)).toBe(true);
+  });
+});
