@@ -190,7 +190,7 @@ export class Paywall {
     owed: readonly OwedPayment[],
     { isProof, signal }: Collecting,
   ): Promise<Admission | undefined> {
-    const proof = await this.#prove(request, signal);
+    const proof = await this.#prove(request, claimantOf(presented.client), signal);
     if (typeof proof === "object") return proof;
     let undecided: Admission | undefined;
     for (const { key, request: earlier } of owed) {
@@ -205,9 +205,13 @@ export class Paywall {
     return undecided;
   }
 
-  async #prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Admission> {
+  async #prove(
+    request: FacilitatorRequest,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<PayerProof | Admission> {
     try {
-      return await this.#till.prove(request, signal);
+      return await this.#till.prove(request, claimant, signal);
     } catch (cause) {
       return this.#notLookedUp(cause);
     }

@@ -54,8 +54,13 @@ export interface Till extends Redeeming {
   /**
    * Verifies a payment that is not claimed and will not be: whether it proves who its payer is. Nothing of it is
    * stored.
+   * @param claimant as of a claim: who presents it
    */
-  prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Declined>;
+  prove(
+    request: FacilitatorRequest,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<PayerProof | Declined>;
   /** Verifies and settles a payment that the caller has claimed with these terms. */
   charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */

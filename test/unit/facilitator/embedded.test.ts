@@ -73,7 +73,7 @@ describe("the local check", () => {
     ["lets a good payment pass", true, null, false],
     ["refuses a certain fault", true, fault, true],
     ["leaves a signature that it cannot prove to the chain", false, null, false],
-    ["leaves a fault behind such a signature to the chain", false, fault, false],
+    ["refuses what no signature could make good", false, fault, true],
   ])("%s", async (_, proven, found, isRefused) => {
     const authorization = { nonce: nonceOf(1) };
     const value = { authorization, payer: PAYER, proven, fault: found };
