@@ -1,5 +1,6 @@
 /** Configuration -> what the gateway believes and bears of its clients. */
 import type { Config } from "../config/config.ts";
+import type { RequestRate } from "../config/settings.ts";
 import type { GatewayOptions } from "../gateway/gateway.ts";
 import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 
@@ -10,15 +11,23 @@ import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 export function clientOptions(
   { trustedProxies, limits }: Pick<Config, "trustedProxies" | "limits">,
   fronts: number,
-): Pick<GatewayOptions, "trustedProxies" | "unpaidRate" | "bodyLimits"> {
-  const { unpaidPerIp, bodyIdleMs, bodyTimeoutMs, bodyBytesPerSecond } = limits;
+): Pick<GatewayOptions, "trustedProxies" | "unpaidRates" | "bodyLimits"> {
+  const { unpaidPerIp, unprovenPerIp, bodyIdleMs, bodyTimeoutMs, bodyBytesPerSecond } = limits;
   return {
     trustedProxies: new TrustedProxies(trustedProxies),
-    unpaidRate: unpaidPerIp && { ...unpaidPerIp, perMs: unpaidPerIp.perMs * fronts },
+    unpaidRates: {
+      asked: shared(unpaidPerIp, fronts),
+      refused: shared(unpaidPerIp, fronts),
+      unproven: shared(unprovenPerIp, fronts),
+    },
     bodyLimits: {
       idleMs: bodyIdleMs,
       totalMs: bodyTimeoutMs,
       bytesPerSecond: bodyBytesPerSecond,
     },
   };
+}
+
+function shared(rate: RequestRate | null, fronts: number): RequestRate | null {
+  return rate && { ...rate, perMs: rate.perMs * fronts };
 }

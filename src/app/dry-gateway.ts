@@ -86,7 +86,7 @@ export class DryGateway {
       maxInFlight: inFlight,
       telemetry,
       ...clientOptions(config, 1),
-      unpaidRate: null,
+      unpaidRates: { asked: null, refused: null, unproven: null },
     });
   }
 

@@ -105,6 +105,8 @@ export class Paywall {
       const { request } = identified;
       const key = paymentKey(request);
       if (!key.ok) return { kind: "refused", refusal: key.error };
+      const seconds = identified.isDoubtful ? (presented.doubt?.() ?? 0) : 0;
+      if (seconds > 0) return { kind: "limited", seconds };
       if (identified.owed.length === 0) return this.#admitOwn(key.value, presented, identified);
       const other = this.#collecting.get(key.value);
       if (other === undefined) return this.#admitCollector(key.value, presented, identified);
