@@ -82,7 +82,7 @@ const junkCalls = (): number => node.questions.filter(isAboutJunk).length;
 interface Flood {
   readonly held: Injected;
   /** Statuses, when all is over. */
-  end(): Promise<readonly number[]>;
+  readonly end: () => Promise<readonly number[]>;
 }
 
 /** Holds every question about junk, slows down all others, and waits until all but so many are answered. */
