@@ -21,7 +21,7 @@ export type SmartWallets = "allow" | "deny";
  */
 const CODELESS_SECONDS = 10;
 /** Addresses of which that is remembered. */
-export const MAX_CODELESS = 4_096;
+const MAX_CODELESS = 4_096;
 
 export interface WalletInspectionOptions {
   readonly smartWallets: SmartWallets;
