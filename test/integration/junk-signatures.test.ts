@@ -8,12 +8,7 @@ import { present, quote, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount } from "../support/payer.ts";
-import {
-  startRpcProxy,
-  type Injected,
-  type Question,
-  type RpcProxy,
-} from "../support/rpc-proxy.ts";
+import { startRpcProxy, type Question, type RpcProxy } from "../support/rpc-proxy.ts";
 
 const JUNK = 1_200;
 const BUYERS = 20;
