@@ -99,7 +99,7 @@ const ON_OUTCOME: Readonly<Record<PaymentOutcome, string>> = {
   challenged:
     "nothing is paid yet: a client that can pay asks again with X-PAYMENT, nothing is left to do here",
   limited:
-    "too many requests without payment came from this address; `limits.unpaidPerIp` says how many may",
+    "too many requests without payment came from this address; `limits.unpaidPerIp` and `limits.unprovenPerIp` say how many may",
   malformed: "the client has to send one X-PAYMENT header as the protocol describes it",
   refused: "nothing was charged: the buyer has to sign a new payment",
   unavailable:

@@ -1,5 +1,6 @@
 /** Configuration -> what the gateway believes and bears of its clients. */
 import type { Config } from "../config/config.ts";
+import type { RequestRate } from "../config/settings.ts";
 import type { GatewayOptions } from "../gateway/gateway.ts";
 import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 
@@ -10,12 +11,16 @@ import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 export function clientOptions(
   { trustedProxies, limits }: Pick<Config, "trustedProxies" | "limits">,
   fronts: number,
-): Pick<GatewayOptions, "trustedProxies" | "unpaidRate" | "bodyLimits" | "answerLimits"> {
-  const { unpaidPerIp, bodyIdleMs, bodyTimeoutMs, bodyBytesPerSecond } = limits;
+): Pick<GatewayOptions, "trustedProxies" | "unpaidRates" | "bodyLimits" | "answerLimits"> {
+  const { unpaidPerIp, unprovenPerIp, bodyIdleMs, bodyTimeoutMs, bodyBytesPerSecond } = limits;
   const { answerIdleMs, answerBytesPerSecond } = limits;
   return {
     trustedProxies: new TrustedProxies(trustedProxies),
-    unpaidRate: unpaidPerIp && { ...unpaidPerIp, perMs: unpaidPerIp.perMs * fronts },
+    unpaidRates: {
+      asked: shared(unpaidPerIp, fronts),
+      refused: shared(unpaidPerIp, fronts),
+      unproven: shared(unprovenPerIp, fronts),
+    },
     bodyLimits: {
       idleMs: bodyIdleMs,
       totalMs: bodyTimeoutMs,
@@ -23,4 +28,8 @@ export function clientOptions(
     },
     answerLimits: { graceMs: answerIdleMs, bytesPerSecond: answerBytesPerSecond },
   };
+}
+
+function shared(rate: RequestRate | null, fronts: number): RequestRate | null {
+  return rate && { ...rate, perMs: rate.perMs * fronts };
 }

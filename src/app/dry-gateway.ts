@@ -87,7 +87,7 @@ export class DryGateway {
       maxInFlight: placesOf(inFlight).count,
       telemetry,
       ...clientOptions(config, 1),
-      unpaidRate: null,
+      unpaidRates: { asked: null, refused: null, unproven: null },
     });
   }
 

@@ -6,6 +6,9 @@
 import type { AddressInfo } from "node:net";
 import { Callers } from "../facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
+import { readClient } from "../gateway/client/client.ts";
+import { networkOf } from "../gateway/client/ip-address.ts";
+import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 import type { FacilitatorMesh } from "../facilitator/mesh.ts";
 import type { Probe } from "../facilitator/network-gate.ts";
 import type { Recovery } from "../facilitator/recovery.ts";
@@ -116,6 +119,7 @@ function openFacilitator(
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
   const facilitator =
     remote.length === 0 ? embedded : new RecordedFacilitator({ facilitator: mesh, ledger });
+  const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,
     list,
@@ -125,6 +129,7 @@ function openFacilitator(
       ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
     ]),
     leastAmount: (paid) => least.of(paid),
+    addressOf: (request) => networkOf(readClient(request, trusted).address),
     ...(hub === undefined ? {} : { catalogue: hub }),
     logger: parts.telemetry.logger,
   });

@@ -31,6 +31,12 @@ const DEFAULTS = {
 const LEAST_DEADLINE_MS = 1_000;
 /** Requests a second or a minute at most. */
 const MAX_REQUESTS = 1_000_000;
+/**
+ * Unproven payments of one address where nothing is configured. At once these are more than all that are judged at a
+ * time, whoever sends them, so that nobody meets it whose payments are good; and of refused ones no buyer has two a
+ * second for long.
+ */
+const DEFAULT_UNPROVEN: RequestRate = { requests: 120, perMs: MINUTE_MS };
 /** Ranges at most: each is compared with every client's address. */
 const MAX_RANGES = 1_000;
 
@@ -84,6 +90,12 @@ const readDeadline: Reader<number> = (written) => {
 const DEADLINE_FORM = "must be a duration such as 30s, 10m or 1h";
 const deadline = text(readDeadline, matching(DURATION, DEADLINE_FORM, "30s"), DEADLINE_FORM);
 
+const requestRate = reader(
+  z.union([z.string(), z.number()], RATE_FORM),
+  (written) => readRequestRate(String(written)),
+  matching(REQUEST_RATE, RATE_FORM, "50/s", "600/m"),
+);
+
 export const limits = map({
   header: optional(
     size,
@@ -107,13 +119,15 @@ export const limits = map({
     "30s",
   ),
   unpaidPerIp: optional(
-    reader(
-      z.union([z.string(), z.number()], RATE_FORM),
-      (written) => readRequestRate(String(written)),
-      matching(REQUEST_RATE, RATE_FORM, "50/s", "600/m"),
-    ),
+    requestRate,
     "How often one address (of IPv6: one /64) may ask for a price before it is told 429. " +
       "Who pays is never limited by it. Without it: no limit.",
+  ),
+  unprovenPerIp: optional(
+    requestRate,
+    "How often it may present payments whose signatures only the chain can judge (smart wallets, and junk): those " +
+      "that are refused count, and those under way. Default: as `unpaidPerIp`, where that is set.",
+    "120/m",
   ),
   bodyTimeout: optional(deadline, "Longest for a request's body, while it is read.", "5m"),
   bodyIdle: optional(deadline, "Longest silence between two parts of it.", "15s"),
@@ -156,6 +170,7 @@ export function resolveLimits({ document }: Context): Limits {
     connections: written.connections,
     settlementWaitMs: written.settlementWait,
     unpaidPerIp: written.unpaidPerIp ?? null,
+    unprovenPerIp: written.unprovenPerIp ?? written.unpaidPerIp ?? DEFAULT_UNPROVEN,
     bodyTimeoutMs: written.bodyTimeout,
     bodyIdleMs: written.bodyIdle,
     bodyBytesPerSecond: written.bodyRate,

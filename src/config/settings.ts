@@ -96,6 +96,8 @@ export interface Limits {
   readonly settlementWaitMs: number;
   /** Requests of one address to priced routes that nothing is paid for; null: no limit. */
   readonly unpaidPerIp: RequestRate | null;
+  /** Of them, payments whose signatures only the chain can judge: refused ones, and those under way. */
+  readonly unprovenPerIp: RequestRate;
   /** Longest that a request's body may take, while it is read. */
   readonly bodyTimeoutMs: number;
   /** Longest silence between two parts of it. */

@@ -4,7 +4,13 @@
  * signed bytes before the broadcast, the result before the answer.
  */
 import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
-import type { Checked, Follower, Mechanism } from "../mechanism/mechanism.ts";
+import {
+  ChainError,
+  type Asker,
+  type Checked,
+  type Follower,
+  type Mechanism,
+} from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { compareSupported, isNetworkName, networkOf, type NetworkName } from "../x402/network.ts";
@@ -18,6 +24,7 @@ import {
   type VerifyResponse,
 } from "../x402/x402.ts";
 import {
+  CrowdedFault,
   FacilitatorFault,
   HeldPayment,
   type Facilitator,
@@ -25,7 +32,6 @@ import {
   type SettleOptions,
 } from "./facilitator.ts";
 import { TIME_UP, type Ending } from "./flight.ts";
-import { locallyRefused } from "./judgement.ts";
 import { KeylessLanes, type Stranger } from "./keyless-lanes.ts";
 import type { NetworkGate } from "./network-gate.ts";
 import { endingOf } from "./payment-verdicts.ts";
@@ -86,17 +92,26 @@ export class EmbeddedFacilitator implements Facilitator {
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
     const judged = this.#judge(request);
     if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
-    const { checked } = judged.value;
-    const refusal = locallyRefused(checked);
-    return refusal && invalid(refusal, checked.payer);
+    const { fault: refusal, payer } = judged.value.checked;
+    return refusal === null ? undefined : invalid(refusal, payer);
   }
 
-  async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+  isDoubtful(request: FacilitatorRequest): boolean {
+    const judged = this.#judge(request);
+    return judged.ok && !judged.value.checked.proven && judged.value.checked.fault === null;
+  }
+
+  async verify(
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+    client = "",
+  ): Promise<VerifyResponse> {
     const started = this.#time.now();
     const { network } = request.paymentRequirements;
     const { metrics } = this.#telemetry;
     const code = "unexpected_verify_error";
-    const answer = await this.#verify(request, signal).catch((cause: unknown) => {
+    const asker: Asker = { kind: "client", name: client };
+    const answer = await this.#verify(request, asker, signal).catch((cause: unknown) => {
       metrics.verification(network, "error", code, this.#since(started));
       throw fault("unavailable", code, network, cause);
     });
@@ -198,13 +213,17 @@ export class EmbeddedFacilitator implements Facilitator {
     }
   }
 
-  async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+  async #verify(
+    request: FacilitatorRequest,
+    asker: Asker,
+    signal: AbortSignal,
+  ): Promise<VerifyResponse> {
     const judged = this.#judge(request);
     if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
     const { served, checked } = judged.value;
     const key = paymentKey(request);
     const isSettling = key.ok && served.engine.flight(key.value) !== undefined;
-    const refusal = isSettling ? SETTLING : await served.judgement.inspect(checked, signal);
+    const refusal = isSettling ? SETTLING : await served.judgement.inspect(checked, signal, asker);
     if (refusal !== undefined) return invalid(refusal, checked.payer);
     this.#verified.set(request, { ...judged.value, judgedMs: this.#time.now() });
     return { isValid: true, payer: checked.payer };
@@ -241,16 +260,21 @@ export class EmbeddedFacilitator implements Facilitator {
           await this.#ledger.abandoned(key.value);
           return failure(judged.error, network, payer);
         }
-        this.#launch(key.value, request, judged.value);
+        this.#launch(key.value, request, judged.value, options.client);
         return this.#answer(request, await this.#finish(key.value, network, signal));
       case "pending":
         return this.#answer(request, await this.#finish(key.value, network, signal));
     }
   }
 
-  #launch(key: PaymentKey, request: FacilitatorRequest, { served, checked }: Judged): void {
+  #launch(
+    key: PaymentKey,
+    request: FacilitatorRequest,
+    { served, checked }: Judged,
+    client = "",
+  ): void {
     const judgedMs = this.#verified.get(request)?.judgedMs ?? 0;
-    served.engine.settle({ key, request, checked, judgedMs });
+    served.engine.settle({ key, request, checked, judgedMs, client });
   }
 
   /**
@@ -351,7 +375,7 @@ function openKeyless(
 }
 
 function certainRefusal(judged: Result<Judged, Refusal>): Refusal | undefined {
-  return judged.ok ? locallyRefused(judged.value.checked) : judged.error;
+  return judged.ok ? (judged.value.checked.fault ?? undefined) : judged.error;
 }
 
 /** As far as is proven, where it was judged at all. */
@@ -385,6 +409,8 @@ function fault(
   network: string,
   cause: unknown,
 ): FacilitatorFault {
+  const isCrowded = cause instanceof ChainError && cause.code === "CHAIN_BUSY";
+  if (isCrowded && kind === "unavailable") return new CrowdedFault(network, code, { cause });
   const reason = cause instanceof Error ? cause.message : "unknown reason";
   return new FacilitatorFault(kind, code, `${network}: ${reason}`, { cause });
 }

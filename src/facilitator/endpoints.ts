@@ -17,7 +17,7 @@ import type {
 import type { ErrorCode } from "../x402/error-code.ts";
 import { ANYBODY, type Caller, type Callers } from "./callers.ts";
 import { CATALOGUE_HEADER, writeCatalogueWord, type CatalogueWord } from "./catalogue-word.ts";
-import { FacilitatorFault, HeldPayment, type Facilitator } from "./facilitator.ts";
+import { CrowdedFault, FacilitatorFault, HeldPayment, type Facilitator } from "./facilitator.ts";
 
 /** Largest request body, bytes: a payment with its requirements takes about 2 KiB. */
 const MAX_BODY_BYTES = 64 * 1024;
@@ -68,6 +68,8 @@ export interface EndpointOptions {
   readonly callers: Callers;
   /** The smallest amount that is settled of that token, atomic units; default: 1. */
   readonly leastAmount?: (paid: Pick<PaymentRequirements, "network" | "asset">) => bigint;
+  /** The address of a caller, of IPv6 its /64; default: the peer's address as it is. */
+  readonly addressOf?: (request: IncomingMessage) => string;
   /** Default: nothing of what is settled for others is listed. */
   readonly catalogue?: SalesCatalogue;
   readonly logger: Logger;
@@ -145,7 +147,7 @@ export class FacilitatorEndpoints {
     await endpoint.handle({ request, response, query, caller });
   }
 
-  async #verify({ request, response }: Asked): Promise<void> {
+  async #verify({ request, response, caller }: Asked): Promise<void> {
     const parsed = await this.#read(request);
     if (!parsed.ok) {
       const { status, code, detail, payer } = parsed;
@@ -153,7 +155,7 @@ export class FacilitatorEndpoints {
     }
     try {
       const verdict = await within(VERIFY_TIMEOUT_MS, (signal) =>
-        this.#options.facilitator.verify(parsed.request, signal),
+        this.#options.facilitator.verify(parsed.request, signal, this.#nameOf(request, caller)),
       );
       sendJson(response, 200, verdict);
     } catch (cause) {
@@ -175,10 +177,11 @@ export class FacilitatorEndpoints {
     const { paymentRequirements } = parsed.request;
     const { network } = paymentRequirements;
     const idempotencyKey = readIdempotencyKey(request);
+    const client = this.#nameOf(request, caller);
     try {
       const key = idempotencyKey === undefined ? {} : { idempotencyKey };
       const settlement = await within(SETTLE_TIMEOUT_MS, (signal) =>
-        this.#options.facilitator.settle(parsed.request, { signal, ...key }),
+        this.#options.facilitator.settle(parsed.request, { signal, client, ...key }),
       );
       if (settlement.success) this.#tellCatalogue(response, caller, paymentRequirements);
       sendJson(response, 200, settlement);
@@ -189,6 +192,13 @@ export class FacilitatorEndpoints {
       const body: SettleResponse = { ...failed, errorReason, network, payer, detail };
       sendJson(response, 500, body, RETRY_AFTER_SECONDS);
     }
+  }
+
+  /** A gateway that is known is one caller wherever it calls from. */
+  #nameOf(request: IncomingMessage, { gateway }: Caller): string {
+    if (gateway !== null) return `gateway ${gateway}`;
+    const address = this.#options.addressOf?.(request) ?? request.socket.remoteAddress;
+    return `address ${address ?? "unknown"}`;
   }
 
   /** A payment that would not be worth its gas is judged like one that does not fit. */
@@ -227,7 +237,8 @@ export class FacilitatorEndpoints {
   #explain(cause: unknown, what: string): string {
     if (cause instanceof HeldPayment) return cause.message;
     if (cause instanceof FacilitatorFault) {
-      this.#options.logger.warn({ err: cause }, `${what} not possible now`);
+      const level = cause instanceof CrowdedFault ? "debug" : "warn";
+      this.#options.logger[level]({ err: cause }, `${what} not possible now`);
       return cause.kind === "unknown"
         ? "the outcome is not known yet; send the same payment again"
         : `${what} is not possible now; no money moved`;

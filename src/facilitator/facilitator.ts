@@ -11,6 +11,8 @@ import type {
 
 export interface SettleOptions {
   readonly signal: AbortSignal;
+  /** As of {@link Facilitator.verify}, where the payment was not verified before. */
+  readonly client?: string;
   /**
    * Repeating a settlement with the same key asks for the same answer; without one, or with another,
    * a payment settled before is refused (`invalid_transaction_state`).
@@ -57,8 +59,20 @@ export interface Facilitator {
    * payment has to be verified.
    */
   precheck(request: FacilitatorRequest): VerifyResponse | undefined;
-  /** A refused payment is an answer. Throws {@link FacilitatorFault} when it could not be judged. */
-  verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse>;
+  /**
+   * A refused payment is an answer. Throws {@link FacilitatorFault} when it could not be judged.
+   * @param client tells who wants that from others: of what can only be judged by asking the chain, each has a share
+   */
+  verify(
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+    client?: string,
+  ): Promise<VerifyResponse>;
+  /**
+   * Whether the chain has to be asked who signed it: anybody can write such a payment. Not there where that is
+   * never told.
+   */
+  isDoubtful?(request: FacilitatorRequest): boolean;
   /** Throws {@link FacilitatorFault}; `unknown` means that the money may have moved. */
   settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse>;
   /**
@@ -97,6 +111,14 @@ export class FacilitatorFault extends Error {
     super(message, options);
     this.kind = kind;
     this.code = code;
+  }
+}
+
+/** Too many payments wait to be judged: it was not looked at, and may be sent again in a moment. */
+export class CrowdedFault extends FacilitatorFault {
+  constructor(network: string, code: FacilitatorFault["code"], options?: ErrorOptions) {
+    const message = `${network}: too many payments wait whose signatures only the chain can judge`;
+    super("unavailable", code, message, options);
   }
 }
 

@@ -68,6 +68,8 @@ export interface GrantedClaim {
   readonly checked: Checked<unknown>;
   /** Milliseconds since the epoch of the chain's judgement; 0 where it was not asked yet. */
   readonly judgedMs: number;
+  /** Who wants it settled: see `Facilitator.verify`. */
+  readonly client?: string;
 }
 
 /** A payment that is to be signed. */
@@ -87,6 +89,8 @@ export interface Settling {
   readonly isAlone: boolean;
   /** Its settlement runs code of the payer's, as far as is known: it goes where there is a place for that. */
   readonly runsCode: boolean;
+  /** See {@link GrantedClaim}. */
+  readonly client?: string;
   /** Milliseconds since the epoch: when the chain was last asked about it, and when it joined the queue. */
   readonly judgedMs: number;
   readonly queuedMs: number;

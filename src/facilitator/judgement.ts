@@ -1,5 +1,5 @@
 /** Judges payments of one network: what can be said at once, then what only the chain knows. */
-import type { Checked, Mechanism } from "../mechanism/mechanism.ts";
+import { RENEWAL, type Asker, type Checked, type Mechanism } from "../mechanism/mechanism.ts";
 import type { Time } from "../time/time.ts";
 import { err, type Refusal, type Result } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
@@ -34,12 +34,16 @@ export class Judgement {
   }
 
   /** A refusal, or undefined for a valid payment. Throws when the chain cannot be asked. */
-  async inspect(checked: Checked<unknown>, signal: AbortSignal): Promise<Refusal | undefined> {
+  async inspect(
+    checked: Checked<unknown>,
+    signal: AbortSignal,
+    asker?: Asker,
+  ): Promise<Refusal | undefined> {
     const { mechanism } = this.#options;
-    const refusal = locallyRefused(checked) ?? this.suspension(checked);
+    const refusal = checked.fault ?? this.suspension(checked);
     if (refusal !== undefined) return refusal;
     this.requireOpen();
-    const inspected = await mechanism.inspect(checked, this.#within(signal));
+    const inspected = await mechanism.inspect(checked, this.#within(signal), asker);
     // Whether code of the payer's runs is known only now.
     return inspected.ok ? this.suspension(checked) : inspected.error;
   }
@@ -59,14 +63,14 @@ export class Judgement {
     return refusal ?? (mayRevert ? revertedGas.refusal() : undefined);
   }
 
-  /** Both anew, for a payment that has waited. Throws when the chain cannot be asked. */
+  /** Both anew, for a payment that was found good and has waited. Throws when the chain cannot be asked. */
   async again(
     request: FacilitatorRequest,
     signal: AbortSignal,
   ): Promise<Result<Checked<unknown>, Refusal>> {
     const checked = this.check(request);
     if (!checked.ok) return checked;
-    const refusal = await this.inspect(checked.value, signal);
+    const refusal = await this.inspect(checked.value, signal, RENEWAL);
     return refusal === undefined ? checked : err(refusal);
   }
 
@@ -85,9 +89,4 @@ export class Judgement {
   #within(signal: AbortSignal): AbortSignal {
     return AbortSignal.any([signal, this.#options.time.timeout(INSPECT_TIMEOUT_MS)]);
   }
-}
-
-/** A fault that is certain without the chain; an unproven signature leaves every question to it. */
-export function locallyRefused({ proven, fault }: Checked<unknown>): Refusal | undefined {
-  return proven && fault ? fault : undefined;
 }

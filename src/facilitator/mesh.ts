@@ -107,10 +107,18 @@ export class FacilitatorMesh implements Facilitator {
     return { isValid: false, invalidReason: "invalid_payload", payer, detail };
   }
 
+  isDoubtful(request: FacilitatorRequest): boolean {
+    return this.#here(request)?.isDoubtful?.(request) ?? false;
+  }
+
   /** The chain, where it can be asked, is asked at the same time: what is used already is refused. */
-  async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+  async verify(
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+    client?: string,
+  ): Promise<VerifyResponse> {
     const here = this.#here(request);
-    if (here !== undefined) return here.verify(request, signal);
+    if (here !== undefined) return here.verify(request, signal, client);
     const asked = this.#standings.find(request, signal);
     // Not waited for where the payment is refused anyway.
     asked.catch(() => undefined);

@@ -65,8 +65,16 @@ export class RecordedFacilitator implements Facilitator {
     return this.#facilitator.precheck(request);
   }
 
-  verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
-    return this.#facilitator.verify(request, signal);
+  isDoubtful(request: FacilitatorRequest): boolean {
+    return this.#facilitator.isDoubtful?.(request) ?? false;
+  }
+
+  verify(
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+    client?: string,
+  ): Promise<VerifyResponse> {
+    return this.#facilitator.verify(request, signal, client);
   }
 
   supported(signal: AbortSignal): Promise<SupportedResponse> {

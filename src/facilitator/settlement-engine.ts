@@ -13,6 +13,7 @@ import type { Refusal } from "../x402/result.ts";
 import { Alarm } from "./alarm.ts";
 import { ContestedPurses } from "./contested-purses.ts";
 import type { FailureBudget } from "./failure-budget.ts";
+import { RENEWAL, type Asker } from "../mechanism/mechanism.ts";
 import { Flight, type Ending, type GrantedClaim, type Settling } from "./flight.ts";
 import { handOut } from "./hand-out.ts";
 import type { Judgement } from "./judgement.ts";
@@ -207,7 +208,7 @@ export class SettlementEngine {
       // Somebody else's, for an account that another life has as well.
       if (item.origin === "offered" && !this.#hasLane(item)) throw NO_LANE;
       if (judgement.isFresh(item.judgedMs)) return await this.#enqueue(item);
-      const refusal = await judgement.inspect(item.checked, signal);
+      const refusal = await judgement.inspect(item.checked, signal, askerOf(item));
       if (refusal !== undefined) return await this.#refuse(item, refusal);
       const judgedMs = time.now();
       await this.#enqueue({ ...item, judgedMs, queuedMs: judgedMs });
@@ -402,6 +403,11 @@ export class SettlementEngine {
     this.#flights.get(key)?.land(ending);
     this.#flights.delete(key);
   }
+}
+
+/** What nobody here began was judged before it was offered, or before it was signed with others. */
+function askerOf({ origin, judgedMs, client = "" }: Settling): Asker {
+  return origin === "begun" && judgedMs === 0 ? { kind: "client", name: client } : RENEWAL;
 }
 
 const CLOSED = new Error("this process is shutting down");

@@ -13,7 +13,9 @@ import { draftAnswer, NO_DRAFTS, readDraftHeader, type Drafts } from "./payment/
 import { earlierRequirements } from "./payment/earlier-quotes.ts";
 import { wantsPage } from "./payment/offer-page.ts";
 import type { Paywall } from "./payment/paywall.ts";
-import { UnpaidLimit, type RequestRate } from "./client/rate-limit.ts";
+import { Counts } from "./client/counts.ts";
+import { networkOf } from "./client/ip-address.ts";
+import { UnpaidLimit, type UnpaidRates } from "./client/rate-limit.ts";
 import type { Refused } from "./refused.ts";
 
 /** Pause before an operator is told again that a route cannot be paid for, milliseconds. */
@@ -31,8 +33,8 @@ const CHALLENGED = {
 export interface AskingOptions {
   readonly paywall: Pick<Paywall, "isInFlight">;
   readonly telemetry: Telemetry;
-  /** Unpaid requests of one address; null: as many as they want. */
-  readonly unpaidRate: RequestRate | null;
+  /** Unpaid requests of one address. */
+  readonly unpaidRates: UnpaidRates;
   /** Default: {@link NO_DRAFTS}. */
   readonly drafts?: Drafts;
 }
@@ -43,14 +45,24 @@ export interface Asked {
   readonly outcome: PaymentOutcome;
 }
 
+/** One payment's doubt: whether it counts as under way. */
+export interface Doubt {
+  /** Seconds that its client has to wait before it is looked into; 0: none, and from now on it counts. */
+  enter(): number;
+  /** It is over; where it was refused, that counts for as long as the limit says. */
+  leave(isRefused: boolean): void;
+}
+
 export class Asking {
   readonly #options: AskingOptions;
-  readonly #unpaid: UnpaidLimit | null;
+  readonly #unpaid: UnpaidLimit;
+  /** Payments that are looked into and of which nothing is proven, by address (of IPv6: /64). */
+  readonly #doubted = new Counts();
   #saysUnpayableAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: AskingOptions) {
     this.#options = options;
-    this.#unpaid = options.unpaidRate && new UnpaidLimit(options.unpaidRate);
+    this.#unpaid = new UnpaidLimit(options.unpaidRates);
   }
 
   /**
@@ -60,7 +72,6 @@ export class Asking {
    */
   waitSeconds(decision: PricedDecision, { address }: Client): number {
     const unpaid = this.#unpaid;
-    if (unpaid === null) return 0;
     if (decision.kind !== "presented") return unpaid.waitSeconds(address, "asked");
     const seconds = unpaid.waitSeconds(address, "refused");
     if (seconds === 0) return 0;
@@ -68,6 +79,33 @@ export class Asking {
     const { payment } = decision;
     if (!this.#options.paywall.isInFlight({ payment, accepts })) return seconds;
     return unpaid.waitSeconds(address, "refused", "twice");
+  }
+
+  /**
+   * For a payment that may turn out to be one whose signature proves nothing. Anybody can write those, so they count
+   * while they are under way as if they were refused. Others are never kept waiting by them: all clients may have one
+   * address, that of a proxy which nobody has named.
+   */
+  doubtOf({ address }: Client): Doubt {
+    const network = networkOf(address);
+    let isUnderWay = false;
+    return {
+      enter: () => {
+        if (isUnderWay) return 0;
+        const others = this.#doubted.of(network);
+        const seconds = this.#unpaid.waitSeconds(address, "unproven", "once", others);
+        if (seconds > 0) return seconds;
+        isUnderWay = true;
+        this.#doubted.change(network, 1);
+        return 0;
+      },
+      leave: (isRefused) => {
+        if (!isUnderWay) return;
+        isUnderWay = false;
+        this.#doubted.change(network, -1);
+        if (isRefused) this.#unpaid.count(address, "unproven");
+      },
+    };
   }
 
   /** The answer to a request without a payment: JSON for programs, a page for people, or a transaction to sign. */
@@ -82,7 +120,7 @@ export class Asking {
       const header = readDraftHeader(request);
       if (header !== null) return this.#draft(header, decision, client, lines);
       if (wantsPage(request)) {
-        this.#unpaid?.count(client.address, "asked");
+        this.#unpaid.count(client.address, "asked");
         return { answer: page.answer(decision.resource, lines), outcome: "challenged" };
       }
     }
@@ -96,7 +134,7 @@ export class Asking {
     lines: readonly string[],
   ): Promise<Asked> {
     const { drafts = NO_DRAFTS } = this.#options;
-    this.#unpaid?.count(address, "asked");
+    this.#unpaid.count(address, "asked");
     const { error } = CHALLENGED;
     const question = { header, offers: plan.offers, resource, error, lines };
     const answer = await draftAnswer(drafts, question);
@@ -111,7 +149,7 @@ export class Asking {
   ): Asked {
     const answer = this.#quote(decision, status, error, lines);
     if (answer.status < 500) {
-      this.#unpaid?.count(address, outcome === "refused" ? "refused" : "asked");
+      this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");
     }
     const isUnpayable = outcome === "challenged" && answer.status !== 402;
     return { answer, outcome: isUnpayable ? "unavailable" : outcome };

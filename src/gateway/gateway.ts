@@ -22,7 +22,7 @@ import type { PaymentOutcome, PlacesReading, RouteMeter } from "../telemetry/met
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
-import type { Admission, Paid } from "./payment/admission.ts";
+import type { Admission, Paid, Presented } from "./payment/admission.ts";
 import { ended, logAnswered, statusOf, type Ending } from "./access-log.ts";
 import {
   corsLines,
@@ -50,7 +50,7 @@ import { InFlight } from "./in-flight.ts";
 import { Room, type Holder, type Need } from "./room.ts";
 import type { Drafts } from "./payment/drafts.ts";
 import { RECORDED_WITHIN_MS, type Paywall } from "./payment/paywall.ts";
-import { isSameRate, type RequestRate } from "./client/rate-limit.ts";
+import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
 import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
@@ -71,8 +71,8 @@ export interface GatewaySettings {
   readonly maxInFlight: number;
   /** Peers that say who their clients are. */
   readonly trustedProxies: TrustedProxies;
-  /** Unpaid requests of one address to priced routes; null: as many as they want. */
-  readonly unpaidRate: RequestRate | null;
+  /** Unpaid requests of one address to priced routes. */
+  readonly unpaidRates: UnpaidRates;
   readonly bodyLimits: BodyLimits;
   readonly answerLimits: AnswerLimits;
 }
@@ -130,12 +130,12 @@ export class Gateway {
 
   /**
    * Requests from here on go by these settings; resolves when none goes by those before. What is counted of
-   * unpaid requests is forgotten where their limit changes.
+   * unpaid requests is forgotten where their limits change.
    */
   configure(settings: GatewaySettings): Promise<void> {
     const before = this.#options;
     this.#options = { ...before, ...settings };
-    if (!isSameRate(before.unpaidRate, settings.unpaidRate)) {
+    if (!areSameRates(before.unpaidRates, settings.unpaidRates)) {
       this.#asking = new Asking(this.#options);
     }
     this.#bodies = new BodyWatch(settings.bodyLimits);
@@ -305,7 +305,8 @@ export class Gateway {
   ): Promise<Ending> {
     const { plan } = decision;
     const { telemetry } = this.#options;
-    const admission = await this.#options.paywall.admit({
+    const doubt = this.#asking.doubtOf(client);
+    const presented: Presented = {
       payment: decision.payment,
       accepts: acceptable(decision),
       binding: `${visitor.request.method} ${decision.path}`,
@@ -316,7 +317,16 @@ export class Gateway {
       onReset: (listener) => visitor.onReset(listener),
       refusal: () => visitor.refusal(plan.engine),
       readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
-    });
+      doubt: () => doubt.enter(),
+    };
+    let isRefused = false;
+    const admission = await this.#options.paywall
+      .admit(presented)
+      .then((decided) => {
+        isRefused = decided.kind === "refused";
+        return decided;
+      })
+      .finally(() => doubt.leave(isRefused));
     switch (admission.kind) {
       case "admitted": {
         const bought = { paid: admission.paid, cors: lines };
@@ -326,6 +336,10 @@ export class Gateway {
       }
       case "replayed":
         return this.#replay(visitor, decision, admission, lines);
+      case "limited": {
+        const answer = limitedAnswer(admission.seconds, true, lines);
+        return this.#end(visitor, answer, "limited", plan.meter);
+      }
       case "abandoned":
         return ended({ kind: "abandoned", status: null, sent: false }, "undelivered", plan.meter);
       case "unservable": {

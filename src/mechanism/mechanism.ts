@@ -19,9 +19,21 @@ export interface Checked<Authorization> {
    * (ERC-1271), which only the chain can judge.
    */
   readonly proven: boolean;
-  /** The first fault other than the signature, in the order of the wire text; null when there is none. */
+  /** Why it is refused whatever the chain says, by the first fault in the order of the wire text; null: it may be good. */
   readonly fault: Refusal | null;
 }
+
+/**
+ * Who wants a payment judged: a client, by a name that tells it from others, or we ourselves, once more, what was
+ * found good before. Only so many unproven payments of clients are judged at a time.
+ */
+export type Asker =
+  | { readonly kind: "client"; readonly name: string }
+  | { readonly kind: "renewal" };
+
+/** A client that nobody has named. */
+export const SOMEBODY: Asker = { kind: "client", name: "" };
+export const RENEWAL: Asker = { kind: "renewal" };
 
 /** A settlement of one payment, or of several, that needs nothing more than an account nonce and our signature. */
 export interface Draft {
@@ -279,9 +291,15 @@ export interface Mechanism<Authorization = unknown>
   /**
    * What only the chain knows, in one round trip for a proven payer: balance, nonce state and the
    * simulated transfer (steps 2 and 6). May wait a few seconds for other payments of the payer that are
-   * under way. Throws when the chain cannot be asked.
+   * under way. Throws when the chain cannot be asked; {@link ChainError} `CHAIN_BUSY` where the asker has as many
+   * unproven payments under way as are judged at a time.
+   * @param asker default: {@link SOMEBODY}
    */
-  inspect(checked: Checked<Authorization>, signal: AbortSignal): Promise<Result<void, Refusal>>;
+  inspect(
+    checked: Checked<Authorization>,
+    signal: AbortSignal,
+    asker?: Asker,
+  ): Promise<Result<void, Refusal>>;
 
   /**
    * Whether its settlement runs code of the payer's (ERC-1271, EIP-7702), which may behave otherwise in a
@@ -340,8 +358,15 @@ export class ChainError extends Error {
    * - `CHAIN_ANSWER`: an error, or an answer of the wrong shape.
    * - `CHAIN_FEE`: the network fee is above our cap; nothing was signed.
    * - `CHAIN_GAS`: our account cannot pay the network fee; nothing was signed.
+   * - `CHAIN_BUSY`: the chain was not asked, since too many other questions of that kind are under way.
    */
-  readonly code: "CHAIN_UNREACHABLE" | "CHAIN_TIMEOUT" | "CHAIN_ANSWER" | "CHAIN_FEE" | "CHAIN_GAS";
+  readonly code:
+    | "CHAIN_UNREACHABLE"
+    | "CHAIN_TIMEOUT"
+    | "CHAIN_ANSWER"
+    | "CHAIN_FEE"
+    | "CHAIN_GAS"
+    | "CHAIN_BUSY";
 
   constructor(code: ChainError["code"], message: string, options?: ErrorOptions) {
     super(message, options);

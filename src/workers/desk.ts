@@ -62,9 +62,13 @@ export class Desk {
             till.resume(key as PaymentKey, begun as Parameters<Till["resume"]>[1], limit),
           ),
         ),
-      prove: ([request, context], signal) =>
+      prove: ([request, claimant, context], signal) =>
         inContext(readContext(context), () =>
-          till.prove(request as Parameters<Till["prove"]>[0], this.#within(signal)),
+          till.prove(
+            request as Parameters<Till["prove"]>[0],
+            String(claimant),
+            this.#within(signal),
+          ),
         ),
       released: stored((key: PaymentKey) => till.released(key)),
       leave: stored((key: PaymentKey) => till.leave(key)),

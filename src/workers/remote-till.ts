@@ -80,8 +80,9 @@ export class RemoteTill implements Till {
     await this.#record("leave", [key]);
   }
 
-  async prove(...[request, signal]: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
-    return readProof(await this.#wait("prove", [request, currentContext()], signal));
+  async prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
+    const [request, claimant, signal] = asked;
+    return readProof(await this.#wait("prove", [request, claimant, currentContext()], signal));
   }
 
   async replay(...asked: Parameters<Till["replay"]>): Promise<StoredResponse | undefined> {

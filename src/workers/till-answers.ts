@@ -14,10 +14,15 @@ type Fields = Readonly<Record<string, unknown>>;
 export function readIdentified(value: unknown): Result<Identified, Refusal> {
   const fields = record(value);
   if (fields["ok"] === false) return err(refusal(fields["error"]));
-  const { request, isClaimed, owed, isProof } = record(fields["value"]);
+  const { request, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);
   check(typeof isClaimed === "boolean" && typeof isProof === "boolean" && Array.isArray(owed));
+  check(typeof isDoubtful === "boolean");
   const all = Array.isArray(owed) ? owed.map(owedOf) : [];
-  const known = { isClaimed: isClaimed === true, isProof: isProof === true };
+  const known = {
+    isClaimed: isClaimed === true,
+    isProof: isProof === true,
+    isDoubtful: isDoubtful === true,
+  };
   return ok({ request: requestOf(request), owed: all, ...known });
 }
 

@@ -16,12 +16,23 @@ export interface RequestRate {
   readonly perMs: number;
 }
 
-export function isSameRate(one: RequestRate | null, other: RequestRate | null): boolean {
-  return one?.requests === other?.requests && one?.perMs === other?.perMs;
+/**
+ * `asked`: no payment, or none that can be read. `refused`: a payment that was looked into and not taken. `unproven`:
+ * one of those for which the chain had to be asked who signed it.
+ */
+export type UnpaidKind = "asked" | "refused" | "unproven";
+
+/** How often one address may; null: as often as it wants. */
+export type UnpaidRates = Readonly<Record<UnpaidKind, RequestRate | null>>;
+
+export function areSameRates(one: UnpaidRates, other: UnpaidRates): boolean {
+  const kinds = ["asked", "refused", "unproven"] as const;
+  return kinds.every((kind) => isSameRate(one[kind], other[kind]));
 }
 
-/** `asked`: no payment, or none that can be read. `refused`: a payment that was looked into and not taken. */
-export type UnpaidKind = "asked" | "refused";
+function isSameRate(one: RequestRate | null, other: RequestRate | null): boolean {
+  return one?.requests === other?.requests && one?.perMs === other?.perMs;
+}
 
 /**
  * Addresses that are remembered: fewer than an attacker with an IPv6 network of his own can have, so what is
@@ -42,10 +53,8 @@ const IPV4_KEY = 0xffffffff;
 const words = new Uint32Array(4);
 
 export class UnpaidLimit {
-  /** What one request costs, milliseconds. */
-  readonly #costMs: number;
-  /** What may be used at once, milliseconds. */
-  readonly #windowMs: number;
+  /** What one request costs, and what may be used at once, milliseconds; null: there is no limit. */
+  readonly #prices: Readonly<Record<UnpaidKind, Price | null>>;
   readonly #clock: () => number;
   readonly #seed = randomBytes(8);
   readonly #high = new Uint32Array(MAX_ADDRESSES);
@@ -54,36 +63,51 @@ export class UnpaidLimit {
   readonly #forgottenAt: Readonly<Record<UnpaidKind, Float64Array>> = {
     asked: new Float64Array(MAX_ADDRESSES),
     refused: new Float64Array(MAX_ADDRESSES),
+    unproven: new Float64Array(MAX_ADDRESSES),
   };
 
   /** @param clock one that only goes forward, milliseconds */
-  constructor({ requests, perMs }: RequestRate, clock = () => performance.now()) {
-    this.#costMs = perMs / requests;
-    this.#windowMs = perMs;
+  constructor({ asked, refused, unproven }: UnpaidRates, clock = () => performance.now()) {
+    this.#prices = {
+      asked: priceOf(asked),
+      refused: priceOf(refused),
+      unproven: priceOf(unproven),
+    };
     this.#clock = clock;
   }
 
   /**
    * Whole seconds until such a request is answered again, at least 1; 0: it is answered now.
    * @param often how many times the limit may be used at once
+   * @param underWay how many of them are looked into at this moment, and are counted as if they had been answered
    */
-  waitSeconds(address: string, kind: UnpaidKind, often: "once" | "twice" = "once"): number {
+  waitSeconds(
+    address: string,
+    kind: UnpaidKind,
+    often: "once" | "twice" = "once",
+    underWay = 0,
+  ): number {
+    const price = this.#prices[kind];
     const place = this.#find(address);
-    if (place === -1) return 0;
-    const forgottenAt = this.#forgottenAt[kind][place] ?? 0;
-    const windowMs = often === "once" ? this.#windowMs : 2 * this.#windowMs;
-    const waitMs = forgottenAt + this.#costMs - windowMs - this.#clock();
-    return waitMs <= TOLERANCE_MS ? 0 : Math.ceil(waitMs / 1000);
+    if (price === null || (place === -1 && underWay === 0)) return 0;
+    const now = this.#clock();
+    const forgottenAt = place === -1 ? now : Math.max(this.#forgottenAt[kind][place] ?? 0, now);
+    const windowMs = often === "once" ? price.windowMs : 2 * price.windowMs;
+    const waitMs = forgottenAt + (1 + underWay) * price.costMs - windowMs - now;
+    return waitMs <= TOLERANCE_MS ? 0 : Math.ceil(Math.min(waitMs, MAX_WAIT_MS) / 1000);
   }
 
   /** Such a request has been answered. */
   count(address: string, kind: UnpaidKind): void {
+    const price = this.#prices[kind];
+    if (price === null) return;
+    const { costMs, windowMs } = price;
     const now = this.#clock();
     const known = this.#find(address);
     const place = known === -1 ? this.#replace() : known;
     const times = this.#forgottenAt[kind];
-    const most = now + this.#windowMs + MAX_WAIT_MS;
-    times[place] = Math.min(Math.max(times[place] ?? 0, now) + this.#costMs, most);
+    const most = now + windowMs + MAX_WAIT_MS;
+    times[place] = Math.min(Math.max(times[place] ?? 0, now) + costMs, most);
   }
 
   /** The key of the address that is being looked for, and where its places begin. */
@@ -114,11 +138,11 @@ export class UnpaidLimit {
 
   /** Gives the key that was looked for the place of whoever has used least. */
   #replace(): number {
-    const { asked, refused } = this.#forgottenAt;
+    const { asked, refused, unproven } = this.#forgottenAt;
     let least = Number.POSITIVE_INFINITY;
     let chosen = this.#first;
     for (let place = this.#first; place < this.#first + PLACES; place += 1) {
-      const used = Math.max(asked[place] ?? 0, refused[place] ?? 0);
+      const used = Math.max(asked[place] ?? 0, refused[place] ?? 0, unproven[place] ?? 0);
       if (used < least) {
         least = used;
         chosen = place;
@@ -128,8 +152,18 @@ export class UnpaidLimit {
     this.#low[chosen] = this.#keyLow;
     asked[chosen] = 0;
     refused[chosen] = 0;
+    unproven[chosen] = 0;
     return chosen;
   }
+}
+
+interface Price {
+  readonly costMs: number;
+  readonly windowMs: number;
+}
+
+function priceOf(rate: RequestRate | null): Price | null {
+  return rate && { costMs: rate.perMs / rate.requests, windowMs: rate.perMs };
 }
 
 /** Each bit of the result depends on all bits of the number (the finalizer of MurmurHash3). */

@@ -50,6 +50,11 @@ export interface Presented {
    * which keeps the body for that. Null where it cannot be had: too large a body, a client that left, an upgrade.
    */
   readonly readBodyHash: (isKept: boolean) => Promise<string | null>;
+  /**
+   * Asked where only the chain can say who signed it, before it is asked or anything is written: seconds that the
+   * client has to wait first; 0: none. Default: none.
+   */
+  readonly doubt?: () => number;
 }
 
 /** What the paywall decided about a presented payment. */
@@ -74,6 +79,8 @@ export type Admission =
     }
   /** The upstream would not be asked now; nothing was claimed. */
   | { readonly kind: "unservable"; readonly refusal: Unanswered }
+  /** 429; nothing was claimed, and the same payment may be sent after so many seconds. */
+  | { readonly kind: "limited"; readonly seconds: number }
   /** 500; this request moved no money. */
   | { readonly kind: "unavailable"; readonly refusal: Refusal }
   /** 500; the money may have moved, and only the same payment may be sent again. */

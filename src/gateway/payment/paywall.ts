@@ -105,6 +105,8 @@ export class Paywall {
       const { request } = identified;
       const key = paymentKey(request);
       if (!key.ok) return { kind: "refused", refusal: key.error };
+      const seconds = identified.isDoubtful ? (presented.doubt?.() ?? 0) : 0;
+      if (seconds > 0) return { kind: "limited", seconds };
       if (identified.owed.length === 0) return this.#admitOwn(key.value, presented, identified);
       const other = this.#collecting.get(key.value);
       if (other === undefined) return this.#admitCollector(key.value, presented, identified);
@@ -190,7 +192,7 @@ export class Paywall {
     owed: readonly OwedPayment[],
     { isProof, signal }: Collecting,
   ): Promise<Admission | undefined> {
-    const proof = await this.#prove(request, signal);
+    const proof = await this.#prove(request, claimantOf(presented.client), signal);
     if (typeof proof === "object") return proof;
     let undecided: Admission | undefined;
     for (const { key, request: earlier } of owed) {
@@ -205,9 +207,13 @@ export class Paywall {
     return undecided;
   }
 
-  async #prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Admission> {
+  async #prove(
+    request: FacilitatorRequest,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<PayerProof | Admission> {
     try {
-      return await this.#till.prove(request, signal);
+      return await this.#till.prove(request, claimant, signal);
     } catch (cause) {
       return this.#notLookedUp(cause);
     }

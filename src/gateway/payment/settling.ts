@@ -3,7 +3,12 @@
  * begun before. A claim is dropped only where it is certain that nothing was signed or sent, and a refusal
  * is passed on only where it is certain that nothing was charged.
  */
-import { FacilitatorFault, HeldPayment, type Facilitator } from "../../facilitator/facilitator.ts";
+import {
+  CrowdedFault,
+  FacilitatorFault,
+  HeldPayment,
+  type Facilitator,
+} from "../../facilitator/facilitator.ts";
 import {
   LedgerConflict,
   type ClaimTerms,
@@ -73,7 +78,8 @@ export class Settling {
 
   /** Verifies and settles a payment that this request has claimed. */
   async charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
-    const verdict = await this.#verify(terms.request, signal);
+    const { request, claimant } = terms;
+    const verdict = await this.#verify(request, claimant, signal);
     if (!(verdict instanceof Error) && verdict.isValid) {
       return this.#collect({ key, terms, askedBefore: null, handedOverAt: null, signal });
     }
@@ -88,8 +94,12 @@ export class Settling {
    * so nobody but the payer can have it. Of one that cannot be paid less is known, its nonce for instance; and where
    * nobody looks at the chain, it may be an old one that everybody can read there.
    */
-  async prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Declined> {
-    const verdict = await this.#verify(request, signal);
+  async prove(
+    request: FacilitatorRequest,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<PayerProof | Declined> {
+    const verdict = await this.#verify(request, claimant, signal);
     if (verdict instanceof Error) return this.#unverified(verdict, request);
     const { facilitator } = this.#options;
     const { network } = request.paymentRequirements;
@@ -150,7 +160,11 @@ export class Settling {
     }
   }
 
-  async #verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse | Error> {
+  async #verify(
+    request: FacilitatorRequest,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<VerifyResponse | Error> {
     const { facilitator, time, timeline } = this.#options;
     const { network } = request.paymentRequirements;
     const options = { attributes: { "coinslot.network": network } };
@@ -158,7 +172,7 @@ export class Settling {
       const within = sooner(signal, time.timeout(VERIFY_TIMEOUT_MS));
       const ask = () =>
         inSpan("verify", options, async (span) => {
-          const verdict = await facilitator.verify(request, within);
+          const verdict = await facilitator.verify(request, within, claimant);
           span?.set({ "coinslot.result": verdict.isValid ? "valid" : "invalid" });
           if (!verdict.isValid) span?.fail(verdict.invalidReason);
           return verdict;
@@ -249,7 +263,9 @@ export class Settling {
   }
 
   #warn(cause: unknown, { paymentRequirements }: FacilitatorRequest, said: string): void {
-    this.#options.logger.warn({ err: cause, network: paymentRequirements.network }, said);
+    // Whoever makes the crowd does not fill the log with it as well.
+    const level = cause instanceof CrowdedFault ? "debug" : "warn";
+    this.#options.logger[level]({ err: cause, network: paymentRequirements.network }, said);
   }
 }
 

@@ -34,6 +34,8 @@ export interface Identified {
   readonly owed: readonly OwedPayment[];
   /** It was presented before as the proof for these, and was not charged since. */
   readonly isProof: boolean;
+  /** It was not claimed before, and only the chain can say who signed it: anybody can write such a payment. */
+  readonly isDoubtful: boolean;
 }
 
 /** What is looked at to tell which payment this is. */
@@ -62,8 +64,13 @@ export interface Till extends Redeeming {
   /**
    * Verifies a payment that is not claimed and will not be: whether it proves who its payer is. Nothing of it is
    * stored.
+   * @param claimant as of a claim: who presents it
    */
-  prove(request: FacilitatorRequest, signal: AbortSignal): Promise<PayerProof | Declined>;
+  prove(
+    request: FacilitatorRequest,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<PayerProof | Declined>;
   /** Verifies and settles a payment that the caller has claimed with these terms. */
   charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
@@ -82,11 +89,15 @@ export interface TillOptions {
   readonly timeline?: Timeline | undefined;
 }
 
+function claimedBefore(request: FacilitatorRequest): Identified {
+  return { request, isClaimed: true, owed: [], isProof: false, isDoubtful: false };
+}
+
 /** The till where ledger and facilitator are in this process. */
 export class LocalTill implements Till {
   readonly #redemptions: Redemptions;
   readonly #settling: Settling;
-  readonly #choosing: Choosing;
+  readonly #choosing: Choosing & { readonly facilitator: Pick<Facilitator, "isDoubtful"> };
   readonly #proofs: Proofs;
 
   constructor(options: TillOptions) {
@@ -103,16 +114,17 @@ export class LocalTill implements Till {
     const { request: stored } = recalled;
     if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
       if (isOfCheaperShop(stored, presented)) return PAID_ELSEWHERE;
-      return ok({ request: stored, isClaimed: true, owed: [], isProof: false });
+      return ok(claimedBefore(stored));
     }
     const chosen = choose(presented, this.#choosing);
     const owed = recalled.owed.filter(({ request }) => !isOfCheaperShop(request, presented));
-    if (chosen.ok)
-      return ok({ request: chosen.value, isClaimed: false, ...this.#debts(chosen.value, owed) });
+    if (chosen.ok) {
+      const request = chosen.value;
+      const isDoubtful = this.#choosing.facilitator.isDoubtful?.(request) ?? false;
+      return ok({ request, isClaimed: false, isDoubtful, ...this.#debts(request, owed) });
+    }
     const buried = await this.#findBuried(presented);
-    return buried === undefined
-      ? chosen
-      : ok({ request: buried, isClaimed: true, owed: [], isProof: false });
+    return buried === undefined ? chosen : ok(claimedBefore(buried));
   }
 
   prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {

@@ -241,6 +241,24 @@ export function firstFault(
   return null;
 }
 
+/** Nobody signs for it, and it has no code. */
+const NOBODY = `0x${"0".repeat(40)}`;
+
+/**
+ * Why a payment is refused whose signature is no key's of the payer's, whatever a wallet would say of it: by the wire
+ * the signature comes before every other fault, and nothing has proven it. Null: it may be a wallet's.
+ */
+export function unprovenFault(
+  { from }: EvmCheckedAuthorization,
+  fault: Refusal | null,
+): Refusal | null {
+  const code = "invalid_exact_evm_payload_signature";
+  if (from === NOBODY) return { code, detail: "the zero address signs nothing" };
+  if (fault === null) return null;
+  const detail = `the signature is not the payer's own key's; of a smart wallet's payment: ${fault.detail}`;
+  return { code, detail };
+}
+
 function unfit(detail: string): Result<never, Refusal> {
   return refuse("invalid_payment_requirements", detail);
 }

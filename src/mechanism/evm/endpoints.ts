@@ -2,6 +2,7 @@
 import type { EvmNetwork } from "../../x402/network.ts";
 import { RpcEndpoints, type HealthObserver } from "../rpc-endpoints.ts";
 import { openRpc, type Rpc, type RpcObserver } from "../rpc.ts";
+import { MAX_UNPROVEN_CALLS } from "../unproven-lane.ts";
 import { MAX_SYNC_CALLS, SYNC_TIMEOUT_MS } from "./broadcast.ts";
 import { blocksOf } from "./network-blocks.ts";
 import { identify } from "./probe.ts";
@@ -24,6 +25,11 @@ export interface EndpointsOptions {
 
 export interface EvmEndpoints {
   readonly endpoints: RpcEndpoints;
+  /**
+   * The same ones for questions that anybody can make us ask: with connections of their own, and whatever goes
+   * wrong with them says nothing about the others.
+   */
+  readonly openUnproven: () => RpcEndpoints;
   /** A second client of one of them, for calls that wait for a block. */
   readonly openWaiting: (rpc: Rpc) => Rpc;
 }
@@ -36,16 +42,18 @@ export function openEndpoints(options: EndpointsOptions): EvmEndpoints {
   const timeoutMs = options.rpcTimeoutMs ?? shared;
   const usual = { observer, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
   const urls = new Map(rpcUrls.map((url) => [openRpc(url, usual), url]));
-  const endpoints = new RpcEndpoints({
-    rpcs: [...urls.keys()],
-    identify: (rpc, signal) => identify(rpc, network, signal),
+  const terms = {
+    identify: (rpc: Rpc, signal: AbortSignal) => identify(rpc, network, signal),
     readHead,
     maxLagBlocks: blocksOf(network.name).maxLag,
     clock,
-    onHealth,
-  });
+  };
   return {
-    endpoints,
+    endpoints: new RpcEndpoints({ ...terms, rpcs: [...urls.keys()], onHealth }),
+    openUnproven() {
+      const few = { ...usual, maxConnections: MAX_UNPROVEN_CALLS };
+      return new RpcEndpoints({ ...terms, rpcs: rpcUrls.map((url) => openRpc(url, few)) });
+    },
     openWaiting(rpc) {
       const limits = { timeoutMs: SYNC_TIMEOUT_MS, maxConnections: MAX_SYNC_CALLS };
       return openRpc(urls.get(rpc) ?? "", { observer, ...limits });

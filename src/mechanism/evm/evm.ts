@@ -15,6 +15,8 @@ import {
 import { describeUnused, describeWrong } from "../endpoint-findings.ts";
 import {
   ChainError,
+  SOMEBODY,
+  type Asker,
   type Checked,
   type Confirmation,
   type Finding,
@@ -28,12 +30,14 @@ import {
 } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { Rpc } from "../rpc.ts";
+import { UnprovenLane } from "../unproven-lane.ts";
 import { Account } from "./account.ts";
 import {
   createTokens,
   firstFault,
   readAccepted,
   readRequest,
+  unprovenFault,
   VALID_BEFORE_MARGIN_SECONDS,
   type EvmCheckedAuthorization,
   type Terms,
@@ -91,6 +95,9 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly #terms: Terms;
   readonly #costs: NetworkCosts;
   readonly #endpoints: RpcEndpoints;
+  /** For payments of which nothing is proven. */
+  readonly #doubted: RpcEndpoints;
+  readonly #lane = new UnprovenLane();
   readonly #shared: SharedInspection;
   readonly #wallets: WalletInspection;
   readonly #fees: FeeReader;
@@ -118,8 +125,9 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
         allowPayTo === "any" ? null : new Set(allowPayTo.map((address) => address.toLowerCase())),
       validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
     };
-    const { endpoints, openWaiting } = openEndpoints(options);
+    const { endpoints, openUnproven, openWaiting } = openEndpoints(options);
     this.#endpoints = endpoints;
+    this.#doubted = openUnproven();
     this.#broadcast = new Broadcast({ endpoints, openWaiting });
     this.#shared = new SharedInspection(endpoints, this.#costs.gasLimit);
     this.purses = new EvmPurses(endpoints, clock);
@@ -132,6 +140,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
       smartWallets: options.smartWallets ?? "allow",
       drafting: this.#drafting,
       account: this.accounts[0] ?? "",
+      clock,
     });
     this.#confirmation = createConfirmationReader(network, options);
     this.#memory = new LookMemory(clock);
@@ -149,11 +158,13 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     if (!parsed.ok) return parsed;
     const authorization = parsed.value;
     const margin = this.#terms.validBeforeMarginSeconds;
+    const { proven } = authorization;
+    const fault = firstFault(authorization, request.paymentRequirements, now, margin);
     return ok({
       authorization,
       payer: checksumAddress(authorization.from),
-      proven: authorization.proven,
-      fault: firstFault(authorization, request.paymentRequirements, now, margin),
+      proven,
+      fault: proven ? fault : (this.#wallets.refusal ?? unprovenFault(authorization, fault)),
     });
   }
 
@@ -165,16 +176,14 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   async inspect(
     checked: Checked<EvmCheckedAuthorization>,
     signal: AbortSignal,
+    asker: Asker = SOMEBODY,
   ): Promise<Result<void, Refusal>> {
     const { authorization, fault } = checked;
     const { moment } = this.purses;
-    if (authorization.proven && fault !== null) return { ok: false, error: fault };
+    if (fault !== null) return { ok: false, error: fault };
     const inspected = authorization.proven
       ? await this.#inspectProven(authorization, signal)
-      : await this.#endpoints.run(
-          (rpc) => this.#wallets.inspectUnproven(rpc, checked, signal),
-          signal,
-        );
+      : await this.#inspectUnproven(authorization, asker, signal);
     if (!inspected.ok) return inspected;
     this.purses.noted(authorization, inspected.value.balanceAtomic, moment);
     return ok(undefined);
@@ -261,7 +270,8 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#endpoints.close(), this.#broadcast.close()]);
+    const opened = [this.#endpoints, this.#doubted, this.#broadcast];
+    await Promise.all(opened.map((each) => each.close()));
   }
 
   async #probe(rpc: Rpc, signal: AbortSignal): Promise<readonly Finding[]> {
@@ -282,6 +292,20 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     if (hasMulticall) return findings;
     const missing = `${this.network}: there is no Multicall3 at ${MULTICALL3_ADDRESS}`;
     return [error(`${missing}; payments cannot be verified`), ...findings];
+  }
+
+  /** What was found good before goes the way of the proven: no stranger's payments stand before it. */
+  #inspectUnproven(
+    authorization: EvmCheckedAuthorization,
+    asker: Asker,
+    signal: AbortSignal,
+  ): Promise<Result<Inspected, Refusal>> {
+    const known = this.#wallets.known(authorization);
+    if (known !== undefined) return Promise.resolve(known);
+    const ask = (endpoints: RpcEndpoints): Promise<Result<Inspected, Refusal>> =>
+      endpoints.run((rpc) => this.#wallets.inspectUnproven(rpc, authorization, signal), signal);
+    if (asker.kind === "renewal") return ask(this.#endpoints);
+    return this.#lane.run(asker.name, () => ask(this.#doubted), signal);
   }
 
   async #inspectProven(

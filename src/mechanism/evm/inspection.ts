@@ -70,20 +70,79 @@ export async function inspect(
   gasLimit: bigint,
   signal: AbortSignal,
 ): Promise<Result<Inspected, Refusal>> {
-  const { token, words, signature, proven } = authorization;
-  const transfer = { target: token.address, callData: transferCall(words, signature, proven) };
-  const data = encodeAggregate3([...readsOf(authorization), transfer]);
-  const call = { to: MULTICALL3_ADDRESS, data: `0x${data}`, gas: toQuantity(gasLimit) };
-  let answer: unknown;
+  const calls = [...readsOf(authorization), transferOf(authorization)];
+  const results = await aggregate(rpc, { calls, gasLimit }, signal);
+  if (results === undefined) return OUT_OF_GAS;
+  return judge(rpc, authorization, results.slice(0, READS), results[READS]);
+}
+
+/** What is known of a payment whose signature is no key's of the payer's. */
+export interface InspectedWallet {
+  readonly judged: Result<Inspected, Refusal>;
+  /**
+   * What the payer's code says of the signature. `silent`: nothing at all, as where there is no code; `unasked`: the
+   * gas was gone before.
+   */
+  readonly signature: "accepted" | "refused" | "silent" | "unasked";
+}
+
+/**
+ * Asks once, of a payer that may be a contract: as {@link inspect}, and after it, so that nothing of it can change
+ * what is simulated, whether the payer takes the signature for its own, as the token asks (ERC-1271). There is gas
+ * for both.
+ * @throws {ChainError} when the chain cannot be asked
+ */
+export async function inspectWallet(
+  rpc: Rpc,
+  authorization: EvmCheckedAuthorization,
+  gasLimit: bigint,
+  signal: AbortSignal,
+): Promise<InspectedWallet> {
+  const { token, words, signature, from } = authorization;
+  const callData = isValidSignatureCall(authorizationDigest(token, words), signature);
+  const asked = { target: from, callData };
+  const calls = [...readsOf(authorization), transferOf(authorization), asked];
+  const results = await aggregate(rpc, { calls, gasLimit: 2n * gasLimit }, signal);
+  if (results === undefined) return { judged: OUT_OF_GAS, signature: "unasked" };
+  const judged = judge(rpc, authorization, results.slice(0, READS), results[READS]);
+  return { judged, signature: signatureWord(results[READS + 1]) };
+}
+
+function signatureWord(answer: CallResult | undefined): InspectedWallet["signature"] {
+  if (answer?.success !== true) return "refused";
+  if (answer.returnData === "") return "silent";
+  const isAccepted = answer.returnData.slice(0, WORD) === IS_VALID_SIGNATURE.padEnd(WORD, "0");
+  return isAccepted ? "accepted" : "refused";
+}
+
+const OUT_OF_GAS = refuse("invalid_transaction_state", "the simulated transfer runs out of gas");
+
+function transferOf({ token, words, signature, proven }: EvmCheckedAuthorization): ContractCall {
+  return { target: token.address, callData: transferCall(words, signature, proven) };
+}
+
+interface Aggregate {
+  readonly calls: readonly ContractCall[];
+  /** For all of them. */
+  readonly gasLimit: bigint;
+}
+
+/** Undefined where the gas does not last. */
+async function aggregate(
+  rpc: Rpc,
+  { calls, gasLimit }: Aggregate,
+  signal: AbortSignal,
+): Promise<readonly CallResult[] | undefined> {
+  const data = `0x${encodeAggregate3(calls)}`;
+  const call = { to: MULTICALL3_ADDRESS, data, gas: toQuantity(gasLimit) };
   try {
     // At `latest` an idle chain has an old clock and refuses good payments.
-    answer = await rpc.call("eth_call", [call, "pending"], signal);
+    const answer = await rpc.call("eth_call", [call, "pending"], signal);
+    return decodeAggregate3(parseHexData(answer) ?? "") ?? [];
   } catch (error) {
     if (!(error instanceof RpcRefusal) || !EXECUTION_FAILED.test(error.rpcMessage)) throw error;
-    return refuse("invalid_transaction_state", "the simulated transfer runs out of gas");
+    return undefined;
   }
-  const results = decodeAggregate3(parseHexData(answer) ?? "") ?? [];
-  return judge(rpc, authorization, results.slice(0, READS), results[READS]);
 }
 
 /**
@@ -98,9 +157,7 @@ export async function inspectTogether(
   signal: AbortSignal,
 ): Promise<readonly Result<Inspected, Refusal>[]> {
   const reads = authorizations.flatMap(readsOf);
-  const transfers = authorizations.map(({ token, words, signature, proven }) => {
-    return { target: token.address, callData: transferCall(words, signature, proven) };
-  });
+  const transfers = authorizations.map(transferOf);
   const data = encodeAggregate3([...reads, ...transfers]);
   const gas = toQuantity(gasLimit * BigInt(authorizations.length));
   const call = { to: MULTICALL3_ADDRESS, data: `0x${data}`, gas };
@@ -129,28 +186,6 @@ function unanswered(rpc: Rpc): ChainError {
     "CHAIN_ANSWER",
     `${rpc.host}: Multicall3 at ${MULTICALL3_ADDRESS} did not answer`,
   );
-}
-
-/**
- * Whether a payer that is a contract takes the signature for its own (ERC-1271), asked as the token asks:
- * only when a payment is refused anyway, to tell a bad signature before all other faults.
- * @throws {ChainError} when the chain cannot be asked
- */
-export async function isSignedByContract(
-  rpc: Rpc,
-  { token, words, signature, from }: EvmCheckedAuthorization,
-  gasLimit: bigint,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const data = isValidSignatureCall(authorizationDigest(token, words), signature);
-  const call = { to: from, data: `0x${data}`, gas: toQuantity(gasLimit) };
-  try {
-    const answer = parseHexData(await rpc.call("eth_call", [call, "pending"], signal));
-    return answer?.slice(0, WORD) === IS_VALID_SIGNATURE.padEnd(WORD, "0");
-  } catch (error) {
-    if (!(error instanceof RpcRefusal) || !EXECUTION_FAILED.test(error.rpcMessage)) throw error;
-    return false;
-  }
 }
 
 /** In the order of the wire: signature, balance, then whatever else makes the transfer fail. */

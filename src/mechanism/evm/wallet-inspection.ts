@@ -4,31 +4,42 @@
  * be sent.
  */
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
-import { ChainError, type Checked } from "../mechanism.ts";
+import { LeastRecent } from "../least-recent.ts";
+import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import type { Drafting } from "./drafting.ts";
-import { inspect, isSignedByContract, type Inspected } from "./inspection.ts";
+import { inspectWallet, type Inspected } from "./inspection.ts";
 import { hasCode } from "./probe.ts";
 
 /** Whether payers with code are served. */
 export type SmartWallets = "allow" | "deny";
+
+/**
+ * How long an address without code is not asked about again, seconds. It may get code at any time (CREATE2, EIP-7702):
+ * a wallet's first payment in that time is refused, and nothing of it is signed or charged.
+ */
+const CODELESS_SECONDS = 10;
+/** Addresses of which that is remembered. */
+const MAX_CODELESS = 4_096;
 
 export interface WalletInspectionOptions {
   readonly smartWallets: SmartWallets;
   readonly drafting: Drafting;
   /** As which of our accounts a payment is simulated before it is known which one signs. */
   readonly account: string;
+  /** Unix seconds. */
+  readonly clock: () => number;
 }
 
 const NOT_THE_PAYERS = refuse(
   "invalid_exact_evm_payload_signature",
   "the signature is not the payer's",
 );
-const DENIED = refuse(
-  "invalid_exact_evm_payload_signature",
-  "the signature is not the payer's own key's, and smart wallets are not served here",
-);
+const DENIED: Refusal = {
+  code: "invalid_exact_evm_payload_signature",
+  detail: "the signature is not the payer's own key's, and smart wallets are not served here",
+};
 const DELEGATED_DENIED = refuse(
   "invalid_exact_evm_payload_signature",
   "the payer's address has code (EIP-7702), and smart wallets are not served here",
@@ -38,6 +49,8 @@ export class WalletInspection {
   readonly #at: WalletInspectionOptions;
   /** Proven payments whose payers have code. */
   readonly #delegated = new WeakSet<EvmCheckedAuthorization>();
+  /** When they were seen without code, Unix seconds, by lower-case address. */
+  readonly #codeless = new LeastRecent<number>(MAX_CODELESS);
 
   constructor(options: WalletInspectionOptions) {
     this.#at = options;
@@ -48,29 +61,43 @@ export class WalletInspection {
     return !authorization.proven || this.#delegated.has(authorization);
   }
 
-  /** Of a signature that is no key's of the payer's. @throws {ChainError} when the chain cannot be asked */
+  /** Why no signature is looked at that is no key's of the payer's; undefined where a wallet's is. */
+  get refusal(): Refusal | undefined {
+    return this.#at.smartWallets === "deny" ? DENIED : undefined;
+  }
+
+  /** What a signature that is no key's of the payer's is worth by what was seen a moment ago; undefined: ask. */
+  known({ from }: EvmCheckedAuthorization): Result<never, Refusal> | undefined {
+    const seenAt = this.#codeless.peek(from);
+    if (seenAt === undefined) return undefined;
+    // A clock that was set back makes nothing younger.
+    if (Math.abs(this.#at.clock() - seenAt) < CODELESS_SECONDS) return NOT_THE_PAYERS;
+    this.#codeless.delete(from);
+    return undefined;
+  }
+
+  /**
+   * Of a signature that is no key's of the payer's: one call, and where it is good what would be sent, as well.
+   * @throws {ChainError} when the chain cannot be asked
+   */
   async inspectUnproven(
     rpc: Rpc,
-    { authorization, fault }: Checked<EvmCheckedAuthorization>,
+    authorization: EvmCheckedAuthorization,
     signal: AbortSignal,
   ): Promise<Result<Inspected, Refusal>> {
-    const { drafting, smartWallets } = this.#at;
-    if (smartWallets === "deny") return DENIED;
-    // Not a contract: nobody but the token's own recovery could accept it, and that will not.
-    if (!(await hasCode(rpc, authorization.from, signal, "pending"))) return NOT_THE_PAYERS;
+    const { clock, drafting } = this.#at;
     const gasLimit = drafting.gasLimit(authorization);
-    const judged: Result<Inspected, Refusal> =
-      fault === null
-        ? await inspect(rpc, authorization, gasLimit, signal)
-        : { ok: false, error: fault };
+    const { judged, signature } = await inspectWallet(rpc, authorization, gasLimit, signal);
+    if (signature === "silent") this.#codeless.set(authorization.from, clock());
+    if (!judged.ok && isJudgedFirst(judged.error)) return judged;
+    // Not a contract: nobody but the token's own recovery could accept it, and that will not.
+    if (signature === "silent") return NOT_THE_PAYERS;
     if (judged.ok) {
       const rehearsed = await this.#rehearse(rpc, authorization, signal);
       return rehearsed.ok ? judged : rehearsed;
     }
-    if (isJudgedFirst(judged.error)) return judged;
     // A contract's signature is judged last, by the token, but told before everything else.
-    const signed = await isSignedByContract(rpc, authorization, gasLimit, signal);
-    return signed ? judged : NOT_THE_PAYERS;
+    return signature === "refused" ? NOT_THE_PAYERS : judged;
   }
 
   /** Of a good payment by a payer who may have code. @throws {ChainError} when the chain cannot be asked */
@@ -104,7 +131,7 @@ export class WalletInspection {
 
 const OURS: ReadonlySet<ChainError["code"]> = new Set(["CHAIN_FEE", "CHAIN_GAS"]);
 
-/** Whether a refusal comes before the signature, or is about it, in the order of the wire. */
+/** Whether a refusal comes before the signature in the order of the wire. */
 function isJudgedFirst({ code }: Refusal): boolean {
-  return code === "invalid_payment_requirements" || code === NOT_THE_PAYERS.error.code;
+  return code === "invalid_payment_requirements";
 }

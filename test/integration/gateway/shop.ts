@@ -16,6 +16,7 @@ import { Offers } from "../../../src/gateway/payment/offers.ts";
 import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
 import { Paywall } from "../../../src/gateway/payment/paywall.ts";
 import { LocalTill } from "../../../src/gateway/payment/till.ts";
+import type { RequestRate } from "../../../src/gateway/client/rate-limit.ts";
 import { Router } from "../../../src/gateway/paths/router.ts";
 import { TrustedProxies, type AddressRange } from "../../../src/gateway/client/trusted-proxies.ts";
 import {
@@ -52,7 +53,10 @@ export interface ShopOptions {
   readonly trusted?: readonly AddressRange[];
   /** Default: nobody knows our names. */
   readonly hosts?: ServedHosts;
-  readonly unpaidRate?: GatewayOptions["unpaidRate"];
+  /** Questions and refused payments of one address, each as often. */
+  readonly unpaidRate?: RequestRate | null;
+  /** Payments of one address whose signatures only the chain can judge; default: no limit. */
+  readonly unprovenRate?: RequestRate;
   readonly bodyLimits?: Partial<BodyLimits>;
   readonly answerLimits?: Partial<AnswerLimits>;
   readonly maxInFlight?: number;
@@ -119,7 +123,11 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     cors,
     maxInFlight: options.maxInFlight ?? 1_000,
     trustedProxies: new TrustedProxies(options.trusted ?? []),
-    unpaidRate: options.unpaidRate ?? null,
+    unpaidRates: {
+      asked: options.unpaidRate ?? null,
+      refused: options.unpaidRate ?? null,
+      unproven: options.unprovenRate ?? null,
+    },
     bodyLimits: { ...defaultBodyLimits, ...options.bodyLimits },
     answerLimits: { ...defaultAnswerLimits, ...options.answerLimits },
     telemetry: { logger, metrics },

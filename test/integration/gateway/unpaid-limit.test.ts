@@ -1,4 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import { describe, expect, test } from "vitest";
+import type { PaymentPayload } from "../../../src/x402/x402.ts";
+import { examplePayment, PAYER } from "../../unit/ledger/example-payment.ts";
 import { buy, errorOf, openShop, type Shop, type ShopOptions } from "./shop.ts";
 import { backend, send, type Answer } from "./stage.ts";
 
@@ -23,6 +26,9 @@ async function ask(shop: Shop, times: number, headers: readonly string[] = []): 
   }
   return statuses;
 }
+
+const isNumber = (payment: PaymentPayload, number: number): boolean =>
+  isDeepStrictEqual(payment, examplePayment(number).request.paymentPayload);
 
 const from = (address: string): string[] => ["X-Forwarded-For", address];
 
@@ -123,6 +129,52 @@ describe("an address that does not pay", () => {
     const answers = await Promise.all([first, again]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200]);
     expect(facilitator.settled).toHaveLength(1);
+  });
+
+  test("gets no further with payments that only the chain can judge than with refused ones", async () => {
+    const shop = await shopOf({ unpaidRate: null, unprovenRate: RATE });
+    const { facilitator } = shop;
+    facilitator.isDoubtful = ({ paymentPayload }) => !isNumber(paymentPayload, 10);
+    const judged = Promise.withResolvers<void>();
+    facilitator.onVerify = async ({ paymentPayload }) => {
+      if (isNumber(paymentPayload, 10)) return { isValid: true, payer: PAYER };
+      await judged.promise;
+      return refuse();
+    };
+    const under = [1, 2, 3].map((number) => buy(shop, {}, number));
+    await expect.poll(() => facilitator.verified.length).toBe(3);
+    const answer = await buy(shop, {}, 4);
+    expect(answer.status).toBe(429);
+    expect(Number(answer.headers["retry-after"])).toBeGreaterThan(15);
+    expect(errorOf(answer)).toContain("it was not looked at");
+    // Nothing of it was written, and what is proven is sold.
+    expect(facilitator.verified).toHaveLength(3);
+    expect((await buy(shop, {}, 10)).status).toBe(200);
+    judged.resolve();
+    const statuses = (await Promise.all(under)).map(({ status }) => status);
+    expect(statuses).toEqual([402, 402, 402]);
+    expect((await buy(shop, {}, 4)).status).toBe(429);
+  });
+
+  test("may have as many of them as it likes when they are good", async () => {
+    const shop = await shopOf({ unpaidRate: null, unprovenRate: RATE });
+    shop.facilitator.isDoubtful = () => true;
+    const numbers = Array.from({ length: 7 }, (_, index) => index + 1);
+    const answers = await buyEach(shop, numbers);
+    expect(answers.map(({ status }) => status)).toEqual(numbers.map(() => 200));
+  });
+
+  test("is told from others by whoever judges its payments", async () => {
+    const shop = await shopOf({ trusted: [{ address: "127.0.0.1", prefixBits: 32 }] });
+    const { facilitator } = shop;
+    const addresses = ["192.0.2.1", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"];
+    for (const [index, address] of addresses.entries()) {
+      await buy(shop, { headers: from(address) }, index + 1);
+    }
+    const [first, again, other, six, sameNetwork] = facilitator.clients;
+    expect(first).toBeTypeOf("string");
+    expect([again, sameNetwork]).toEqual([first, six]);
+    expect(new Set([first, other, six]).size).toBe(3);
   });
 
   test("is another one behind a trusted proxy", async () => {

@@ -42,6 +42,14 @@ beforeAll(async () => {
   evm = mechanism();
   // As at the start of a process: the endpoint shows its chain once.
   await evm.probe(never);
+  // So do the connections for what is not proven, before the first such payment.
+  await verify(
+    await signPayment({
+      account: freshAccount().account,
+      requirements,
+      overrides: { from: freshAccount().address },
+    }),
+  );
 });
 
 afterAll(async () => {
@@ -127,16 +135,38 @@ describe("an EOA's payment", () => {
     );
   });
 
-  test("is refused with a signature that is not the payer's, without asking for more than code", async () => {
+  test("is refused with a signature that is not the payer's after one call, and a moment later after none", async () => {
     const stranger = freshAccount();
-    const forged = await sign({
-      account: stranger.account,
-      overrides: { from: payer.address, value: "1" },
-    });
+    const refused = "invalid_exact_evm_payload_signature: the signature is not the payer's";
+    const forge = () => sign({ account: stranger.account, overrides: { from: payer.address } });
+    expect(await verify(await forge())).toBe(refused);
+    expect(calls).toEqual(["eth_call"]);
+    expect(await verify(await forge())).toBe(refused);
+    expect(calls).toEqual(["eth_call"]);
+  });
+
+  test("is refused without a call where no signature could make it good", async () => {
+    const stranger = freshAccount();
+    const now = unixNow();
+    for (const fault of [
+      { value: "1" },
+      { to: stranger.address },
+      { validBefore: String(now - 1) },
+      { validAfter: String(now + 60) },
+    ]) {
+      const overrides = { from: chain.asset, ...fault };
+      const forged = await sign({ account: stranger.account, overrides });
+      expect(await verify(forged)).toMatch(/^invalid_exact_evm_payload_signature: /);
+    }
+    expect(calls).toEqual([]);
+  });
+
+  test("is refused after one call in the name of a contract that judges no signatures", async () => {
+    const forged = await sign({ overrides: { from: chain.asset } });
     expect(await verify(forged)).toBe(
       "invalid_exact_evm_payload_signature: the signature is not the payer's",
     );
-    expect(calls).toEqual(["eth_getCode"]);
+    expect(calls).toEqual(["eth_call"]);
   });
 
   test("is refused when the chain's clock is not in its window, though ours is", async () => {
@@ -200,7 +230,7 @@ describe("a smart wallet's payment (ERC-1271)", () => {
     expect(await verify(await sign({ overrides: { from: wallet } }))).toBe("valid");
     // The last one simulates what would be sent, with its fees.
     const fees = ["eth_getBlockByNumber", "eth_maxPriorityFeePerGas"];
-    expect(calls).toEqual(["eth_getCode", "eth_call", ...fees, "eth_call"]);
+    expect(calls).toEqual(["eth_call", ...fees, "eth_call"]);
   });
 
   test("is refused when the wallet does not accept the signature", async () => {
@@ -219,11 +249,28 @@ describe("a smart wallet's payment (ERC-1271)", () => {
     );
   });
 
-  test("is refused for a fault of its own without a simulation", async () => {
+  test("is valid some seconds after its address was seen without code", async () => {
+    let now = unixNow();
+    const later = mechanism({ clock: () => now });
+    const code = await chain.rpc("eth_getCode", [wallet, "latest"]);
+    await chain.rpc("anvil_setCode", [wallet, "0x"]);
+    const payment = await sign({ overrides: { from: wallet } });
+    const refused = "invalid_exact_evm_payload_signature: the signature is not the payer's";
+    expect(await verify(payment, later)).toBe(refused);
+    await chain.rpc("anvil_setCode", [wallet, code]);
+    now += 9;
+    expect(await verify(payment, later)).toBe(refused);
+    now += 1;
+    expect(await verify(payment, later)).toBe("valid");
+    await later.close();
+  });
+
+  test("is refused for a fault of its own without a call", async () => {
     const little = await sign({ overrides: { from: wallet, value: "9999" } });
-    expect(await verify(little)).toMatch(/^invalid_exact_evm_payload_authorization_value: /);
-    // The one call asks the wallet about its signature, which is judged before the value.
-    expect(calls).toEqual(["eth_getCode", "eth_call"]);
+    expect(await verify(little)).toMatch(
+      /^invalid_exact_evm_payload_signature: .*: the authorization pays less than 10000$/,
+    );
+    expect(calls).toEqual([]);
   });
 
   test("is valid also when the wallet takes any signature", async () => {

@@ -31,6 +31,7 @@ describe("a configuration", () => {
         inFlight: null,
         settlementWaitMs: 30_000,
         unpaidPerIp: null,
+        unprovenPerIp: { requests: 120, perMs: 60_000 },
         bodyTimeoutMs: 300_000,
         bodyIdleMs: 15_000,
         bodyBytesPerSecond: 512,

@@ -1,3 +1,4 @@
+import type { Asker } from "../../../src/mechanism/mechanism.ts";
 import { describe, expect, test } from "vitest";
 import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
 import { createEvmMechanism } from "../../../src/mechanism/evm/evm.ts";
@@ -73,7 +74,7 @@ describe("the local check", () => {
     ["lets a good payment pass", true, null, false],
     ["refuses a certain fault", true, fault, true],
     ["leaves a signature that it cannot prove to the chain", false, null, false],
-    ["leaves a fault behind such a signature to the chain", false, fault, false],
+    ["refuses what no signature could make good", false, fault, true],
   ])("%s", async (_, proven, found, isRefused) => {
     const authorization = { nonce: nonceOf(1) };
     const value = { authorization, payer: PAYER, proven, fault: found };
@@ -327,4 +328,27 @@ describe("the metrics", () => {
       `coinslot_settlements_total${labels("unavailable", "unexpected_settle_error")}`,
     ]);
   });
+});
+
+test("who wants a payment judged is told, until it was found good", async () => {
+  const askers: (Asker | undefined)[] = [];
+  const at = await openEngine({
+    members: {
+      inspect: async (_checked, _signal, asker) => {
+        askers.push(asker);
+        return { ok: true, value: undefined };
+      },
+    },
+  });
+  at.chain.isFinal = true;
+  const { signal } = new AbortController();
+  const { facilitator, time } = at;
+  await time.of(facilitator.settle(payment(1), { signal, client: "one" }));
+  await time.of(facilitator.settle(payment(2), { signal }));
+  await time.of(facilitator.verify(payment(3), signal, "three"));
+  expect(askers).toEqual([
+    { kind: "client", name: "one" },
+    { kind: "client", name: "" },
+    { kind: "client", name: "three" },
+  ]);
 });

@@ -63,9 +63,9 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
   };
   const facilitator: Facilitator = {
     ...answering,
-    verify(request, signal) {
+    verify(request, signal, client) {
       asked.push({ what: "verify", request, idempotencyKey: undefined });
-      return answering.verify(request, signal);
+      return answering.verify(request, signal, client);
     },
     settle(request, settling: SettleOptions) {
       asked.push({ what: "settle", request, idempotencyKey: settling.idempotencyKey });

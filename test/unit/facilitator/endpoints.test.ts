@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Callers } from "../../../src/facilitator/callers.ts";
-import { FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
+import { CrowdedFault, FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
 import { ask, good, stage, type Answer } from "./endpoints-stage.ts";
 import { exampleRequest, PAYER, TRANSACTION } from "./example-request.ts";
 
@@ -455,4 +455,36 @@ test("a settlement is a settlement though what was sold cannot be listed", async
   expect(answer).toMatchObject({ status: 200, body: { success: true } });
   expect(answer.headers).not.toHaveProperty("extension-responses");
   expect(at.log).toMatchObject([{ msg: "what a gateway sold cannot be listed" }]);
+});
+
+describe("callers", () => {
+  test("are told from each other: gateways by their names, others by their addresses", async () => {
+    const clients: (string | undefined)[] = [];
+    const at = await stage({
+      callers: new Callers([
+        { gateway: "north", bearer: "of the north" },
+        { gateway: null, bearer: "shared" },
+      ]),
+      facilitator: {
+        verify: async (_request, _signal, client) => {
+          clients.push(client);
+          return { isValid: true, payer: PAYER };
+        },
+        settle: async (_request, { client }) => {
+          clients.push(client);
+          throw new CrowdedFault("base-sepolia", "unexpected_settle_error");
+        },
+      },
+    });
+    for (const bearer of ["of the north", "shared"]) {
+      const headers = { Authorization: `Bearer ${bearer}` };
+      await ask(at, "/verify", { body: good, headers });
+      const refused = await ask(at, "/settle", { body: good, headers });
+      expect([refused.status, refused.headers["retry-after"]]).toEqual([500, "2"]);
+    }
+    const [gateway, other] = ["gateway north", "address 127.0.0.1"];
+    expect(clients).toEqual([gateway, gateway, other, other]);
+    // Who makes a crowd does not fill the log as well.
+    expect(at.log.filter(({ level }) => level === "warn")).toEqual([]);
+  });
 });

@@ -12,7 +12,9 @@ class Counter {
   readonly limit: UnpaidLimit;
 
   constructor(requests: number, perMs: number) {
-    this.limit = new UnpaidLimit({ requests, perMs }, () => this.nowMs);
+    const rate = { requests, perMs };
+    const rates = { asked: rate, refused: rate, unproven: rate };
+    this.limit = new UnpaidLimit(rates, () => this.nowMs);
   }
 
   /** Asks so often and returns how often that was answered. */
@@ -71,6 +73,18 @@ describe("unpaid requests of one address", () => {
     const seconds = counter.limit.waitSeconds("192.0.2.1", "refused");
     expect(seconds).toBeGreaterThan(59);
     expect(seconds).toBeLessThan(62);
+  });
+
+  test("that are under way count as if they had been answered", () => {
+    const counter = new Counter(5, 1_000);
+    const { limit } = counter;
+    expect(limit.waitSeconds("192.0.2.1", "unproven", "once", 4)).toBe(0);
+    expect(limit.waitSeconds("192.0.2.1", "unproven", "once", 5)).toBe(1);
+    counter.ask(2, "192.0.2.1", "unproven");
+    expect(limit.waitSeconds("192.0.2.1", "unproven", "once", 2)).toBe(0);
+    expect(limit.waitSeconds("192.0.2.1", "unproven", "once", 3)).toBe(1);
+    expect(limit.waitSeconds("192.0.2.1", "unproven", "once", 5_000)).toBe(60);
+    expect(limit.waitSeconds("192.0.2.1", "refused")).toBe(0);
   });
 
   test("are those of a network of IPv6, and of one address of IPv4", () => {

@@ -49,6 +49,11 @@ export class ActedFacilitator implements Facilitator {
   /** What the chain shows of a payment that was refused. */
   onLookAgain: NonNullable<Facilitator["lookAgain"]> = async () => undefined;
 
+  /** Whether only the chain can say who signed it. */
+  isDoubtful: (request: FacilitatorRequest) => boolean = () => false;
+  /** Who wanted payments verified, one for each of {@link verified}. */
+  readonly clients: (string | undefined)[] = [];
+
   isRemote = (): boolean => false;
   seesUse = (): boolean => false;
 
@@ -56,8 +61,13 @@ export class ActedFacilitator implements Facilitator {
     return this.judge(request);
   }
 
-  verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+  verify(
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+    client?: string,
+  ): Promise<VerifyResponse> {
     this.verified.push(request);
+    this.clients.push(client);
     return this.onVerify(request, signal);
   }
 

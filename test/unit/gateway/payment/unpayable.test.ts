@@ -68,7 +68,7 @@ async function openShop(feePayers: Told) {
     cors: "any",
     maxInFlight: 10,
     trustedProxies: new TrustedProxies([]),
-    unpaidRate: null,
+    unpaidRates: { asked: null, refused: null, unproven: null },
     bodyLimits: defaultBodyLimits,
     answerLimits: defaultAnswerLimits,
     telemetry: { logger, metrics },

@@ -194,19 +194,36 @@ describe("faults of an authorization", () => {
     }
   });
 
-  test("stand beside an unproven signature, so that a smart wallet's payment keeps its own", async () => {
+  test("are told behind an unproven signature, and leave nothing to ask the chain", async () => {
     const checked = await check({
       account: freshAccount().account,
       overrides: { from: payer.address, value: "1" },
     });
+    const detail =
+      "the signature is not the payer's own key's; of a smart wallet's payment: the authorization pays less than 10000";
     expect(checked).toMatchObject({
       ok: true,
       value: {
         proven: false,
         payer: payer.address,
-        fault: { code: "invalid_exact_evm_payload_authorization_value" },
+        fault: { code: "invalid_exact_evm_payload_signature", detail },
       },
     });
+  });
+
+  test("are that nobody signs for the zero address, and that no wallet is served", async () => {
+    const nobody = await check({ overrides: { from: `0x${"0".repeat(40)}` } });
+    const detail = "the zero address signs nothing";
+    expect(nobody).toMatchObject({ ok: true, value: { proven: false, fault: { detail } } });
+    const account = freshAccount();
+    const signed = await sign({ overrides: { from: account.address } });
+    const request = { paymentPayload: signed, paymentRequirements: requirements };
+    const faultWhere = (smartWallets: "allow" | "deny") => {
+      const checked = mechanism({ smartWallets }).check(request, NOW);
+      return checked.ok ? checked.value.fault?.detail : checked.error.detail;
+    };
+    expect(faultWhere("allow")).toBeUndefined();
+    expect(faultWhere("deny")).toContain("smart wallets are not served here");
   });
 });
 

@@ -1,0 +1,171 @@
+/** Signatures that prove nothing, by the thousand, while others buy: what they may ask of the node, and of whom. */
+import { randomBytes } from "node:crypto";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { MAX_UNPROVEN_CALLS } from "../../src/mechanism/unproven-lane.ts";
+import { encodePaymentHeader } from "../../src/x402/header.ts";
+import type { EvmAuthorization, PaymentRequirements } from "../../src/x402/x402.ts";
+import { present, quote, richBuyer, sign } from "../support/buyer.ts";
+import { startChain, type Chain } from "../support/chain.ts";
+import { startGateway, type RunningGateway } from "../support/gateway.ts";
+import { freshAccount } from "../support/payer.ts";
+import { startRpcProxy, type Question, type RpcProxy } from "../support/rpc-proxy.ts";
+
+const JUNK = 1_200;
+const BUYERS = 20;
+/** Usual for a node elsewhere. */
+const LATENCY_MS = 200;
+/** ERC-1271, as asked of the payer. */
+const IS_VALID_SIGNATURE = "1626ba7e";
+
+let chain: Chain;
+/** What the gateway asks, and the way from there to the chain. */
+let node: RpcProxy;
+let distance: RpcProxy;
+let gateway: RunningGateway;
+let offer: PaymentRequirements;
+
+beforeAll(async () => {
+  chain = await startChain();
+});
+
+afterAll(() => chain.stop());
+
+beforeEach(async () => {
+  distance = await startRpcProxy(chain.rpcUrl);
+  node = await startRpcProxy(distance.url);
+  const more = "trustedProxies: [127.0.0.1]";
+  gateway = await startGateway({ chain, rpcUrl: node.url, more });
+  offer = await quote(weather());
+});
+
+afterEach(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await node[Symbol.asyncDispose]();
+  await distance[Symbol.asyncDispose]();
+});
+
+const weather = (): string => `${gateway.url}/weather`;
+const from = (address: string) => ({ headers: { "X-Forwarded-For": address } });
+
+/** A payment in the name of a contract that has nothing to do with it. */
+function junk(members: Partial<EvmAuthorization> = {}): string {
+  const now = Math.floor(Date.now() / 1000);
+  const authorization = {
+    from: chain.asset,
+    to: offer.payTo,
+    value: offer.maxAmountRequired,
+    validAfter: "0",
+    validBefore: String(now + 60),
+    nonce: `0x${randomBytes(32).toString("hex")}` as const,
+    ...members,
+  };
+  const signature = `0x${randomBytes(64).toString("hex")}1b` as const;
+  const { scheme, network } = offer;
+  const payload = { signature, authorization };
+  return encodePaymentHeader({ x402Version: 1, scheme, network, payload });
+}
+
+/** Whether it is about a signature that proves nothing. */
+function isAboutJunk({ method, params }: Question): boolean {
+  if (method === "eth_getCode")
+    return params[0] === chain.asset.toLowerCase() && params[1] === "pending";
+  return method === "eth_call" && JSON.stringify(params).includes(IS_VALID_SIGNATURE);
+}
+
+/** What a payment may make us ask; other questions are our own, about fees and balances. */
+const calls = (): readonly Question[] =>
+  node.questions.filter(({ method }) => /^eth_(?:call|getCode)$/.test(method));
+
+interface Flood {
+  /** The most questions about junk that were open at once. */
+  readonly peak: () => number;
+  /** Statuses, when all is over. */
+  readonly end: () => Promise<readonly number[]>;
+}
+
+/** All of it at once, before a node that takes its time; resolves when the node has the first question about it. */
+async function flood(addressOf: (index: number) => string): Promise<Flood> {
+  let open = 0;
+  let peak = 0;
+  const counted = node.inject({
+    when(question) {
+      if (!isAboutJunk(question)) return false;
+      open += 1;
+      peak = Math.max(peak, open);
+      return true;
+    },
+    rewrite(result) {
+      open -= 1;
+      return result;
+    },
+  });
+  distance.inject({ delayMs: LATENCY_MS });
+  const answers = Array.from({ length: JUNK }, async (_, index) => {
+    return (await present(weather(), junk(), from(addressOf(index)))).status;
+  });
+  await counted.hit();
+  return { peak: () => peak, end: () => Promise.all(answers) };
+}
+
+/** Each buys once, all at the same time, from addresses of their own. */
+async function buyTogether(): Promise<readonly number[]> {
+  const headers = await Promise.all(
+    Array.from({ length: BUYERS }, async () => sign(await richBuyer(chain), weather())),
+  );
+  return Promise.all(
+    headers.map(async (header, index) => {
+      return (await present(weather(), header, from(`203.0.113.${index}`))).status;
+    }),
+  );
+}
+
+async function readiness(): Promise<number> {
+  return (await fetch(`${gateway.adminUrl}/readyz`)).status;
+}
+
+describe(`${JUNK} junk signatures at once`, () => {
+  it.each([
+    ["one address", () => "192.0.2.1"],
+    ["200 addresses", (index: number) => `192.0.2.${index % 200}`],
+  ])("from %s keep no buyer waiting", async (_name, addressOf) => {
+    const { peak, end } = await flood(addressOf);
+    const allServed = Array.from({ length: BUYERS }, () => 200);
+    expect(await buyTogether()).toEqual(allServed);
+    expect(await readiness()).toBe(200);
+    const told = new Set([402, 429, 500]);
+    expect((await end()).filter((status) => !told.has(status))).toEqual([]);
+    expect(peak()).toBe(MAX_UNPROVEN_CALLS);
+    const after = await present(weather(), junk(), from("198.51.100.1"));
+    expect(after).toMatchObject({ status: 402 });
+    expect(await buyTogether()).toEqual(allServed);
+    expect(gateway.upstream).toHaveLength(2 * BUYERS);
+  });
+});
+
+describe("a payment whose signature proves nothing", () => {
+  it("asks the node nothing where it could never fit", async () => {
+    const now = Math.floor(Date.now() / 1000);
+    const before = calls().length;
+    for (const members of [
+      { value: "0" },
+      { to: freshAccount().address },
+      { validBefore: "1" },
+      { validAfter: String(now + 3_600), validBefore: String(now + 7_200) },
+      { from: `0x${"0".repeat(40)}` as const },
+    ]) {
+      expect(await present(weather(), junk(members))).toMatchObject({ status: 402 });
+    }
+    expect(calls().length).toBe(before);
+  });
+
+  it("is a smart wallet's, and bought with while another address does what it can", async () => {
+    const owner = freshAccount();
+    const wallet = await chain.deployWallet(owner.address);
+    await chain.fund(wallet, 1_000_000n);
+    const { end } = await flood(() => "192.0.2.1");
+    const header = await sign(owner, weather(), { overrides: { from: wallet } });
+    const bought = await present(weather(), header, from("203.0.113.1"));
+    expect(bought).toMatchObject({ status: 200 });
+    await end();
+  });
+});
