@@ -10,7 +10,7 @@ export default defineConfig({
   test: {
     root: new URL(".", import.meta.url).pathname,
     include: [
-      "{unit,conformance,integration,fault,simulation,chaos,attack,browser,proxy}/**/*.test.ts",
+      "{unit,conformance,integration,fault,simulation,chaos,attack,browser,proxy,siege}/**/*.test.ts",
     ],
     // Two cores: more workers than that only make the real nodes and databases slower.
     maxWorkers: 2,

@@ -1,0 +1,123 @@
+/** Those whom a siege must not touch: buyers, and visitors of what is free, each from an address of their own. */
+import { setTimeout as pause } from "node:timers/promises";
+import { Agent, fetch } from "undici";
+import { encodePaymentHeader } from "../../src/x402/header.ts";
+import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { signPayment, type FreshAccount } from "../support/payer.ts";
+import { PATHS } from "./attacks.ts";
+
+/** Pause after a purchase, and after a visit, milliseconds. */
+const BUY_MS = 2_000;
+const VISIT_MS = 1_000;
+/** No answer at all after this is a refusal, milliseconds. */
+const PATIENCE_MS = 20_000;
+
+/** What guests were told, and how long they waited for what they wanted. */
+export class Told {
+  /** Milliseconds. */
+  readonly waits: number[] = [];
+  /** What was said in place of the goods, by what it was. */
+  readonly refusals = new Map<string, number>();
+
+  /** Milliseconds within which that share of them was served; NaN where nobody was. */
+  within(share: number): number {
+    const sorted = this.waits.toSorted((one, other) => one - other);
+    return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? NaN;
+  }
+
+  get refused(): number {
+    return [...this.refusals.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  refuse(what: string): void {
+    this.refusals.set(what, (this.refusals.get(what) ?? 0) + 1);
+  }
+}
+
+export interface Guest {
+  readonly url: string;
+  readonly address: string;
+  readonly told: Told;
+}
+
+/** Buys until the signal, each time on a new connection. */
+export async function keepBuying(
+  guest: Guest,
+  payer: FreshAccount,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    await buyOnce(guest, payer);
+    await rest(BUY_MS, signal);
+  }
+}
+
+/** Asks what it costs, signs, and buys it. Only the time of the gateway counts, not that of signing. */
+export function buyOnce(guest: Guest, { account }: FreshAccount): Promise<void> {
+  return served(guest, async (ask) => {
+    const begun = performance.now();
+    const asked = await ask(PATHS.sold, {});
+    const askedMs = performance.now() - begun;
+    if (asked.status !== 402) return refusedBy(asked);
+    const { accepts } = JSON.parse(asked.text) as { accepts: [PaymentRequirements] };
+    const payment = await signPayment({ account, requirements: accepts[0] });
+    const paid = performance.now();
+    const bought = await ask(PATHS.sold, { "X-PAYMENT": encodePaymentHeader(payment) });
+    if (bought.status !== 200) return refusedBy(bought);
+    return askedMs + performance.now() - paid;
+  });
+}
+
+/** Asks for what is free until the signal, each time on a new connection. */
+export async function keepVisiting(guest: Guest, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await visitOnce(guest);
+    await rest(VISIT_MS, signal);
+  }
+}
+
+export function visitOnce(guest: Guest): Promise<void> {
+  return served(guest, async (ask) => {
+    const begun = performance.now();
+    const answer = await ask(PATHS.goods, {});
+    return answer.status === 200 ? performance.now() - begun : refusedBy(answer);
+  });
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+type Ask = (path: string, headers: Readonly<Record<string, string>>) => Promise<Answer>;
+
+/** Milliseconds, or what was said instead. */
+type Outcome = number | string;
+
+async function served({ url, address, told }: Guest, visit: (ask: Ask) => Promise<Outcome>) {
+  const connect = { localAddress: address, rejectUnauthorized: false };
+  const dispatcher = new Agent({ connect, allowH2: true });
+  const ask: Ask = async (path, headers) => {
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const answer = await fetch(`${url}${path}`, { headers, signal, dispatcher });
+    return { status: answer.status, text: await answer.text() };
+  };
+  try {
+    const outcome = await visit(ask);
+    if (typeof outcome === "number") told.waits.push(outcome);
+    else told.refuse(outcome);
+  } catch (cause) {
+    const { cause: inner = cause } = Object(cause);
+    told.refuse(String(Object(inner).code ?? inner));
+  } finally {
+    void dispatcher.destroy();
+  }
+}
+
+function refusedBy({ status, text }: Answer): string {
+  return `${status} ${text.slice(0, 120)}`;
+}
+
+async function rest(ms: number, signal: AbortSignal): Promise<void> {
+  await pause(ms * (0.5 + Math.random()), undefined, { signal }).catch(() => undefined);
+}
