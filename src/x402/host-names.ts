@@ -26,6 +26,8 @@ export class HostNames {
   /** Undefined or empty: a request that names nobody, as HTTP/1.0 may. */
   has(authority: string | undefined): boolean {
     if (authority === undefined || authority === "") return true;
+    // As nearly all write it.
+    if (this.#names.has(authority)) return true;
     const host = hostOf(authority);
     return this.#names.has(host) || this.#isBelow(host) || namesItself(host);
   }

@@ -1,6 +1,5 @@
 /** Proxies that the configuration does not name: what they say of their clients is not read, and somebody should know. */
 import type { Logger } from "../../telemetry/logger.ts";
-import { valueOf } from "../message/field-lines.ts";
 import type { InboundRequest } from "../message/inbound.ts";
 import { peerAddress } from "./client.ts";
 import type { TrustedProxies } from "./trusted-proxies.ts";
@@ -17,8 +16,8 @@ export class UnnamedProxies {
   }
 
   /** Says so where the peer of that request tells of a client and is not trusted. */
-  see({ rawHeaders, socket }: InboundRequest, trusted: TrustedProxies): void {
-    if (valueOf(rawHeaders, "x-forwarded-for") === undefined) return;
+  see({ headers, socket }: InboundRequest, trusted: TrustedProxies): void {
+    if (headers["x-forwarded-for"] === undefined) return;
     const peer = peerAddress(socket.remoteAddress);
     const now = performance.now();
     if (trusted.has(peer) || now - this.#saidAt < SAY_PAUSE_MS) return;

@@ -15,5 +15,10 @@ export function arriving({ rawHeaders, peer, encrypted = false }: Arriving): Inc
   Object.defineProperty(socket, "encrypted", { value: encrypted });
   const message = new IncomingMessage(socket);
   message.rawHeaders = [...rawHeaders];
+  // Node's parser says how many there are; nobody else can.
+  const pairs = rawHeaders.flatMap((name, index) =>
+    index % 2 === 0 ? [[name.toLowerCase(), rawHeaders[index + 1]]] : [],
+  );
+  Object.defineProperty(message, "headers", { value: Object.fromEntries(pairs) });
   return message;
 }
