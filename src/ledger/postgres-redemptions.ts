@@ -186,6 +186,10 @@ export class PostgresRedemptions implements Redemptions {
     await this.#step(key, machine.collected);
   }
 
+  async unread(key: PaymentKey): Promise<void> {
+    await this.#step(key, machine.unread);
+  }
+
   async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
     const digests = keys.map(digestOf);
     const rows = await this.#ground.database.query(BURIED, [digests]);

@@ -390,7 +390,7 @@ export class Paywall {
     if (bodyHash === null) return USED;
     const collected = (): Promise<void> => {
       const recorded = this.#record(key, () => this.#till.collected(key));
-      onReset(() => void recorded.then(() => this.#leave(key)));
+      onReset(() => void recorded.then(() => this.#unread(key)));
       return recorded;
     };
     try {
@@ -417,12 +417,17 @@ export class Paywall {
       delivered: (sold) => {
         const kept = sold && { ...sold, target };
         const recorded = this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
-        if (kept !== undefined) presented.onReset(() => void recorded.then(() => this.#leave(key)));
+        if (kept !== undefined) presented.onReset(() => void recorded.then(() => this.#unread(key)));
         return recorded;
       },
       undelivered: (attempt) =>
         this.#record(key, () => this.#till.undelivered(key, attempt)).finally(land),
     };
+  }
+
+  /** What was sent to its client is owed again: nobody else who shows the payment says that. */
+  #unread(key: PaymentKey): Promise<void> {
+    return this.#record(key, () => this.#till.unread(key));
   }
 
   /** What has not been delivered to whoever held it, or may not have been, is owed. */

@@ -53,6 +53,7 @@ type Redeeming = Pick<
   | "undelivered"
   | "replay"
   | "collected"
+  | "unread"
 >;
 
 export interface Till extends Redeeming {
@@ -203,5 +204,9 @@ export class LocalTill implements Till {
 
   collected(...asked: Parameters<Till["collected"]>): Promise<void> {
     return this.#redemptions.collected(...asked);
+  }
+
+  unread(...asked: Parameters<Till["unread"]>): Promise<void> {
+    return this.#redemptions.unread(...asked);
   }
 }

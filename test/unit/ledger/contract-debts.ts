@@ -214,7 +214,12 @@ export function describeDebts(open: OpenLedger): void {
     expect(await owed()).toContain(key);
     await ledger.collected(key);
     expect(await owed()).toEqual([another.key]);
+    // Anybody may have shown it since, and gone.
     await ledger.leave(key);
+    expect(await owed()).toEqual([another.key]);
+    await ledger.worker("1").unread(key);
+    expect(await owed()).toEqual([another.key]);
+    await ledger.unread(key);
     expect(await owed()).toContain(key);
     await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE });
     await ledger.collected(key);
