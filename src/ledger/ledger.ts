@@ -156,7 +156,7 @@ export interface StoredResponse {
 export interface Fingerprint {
   /** Canonical path and query. */
   readonly target: string;
-  /** Hex SHA-256 of the request's body. */
+  /** Hex SHA-256 of the request's body, and of what asks for a part of the answer. */
   readonly bodyHash: string;
 }
 

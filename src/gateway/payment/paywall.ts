@@ -417,7 +417,8 @@ export class Paywall {
       delivered: (sold) => {
         const kept = sold && { ...sold, target };
         const recorded = this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
-        if (kept !== undefined) presented.onReset(() => void recorded.then(() => this.#unread(key)));
+        if (kept !== undefined)
+          presented.onReset(() => void recorded.then(() => this.#unread(key)));
         return recorded;
       },
       undelivered: (attempt) =>
