@@ -122,7 +122,9 @@ const SELECTING = ["range", "if-range", "if-none-match", "if-modified-since"] as
  * whole, or for another part. Without such lines it is that of the body alone.
  */
 export function hashAsked({ headers }: InboundRequest, bodyHash: string): string {
-  const lines = SELECTING.flatMap((name) => (name in headers ? [`${name}: ${headers[name]}`] : []));
+  const lines = SELECTING.flatMap((name) =>
+    name in headers ? [`${name}: ${String(headers[name])}`] : [],
+  );
   return lines.length === 0 ? bodyHash : hash("sha256", [bodyHash, ...lines].join("\n"));
 }
 

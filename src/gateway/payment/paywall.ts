@@ -465,8 +465,8 @@ export class Paywall {
 
 /** A request that ends so may have the payment in its hands, also where a claim's answer was lost. */
 function mayHold({ kind }: Admission | Replayable): boolean {
-  const isEnded = kind === "unknown" || kind === "abandoned" || kind === "unavailable";
-  return isEnded || kind === "unservable";
+  if (kind === "unservable") return true;
+  return kind === "unknown" || kind === "abandoned" || kind === "unavailable";
 }
 
 /** Of what is owed, another payment may be there to be had: a kept answer, while the backend is away. */
