@@ -186,6 +186,7 @@ const NO_TILL: Till = {
   undelivered: () => Promise.reject(unreachable()),
   replay: () => Promise.reject(unreachable()),
   collected: () => Promise.reject(unreachable()),
+  unread: () => Promise.reject(unreachable()),
 };
 
 function unreachable(): Error {

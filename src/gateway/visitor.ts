@@ -15,7 +15,7 @@ import type { InboundRequest, InboundResponse, InboundSocket } from "./message/i
 import { replayLines } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
 import { noteUnread } from "./message/unread.ts";
-import { isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
+import { hashAsked, isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
 import type { Holder } from "./room.ts";
 import { answerOn } from "./upstream/upgrade-engine.ts";
@@ -70,8 +70,9 @@ export interface Visitor extends Holder {
 /** How a kept answer is given again. */
 export interface Replaying {
   /**
-   * Hex SHA-256 of the request's body; null where it is too large, or the client has left. `isKept`: the request
-   * may be forwarded nevertheless, so null, and nothing read, where its body could not be kept for that.
+   * Hex SHA-256 of the request's body and of what asks for a part of the answer; null where the body is too large, or
+   * the client has left. `isKept`: the request may be forwarded nevertheless, so null, and nothing read, where its
+   * body could not be kept for that.
    */
   readBodyHash(isKept?: boolean): Promise<string | null>;
   /** Whether all of it was sent, once that is over. `cors`: raw lines for the origin that asks now. */
@@ -245,10 +246,13 @@ export class RequestVisitor implements Visitor, Replaying, Sender, Reader {
     return (this.#bodyHash ??= this.#readBodyHash(isKept));
   }
 
-  #readBodyHash(isKept: boolean): Promise<string | null> {
+  async #readBodyHash(isKept: boolean): Promise<string | null> {
+    const { request } = this;
     if (this.#expectsContinue) this.#response.writeContinue();
-    if (isKept) return readAndKeepBody(this.request);
-    return readBodyHash(this.request, MAX_COMPARED_BODY_BYTES);
+    const bodyHash = isKept
+      ? await readAndKeepBody(request)
+      : await readBodyHash(request, MAX_COMPARED_BODY_BYTES);
+    return bodyHash === null ? null : hashAsked(request, bodyHash);
   }
 
   replay(kept: StoredResponse, cors: readonly string[]): Promise<boolean> {

@@ -156,7 +156,7 @@ export interface StoredResponse {
 export interface Fingerprint {
   /** Canonical path and query. */
   readonly target: string;
-  /** Hex SHA-256 of the request's body. */
+  /** Hex SHA-256 of the request's body, and of what asks for a part of the answer. */
   readonly bodyHash: string;
 }
 
@@ -240,6 +240,8 @@ export interface Redemptions extends Rowless {
   replay(key: PaymentKey, asked: Fingerprint & Collector): Promise<StoredResponse | undefined>;
   /** All of the kept answer was sent to whom this life has given it. Fine where another has given it since. */
   collected(key: PaymentKey): Promise<void>;
+  /** The client of the kept answer that this life has sent last has not read it: it is owed again. */
+  unread(key: PaymentKey): Promise<void>;
   /** SIGNED rows that were handed to a remote facilitator and wait for their outcome, oldest first. */
   handedOvers(limit: number): Promise<readonly HandedOver[]>;
   /**

@@ -411,14 +411,20 @@ export function collected(row: Row, { life }: Moment): Step<void> {
   return { outcome: undefined, next: { ...after(row), isLeft: false }, note: "collected" };
 }
 
+/** The answer that was sent last, and is kept, has not been read: only whoever sent it knows that. */
+export function unread(row: Row, { life }: Moment): Step<void> {
+  const isKept = row?.state === "DELIVERED" && row.binding !== null && row.replayUntilMs !== null;
+  if (!isKept || row.holder !== life || row.isLeft) return DONE;
+  const note = "its answer was not read";
+  return { outcome: undefined, next: { ...after(row), isLeft: true }, note };
+}
+
 /**
  * The request that holds it is over, or its client has gone; what it has not got is owed from here on. A claim of
  * a worker may be gone on with by the process.
  */
 export function leave(row: Row, { life }: Moment): Step<void> {
-  // A kept answer that was sent may not have been read.
-  const isKept = row !== undefined && row.binding !== null && row.replayUntilMs !== null;
-  if (row === undefined || !(isInWork(row) || isKept)) return DONE;
+  if (row === undefined || !isInWork(row)) return DONE;
   // Also one that the worker's death has left already, while its settlement went on.
   const isClaim = row.state === "CLAIMED" && row.claimedBy === life && life !== processOf(life);
   if (!isClaim && (row.holder !== life || row.isLeft)) return DONE;

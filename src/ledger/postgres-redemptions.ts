@@ -4,6 +4,7 @@ import { payerOf, samePayment, type PaymentKey } from "../x402/payment-key.ts";
 import type { PaymentPayload } from "../x402/x402.ts";
 import {
   MAX_OWED,
+  MAX_REPLAYS,
   MAX_STORED_BODY_BYTES,
   type BrokenDelivery,
   type ClaimOutcome,
@@ -57,7 +58,8 @@ const RECALL: Statement = {
         AND (p.is_left OR p.state IN ('CLAIMED', 'SIGNED', 'SETTLED', 'DELIVERING'))
         AND (p.is_left OR p.holder IS NULL OR ${HOLDER} <> $6 AND NOT ${isHeld(HOLDER)})
         AND p.state <> 'FAILED' AND (p.served_target IS NULL OR p.served_target = $4)
-        AND (p.state <> 'DELIVERED' OR p.replay_until_ms > $5)
+        AND (p.state <> 'DELIVERED' OR p.replay_until_ms > $5 AND p.replays < ${MAX_REPLAYS})
+        AND p.network = $7
       ORDER BY p.id LIMIT ${MAX_OWED}
     )`,
 };
@@ -108,7 +110,8 @@ export class PostgresRedemptions implements Redemptions {
   ): Promise<Recalled> {
     const { life, nowMs } = this.#steps.moment;
     const { binding, target } = sale;
-    const asked = [identityOf(payment), payerOf(payment), binding, target, nowMs, processOf(life)];
+    const whose = [identityOf(payment), payerOf(payment), binding, target, nowMs, processOf(life)];
+    const asked = [...whose, payment.network];
     const owed: OwedPayment[] = [];
     let isNew = true;
     for (const columns of await this.#ground.database.query(RECALL, asked)) {
@@ -184,6 +187,10 @@ export class PostgresRedemptions implements Redemptions {
 
   async collected(key: PaymentKey): Promise<void> {
     await this.#step(key, machine.collected);
+  }
+
+  async unread(key: PaymentKey): Promise<void> {
+    await this.#step(key, machine.unread);
   }
 
   async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {

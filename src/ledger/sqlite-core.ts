@@ -163,7 +163,12 @@ export class SqliteCore {
     sale: Pick<ClaimTerms, "binding" | "target">,
   ): readonly OwedPayment[] {
     const nowMs = this.time.now();
-    const keys = this.#hand.owed({ ...sale, payer: payerOf(payment), nowMs });
+    const keys = this.#hand.owed({
+      ...sale,
+      payer: payerOf(payment),
+      network: payment.network,
+      nowMs,
+    });
     return keys.flatMap((key) => {
       const row = this.#hand.read(key);
       if (row === undefined || !isOwed(row, payment, sale, nowMs)) return [];

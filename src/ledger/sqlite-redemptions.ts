@@ -126,6 +126,10 @@ export class SqliteRedemptions implements Redemptions {
     return this.#stepSoon(key, machine.collected);
   }
 
+  async unread(key: PaymentKey): Promise<void> {
+    return this.#stepSoon(key, machine.unread);
+  }
+
   async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
     return keys.filter((key) => this.#core.tombstone(key) !== undefined);
   }

@@ -1,7 +1,13 @@
 /** Payments as rows of SQLite, each with its history and the answer that is kept. */
 import type { SQLInputValue } from "node:sqlite";
 import type { FacilitatorRequest } from "../x402/x402.ts";
-import { LedgerConflict, LedgerUnavailable, MAX_OWED, type StoredResponse } from "./ledger.ts";
+import {
+  LedgerConflict,
+  LedgerUnavailable,
+  MAX_OWED,
+  MAX_REPLAYS,
+  type StoredResponse,
+} from "./ledger.ts";
 import { amountOf, present, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
 import type { Columns, SqliteDatabase, Values } from "./sqlite-database.ts";
 import { digestOf, packTransaction, readTombstone, type Tombstone } from "./tombstone.ts";
@@ -67,8 +73,8 @@ const UPDATE_FIRST_USE = `UPDATE payments SET ${assignments(FIRST_COLUMNS)} WHER
 /** Nothing that is too much to be told crowds out the rest. */
 const OWED = `SELECT payment_key AS "key" FROM payments
   WHERE is_left = 1 AND lower(payer) = ? AND binding = ? AND state <> 'FAILED'
-    AND (served_target IS NULL OR served_target = ?)
-    AND (state <> 'DELIVERED' OR replay_until_ms > ?)
+    AND network = ? AND (served_target IS NULL OR served_target = ?)
+    AND (state <> 'DELIVERED' OR replay_until_ms > ? AND replays < ${MAX_REPLAYS})
   ORDER BY created_ms LIMIT ${MAX_OWED}`;
 
 const LEFT_PAYERS = `SELECT DISTINCT lower(payer) AS "payer" FROM payments INDEXED BY left_payments
@@ -79,6 +85,7 @@ const MAX_LEFT_PAYERS = 100_000;
 /** A sale that a payer asks for. */
 export interface OwedQuestion {
   readonly payer: string;
+  readonly network: string;
   readonly binding: string;
   readonly target: string;
   readonly nowMs: number;
@@ -133,10 +140,10 @@ export class SqliteRows {
 
   /** Keys of payments that may be owed for that sale, the oldest first. */
   owed(asked: OwedQuestion): readonly string[] {
-    const { payer, binding, target, nowMs } = asked;
+    const { payer, network, binding, target, nowMs } = asked;
     const name = payer.toLowerCase();
     if (!this.#mayBeLeft(name)) return [];
-    const found = this.#database.all(OWED, [name, binding, target, nowMs]);
+    const found = this.#database.all(OWED, [name, binding, network, target, nowMs]);
     return found.map(({ key }) => String(key));
   }
 

@@ -79,6 +79,7 @@ export class Desk {
       ),
       replay: stored((...asked: Parameters<Till["replay"]>) => till.replay(...asked)),
       collected: stored((key: PaymentKey) => till.collected(key)),
+      unread: stored((key: PaymentKey) => till.unread(key)),
     };
   }
 

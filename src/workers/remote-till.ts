@@ -93,6 +93,10 @@ export class RemoteTill implements Till {
     await this.#record("collected", [key]);
   }
 
+  async unread(key: PaymentKey): Promise<void> {
+    await this.#record("unread", [key]);
+  }
+
   /** A delivery that nobody can note any more is one that this worker has lost: its life is over. */
   async #record(name: string, values: readonly unknown[]): Promise<void> {
     try {

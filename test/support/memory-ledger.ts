@@ -410,6 +410,10 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#step(key, machine.collected);
   }
 
+  async unread(key: PaymentKey): Promise<void> {
+    this.#step(key, machine.unread);
+  }
+
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     let freed = 0;
     const isOver = (life: string): boolean => life === this.#life;

@@ -114,6 +114,20 @@ export function hashBody(body: Buffer | null): string {
   return body === null ? HASH_OF_NOTHING : hash("sha256", body);
 }
 
+/** What a part of an answer, or none of it, is asked for with. */
+const SELECTING = ["range", "if-range", "if-none-match", "if-modified-since"] as const;
+
+/**
+ * The hash of a body, and of the lines that ask for a part of the answer: a kept part is for nobody who asks for the
+ * whole, or for another part. Without such lines it is that of the body alone.
+ */
+export function hashAsked({ headers }: InboundRequest, bodyHash: string): string {
+  const lines = SELECTING.flatMap((name) =>
+    name in headers ? [`${name}: ${String(headers[name])}`] : [],
+  );
+  return lines.length === 0 ? bodyHash : hash("sha256", [bodyHash, ...lines].join("\n"));
+}
+
 /** Whether a request announces a body. */
 export function hasRequestBody({ headers }: InboundRequest): boolean {
   return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";

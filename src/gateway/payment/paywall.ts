@@ -153,8 +153,6 @@ export class Paywall {
     let identified: Identified | Admission = first;
     let owed = first.owed;
     while (owed.length > 0) {
-      const refusal = presented.refusal();
-      if (refusal !== null) return { kind: "unservable", refusal };
       const collected = await this.#collect(presented, request, owed, { isProof, signal });
       const mayBeClaimed = isProof && collected?.kind === "refused";
       if (collected !== undefined && !mayBeClaimed) return collected;
@@ -198,8 +196,7 @@ export class Paywall {
     for (const { key, request: earlier } of owed) {
       notePayment(key);
       const admission = await this.#join(key, presented, earlier, { proof, signal });
-      // Another one may be there to be had.
-      if (admission.kind === "owed" || admission.kind === "unknown") undecided ??= admission;
+      if (isUndecided(admission)) undecided ??= admission;
       else if (admission.kind !== "refused") return admission;
       // It has got that already: whoever repeats his request buys nothing else.
       else if (isProof && admission.replay === "used") return admission;
@@ -333,7 +330,13 @@ export class Paywall {
 
   async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Turn> {
     if (flight.presented.isGone()) return claim.kind === "granted" ? this.#drop(key) : ABANDONED;
+    // No backend is asked for it.
     if (claim.kind === "replayable") return claim;
+    const refusal = flight.terms.proof === undefined ? null : flight.presented.refusal();
+    if (refusal !== null) {
+      if (claim.kind === "granted") await this.#till.released(key);
+      return { kind: "unservable", refusal };
+    }
     if (claim.kind === "busy") {
       await this.#till.changed(key, claim.version, flight.signal);
       return "wait-over";
@@ -390,7 +393,7 @@ export class Paywall {
     if (bodyHash === null) return USED;
     const collected = (): Promise<void> => {
       const recorded = this.#record(key, () => this.#till.collected(key));
-      onReset(() => void recorded.then(() => this.#leave(key)));
+      onReset(() => void recorded.then(() => this.#unread(key)));
       return recorded;
     };
     try {
@@ -417,12 +420,18 @@ export class Paywall {
       delivered: (sold) => {
         const kept = sold && { ...sold, target };
         const recorded = this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
-        if (kept !== undefined) presented.onReset(() => void recorded.then(() => this.#leave(key)));
+        if (kept !== undefined)
+          presented.onReset(() => void recorded.then(() => this.#unread(key)));
         return recorded;
       },
       undelivered: (attempt) =>
         this.#record(key, () => this.#till.undelivered(key, attempt)).finally(land),
     };
+  }
+
+  /** What was sent to its client is owed again: nobody else who shows the payment says that. */
+  #unread(key: PaymentKey): Promise<void> {
+    return this.#record(key, () => this.#till.unread(key));
   }
 
   /** What has not been delivered to whoever held it, or may not have been, is owed. */
@@ -456,7 +465,13 @@ export class Paywall {
 
 /** A request that ends so may have the payment in its hands, also where a claim's answer was lost. */
 function mayHold({ kind }: Admission | Replayable): boolean {
+  if (kind === "unservable") return true;
   return kind === "unknown" || kind === "abandoned" || kind === "unavailable";
+}
+
+/** Of what is owed, another payment may be there to be had: a kept answer, while the backend is away. */
+function isUndecided({ kind }: Admission): boolean {
+  return kind === "owed" || kind === "unknown" || kind === "unservable";
 }
 
 /** It is the payment's fault, unless the code says that nothing could be taken now. */

@@ -7,24 +7,45 @@ import type { OwedPayment } from "../../ledger/ledger.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 
 /** How many of them are remembered. */
-const MAX_REMEMBERED = 1024;
+export const MAX_REMEMBERED = 1024;
+/** How many of one payer, who signs as many as he likes for nothing. */
+export const MAX_REMEMBERED_OF_PAYER = 16;
+
+interface Remembered {
+  readonly payer: string;
+  readonly owed: readonly OwedPayment[];
+}
 
 export class Proofs {
-  readonly #owed = new Map<PaymentKey, readonly OwedPayment[]>();
+  /** The oldest first. */
+  readonly #proofs = new Map<PaymentKey, Remembered>();
+  /** Each payer's own, the oldest first. */
+  readonly #ofPayers = new Map<string, Set<PaymentKey>>();
 
   /** Undefined: it was not presented as one. */
   find(key: PaymentKey): readonly OwedPayment[] | undefined {
-    return this.#owed.get(key);
+    return this.#proofs.get(key)?.owed;
   }
 
-  remember(key: PaymentKey, owed: readonly OwedPayment[]): void {
-    const [oldest] = this.#owed.keys();
-    if (this.#owed.size >= MAX_REMEMBERED && oldest !== undefined) this.#owed.delete(oldest);
-    this.#owed.set(key, owed);
+  /** The payer's oldest one makes room where he has his share, else the oldest of all. */
+  remember(key: PaymentKey, payer: string, owed: readonly OwedPayment[]): void {
+    if (!this.#proofs.has(key)) {
+      const own = this.#ofPayers.get(payer) ?? new Set();
+      const [oldest] = own.size >= MAX_REMEMBERED_OF_PAYER ? own : this.#proofs.keys();
+      const isFull = own.size >= MAX_REMEMBERED_OF_PAYER || this.#proofs.size >= MAX_REMEMBERED;
+      if (isFull && oldest !== undefined) this.forget(oldest);
+      this.#ofPayers.set(payer, own.add(key));
+    }
+    this.#proofs.set(key, { payer, owed });
   }
 
   /** It is charged itself. */
   forget(key: PaymentKey): void {
-    this.#owed.delete(key);
+    const payer = this.#proofs.get(key)?.payer;
+    this.#proofs.delete(key);
+    if (payer === undefined) return;
+    const own = this.#ofPayers.get(payer);
+    own?.delete(key);
+    if (own?.size === 0) this.#ofPayers.delete(payer);
   }
 }

@@ -15,7 +15,7 @@ import {
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
-import { paymentKey, samePayment, type PaymentKey } from "../../x402/payment-key.ts";
+import { paymentKey, payerOf, samePayment, type PaymentKey } from "../../x402/payment-key.ts";
 import { ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Begun, Declined, Presented, Settled } from "./admission.ts";
@@ -53,6 +53,7 @@ type Redeeming = Pick<
   | "undelivered"
   | "replay"
   | "collected"
+  | "unread"
 >;
 
 export interface Till extends Redeeming {
@@ -163,7 +164,7 @@ export class LocalTill implements Till {
     const before = this.#proofs.find(key.value) ?? [];
     const further = owed.filter((each) => !before.some((other) => other.key === each.key));
     const all = [...before, ...further].slice(-MAX_OWED);
-    if (further.length > 0) this.#proofs.remember(key.value, all);
+    if (further.length > 0) this.#proofs.remember(key.value, payerOf(request.paymentPayload), all);
     return { owed: all, isProof: before.length > 0 };
   }
 
@@ -203,5 +204,9 @@ export class LocalTill implements Till {
 
   collected(...asked: Parameters<Till["collected"]>): Promise<void> {
     return this.#redemptions.collected(...asked);
+  }
+
+  unread(...asked: Parameters<Till["unread"]>): Promise<void> {
+    return this.#redemptions.unread(...asked);
   }
 }

@@ -8,6 +8,7 @@ import {
 } from "../message/field-lines.ts";
 import type { H1Request } from "../../http1/exchange.ts";
 import { giveBack } from "../../http1/read-buffers.ts";
+import { hashAsked } from "../message/request-body.ts";
 import { KeptAnswer } from "./kept-answer.ts";
 import { OutgoingRequest } from "./outgoing-request.ts";
 import { RefusalFirst } from "./refusal-first.ts";
@@ -348,7 +349,9 @@ export class Forwarding implements ClientHandler {
   #sold(): { readonly kept?: Sold } {
     if (!this.#ended || this.#kept === null) return {};
     const bodyHash = this.#outgoing?.bodyHash() ?? null;
-    return bodyHash === null ? {} : { kept: { bodyHash, response: this.#kept.finish() } };
+    if (bodyHash === null) return {};
+    const asked = hashAsked(this.#exchange.request, bodyHash);
+    return { kept: { bodyHash: asked, response: this.#kept.finish() } };
   }
 
   #settle(delivery: Delivery): void {

@@ -217,6 +217,25 @@ describe("an answer that was sold", () => {
     expect(shop.asked).toHaveLength(1);
   });
 
+  test.each([
+    ["Range", "bytes=0-0", 206],
+    ["If-None-Match", '"tag"', 304],
+  ])("is, where %s asked for it, for that alone", async (name, value, status) => {
+    const shop = await shopOf(({ headers }, response) => {
+      const isPart = headers[name.toLowerCase()] === value;
+      response.writeHead(isPart ? status : 200).end(isPart ? undefined : "all of it");
+    });
+    const part = { headers: [name, value] };
+    for (let round = 0; round < 2; round += 1)
+      expect(await buy(shop, part)).toMatchObject({ status });
+    expect(await buy(shop)).toMatchObject({ status: 402 });
+    expect(await buy(shop, { headers: [name, "another"] })).toMatchObject({ status: 402 });
+    const whole = await buy(shop, {}, 2);
+    expect(whole).toMatchObject({ status: 200, body: Buffer.from("all of it") });
+    expect(await buy(shop, part, 2)).toMatchObject({ status: 402 });
+    expect(shop.asked).toHaveLength(2);
+  });
+
   test("is not looked for behind a body that is too large to read", async () => {
     const shop = await shopOf((request, response) => {
       request.resume().on("end", () => response.end("hi"));

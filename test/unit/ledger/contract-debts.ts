@@ -4,11 +4,13 @@ import {
   MAX_DELIVERY_ATTEMPTS,
   MAX_OWED,
   MAX_RENEWALS,
+  MAX_REPLAYS,
   RENEWAL_WINDOW_MS,
   REPLAY_MS,
   type ClaimTerms,
   type SaleTerms,
 } from "../../../src/ledger/ledger.ts";
+import { paymentKey } from "../../../src/x402/payment-key.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
 import { examplePayment, type ExamplePayment } from "./example-payment.ts";
@@ -42,6 +44,18 @@ const by = (who: Partial<ClaimTerms>, of: ExamplePayment = payment): ClaimTerms 
 const sale = (who: Partial<SaleTerms>): SaleTerms => {
   return { idempotencyKey: CALLER, target: TARGET, claimant: ASKED.claimant, ...who };
 };
+
+/** A payment of the same payer on another network. */
+function onBase(number: number): ExamplePayment {
+  const { paymentPayload, paymentRequirements } = examplePayment(number).request;
+  const request = {
+    paymentPayload: { ...paymentPayload, network: "base" },
+    paymentRequirements: { ...paymentRequirements, network: "base" },
+  } as const;
+  const named = paymentKey(request);
+  if (!named.ok) throw new Error("it has no key");
+  return { key: named.value, request };
+}
 
 export function describeDebts(open: OpenLedger): void {
   const place = eachTestIn(open);
@@ -214,7 +228,12 @@ export function describeDebts(open: OpenLedger): void {
     expect(await owed()).toContain(key);
     await ledger.collected(key);
     expect(await owed()).toEqual([another.key]);
+    // Anybody may have shown it since, and gone.
     await ledger.leave(key);
+    expect(await owed()).toEqual([another.key]);
+    await ledger.worker("1").unread(key);
+    expect(await owed()).toEqual([another.key]);
+    await ledger.unread(key);
     expect(await owed()).toContain(key);
     await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE });
     await ledger.collected(key);
@@ -232,6 +251,35 @@ export function describeDebts(open: OpenLedger): void {
     // What was left a moment ago and is not stored yet may be told besides.
     await place().ledger.books.counts();
     expect(await owed()).toEqual(all.slice(0, MAX_OWED).map((each) => each.key));
+  });
+
+  it("tells what is owed behind as many answers that cannot be given any more", async () => {
+    const { ledger } = place();
+    for (let index = 0; index < MAX_OWED; index += 1) {
+      const used = examplePayment(10 + index);
+      await bring(ledger, used, "delivering");
+      await ledger.delivered(used.key, { ...ASKED, response: ANSWER, isUncollected: true });
+      for (let replay = 0; replay < MAX_REPLAYS; replay += 1) {
+        expect(await ledger.replay(used.key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
+      }
+    }
+    await bring(ledger, payment, "retried");
+    // With that all of it is stored.
+    await ledger.books.counts();
+    expect(await owed()).toEqual([key]);
+  });
+
+  it("tells what is owed behind as many payments on another network", async () => {
+    const { ledger } = place();
+    for (let index = 0; index < MAX_OWED; index += 1) {
+      const other = onBase(10 + index);
+      await ledger.claim(other.key, termsOf(other));
+      await ledger.settled(other.key, { ...SETTLEMENT, network: "base" });
+      await ledger.leave(other.key);
+    }
+    await bring(ledger, payment, "retried");
+    await ledger.books.counts();
+    expect(await owed()).toEqual([key]);
   });
 
   it("gives the payer's new signature attempts again, so often in a day", async () => {

@@ -81,6 +81,8 @@ const COMMANDS: Readonly<Record<string, Command["run"]>> = {
   replay: (row, moment) => machine.replay(row, ASKED, moment),
   reap: (row, moment) => machine.reap(row, (life) => life !== moment.life),
   leave: machine.leave,
+  collected: machine.collected,
+  unread: machine.unread,
   claimStranger: (row, moment) =>
     machine.claim(row, termsOf({ request }, { claimant: "another client" }), moment),
   claimPayer: (row, moment) =>
@@ -209,6 +211,14 @@ describe("a payment, whatever is done with it", () => {
       if (after?.isLeft !== true) return;
       expect(after.state).not.toBe("FAILED");
       expect(after.binding).not.toBeNull();
+    });
+  });
+
+  it("is owed once more, where it was had, only as it is given again or by who has sent it", () => {
+    always(({ name, before, after, moment }) => {
+      if (before?.state !== "DELIVERED" || before.isLeft || after?.isLeft !== true) return;
+      expect(["replay", "unread"]).toContain(name);
+      expect(after.holder).toBe(moment.life);
     });
   });
 

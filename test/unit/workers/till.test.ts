@@ -7,6 +7,7 @@ import { RemoteTill } from "../../../src/workers/remote-till.ts";
 import { examplePayment, PAYER } from "../ledger/example-payment.ts";
 import { termsOf } from "../ledger/ledger-driver.ts";
 import {
+  collectedOf,
   paidOf,
   presented,
   REVERTED,
@@ -38,6 +39,20 @@ describe("a payment at a worker", () => {
     const body = again.kind === "replayed" ? again.response.body : new Uint8Array();
     expect(Buffer.from(body).toString()).toBe("the goods");
     expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("is owed again where its answer was not read, and is not where all of it was given again", async () => {
+    const { ledger, facilitator, worker } = await workersStage();
+    const [one, other] = [worker("1"), worker("2")];
+    const reset = Promise.withResolvers<() => void>();
+    const watched = presented(1, { onReset: reset.resolve });
+    await paidOf(await one.paywall.admit(watched)).delivered(sold());
+    (await reset.promise)();
+    const owed = async () => (await ledger.recall(presented(2).payment, presented(2))).owed;
+    await expect.poll(owed).toHaveLength(1);
+    await collectedOf(await other.paywall.admit(presented(2)))();
+    await paidOf(await other.paywall.admit(presented(3))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
   });
 
   it("that is presented at both at once is settled once and sold once", async () => {

@@ -1,6 +1,7 @@
 /** Nobody is charged who has left, and what a request had in its hands is nobody's once it is over. */
 import { setImmediate as immediately } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import type { Presented } from "../../../../src/gateway/payment/admission.ts";
 import { Paywall } from "../../../../src/gateway/payment/paywall.ts";
 import { LocalTill } from "../../../../src/gateway/payment/till.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
@@ -109,6 +110,26 @@ describe("a payment whose request is over", () => {
     expect(facilitator.settled).toHaveLength(2);
     expect(await stateOf(ledger)).toBe("CLAIMED");
   });
+});
+
+describe("a payment that was had", () => {
+  const gone: readonly [string, Partial<Presented>][] = [
+    ["waits for it and has gone", { isGone: () => true }],
+    ["goes while he is told", { onGone: (leave) => (leave(), () => undefined) }],
+  ];
+  const clients = ["192.0.2.1", "198.51.100.7"];
+  it.each(gone.flatMap(([how, members]) => clients.map((client) => ({ how, client, members }))))(
+    "is not owed again for who shows it from $client and $how",
+    async ({ client, members }) => {
+      const { paywall, facilitator } = await paywallStage();
+      const paid = paidOf(await paywall.admit(presented(1)));
+      const other = paywall.admit(presented(1, { client, target: "/premium-data?x", ...members }));
+      await paid.delivered(sold());
+      await other;
+      await paidOf(await paywall.admit(presented(2))).delivered();
+      expect(facilitator.settled).toHaveLength(2);
+    },
+  );
 });
 
 describe("a payer who is owed something", () => {

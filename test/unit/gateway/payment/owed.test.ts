@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { LedgerUnavailable, MAX_OWED } from "../../../../src/ledger/ledger.ts";
 import { FacilitatorFault } from "../../../../src/facilitator/facilitator.ts";
 import type { Presented } from "../../../../src/gateway/payment/admission.ts";
+import type { Unanswered } from "../../../../src/gateway/upstream/upstream.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
 import {
   elsewhere,
@@ -16,6 +17,7 @@ import {
   REVERTED,
   SETTLED,
   sold,
+  stateOf,
   tell,
   TRANSACTION,
   type PaywallStage,
@@ -25,6 +27,14 @@ const OTHER = "198.51.100.7";
 /** Of the event loop, in which a request that nothing holds back has ended. */
 const TURNS = 100;
 const BROKEN = { sent: true, served: null } as const;
+const AWAY: Unanswered = {
+  kind: "unanswered",
+  status: 503,
+  reason: "saturated",
+  detail: "All connections are busy.",
+  sent: false,
+  retriable: true,
+};
 const insufficient = async () =>
   ({ isValid: false, invalidReason: "insufficient_funds", payer: "" }) as const;
 const forgery = async () =>
@@ -85,6 +95,45 @@ describe("a payer who is owed something and signs a new payment", () => {
       detail: expect.stringContaining("those of the last day included"),
     });
     expect(facilitator.settled).toHaveLength(1);
+  });
+
+  it("gets a kept answer while the backend is away, and is told of that for what only it can deliver", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    const first = paidOf(await paywall.admit(presented(1)));
+    const second = paidOf(await paywall.admit(presented(2)));
+    await first.undelivered(BROKEN);
+    const away = { refusal: () => AWAY };
+    expect(tell(await paywall.admit(presented(3, away)))).toBe("unservable");
+    await second.delivered({ ...sold(), isUncollected: true });
+    await collectedOf(await paywall.admit(presented(3, away)))();
+    expect(tell(await paywall.admit(presented(4, away)))).toBe("unservable");
+    await paidOf(await paywall.admit(presented(5))).delivered();
+    expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("is owed what may be paid as before, where the backend was away", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    facilitator.onSettle = elsewhere(async () => Promise.reject(unknownFault()));
+    expect(tell(await paywall.admit(presented(1)))).toBe("unknown");
+    const away = presented(2, { refusal: () => AWAY });
+    expect(tell(await paywall.admit(away))).toBe("unservable");
+    expect(facilitator.settled).toHaveLength(1);
+    facilitator.onSettle = async () => SETTLED;
+    await paidOf(await paywall.admit(presented(3))).delivered();
+    const paidFor = facilitator.settled.map(({ request }) => request);
+    expect(paidFor).toEqual([examplePayment(1).request, examplePayment(1).request]);
+  });
+
+  it("claims nothing anew, where the backend was away, of what has failed meanwhile", async () => {
+    const { paywall, facilitator, ledger } = await paywallStage();
+    facilitator.onSettle = async () => Promise.reject(unknownFault());
+    expect(tell(await paywall.admit(presented(1)))).toBe("unknown");
+    expect(tell(await paywall.admit(presented(2)))).toBe("unknown");
+    facilitator.onSettle = async () => REVERTED;
+    expect(tell(await paywall.admit(presented(1)))).toBe("invalid_transaction_state");
+    expect(await stateOf(ledger)).toBe("(none)");
+    expect(tell(await paywall.admit(presented(2, { refusal: () => AWAY })))).toBe("unservable");
+    expect(await stateOf(ledger)).toBe("(none)");
   });
 
   it("waits for what may be paid, and is charged once that has failed for certain", async () => {
