@@ -28,6 +28,12 @@
  * backend receives; `withholds`: text that it does not, in any letter case. `on`: before that gateway only. `waits`: a defence that does not exist yet; the case
  * is told apart and counts for nothing.
  *
+ * `at`: asked there instead, of the `admin` listener or the `facilitator`. `crowd`: other connections that are opened
+ * before, and held: how many, and what each sends. `asks`: how many questions about payments the chain hears. `sells`:
+ * the payment is good and is settled, once. `<junk>` is a payment that fits and whose signature proves nothing,
+ * `<junk FIELD=JSON>` with another member; `<settlement AMOUNT>` what a gateway sends a facilitator with a correct payment of
+ * so many atomic units; `<token>` what callers of the facilitator of `listed` show.
+ *
  * `backend`: what a hostile backend answers, in steps; without it, goods. `isCut`: the client must see that the
  * answer is cut off. `retires`: the gateway asks nothing else on this connection to the backend. `h2`: frames that
  * are sent instead, over HTTP/2.
@@ -95,7 +101,7 @@ const status = z
 const answers = z.union([
   z.literal("closed").transform((): number[][] => []),
   status.transform((one) => [one]),
-  z.array(status),
+  z.array(z.union([z.literal("closed").transform(() => [CLOSED]), status])),
 ]);
 const texts = z.union([z.string(), z.array(z.string())]).transform((given) => [given].flat());
 
@@ -127,7 +133,13 @@ const attackCase = z.strictObject({
   arrives: texts.exactOptional(),
   holds: texts.default([]),
   withholds: texts.default([]),
-  on: z.enum(["deny", "free", "trusting", "secure", "rewriting"]).exactOptional(),
+  on: z
+    .enum(["deny", "free", "trusting", "secure", "rewriting", "listed", "crowded"])
+    .exactOptional(),
+  at: z.enum(["admin", "facilitator"]).exactOptional(),
+  crowd: z.strictObject({ connections: z.int(), sends: z.array(step) }).exactOptional(),
+  asks: z.int().exactOptional(),
+  sells: z.literal(true).exactOptional(),
   h2: z.array(h2Step).exactOptional(),
   backend: z.array(step).exactOptional(),
   isCut: z.literal(true).exactOptional(),
