@@ -1,7 +1,7 @@
 /** Who pays in attacks: each buyer has a purse of its own, so that it can be seen what it was charged. */
 import { randomBytes } from "node:crypto";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
-import type { EvmAuthorization, PaymentRequirements } from "../../src/x402/x402.ts";
+import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "../support/chain.ts";
 import { freshAccount, signPayment, type FreshAccount } from "../support/payer.ts";
 import type { Wallet } from "./attack-bytes.ts";
@@ -60,20 +60,22 @@ export class Payers {
   }
 
   /** In the name of an address of nobody's, which no signature proves. */
-  async #forge(members: Partial<EvmAuthorization>): Promise<string> {
-    const requirements = await this.#quote();
-    const { account } = freshAccount();
-    const { address: from } = freshAccount();
-    const overrides = { from, ...members };
-    const signature = `0x${randomBytes(64).toString("hex")}1b` as const;
-    return encodePaymentHeader(
-      await signPayment({
-        account,
-        requirements,
-        overrides,
-        corrupt: (payment) => ({ ...payment, payload: { ...payment.payload, signature } }),
-      }),
-    );
+  async #forge(members: Readonly<Record<string, unknown>>): Promise<string> {
+    const { scheme, network, payTo, maxAmountRequired, maxTimeoutSeconds } = await this.#quote();
+    const now = Math.floor(Date.now() / 1000);
+    const authorization = {
+      from: freshAccount().address,
+      to: payTo,
+      value: maxAmountRequired,
+      validAfter: "0",
+      validBefore: String(now + maxTimeoutSeconds),
+      nonce: `0x${randomBytes(32).toString("hex")}`,
+      ...members,
+    };
+    const signature = `0x${randomBytes(64).toString("hex")}1b`;
+    const payload = { signature, authorization };
+    const payment = { x402Version: 1, scheme, network, payload };
+    return Buffer.from(JSON.stringify(payment)).toString("base64");
   }
 
   async #settlement(amount: string, payers: Map<string, Payer>): Promise<string> {

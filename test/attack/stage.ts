@@ -110,9 +110,9 @@ export class Stage implements AsyncDisposable {
     const payers = new Map<string, Payer>();
     const wallet = this.#payers.wallet(payers);
     const steps = await stepsOf(each, wallet);
-    const before = this.#backend.now();
     const asked = each.asks === undefined ? 0 : await this.#questions();
     const crowd = await this.#gather(each);
+    const before = this.#backend.now();
     const client = this.#client(each);
     const signal = AbortSignal.timeout(each.within);
     const expected = expectedOf(each, this.gateway).length;
