@@ -33,9 +33,14 @@ export function judge(
   return [
     ...told,
     ...kept,
-    ...(each.sells === true ? judgeTold(arrived) : judgeArrived(arrived, oracle, gateway)),
+    ...(isSale(each) ? judgeTold(arrived) : judgeArrived(arrived, oracle, gateway)),
     ...judgeCount(each, dialogue, arrived),
   ];
+}
+
+/** Whether the backend is asked because somebody has paid. */
+function isSale({ sells, at }: AttackCase): boolean {
+  return sells === true && at === undefined;
 }
 
 /** The answers alone. */

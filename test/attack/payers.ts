@@ -83,8 +83,8 @@ export class Payers {
     await this.#chain.fund(address, PURSE);
     const asked = await this.#quote();
     const requirements = { ...asked, maxAmountRequired: amount };
-    // What is asked may be no number; what is signed is one.
-    const value = /^\d+$/.test(amount) ? amount : "0";
+    // What is asked may be no amount at all; what is signed is one.
+    const value = /^\d{1,20}$/.test(amount) ? String(BigInt(amount)) : "0";
     const paymentPayload = await signPayment({ account, requirements, overrides: { value } });
     payers.set(`settlement ${amount}`, { address, header: encodePaymentHeader(paymentPayload) });
     return JSON.stringify({ x402Version: 1, paymentPayload, paymentRequirements: requirements });
