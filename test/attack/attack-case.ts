@@ -23,7 +23,7 @@
  * the connection ends without any. `400 or 404` is a status, too, and `400 or closed`.
  * `{ deny, free }` where it depends on `unmatched`. `closes: true`: the
  * gateway ends the connection. `abandons: true`: the client leaves, nothing is expected. `within`: longest
- * wait, milliseconds. `says` and `lacks`: text that the answers hold, and do not. `arrives`: request lines
+ * wait, milliseconds. `says`, `lacks` and `once`: text that the answers hold, do not, and hold once. `arrives`: request lines
  * at the backend, in order; without it as many as there were answers of the backend. `holds`: text that the
  * backend receives; `withholds`: text that it does not, in any letter case. `on`: before that gateway only. `waits`: a defence that does not exist yet; the case
  * is told apart and counts for nothing.
@@ -130,6 +130,7 @@ const attackCase = z.strictObject({
   within: z.int().default(PATIENCE_MS),
   says: texts.default([]),
   lacks: texts.default([]),
+  once: texts.default([]),
   arrives: texts.exactOptional(),
   holds: texts.default([]),
   withholds: texts.default([]),

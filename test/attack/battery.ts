@@ -130,10 +130,7 @@ class Run {
     if (stage === undefined) return;
     for (const each of cases) {
       if (this.#isOver) return;
-      const t0 = performance.now();
       this.#note(await stage.play(each));
-      if (performance.now() - t0 > 800)
-        console.log("SLOW", Math.round(performance.now() - t0), each.name);
     }
     this.#note(await stage.audit());
   }

@@ -90,12 +90,14 @@ function judgeStatuses(
   return isAsWanted ? [] : [{ kind: "answer", detail }];
 }
 
-function judgeText({ says, lacks }: AttackCase, received: string): Flaw[] {
+function judgeText({ says, lacks, once }: AttackCase, received: string): Flaw[] {
   const missing = says.filter((text) => !received.includes(text));
   const extra = [...lacks, FORGED].filter((text) => received.includes(text));
+  const repeated = once.filter((text) => received.split(text).length !== 2);
   return [
     ...missing.map((text) => `no answer says ${JSON.stringify(text)}`),
     ...extra.map((text) => `an answer says ${JSON.stringify(text)}`),
+    ...repeated.map((text) => `not one answer says ${JSON.stringify(text)}, but none or several`),
   ].map((detail) => ({ kind: "answer", detail }));
 }
 

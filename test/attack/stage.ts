@@ -383,6 +383,7 @@ const EMPTY_CASE = {
   within: 0,
   says: [],
   lacks: [],
+  once: [],
   holds: [],
   withholds: [],
 };
