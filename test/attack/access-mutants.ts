@@ -36,7 +36,8 @@ export const ACCESS_MUTANTS: readonly Mutant[] = [
     cites: "H4",
     file: HOSTS,
     find: `authority.replace(/:\\d*$/, "")`,
-    put: `authority`,
+    // Those of addresses it still knows: by one of them it is asked whether it is ready.
+    put: `authority.replace(/(?<=\\d):\\d*$/, "")`,
     topics: ["hosts"],
   },
   {

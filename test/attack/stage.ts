@@ -21,7 +21,7 @@ import { judge, judgeAnswers, judgeArrived, type Evidence } from "./judge.ts";
 import { judgeBehind } from "./judge-behind.ts";
 import { Oracle } from "./oracle.ts";
 import { Payers, type Payer } from "./payers.ts";
-import type { Answer, Dialogue, Step } from "./dialogue.ts";
+import { tellStep, type Answer, type Dialogue } from "./dialogue.ts";
 import { RawClient } from "./raw-client.ts";
 import {
   isProbeBeside,
@@ -135,7 +135,7 @@ export class Stage implements AsyncDisposable {
     const all = this.#backend.since(before);
     const arrived = withoutProbe(all, probe.arriving);
     const evidence = { dialogue, arrived, isReused: isProbeBeside(all, probe.arriving) };
-    const sent = steps.map(tell).join("");
+    const sent = steps.map(tellStep).join("");
     this.#past.push({ each, sent, evidence });
     const flaws = [
       ...this.#judge(each, evidence),
@@ -184,7 +184,7 @@ export class Stage implements AsyncDisposable {
     client.close();
     await performed;
     const evidence = { dialogue, arrived: [] };
-    const sent = steps.map(tell).join("");
+    const sent = steps.map(tellStep).join("");
     const flaws = judgeAnswers(each, dialogue, expectedOf(each, this.gateway));
     return flaws.map((flaw) => this.#find(flaw, { each, sent, evidence }));
   }
@@ -396,19 +396,4 @@ function judgeAsked(expected: number, asked: number): readonly Flaw[] {
 function isEnough(each: AttackCase, answers: readonly Answer[], expected: number): boolean {
   if (each.abandons) return true;
   return expected > 0 && answers.length >= expected && !each.closes;
-}
-
-function tell(step: Step): string {
-  switch (step.kind) {
-    case "send":
-      return step.bytes;
-    case "drip":
-      return `<${step.bytes} every ${step.everyMs} ms>`;
-    case "pause":
-      return `<pause ${step.ms} ms>`;
-    case "until":
-      return `<until ${step.text}>`;
-    default:
-      return `<${step.kind}>`;
-  }
 }
