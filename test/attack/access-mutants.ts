@@ -69,7 +69,7 @@ export const ACCESS_MUTANTS: readonly Mutant[] = [
     cites: "H4",
     file: HOSTS,
     find: `return isIP(host.replace(/^\\[|\\]$/g, "")) !== 0;`,
-    put: `return isIP(host.replace(/^\\[|\\]$/g, "")) !== 0 || /^[\\d.x]/.test(host);`,
+    put: `return isIP(host.replace(/^\\[|\\]$/g, "")) !== 0 || /^\\d/.test(host);`,
     topics: ["hosts"],
   },
   {
