@@ -3,12 +3,16 @@ import type { AttackCase, H2Frame, H2Step } from "./attack-case.ts";
 import type { Step } from "./dialogue.ts";
 import type { Line } from "./hpack.ts";
 import { dataFrame, frame, headersFrame, integer, OPENING } from "./http2-frames.ts";
-import { AUTHORITY } from "./shop.ts";
+import { AUTHORITY, CALLERS_TOKEN } from "./shop.ts";
 
 /** The payments that a case wants; made only where it names them. */
 export interface Wallet {
   /** The header of a correct payment: the first, the second, or one that pays too little, or owns nothing. */
   pay(which: "1" | "2" | "cheap" | "broke"): Promise<string>;
+  /** The header of a payment that fits but for these members, whose signature proves nothing. */
+  forge(members: Readonly<Record<string, unknown>>): Promise<string>;
+  /** JSON for a facilitator: a correct and funded payment of so many atomic units, and what it is for. */
+  settlement(amount: string): Promise<string>;
 }
 
 /** What a case sends, byte by byte. */
@@ -27,7 +31,10 @@ export async function scriptOf(
   return backend && readSteps(backend, wallet);
 }
 
-async function readSteps(given: AttackCase["after"], wallet: Wallet): Promise<readonly Step[]> {
+export async function readSteps(
+  given: AttackCase["after"],
+  wallet: Wallet,
+): Promise<readonly Step[]> {
   const steps: Step[] = [];
   for (const one of given) {
     if (typeof one === "string") {
@@ -68,10 +75,21 @@ async function fill(text: string, wallet: Wallet): Promise<string> {
   let filled = repeat(text)
     .replaceAll("<host>", AUTHORITY)
     .replaceAll("<handshake>", HANDSHAKE)
+    .replaceAll("<token>", CALLERS_TOKEN)
     .replaceAll(/<evm (\w+)=([^<>]*)>/g, (_, field: string, json: string) => {
       return Buffer.from(evmPayment(field, json)).toString("base64");
     })
     .replaceAll(/<base64 ([^<>]*)>/gs, (_, part: string) => Buffer.from(part).toString("base64"));
+  filled = await replaceAsync(
+    filled,
+    /<junk(?: (\w+)=([^<>]*))?>/g,
+    (field = "", json = "null") => {
+      return wallet.forge(field === "" ? {} : { [field]: JSON.parse(json) });
+    },
+  );
+  filled = await replaceAsync(filled, /<settlement ([^<>]*)>/g, (amount = "") => {
+    return wallet.settlement(amount);
+  });
   filled = filled.replaceAll(/<chunk ([^<>]*)>/gs, (_, part: string) => {
     return `${part.length.toString(16)}\r\n${part}\r\n`;
   });
@@ -79,6 +97,21 @@ async function fill(text: string, wallet: Wallet): Promise<string> {
     if (filled.includes(mark)) filled = filled.replaceAll(mark, await wallet.pay(which));
   }
   return filled;
+}
+
+/** Each match with what comes of its groups. */
+async function replaceAsync(
+  text: string,
+  pattern: RegExp,
+  made: (...groups: readonly (string | undefined)[]) => Promise<string>,
+): Promise<string> {
+  const parts: string[] = [];
+  let from = 0;
+  for (const match of text.matchAll(pattern)) {
+    parts.push(text.slice(from, match.index), await made(...match.slice(1)));
+    from = match.index + match[0].length;
+  }
+  return parts.join("") + text.slice(from);
 }
 
 const PAYMENTS = {

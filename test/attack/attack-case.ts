@@ -23,10 +23,16 @@
  * the connection ends without any. `400 or 404` is a status, too, and `400 or closed`.
  * `{ deny, free }` where it depends on `unmatched`. `closes: true`: the
  * gateway ends the connection. `abandons: true`: the client leaves, nothing is expected. `within`: longest
- * wait, milliseconds. `says` and `lacks`: text that the answers hold, and do not. `arrives`: request lines
+ * wait, milliseconds. `says`, `lacks` and `once`: text that the answers hold, do not, and hold once. `arrives`: request lines
  * at the backend, in order; without it as many as there were answers of the backend. `holds`: text that the
  * backend receives; `withholds`: text that it does not, in any letter case. `on`: before that gateway only. `waits`: a defence that does not exist yet; the case
  * is told apart and counts for nothing.
+ *
+ * `at`: asked there instead, of the `admin` listener or the `facilitator`. `crowd`: other connections that are opened
+ * before, and held: how many, and what each sends. `asks`: how many questions about payments the chain hears. `sells`:
+ * the payment is good and is settled, once. `<junk>` is a payment that fits and whose signature proves nothing,
+ * `<junk FIELD=JSON>` with another member; `<settlement AMOUNT>` what a gateway sends a facilitator with a correct payment of
+ * so many atomic units; `<token>` what callers of the facilitator of `listed` show.
  *
  * `backend`: what a hostile backend answers, in steps; without it, goods. `isCut`: the client must see that the
  * answer is cut off. `retires`: the gateway asks nothing else on this connection to the backend. `h2`: frames that
@@ -95,7 +101,7 @@ const status = z
 const answers = z.union([
   z.literal("closed").transform((): number[][] => []),
   status.transform((one) => [one]),
-  z.array(status),
+  z.array(z.union([z.literal("closed").transform(() => [CLOSED]), status])),
 ]);
 const texts = z.union([z.string(), z.array(z.string())]).transform((given) => [given].flat());
 
@@ -124,10 +130,17 @@ const attackCase = z.strictObject({
   within: z.int().default(PATIENCE_MS),
   says: texts.default([]),
   lacks: texts.default([]),
+  once: texts.default([]),
   arrives: texts.exactOptional(),
   holds: texts.default([]),
   withholds: texts.default([]),
-  on: z.enum(["deny", "free", "trusting", "secure", "rewriting"]).exactOptional(),
+  on: z
+    .enum(["deny", "free", "trusting", "secure", "rewriting", "listed", "crowded"])
+    .exactOptional(),
+  at: z.enum(["admin", "facilitator"]).exactOptional(),
+  crowd: z.strictObject({ connections: z.int(), sends: z.array(step) }).exactOptional(),
+  asks: z.int().exactOptional(),
+  sells: z.literal(true).exactOptional(),
   h2: z.array(h2Step).exactOptional(),
   backend: z.array(step).exactOptional(),
   isCut: z.literal(true).exactOptional(),

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { BatteryReport } from "./battery.ts";
 import type { FuzzFailure } from "./canonical-path.ts";
-import { KINDS } from "./judge.ts";
+import { KINDS } from "./flaw.ts";
 import type { Finding } from "./stage.ts";
 
 const ROOT = join(import.meta.dirname, "../..");

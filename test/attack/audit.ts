@@ -5,7 +5,7 @@
 import { decodePaymentHeader } from "../../src/x402/header.ts";
 import type { Answer } from "./dialogue.ts";
 import { cutRequests, valuesOf } from "./framing.ts";
-import type { Flaw } from "./judge.ts";
+import type { Flaw } from "./flaw.ts";
 import { valuesByReader } from "./name-readers.ts";
 import { FORGED, STEERING, type Arrived } from "./recording-backend.ts";
 
@@ -45,7 +45,7 @@ export function judgeSale(answer: Answer | undefined, bought: readonly Arrived[]
 }
 
 /** What the backend is told of a sale comes from us alone, whichever way it reads names. */
-function judgeTold(bought: readonly Arrived[]): Flaw[] {
+export function judgeTold(bought: readonly Arrived[]): Flaw[] {
   const request = bought.flatMap(({ bytes }) => cutRequests(bytes).requests).at(-1);
   const lines = request?.lines ?? [];
   const told = TOLD.flatMap((name) =>

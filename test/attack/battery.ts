@@ -63,12 +63,14 @@ async function playAll(chain: Chain, options: BatteryOptions): Promise<BatteryRe
   const quick = counted.filter(({ topic }) => topic !== SLOW);
   const before = (gateway: Gateway) =>
     quick.filter(({ on }) => (on === undefined ? PLAIN.has(gateway) : on === gateway));
-  const [, , , , , , waiting] = await Promise.all([
+  const [, , , , , , , , waiting] = await Promise.all([
     run.inTurn("deny", before("deny")),
     run.inTurn("free", before("free")),
     run.inTurn("secure", before("secure")),
     run.inTurn("trusting", before("trusting")),
     run.inTurn("rewriting", before("rewriting")),
+    run.inTurn("listed", before("listed")),
+    run.inTurn("crowded", before("crowded")),
     run.beside(counted.filter(({ topic }) => topic === SLOW)),
     withWaiting ? run.wait(cases.filter(({ waits }) => waits !== undefined)) : [],
   ]);

@@ -31,3 +31,19 @@ export interface Dialogue {
 
 /** The fault of an answer that ends before it is complete. */
 export const CUT_OFF = "an answer that is cut off";
+
+/** For a person. */
+export function tellStep(step: Step): string {
+  switch (step.kind) {
+    case "send":
+      return step.bytes;
+    case "drip":
+      return `<${step.bytes} every ${step.everyMs} ms>`;
+    case "pause":
+      return `<pause ${step.ms} ms>`;
+    case "until":
+      return `<until ${step.text}>`;
+    default:
+      return `<${step.kind}>`;
+  }
+}

@@ -1,11 +1,12 @@
 /** A gateway with everything around it: its backend, its configuration, its signer, its process. */
 import type { Chain } from "../support/chain.ts";
+import { freePort } from "../support/free-port.ts";
 import { FIRST } from "../support/listener-tls.ts";
 import { startOwnProxy, type OwnProxy, type OwnProxyName } from "../support/own-proxy.ts";
 import { freshAccount } from "../support/payer.ts";
 import { Site, type Served } from "../support/serve.ts";
 import { RecordingBackend } from "./recording-backend.ts";
-import { PUBLIC_URL, shopYaml, type Gateway } from "./shop.ts";
+import { isSecure, PUBLIC_URL, shopYaml, type Gateway } from "./shop.ts";
 
 /** Of several that start beside each other, one may find its port taken, or need longer than it is given. */
 const MOST_STARTS = 3;
@@ -14,6 +15,8 @@ export interface House {
   readonly site: Site;
   /** Where clients connect. */
   readonly port: number;
+  /** Where its facilitator is asked, if anywhere. */
+  readonly facilitatorPort: number;
   /** In front of the backend, where the gateway is not. */
   readonly proxy: OwnProxy | undefined;
   readonly backend: RecordingBackend;
@@ -37,14 +40,16 @@ export async function openHouse(
   const signer = freshAccount();
   await chain.fund(signer.address, 0n, 10n ** 18n);
   const backend = await RecordingBackend.start();
+  const facilitatorPort = await freePort();
   const yaml = shopYaml({
     upstream: proxy === undefined ? backend.url : null,
     rpc: chain.rpcUrl,
     network: chain.network.name,
     payee: freshAccount().address,
     gateway,
+    facilitatorPort,
   });
-  const tls = gateway === "secure" ? { tls: FIRST } : {};
+  const tls = isSecure(gateway) ? { tls: FIRST } : {};
   const other = main === undefined ? {} : { main };
   const asked = proxy === undefined ? {} : { sidecar: `proxy: ${proxy}` };
   for (let start = 1; ; start += 1) {
@@ -54,7 +59,7 @@ export async function openHouse(
       await served.untilReady();
       const front = proxy === undefined ? undefined : await openFront(proxy, site, backend);
       const { port } = front ?? site;
-      return { site, port, proxy: front, backend, signer, yaml, served };
+      return { site, port, facilitatorPort, proxy: front, backend, signer, yaml, served };
     } catch (cause) {
       await site[Symbol.asyncDispose]();
       if (start < MOST_STARTS) continue;

@@ -4,7 +4,8 @@
  * by the same oracle.
  */
 import { cutRequests, valuesOf } from "./framing.ts";
-import { judgeArrived, type Evidence, type Flaw } from "./judge.ts";
+import type { Flaw } from "./flaw.ts";
+import { judgeArrived, type Evidence } from "./judge.ts";
 import type { Oracle } from "./oracle.ts";
 import { FORGED, SEEN_HEADER } from "./recording-backend.ts";
 import { PUBLIC_URL, type Gateway } from "./shop.ts";

@@ -3,40 +3,14 @@
  * and the answers held against what the case says.
  */
 import { CLOSED, expectedOf, methodsOf, type AttackCase } from "./attack-case.ts";
+import { judgeTold } from "./audit.ts";
 import { cutRequests, FRAMINGS, valuesOf, type ReadRequest } from "./framing.ts";
 import { isNever, meaningsOf, valuesByReader } from "./name-readers.ts";
+import type { Flaw } from "./flaw.ts";
 import type { Oracle } from "./oracle.ts";
 import { CUT_OFF, type Answer, type Dialogue } from "./dialogue.ts";
 import { FORGED, SEEN_HEADER, type Arrived } from "./recording-backend.ts";
-import { PUBLIC_URL, type Gateway } from "./shop.ts";
-
-export const KINDS = [
-  /** A priced or denied resource reached the backend unpaid. */
-  "bypass",
-  /** The same bytes are free to one kind of backend and priced or denied to another. */
-  "backend-dependent reading",
-  /** The backend saw another number of requests than were priced, or bytes of one in another. */
-  "smuggle",
-  /** The process ended, or the next plain request was not answered. */
-  "crash",
-  /** A 5xx although the backend was healthy. */
-  "5xx",
-  /** Neither an answer nor a close in time. */
-  "hang",
-  /** A header line crossed that must not, or one of the gateway's own was lost. */
-  "crossing",
-  /** Money moved for a request that was refused, or a payment shows where it must not. */
-  "payment",
-  /** The answer is not the one that the case demands. */
-  "answer",
-] as const;
-
-export type Kind = (typeof KINDS)[number];
-
-export interface Flaw {
-  readonly kind: Kind;
-  readonly detail: string;
-}
+import { believesUs, isSecure, PUBLIC_URL, type Gateway } from "./shop.ts";
 
 export interface Evidence {
   readonly dialogue: Dialogue;
@@ -59,9 +33,14 @@ export function judge(
   return [
     ...told,
     ...kept,
-    ...judgeArrived(arrived, oracle, gateway),
+    ...(isSale(each) ? judgeTold(arrived) : judgeArrived(arrived, oracle, gateway)),
     ...judgeCount(each, dialogue, arrived),
   ];
+}
+
+/** Whether the backend is asked because somebody has paid. */
+function isSale({ sells, at }: AttackCase): boolean {
+  return sells === true && at === undefined;
 }
 
 /** The answers alone. */
@@ -78,7 +57,9 @@ export function judgeAnswers(
     ...(mustClose && !isClosed
       ? [{ kind: "hang", detail: "the connection stays open" } as const]
       : []),
-    ...answers.flatMap((answer, index) => judgeAnswer(each, answer, index)),
+    ...answers.flatMap((answer, index) =>
+      judgeAnswer(each, answer, { index, expected: expected[index] ?? [] }),
+    ),
     ...judgeText(each, received),
   ];
 }
@@ -109,24 +90,31 @@ function judgeStatuses(
   return isAsWanted ? [] : [{ kind: "answer", detail }];
 }
 
-function judgeText({ says, lacks }: AttackCase, received: string): Flaw[] {
+function judgeText({ says, lacks, once }: AttackCase, received: string): Flaw[] {
   const missing = says.filter((text) => !received.includes(text));
   const extra = [...lacks, FORGED].filter((text) => received.includes(text));
+  const repeated = once.filter((text) => received.split(text).length !== 2);
   return [
     ...missing.map((text) => `no answer says ${JSON.stringify(text)}`),
     ...extra.map((text) => `an answer says ${JSON.stringify(text)}`),
+    ...repeated.map((text) => `not one answer says ${JSON.stringify(text)}, but none or several`),
   ].map((detail) => ({ kind: "answer", detail }));
 }
 
 /** What is true of any answer. */
-function judgeAnswer(each: AttackCase, { status, lines, body }: Answer, index: number): Flaw[] {
+function judgeAnswer(
+  each: AttackCase,
+  { status, lines, body }: Answer,
+  { index, expected }: { readonly index: number; readonly expected: readonly number[] },
+): Flaw[] {
   const isHead = methodsOf(each)[index] === "HEAD";
   const asked = status === 402 && !isHead ? judgeQuestion(body) : [];
   // What a hostile backend says is its own, and its silence is our 502.
   if (each.backend !== undefined) return asked;
   const flaws: Flaw[] = [];
   const valueOf = (name: string) => lines.find(([each]) => each === name)?.[1];
-  if (status >= 500) flaws.push({ kind: "5xx", detail: `${status} ${body.slice(0, 200)}` });
+  if (status >= 500 && !expected.includes(status))
+    flaws.push({ kind: "5xx", detail: `${status} ${body.slice(0, 200)}` });
   const isOurs = valueOf(SEEN_HEADER) === undefined && body !== "";
   // What has a tag is one of the gateway's documents, which say the same to everyone.
   const caching = status === 200 && valueOf("etag") !== undefined ? "no-cache" : "no-store";
@@ -251,11 +239,11 @@ function judgeOurs(lines: ReadRequest["lines"], gateway: Gateway): Flaw[] {
     }
   }
   // There we are a proxy that is trusted to say where a client comes from.
-  if (gateway === "trusting") return flaws;
+  if (believesUs(gateway)) return flaws;
   const [from] = valuesOf(lines, "x-forwarded-for");
   if (from !== undefined && from !== "127.0.0.1") flaw(`X-Forwarded-For: ${from}`);
   const [scheme] = valuesOf(lines, "x-forwarded-proto");
-  const truth = gateway === "secure" ? "https" : "http";
+  const truth = isSecure(gateway) ? "https" : "http";
   if (scheme !== undefined && scheme !== truth) flaw(`X-Forwarded-Proto: ${scheme}`);
   return flaws;
 }

@@ -111,6 +111,7 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     file: LINES,
     find: `allowed.has(name) && crossesToUpstream(name)`,
     put: `allowed.has(name)`,
+    topics: ["listed-names"],
     unit: "test/unit/gateway/message/field-lines.test.ts",
   },
   {
@@ -119,6 +120,7 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     file: LINES,
     find: `allowed.has(name) && crossesToUpstream(name)`,
     put: `crossesToUpstream(name)`,
+    topics: ["listed-names"],
     unit: "test/unit/gateway/message/field-lines.test.ts",
   },
   {

@@ -11,8 +11,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startChain, type Chain } from "../support/chain.ts";
 import { keyOf } from "./attack-report.ts";
+import { ACCESS_MUTANTS } from "./access-mutants.ts";
 import { ANSWER_MUTANTS } from "./answer-mutants.ts";
 import { runBattery } from "./battery.ts";
+import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
 import type { Edit, Mutant } from "./mutant.ts";
 import { OTHER_MUTANTS } from "./other-mutants.ts";
@@ -25,6 +27,8 @@ export const MUTANTS: readonly Mutant[] = [
   ...ANSWER_MUTANTS,
   ...REWRITING_MUTANTS,
   ...OTHER_MUTANTS,
+  ...ACCESS_MUTANTS,
+  ...LIMIT_MUTANTS,
 ];
 
 const ROOT = join(import.meta.dirname, "../..");

@@ -17,9 +17,24 @@ export type Unmatched = "deny" | "free";
 /**
  * The gateways under attack. Each case runs before the first two, which differ in what happens to requests
  * that no route matches, unless it is made for one: `secure` speaks TLS, with HTTP/2; `trusting` takes our word
- * for where a request comes from, and has short limits; `rewriting` gives its backend other paths and lines.
+ * for where a request comes from, and has short limits; `rewriting` gives its backend other paths and lines;
+ * `listed` speaks TLS, too, serves the hosts that are listed and hands on the names that are; `crowded` as well, with
+ * few places and connections, takes our word for who asks. These two have a facilitator that others may call: that of
+ * `listed` knows its callers by a token, that of `crowded` takes no small amounts.
  */
-export type Gateway = Unmatched | "secure" | "trusting" | "rewriting";
+export type Gateway = Unmatched | "secure" | "trusting" | "rewriting" | "listed" | "crowded";
+
+const SECURE: ReadonlySet<Gateway> = new Set<Gateway>(["secure", "listed", "crowded"]);
+
+/** Whether clients speak TLS with it, and HTTP/2. */
+export const isSecure = (gateway: Gateway): boolean => SECURE.has(gateway);
+
+/** Whether it believes what `X-Forwarded-For` says. */
+export const believesUs = (gateway: Gateway): boolean =>
+  gateway === "trusting" || gateway === "crowded";
+
+/** What callers of the facilitator of `listed` send as their token. */
+export const CALLERS_TOKEN = "what-the-callers-of-this-facilitator-send";
 
 export const unmatchedOf = (gateway: Gateway): Unmatched => (gateway === "free" ? "free" : "deny");
 
@@ -79,6 +94,8 @@ export interface ShopPlaces {
   readonly network: string;
   readonly payee: string;
   readonly gateway: Gateway;
+  /** Where its facilitator listens, if anywhere. */
+  readonly facilitatorPort: number;
 }
 
 /** What is short, so that a case need not wait long. */
@@ -87,14 +104,17 @@ const SHORT_LIMITS: Readonly<Record<Gateway, string>> = {
   free: "",
   secure: ", bodyIdle: 1s",
   rewriting: "",
+  listed: "",
+  crowded: ", connections: 8, unprovenPerIp: 3/m",
   trusting:
     ", unpaidPerIp: 5/m, bodyIdle: 1s, bodyTimeout: 3s, tunnels: 2, tunnelIdle: 1s, tunnelLife: 3s",
 };
 
 /** The configuration without listeners, public URL and store. The signer's key is in SIGNER. */
-export function shopYaml({ upstream, rpc, network, payee, gateway }: ShopPlaces): string {
+export function shopYaml(places: ShopPlaces): string {
+  const { upstream, rpc, network, payee, gateway } = places;
   const unmatched = unmatchedOf(gateway);
-  const isTrusting = gateway === "trusting";
+  const inFlight = gateway === "crowded" ? 10 : 200;
   const lines = Object.entries(KEYS).map(([key, action]) =>
     action.startsWith("$")
       ? `  ${key}: { price: ${action}, description: Goods, mimeType: text/plain }`
@@ -105,15 +125,18 @@ ${upstreamYaml(upstream, gateway)}
 payTo: "${payee}"
 accept: [${network}]
 facilitator:
+${facilitatorYaml(places)}
   embedded:
     networks:
       ${network}: { rpc: ["${rpc}"], signers: [env:SIGNER] }
+    allow: { minAmount: ${gateway === "crowded" ? "$0.001" : "$0.000001"} }
 unmatched: ${unmatched}
 # Preflight requests: answered here before the one gateway, the backend's to answer before the other.
 cors: ${unmatched === "free"}
 discovery: { wellKnown: true, openapi: true, llms: true }
-limits: { header: ${HEAD_LIMIT_BYTES}B${upstream === null ? "" : `, body: ${BODY_LIMIT_BYTES}B`}, inFlight: 200${SHORT_LIMITS[gateway]} }
-trustedProxies: [${isTrusting ? "127.0.0.0/8, 10.0.0.0/8" : ""}]
+limits: { header: ${HEAD_LIMIT_BYTES}B${upstream === null ? "" : `, body: ${BODY_LIMIT_BYTES}B`}, inFlight: ${inFlight}${SHORT_LIMITS[gateway]} }
+trustedProxies: [${believesUs(gateway) ? "127.0.0.0/8, 10.0.0.0/8" : ""}]
+${gateway === "listed" ? `hosts: ${LISTED_HOSTS}` : ""}
 shutdown: 1s
 logging: { level: debug }
 routes:
@@ -123,8 +146,25 @@ ${lines.join("\n")}
 
 function upstreamYaml(upstream: string | null, gateway: Gateway): string {
   if (upstream === null) return "";
+  if (gateway === "listed") return listing(upstream);
   return gateway === "rewriting" ? rewriting(upstream) : `upstream: ${upstream}`;
 }
+
+function facilitatorYaml({ gateway, facilitatorPort }: ShopPlaces): string {
+  const listen = `  listen: 127.0.0.1:${facilitatorPort}`;
+  if (gateway === "crowded") return listen;
+  return gateway === "listed" ? `${listen}\n  auth: { bearer: "${CALLERS_TOKEN}" }` : "";
+}
+
+/** Beside that of `publicUrl`. */
+const LISTED_HOSTS = '["*.partner.example", "mirror.example"]';
+
+/** The client chooses among the sites of the backend, by the hosts and the names that are listed. */
+const listing = (upstream: string): string => `upstreams:
+  default:
+    targets: [${upstream}]
+    host: preserve
+    headers: { set: { X-Api-Key: of-the-gateway }, allow: [X-App-Version, X-Api-Key, Cookie] }`;
 
 /** Everything that a configuration may change about a request. */
 const rewriting = (upstream: string): string => `upstreams:

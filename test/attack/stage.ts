@@ -3,10 +3,8 @@
  * what arrives at the backend meanwhile is its doing.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import { encodePaymentHeader } from "../../src/x402/header.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "../support/chain.ts";
-import { freshAccount, signPayment } from "../support/payer.ts";
 import type { Site, Served } from "../support/serve.ts";
 import {
   findUndecided,
@@ -15,13 +13,15 @@ import {
   judgeSecrets,
   ODDLY_FORGED_LINES,
 } from "./audit.ts";
-import { scriptOf, stepsOf, type Wallet } from "./attack-bytes.ts";
+import { readSteps, scriptOf, stepsOf } from "./attack-bytes.ts";
 import { methodsOf, expectedOf, type AttackCase } from "./attack-case.ts";
 import { openHouse, type House, type HouseOptions } from "./house.ts";
-import { judge, judgeAnswers, judgeArrived, type Evidence, type Flaw } from "./judge.ts";
+import type { Flaw } from "./flaw.ts";
+import { judge, judgeAnswers, judgeArrived, type Evidence } from "./judge.ts";
 import { judgeBehind } from "./judge-behind.ts";
 import { Oracle } from "./oracle.ts";
-import type { Answer, Dialogue, Step } from "./dialogue.ts";
+import { Payers, type Payer } from "./payers.ts";
+import { tellStep, type Answer, type Dialogue } from "./dialogue.ts";
 import { RawClient } from "./raw-client.ts";
 import {
   isProbeBeside,
@@ -30,10 +30,8 @@ import {
   type Arrived,
   type RecordingBackend,
 } from "./recording-backend.ts";
-import { AUTHORITY, prefixOf, shopBehind, unmatchedOf, type Gateway } from "./shop.ts";
+import { AUTHORITY, isSecure, prefixOf, shopBehind, unmatchedOf, type Gateway } from "./shop.ts";
 
-/** What a payer owns, atomic units: more than any price but the dearest. */
-const PURSE = 1_000_000n;
 /** Longest that a plain request may take, milliseconds. */
 const PLAIN_MS = 5_000;
 /** Longest wait for the answer to what may be no request, milliseconds. */
@@ -49,11 +47,6 @@ export interface Finding extends Flaw {
   readonly sent: string;
   readonly received: string;
   readonly arrived: readonly string[];
-}
-
-interface Payer {
-  readonly address: `0x${string}`;
-  readonly header: string;
 }
 
 /** What a case that is over tells the audit at the end. */
@@ -74,7 +67,8 @@ export class Stage implements AsyncDisposable {
   readonly #yaml: string;
   readonly #signer: House["signer"];
   readonly #past: Past[] = [];
-  readonly #headers: string[] = [];
+  readonly #house: House;
+  readonly #payers: Payers;
   readonly #logs: string[] = [];
   #served: Served;
   #isGone = false;
@@ -83,7 +77,9 @@ export class Stage implements AsyncDisposable {
 
   private constructor(chain: Chain, gateway: Gateway, house: House) {
     this.gateway = gateway;
+    this.#house = house;
     this.#chain = chain;
+    this.#payers = new Payers(chain, () => this.#quote());
     this.#oracle = new Oracle(unmatchedOf(gateway), shopBehind(gateway));
     this.#site = house.site;
     this.#port = house.port;
@@ -112,12 +108,15 @@ export class Stage implements AsyncDisposable {
   /** Plays one case, and then asks for something plain. */
   async play(each: AttackCase): Promise<readonly Finding[]> {
     const payers = new Map<string, Payer>();
-    const steps = await stepsOf(each, this.#wallet(payers));
+    const wallet = this.#payers.wallet(payers);
+    const steps = await stepsOf(each, wallet);
+    const asked = each.asks === undefined ? 0 : await this.#questions();
+    const crowd = await this.#gather(each);
     const before = this.#backend.now();
     const client = this.#client(each);
     const signal = AbortSignal.timeout(each.within);
     const expected = expectedOf(each, this.gateway).length;
-    this.#backend.play(await scriptOf(each, this.#wallet(payers)));
+    this.#backend.play(await scriptOf(each, wallet));
     await client.perform(steps, signal);
     await client.until(({ answers }) => isEnough(each, answers, expected), signal);
     // What an impatient client has asked for still goes on.
@@ -130,16 +129,19 @@ export class Stage implements AsyncDisposable {
     await this.#backend.played();
     // By now everything has come that was on its way, answers that nobody asked for included.
     const dialogue = client.dialogue();
-    client.close();
+    for (const one of [client, ...crowd]) one.close();
+    // Places and connections are free again before the next case.
+    if (this.gateway === "crowded") await this.#untilIdle();
     const all = this.#backend.since(before);
     const arrived = withoutProbe(all, probe.arriving);
     const evidence = { dialogue, arrived, isReused: isProbeBeside(all, probe.arriving) };
-    const sent = steps.map(tell).join("");
+    const sent = steps.map(tellStep).join("");
     this.#past.push({ each, sent, evidence });
     const flaws = [
       ...this.#judge(each, evidence),
       ...probe.flaws,
-      ...(await this.#judgePayers(payers)),
+      ...(await this.#judgePayers(each, payers)),
+      ...(each.asks === undefined ? [] : judgeAsked(each.asks, (await this.#questions()) - asked)),
     ];
     if (probe.isDead) await this.#restart();
     return flaws.map((flaw) => this.#find(flaw, { each, sent, evidence }));
@@ -148,7 +150,7 @@ export class Stage implements AsyncDisposable {
   /** Sends bytes of which nobody knows what they ask for. */
   async provoke(bytes: string): Promise<readonly Finding[]> {
     const before = this.#backend.now();
-    const tls = this.gateway === "secure" ? { tls: "h2" as const } : {};
+    const tls = isSecure(this.gateway) ? { tls: "h2" as const } : {};
     const client = new RawClient({ port: this.#port, ...tls });
     const signal = AbortSignal.timeout(PROVOKED_MS);
     await client.perform([{ kind: "send", bytes }], signal);
@@ -172,7 +174,7 @@ export class Stage implements AsyncDisposable {
 
   /** Plays a case among others: what arrives is judged for all of them by {@link audit}. */
   async playBeside(each: AttackCase): Promise<readonly Finding[]> {
-    const steps = await stepsOf(each, this.#wallet(new Map()));
+    const steps = await stepsOf(each, this.#payers.wallet(new Map()));
     const client = this.#client(each);
     const signal = AbortSignal.timeout(each.within);
     const expected = expectedOf(each, this.gateway).length;
@@ -182,7 +184,7 @@ export class Stage implements AsyncDisposable {
     client.close();
     await performed;
     const evidence = { dialogue, arrived: [] };
-    const sent = steps.map(tell).join("");
+    const sent = steps.map(tellStep).join("");
     const flaws = judgeAnswers(each, dialogue, expectedOf(each, this.gateway));
     return flaws.map((flaw) => this.#find(flaw, { each, sent, evidence }));
   }
@@ -194,9 +196,15 @@ export class Stage implements AsyncDisposable {
   }
 
   #client(each?: AttackCase): RawClient {
-    const port = this.#port;
     const methods = each === undefined ? [] : methodsOf(each);
-    if (this.gateway !== "secure") return new RawClient({ port, methods });
+    if (each?.at === "admin") {
+      return new RawClient({ port: Number(new URL(this.#served.adminUrl).port), methods });
+    }
+    if (each?.at === "facilitator") {
+      return new RawClient({ port: this.#house.facilitatorPort, methods });
+    }
+    const port = this.#port;
+    if (!isSecure(this.gateway)) return new RawClient({ port, methods });
     return new RawClient({ port, methods, tls: each?.h2 === undefined ? "http/1.1" : "h2" });
   }
 
@@ -210,23 +218,6 @@ export class Stage implements AsyncDisposable {
       sent,
       received: evidence.dialogue.received,
       arrived: evidence.arrived.map(({ bytes, tunnelled }) => bytes + tunnelled),
-    };
-  }
-
-  #wallet(payers: Map<string, Payer>): Wallet {
-    return {
-      pay: async (which) => {
-        const known = payers.get(which);
-        if (known !== undefined) return known.header;
-        const { account, address } = freshAccount();
-        if (which !== "broke") await this.#chain.fund(address, PURSE);
-        const requirements = await this.#quote();
-        const overrides = which === "cheap" ? { value: "1" } : {};
-        const header = encodePaymentHeader(await signPayment({ account, requirements, overrides }));
-        if (which !== "broke") payers.set(which, { address, header });
-        this.#headers.push(header);
-        return header;
-      },
     };
   }
 
@@ -278,15 +269,32 @@ export class Stage implements AsyncDisposable {
     }
   }
 
-  async #judgePayers(payers: ReadonlyMap<string, Payer>): Promise<readonly Flaw[]> {
-    const flaws: Flaw[] = [];
+  async #judgePayers(
+    { sells }: AttackCase,
+    payers: ReadonlyMap<string, Payer>,
+  ): Promise<readonly Flaw[]> {
     if (payers.size > 0) await this.#untilIdle();
-    for (const { address } of payers.values()) {
-      const left = await this.#chain.balanceOf(address);
-      if (left === PURSE) continue;
-      flaws.push({ kind: "payment", detail: `${PURSE - left} were charged` });
-    }
-    return flaws;
+    const price = sells === true ? (await this.#quote()).maxAmountRequired : "0";
+    return this.#payers.judge(payers, BigInt(price));
+  }
+
+  /** Questions about payments that the chain has heard up to now. */
+  async #questions(): Promise<number> {
+    const told = await (await fetch(`${this.#served.adminUrl}/metrics`)).text();
+    const calls = told.matchAll(
+      /^coinslot_rpc_calls_total\{[^}]*method="eth_(?:call|getCode)"[^}]*\} (\d+)$/gm,
+    );
+    return [...calls].reduce((sum, [, count]) => sum + Number(count), 0);
+  }
+
+  /** The other connections of a case, each as far as it gets. */
+  async #gather({ crowd, within }: AttackCase): Promise<readonly RawClient[]> {
+    if (crowd === undefined) return [];
+    const steps = await readSteps(crowd.sends, this.#payers.wallet(new Map()));
+    const signal = AbortSignal.timeout(within);
+    const clients = Array.from({ length: crowd.connections }, () => this.#client());
+    await Promise.all(clients.map((client) => client.perform(steps, signal)));
+    return clients;
   }
 
   async #restart(): Promise<void> {
@@ -307,8 +315,10 @@ export class Stage implements AsyncDisposable {
       this.#signer.address,
       "latest",
     ]);
-    if (Number(transactions) > 0) {
-      flaws.push({ kind: "payment", detail: `${Number(transactions)} attacks were settled` });
+    const sales = this.#past.filter(({ each }) => each.sells === true).length;
+    if (Number(transactions) !== sales) {
+      const detail = `${Number(transactions)} payments were settled, and ${sales} sold`;
+      flaws.push({ kind: "payment", detail });
     }
     const beside = this.#past.length === 0 ? this.#backend.since([]) : [];
     flaws.push(...judgeArrived(beside, this.#oracle, this.gateway));
@@ -316,11 +326,11 @@ export class Stage implements AsyncDisposable {
     flaws.push(...judgeSale(sold.answers[0], bought));
     const log = await this.#log();
     const metrics = await (await fetch(`${this.#served.adminUrl}/metrics`)).text();
-    flaws.push(...judgeSecrets(log + metrics, this.#headers, this.#signer.privateKey));
+    flaws.push(...judgeSecrets(log + metrics, this.#payers.headers, this.#signer.privateKey));
     const audit = { ...EMPTY_CASE, topic: "audit" };
     const evidence = { dialogue: sold, arrived: bought };
     // A backend that breaks off is asked once more, where that is safe.
-    const asked = this.#past.filter(({ each }) => each.backend === undefined);
+    const asked = this.#past.filter(({ each }) => each.backend === undefined && !each.sells);
     const undecided = findUndecided(
       log,
       asked.map(({ evidence: { arrived } }) => arrived),
@@ -338,7 +348,7 @@ export class Stage implements AsyncDisposable {
   /** A sale in earnest, with what a client might try to make of it. */
   async #sell(): Promise<{ sold: Dialogue; bought: readonly Arrived[] }> {
     const before = this.#backend.now();
-    const header = await this.#wallet(new Map()).pay("1");
+    const header = await this.#payers.wallet(new Map()).pay("1");
     const odd = this.#proxy === undefined ? ODDLY_FORGED_LINES : [];
     const sold = await this.#ask("GET /paid", [`X-PAYMENT: ${header}`, ...FORGED_LINES, ...odd]);
     return { sold, bought: this.#backend.since(before) };
@@ -373,26 +383,17 @@ const EMPTY_CASE = {
   within: 0,
   says: [],
   lacks: [],
+  once: [],
   holds: [],
   withholds: [],
 };
 
+function judgeAsked(expected: number, asked: number): readonly Flaw[] {
+  if (asked === expected) return [];
+  return [{ kind: "payment", detail: `the chain was asked ${asked} times, not ${expected}` }];
+}
+
 function isEnough(each: AttackCase, answers: readonly Answer[], expected: number): boolean {
   if (each.abandons) return true;
   return expected > 0 && answers.length >= expected && !each.closes;
-}
-
-function tell(step: Step): string {
-  switch (step.kind) {
-    case "send":
-      return step.bytes;
-    case "drip":
-      return `<${step.bytes} every ${step.everyMs} ms>`;
-    case "pause":
-      return `<pause ${step.ms} ms>`;
-    case "until":
-      return `<until ${step.text}>`;
-    default:
-      return `<${step.kind}>`;
-  }
 }

@@ -1,0 +1,152 @@
+/** About what a stranger may hold, and what it may make us ask the chain (H11, H13 and H17). */
+import type { Mutant } from "./mutant.ts";
+
+const LINES = "src/gateway/message/field-lines.ts";
+const ROOM = "src/gateway/room.ts";
+const ASKING = "src/gateway/asking.ts";
+
+export const LIMIT_MUTANTS: readonly Mutant[] = [
+  {
+    name: "gives all places to one address",
+    cites: "H13",
+    file: ROOM,
+    find: `return this.#byNetwork.of(network) < usable - this.taken;`,
+    put: `return this.taken < usable;`,
+    topics: ["places"],
+  },
+  {
+    name: "gives each address of a network the places of one",
+    cites: "H13",
+    file: ROOM,
+    find: `const network = networkOf(address);`,
+    put: `const network = address;`,
+    topics: ["places"],
+  },
+  {
+    name: "keeps no place for payments",
+    cites: "H13",
+    file: ROOM,
+    find: `const usable = need === "payment" ? most : most - Math.floor(most * RESERVED);`,
+    put: `const usable = most;`,
+    topics: ["places"],
+  },
+  {
+    name: "leaves places to whoever stalls",
+    cites: "H13",
+    file: ROOM,
+    find: `const STALLED_MS = 3_000;`,
+    put: `const STALLED_MS = 3_000_000;`,
+    topics: ["places"],
+  },
+  {
+    name: "gives no place back",
+    cites: "H13",
+    file: ROOM,
+    find: `return () => this.#leave(place);`,
+    put: `return () => undefined;`,
+    topics: ["places"],
+  },
+  {
+    name: "leaves connections to whoever has them",
+    cites: "H13",
+    file: "src/gateway/listener/connection-table.ts",
+    find: `this.#open.size < this.#most ? 0 : this.#makeRoom(connection.network)`,
+    put: `0`,
+    topics: ["places"],
+  },
+  {
+    name: "queues whatever nobody takes",
+    cites: "H13",
+    file: "src/gateway/listener/unread-answers.ts",
+    find: `return this.#bytes > this.#most;`,
+    put: `return this.#bytes > 1000 * this.#most;`,
+    topics: ["places"],
+  },
+  {
+    name: "asks the chain about what can never fit",
+    cites: "H13",
+    file: "src/mechanism/evm/evm.ts",
+    find: `(this.#wallets.refusal ?? unprovenFault(authorization, fault))`,
+    put: `this.#wallets.refusal ?? null`,
+    topics: ["junk-payments"],
+  },
+  {
+    name: "asks the chain what it was told a moment ago",
+    cites: "H13",
+    file: "src/mechanism/evm/wallet-inspection.ts",
+    find: `if (signature === "silent") this.#codeless.set(authorization.from, clock());`,
+    put: ``,
+    topics: ["junk-payments"],
+  },
+  {
+    name: "lets any number of junk payments wait for the chain",
+    cites: "H13",
+    file: "src/mechanism/unproven-lane.ts",
+    find: `if ((this.#places.get(client) ?? 0) >= free) {`,
+    put: `if (free < -100_000) {`,
+    topics: ["junk-payments"],
+  },
+  {
+    name: "asks the chain about any number of refused payments of one address",
+    cites: "H13",
+    file: ASKING,
+    find: `if (isRefused) this.#unpaid.count(address, "unproven");`,
+    put: ``,
+    topics: ["junk-payments"],
+  },
+  {
+    name: "counts junk payments when they are over",
+    cites: "H13",
+    file: ASKING,
+    find: `        this.#doubted.change(network, 1);
+`,
+    put: ``,
+    also: {
+      file: ASKING,
+      find: `        this.#doubted.change(network, -1);
+`,
+      put: ``,
+    },
+    topics: ["junk-payments"],
+  },
+  {
+    name: "knows one targeted form of Cache-Control only",
+    cites: "H11",
+    file: LINES,
+    find: `/-cache-control$|^(?:surrogate-.*|`,
+    put: `/^(?:cdn-cache-control|surrogate-.*|`,
+    topics: ["sales"],
+  },
+  {
+    name: "lets surrogates keep what was paid for",
+    cites: "H11",
+    file: LINES,
+    find: `^(?:surrogate-.*|x-accel-expires|`,
+    put: `^(?:x-accel-expires|`,
+    topics: ["sales"],
+  },
+  {
+    name: "lets a trailer keep what was paid for",
+    cites: "H11",
+    file: LINES,
+    find: `if (toClientUncached.passes(name) && !neverTrailers.has(lower) && !removed.has(lower)) {`,
+    put: `if (toClient.passes(name) && !removed.has(lower)) {`,
+    topics: ["sales"],
+  },
+  {
+    name: "gives one client's cookies to whoever has its address",
+    cites: "H11",
+    file: "src/gateway/upstream/kept-answer.ts",
+    find: `if (name.toLowerCase() !== "set-cookie") headers.push(`,
+    put: `if (name !== "") headers.push(`,
+    topics: ["sales"],
+  },
+  {
+    name: "lets the backend forge in an interim answer",
+    cites: "H17",
+    file: LINES,
+    find: `const lines = responseLines(raw, [], null, removed);`,
+    put: `const lines = removed.size === 0 ? [...raw] : [];`,
+    topics: ["odd-names"],
+  },
+];
