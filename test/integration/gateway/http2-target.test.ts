@@ -8,7 +8,7 @@ import {
   type ServerHttp2Stream,
   type IncomingHttpHeaders,
 } from "node:http2";
-import { connect, type AddressInfo } from "node:net";
+import { connect, createServer as createTcpServer, type AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Sale } from "../../../src/gateway/upstream/upstream.ts";
@@ -485,6 +485,31 @@ describe("a stream that is given up is closed at the backend while its connectio
       expect(isOpen()).toBe(true);
     },
   );
+
+  test("or never opened, where the client leaves before there is a connection", async () => {
+    const seen: unknown[] = [];
+    const { server } = await target((_stream, headers) => seen.push(headers[":path"]));
+    const connected = Promise.withResolvers<() => void>();
+    const slow = createTcpServer((socket) => {
+      const { port } = server.address() as AddressInfo;
+      const inner = connect(port, "127.0.0.1");
+      for (const end of [socket, inner]) end.on("error", () => {});
+      socket.on("close", () => inner.destroy());
+      connected.resolve(() => void socket.pipe(inner).pipe(socket));
+    });
+    await new Promise<void>((resolve) => void slow.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void slow.close());
+    const { port, delivery } = await front(originOf(slow));
+    const client = new RawClient(port, `${CHUNKED}2\r\nhi\r\n`);
+    const goOn = await connected.promise;
+    client.socket.destroy();
+    expect(await delivery()).toMatchObject({ kind: "abandoned", sent: false });
+    goOn();
+    // Behind it on the same connection: whatever was to come of the other has come.
+    const answered = send(port, { path: "/next" });
+    await expect.poll(() => seen).toEqual(["/next"]);
+    void answered.catch(() => {});
+  });
 
   test("where the answer is refused as it comes", async () => {
     const { origin, closed, isOpen } = await abandoned((stream) => {
