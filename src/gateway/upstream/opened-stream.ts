@@ -43,7 +43,10 @@ export class OpenedStream {
   }
 
   /** Opens the stream; with trailers its end is that of the trailers, also where there is no body before them. */
-  open(request: ClientHttp2Session["request"], ...[headers, options]: Requested): ClientHttp2Stream {
+  open(
+    request: ClientHttp2Session["request"],
+    ...[headers, options]: Requested
+  ): ClientHttp2Stream {
     const trailers = this.#trailers;
     if (trailers === undefined) return this.#watch(request(headers, options));
     const stream = request(headers, { ...options, endStream: false, waitForTrailers: true });

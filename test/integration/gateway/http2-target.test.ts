@@ -218,7 +218,8 @@ const tellTrailers: OnStream = (stream, headers) => {
   });
 };
 
-const CHUNKED = "POST / HTTP/1.1\r\nHost: a\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n";
+const CHUNKED =
+  "POST / HTTP/1.1\r\nHost: a\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /** What of them is heard by the backend, behind so many bytes. */
 async function heardOf(port: number, bytes: number, trailers: readonly string[]): Promise<unknown> {
@@ -318,7 +319,7 @@ describe("the trailers of a request over HTTP/2", () => {
 
   test("go to a new connection where the last one takes nothing more", async () => {
     const { origin, sessions } = await target((stream, headers) => {
-      tellTrailers(stream, headers, 0, []);
+      tellTrailers(stream, headers);
       if (sessions.length === 1) stream.session?.goaway(0);
     });
     const { port } = await front(origin);
