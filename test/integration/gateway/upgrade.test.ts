@@ -196,8 +196,10 @@ describe("a WebSocket", () => {
 
   test("of 200 addresses that keep all of them silent does not lock twenty others out", async () => {
     const { port } = await stage(await echoing([]), { upgrades: 400 });
+    let closed = 0;
     const open = async (localAddress: string): Promise<string> => {
       const socket = connect({ port, host: "127.0.0.1", localAddress });
+      socket.once("close", () => (closed += 1));
       onTestFinished(() => void socket.destroy());
       socket.on("error", () => {}).write(handshake());
       const [head] = (await once(socket, "data")) as [Buffer];
@@ -209,6 +211,7 @@ describe("a WebSocket", () => {
     expect(new Set(await Promise.all(strangers))).toEqual(new Set(["HTTP/1.1 101"]));
     const honest = Array.from({ length: 20 }, (_, index) => open(`127.2.0.${index + 1}`));
     expect(new Set(await Promise.all(honest))).toEqual(new Set(["HTTP/1.1 101"]));
+    await expect.poll(() => closed).toBe(20);
     // Those who have as many as others get no more.
     expect(await open("127.1.0.200")).toBe("HTTP/1.1 503");
   });

@@ -28,10 +28,10 @@ describe("where all tunnels are taken", () => {
 
   test("the one makes room that has been silent longest, of the address with most", () => {
     const { evicted, enter } = stage();
+    for (let index = 0; index < 3; index += 1) enter("10.0.0.2", 900);
     for (const [index, ms] of [10, 500, 20, 30, 40].entries()) {
       enter("10.0.0.1", ms, { name: `most ${index}` });
     }
-    for (let index = 0; index < 3; index += 1) enter("10.0.0.2", 900);
     expect(enter("192.0.2.1")).toBeDefined();
     expect(evicted).toEqual(["most 1"]);
   });
@@ -77,6 +77,9 @@ describe("where all tunnels are taken", () => {
     lost?.();
     lost?.();
     expect(places.taken).toBe(MOST);
+    // It still has all but the one that it lost: six, of which the other gets two.
+    const more = Array.from({ length: 4 }, () => enter("192.0.2.2")).filter(Boolean);
+    expect(more).toHaveLength(2);
     sold?.();
     sold?.();
     expect(places.taken).toBe(MOST - 1);
