@@ -29,12 +29,6 @@ export class OpenedStream {
     this.#trailers = trailers;
   }
 
-  /** The stream that undici opens in this turn is this one's. */
-  awaitStream(): void {
-    starting = this;
-    queueMicrotask(forgetStarting);
-  }
-
   /** The code with which the answer was broken off; null: it was not, or it came over HTTP/1.1. */
   get resetCode(): number | null {
     if (this.#stream === null) return null;
@@ -76,6 +70,12 @@ type Requested = Parameters<ClientHttp2Session["request"]>;
 
 /** The exchange whose HTTP/2 stream is being opened. */
 let starting: OpenedStream | null = null;
+
+/** The stream that undici opens in this turn is this one's. */
+export function awaitStream(opened: OpenedStream): void {
+  starting = opened;
+  queueMicrotask(forgetStarting);
+}
 
 function forgetStarting(): void {
   starting = null;

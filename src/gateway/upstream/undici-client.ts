@@ -11,7 +11,7 @@ import { STATUS_CODES } from "node:http";
 import { isIP } from "node:net";
 import { buildConnector, Pool, type Dispatcher } from "undici";
 import type { H1Request } from "../../http1/exchange.ts";
-import { OpenedStream } from "./opened-stream.ts";
+import { awaitStream, OpenedStream } from "./opened-stream.ts";
 import { diedOfReuse } from "./unanswered.ts";
 import type { ClientHandler, ConnectionEvents, UpstreamClient } from "./upstream-client.ts";
 import type { TargetOptions } from "./upstream.ts";
@@ -143,7 +143,7 @@ class Course implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#handler.onRequestStart(controller);
     this.#opened = new OpenedStream(this.#request.trailers);
-    this.#opened.awaitStream();
+    awaitStream(this.#opened);
   }
 
   onResponseStarted(): void {
