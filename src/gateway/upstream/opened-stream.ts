@@ -36,16 +36,15 @@ export class OpenedStream {
     return rstCode === 0 && this.#isAnswerEnded ? null : rstCode;
   }
 
-  /** Opens the stream; with trailers its end is that of the trailers, also where there is no body before them. */
+  /** Opens the stream; where there may be trailers, it ends with them. */
   open(
     request: ClientHttp2Session["request"],
     ...[headers, options]: Requested
   ): ClientHttp2Stream {
     const trailers = this.#trailers;
     if (trailers === undefined) return this.#watch(request(headers, options));
-    const stream = request(headers, { ...options, endStream: false, waitForTrailers: true });
+    const stream = request(headers, { ...options, waitForTrailers: true });
     stream.once("wantTrailers", () => sendTrailers(stream, trailers));
-    if (options?.endStream === true) stream.end();
     return this.#watch(stream);
   }
 
