@@ -148,7 +148,7 @@ export const limits = map({
   ),
   tunnels: optional(
     whole(0, 1_000_000),
-    "WebSockets to one target of a backend at the same time.",
+    "WebSockets to one target of a backend at the same time; where all are taken, whoever has most makes room.",
     DEFAULTS.tunnels,
   ),
   tunnelIdle: optional(deadline, "Longest silence of a WebSocket, in both directions.", "2h"),

@@ -134,7 +134,7 @@ export const upstream = map({
   tls: optional(tls, "For https targets: whom to trust, and who we are."),
   protocol: optional(
     word(PROTOCOLS),
-    "What is spoken with https targets; h2 where they offer it, but trailers of requests are lost then.",
+    "What is spoken with https targets; h2 where they offer it, else HTTP/1.1.",
     "h1",
   ),
   host: optional(

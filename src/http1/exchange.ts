@@ -20,7 +20,7 @@ export interface H1Request {
   readonly headers: readonly string[];
   /** A stream is sent with the Content-Length of `headers`, exactly, or else chunked. It is destroyed. */
   readonly body: Buffer | Readable | null;
-  /** Raw pairs sent behind a chunked body, asked for when the body has ended. */
+  /** Raw pairs sent behind a chunked body, asked for when the body has ended; without chunks there are none. */
   readonly trailers?: () => readonly string[];
   /** Says `Connection: close` and does not use the connection again. Default false. */
   readonly reset?: boolean;

@@ -53,6 +53,8 @@ export class RequestBody extends Readable {
     source.on("data", this.#take);
     source.on("end", this.#end);
     source.pause();
+    // Whoever sends it listens as well, but not yet, or no longer, where the client leaves while it waits.
+    this.on("error", () => {});
   }
 
   /** Hex SHA-256 of the body; null until all of it has been read. */

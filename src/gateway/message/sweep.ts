@@ -33,6 +33,10 @@ export class Sweep<Item extends object, State> {
     return this.#clock();
   }
 
+  stateOf(item: Item): State | undefined {
+    return this.#states.get(item);
+  }
+
   add(item: Item, state: State): void {
     this.#states.set(item, state);
     // It keeps no process alive: whatever is looked at has a connection that does.

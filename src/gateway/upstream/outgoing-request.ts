@@ -92,8 +92,13 @@ export class OutgoingRequest {
       fresh: sale !== null,
       idempotent: sale === null && SAFE.has(method),
       reset: body !== null && BODY_IS_ODD.has(method),
-      ...(this.#isChunked ? { trailers: () => this.#trailers() } : {}),
+      ...(this.#mayHaveTrailers ? { trailers: () => this.#trailers() } : {}),
     });
+  }
+
+  /** HTTP/1.1 has them behind chunks only; HTTP/2 behind any body. */
+  get #mayHaveTrailers(): boolean {
+    return this.#isChunked || (this.length > 0 && this.#exchange.request.httpVersionMajor === 2);
   }
 
   #trailers(): string[] {

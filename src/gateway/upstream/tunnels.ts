@@ -40,6 +40,13 @@ export class Tunnels {
     client.once("close", () => this.#sweep.delete(client));
   }
 
+  /** Since something moved, milliseconds; undefined: it is none of these. */
+  silentMs(client: Socket): number | undefined {
+    const activity = this.#sweep.stateOf(client);
+    if (activity === undefined) return undefined;
+    return movedBy(client) === activity.movedBytes ? this.#sweep.now - activity.movedAtMs : 0;
+  }
+
   #look(client: Socket, activity: Activity, nowMs: number): boolean {
     if (client.destroyed) return false;
     const moved = movedBy(client);

@@ -4,15 +4,14 @@
  * Undici's own traps, and what is done here: it closes the connection after every HEAD unless `reset` is
  * false; its body timeout does not run while a response is paused (`forwarding.ts` has one that does); it
  * takes the TLS server name from the Host line; over HTTP/2 a name in two spellings ends the connection with
- * all that runs on it, and an answer whose stream the backend cancels half way looks complete ({@link OpenedStream}).
- * It has no trailers for requests: over HTTP/2 those of a client end here.
+ * all that runs on it, and an answer whose stream the backend cancels half way looks complete; and it has no trailers
+ * for requests ({@link OpenedStream} has both, over HTTP/2; over HTTP/1.1 those of a client end here).
  */
-import { subscribe } from "node:diagnostics_channel";
 import { STATUS_CODES } from "node:http";
-import type { ClientHttp2Stream } from "node:http2";
 import { isIP } from "node:net";
 import { buildConnector, Pool, type Dispatcher } from "undici";
 import type { H1Request } from "../../http1/exchange.ts";
+import { awaitStream, OpenedStream } from "./opened-stream.ts";
 import { diedOfReuse } from "./unanswered.ts";
 import type { ClientHandler, ConnectionEvents, UpstreamClient } from "./upstream-client.ts";
 import type { TargetOptions } from "./upstream.ts";
@@ -99,41 +98,6 @@ async function closePool(pool: Pool, signal: AbortSignal): Promise<void> {
   signal.removeEventListener("abort", destroy);
 }
 
-/**
- * Of an exchange that runs over HTTP/2: whether its answer was ended, or only its stream. Node tells the same of
- * both, but for the order of two things: the end of an answer reaches its stream while that is open, and a reset
- * closes the stream before it ends what can be read of it.
- */
-class OpenedStream {
-  #stream: ClientHttp2Stream | null = null;
-  #isAnswerEnded = false;
-
-  set(stream: ClientHttp2Stream): void {
-    this.#stream = stream;
-    const push = stream.push.bind(stream);
-    stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
-      if (chunk === null && !stream.closed) this.#isAnswerEnded = true;
-      return push(chunk, encoding);
-    };
-  }
-
-  /** The code with which the answer was broken off; null: it was not, or it came over HTTP/1.1. */
-  get resetCode(): number | null {
-    if (this.#stream === null) return null;
-    const { rstCode } = this.#stream;
-    return rstCode === 0 && this.#isAnswerEnded ? null : rstCode;
-  }
-}
-
-/** The exchange whose HTTP/2 stream is being opened; undici opens it in the turn in which it says so. */
-let starting: OpenedStream | null = null;
-
-subscribe("http2.client.stream.created", (message) => {
-  if (starting === null || typeof message !== "object" || message === null) return;
-  if ("stream" in message) starting.set(message.stream as ClientHttp2Stream);
-  starting = null;
-});
-
 /** One request on its way through undici, perhaps twice. */
 class Course implements Dispatcher.DispatchHandler {
   readonly #request: H1Request;
@@ -142,12 +106,13 @@ class Course implements Dispatcher.DispatchHandler {
   /** A byte of an answer has arrived. */
   #isBegun = false;
   #isReplayed = false;
-  #opened = new OpenedStream();
+  #opened: OpenedStream;
 
   constructor(request: H1Request, handler: ClientHandler, pools: Pools) {
     this.#request = request;
     this.#handler = handler;
     this.#pools = pools;
+    this.#opened = new OpenedStream(request.trailers);
   }
 
   send(): void {
@@ -177,9 +142,8 @@ class Course implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#handler.onRequestStart(controller);
-    this.#opened = new OpenedStream();
-    starting = this.#opened;
-    queueMicrotask(forgetStarting);
+    this.#opened = new OpenedStream(this.#request.trailers);
+    awaitStream(this.#opened);
   }
 
   onResponseStarted(): void {
@@ -218,6 +182,7 @@ class Course implements Dispatcher.DispatchHandler {
       return this.#handler.onResponseError(controller, new Error(text));
     }
     this.#handler.onResponseEnd(controller, rawLines(controller.rawTrailers));
+    this.#opened.dropBody();
   }
 
   onResponseError(controller: unknown, error: Error): void {
@@ -239,10 +204,6 @@ class Course implements Dispatcher.DispatchHandler {
     if (this.#isReplayed || this.#isBegun || body !== null || !idempotent) return false;
     return diedOfReuse(error);
   }
-}
-
-function forgetStarting(): void {
-  starting = null;
 }
 
 function lowerCase(lines: readonly string[]): string[] {

@@ -22,6 +22,7 @@ import {
   valueOf,
 } from "../message/field-lines.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
+import { TunnelPlaces } from "./tunnel-places.ts";
 import { Tunnels } from "./tunnels.ts";
 import type { Delivery, TargetOptions, Unanswered, UpgradeExchange } from "./upstream.ts";
 
@@ -102,6 +103,7 @@ export class UpgradeEngine {
   readonly #options: TargetOptions;
   readonly #health: UpstreamHealth;
   readonly #sockets = new Set<Socket>();
+  readonly #places: TunnelPlaces;
   #closed = false;
 
   constructor(options: TargetOptions, health: UpstreamHealth) {
@@ -109,6 +111,7 @@ export class UpgradeEngine {
     const agent = url.protocol === "https:" ? openAgent(url, options) : null;
     this.#place = { options, url, agent, tunnels: new Tunnels(options) };
     this.#options = options;
+    this.#places = new TunnelPlaces(options.upgrades);
     this.#health = health;
   }
 
@@ -117,10 +120,15 @@ export class UpgradeEngine {
     return this.#sockets.size;
   }
 
-  /** What {@link upgrade} would refuse without asking the backend. */
+  /** What {@link upgrade} would refuse of a sale without asking the backend. */
   refusal(): Unanswered | null {
-    if (!this.#closed && this.#sockets.size < this.#options.upgrades) return null;
-    const detail = `All ${this.#sockets.size} switched connections are in use, or none is taken.`;
+    return !this.#closed && this.#places.hasForSale ? null : this.#saturated();
+  }
+
+  #saturated(): Unanswered {
+    const detail = this.#closed
+      ? "No connection is switched any more."
+      : `All ${this.#options.upgrades} switched connections to ${this.#options.origin} are in use.`;
     return {
       kind: "unanswered",
       status: 503,
@@ -131,18 +139,34 @@ export class UpgradeEngine {
     };
   }
 
+  #enter({ client, sale, socket }: UpgradeExchange): (() => void) | undefined {
+    if (this.#closed) return undefined;
+    const { tunnels } = this.#place;
+    const sinceMs = performance.now();
+    return this.#places.enter(client.address, sale !== null, {
+      get silentMs() {
+        return tunnels.silentMs(socket) ?? performance.now() - sinceMs;
+      },
+      evict: () => void socket.destroy(),
+    });
+  }
+
   /** Never rejects. `exchange.request` is one that `readUpgrade` accepted. */
   async upgrade(exchange: UpgradeExchange): Promise<Delivery> {
     const { socket } = exchange;
-    const refusal = this.refusal();
-    if (refusal !== null) return refusal;
+    const leave = this.#enter(exchange);
+    if (leave === undefined) return this.#saturated();
     this.#sockets.add(socket);
-    socket.once("close", () => this.#sockets.delete(socket));
+    const end = (): void => {
+      this.#sockets.delete(socket);
+      leave();
+    };
+    socket.once("close", end);
     const delivery = await new Promise<Delivery>((resolve) => {
       new Upgrading(exchange, this.#place, resolve).start();
     });
     if (delivery.kind === "delivered") this.#health.succeeded();
-    else this.#sockets.delete(socket);
+    else end();
     if (delivery.kind === "unanswered" && delivery.reason === "connect") this.#health.failed();
     return delivery;
   }

@@ -1,23 +1,18 @@
 /** A target over HTTP/2: what is the same for the client as over HTTP/1.1, and what a shared connection must not do. */
 import { createServer as createSecureHttpServer } from "node:https";
 import {
-  createSecureServer,
   createServer as createPlainServer,
-  type Http2SecureServer,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
   type IncomingHttpHeaders,
+  type ServerHttp2Stream,
 } from "node:http2";
 import { connect, type AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Sale } from "../../../src/gateway/upstream/upstream.ts";
-import { AUTHORITY, BACKEND_CERTIFICATE, BACKEND_KEY } from "../../support/upstream-tls.ts";
 import { front as openFront, target as openEngine } from "./engine-stage.ts";
-import { RawClient, send, stage, type Stage } from "./stage.ts";
+import { front, identity, originOf, target, tls, type OnStream } from "./http2-target-stage.ts";
+import { RawClient, send } from "./stage.ts";
 
-const identity = { cert: BACKEND_CERTIFICATE, key: BACKEND_KEY };
-const tls = { ca: AUTHORITY, serverName: "api.internal" };
 const sale: Sale = {
   idempotencyKey: "k",
   failureLines: [],
@@ -25,42 +20,6 @@ const sale: Sale = {
   readOnMs: 1000,
   refused: async () => undefined,
 };
-
-type OnStream = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
-
-interface Target {
-  readonly origin: string;
-  readonly sessions: ServerHttp2Session[];
-  readonly server: Http2SecureServer;
-}
-
-async function target(onStream: OnStream): Promise<Target> {
-  const server = createSecureServer(identity);
-  const sessions: ServerHttp2Session[] = [];
-  server.on("session", (session) => {
-    sessions.push(session);
-    session.on("error", () => {});
-  });
-  server.on("stream", (stream, headers) => {
-    stream.on("error", () => {});
-    onStream(stream, headers);
-  });
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    for (const session of sessions) session.destroy();
-    server.close();
-  });
-  return { origin: originOf(server), sessions, server };
-}
-
-function originOf(server: { address(): AddressInfo | string | null }): string {
-  const address = server.address();
-  return `https://127.0.0.1:${typeof address === "object" ? address?.port : 0}`;
-}
-
-function front(origin: string, passage: Parameters<typeof stage>[2] = {}): Promise<Stage> {
-  return stage(origin, { protocol: "h2", tls }, passage);
-}
 
 const echo: OnStream = (stream, headers) => {
   stream.respond({ ":status": 200, "x-method": headers[":method"] });
@@ -100,7 +59,7 @@ async function resetting(code: number, length: string): Promise<string> {
 }
 
 /** What a backend saw whose connection dies under every request but the first. */
-async function dying(method: string, passage: Parameters<typeof stage>[2] = {}): Promise<string[]> {
+async function dying(method: string, passage: Parameters<typeof front>[1] = {}): Promise<string[]> {
   const seen: string[] = [];
   const { origin } = await target((stream, headers) => {
     seen.push(String(headers[":path"]));
@@ -171,24 +130,6 @@ describe("a request over HTTP/2", () => {
     }
     expect(hosts).toEqual(["one.example", "two.example:8443", new URL(origin).host]);
     expect(sessions.length).toBe(1);
-  });
-
-  test("is whole without its trailers, which undici does not send", async () => {
-    const trailers: IncomingHttpHeaders[] = [];
-    const { origin } = await target((stream, headers) => {
-      expect(headers).not.toHaveProperty("trailer");
-      stream.on("trailers", (lines) => trailers.push(lines));
-      stream.respond({ ":status": 200 });
-      stream.pipe(stream);
-    });
-    const { port } = await front(origin);
-    const head =
-      "POST / HTTP/1.1\r\nHost: a\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n";
-    const client = new RawClient(port, `${head}2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n`);
-    expect(await client.until("0\r\n\r\n")).toMatch(
-      /^HTTP\/1\.1 200 OK\r\n[^]*\r\nhi\r\n0\r\n\r\n$/,
-    );
-    expect(trailers).toEqual([]);
   });
 
   test("shares its connection with many others, sales among them", async () => {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { certificate, privateKey } from "../../unit/http1/tls-identity.ts";
@@ -192,6 +192,28 @@ describe("a WebSocket", () => {
     const { text } = await new RawClient(port, handshake()).closed;
     expect(text).toContain("HTTP/1.1 503");
     expect(await delivery()).toMatchObject({ reason: "saturated", sent: false });
+  });
+
+  test("of 200 addresses that keep all of them silent does not lock twenty others out", async () => {
+    const { port } = await stage(await echoing([]), { upgrades: 400 });
+    let closed = 0;
+    const open = async (localAddress: string): Promise<string> => {
+      const socket = connect({ port, host: "127.0.0.1", localAddress });
+      socket.once("close", () => (closed += 1));
+      onTestFinished(() => void socket.destroy());
+      socket.on("error", () => {}).write(handshake());
+      const [head] = (await once(socket, "data")) as [Buffer];
+      return head.toString("latin1").slice(0, 12);
+    };
+    const strangers = Array.from({ length: 400 }, (_, index) =>
+      open(`127.1.0.${(index % 200) + 1}`),
+    );
+    expect(new Set(await Promise.all(strangers))).toEqual(new Set(["HTTP/1.1 101"]));
+    const honest = Array.from({ length: 20 }, (_, index) => open(`127.2.0.${index + 1}`));
+    expect(new Set(await Promise.all(honest))).toEqual(new Set(["HTTP/1.1 101"]));
+    await expect.poll(() => closed).toBe(20);
+    // Those who have as many as others get no more.
+    expect(await open("127.1.0.200")).toBe("HTTP/1.1 503");
   });
 
   test("lives on while its engine closes, until the time is over", async () => {
