@@ -212,7 +212,7 @@ describe("coinslot listing", () => {
     const at = (key: string) => routes.find((each: { key: string }) => each.key === key).places[1];
     expect(at("GET /reports/:id")).toMatchObject({
       state: "rejected",
-      said: { status: "rejected", reason: "no \u001b[31mpicture" },
+      said: { status: "rejected", reason: "no \ufffd[31mpicture" },
     });
     expect(at("GET /weather")).toMatchObject({ state: "missing", said: { status: "processing" } });
     expect(at("GET /weather").detail).toMatch(/a sale of it; it said of it: processing \(2\d{3}-/);
