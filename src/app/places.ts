@@ -12,7 +12,7 @@ const LEAST_PLACES = 100;
  * What the costliest place holds: an HTTP/2 stream of which nothing is taken, its request and answer, both
  * connections' buffers and what is read ahead of the backend. Measured (decision record 56).
  */
-const PLACE_BYTES = 160 * 1024;
+const PLACE_BYTES = 240 * 1024;
 /** Of the memory, the part that places may hold: the rest is for the program, its ledger and connections. */
 const SHARE = 1 / 2;
 const MIB = 1024 * 1024;

@@ -36,7 +36,10 @@ export interface Attack {
 
 /** The paths of the shop behind the gateway. */
 export const PATHS = {
+  /** Longer than a stream's first window; of what is longer the kernel of the shop's own machine holds the rest. */
   large: "/free/large",
+  /** Longer than what kernels hold of a connection that nobody reads. */
+  huge: "/free/huge",
   goods: "/free/goods",
   document: "/openapi.json",
   sold: "/goods/1",
@@ -60,7 +63,7 @@ export const ATTACKS: readonly Attack[] = [
     manner: {
       "HTTP/1.1": (socket) => {
         socket.pause();
-        socket.write(head("GET", PATHS.large));
+        socket.write(head("GET", PATHS.huge));
       },
       "HTTP/2": (socket) => {
         socket.write(opening(0) + streams(STREAMS, PATHS.large), "latin1");
@@ -72,7 +75,7 @@ export const ATTACKS: readonly Attack[] = [
     name: "slow readers",
     connections: { "HTTP/1.1": 2_000, "HTTP/2": 200 },
     manner: {
-      "HTTP/1.1": (socket) => void socket.write(head("GET", PATHS.large)),
+      "HTTP/1.1": (socket) => void socket.write(head("GET", PATHS.huge)),
       "HTTP/2": (socket) => {
         socket.write(opening(0) + streams(STREAMS, PATHS.large), "latin1");
         return every(SIP_MS, () => {

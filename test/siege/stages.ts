@@ -16,7 +16,7 @@ import { startSlowNode } from "./slow-node.ts";
 /** How far away the node is, milliseconds. */
 export const LATENCY_MS = 200;
 /** Places of a machine with 512 MiB (`src/app/places.ts`), as the container that we ship has. */
-const PLACES = 1_638;
+const PLACES = 1_092;
 /** Priced routes: their description is what strangers ask for and do not read. */
 const ROUTES = 1_000;
 const SHOP = new URL("shop.ts", import.meta.url);

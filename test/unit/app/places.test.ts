@@ -12,14 +12,14 @@ describe("places", () => {
 
   test("are as many as half of a container's memory holds", () => {
     const { count, reason } = placesOf(null, { machine: 64 * GIB, allowed: 512 * MIB });
-    expect(count).toBe(1_638);
-    expect(reason).toBe("half of the 512 MiB that are allowed here, at 160 KiB each");
+    expect(count).toBe(1_092);
+    expect(reason).toBe("half of the 512 MiB that are allowed here, at 240 KiB each");
   });
 
   test("or of the machine's, where nothing less is allowed", () => {
     const { count, reason } = placesOf(null, { machine: GIB, allowed: undefined });
-    expect(count).toBe(3_276);
-    expect(reason).toBe("half of the 1024 MiB of this machine, at 160 KiB each");
+    expect(count).toBe(2_184);
+    expect(reason).toBe("half of the 1024 MiB of this machine, at 240 KiB each");
   });
 
   test("are never more than 5000 without the key, and never fewer than 100", () => {
