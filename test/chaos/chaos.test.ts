@@ -5,7 +5,7 @@ import { PLACES } from "./stock-customer.ts";
 
 /** `npm run chaos` is the long form. */
 const SHORT = {
-  purchases: 60,
+  purchases: 40,
   kills: 3,
   storeRestarts: 0,
   workers: 1,

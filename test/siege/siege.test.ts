@@ -4,15 +4,14 @@ import { ATTACKS } from "./attacks.ts";
 import { besiege, BUYERS } from "./run.ts";
 import { openGateway } from "./stages.ts";
 
-const SHORT = { addresses: 200, seconds: 5 };
-const PATIENT = { timeout: 120_000 };
+const SHORT = { addresses: 200, seconds: 4 };
+const PATIENCE_MS = 120_000;
 
-it.each(["zero windows", "junk signatures"])(
-  "no buyer is refused among 200 addresses with %s over HTTP/2",
-  PATIENT,
-  async (wanted) => {
-    const attack = ATTACKS.find(({ name }) => name === wanted);
-    if (attack === undefined) throw new Error(`no attack: ${wanted}`);
+it(
+  "no buyer is refused among 200 addresses with zero windows over HTTP/2",
+  async () => {
+    const attack = ATTACKS.find(({ name }) => name === "zero windows");
+    if (attack === undefined) throw new Error("there is no such attack");
     await using stage = await openGateway(BUYERS, { protocol: "HTTP/2", workers: 1 });
     const { buyers, unready, left, opened } = await besiege(stage, { attack, ...SHORT });
     expect(opened).toBeGreaterThanOrEqual(attack.connections["HTTP/2"]);
@@ -21,4 +20,5 @@ it.each(["zero windows", "junk signatures"])(
     expect(unready).toBe(0);
     expect(left).toEqual([]);
   },
+  PATIENCE_MS,
 );
