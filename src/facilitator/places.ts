@@ -7,6 +7,7 @@
 import type { AccountRules } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
+import { Counts } from "../x402/counts.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import { BatchPause } from "./batch-pause.ts";
@@ -52,7 +53,7 @@ export class Places {
   readonly #batchPause: BatchPause;
   readonly #taken = new Map<PaymentKey, Placed>();
   /** How many of them each payer has. */
-  readonly #byPayer = new Map<string, number>();
+  readonly #byPayer = new Counts();
   #code = 0;
   /** Those of payers whose payments did not move lately. */
   readonly #doubtful = new Set<PaymentKey>();
@@ -76,7 +77,7 @@ export class Places {
   admits({ runsCode, checked: { payer } }: Placed, beside: readonly Placed[] = []): boolean {
     const countBeside = (isCounted: (payer: string) => boolean): number =>
       beside.filter(({ checked }) => isCounted(checked.payer)).length;
-    const undecided = (this.#byPayer.get(payer) ?? 0) + countBeside((other) => other === payer);
+    const undecided = this.#byPayer.of(payer) + countBeside((other) => other === payer);
     if (runsCode) return undecided === 0 && this.#code < this.#maxCode;
     // Where each transaction stands alone it takes nobody's place, and costs little.
     if (!this.#at.rules.isOrdered) return true;
@@ -176,9 +177,7 @@ export class Places {
   }
 
   #count({ runsCode, checked: { payer } }: Placed, change: 1 | -1): void {
-    const left = (this.#byPayer.get(payer) ?? 0) + change;
-    if (left > 0) this.#byPayer.set(payer, left);
-    else this.#byPayer.delete(payer);
+    this.#byPayer.change(payer, change);
     if (runsCode) this.#code += change;
   }
 }

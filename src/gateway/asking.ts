@@ -13,7 +13,7 @@ import { draftAnswer, NO_DRAFTS, readDraftHeader, type Drafts } from "./payment/
 import { earlierRequirements } from "./payment/earlier-quotes.ts";
 import { wantsPage } from "./payment/offer-page.ts";
 import type { Paywall } from "./payment/paywall.ts";
-import { Counts } from "./client/counts.ts";
+import { Counts } from "../x402/counts.ts";
 import { networkOf } from "./client/ip-address.ts";
 import { UnpaidLimit, type UnpaidRates } from "./client/rate-limit.ts";
 import type { Refused } from "./refused.ts";

@@ -5,7 +5,7 @@
  * for an address, those make room whose clients have long been to move and have hardly moved, of the addresses that
  * have most places first.
  */
-import { Counts } from "./client/counts.ts";
+import { Counts } from "../x402/counts.ts";
 import { networkOf } from "./client/ip-address.ts";
 
 /** Of all places, the part that only presented payments get. */

@@ -4,6 +4,7 @@
  * are still free, so alone never more than half of them; and of those that wait, the next is one of the client that
  * has fewest under way, so that nobody waits behind all of another's.
  */
+import { Counts } from "../x402/counts.ts";
 import { ChainError } from "./mechanism.ts";
 
 /** Payments that ask the chain at the same time; each has a connection of its own to an endpoint. */
@@ -18,8 +19,8 @@ interface Waiting {
 
 export class UnprovenLane {
   /** Places of each client, under way and waiting. */
-  readonly #places = new Map<string, number>();
-  readonly #underWay = new Map<string, number>();
+  readonly #places = new Counts();
+  readonly #underWay = new Counts();
   #taken = 0;
   #calls = 0;
   /** The oldest first. */
@@ -42,29 +43,29 @@ export class UnprovenLane {
     signal: AbortSignal,
   ): Promise<Value> {
     const free = MAX_UNPROVEN_CALLS + MAX_UNPROVEN_WAITING - this.#taken;
-    if ((this.#places.get(client) ?? 0) >= free) {
+    if (this.#places.of(client) >= free) {
       throw new ChainError("CHAIN_BUSY", "too many payments wait whose signatures are unproven");
     }
     this.#taken += 1;
-    change(this.#places, client, 1);
+    this.#places.change(client, 1);
     try {
       if (this.#calls >= MAX_UNPROVEN_CALLS) await this.#turn(client, signal);
       else this.#begin(client);
       return await work().finally(() => this.#end(client));
     } finally {
       this.#taken -= 1;
-      change(this.#places, client, -1);
+      this.#places.change(client, -1);
     }
   }
 
   #begin(client: string): void {
     this.#calls += 1;
-    change(this.#underWay, client, 1);
+    this.#underWay.change(client, 1);
   }
 
   #end(client: string): void {
     this.#calls -= 1;
-    change(this.#underWay, client, -1);
+    this.#underWay.change(client, -1);
     this.#next()?.begin();
   }
 
@@ -98,18 +99,11 @@ export class UnprovenLane {
     let next: Waiting | undefined;
     let fewest = Number.POSITIVE_INFINITY;
     for (const waiting of this.#waiting) {
-      const underWay = this.#underWay.get(waiting.client) ?? 0;
+      const underWay = this.#underWay.of(waiting.client);
       if (underWay >= fewest) continue;
       fewest = underWay;
       next = waiting;
     }
     return next;
   }
-}
-
-/** Nothing is kept of those that have none. */
-function change(counts: Map<string, number>, client: string, by: 1 | -1): void {
-  const count = (counts.get(client) ?? 0) + by;
-  if (count > 0) counts.set(client, count);
-  else counts.delete(client);
 }

@@ -4,7 +4,7 @@
  * address that has more than its share before those of others, and of them those that have been idle longest.
  */
 import type { Socket } from "node:net";
-import { Counts } from "../client/counts.ts";
+import { Counts } from "../../x402/counts.ts";
 import { networkOf } from "../client/ip-address.ts";
 
 /** Of all connections, the part that one address (of IPv6: one /64) keeps where all are taken. */

@@ -393,7 +393,7 @@ export class Paywall {
     if (bodyHash === null) return USED;
     const collected = (): Promise<void> => {
       const recorded = this.#record(key, () => this.#till.collected(key));
-      onReset(() => void recorded.then(() => this.#unread(key)));
+      this.#watch(key, recorded, onReset);
       return recorded;
     };
     try {
@@ -420,8 +420,7 @@ export class Paywall {
       delivered: (sold) => {
         const kept = sold && { ...sold, target };
         const recorded = this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
-        if (kept !== undefined)
-          presented.onReset(() => void recorded.then(() => this.#unread(key)));
+        if (kept !== undefined) this.#watch(key, recorded, presented.onReset);
         return recorded;
       },
       undelivered: (attempt) =>
@@ -430,8 +429,8 @@ export class Paywall {
   }
 
   /** What was sent to its client is owed again: nobody else who shows the payment says that. */
-  #unread(key: PaymentKey): Promise<void> {
-    return this.#record(key, () => this.#till.unread(key));
+  #watch(key: PaymentKey, recorded: Promise<void>, onReset: Presented["onReset"]): void {
+    onReset(() => void recorded.then(() => this.#record(key, () => this.#till.unread(key))));
   }
 
   /** What has not been delivered to whoever held it, or may not have been, is owed. */

@@ -3,7 +3,7 @@
  * one of the address with most makes room, the one that has been silent longest: never for an address that would then
  * have as many, so that two who do the same do not end each other. What was sold makes no room, and gets it always.
  */
-import { Counts } from "../client/counts.ts";
+import { Counts } from "../../x402/counts.ts";
 import { networkOf } from "../client/ip-address.ts";
 
 /** Silent for so long, the only tunnel of an address makes room for one of an address that has none, milliseconds. */
