@@ -82,7 +82,7 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     name: "lets any number of junk payments wait for the chain",
     cites: "H13",
     file: "src/mechanism/unproven-lane.ts",
-    find: `if ((this.#places.get(client) ?? 0) >= free) {`,
+    find: `if (this.#places.of(client) >= free) {`,
     put: `if (free < -100_000) {`,
     topics: ["junk-payments"],
   },
