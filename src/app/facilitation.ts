@@ -5,6 +5,7 @@ import { FacilitatorMesh } from "../facilitator/mesh.ts";
 import { NetworkGate, type Probe } from "../facilitator/network-gate.ts";
 import { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { EvmFirstLooks } from "../mechanism/evm/first-look.ts";
 import type { Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
@@ -87,6 +88,7 @@ export async function openFacilitation(
     embedded,
     remotes,
     observers,
+    firstLooks: new EvmFirstLooks(() => Math.floor(time.now() / 1000)),
     telemetry,
     time,
     foreign,

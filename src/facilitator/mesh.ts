@@ -8,7 +8,7 @@
  */
 import type { HandedOver } from "../ledger/ledger.ts";
 import { amountOf } from "../ledger/payment-row.ts";
-import type { Observer } from "../mechanism/mechanism.ts";
+import { ChainError, type FirstLooks, type Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sooner, type Time } from "../time/time.ts";
 import { compareSupported, findNetwork, isNetworkName } from "../x402/network.ts";
@@ -22,6 +22,7 @@ import type {
 } from "../x402/x402.ts";
 import { Circuit, type Send } from "./circuit.ts";
 import {
+  CrowdedFault,
   FacilitatorFault,
   type Doubted,
   type Facilitator,
@@ -52,6 +53,8 @@ export interface MeshOptions {
   readonly remotes: readonly RemoteFacilitator[];
   /** The chains that can be asked about networks which are settled remotely. */
   readonly observers: ReadonlyMap<string, Observer>;
+  /** What is certain of a payment before a facilitator is asked. Default: nothing ever is. */
+  readonly firstLooks?: FirstLooks;
   readonly telemetry: Telemetry;
   readonly time: Time;
   /** Default: what is in a transaction of nobody that we know is held. */
@@ -101,6 +104,8 @@ export class FacilitatorMesh implements Facilitator {
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
     const here = this.#here(request);
     if (here !== undefined) return here.precheck(request);
+    const refused = this.#refusedAtSight(request);
+    if (refused !== undefined) return refused;
     if (this.#members.length === 0 || this.#able(request).length > 0) return undefined;
     const payer = payerOf(request.paymentPayload);
     const detail = `${describeForeign(request)}; sign a new payment for the one that is asked for`;
@@ -108,17 +113,41 @@ export class FacilitatorMesh implements Facilitator {
   }
 
   isDoubtful(request: FacilitatorRequest): boolean {
-    return this.#here(request)?.isDoubtful?.(request) ?? false;
+    const here = this.#here(request);
+    if (here !== undefined) return here.isDoubtful?.(request) ?? false;
+    return this.#options.firstLooks?.look(request)?.proven === false;
   }
 
-  /** The chain, where it can be asked, is asked at the same time: what is used already is refused. */
+  /** Of payments whose signature proves nothing only few are asked about at a time. */
   async verify(
     request: FacilitatorRequest,
     signal: AbortSignal,
-    client?: string,
+    client = "",
   ): Promise<VerifyResponse> {
     const here = this.#here(request);
     if (here !== undefined) return here.verify(request, signal, client);
+    const refused = this.#refusedAtSight(request);
+    if (refused !== undefined) return refused;
+    const work = (): Promise<VerifyResponse> => this.#verifyAndLook(request, signal);
+    const { firstLooks } = this.#options;
+    if (firstLooks === undefined || !this.isDoubtful(request)) return work();
+    return firstLooks.inTurn(client, work, signal).catch((cause: unknown) => {
+      if (!(cause instanceof ChainError)) throw cause;
+      const { network } = request.paymentRequirements;
+      throw new CrowdedFault(network, "unexpected_verify_error", { cause });
+    });
+  }
+
+  /** Whatever a facilitator would say, it is not paid by this. */
+  #refusedAtSight(request: FacilitatorRequest): VerifyResponse | undefined {
+    const fault = this.#options.firstLooks?.look(request)?.fault ?? null;
+    if (fault === null) return undefined;
+    const { code: invalidReason, detail } = fault;
+    return { isValid: false, invalidReason, payer: payerOf(request.paymentPayload), detail };
+  }
+
+  /** The chain, where it can be asked, is asked at the same time: what is used already is refused. */
+  async #verifyAndLook(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
     const asked = this.#standings.find(request, signal);
     // Not waited for where the payment is refused anyway.
     asked.catch(() => undefined);

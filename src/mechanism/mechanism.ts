@@ -23,6 +23,18 @@ export interface Checked<Authorization> {
   readonly fault: Refusal | null;
 }
 
+/** What is certain of payments that others settle. */
+export interface FirstLooks {
+  /** Undefined: nothing is. */
+  look(request: FacilitatorRequest): Pick<Checked<unknown>, "proven" | "fault"> | undefined;
+  /**
+   * Does the work on an unproven one when its turn comes; few have theirs at a time.
+   * @param client a name that tells it from others
+   * @throws {ChainError} where its turn does not come, else what the work throws
+   */
+  inTurn<Value>(client: string, work: () => Promise<Value>, signal: AbortSignal): Promise<Value>;
+}
+
 /**
  * Who wants a payment judged: a client, by a name that tells it from others, or we ourselves, once more, what was
  * found good before. Only so many unproven payments of clients are judged at a time.

@@ -1,6 +1,16 @@
 /** Signatures that prove nothing, by the thousand, while others buy: what they may ask of the node, and of whom. */
 import { randomBytes } from "node:crypto";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+} from "vitest";
 import { MAX_UNPROVEN_CALLS } from "../../src/mechanism/unproven-lane.ts";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
 import type { EvmAuthorization, PaymentRequirements } from "../../src/x402/x402.ts";
@@ -8,10 +18,13 @@ import { present, quote, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { freshAccount } from "../support/payer.ts";
+import { startScriptedFacilitator } from "../support/scripted-facilitator.ts";
 import { startRpcProxy, type Question, type RpcProxy } from "../support/rpc-proxy.ts";
 
 const JUNK = 1_200;
 const BUYERS = 20;
+const CUT = { status: 0 };
+const TOLD_TO_STRANGERS = new Set([CUT.status, 402, 429, 500]);
 /** Usual for a node elsewhere. */
 const LATENCY_MS = 200;
 /** ERC-1271, as asked of the payer. */
@@ -65,6 +78,12 @@ function junk(members: Partial<EvmAuthorization> = {}): string {
   return encodePaymentHeader({ x402Version: 1, scheme, network, payload });
 }
 
+/** The status that a stranger is told; of so many connections a busy machine may cut one. */
+async function showJunk(address: string): Promise<number> {
+  const answer = await present(weather(), junk(), from(address)).catch(() => CUT);
+  return answer.status;
+}
+
 /** Whether it is about a signature that proves nothing. */
 function isAboutJunk({ method, params }: Question): boolean {
   if (method === "eth_getCode")
@@ -100,9 +119,7 @@ async function flood(addressOf: (index: number) => string): Promise<Flood> {
     },
   });
   distance.inject({ delayMs: LATENCY_MS });
-  const answers = Array.from({ length: JUNK }, async (_, index) => {
-    return (await present(weather(), junk(), from(addressOf(index)))).status;
-  });
+  const answers = Array.from({ length: JUNK }, (_, index) => showJunk(addressOf(index)));
   await counted.hit();
   return { peak: () => peak, end: () => Promise.all(answers) };
 }
@@ -132,8 +149,7 @@ describe(`${JUNK} junk signatures at once`, () => {
     const allServed = Array.from({ length: BUYERS }, () => 200);
     expect(await buyTogether()).toEqual(allServed);
     expect(await readiness()).toBe(200);
-    const told = new Set([402, 429, 500]);
-    expect((await end()).filter((status) => !told.has(status))).toEqual([]);
+    expect((await end()).filter((status) => !TOLD_TO_STRANGERS.has(status))).toEqual([]);
     expect(peak()).toBe(MAX_UNPROVEN_CALLS);
     const after = await present(weather(), junk(), from("198.51.100.1"));
     expect(after).toMatchObject({ status: 402 });
@@ -167,5 +183,61 @@ describe("a payment whose signature proves nothing", () => {
     const bought = await present(weather(), header, from("203.0.113.1"));
     expect(bought).toMatchObject({ status: 200 });
     await end();
+  });
+});
+
+/** Far away as well; it says of each payment what its payer tells of it. */
+async function startDistantFacilitator() {
+  let open = 0;
+  let peak = 0;
+  let asked = 0;
+  const answer = async (path: string, isJunk: boolean): Promise<object> => {
+    if (path === "/supported") {
+      return { kinds: [{ x402Version: 1, scheme: "exact", network: chain.network.name }] };
+    }
+    asked += Number(isJunk);
+    open += Number(isJunk);
+    peak = Math.max(peak, open);
+    await pause(LATENCY_MS);
+    open -= Number(isJunk);
+    const payer = freshAccount().address;
+    if (path === "/verify") return isJunk ? JUNK_VERDICT : { isValid: true, payer };
+    const transaction = `0x${randomBytes(32).toString("hex")}`;
+    return { success: true, payer, transaction, network: chain.network.name };
+  };
+  const facilitator = await startScriptedFacilitator(({ url, body }) => ({
+    async raw(response) {
+      const told = await answer(url, body.includes(`"from":"${chain.asset}"`));
+      response.setHeader("content-type", "application/json").end(JSON.stringify(told));
+    },
+  }));
+  onTestFinished(() => facilitator.close());
+  return { url: facilitator.url, peak: () => peak, asked: () => asked };
+}
+
+const JUNK_VERDICT = {
+  isValid: false,
+  invalidReason: "invalid_exact_evm_payload_signature",
+  payer: "",
+};
+
+describe("where somebody else settles", () => {
+  it("junk keeps no buyer waiting, and what can never fit is asked about by nobody", async () => {
+    const distant = await startDistantFacilitator();
+    await gateway[Symbol.asyncDispose]();
+    const more = "trustedProxies: [127.0.0.1]";
+    gateway = await startGateway({ chain, more, facilitator: `"${distant.url}"` });
+    offer = await quote(weather());
+
+    expect(await present(weather(), junk({ value: "0" }))).toMatchObject({ status: 402 });
+    expect(distant.asked()).toBe(0);
+
+    const flooding = Array.from({ length: JUNK }, (_, index) => showJunk(`192.0.2.${index % 200}`));
+    await expect.poll(distant.asked).toBeGreaterThan(0);
+    expect(await buyTogether()).toEqual(Array.from({ length: BUYERS }, () => 200));
+    expect(
+      (await Promise.all(flooding)).filter((status) => !TOLD_TO_STRANGERS.has(status)),
+    ).toEqual([]);
+    expect(distant.peak()).toBe(MAX_UNPROVEN_CALLS);
   });
 });

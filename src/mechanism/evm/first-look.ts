@@ -1,0 +1,68 @@
+/**
+ * What is certain of an EVM payment that somebody else is to settle, before anybody is asked: whether its signature
+ * is the payer's own, and whether it can ever pay what is required. The rest is the facilitator's to judge.
+ */
+import { isEvmAddress } from "../../x402/address.ts";
+import { findNetwork, type EvmNetwork } from "../../x402/network.ts";
+import type { FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts";
+import { LeastRecent } from "../least-recent.ts";
+import type { FirstLooks } from "../mechanism.ts";
+import { UnprovenLane } from "../unproven-lane.ts";
+import { createTokens, firstFault, readRequest, unprovenFault } from "./authorization.ts";
+import type { Token } from "./token.ts";
+
+/** Tokens that are remembered: they are named by our own requirements, or by who asks us to settle. */
+const MAX_TOKENS = 64;
+
+type Tokens = ReadonlyMap<string, Token>;
+
+/**
+ * Of other networks, of tokens whose EIP-712 domain the requirements do not tell, and of what cannot be read nothing
+ * is certain.
+ */
+export class EvmFirstLooks implements FirstLooks {
+  readonly #clock: () => number;
+  readonly #lane = new UnprovenLane();
+  readonly #tokens = new LeastRecent<Tokens>(MAX_TOKENS);
+
+  /** @param clock Unix seconds; what has expired by it is refused, however much of its validity others ask for */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  look(request: FacilitatorRequest): ReturnType<FirstLooks["look"]> {
+    const { paymentRequirements: requirements } = request;
+    const network = findNetwork(requirements.network);
+    if (network?.kind !== "evm") return undefined;
+    const tokens = tokensOf(requirements, network, this.#tokens);
+    if (tokens === undefined) return undefined;
+    const terms = { tokens, payTo: null, validBeforeMarginSeconds: 0 };
+    const read = readRequest(request, network.name, terms);
+    if (!read.ok) return undefined;
+    const { proven } = read.value;
+    const fault = firstFault(read.value, requirements, this.#clock(), 0);
+    return { proven, fault: proven ? fault : unprovenFault(read.value, fault) };
+  }
+
+  inTurn<Value>(client: string, work: () => Promise<Value>, signal: AbortSignal): Promise<Value> {
+    return this.#lane.run(client, work, signal);
+  }
+}
+
+function tokensOf(
+  { asset: address, extra }: PaymentRequirements,
+  network: EvmNetwork,
+  remembered: LeastRecent<Tokens>,
+): Tokens | undefined {
+  const { name, version } = extra ?? {};
+  if (typeof name !== "string" || typeof version !== "string") return undefined;
+  if (!isEvmAddress(address)) return undefined;
+  const key = JSON.stringify([network.name, address, name, version]);
+  const known = remembered.get(key);
+  if (known !== undefined) return known;
+  const tokens = createTokens(network, [
+    { address, symbol: "", decimals: 0, eip712: { name, version } },
+  ]);
+  remembered.set(key, tokens);
+  return tokens;
+}
