@@ -67,7 +67,7 @@ export class Backends {
 function optionsOf(upstream: Upstream, limits: Limits, fronts: number): BackendOptions {
   const { bodyBytes: bodyLimitBytes, answerIdleMs, tunnelIdleMs, tunnelLifeMs } = limits;
   const upgrades = Math.ceil(limits.tunnels / fronts);
-  const connections = Math.ceil(placesOf(limits.inFlight).count / fronts);
+  const connections = Math.ceil(placesOf(limits.inFlight, fronts).count / fronts);
   const tunnelLimits = { upgrades, tunnelIdleMs, tunnelLifeMs };
   const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
   return backendOptions(upstream, { ...targetOptions(upstream), ...shared });

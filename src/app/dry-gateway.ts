@@ -84,7 +84,7 @@ export class DryGateway {
       }),
       publish: new Publications(config, { changes: new Map(), feePayers }).publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
-      maxInFlight: placesOf(inFlight).count,
+      maxInFlight: placesOf(inFlight, 1).count,
       telemetry,
       ...clientOptions(config, 1),
       unpaidRates: { asked: null, refused: null, unproven: null },

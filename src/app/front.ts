@@ -182,7 +182,7 @@ export class Front {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
-      maxInFlight: Math.ceil(placesOf(config.limits.inFlight).count / fronts),
+      maxInFlight: Math.ceil(placesOf(config.limits.inFlight, fronts).count / fronts),
       ...clientOptions(config, fronts),
     };
   }

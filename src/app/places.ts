@@ -1,6 +1,6 @@
 /**
- * How many places for requests there are: what `limits.inFlight` says, else as many as half of the memory holds that
- * this process may have, at most {@link MOST_PLACES}.
+ * How many places for requests there are: what `limits.inFlight` says, else as many as fit into the memory that this
+ * process and its like may have, once the program itself has its own; at most {@link MOST_PLACES}.
  */
 import { totalmem } from "node:os";
 
@@ -12,10 +12,13 @@ const LEAST_PLACES = 100;
  * What the costliest place holds: an HTTP/2 stream of which nothing is taken, its request and answer, both
  * connections' buffers and what is read ahead of the backend. Measured (decision record 56).
  */
-const PLACE_BYTES = 240 * 1024;
-/** Of the memory, the part that places may hold: the rest is for the program, its ledger and connections. */
-const SHARE = 1 / 2;
+const PLACE_BYTES = 300 * 1024;
 const MIB = 1024 * 1024;
+/** What the program holds beside them, with a thousand routes and under load; and each worker, which has less to do. */
+const PROGRAM_BYTES = 256 * MIB;
+const WORKER_BYTES = 96 * MIB;
+/** Of the memory, the part that is counted on: what is freed is not collected at once. */
+const SHARE = 9 / 10;
 
 export interface Memory {
   /** Of the machine, bytes. */
@@ -37,19 +40,29 @@ export interface Places {
   readonly reason: string;
 }
 
-/** @param written `limits.inFlight`; null: it is not there */
-export function placesOf(written: number | null, memory: Memory = readMemory()): Places {
+/**
+ * @param written `limits.inFlight`; null: it is not there
+ * @param fronts processes that answer: 1, or the workers
+ */
+export function placesOf(
+  written: number | null,
+  fronts: number,
+  memory: Memory = readMemory(),
+): Places {
   if (written !== null) return { count: written, reason: "as the file says" };
   const { machine, allowed } = memory;
   const bytes = allowed ?? machine;
   const owner = allowed === undefined ? "of this machine" : "that are allowed here";
-  const fitting = Math.floor((bytes * SHARE) / PLACE_BYTES);
-  const count = Math.max(LEAST_PLACES, Math.min(MOST_PLACES, fitting));
   const size = `the ${Math.floor(bytes / MIB)} MiB ${owner}`;
-  if (count === fitting) {
-    return { count, reason: `half of ${size}, at ${PLACE_BYTES / 1024} KiB each` };
+  const ownBytes = PROGRAM_BYTES + (fronts > 1 ? fronts * WORKER_BYTES : 0);
+  const fitting = Math.floor((bytes * SHARE - ownBytes) / PLACE_BYTES);
+  if (fitting >= MOST_PLACES) {
+    return { count: MOST_PLACES, reason: `the most without the key; ${size} hold more` };
   }
-  if (count === MOST_PLACES)
-    return { count, reason: `the most without the key; ${size} hold more` };
-  return { count, reason: `the least without the key; ${size} hold fewer` };
+  if (fitting <= LEAST_PLACES) {
+    return { count: LEAST_PLACES, reason: `the least without the key; ${size} hold fewer` };
+  }
+  const own = `${ownBytes / MIB} MiB for the program`;
+  const reason = `what nine tenths of ${size} hold, ${own} and ${PLACE_BYTES / 1024} KiB for each`;
+  return { count: fitting, reason };
 }

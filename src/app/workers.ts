@@ -2,14 +2,14 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
-import { availableParallelism } from "node:os";
-import type { Config, ListenAddress } from "../config/config.ts";
+import type { ListenAddress } from "../config/config.ts";
 import { newTicketKeys, TICKET_KEYS_MS } from "../gateway/listener/ticket-keys.ts";
 import { Proofs } from "../gateway/payment/proofs.ts";
 import { LocalTill } from "../gateway/payment/till.ts";
 import { Crew } from "../workers/crew.ts";
 import { Desk } from "../workers/desk.ts";
 import { WorkerProcess } from "../workers/worker-process.ts";
+import { countWorkers } from "./count-workers.ts";
 import { draftDesk } from "./drafts.ts";
 import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
@@ -38,12 +38,6 @@ export interface Entry {
   /** The script of this process, which has the command `worker`. */
   readonly script: string;
   readonly version: string;
-}
-
-/** How many processes serve requests: 1 is this one. */
-export function countWorkers({ workers, routes }: Pick<Config, "workers" | "routes">): number {
-  if (routes.length === 0) return 1;
-  return workers === "auto" ? availableParallelism() : workers;
 }
 
 export interface Workers {

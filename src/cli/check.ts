@@ -1,6 +1,13 @@
 /** `coinslot check FILE...`: accepts configuration files or explains them, to people and to programs. */
-import { placesOf } from "../app/places.ts";
-import { formatProblems, loadConfig, parseConfig, processEnvironment } from "../config/config.ts";
+import { countWorkers } from "../app/count-workers.ts";
+import { placesOf, type Places } from "../app/places.ts";
+import {
+  formatProblems,
+  loadConfig,
+  parseConfig,
+  processEnvironment,
+  type Config,
+} from "../config/config.ts";
 import { asGithub, asJson } from "./check-formats.ts";
 import { countOf, type CheckedFile } from "./check-report.ts";
 import { checkTogether, type Loaded } from "./check-together.ts";
@@ -53,7 +60,7 @@ async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]
   for (const name of names) {
     const result = await load(name);
     const { ok: isAccepted, problems, text } = result;
-    const places = result.ok ? { places: placesOf(result.config.limits.inFlight) } : {};
+    const places = result.ok ? { places: placesIn(result.config) } : {};
     const shown = name === STDIN ? STDIN_NAME : name;
     const file = { name: shown, isAccepted, problems, text, ...places };
     files.push(file);
@@ -63,6 +70,10 @@ async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]
   return files.map((file) => {
     return { ...file, problems: [...file.problems, ...(together.get(file) ?? [])] };
   });
+}
+
+function placesIn(config: Config): Places {
+  return placesOf(config.limits.inFlight, countWorkers(config));
 }
 
 async function load(name: string) {

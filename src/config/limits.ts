@@ -106,7 +106,7 @@ export const limits = map({
   inFlight: optional(
     whole(1, 1_000_000),
     "Requests at the same time that are forwarded or pay. One address (of IPv6: one /64) has as many as are free. " +
-      "Without it: what half of the memory holds, 5000 at most.",
+      "Without it: what the memory holds beside the program, 5000 at most.",
   ),
   connections: optional(
     whole(1, 1_000_000),

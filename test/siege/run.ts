@@ -151,10 +151,10 @@ async function isReady(adminUrl: string): Promise<boolean> {
   return answer?.status === 200;
 }
 
-/** Of a process and all that it has started, bytes. */
+/** Of a process and all that it has started, bytes; what they share counts once, as in a container. */
 async function residentOf(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-  const own = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1_024;
+  const told = await readFile(`/proc/${pid}/smaps_rollup`, "utf8").catch(() => "");
+  const own = Number(/^Pss:\s+(\d+) kB$/m.exec(told)?.[1] ?? 0) * 1_024;
   const list = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
   const children = list.split(" ").filter(Boolean).map(Number);
   const others = await Promise.all(children.map(residentOf));

@@ -9,12 +9,11 @@ import { parseArgs } from "node:util";
 import { ATTACKS, PROTOCOLS, type Attack } from "./attacks.ts";
 import { besiege, BUYERS, VISITORS, type SiegeReport } from "./run.ts";
 import type { Told } from "./guests.ts";
-import { LATENCY_MS, openGateway, openNginx, type Stage } from "./stages.ts";
+import { LATENCY_MS, MEMORY_BYTES, openGateway, openNginx, type Stage } from "./stages.ts";
 import { nginxVersion } from "../bench/contenders/nginx.ts";
 
 /** What must hold of each siege. */
 const MOST_WAIT_MS = 2_000;
-const MOST_RESIDENT_BYTES = 512 * 1024 * 1024;
 
 const { values } = parseArgs({
   options: {
@@ -94,7 +93,7 @@ function faultsOf({ buyers, residentBytes, unready, left }: SiegeReport): string
   const p99 = Math.round(buyers.within(0.99));
   if (p99 > MOST_WAIT_MS) faults.push(`p99 of buyers: ${p99} ms`);
   const residentMib = Math.round(residentBytes / 1024 / 1024);
-  if (residentBytes > MOST_RESIDENT_BYTES) faults.push(`${residentMib} MiB`);
+  if (residentBytes > MEMORY_BYTES) faults.push(`${residentMib} MiB`);
   if (unready > 0) faults.push(`/readyz was not 200, ${unready} times`);
   return faults;
 }

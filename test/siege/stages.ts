@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Agent, fetch } from "undici";
+import { placesOf } from "../../src/app/places.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import { startNginx } from "../bench/contenders/nginx.ts";
 import { startProgram } from "../bench/process.ts";
@@ -15,8 +16,8 @@ import { startSlowNode } from "./slow-node.ts";
 
 /** How far away the node is, milliseconds. */
 export const LATENCY_MS = 200;
-/** Places of a machine with 512 MiB (`src/app/places.ts`), as the container that we ship has. */
-const PLACES = 1_092;
+/** As the container that we ship has. */
+export const MEMORY_BYTES = 512 * 1024 * 1024;
 /** Priced routes: their description is what strangers ask for and do not read. */
 const ROUTES = 1_000;
 const SHOP = new URL("shop.ts", import.meta.url);
@@ -93,6 +94,8 @@ interface Places {
 }
 
 function configuration({ upstream, rpc, network }: Places, workers: number): string {
+  const memory = { machine: MEMORY_BYTES, allowed: undefined };
+  const { count: inFlight } = placesOf(null, workers, memory);
   const description = "What nobody buys. ".repeat(10);
   const routes = Array.from({ length: ROUTES }, (_, index) => {
     return `  GET /other/${index}: { price: $0.02, description: ${description} }`;
@@ -108,7 +111,7 @@ facilitator:
 unmatched: deny
 workers: ${workers}
 discovery: { openapi: true }
-limits: { inFlight: ${PLACES} }
+limits: { inFlight: ${inFlight} }
 logging: { level: warn }
 routes:
   GET /goods/:id: { price: $0.01, description: Goods }

@@ -58,8 +58,8 @@ wait $server
 export interface PostgresServer {
   /** A database of it, with user and password; behind TLS, with `sslmode=no-verify`. */
   readonly url: string;
-  /** Makes one more, empty database, and tells its URL. */
-  database(): Promise<string>;
+  /** Makes one more, empty database, or a copy of one that nobody has open, and tells its URL. */
+  database(template?: string): Promise<string>;
   /** Ends the server at once, as a crash does: nothing is flushed, every session is cut. */
   crash(): Promise<void>;
   /** Starts a crashed server again, on the same port; resolves when it takes connections. */
@@ -130,13 +130,14 @@ function serverOf({ installation, folder, port, isSecure }: Place, started: End)
       await crash();
       await start();
     },
-    async database() {
+    async database(template) {
+      const copied = template === undefined ? "template1" : new URL(template).pathname.slice(1);
       databases += 1;
       const name = `test_${databases}`;
       const client = new Client({ connectionString: url });
       await client.connect();
       try {
-        await client.query(`CREATE DATABASE ${name}`);
+        await client.query(`CREATE DATABASE ${name} TEMPLATE ${copied}`);
       } finally {
         await client.end();
       }

@@ -53,7 +53,7 @@ describe("check", () => {
 
     const [verdict, places] = stdout.split("\n");
     expect([code, verdict]).toEqual([0, `${MINIMAL}: ok (0 errors, 0 warnings, 2 notes)`]);
-    const { count, reason } = placesOf(null);
+    const { count, reason } = placesOf(null, 1);
     expect(places).toBe(`${MINIMAL}: limits.inFlight is ${count}: ${reason}`);
     expect(stderr).toMatch(/^config\/minimal\.yaml:\d+:3: note: GET \/weather has no description/);
   });

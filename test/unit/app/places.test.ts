@@ -6,25 +6,33 @@ const GIB = 1024 * MIB;
 
 describe("places", () => {
   test("are as many as the file says, whatever the memory", () => {
-    expect(placesOf(7, { machine: GIB, allowed: 64 * MIB }).count).toBe(7);
-    expect(placesOf(90_000, { machine: GIB, allowed: undefined }).count).toBe(90_000);
+    expect(placesOf(7, 1, { machine: GIB, allowed: 64 * MIB }).count).toBe(7);
+    expect(placesOf(90_000, 1, { machine: GIB, allowed: undefined }).count).toBe(90_000);
   });
 
-  test("are as many as half of a container's memory holds", () => {
-    const { count, reason } = placesOf(null, { machine: 64 * GIB, allowed: 512 * MIB });
-    expect(count).toBe(1_092);
-    expect(reason).toBe("half of the 512 MiB that are allowed here, at 240 KiB each");
+  test("are as many as nine tenths of a container's memory hold beside the program", () => {
+    const { count, reason } = placesOf(null, 1, { machine: 64 * GIB, allowed: 512 * MIB });
+    expect(count).toBe(699);
+    expect(reason).toBe(
+      "what nine tenths of the 512 MiB that are allowed here hold, 256 MiB for the program and 300 KiB for each",
+    );
   });
 
   test("or of the machine's, where nothing less is allowed", () => {
-    const { count, reason } = placesOf(null, { machine: GIB, allowed: undefined });
-    expect(count).toBe(2_184);
-    expect(reason).toBe("half of the 1024 MiB of this machine, at 240 KiB each");
+    const { count, reason } = placesOf(null, 1, { machine: GIB, allowed: undefined });
+    expect(count).toBe(2_271);
+    expect(reason).toContain("the 1024 MiB of this machine");
+  });
+
+  test("are fewer where workers have memory of their own", () => {
+    const { count, reason } = placesOf(null, 2, { machine: 64 * GIB, allowed: GIB });
+    expect(count).toBe(1_616);
+    expect(reason).toContain("448 MiB for the program");
   });
 
   test("are never more than 5000 without the key, and never fewer than 100", () => {
-    expect(placesOf(null, { machine: 64 * GIB, allowed: undefined }).count).toBe(5_000);
-    expect(placesOf(null, { machine: 64 * GIB, allowed: 16 * MIB }).count).toBe(100);
+    expect(placesOf(null, 1, { machine: 64 * GIB, allowed: undefined }).count).toBe(5_000);
+    expect(placesOf(null, 1, { machine: 64 * GIB, allowed: 16 * MIB }).count).toBe(100);
   });
 
   test("what is no limit is not taken for one", () => {

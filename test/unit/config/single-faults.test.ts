@@ -30,8 +30,8 @@ describe("two faults", () => {
   test.each(FAULTS)("$from → $to hides no other, and adds none", ({ from, to, code }) => {
     const text = SOUND.replace(from, () => to);
     for (const other of FAULTS) {
-      // Two replacements at one place are one fault.
-      if (!text.includes(other.from) || SOUND.indexOf(other.from) === SOUND.indexOf(from)) continue;
+      // Two replacements at one place are one fault; each pair is tried once.
+      if (!text.includes(other.from) || SOUND.indexOf(other.from) <= SOUND.indexOf(from)) continue;
       if (isShadowed(from, other.from)) continue;
 
       const found = errors(text.replace(other.from, () => other.to));
