@@ -93,6 +93,17 @@ trustedProxies: [10.0.0.0/8, 192.0.2.7, "2001:DB8:0::/32", "::1", "::ffff:172.16
     ]);
   });
 
+  test.each([
+    ["hosts", "hosts: "],
+    ["admin.hosts", "admin: { address: 127.0.0.1:0, hosts: "],
+  ])("has so many names of hosts at most: %s", (_where, key) => {
+    const end = key.includes("{") ? " }" : "";
+    const named = (count: number): string =>
+      `${key}[${Array.from({ length: count }, (_, index) => `h${index}.example.com`).join(", ")}]${end}`;
+    expect(problemsOf(named(1_024))).toEqual([]);
+    expect(JSON.stringify(problemsOf(named(1_025)))).toContain("must have at most 1024 names");
+  });
+
   test("that are accepted are trusted at their own address", () => {
     const byte = fc.integer({ min: 0, max: 255 });
     const ipv4 = fc.tuple(byte, byte, byte, byte).map((parts) => parts.join("."));
