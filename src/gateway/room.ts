@@ -8,8 +8,10 @@
 import { Counts } from "../x402/counts.ts";
 import { networkOf } from "./client/ip-address.ts";
 
-/** Of all places, the part that only presented payments get. */
+/** Of all places, the part that only presented payments get; at least so many, where others have some beside them. */
 const RESERVED = 1 / 10;
+const LEAST_RESERVED = 16;
+const BESIDE_RESERVED = 20;
 /** Of all places, the part from which on new connections get fewer streams. */
 const PRESSED = 3 / 4;
 /** Behind its pace by so much (`message/pace.ts`), a place may be taken from its holder, milliseconds. */
@@ -68,7 +70,7 @@ export class Room {
    */
   enter(address: string, most: number, need: Need, holder: Holder): (() => void) | undefined {
     const network = networkOf(address);
-    const usable = need === "payment" ? most : most - Math.floor(most * RESERVED);
+    const usable = need === "payment" ? most : most - reservedOf(most);
     if (!this.#hasShare(network, usable)) {
       this.#makeRoom(network, most);
       if (!this.#hasShare(network, usable)) return undefined;
@@ -119,4 +121,8 @@ export class Room {
   #leave(place: Place): void {
     if (this.#places.delete(place)) this.#byNetwork.change(place.network, -1);
   }
+}
+
+function reservedOf(most: number): number {
+  return Math.floor(Math.max(most * RESERVED, Math.min(LEAST_RESERVED, most - BESIDE_RESERVED)));
 }

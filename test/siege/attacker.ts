@@ -29,15 +29,20 @@ function come(index: number): void {
   });
 }
 
-let next = 0;
-const coming = setInterval(() => {
-  for (let count = 0; count < TOGETHER && next < most; count += 1) come(next++);
-  if (next >= most) clearInterval(coming);
-}, NEXT_MS);
+function comeAll(): void {
+  let next = 0;
+  const coming = setInterval(() => {
+    for (let count = 0; count < TOGETHER && next < most; count += 1) come(next++);
+    if (next >= most) clearInterval(coming);
+  }, NEXT_MS);
+}
 
-process.on("message", () => process.send?.({ opened, cut }));
+process.on("message", (order) => {
+  if (order === "come") comeAll();
+  else process.send?.({ opened, cut });
+});
 process.on("disconnect", () => process.exit());
-process.send?.("begun");
+process.send?.("ready");
 
 /** Every one of 127.0.0.0/8 is this machine. */
 function addressOf(index: number): string {

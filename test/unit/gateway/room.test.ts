@@ -119,3 +119,26 @@ describe("where all places are taken", () => {
     expect(room.isPressed(MOST)).toBe(true);
   });
 });
+
+describe("for payments", () => {
+  test.each([
+    [1_000, 100],
+    [200, 20],
+    [50, 16],
+    [30, 10],
+    [10, 1],
+  ])("of %i places %i are kept", (most, kept) => {
+    const room = new Room();
+    let taken = 0;
+    for (let address = 0; address < 2_000; address += 1) {
+      const holder = new Client();
+      if (room.enter(`10.0.${address >> 8}.${address & 255}`, most, "free", holder)) taken += 1;
+    }
+    expect(taken).toBe(most - kept);
+    for (let address = 0; address < kept; address += 1) {
+      const holder = new Client();
+      expect(room.enter(`10.9.0.${address}`, most, "payment", holder)).toBeDefined();
+    }
+    expect(room.enter("10.9.1.1", most, "payment", new Client())).toBeUndefined();
+  });
+});
