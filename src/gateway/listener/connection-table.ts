@@ -12,16 +12,22 @@ const SHARE = 1 / 8;
 /** Of all connections, the part that goes at once: to look for the longest idle costs as much as to end them. */
 const ENDED_TOGETHER = 1 / 64;
 
+/** Connections that one address has before further ones count as many. */
+export const MANY = 16;
+
 export class Connection {
   readonly socket: Socket;
   /** Of the address at the other end; not that of a client behind a proxy. */
   readonly network: string;
+  /** Its address had many others when it came. */
+  readonly isOneOfMany: boolean;
   #underWay = 0;
   #idleSince = performance.now();
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, network: string, isOneOfMany: boolean) {
     this.socket = socket;
-    this.network = networkOf(socket.remoteAddress ?? "");
+    this.network = network;
+    this.isOneOfMany = isOneOfMany;
   }
 
   /** A request has come. */
@@ -54,7 +60,8 @@ export class ConnectionTable {
 
   /** How many had to go for it; undefined where it could not be taken in, and is ended. */
   add(socket: Socket): number | undefined {
-    const connection = new Connection(socket);
+    const network = networkOf(socket.remoteAddress ?? "");
+    const connection = new Connection(socket, network, this.#byNetwork.of(network) >= MANY);
     const ended = this.#open.size < this.#most ? 0 : this.#makeRoom(connection.network);
     if (this.#open.size >= this.#most) {
       socket.destroy();

@@ -20,7 +20,10 @@ import { UnreadAnswers, type UnreadSession } from "./unread-answers.ts";
 
 /** Requests at the same time on one connection. */
 const MAX_STREAMS = 100;
-/** The same for connections that begin while nearly all places are taken ({@link Gateway.isPressed}). */
+/**
+ * The same for connections that begin while nearly all places are taken ({@link Gateway.isPressed}), and for those of
+ * an address that has many: what it may ask at once would grow with each of them.
+ */
 const MAX_STREAMS_PRESSED = 10;
 /** Crumbs of cookies are lines of their own until they are joined. */
 const MAX_COOKIE_CRUMBS = 180;
@@ -108,7 +111,7 @@ export class Http2Sessions {
   accept(socket: TLSSocket, connection?: Connection): void {
     if (socket.destroyed) return;
     const { remoteAddress } = socket;
-    const session = performServerHandshake(socket, this.#options());
+    const session = performServerHandshake(socket, this.#options(connection));
     const unread = this.#unread.open(() => {
       session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
     });
@@ -199,8 +202,9 @@ export class Http2Sessions {
     if (state.streams.size === 0) state.idleSince = performance.now();
   }
 
-  #options() {
-    const streams = this.#handlers.isPressed ? MAX_STREAMS_PRESSED : MAX_STREAMS;
+  #options(connection: Connection | undefined) {
+    const areFew = this.#handlers.isPressed || connection?.isOneOfMany === true;
+    const streams = areFew ? MAX_STREAMS_PRESSED : MAX_STREAMS;
     return sessionOptions(this.#limits.headerBytes, streams);
   }
 

@@ -1,8 +1,10 @@
 /** Who may be connected where all connections are taken: over TLS, for both protocols, and in the clear. */
+import { once } from "node:events";
 import { connect as connectHttp2, type ClientHttp2Session } from "node:http2";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
+import { MANY } from "../../../../src/gateway/listener/connection-table.ts";
 import { Listener } from "../../../../src/gateway/listener/listener.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { openShop } from "../shop.ts";
@@ -189,3 +191,19 @@ async function statusOf(session: ClientHttp2Session, path: string): Promise<numb
     stream.resume();
   });
 }
+
+test("an address with many HTTP/2 connections has few streams on each further one", async () => {
+  const { port } = await openSecureShop(await origin());
+  const open = async (localAddress: string): Promise<number | undefined> => {
+    const options = { rejectUnauthorized: false, localAddress };
+    const session = connectHttp2(`https://127.0.0.1:${port}`, options);
+    onTestFinished(() => void session.destroy());
+    await once(session, "remoteSettings");
+    return session.remoteSettings.maxConcurrentStreams;
+  };
+  const told: unknown[] = [];
+  for (let count = 0; count <= MANY; count += 1) told.push(await open(STRANGER));
+  expect(new Set(told.slice(0, MANY))).toEqual(new Set([100]));
+  expect(told.at(-1)).toBe(10);
+  expect(await open("127.0.0.67")).toBe(100);
+});
