@@ -197,4 +197,20 @@ describe("a payer who buys one thing several times", () => {
     const failing = { upstreamFailing: 1 };
     expect(await violationsOf(steps, failing)).toEqual({ violations: [], charged: 2 });
   });
+
+  it("is not charged for one whose claim died with its process, while another has become owed", async () => {
+    const steps = [
+      { atMs: 1_000, payment: 1, patienceMs: 1_000, to: "a1" },
+      { atMs: 7_000, payment: 2, path: "/stocks", to: "b1" },
+      { atMs: 7_500, payment: 2, to: "a1" },
+    ];
+    const replicas = { accounts: [[ACCOUNT], [ACCOUNT]] };
+    let claims = 0;
+    const at = (_crossing: number, name: string): Fault | undefined => {
+      claims += Number(name === "ledger.claim");
+      return name === "ledger.claim" && claims === 2 ? "crash-after" : undefined;
+    };
+    expect(await violationsOf(steps, replicas, { at })).toEqual({ violations: [], charged: 1 });
+    expect(claims).toBeGreaterThan(2);
+  });
 });

@@ -250,3 +250,9 @@ function exhausted({
 function noDelivery({ transaction }: { readonly transaction: string }): string {
   return `paid in ${transaction}, which has begun to buy another answer: it is no payment for this one`;
 }
+
+/** A request that ends so may have the payment in its hands, also where a claim's answer was lost. */
+export function mayHold({ kind }: { readonly kind: string }): boolean {
+  if (kind === "unservable") return true;
+  return kind === "unknown" || kind === "abandoned" || kind === "unavailable";
+}

@@ -5,11 +5,9 @@
  * a flight that finds the payment in the hands of another process.
  */
 import { hash, randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { networkOf } from "../client/ip-address.ts";
 import { waitWithin } from "../../facilitator/facilitator.ts";
 import {
-  LedgerConflict,
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
   type ClaimTerms,
@@ -27,6 +25,7 @@ import {
   ABANDONED,
   explain,
   IN_FLIGHT,
+  mayHold,
   NOT_LOOKED_UP,
   UNRESOLVED,
   USED,
@@ -37,13 +36,9 @@ import {
   type Presented,
   type Settled,
 } from "./admission.ts";
+import { recordUntilStored } from "./recording.ts";
 import type { Identified, Till } from "./till.ts";
 
-/** Pauses before a delivery's end is stored again when the ledger fails, milliseconds: at first, and then. */
-const RECORD_PAUSE_MS = 1_000;
-const LATER_RECORD_PAUSE_MS = 10_000;
-/** How many of these pauses are short. */
-const SHORT_PAUSES = 60;
 /** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
 export const RECORDED_WITHIN_MS = 1_000;
 
@@ -62,8 +57,15 @@ interface Flight {
   readonly presented: Presented;
   readonly terms: ClaimTerms;
   readonly signal: AbortSignal;
+  /** Nobody had it a moment ago, when it was looked up what its payer is owed. */
+  readonly isNew: boolean;
   /** Ends the flight; the next one may begin. */
   readonly land: () => void;
+}
+
+/** How a payment is taken off with. */
+interface Joining extends Pick<Flight, "signal" | "isNew"> {
+  readonly proof?: PayerProof;
 }
 
 /** What a request brings that collects what its payer is owed. */
@@ -78,6 +80,15 @@ interface Collecting {
  * failed as the delivery was to begin, and may have stored that it began.
  */
 type Turn = Admission | Replayable | "unsure" | "wait-over" | "lost";
+
+/**
+ * Whoever had the payment has dropped it, and its payer may have become owed something since then: nobody is charged
+ * for it before that is looked up.
+ */
+const ANEW = "anew";
+type Own = Admission | typeof ANEW;
+/** How often that is done for one request; each time somebody else has dropped it. */
+const MAX_ANEW = 3;
 
 interface Replayable {
   readonly kind: "replayable";
@@ -99,6 +110,14 @@ export class Paywall {
   }
 
   async admit(presented: Presented): Promise<Admission> {
+    for (let times = 0; times <= MAX_ANEW; times += 1) {
+      const admission = await this.#admitOnce(presented);
+      if (admission !== ANEW) return admission;
+    }
+    return IN_FLIGHT;
+  }
+
+  async #admitOnce(presented: Presented): Promise<Own> {
     for (;;) {
       const identified = await this.#identify(presented);
       if ("kind" in identified) return identified;
@@ -119,11 +138,12 @@ export class Paywall {
     key: PaymentKey,
     presented: Presented,
     { request, isClaimed }: Identified,
-  ): Promise<Admission> {
+  ): Promise<Own> {
     const refusal = isClaimed ? null : presented.refusal();
     if (refusal !== null) return { kind: "unservable", refusal };
     notePayment(key);
-    return this.#join(key, presented, request, { signal: this.#patience(request) });
+    const signal = this.#patience(request);
+    return this.#join(key, presented, request, { signal, isNew: !isClaimed });
   }
 
   /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
@@ -131,7 +151,7 @@ export class Paywall {
     key: PaymentKey,
     presented: Presented,
     identified: Identified,
-  ): Promise<Admission> {
+  ): Promise<Own> {
     const over = Promise.withResolvers<void>();
     this.#collecting.set(key, over.promise);
     try {
@@ -142,11 +162,7 @@ export class Paywall {
     }
   }
 
-  async #collectOrPay(
-    key: PaymentKey,
-    presented: Presented,
-    first: Identified,
-  ): Promise<Admission> {
+  async #collectOrPay(key: PaymentKey, presented: Presented, first: Identified): Promise<Own> {
     const { isProof, request } = first;
     const signal = this.#patience(request);
     const tried = new Set<PaymentKey>();
@@ -195,7 +211,9 @@ export class Paywall {
     let undecided: Admission | undefined;
     for (const { key, request: earlier } of owed) {
       notePayment(key);
-      const admission = await this.#join(key, presented, earlier, { proof, signal });
+      const admission = await this.#join(key, presented, earlier, { proof, signal, isNew: true });
+      // Not told of what is collected.
+      if (admission === ANEW) continue;
       if (isUndecided(admission)) undecided ??= admission;
       else if (admission.kind !== "refused") return admission;
       // It has got that already: whoever repeats his request buys nothing else.
@@ -230,11 +248,13 @@ export class Paywall {
     key: PaymentKey,
     presented: Presented,
     request: FacilitatorRequest,
-    { proof, signal }: { readonly proof?: PayerProof; readonly signal: AbortSignal },
-  ): Promise<Admission> {
+    { proof, signal, isNew }: Joining,
+  ): Promise<Own> {
+    let hasWaited = false;
     for (;;) {
       const flight = this.#flights.get(key);
       if (flight === undefined) break;
+      hasWaited = true;
       const landed = flight.then(() => true);
       if (!(await waitWithin(landed, signal, false))) return IN_FLIGHT;
     }
@@ -242,7 +262,10 @@ export class Paywall {
     const claimant = claimantOf(client);
     const idempotencyKey = this.#newIdempotencyKey();
     const terms = { binding, target, idempotencyKey, request, claimant, proof };
-    return this.#fly(key, presented, terms, signal);
+    return this.#fly(key, presented, terms, {
+      signal,
+      isNew: proof !== undefined || (isNew && !hasWaited),
+    });
   }
 
   /** How long a request is held. */
@@ -256,8 +279,8 @@ export class Paywall {
     key: PaymentKey,
     presented: Presented,
     terms: ClaimTerms,
-    signal: AbortSignal,
-  ): Promise<Admission> {
+    { signal, isNew }: Pick<Flight, "signal" | "isNew">,
+  ): Promise<Own> {
     const landing = Promise.withResolvers<void>();
     this.#flights.set(key, landing.promise);
     let left: Promise<unknown> = Promise.resolve();
@@ -275,7 +298,11 @@ export class Paywall {
         landing.resolve();
       });
     };
-    const admission = await this.#board(key, { presented, terms, signal, land });
+    const admission = await this.#board(key, { presented, terms, signal, isNew, land });
+    if (admission === ANEW) {
+      land();
+      return ANEW;
+    }
     if (admission === "unsure") {
       // In flight until that is stored: later it could take back another delivery than this one.
       const takeBack = async (): Promise<void> => {
@@ -302,7 +329,7 @@ export class Paywall {
   }
 
   /** Never rejects: whatever fails after the claim leaves the payment unresolved, never "not taken". */
-  async #board(key: PaymentKey, flight: Flight): Promise<Admission | Replayable | "unsure"> {
+  async #board(key: PaymentKey, flight: Flight): Promise<Own | Replayable | "unsure"> {
     const { logger } = this.#options;
     if (flight.presented.isGone()) return ABANDONED;
     let claim: ClaimOutcome;
@@ -313,7 +340,13 @@ export class Paywall {
     }
     try {
       let losses = 0;
+      let { isNew } = flight;
       for (;;) {
+        if (claim.kind === "granted" && !isNew) {
+          await this.#till.released(key);
+          return ANEW;
+        }
+        isNew = flight.terms.proof !== undefined;
         const turn = await this.#take(key, claim, flight);
         if (typeof turn === "object" || turn === "unsure") return turn;
         if (turn === "lost") losses += 1;
@@ -438,34 +471,9 @@ export class Paywall {
     return this.#record(key, () => this.#till.leave(key));
   }
 
-  /**
-   * Until it is stored, the payment stays in flight, for as long as this process lives: given up, it would
-   * be neither sold nor for sale, since nobody takes over a delivery from a life that goes on.
-   */
-  async #record(key: PaymentKey, store: () => Promise<void>): Promise<void> {
-    const { logger, time } = this.#options;
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await store();
-      } catch (cause) {
-        if (cause instanceof LedgerConflict) {
-          const said = "this process was taken for dead during a delivery; it may be repeated";
-          logger.error({ err: cause, key }, said);
-          return;
-        }
-        logger.error({ err: cause, key, attempt }, "a delivery was not recorded");
-        // A timeout, not a pause: it does not keep a process alive that has closed everything else.
-        const pauseMs = attempt <= SHORT_PAUSES ? RECORD_PAUSE_MS : LATER_RECORD_PAUSE_MS;
-        await once(time.timeout(pauseMs), "abort");
-      }
-    }
+  #record(key: PaymentKey, store: () => Promise<void>): Promise<void> {
+    return recordUntilStored(key, store, this.#options);
   }
-}
-
-/** A request that ends so may have the payment in its hands, also where a claim's answer was lost. */
-function mayHold({ kind }: Admission | Replayable): boolean {
-  if (kind === "unservable") return true;
-  return kind === "unknown" || kind === "abandoned" || kind === "unavailable";
 }
 
 /** Of what is owed, another payment may be there to be had: a kept answer, while the backend is away. */

@@ -222,12 +222,18 @@ export function describeDebts(open: OpenLedger): void {
     }
     expect(await owed()).toEqual([key, another.key]);
     expect(await owed({ ...SALE, target: OTHER_TARGET })).toEqual([]);
+    // Of who cannot pay now it is known as far that he is told of no payment to make.
+    expect(await word(ledger.claim(key, by({ ...STRANGER, proof: "signed" })))).toBe("withheld");
+    expect(await word(ledger.claim(key, by(STRANGER)))).toBe("spent");
     expect(await word(ledger.claim(key, by(PAYER_ELSEWHERE)))).toBe("replayable");
     expect(await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
     // Whoever gives it may die before it is sent.
     expect(await owed()).toContain(key);
     await ledger.collected(key);
     expect(await owed()).toEqual([another.key]);
+    expect(await word(ledger.claim(key, by({ claimant: "a third", proof: "signed" })))).toBe(
+      "spent",
+    );
     // Anybody may have shown it since, and gone.
     await ledger.leave(key);
     expect(await owed()).toEqual([another.key]);

@@ -197,7 +197,7 @@ test("an address with many HTTP/2 connections has few streams on each further on
   const open = async (localAddress: string): Promise<number | undefined> => {
     const options = { rejectUnauthorized: false, localAddress };
     const session = connectHttp2(`https://127.0.0.1:${port}`, options);
-    onTestFinished(() => void session.destroy());
+    onTestFinished(() => session.destroy());
     await once(session, "remoteSettings");
     return session.remoteSettings.maxConcurrentStreams;
   };
