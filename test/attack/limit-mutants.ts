@@ -26,7 +26,7 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     name: "keeps no place for payments",
     cites: "H13",
     file: ROOM,
-    find: `const usable = need === "payment" ? most : most - Math.floor(most * RESERVED);`,
+    find: `const usable = need === "payment" ? most : most - reservedOf(most);`,
     put: `const usable = most;`,
     topics: ["places"],
   },

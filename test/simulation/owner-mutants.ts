@@ -57,7 +57,7 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
     name: "keeps for a request that is over what it had in its hands",
     changes: [
       {
-        file: PAYWALL,
+        file: "src/gateway/payment/admission.ts",
         find: `return kind === "unknown" || kind === "abandoned" || kind === "unavailable";`,
         put: `return kind === "replayable";`,
       },
