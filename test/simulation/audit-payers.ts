@@ -1,4 +1,5 @@
 /** Whether a payer was charged while he was owed the same: judged by what the ledger's history tells. */
+import { MAX_REPLAYS } from "../../src/ledger/ledger.ts";
 import type { KeptPayment } from "../support/memory-store.ts";
 import { isGoodFor, nameOf, type Told } from "./journal.ts";
 import type { SimulatedPayment } from "./payments.ts";
@@ -79,9 +80,15 @@ function isOwedBefore(world: World, owed: SimulatedPayment, payment: SimulatedPa
   if (before.row.binding !== after.row.binding || after.row.binding === null) return false;
   if (!isGoodFor(before.row, after.row.target ?? "")) return false;
   const claimedMs = after.events[0]?.atMs ?? 0;
-  const hadMs = journal.hadMs(owed) ?? Infinity;
+  const hadMs = Math.min(journal.hadMs(owed) ?? Infinity, givenLastMs(before));
   if ((before.events[0]?.atMs ?? 0) >= shown.firstMs || hadMs <= claimedMs) return false;
   return isLeft(before, shown.firstMs, claimedMs) || isLongLeft(world, owed, claimedMs);
+}
+
+/** When its kept answer was given as often as it is: from then on it is on its way to whoever asked. */
+function givenLastMs({ events }: KeptPayment): number {
+  const last = `answered again, ${MAX_REPLAYS} of ${MAX_REPLAYS}`;
+  return events.find(({ note }) => note === last)?.atMs ?? Infinity;
 }
 
 /** The ledger knew all the time that nobody waits for it. */
