@@ -135,8 +135,7 @@ function sold(row: PaymentRow, terms: ClaimTerms, moment: Moment): ClaimOutcome 
   const isKept = isReplayable(row, moment.nowMs) && row.servedTarget === terms.target;
   if (!isKept) return spent(row);
   if (mayCollect(row, terms)) return { kind: "replayable", settlement: settlementOf(row) };
-  // Its payer, as far as a signature tells: to pay anew is the last that he is told.
-  return row.isLeft && terms.proof !== undefined ? { kind: "withheld" } : spent(row);
+  return row.isLeft ? { kind: "withheld" } : spent(row);
 }
 
 function deliverable(row: PaymentRow, terms: ClaimTerms, { nowMs }: Moment): ClaimOutcome {
