@@ -9,7 +9,7 @@ import {
 } from "../gateway/upstream/upstream.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
-import { placesOf } from "./places.ts";
+import { placesOfEach } from "./places.ts";
 
 interface Ground {
   readonly telemetry: Telemetry;
@@ -67,7 +67,7 @@ export class Backends {
 function optionsOf(upstream: Upstream, limits: Limits, fronts: number): BackendOptions {
   const { bodyBytes: bodyLimitBytes, answerIdleMs, tunnelIdleMs, tunnelLifeMs } = limits;
   const upgrades = Math.ceil(limits.tunnels / fronts);
-  const connections = Math.ceil(placesOf(limits.inFlight, fronts).count / fronts);
+  const connections = placesOfEach(limits.inFlight, fronts);
   const tunnelLimits = { upgrades, tunnelIdleMs, tunnelLifeMs };
   const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
   return backendOptions(upstream, { ...targetOptions(upstream), ...shared });

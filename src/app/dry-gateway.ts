@@ -23,7 +23,7 @@ import { DryResponse, type DryAnswer } from "./dry-response.ts";
 import { draftNetworks } from "./drafts.ts";
 import { Publications } from "./publishing.ts";
 import { createSnapshot } from "./selling.ts";
-import { placesOf } from "./places.ts";
+import { placesOfEach } from "./places.ts";
 
 export type { DryAnswer } from "./dry-response.ts";
 
@@ -84,7 +84,7 @@ export class DryGateway {
       }),
       publish: new Publications(config, { changes: new Map(), feePayers }).publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
-      maxInFlight: placesOf(inFlight, 1).count,
+      maxInFlight: placesOfEach(inFlight, 1),
       telemetry,
       ...clientOptions(config, 1),
       unpaidRates: { asked: null, refused: null, unproven: null },

@@ -24,7 +24,7 @@ import { clientOptions } from "./client-options.ts";
 import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
 import { createEarlierQuotes, createSnapshot } from "./selling.ts";
 import { SilentEngine } from "./silent-engine.ts";
-import { placesOf } from "./places.ts";
+import { placesOfEach } from "./places.ts";
 
 /** The part of a configuration that a front needs: no key of ours, and no facilitator's token. */
 export type FrontConfig = Omit<Config, "facilitator" | "store" | "keeping" | "admin">;
@@ -182,7 +182,7 @@ export class Front {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,
       cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
-      maxInFlight: Math.ceil(placesOf(config.limits.inFlight, fronts).count / fronts),
+      maxInFlight: placesOfEach(config.limits.inFlight, fronts),
       ...clientOptions(config, fronts),
     };
   }

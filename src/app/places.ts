@@ -40,6 +40,11 @@ export interface Places {
   readonly reason: string;
 }
 
+/** Those of each of the processes that answer. */
+export function placesOfEach(written: number | null, fronts: number): number {
+  return Math.ceil(placesOf(written, fronts).count / fronts);
+}
+
 /**
  * @param written `limits.inFlight`; null: it is not there
  * @param fronts processes that answer: 1, or the workers

@@ -35,6 +35,7 @@ import { TIME_UP, type Ending } from "./flight.ts";
 import { KeylessLanes, type Stranger } from "./keyless-lanes.ts";
 import type { NetworkGate } from "./network-gate.ts";
 import { endingOf } from "./payment-verdicts.ts";
+import { failure, invalid } from "./said-no.ts";
 import { serve, type Served } from "./served.ts";
 import type { WatchSurroundings } from "./submission-watch.ts";
 
@@ -394,14 +395,6 @@ const USED: Refusal = {
   code: "invalid_transaction_state",
   detail: "this payment authorization was used before",
 };
-
-function invalid({ code, detail }: Refusal, payer: string): VerifyResponse {
-  return { isValid: false, invalidReason: code, payer, detail };
-}
-
-function failure({ code, detail }: Refusal, network: string, payer: string): SettleResponse {
-  return { success: false, errorReason: code, transaction: "", network, payer, detail };
-}
 
 function fault(
   kind: FacilitatorFault["kind"],

@@ -30,8 +30,9 @@ import {
   type SettleOptions,
 } from "./facilitator.ts";
 import { describeForeign, nobody, NO_RECEIPTS } from "./nobody.ts";
-import { failure, RemoteSettlement, type Asked, type Handed } from "./remote-settlement.ts";
+import { RemoteSettlement, type Asked, type Handed } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
+import { failure, invalid } from "./said-no.ts";
 import { SecondLooks } from "./second-looks.ts";
 import { Standings } from "./standings.ts";
 import type { WatchSurroundings } from "./submission-watch.ts";
@@ -104,18 +105,18 @@ export class FacilitatorMesh implements Facilitator {
   precheck(request: FacilitatorRequest): VerifyResponse | undefined {
     const here = this.#here(request);
     if (here !== undefined) return here.precheck(request);
-    const refused = this.#refusedAtSight(request);
-    if (refused !== undefined) return refused;
-    if (this.#members.length === 0 || this.#able(request).length > 0) return undefined;
     const payer = payerOf(request.paymentPayload);
+    const fault = this.#firstLook(request)?.fault ?? null;
+    if (fault !== null) return invalid(fault, payer);
+    if (this.#members.length === 0 || this.#able(request).length > 0) return undefined;
     const detail = `${describeForeign(request)}; sign a new payment for the one that is asked for`;
-    return { isValid: false, invalidReason: "invalid_payload", payer, detail };
+    return invalid({ code: "invalid_payload", detail }, payer);
   }
 
   isDoubtful(request: FacilitatorRequest): boolean {
     const here = this.#here(request);
     if (here !== undefined) return here.isDoubtful?.(request) ?? false;
-    return this.#options.firstLooks?.look(request)?.proven === false;
+    return this.#firstLook(request)?.proven === false;
   }
 
   /** Of payments whose signature proves nothing only few are asked about at a time. */
@@ -126,11 +127,12 @@ export class FacilitatorMesh implements Facilitator {
   ): Promise<VerifyResponse> {
     const here = this.#here(request);
     if (here !== undefined) return here.verify(request, signal, client);
-    const refused = this.#refusedAtSight(request);
-    if (refused !== undefined) return refused;
+    const { proven = true, fault = null } = this.#firstLook(request) ?? {};
+    // Whatever a facilitator would say, it is not paid by this.
+    if (fault !== null) return invalid(fault, payerOf(request.paymentPayload));
     const work = (): Promise<VerifyResponse> => this.#verifyAndLook(request, signal);
     const { firstLooks } = this.#options;
-    if (firstLooks === undefined || !this.isDoubtful(request)) return work();
+    if (firstLooks === undefined || proven) return work();
     return firstLooks.inTurn(client, work, signal).catch((cause: unknown) => {
       if (!(cause instanceof ChainError)) throw cause;
       const { network } = request.paymentRequirements;
@@ -138,12 +140,8 @@ export class FacilitatorMesh implements Facilitator {
     });
   }
 
-  /** Whatever a facilitator would say, it is not paid by this. */
-  #refusedAtSight(request: FacilitatorRequest): VerifyResponse | undefined {
-    const fault = this.#options.firstLooks?.look(request)?.fault ?? null;
-    if (fault === null) return undefined;
-    const { code: invalidReason, detail } = fault;
-    return { isValid: false, invalidReason, payer: payerOf(request.paymentPayload), detail };
+  #firstLook(request: FacilitatorRequest): ReturnType<FirstLooks["look"]> {
+    return this.#options.firstLooks?.look(request);
   }
 
   /** The chain, where it can be asked, is asked at the same time: what is used already is refused. */
@@ -155,8 +153,7 @@ export class FacilitatorMesh implements Facilitator {
     if (!verdict.isValid) return verdict;
     const standing = await asked;
     if (standing?.used == null) return verdict;
-    const { code: invalidReason, detail } = standing.used;
-    return { isValid: false, invalidReason, payer: verdict.payer, detail };
+    return invalid(standing.used, verdict.payer);
   }
 
   async #verifyElsewhere(

@@ -20,7 +20,6 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
-import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
 import { watchChain, type Seen, type Sighting } from "./chain-watch.ts";
 import type { Send } from "./circuit.ts";
@@ -32,6 +31,7 @@ import {
   type SettleOptions,
 } from "./facilitator.ts";
 import type { RemoteFacilitator } from "./remote.ts";
+import { failure } from "./said-no.ts";
 
 /** How often a facilitator is asked again for one caller. */
 const MAX_REPEATS = 4;
@@ -356,6 +356,3 @@ function unknown(message: string, cause?: unknown): FacilitatorFault {
 }
 
 /** A payment that is not settled, for a reason of ours. */
-export function failure({ code, detail }: Refusal, network: string, payer: string): SettleResponse {
-  return { success: false, errorReason: code, transaction: "", network, payer, detail };
-}

@@ -262,10 +262,7 @@ export class Paywall {
     const claimant = claimantOf(client);
     const idempotencyKey = this.#newIdempotencyKey();
     const terms = { binding, target, idempotencyKey, request, claimant, proof };
-    return this.#fly(key, presented, terms, {
-      signal,
-      isNew: proof !== undefined || (isNew && !hasWaited),
-    });
+    return this.#fly(key, presented, terms, { signal, isNew: isNew && !hasWaited });
   }
 
   /** How long a request is held. */
@@ -342,11 +339,11 @@ export class Paywall {
       let losses = 0;
       let { isNew } = flight;
       for (;;) {
-        if (claim.kind === "granted" && !isNew) {
+        if (claim.kind === "granted" && !isNew && flight.terms.proof === undefined) {
           await this.#till.released(key);
           return ANEW;
         }
-        isNew = flight.terms.proof !== undefined;
+        isNew = false;
         const turn = await this.#take(key, claim, flight);
         if (typeof turn === "object" || turn === "unsure") return turn;
         if (turn === "lost") losses += 1;
