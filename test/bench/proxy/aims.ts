@@ -5,7 +5,10 @@
  */
 import { columns, say } from "../report.ts";
 import type { Measured } from "../rounds.ts";
-import { NGINX, OURS, X402 } from "./stage.ts";
+import { NGINX, OURS, OURS_BEFORE, X402 } from "./stage.ts";
+
+/** What the same request may take as a multiple of what it took before. */
+const NO_SLOWER = { aim: 1.02 };
 
 export interface AimRow {
   readonly text: string;
@@ -19,10 +22,10 @@ export interface AimRow {
 
 export interface Bounds {
   readonly aim: number;
-  readonly stretch: number;
+  readonly stretch?: number;
 }
 
-/** One table, and the aims for what ours takes as a multiple of nginx and of x402-express. */
+/** One table, and the aims for what ours takes as a multiple of nginx, of x402-express and of the version before. */
 export function report(
   title: string,
   measured: readonly Measured[],
@@ -33,6 +36,7 @@ export function report(
   for (const [peer, bound] of [
     [NGINX, bounds.nginx],
     [X402, bounds.x402],
+    [OURS_BEFORE, NO_SLOWER],
   ] as const) {
     const ours = measured.find(({ name }) => name === OURS);
     const theirs = measured.find(({ name }) => name === peer);
@@ -47,10 +51,16 @@ export function report(
   return rows;
 }
 
+/** Names of peers as they fit into a table's head. */
+const SHORT = new Map<string, string>([
+  [X402, "x402"],
+  [OURS_BEFORE, "before"],
+]);
+
 function sayMultiples(title: string, measured: readonly Measured[]): void {
   const find = (wanted: string) => measured.find(({ name }) => name === wanted);
-  const base = find(NGINX) ?? find(X402);
-  const times = base?.name === NGINX ? "× nginx" : "× x402";
+  const base = find(NGINX) ?? find(X402) ?? find(OURS_BEFORE);
+  const times = base === undefined ? "" : `× ${SHORT.get(base.name) ?? base.name}`;
   const head = ["", "CPU µs", "least", times, "least", "answers/s", times, "p50 ms", "p99"];
   const rows = measured.map((each) => [
     each.name,

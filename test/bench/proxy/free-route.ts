@@ -2,7 +2,7 @@
 import { LARGE_KIB } from "../contenders/wares.ts";
 import { measure, type Contender } from "../rounds.ts";
 import { report, type AimRow } from "./aims.ts";
-import { PROXIES, type Stage } from "./stage.ts";
+import { against, paceOf, PROXIES, type Stage } from "./stage.ts";
 
 const CONNECTIONS = 64;
 /** The first one also gives every contender time to compile. */
@@ -45,7 +45,7 @@ const ROWS = [
 ] as const;
 
 export async function compareFreeRoute(stage: Stage): Promise<AimRow[]> {
-  const servers = await stage.servers(PROXIES);
+  const servers = await stage.servers(against(PROXIES));
   const aims: AimRow[] = [];
   for (const row of ROWS) {
     const job = {
@@ -54,7 +54,7 @@ export async function compareFreeRoute(stage: Stage): Promise<AimRow[]> {
       expect: { status: 200, text: "\r\n\r\nxxxx" },
     };
     const contenders = servers.map(({ name, server }): Contender => ({ name, server, job }));
-    const measured = await measure(stage.load, contenders, row.pace);
+    const measured = await measure(stage.load, contenders, paceOf(row.pace));
     aims.push(...report(row.title, measured, "bounds" in row ? row.bounds : {}));
   }
   return aims;

@@ -2,7 +2,7 @@
 import { PRICED_ROUTES } from "../contenders/wares.ts";
 import { measure, type Contender } from "../rounds.ts";
 import { report, type AimRow } from "./aims.ts";
-import { NGINX, OURS, X402, type Stage } from "./stage.ts";
+import { against, NGINX, OURS, paceOf, X402, type Stage } from "./stage.ts";
 
 const CONNECTIONS = 64;
 const PACE = { rounds: 9, roundMs: 500, warmUpMs: 800, warmUpAnswers: 15_000 };
@@ -14,9 +14,9 @@ export async function comparePaymentRequired(stage: Stage): Promise<AimRow[]> {
     ),
   );
   const job = { connections: CONNECTIONS, requests, expect: { status: 402, text: '"accepts":[' } };
-  const servers = await stage.servers([OURS, NGINX, X402]);
+  const servers = await stage.servers(against([OURS, NGINX, X402]));
   const contenders = servers.map(({ name, server }): Contender => ({ name, server, job }));
-  const measured = await measure(stage.load, contenders, PACE);
+  const measured = await measure(stage.load, contenders, paceOf(PACE));
   return report("402 answers, 98 routes in turn", measured, {
     nginx: { aim: 4, stretch: 3 },
     x402: { aim: 0.3, stretch: 0.2 },

@@ -1,11 +1,13 @@
 /**
  * The gateway as a proxy beside nginx, HAProxy and what else runs on Node: CPU for one request, throughput,
  * latency, memory, and each aim with what was reached. `node test/bench/proxy/proxy.ts` runs all parts, with
- * names only those: free-route, payment-required, paid, latency, events, slow-readers.
+ * names only those: free-route, payment-required, paid, latency, events, slow-readers. With `--before FOLDER`, a
+ * checkout with its packages, the first two compare ours with that version alone.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { HAPROXY_MISSING, haproxyVersion } from "../contenders/haproxy.ts";
 import { NGINX_MISSING, nginxVersion } from "../contenders/nginx.ts";
 import { coinslotVersion, say, sayHead } from "../report.ts";
@@ -28,7 +30,8 @@ const PARTS: Readonly<Record<string, (stage: Stage) => Promise<AimRow[] | void>>
   "slow-readers": compareSlowReaders,
 };
 
-const named = process.argv.slice(2);
+const options = { before: { type: "string" } } as const;
+const { positionals: named } = parseArgs({ options, allowPositionals: true });
 const unknown = named.filter((name) => PARTS[name] === undefined);
 if (unknown.length > 0) {
   throw new Error(

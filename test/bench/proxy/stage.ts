@@ -4,14 +4,17 @@
  */
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
-import { gatewayConfig, startCoinslot } from "../contenders/coinslot.ts";
+import { BEFORE, gatewayConfig, startCoinslot, type Version } from "../contenders/coinslot.ts";
 import { haproxyVersion, startHaproxy } from "../contenders/haproxy.ts";
 import { nginxVersion, startNginx } from "../contenders/nginx.ts";
 import { PRICED_ROUTES } from "../contenders/wares.ts";
 import { startProgram, type Program, type Running } from "../process.ts";
 import { versionOf } from "../report.ts";
+import type { Pace } from "../rounds.ts";
 
 export const OURS = "coinslot";
+/** The version before ours, where one is given (`-- --before FOLDER`). */
+export const OURS_BEFORE = "coinslot before";
 export const NGINX = "nginx";
 const UNBUFFERED = "nginx, unbuffered";
 const HAPROXY = "HAProxy";
@@ -32,7 +35,17 @@ export const PROXIES = [
   X402,
 ] as const;
 
-export type ProxyName = (typeof PROXIES)[number];
+export type ProxyName = (typeof PROXIES)[number] | typeof OURS_BEFORE;
+
+/** What takes part: those that are named, or, where a version before ours is given, only these two. */
+export function against(names: readonly ProxyName[]): readonly ProxyName[] {
+  return BEFORE === undefined ? names : [OURS, OURS_BEFORE];
+}
+
+/** Two versions of ours differ by little, so that it takes many rounds to tell. */
+export function paceOf(pace: Pace): Pace {
+  return BEFORE === undefined ? pace : { ...pace, rounds: pace.rounds * 4 };
+}
 
 export interface Server {
   readonly name: ProxyName;
@@ -121,7 +134,9 @@ export class Stage implements AsyncDisposable {
     const { url: facilitator } = this.facilitator;
     switch (name) {
       case OURS:
-        return startCoinslot(folder, gatewayConfig(folder, backend, facilitator), "gateway");
+        return this.#coinslot(folder);
+      case OURS_BEFORE:
+        return this.#coinslot(folder, BEFORE);
       case NGINX:
         return startNginx(folder, await this.#nginx(""));
       case UNBUFFERED:
@@ -145,6 +160,11 @@ export class Stage implements AsyncDisposable {
           facilitator,
         ]);
     }
+  }
+
+  #coinslot(folder: string, version?: Version): Promise<Running> {
+    const config = gatewayConfig(folder, this.backend.url, this.facilitator.url);
+    return startCoinslot(folder, config, "gateway", { version });
   }
 
   /** Before the backend, and with one of our own 402 answers as a constant. */
