@@ -182,9 +182,9 @@ export class Gateway {
   /** A body is looked after until it is whole, also when nobody wants it. */
   async #visitWithBody(visitor: RequestVisitor): Promise<void> {
     const bodies = this.#bodies;
-    bodies.begin(visitor);
+    const body = bodies.begin(visitor);
     await this.#visit(visitor);
-    bodies.end(visitor);
+    bodies.end(body);
   }
 
   /** Every request has an error exit: nothing that happens here reaches the process. */

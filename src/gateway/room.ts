@@ -7,6 +7,7 @@
  */
 import { Counts } from "../x402/counts.ts";
 import { networkOf } from "./client/ip-address.ts";
+import { Bag, type Bagged } from "./message/bag.ts";
 
 /** Of all places, the part that only presented payments get; at least so many, where others have some beside them. */
 const RESERVED = 1 / 10;
@@ -32,14 +33,14 @@ export interface Holder {
   evict(): void;
 }
 
-interface Place {
+interface Place extends Bagged {
   readonly network: string;
   readonly holder: Holder;
 }
 
 export class Room {
   readonly #byNetwork = new Counts();
-  readonly #places = new Set<Place>();
+  readonly #places = new Bag<Place>();
   readonly #clock: () => number;
   #evicted = 0;
   /** Until then nothing is found for anybody who has so many places or more. */
@@ -75,7 +76,7 @@ export class Room {
       this.#makeRoom(network, most);
       if (!this.#hasShare(network, usable)) return undefined;
     }
-    const place = { network, holder };
+    const place = { network, holder, at: -1 };
     this.#places.add(place);
     this.#byNetwork.change(network, 1);
     return () => this.#leave(place);
@@ -109,7 +110,7 @@ export class Room {
 
   /** Of clients that have more than so many; first those that have most, then those that have stalled longest. */
   #stalled(kept: number): readonly Place[] {
-    const found = [...this.#places].flatMap((place) => {
+    const found = this.#places.all().flatMap((place) => {
       const { stalledMs } = place.holder;
       const count = this.#byNetwork.of(place.network);
       return stalledMs >= STALLED_MS && count > kept ? [{ place, stalledMs, count }] : [];

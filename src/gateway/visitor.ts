@@ -186,8 +186,8 @@ export class RequestVisitor implements Visitor, Replaying, Sender, Reader {
   #wait(): void {
     if (this.#isWaitedFor) return;
     this.#isWaitedFor = true;
-    this.#answers.begin(this);
-    this.#response.once("close", () => this.#answers.end(this));
+    const watched = this.#answers.begin(this);
+    this.#response.once("close", () => this.#answers.end(watched));
   }
 
   get stalledMs(): number {

@@ -3,6 +3,7 @@
  * slowly, is given up. Only time counts in which bytes wait for the client, never a backend's: an answer of which
  * everything is taken may be as slow as it likes. Looked after is what has once had to wait.
  */
+import type { Bagged } from "./bag.ts";
 import type { InboundRequest, InboundSocket } from "./inbound.ts";
 import { Pace } from "./pace.ts";
 import { Sweep, systemSweep, type SweepOptions } from "./sweep.ts";
@@ -26,7 +27,8 @@ export interface Reader {
 }
 
 /** What is known of one reader. */
-interface Progress {
+export interface WatchedAnswer extends Bagged {
+  readonly reader: Reader;
   readonly pace: Pace;
   lookedAtMs: number;
   bytesTaken: number;
@@ -36,11 +38,11 @@ interface Progress {
 
 export class AnswerWatch {
   readonly #limits: AnswerLimits;
-  readonly #sweep: Sweep<Reader, Progress>;
+  readonly #sweep: Sweep<WatchedAnswer>;
 
   constructor(limits: AnswerLimits, options: SweepOptions = systemSweep) {
     this.#limits = limits;
-    this.#sweep = new Sweep((reader, progress, now) => this.#look(reader, progress, now), options);
+    this.#sweep = new Sweep((answer, now) => this.#look(answer, now), options);
   }
 
   /** Readers that are looked after. */
@@ -48,27 +50,31 @@ export class AnswerWatch {
     return this.#sweep.size;
   }
 
-  /** Bytes wait for it. Called once for each, and {@link end} when its answer is over. */
-  begin(reader: Reader): void {
+  /** Bytes wait for it. Called once for each, and {@link end} with what it returns when its answer is over. */
+  begin(reader: Reader): WatchedAnswer {
     const { socket } = reader.request;
-    this.#sweep.add(reader, {
+    const answer = {
+      reader,
       pace: new Pace(this.#limits.bytesPerSecond),
       lookedAtMs: this.#sweep.now,
       bytesTaken: takenOf(socket),
       isWaitedFor: true,
-    });
+      at: -1,
+    };
+    this.#sweep.add(answer);
+    return answer;
   }
 
-  end(reader: Reader): void {
-    this.#sweep.delete(reader);
-    reader.answerStalledMs = 0;
+  end(answer: WatchedAnswer): void {
+    this.#sweep.delete(answer);
+    answer.reader.answerStalledMs = 0;
   }
 
-  #look(reader: Reader, progress: Progress, nowMs: number): boolean {
+  #look(answer: WatchedAnswer, nowMs: number): boolean {
+    const { reader, pace } = answer;
     const { socket } = reader.request;
     if (socket.destroyed) return false;
-    const { pace } = progress;
-    this.#measure(socket, progress, nowMs);
+    this.#measure(answer, nowMs);
     reader.answerStalledMs = pace.stalledMs;
     if (pace.behindMs <= this.#limits.graceMs) return true;
     reader.giveUpReading();
@@ -76,16 +82,17 @@ export class AnswerWatch {
   }
 
   /** Of HTTP/1.1 it is the connection that is looked at: an answer whose turn has not come waits for no client. */
-  #measure(socket: InboundSocket, progress: Progress, nowMs: number): void {
+  #measure(answer: WatchedAnswer, nowMs: number): void {
+    const { socket } = answer.reader.request;
     const bytesTaken = takenOf(socket);
-    const bytes = Math.max(0, bytesTaken - progress.bytesTaken);
+    const bytes = Math.max(0, bytesTaken - answer.bytesTaken);
     const isWaitedFor = socket.writableLength > 0;
-    const clientMs = progress.isWaitedFor && isWaitedFor ? nowMs - progress.lookedAtMs : 0;
-    progress.lookedAtMs = nowMs;
-    progress.bytesTaken = bytesTaken;
-    progress.isWaitedFor = isWaitedFor;
-    if (isWaitedFor) progress.pace.moved(clientMs, bytes);
-    else progress.pace.caughtUp();
+    const clientMs = answer.isWaitedFor && isWaitedFor ? nowMs - answer.lookedAtMs : 0;
+    answer.lookedAtMs = nowMs;
+    answer.bytesTaken = bytesTaken;
+    answer.isWaitedFor = isWaitedFor;
+    if (isWaitedFor) answer.pace.moved(clientMs, bytes);
+    else answer.pace.caughtUp();
   }
 }
 

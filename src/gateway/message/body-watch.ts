@@ -3,6 +3,7 @@
  * after its request was answered, so that a client cannot hold a connection by a few bytes. Only the time
  * counts while the body is read: who waits for a settlement or a slow backend has done nothing wrong.
  */
+import type { Bagged } from "./bag.ts";
 import type { InboundRequest } from "./inbound.ts";
 import { Pace } from "./pace.ts";
 import { Sweep, systemSweep, type SweepOptions } from "./sweep.ts";
@@ -32,7 +33,8 @@ export interface Sender {
 }
 
 /** What is known of one body; milliseconds are those in which it was read. */
-interface Progress {
+export interface WatchedBody extends Bagged {
+  readonly sender: Sender;
   lookedAtMs: number;
   /** Of the connection, when it was last looked at. */
   bytesRead: number;
@@ -42,11 +44,11 @@ interface Progress {
 
 export class BodyWatch {
   readonly #limits: BodyLimits;
-  readonly #sweep: Sweep<Sender, Progress>;
+  readonly #sweep: Sweep<WatchedBody>;
 
   constructor(limits: BodyLimits, options: SweepOptions = systemSweep) {
     this.#limits = limits;
-    this.#sweep = new Sweep((sender, progress, now) => this.#look(sender, progress, now), options);
+    this.#sweep = new Sweep((body, now) => this.#look(body, now), options);
   }
 
   /** Bodies that are looked after. */
@@ -54,27 +56,29 @@ export class BodyWatch {
     return this.#sweep.size;
   }
 
-  /** For a request that has a body. */
-  begin(sender: Sender): void {
+  /** For a request that has a body; {@link end} takes what it returns. */
+  begin(sender: Sender): WatchedBody {
     const lookedAtMs = this.#sweep.now;
     const { bytesRead } = sender.request.socket;
     const pace = new Pace(this.#limits.bytesPerSecond);
-    this.#sweep.add(sender, { lookedAtMs, bytesRead, readingMs: 0, pace });
+    const body = { sender, lookedAtMs, bytesRead, readingMs: 0, pace, at: -1 };
+    this.#sweep.add(body);
+    return body;
   }
 
   /** The request is answered: a body that is whole by now needs no look any more. */
-  end(sender: Sender): void {
-    if (sender.request.complete) this.#sweep.delete(sender);
+  end(body: WatchedBody): void {
+    if (body.sender.request.complete) this.#sweep.delete(body);
   }
 
-  #look(sender: Sender, progress: Progress, nowMs: number): boolean {
+  #look(body: WatchedBody, nowMs: number): boolean {
+    const { sender, pace } = body;
     const { request } = sender;
     sender.bodyStalledMs = 0;
     if (request.complete || request.destroyed || request.socket.destroyed) return false;
-    this.#measure(request, progress, nowMs);
-    const { readingMs, pace } = progress;
+    this.#measure(body, nowMs);
     const { idleMs, totalMs } = this.#limits;
-    if (pace.silentMs <= idleMs && readingMs <= totalMs && pace.behindMs <= idleMs) {
+    if (pace.silentMs <= idleMs && body.readingMs <= totalMs && pace.behindMs <= idleMs) {
       if (request.readableFlowing === true) sender.bodyStalledMs = pace.stalledMs;
       return true;
     }
@@ -82,13 +86,14 @@ export class BodyWatch {
     return false;
   }
 
-  #measure({ socket, readableFlowing }: InboundRequest, progress: Progress, nowMs: number): void {
-    const elapsedMs = nowMs - progress.lookedAtMs;
-    const bytes = socket.bytesRead - progress.bytesRead;
-    progress.lookedAtMs = nowMs;
-    progress.bytesRead += bytes;
+  #measure(body: WatchedBody, nowMs: number): void {
+    const { socket, readableFlowing } = body.sender.request;
+    const elapsedMs = nowMs - body.lookedAtMs;
+    const bytes = socket.bytesRead - body.bytesRead;
+    body.lookedAtMs = nowMs;
+    body.bytesRead += bytes;
     const clientMs = readableFlowing === true ? elapsedMs : 0;
-    progress.readingMs += clientMs;
-    progress.pace.moved(clientMs, bytes);
+    body.readingMs += clientMs;
+    body.pace.moved(clientMs, bytes);
   }
 }

@@ -3,6 +3,7 @@
  * backend have forgotten it. One payment buys one tunnel, and for no longer than its longest life.
  */
 import type { Socket } from "node:net";
+import type { Bagged } from "../message/bag.ts";
 import { Sweep, systemSweep, type SweepOptions } from "../message/sweep.ts";
 
 export interface TunnelLimits {
@@ -15,7 +16,8 @@ export interface TunnelLimits {
 /** Silence after which the system asks whether the other side is still there, milliseconds. */
 const PROBE_AFTER_MS = 60_000;
 
-interface Activity {
+interface Activity extends Bagged {
+  readonly client: Socket;
   readonly openedAtMs: number;
   movedAtMs: number;
   movedBytes: number;
@@ -23,11 +25,12 @@ interface Activity {
 
 export class Tunnels {
   readonly #limits: TunnelLimits;
-  readonly #sweep: Sweep<Socket, Activity>;
+  readonly #sweep: Sweep<Activity>;
+  readonly #activities = new WeakMap<Socket, Activity>();
 
   constructor(limits: TunnelLimits, options: SweepOptions = systemSweep) {
     this.#limits = limits;
-    this.#sweep = new Sweep((socket, activity, now) => this.#look(socket, activity, now), options);
+    this.#sweep = new Sweep((activity, now) => this.#look(activity, now), options);
   }
 
   /** Both sides have switched; the client's socket is destroyed when it is time. */
@@ -36,18 +39,25 @@ export class Tunnels {
     client.setKeepAlive(true, PROBE_AFTER_MS);
     backend.setKeepAlive(true, PROBE_AFTER_MS);
     const now = this.#sweep.now;
-    this.#sweep.add(client, { openedAtMs: now, movedAtMs: now, movedBytes: movedBy(client) });
-    client.once("close", () => this.#sweep.delete(client));
+    const movedBytes = movedBy(client);
+    const activity = { client, openedAtMs: now, movedAtMs: now, movedBytes, at: -1 };
+    this.#sweep.add(activity);
+    this.#activities.set(client, activity);
+    client.once("close", () => {
+      this.#sweep.delete(activity);
+      this.#activities.delete(client);
+    });
   }
 
   /** Since something moved, milliseconds; undefined: it is none of these. */
   silentMs(client: Socket): number | undefined {
-    const activity = this.#sweep.stateOf(client);
+    const activity = this.#activities.get(client);
     if (activity === undefined) return undefined;
     return movedBy(client) === activity.movedBytes ? this.#sweep.now - activity.movedAtMs : 0;
   }
 
-  #look(client: Socket, activity: Activity, nowMs: number): boolean {
+  #look(activity: Activity, nowMs: number): boolean {
+    const { client } = activity;
     if (client.destroyed) return false;
     const moved = movedBy(client);
     if (moved !== activity.movedBytes) {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   AnswerWatch,
+  type WatchedAnswer,
   type AnswerLimits,
   type Reader,
 } from "../../../../src/gateway/message/answer-watch.ts";
@@ -49,12 +50,16 @@ class Downloading implements Reader {
   }
 }
 
-function watched(bytes: number): { watch: AnswerWatch; client: Downloading } {
+function watched(bytes: number): {
+  watch: AnswerWatch;
+  client: Downloading;
+  answer: WatchedAnswer;
+} {
   const watch = new AnswerWatch(limits);
   const client = new Downloading();
   client.write(bytes);
-  watch.begin(client);
-  return { watch, client };
+  const answer = watch.begin(client);
+  return { watch, client, answer };
 }
 
 beforeEach(() => {
@@ -121,9 +126,9 @@ describe("an answer", () => {
   });
 
   test("that is over is not looked at any more", () => {
-    const { watch, client } = watched(1_000);
+    const { watch, client, answer } = watched(1_000);
     client.take(5, 0);
-    watch.end(client);
+    watch.end(answer);
     expect(watch.size).toBe(0);
     expect(client.answerStalledMs).toBe(0);
     client.take(100, 0);

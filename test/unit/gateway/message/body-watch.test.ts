@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   BodyWatch,
+  type WatchedBody,
   type BodyLimits,
   type Sender,
 } from "../../../../src/gateway/message/body-watch.ts";
@@ -34,11 +35,15 @@ function upload(client: Uploading, seconds: number, bytes: number): void {
   }
 }
 
-function watched(options: Partial<BodyLimits> = {}): { watch: BodyWatch; client: Uploading } {
+function watched(options: Partial<BodyLimits> = {}): {
+  watch: BodyWatch;
+  client: Uploading;
+  body: WatchedBody;
+} {
   const watch = new BodyWatch({ ...limits, ...options });
   const client = new Uploading();
-  watch.begin(client);
-  return { watch, client };
+  const body = watch.begin(client);
+  return { watch, client, body };
 }
 
 beforeEach(() => {
@@ -116,17 +121,17 @@ describe("a body", () => {
   });
 
   test("that is whole is not looked at any more", () => {
-    const { watch, client } = watched();
+    const { watch, client, body } = watched();
     client.request.complete = true;
-    watch.end(client);
+    watch.end(body);
     expect(watch.size).toBe(0);
     upload(client, 100, 0);
     expect(client.isGivenUp).toBe(false);
   });
 
   test("whose request is answered is looked after until it is whole", () => {
-    const { watch, client } = watched();
-    watch.end(client);
+    const { watch, client, body } = watched();
+    watch.end(body);
     expect(watch.size).toBe(1);
     client.request.complete = true;
     upload(client, 1, 0);
