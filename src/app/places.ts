@@ -12,11 +12,11 @@ const LEAST_PLACES = 100;
  * What the costliest place holds: an HTTP/2 stream of which nothing is taken, its request and answer, both
  * connections' buffers and what is read ahead of the backend. Measured (decision record 56).
  */
-const PLACE_BYTES = 300 * 1024;
 const MIB = 1024 * 1024;
+const PLACE_BYTES = MIB;
 /** What the program holds beside them, with a thousand routes and under load; and each worker, which has less to do. */
-const PROGRAM_BYTES = 256 * MIB;
-const WORKER_BYTES = 96 * MIB;
+const PROGRAM_BYTES = 192 * MIB;
+const WORKER_BYTES = 64 * MIB;
 /** Of the memory, the part that is counted on: what is freed is not collected at once. */
 const SHARE = 9 / 10;
 
@@ -68,6 +68,6 @@ export function placesOf(
     return { count: LEAST_PLACES, reason: `the least without the key; ${size} hold fewer` };
   }
   const own = `${ownBytes / MIB} MiB for the program`;
-  const reason = `what nine tenths of ${size} hold, ${own} and ${PLACE_BYTES / 1024} KiB for each`;
+  const reason = `what nine tenths of ${size} hold, ${own} and ${PLACE_BYTES / MIB} MiB for each`;
   return { count: fitting, reason };
 }

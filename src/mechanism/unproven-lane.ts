@@ -10,7 +10,7 @@ import { ChainError } from "./mechanism.ts";
 /** Payments that ask the chain at the same time; each has a connection of its own to an endpoint. */
 export const MAX_UNPROVEN_CALLS = 8;
 /** Payments that wait for one of those. */
-export const MAX_UNPROVEN_WAITING = 64;
+export const MAX_UNPROVEN_WAITING = 24;
 
 interface Waiting {
   readonly client: string;

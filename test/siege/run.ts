@@ -2,6 +2,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { constants, setPriority } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import type { FreshAccount } from "../support/payer.ts";
 import type { Attack } from "./attacks.ts";
@@ -83,6 +84,8 @@ async function summon(
   const orders: Orders = { attack: name, addresses, port, protocol, offer: shop?.offer ?? null };
   const strangers = fork(new URL("attacker.ts", import.meta.url), [JSON.stringify(orders)]);
   await once(strangers, "message");
+  // They have machines of their own, and here they would take the gateway's processor.
+  setPriority(strangers.pid ?? 0, constants.priority.PRIORITY_LOW);
   return strangers;
 }
 

@@ -1,6 +1,7 @@
 /**
  * Strangers who take up what they can, while twenty buyers and twenty visitors from other addresses come: who of these
- * is refused, how long do they wait, what does the gateway hold?
+ * is refused, how long do they wait, what does the gateway hold? It runs as in the container that we ship, with its
+ * memory and its network's settings, as far as the system lets us make them.
  *
  *     npm run siege
  *     npm run siege -- --seconds 10 --only junk --protocol HTTP/1.1 --workers 1
@@ -9,7 +10,8 @@ import { parseArgs } from "node:util";
 import { ATTACKS, PROTOCOLS, type Attack } from "./attacks.ts";
 import { besiege, BUYERS, VISITORS, type SiegeReport } from "./run.ts";
 import type { Told } from "./guests.ts";
-import { LATENCY_MS, MEMORY_BYTES, openGateway, openNginx, type Stage } from "./stages.ts";
+import { BUNDLE, enterNetwork, MEMORY_BYTES } from "./container.ts";
+import { LATENCY_MS, openGateway, openNginx, type Stage } from "./stages.ts";
 import { nginxVersion } from "../bench/contenders/nginx.ts";
 
 /** What must hold of each siege. */
@@ -39,13 +41,15 @@ const isBesideNginx =
 const seconds = Number(values.seconds);
 const addresses = values.addresses === undefined ? [1, 200] : [Number(values.addresses)];
 
+const missing = enterNetwork();
 say(
   `${BUYERS} buyers and ${VISITORS} visitors, ${seconds} s each, the node ${LATENCY_MS} ms away\n`,
 );
+if (missing !== null) say(missing);
 let broken = 0;
 for (const { protocol, workers } of stages) {
   say(`\ncoinslot, ${protocol}${workers > 1 ? `, ${workers} workers` : ""}`);
-  await layAll(ATTACKS, () => openGateway(BUYERS, { protocol, workers }));
+  await layAll(ATTACKS, () => openGateway(BUYERS, { protocol, workers, main: BUNDLE }));
 }
 if (isBesideNginx) {
   say("\nnginx, HTTP/1.1, for comparison");

@@ -8,16 +8,16 @@ import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import { startNginx } from "../bench/contenders/nginx.ts";
 import { startProgram } from "../bench/process.ts";
 import { startChain } from "../support/chain.ts";
+import { limitMemory } from "../support/memory-limit.ts";
 import { FIRST } from "../support/listener-tls.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { Site } from "../support/serve.ts";
+import { MEMORY_BYTES, nodeFlags } from "./container.ts";
 import { PATHS, type Protocol } from "./attacks.ts";
 import { startSlowNode } from "./slow-node.ts";
 
 /** How far away the node is, milliseconds. */
 export const LATENCY_MS = 200;
-/** As the container that we ship has. */
-export const MEMORY_BYTES = 512 * 1024 * 1024;
 /** Priced routes: their description is what strangers ask for and do not read. */
 const ROUTES = 1_000;
 const SHOP = new URL("shop.ts", import.meta.url);
@@ -37,9 +37,16 @@ export interface Stage extends AsyncDisposable {
   } | null;
 }
 
+export interface GatewayOptions {
+  readonly protocol: Protocol;
+  readonly workers: number;
+  /** The program's main file, which is then started as in the container; default: this tree's source. */
+  readonly main?: string;
+}
+
 export async function openGateway(
   buyers: number,
-  { protocol, workers }: { readonly protocol: Protocol; readonly workers: number },
+  { protocol, workers, main }: GatewayOptions,
 ): Promise<Stage> {
   await using opening = new AsyncDisposableStack();
   const chain = opening.use(await startChain());
@@ -51,9 +58,16 @@ export async function openGateway(
   const payers = Array.from({ length: buyers }, freshAccount);
   await Promise.all(payers.map(({ address }) => chain.fund(address, PURSE)));
   const isSecure = protocol === "HTTP/2";
-  const site = opening.use(await Site.create(isSecure ? { tls: FIRST } : {}));
+  const program = main === undefined ? {} : { main, flags: nodeFlags() };
+  const tls = isSecure ? { tls: FIRST } : {};
+  const memory = await limitMemory(MEMORY_BYTES);
+  if (memory !== null) opening.use(memory);
+  const site = opening.use(await Site.create({ ...program, ...tls, prefix: memory?.prefix ?? [] }));
   const { name: network } = chain.network;
-  const places = { upstream: backend.url, rpc: node.url, network };
+  // What the program finds out by itself where it is given so much.
+  const allowed = { machine: MEMORY_BYTES, allowed: undefined };
+  const inFlight = memory === null ? placesOf(null, workers, allowed).count : null;
+  const places = { upstream: backend.url, rpc: node.url, network, inFlight };
   const served = await site.serve(configuration(places, workers), { SIGNER: signer.privateKey });
   await served.untilReady(200, READY_MS);
   const url = isSecure ? served.url.replace("http:", "https:") : served.url;
@@ -91,11 +105,10 @@ interface Places {
   readonly upstream: string;
   readonly rpc: string;
   readonly network: string;
+  readonly inFlight: number | null;
 }
 
-function configuration({ upstream, rpc, network }: Places, workers: number): string {
-  const memory = { machine: MEMORY_BYTES, allowed: undefined };
-  const { count: inFlight } = placesOf(null, workers, memory);
+function configuration({ upstream, rpc, network, inFlight }: Places, workers: number): string {
   const description = "What nobody buys. ".repeat(10);
   const routes = Array.from({ length: ROUTES }, (_, index) => {
     return `  GET /other/${index}: { price: $0.02, description: ${description} }`;
@@ -111,7 +124,7 @@ facilitator:
 unmatched: deny
 workers: ${workers}
 discovery: { openapi: true }
-limits: { inFlight: ${inFlight} }
+${inFlight === null ? "" : `limits: { inFlight: ${inFlight} }`}
 logging: { level: warn }
 routes:
   GET /goods/:id: { price: $0.01, description: Goods }

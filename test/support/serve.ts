@@ -54,6 +54,10 @@ export interface SiteOptions {
   readonly sidecar?: string;
   /** The program's main file; default: this tree's. */
   readonly main?: string;
+  /** Node's own arguments. */
+  readonly flags?: readonly string[];
+  /** A command that becomes what follows it. */
+  readonly prefix?: readonly string[];
 }
 
 /** A folder and ports that several lives of one gateway share. */
@@ -104,7 +108,9 @@ export class Site {
   /** Starts the process on the file that is there. */
   async launch(env: Readonly<Record<string, string>>): Promise<Served> {
     const { file } = this;
-    const child = launch(["serve", file], env, await this.#mount(), this.#options.main);
+    const { main, flags = [], prefix = [] } = this.#options;
+    const before = [...prefix, ...(await this.#mount()), process.execPath, ...flags];
+    const child = launch(["serve", file], env, before, main);
     this.#children.add(child);
     const output = collect(child);
     const { adminUrl } = this;
@@ -183,10 +189,10 @@ store: ${this.store}
 function launch(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
-  prefix: readonly string[] = [],
+  before: readonly string[] = [process.execPath],
   main: string = MAIN,
 ): ChildProcess {
-  const [command = process.execPath, ...args] = [...prefix, process.execPath, main, ...words];
+  const [command = process.execPath, ...args] = [...before, main, ...words];
   const stdio: ["ignore", "pipe", "pipe"] = ["ignore", "pipe", "pipe"];
   const { PATH = "", NODE_COMPILE_CACHE = "" } = process.env;
   const inherited = { PATH, NODE_COMPILE_CACHE, NO_COLOR: "1" };

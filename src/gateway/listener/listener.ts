@@ -19,6 +19,12 @@ import { SecureServer } from "./secure-server.ts";
 
 /** Pause before an operator is told again that all connections are taken, milliseconds. */
 const FULL_PAUSE_MS = 60_000;
+/**
+ * Connections that the system has taken for us and that we have not yet, at the most; it takes no more than its own
+ * limit (Linux: `net.core.somaxconn`, 4,096). Where a stranger opens more at once than fit, everybody's are dropped, and
+ * tried again after 1 s, then 3 s; node's own is 511.
+ */
+const BACKLOG = 65_535;
 /** While draining, connections that became idle are closed this often, milliseconds. */
 const DRAIN_SWEEP_MS = 100;
 
@@ -135,10 +141,11 @@ type Place =
 export async function listen(server: HttpServer, place: Place): Promise<AddressInfo> {
   const opened = Promise.withResolvers<void>();
   server.once("error", opened.reject);
-  if ("taken" in place) server.listen(place.taken, opened.resolve);
+  if ("taken" in place) server.listen(place.taken, BACKLOG, opened.resolve);
   else {
     const { host, port, reusePort = false } = place;
-    server.listen({ port, reusePort, ...(host === null ? {} : { host }) }, opened.resolve);
+    const where = { port, reusePort, backlog: BACKLOG, ...(host === null ? {} : { host }) };
+    server.listen(where, opened.resolve);
   }
   await opened.promise;
   server.off("error", opened.reject);
