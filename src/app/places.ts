@@ -4,16 +4,16 @@
  */
 import { totalmem } from "node:os";
 
+const MIB = 1024 * 1024;
 /** Where memory is no matter. */
 const MOST_PLACES = 5_000;
 /** However little memory there is. */
 const LEAST_PLACES = 100;
 /**
- * What the costliest place holds: an HTTP/2 stream of which nothing is taken, its request and answer, both
- * connections' buffers and what is read ahead of the backend. Measured (decision record 56).
+ * What the costliest place holds: an answer of which nothing is taken, both connections' buffers, the kernel's among
+ * them, and what is read ahead of the backend. Measured (decision record 56).
  */
-const MIB = 1024 * 1024;
-const PLACE_BYTES = MIB;
+const PLACE_BYTES = 1024 * 1024;
 /** What the program holds beside them, with a thousand routes and under load; and each worker, which has less to do. */
 const PROGRAM_BYTES = 192 * MIB;
 const WORKER_BYTES = 64 * MIB;

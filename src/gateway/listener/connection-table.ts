@@ -19,15 +19,19 @@ export class Connection {
   readonly socket: Socket;
   /** Of the address at the other end; not that of a client behind a proxy. */
   readonly network: string;
-  /** Its address had many others when it came. */
-  readonly isOneOfMany: boolean;
+  /** Those that its address had when it came. */
+  readonly others: number;
   #underWay = 0;
   #idleSince = performance.now();
 
-  constructor(socket: Socket, network: string, isOneOfMany: boolean) {
+  constructor(socket: Socket, network: string, others: number) {
     this.socket = socket;
     this.network = network;
-    this.isOneOfMany = isOneOfMany;
+    this.others = others;
+  }
+
+  get isOneOfMany(): boolean {
+    return this.others >= MANY;
   }
 
   /** A request has come. */
@@ -61,7 +65,7 @@ export class ConnectionTable {
   /** How many had to go for it; undefined where it could not be taken in, and is ended. */
   add(socket: Socket): number | undefined {
     const network = networkOf(socket.remoteAddress ?? "");
-    const connection = new Connection(socket, network, this.#byNetwork.of(network) >= MANY);
+    const connection = new Connection(socket, network, this.#byNetwork.of(network));
     const ended = this.#open.size < this.#most ? 0 : this.#makeRoom(connection.network);
     if (this.#open.size >= this.#most) {
       socket.destroy();

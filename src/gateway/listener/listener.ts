@@ -16,6 +16,7 @@ import {
 } from "./http1-server.ts";
 import type { SecureOptions } from "./certified-server.ts";
 import { SecureServer } from "./secure-server.ts";
+import { Turns } from "./turns.ts";
 
 /** Pause before an operator is told again that all connections are taken, milliseconds. */
 const FULL_PAUSE_MS = 60_000;
@@ -62,11 +63,7 @@ export class Listener {
     this.#connections = { table, upgraded: new Set(), old: new Set() };
     this.#secure = tls === null ? null : new SecureServer(gateway, headerBytes, { ...tls, table });
     this.#server = this.#secure?.server ?? createPlainServer(headerBytes);
-    // Before node's own listener, which begins to read.
-    this.#server.prependListener("connection", (socket: Socket) => {
-      const ended = table.add(socket);
-      if (ended !== 0) this.#onFull(ended);
-    });
+    this.#takeTurns(table);
     serveHttp1(this.#server, gateway, this.#connections);
     retiring?.addEventListener("abort", () => {
       retireHttp1(this.#server);
@@ -117,6 +114,27 @@ export class Listener {
     this.#secure?.destroy();
   }
 
+  /** What node does with a new connection waits for its turn. */
+  #takeTurns(table: ConnectionTable): void {
+    const server = this.#server;
+    const turns = new Turns();
+    const listeners = server.listeners("connection");
+    server.removeAllListeners("connection");
+    server.on("connection", (socket: Socket) => {
+      const ended = table.add(socket);
+      if (ended !== 0) this.#onFull(ended);
+      const connection = table.of(socket);
+      if (connection === undefined) return;
+      // Nobody else listens yet.
+      socket.on("error", ignore);
+      turns.take(connection.others, () => {
+        if (socket.destroyed) return;
+        for (const listener of listeners) listener.call(server, socket);
+        socket.off("error", ignore);
+      });
+    });
+  }
+
   /** `ended`: idle ones that made room; undefined where there were none. */
   #onFull(ended: number | undefined): void {
     const now = performance.now();
@@ -130,6 +148,10 @@ export class Listener {
         : "as many connections as are allowed are open: the longest idle make room for new ones";
     logger?.warn(facts, said);
   }
+}
+
+function ignore(): void {
+  // The connection is destroyed, which is all that is to be done.
 }
 
 /** Where a server listens; `host` null: on every interface. */

@@ -12,22 +12,22 @@ describe("places", () => {
 
   test("are as many as nine tenths of a container's memory hold beside the program", () => {
     const { count, reason } = placesOf(null, 1, { machine: 64 * GIB, allowed: 512 * MIB });
-    expect(count).toBe(699);
+    expect(count).toBe(268);
     expect(reason).toBe(
-      "what nine tenths of the 512 MiB that are allowed here hold, 256 MiB for the program and 300 KiB for each",
+      "what nine tenths of the 512 MiB that are allowed here hold, 192 MiB for the program and 1 MiB for each",
     );
   });
 
   test("or of the machine's, where nothing less is allowed", () => {
     const { count, reason } = placesOf(null, 1, { machine: GIB, allowed: undefined });
-    expect(count).toBe(2_271);
+    expect(count).toBe(729);
     expect(reason).toContain("the 1024 MiB of this machine");
   });
 
   test("are fewer where workers have memory of their own", () => {
     const { count, reason } = placesOf(null, 2, { machine: 64 * GIB, allowed: GIB });
-    expect(count).toBe(1_616);
-    expect(reason).toContain("448 MiB for the program");
+    expect(count).toBe(601);
+    expect(reason).toContain("320 MiB for the program");
   });
 
   test("are never more than 5000 without the key, and never fewer than 100", () => {

@@ -1,0 +1,51 @@
+/**
+ * In which order new connections begin where many come at once. The system hands over all that it has, so that whoever
+ * opens two thousand would have as many handshakes and requests done before anybody else's first. A few begin in each
+ * turn of the event loop, those of addresses that have fewest connections first.
+ */
+
+/** Connections that begin in one turn. */
+export const PER_TURN = 8;
+/** An address that has so many connections or more is last. */
+const LAST = 32;
+
+export class Turns {
+  /** By the number of connections that their addresses had, each the oldest first. */
+  readonly #waiting: (() => void)[][] = [];
+  #count = 0;
+  #left = PER_TURN;
+  #isScheduled = false;
+
+  /** Those that wait for their turn. */
+  get waiting(): number {
+    return this.#count;
+  }
+
+  /** @param others connections that the address has beside this one */
+  take(others: number, begin: () => void): void {
+    if (!this.#isScheduled) this.#schedule();
+    if (this.#left > 0) {
+      this.#left -= 1;
+      begin();
+      return;
+    }
+    (this.#waiting[Math.min(others, LAST)] ??= []).push(begin);
+    this.#count += 1;
+  }
+
+  #schedule(): void {
+    this.#isScheduled = true;
+    setImmediate(this.#turn);
+  }
+
+  readonly #turn = (): void => {
+    this.#isScheduled = false;
+    this.#left = PER_TURN;
+    if (this.#count > 0) this.#schedule();
+    while (this.#left > 0 && this.#count > 0) {
+      this.#left -= 1;
+      this.#count -= 1;
+      this.#waiting.find((queue) => queue !== undefined && queue.length > 0)?.shift()?.();
+    }
+  };
+}

@@ -1,0 +1,54 @@
+/** In which order connections begin that come at once. */
+import { describe, expect, test } from "vitest";
+import { PER_TURN, Turns } from "../../../../src/gateway/listener/turns.ts";
+
+const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
+describe("connections that come at once", () => {
+  test("begin at once where they are few", async () => {
+    const turns = new Turns();
+    for (let round = 0; round < 3; round += 1) {
+      let begun = 0;
+      for (let index = 0; index < PER_TURN; index += 1) turns.take(index, () => (begun += 1));
+      expect(begun).toBe(PER_TURN);
+      await nextTurn();
+    }
+  });
+
+  test("begin a few in each turn", async () => {
+    const turns = new Turns();
+    let begun = 0;
+    for (let index = 0; index < 3 * PER_TURN; index += 1) turns.take(0, () => (begun += 1));
+    for (const turn of [1, 2, 3]) {
+      expect([begun, turns.waiting]).toEqual([turn * PER_TURN, (3 - turn) * PER_TURN]);
+      await nextTurn();
+    }
+  });
+
+  test("begin with those of addresses that have fewest, and of these with the oldest", async () => {
+    const turns = new Turns();
+    const begun: string[] = [];
+    const come = (others: number, name: string): void => {
+      turns.take(others, () => begun.push(name));
+    };
+    for (let others = 0; others < 3 * PER_TURN; others += 1) come(others, `stranger ${others}`);
+    come(0, "buyer");
+    come(1, "buyer's second");
+    come(0, "another");
+    begun.length = 0;
+    await nextTurn();
+    expect(begun.slice(0, 3)).toEqual(["buyer", "another", "buyer's second"]);
+    expect(begun[3]).toBe(`stranger ${PER_TURN}`);
+  });
+
+  test("begin after those that wait, where they have more", async () => {
+    const turns = new Turns();
+    const begun: number[] = [];
+    for (const others of Array.from({ length: PER_TURN + 40 }, (_, index) => 1_000 - index)) {
+      turns.take(others, () => begun.push(others));
+    }
+    while (turns.waiting > 0) await nextTurn();
+    // Above a certain number all are alike, so that of these, too, the oldest is first.
+    expect(begun).toEqual(Array.from({ length: PER_TURN + 40 }, (_, index) => 1_000 - index));
+  });
+});
