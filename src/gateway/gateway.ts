@@ -292,9 +292,24 @@ export class Gateway {
     }
     // Whatever is done and said for a payment names its request.
     const trace = (visitor.trace ??= RequestTrace.of(visitor));
+    const charge = (leave: () => void): Promise<Ending> => {
+      return trace.run(() => this.#charge(visitor, decision, client, lines)).finally(leave);
+    };
     const leave = this.#enter(client, "payment", visitor);
-    if (leave === undefined) return this.#turnAway(visitor, plan, lines);
-    return trace.run(() => this.#charge(visitor, decision, client, lines)).finally(leave);
+    if (leave !== undefined) return charge(leave);
+    return this.#waitForPlace(client, visitor).then((found) => {
+      return found === undefined ? this.#turnAway(visitor, plan, lines) : charge(found);
+    });
+  }
+
+  async #waitForPlace({ address }: Client, visitor: Visitor): Promise<(() => void) | undefined> {
+    const gone = new AbortController();
+    const stop = visitor.onGone(() => gone.abort());
+    try {
+      return await this.#room.wait(address, this.#options.maxInFlight, visitor, gone.signal);
+    } finally {
+      stop();
+    }
   }
 
   async #charge(

@@ -1,7 +1,7 @@
 /**
  * Places for requests that may hold a backend, the chain, or memory of ours for as long as their clients like. An
  * address may have as many as are still free, so never more than half of them, and the second of two who take what
- * they can half of the rest. Some are kept for payments. What is answered at once takes none. Where there is none left
+ * they can half of the rest. Some are kept for payments, and a payment that finds none waits for a while. What is answered at once takes none. Where there is none left
  * for an address, those make room whose clients have long been to move and have hardly moved, of the addresses that
  * have most places first.
  */
@@ -22,6 +22,9 @@ const TAKEN_TOGETHER = 1 / 512;
 /** Whoever has as many as one for whom nothing was found is not looked for again so soon, milliseconds. */
 const LOOK_PAUSE_MS = 100;
 
+/** Longest that a payment waits for a place, milliseconds: many come and are refused in that time. */
+const WAIT_MS = 1_500;
+
 /** For a payment that is presented, or for anything else that is forwarded. */
 export type Need = "payment" | "free";
 
@@ -38,8 +41,20 @@ interface Place extends Bagged {
   readonly holder: Holder;
 }
 
+/** A payment that waits for a place. */
+interface Waiting {
+  readonly network: string;
+  readonly most: number;
+  readonly holder: Holder;
+  /** Undefined: it got none. */
+  readonly end: (leave: (() => void) | undefined) => void;
+}
+
 export class Room {
   readonly #byNetwork = new Counts();
+  /** The oldest first. */
+  readonly #waiting = new Set<Waiting>();
+  readonly #waitingByNetwork = new Counts();
   readonly #places = new Bag<Place>();
   readonly #clock: () => number;
   #evicted = 0;
@@ -76,10 +91,62 @@ export class Room {
       this.#makeRoom(network, most);
       if (!this.#hasShare(network, usable)) return undefined;
     }
+    return this.#take(network, holder);
+  }
+
+  /**
+   * The same for a payment for which there was no place: it waits for one that somebody leaves, for {@link WAIT_MS} at
+   * the most. As many wait as there are places, and of one address as many as may still wait; the next is the
+   * oldest of an address that has fewest places.
+   * @param gone ends the wait
+   */
+  async wait(
+    address: string,
+    most: number,
+    holder: Holder,
+    gone: AbortSignal,
+  ): Promise<(() => void) | undefined> {
+    const network = networkOf(address);
+    if (this.#waitingByNetwork.of(network) >= most - this.#waiting.size) return undefined;
+    const { promise, resolve } = Promise.withResolvers<(() => void) | undefined>();
+    const waiting: Waiting = { network, most, holder, end: resolve };
+    const giveUp = (): void => {
+      this.#forget(waiting);
+      resolve(undefined);
+    };
+    const timer = setTimeout(giveUp, WAIT_MS);
+    gone.addEventListener("abort", giveUp, { once: true });
+    this.#waiting.add(waiting);
+    this.#waitingByNetwork.change(network, 1);
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      gone.removeEventListener("abort", giveUp);
+    }
+  }
+
+  #take(network: string, holder: Holder): () => void {
     const place = { network, holder, at: -1 };
     this.#places.add(place);
     this.#byNetwork.change(network, 1);
-    return () => this.#leave(place);
+    return () => {
+      this.#leave(place);
+      this.#serveWaiting();
+    };
+  }
+
+  #serveWaiting(): void {
+    if (this.#waiting.size === 0) return;
+    // One place more is free: whoever may have it now has fewer than all who may not.
+    const next = [...this.#waiting].find(({ network, most }) => this.#hasShare(network, most));
+    if (next === undefined) return;
+    this.#forget(next);
+    next.end(this.#take(next.network, next.holder));
+  }
+
+  #forget(waiting: Waiting): void {
+    if (this.#waiting.delete(waiting)) this.#waitingByNetwork.change(waiting.network, -1);
   }
 
   #hasShare(network: string, usable: number): boolean {

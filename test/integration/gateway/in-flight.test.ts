@@ -91,3 +91,17 @@ test("what needs no backend is answered while every place is taken, and payments
   release();
   expect((await bought).status).toBe(200);
 });
+
+test("a payment that finds no place waits for one that is left", async () => {
+  const { shop, free, release } = await silentShop(1);
+  const sold = (client: string, number: number) =>
+    buy(shop, { path: "/sold", headers: from(client) }, number);
+  const first = sold("198.51.100.1", 1);
+  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(1);
+  const second = sold("198.51.100.2", 2);
+  // It comes after the second.
+  expect((await free("198.51.100.3")).status).toBe(503);
+  release();
+  expect((await first).status).toBe(200);
+  expect((await second).status).toBe(200);
+});

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Room, type Holder } from "../../../src/gateway/room.ts";
 
 const MOST = 1_000;
@@ -140,5 +140,90 @@ describe("for payments", () => {
       expect(room.enter(`10.9.0.${address}`, most, "payment", holder)).toBeDefined();
     }
     expect(room.enter("10.9.1.1", most, "payment", new Client())).toBeUndefined();
+  });
+});
+
+describe("a payment for which there is no place", () => {
+  const FEW = 8;
+  const nobody = new AbortController().signal;
+
+  /** All places are taken, each by another address. */
+  function full() {
+    const { room } = stage();
+    const leaves = Array.from({ length: FEW }, (_, index) => {
+      return room.enter(`10.0.0.${index}`, FEW, "payment", new Client())!;
+    });
+    const told: string[] = [];
+    const wait = async (address: string, gone = nobody): Promise<(() => void) | undefined> => {
+      const leave = await room.wait(address, FEW, new Client(), gone);
+      told.push(`${address} ${leave === undefined ? "none" : "place"}`);
+      return leave;
+    };
+    return { room, leaves, told, wait };
+  }
+
+  test("gets the next that is left, and gives it back", async () => {
+    const { room, leaves, wait } = full();
+    const waiting = wait("192.0.2.1");
+    expect(room.taken).toBe(FEW);
+    leaves[0]!();
+    const leave = await waiting;
+    expect(room.taken).toBe(FEW);
+    leave!();
+    expect(room.taken).toBe(FEW - 1);
+  });
+
+  test("waits behind those of addresses that have fewer places", async () => {
+    const { room, leaves, told, wait } = full();
+    leaves.shift()!();
+    const strangers = room.enter("192.0.2.1", FEW, "payment", new Client())!;
+    const [stranger, buyer] = [wait("192.0.2.1"), wait("192.0.2.2")];
+    leaves.shift()!();
+    (await buyer)!();
+    expect(told).toEqual(["192.0.2.2 place"]);
+    strangers();
+    leaves.shift()!();
+    await stranger;
+    expect(told).toEqual(["192.0.2.2 place", "192.0.2.1 place"]);
+  });
+
+  test("is told after a while that there is none, and none is lost", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { room, leaves, told, wait } = full();
+    const waiting = wait("192.0.2.1");
+    vi.advanceTimersByTime(1_499);
+    expect(told).toEqual([]);
+    vi.advanceTimersByTime(1);
+    // Before it knows.
+    leaves[0]!();
+    expect(await waiting).toBeUndefined();
+    expect(room.taken).toBe(FEW - 1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("waits no longer than its client", async () => {
+    const { room, leaves, wait } = full();
+    const gone = new AbortController();
+    const waiting = wait("192.0.2.1", gone.signal);
+    gone.abort();
+    leaves[0]!();
+    expect(await waiting).toBeUndefined();
+    expect(room.taken).toBe(FEW - 1);
+  });
+
+  test("of one address leaves room for those of others to wait", async () => {
+    const { leaves, told, wait } = full();
+    const strangers = Array.from({ length: 2 * FEW }, () => wait("192.0.2.1"));
+    await Promise.resolve();
+    await Promise.resolve();
+    await new Promise(setImmediate);
+    expect(told).toEqual(Array.from({ length: 2 * FEW - FEW / 2 }, () => "192.0.2.1 none"));
+    const buyer = wait("192.0.2.2");
+    leaves.shift()!();
+    leaves.shift()!();
+    expect(await buyer).toBeDefined();
+    for (const leave of leaves) leave();
+    await Promise.race(strangers);
   });
 });
