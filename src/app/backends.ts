@@ -64,13 +64,11 @@ export class Backends {
   }
 }
 
-/** As many connections as places, and this part more: one whose client had to make room is not ended at once. */
-const ENDING = 1 / 4;
-
 function optionsOf(upstream: Upstream, limits: Limits, fronts: number): BackendOptions {
   const { bodyBytes: bodyLimitBytes, answerIdleMs, tunnelIdleMs, tunnelLifeMs } = limits;
   const upgrades = Math.ceil(limits.tunnels / fronts);
-  const connections = Math.ceil(placesOfEach(limits.inFlight, fronts) * (1 + ENDING));
+  // Twice as many as places: those whose clients had to make room, all of them together, end a moment later.
+  const connections = 2 * placesOfEach(limits.inFlight, fronts);
   const tunnelLimits = { upgrades, tunnelIdleMs, tunnelLifeMs };
   const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
   return backendOptions(upstream, { ...targetOptions(upstream), ...shared });

@@ -21,7 +21,7 @@ export function nodeFlags(): readonly string[] {
 }
 
 /** Settings of the kernel, by name. */
-export function sysctls(): Readonly<Record<string, string>> {
+function sysctls(): Readonly<Record<string, string>> {
   const text = readFileSync(join(ROOT, "deploy/compose.yaml"), "utf8");
   const { services } = parse(text, { merge: true }) as {
     services: { gateway: { sysctls: Record<string, string> } };
