@@ -42,8 +42,9 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     name: "gives no place back",
     cites: "H13",
     file: ROOM,
-    find: `return () => this.#leave(place);`,
-    put: `return () => undefined;`,
+    find: `      this.#leave(place);
+      this.#serveWaiting();`,
+    put: ``,
     topics: ["places"],
   },
   {

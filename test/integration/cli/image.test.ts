@@ -116,7 +116,7 @@ describe("the Dockerfile", () => {
     expect(text).toContain("RUN npm run build\n");
     expect(text).toMatch(/^USER [1-9]\d*:[1-9]\d*$/m);
     expect(text).toMatch(/^STOPSIGNAL SIGTERM$/m);
-    expect(text).toMatch(/^ENTRYPOINT \["node", "\/app\/main\.js"\]$/m);
+    expect(text).toMatch(/^ENTRYPOINT \["node", "--max-semi-space-size=8", "\/app\/main\.js"\]$/m);
     const { devDependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
     expect(text).toContain(`ARG NODE=node:${devDependencies.node}-`);
   });
