@@ -18,8 +18,10 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     name: "gives each address of a network the places of one",
     cites: "H13",
     file: ROOM,
-    find: `const network = networkOf(address);`,
-    put: `const network = address;`,
+    find: `const network = networkOf(address);
+    const usable`,
+    put: `const network = address;
+    const usable`,
     topics: ["places"],
   },
   {
