@@ -354,5 +354,3 @@ function settledIn(transaction: string, request: FacilitatorRequest): SettleResp
 function unknown(message: string, cause?: unknown): FacilitatorFault {
   return new FacilitatorFault("unknown", "unexpected_settle_error", message, { cause });
 }
-
-/** A payment that is not settled, for a reason of ours. */

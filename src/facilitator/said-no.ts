@@ -6,6 +6,7 @@ export function invalid({ code, detail }: Refusal, payer: string): VerifyRespons
   return { isValid: false, invalidReason: code, payer, detail };
 }
 
+/** A payment that is not settled, for a reason of ours. */
 export function failure({ code, detail }: Refusal, network: string, payer: string): SettleResponse {
   return { success: false, errorReason: code, transaction: "", network, payer, detail };
 }

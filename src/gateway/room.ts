@@ -1,9 +1,9 @@
 /**
  * Places for requests that may hold a backend, the chain, or memory of ours for as long as their clients like. An
  * address may have as many as are still free, so never more than half of them, and the second of two who take what
- * they can half of the rest. Some are kept for payments, and a payment that finds none waits for a while. What is answered at once takes none. Where there is none left
- * for an address, those make room whose clients have long been to move and have hardly moved, of the addresses that
- * have most places first.
+ * they can half of the rest. Some are kept for payments, and a payment that finds none waits for a while. What is
+ * answered at once takes none. Where there is none left for an address, those make room whose clients have long been to
+ * move and have hardly moved, of the addresses that have most places first.
  */
 import { Counts } from "../x402/counts.ts";
 import { networkOf } from "./client/ip-address.ts";

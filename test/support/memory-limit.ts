@@ -7,13 +7,11 @@ const ROOT = "/sys/fs/cgroup";
 export interface MemoryLimit extends AsyncDisposable {
   /** The command that joins the group and becomes what follows it. */
   readonly prefix: readonly string[];
-  /** Processes that the system has killed because they wanted more. */
-  killed(): Promise<number>;
 }
 
 /** Null where none can be made: it takes Linux, root, and a group that may have groups below it. */
 export async function limitMemory(bytes: number): Promise<MemoryLimit | null> {
-  for (const { below, limit, events, kill } of await candidates()) {
+  for (const [below, limit] of await candidates()) {
     const folder = join(below, `coinslot-${process.pid}-${Date.now()}`);
     try {
       await mkdir(folder);
@@ -29,41 +27,18 @@ export async function limitMemory(bytes: number): Promise<MemoryLimit | null> {
     const script = `echo $$ > '${join(folder, "cgroup.procs")}' && exec "$@"`;
     return {
       prefix: ["sh", "-c", script, "sh"],
-      async killed() {
-        const told = await readFile(join(folder, events), "utf8");
-        return Number(new RegExp(`^${kill} (\\d+)$`, "m").exec(told)?.[1] ?? 0);
-      },
       [Symbol.asyncDispose]: () => rmdir(folder),
     };
   }
   return null;
 }
 
-interface Candidate {
-  /** Of this process. */
-  readonly below: string;
-  /** Files of a group: its limit, what happened in it, and the line of that which counts. */
-  readonly limit: string;
-  readonly events: string;
-  readonly kill: string;
-}
-
-/** Of both versions. */
-async function candidates(): Promise<readonly Candidate[]> {
+/** The folder of this process's group, and the file of a group that has its limit, of both versions. */
+async function candidates(): Promise<readonly (readonly [below: string, limit: string])[]> {
   const told = await readFile("/proc/self/cgroup", "utf8").catch(() => "");
   const own = (line: RegExp): string => line.exec(told)?.[1] ?? "/";
   return [
-    {
-      below: join(ROOT, "memory", own(/^\d+:memory:(.*)$/m)),
-      limit: "memory.limit_in_bytes",
-      events: "memory.oom_control",
-      kill: "oom_kill",
-    },
-    {
-      below: join(ROOT, own(/^0::(.*)$/m)),
-      limit: "memory.max",
-      events: "memory.events",
-      kill: "oom_kill",
-    },
+    [join(ROOT, "memory", own(/^\d+:memory:(.*)$/m)), "memory.limit_in_bytes"],
+    [join(ROOT, own(/^0::(.*)$/m)), "memory.max"],
   ];
 }

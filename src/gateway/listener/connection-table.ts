@@ -89,11 +89,6 @@ export class ConnectionTable {
     return this.#found.get(socket);
   }
 
-  countOf(socket: Socket): number {
-    const c = this.#found.get(socket);
-    return c === undefined ? 0 : this.#byNetwork.of(c.network);
-  }
-
   /** How many were ended. */
   #makeRoom(newcomer: string): number {
     const share = Math.max(1, Math.floor(this.#most * SHARE));
