@@ -47,7 +47,8 @@ import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.t
 import { attemptOf, deliveryNote, paidPassage, soldBy, UNSOLD } from "./delivery.ts";
 import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
-import { Room, type Holder, type Need } from "./room.ts";
+import { PaymentEntrance } from "./payment-entrance.ts";
+import { Room } from "./room.ts";
 import type { Drafts } from "./payment/drafts.ts";
 import { RECORDED_WITHIN_MS, type Paywall } from "./payment/paywall.ts";
 import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
@@ -100,6 +101,7 @@ export class Gateway {
   #answers: AnswerWatch;
   readonly #inFlight = new InFlight();
   readonly #room = new Room();
+  readonly #entrance = new PaymentEntrance(this.#room);
   /** Those that began with the present settings. */
   #begun = new InFlight();
 
@@ -243,7 +245,7 @@ export class Gateway {
 
   async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<Ending> {
     const client = this.#client(visitor);
-    const leave = this.#enter(client, "free", visitor);
+    const leave = this.#room.enter(client.address, this.#options.maxInFlight, "free", visitor);
     if (leave === undefined) return this.#turnAway(visitor, plan, []);
     try {
       const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });
@@ -254,10 +256,6 @@ export class Gateway {
     } finally {
       leave();
     }
-  }
-
-  #enter({ address }: Client, need: Need, holder: Holder): (() => void) | undefined {
-    return this.#room.enter(address, this.#options.maxInFlight, need, holder);
   }
 
   #turnAway(
@@ -292,24 +290,11 @@ export class Gateway {
     }
     // Whatever is done and said for a payment names its request.
     const trace = (visitor.trace ??= RequestTrace.of(visitor));
-    const charge = (leave: () => void): Promise<Ending> => {
+    const entered = this.#entrance.enter(client.address, this.#options.maxInFlight, visitor);
+    return entered.then((leave) => {
+      if (leave === undefined) return this.#turnAway(visitor, plan, lines);
       return trace.run(() => this.#charge(visitor, decision, client, lines)).finally(leave);
-    };
-    const leave = this.#enter(client, "payment", visitor);
-    if (leave !== undefined) return charge(leave);
-    return this.#waitForPlace(client, visitor).then((found) => {
-      return found === undefined ? this.#turnAway(visitor, plan, lines) : charge(found);
     });
-  }
-
-  async #waitForPlace({ address }: Client, visitor: Visitor): Promise<(() => void) | undefined> {
-    const gone = new AbortController();
-    const stop = visitor.onGone(() => gone.abort());
-    try {
-      return await this.#room.wait(address, this.#options.maxInFlight, visitor, gone.signal);
-    } finally {
-      stop();
-    }
   }
 
   async #charge(

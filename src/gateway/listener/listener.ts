@@ -16,7 +16,7 @@ import {
 } from "./http1-server.ts";
 import type { SecureOptions } from "./certified-server.ts";
 import { SecureServer } from "./secure-server.ts";
-import { Turns } from "./turns.ts";
+import { Turns } from "../turns.ts";
 
 /** Pause before an operator is told again that all connections are taken, milliseconds. */
 const FULL_PAUSE_MS = 60_000;

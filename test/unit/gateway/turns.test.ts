@@ -1,6 +1,6 @@
 /** In which order connections begin that come at once. */
 import { describe, expect, test } from "vitest";
-import { PER_TURN, Turns } from "../../../../src/gateway/listener/turns.ts";
+import { PER_TURN, Turns } from "../../../src/gateway/turns.ts";
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 

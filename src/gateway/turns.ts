@@ -1,16 +1,16 @@
 /**
- * In which order new connections begin where many come at once. The system hands over all that it has, so that whoever
- * opens two thousand would have as many handshakes and requests done before anybody else's first. A few begin in each
- * turn of the event loop, those of addresses that have fewest connections first.
+ * In which order those begin of whom many come at once: new connections, or presented payments. What the system hands
+ * over is handled in one go, so that whoever opens two thousand would have as many handshakes and requests done before
+ * anybody else's first. A few begin in each turn of the event loop, those of addresses that have fewest first.
  */
 
-/** Connections that begin in one turn. */
+/** Those that begin in one turn. */
 export const PER_TURN = 8;
-/** An address that has so many connections or more is last. */
+/** An address that has so many or more is last. */
 const LAST = 32;
 
 export class Turns {
-  /** By the number of connections that their addresses had, each the oldest first. */
+  /** By how many their addresses had, each the oldest first. */
   readonly #waiting: (() => void)[][] = [];
   #count = 0;
   #left = PER_TURN;
@@ -21,7 +21,7 @@ export class Turns {
     return this.#count;
   }
 
-  /** @param others connections that the address has beside this one */
+  /** @param others how many the address has beside this one */
   take(others: number, begin: () => void): void {
     if (!this.#isScheduled) this.#schedule();
     if (this.#left > 0) {
