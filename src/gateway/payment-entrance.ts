@@ -28,6 +28,11 @@ export class PaymentEntrance {
     this.#room = room;
   }
 
+  /** Those that wait for their turn. */
+  get waiting(): number {
+    return this.#turns.waiting;
+  }
+
   /**
    * Lets a payment in. What it resolves with gives its place back, once; undefined: there is none, or its client has
    * left meanwhile.

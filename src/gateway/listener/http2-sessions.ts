@@ -16,6 +16,7 @@ import { markChunked, MAX_HEADER_LINES, readHttp2Head, type HeadFault } from "./
 import { Http2Request } from "./http2-request.ts";
 import { Http2Response } from "./http2-response.ts";
 import { cutStream, Http2StreamSocket, releaseStream } from "./http2-stream-socket.ts";
+import { Turns } from "../turns.ts";
 import { UnreadAnswers, type UnreadSession } from "./unread-answers.ts";
 
 /** Requests at the same time on one connection. */
@@ -52,6 +53,7 @@ const RESETS_PER_SECOND = 20;
 /** RFC 9110 section 9.3: what they ask for is said by their head. */
 const BODYLESS_METHODS = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
 
+const CALMED = new Error("more is unread than one connection may have");
 const TOO_LATE = "The request was not complete in time.";
 
 export interface SessionLimits {
@@ -88,11 +90,17 @@ interface OpenStream {
   request: Http2Request | null;
 }
 
+interface HeaderLines {
+  readonly headers: IncomingHttpHeaders;
+  readonly raw: readonly string[];
+}
+
 export class Http2Sessions {
   readonly #handlers: Handlers;
   readonly #limits: SessionLimits;
   readonly #sessions = new Map<ServerHttp2Session, SessionState>();
   readonly #unread = new UnreadAnswers();
+  readonly #turns = new Turns();
   readonly #sweep: NodeJS.Timeout;
   #isRetiring = false;
 
@@ -157,11 +165,7 @@ export class Http2Sessions {
     for (const session of this.#sessions.keys()) session.destroy();
   }
 
-  #onStream(
-    state: SessionState,
-    stream: ServerHttp2Stream,
-    { headers, raw }: { readonly headers: IncomingHttpHeaders; readonly raw: readonly string[] },
-  ): void {
+  #onStream(state: SessionState, stream: ServerHttp2Stream, lines: HeaderLines): void {
     const open: OpenStream = { stream, since: performance.now(), request: null };
     state.streams.add(open);
     state.connection?.begin();
@@ -169,8 +173,17 @@ export class Http2Sessions {
     stream.on("error", () => {});
     stream.once("close", () => this.#onStreamClosed(state, open));
     if (this.#isRetiring) state.session.close();
+    this.#turns.take(state.streams.size - 1, () => {
+      if (!stream.closed && !stream.destroyed) this.#serve(state, open, lines);
+    });
+  }
+
+  #serve(state: SessionState, open: OpenStream, { headers, raw }: HeaderLines): void {
+    const { stream } = open;
     if (state.unread.isFull) {
       stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      // Else node makes an error for each.
+      stream.destroy(CALMED);
       return;
     }
     const head = readHttp2Head(headers, raw);

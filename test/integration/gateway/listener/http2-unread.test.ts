@@ -1,15 +1,11 @@
 /** What clients of HTTP/2 that take nothing may have of our memory. */
 import { once } from "node:events";
 import { connect, constants, type ClientHttp2Session, type ClientHttp2Stream } from "node:http2";
-import { createServer, type TLSSocket } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { InboundRequest, InboundResponse } from "../../../../src/gateway/message/inbound.ts";
-import { Http2Sessions } from "../../../../src/gateway/listener/http2-sessions.ts";
 import { UnreadAnswers } from "../../../../src/gateway/listener/unread-answers.ts";
-import { FIRST } from "../../../support/listener-tls.ts";
-import { PATIENT } from "./secure-stage.ts";
+import { openSessions, PATIENT } from "./secure-stage.ts";
 
-const LONG_MS = 60_000;
 /** One for all. */
 const DOCUMENT = Buffer.alloc(700_000, "a document. ");
 /** Each answer's own. */
@@ -18,25 +14,12 @@ const PAGE = "p".repeat(14_000);
 const DOCUMENTS_WAITING = 17;
 const PAGES_WAITING = 19;
 
-async function serve(isPressed = false): Promise<number> {
+function serve(isPressed = false): Promise<number> {
   const answer = (request: InboundRequest, response: InboundResponse): void => {
     response.writeHead(200, []);
     response.end(request.url === "/page" ? PAGE : DOCUMENT);
   };
-  const sessions = new Http2Sessions(
-    { handleRequest: answer, handleContinue: answer, isPressed },
-    { headerBytes: 16_384, headMs: LONG_MS, requestMs: LONG_MS, idleMs: LONG_MS, sweepMs: LONG_MS },
-  );
-  const server = createServer({ ...FIRST, ALPNProtocols: ["h2"] });
-  server.on("secureConnection", (socket: TLSSocket) => sessions.accept(socket));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    sessions.destroy();
-    server.close();
-  });
-  const address = server.address();
-  return typeof address === "object" && address !== null ? address.port : 0;
+  return openSessions(answer, isPressed);
 }
 
 async function open(port: number, initialWindowSize: number): Promise<ClientHttp2Session> {

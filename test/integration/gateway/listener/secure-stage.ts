@@ -1,14 +1,22 @@
 /** A shop behind TLS, on loopback, and clients of it for both protocols; all closed when the test ends. */
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request as httpsRequest } from "node:https";
 import type { IncomingMessage } from "node:http";
 import { connect, type ClientHttp2Session, type ClientHttp2Stream } from "node:http2";
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http2";
 import { tmpdir } from "node:os";
+import { createServer, type TLSSocket } from "node:tls";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { keyPairFault } from "../../../../src/config/key-pair.ts";
-import { Listener, type ListenerOptions } from "../../../../src/gateway/listener/listener.ts";
+import type { Gateway } from "../../../../src/gateway/gateway.ts";
+import { Http2Sessions } from "../../../../src/gateway/listener/http2-sessions.ts";
+import {
+  listen,
+  Listener,
+  type ListenerOptions,
+} from "../../../../src/gateway/listener/listener.ts";
 import type { KeyPair } from "../../../../src/gateway/listener/tls.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { FIRST } from "../../../support/listener-tls.ts";
@@ -20,6 +28,8 @@ export const HEADER_BYTES = 32_768;
 
 /** For `expect.poll`: a slow machine may take its time. */
 export const PATIENT = { timeout: 10_000 };
+
+const LONG_MS = 60_000;
 
 export interface SecureShop {
   /** Its port is that of a listener in the clear, before the same gateway. */
@@ -62,6 +72,27 @@ export async function openSecureShop(
 export async function writePair(folder: string, { cert, key }: KeyPair): Promise<void> {
   await writeFile(join(folder, "tls.crt"), cert);
   await writeFile(join(folder, "tls.key"), key);
+}
+
+/** HTTP/2 without a gateway behind it: its port. */
+export async function openSessions(
+  answer: Gateway["handleRequest"],
+  isPressed = false,
+): Promise<number> {
+  const sessions = new Http2Sessions(
+    { handleRequest: answer, handleContinue: answer, isPressed },
+    { headerBytes: 16_384, headMs: LONG_MS, requestMs: LONG_MS, idleMs: LONG_MS, sweepMs: LONG_MS },
+  );
+  const server = createServer({ ...FIRST, ALPNProtocols: ["h2"] });
+  server.on("secureConnection", (socket: TLSSocket) => sessions.accept(socket));
+  onTestFinished(() => {
+    sessions.destroy();
+    server.close();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 /** An HTTP/2 connection of node's client. */
