@@ -30,9 +30,9 @@ const HEAD_BYTES = 9;
 /** In place of a status: the stream was reset, or the answer broken off. */
 const RESET = 0;
 
+export const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /** What opens every connection: the preface, our settings, and that theirs are known. */
-export const OPENING =
-  "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame("settings", 0, "") + frame("settings", 0, "", ACK);
+export const OPENING = PREFACE + frame("settings", 0, "") + frame("settings", 0, "", ACK);
 
 export function frame(
   type: FrameType | number,

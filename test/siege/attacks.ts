@@ -7,7 +7,7 @@ import { connect, type OnReadOpts, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
-import { dataFrame, frame, headersFrame, integer, OPENING } from "../attack/http2-frames.ts";
+import { dataFrame, frame, headersFrame, integer, PREFACE } from "../attack/http2-frames.ts";
 
 export const PROTOCOLS = ["HTTP/1.1", "HTTP/2"] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
@@ -165,9 +165,12 @@ function head(method: string, path: string, lines: Lines = []): string {
   return `${method} ${path} HTTP/1.1\r\n${all.join("")}\r\n`;
 }
 
-/** The beginning of a connection whose streams have that window. */
+/**
+ * The beginning of a connection whose streams have that window. It never says that it knows the server's settings: what
+ * comes beyond a limit that is known ends a connection, and else only a stream.
+ */
 function opening(window: number): string {
-  return OPENING + frame("settings", 0, integer(INITIAL_WINDOW_SIZE, 2) + integer(window, 4));
+  return PREFACE + frame("settings", 0, integer(INITIAL_WINDOW_SIZE, 2) + integer(window, 4));
 }
 
 const ids = (count: number): readonly number[] =>

@@ -95,8 +95,8 @@ type Ask = (path: string, headers: Readonly<Record<string, string>>) => Promise<
 type Outcome = number | string;
 
 async function served({ url, address, told }: Guest, visit: (ask: Ask) => Promise<Outcome>) {
-  const connect = { localAddress: address, rejectUnauthorized: false };
-  const dispatcher = new Agent({ connect, allowH2: true });
+  const connect = { rejectUnauthorized: false };
+  const dispatcher = new Agent({ localAddress: address, connect, allowH2: true });
   const ask: Ask = async (path, headers) => {
     const signal = AbortSignal.timeout(PATIENCE_MS);
     const answer = await fetch(`${url}${path}`, { headers, signal, dispatcher });
