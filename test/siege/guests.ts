@@ -16,6 +16,8 @@ const PATIENCE_MS = 20_000;
 export class Told {
   /** Milliseconds. */
   readonly waits: number[] = [];
+  /** Of each of these, its parts and when it began, for people. */
+  readonly details: string[] = [];
   /** What was said in place of the goods, by what it was. */
   readonly refusals = new Map<string, number>();
 
@@ -25,6 +27,18 @@ export class Told {
     return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? NaN;
   }
 
+  /** Those who waited longest, the longest first. */
+  slowest(count: number): readonly string[] {
+    const all = this.waits.map((ms, index) => ({ ms, detail: this.details[index] ?? "" }));
+    const sorted = all.toSorted((one, other) => other.ms - one.ms);
+    return sorted.slice(0, count).map(({ detail }) => detail);
+  }
+
+  serve({ ms, detail }: Served): void {
+    this.waits.push(ms);
+    this.details.push(detail);
+  }
+
   get refused(): number {
     return [...this.refusals.values()].reduce((sum, count) => sum + count, 0);
   }
@@ -32,6 +46,11 @@ export class Told {
   refuse(what: string): void {
     this.refusals.set(what, (this.refusals.get(what) ?? 0) + 1);
   }
+}
+
+interface Served {
+  readonly ms: number;
+  readonly detail: string;
 }
 
 export interface Guest {
@@ -64,7 +83,9 @@ export function buyOnce(guest: Guest, { account }: FreshAccount): Promise<void> 
     const paid = performance.now();
     const bought = await ask(PATHS.sold, { "X-PAYMENT": encodePaymentHeader(payment) });
     if (bought.status !== 200) return refusedBy(bought);
-    return askedMs + performance.now() - paid;
+    const paidMs = performance.now() - paid;
+    const parts = `asked ${Math.round(askedMs)} ms, paid ${Math.round(paidMs)} ms`;
+    return { ms: askedMs + paidMs, detail: `${parts}, at ${(begun / 1_000).toFixed(1)} s` };
   });
 }
 
@@ -80,7 +101,8 @@ export function visitOnce(guest: Guest): Promise<void> {
   return served(guest, async (ask) => {
     const begun = performance.now();
     const answer = await ask(PATHS.goods, {});
-    return answer.status === 200 ? performance.now() - begun : refusedBy(answer);
+    const ms = performance.now() - begun;
+    return answer.status === 200 ? { ms, detail: "" } : refusedBy(answer);
   });
 }
 
@@ -91,8 +113,8 @@ interface Answer {
 
 type Ask = (path: string, headers: Readonly<Record<string, string>>) => Promise<Answer>;
 
-/** Milliseconds, or what was said instead. */
-type Outcome = number | string;
+/** Or what was said instead. */
+type Outcome = Served | string;
 
 async function served({ url, address, told }: Guest, visit: (ask: Ask) => Promise<Outcome>) {
   const connect = { rejectUnauthorized: false };
@@ -104,8 +126,8 @@ async function served({ url, address, told }: Guest, visit: (ask: Ask) => Promis
   };
   try {
     const outcome = await visit(ask);
-    if (typeof outcome === "number") told.waits.push(outcome);
-    else told.refuse(outcome);
+    if (typeof outcome === "string") told.refuse(outcome);
+    else told.serve(outcome);
   } catch (cause) {
     const { cause: inner = cause } = Object(cause);
     told.refuse(String(Object(inner).code ?? inner));
