@@ -122,7 +122,8 @@ export class Gateway {
   /** Places of what is forwarded or pays, and who had to make room. */
   get places(): PlacesReading {
     const { taken, evicted } = this.#room;
-    return { taken, evicted, total: this.#options.maxInFlight };
+    const waiting = this.#entrance.waiting;
+    return { taken, waiting, evicted, total: this.#options.maxInFlight };
   }
 
   /** Nearly all of them are taken: whoever comes gets fewer streams. */

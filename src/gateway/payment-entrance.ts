@@ -28,9 +28,9 @@ export class PaymentEntrance {
     this.#room = room;
   }
 
-  /** Those that wait for their turn. */
+  /** Those that wait for their turn, or for a place. */
   get waiting(): number {
-    return this.#turns.waiting;
+    return this.#turns.waiting + this.#room.waiting;
   }
 
   /**
@@ -55,7 +55,7 @@ export class PaymentEntrance {
   }
 
   #turn(others: number): Promise<void> {
-    return new Promise((resolve) => void this.#turns.take(others, resolve));
+    return new Promise((resolve) => this.#turns.take(others, resolve));
   }
 
   async #place(address: string, most: number, payer: Payer): Promise<(() => void) | undefined> {

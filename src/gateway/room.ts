@@ -70,6 +70,11 @@ export class Room {
     return this.#places.size;
   }
 
+  /** Payments that wait for a place. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
   /** Holders that had to make room, up to now. */
   get evicted(): number {
     return this.#evicted;

@@ -60,9 +60,11 @@ type Reading = (counter: Counter) => void;
 /** How often the delay of the event loop is sampled, milliseconds: each sample wakes an idle process. */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
-/** Places for requests in flight: had now, there are, and taken back from whoever hardly moved. */
+/** Places for requests in flight: had now, waited for, there are, and taken back from whoever hardly moved. */
 export interface PlacesReading {
   readonly taken: number;
+  /** Payments: for one, or for their turn to take one. */
+  readonly waiting: number;
   readonly total: number;
   readonly evicted: number;
 }
@@ -269,6 +271,12 @@ export class Metrics {
       "Places of limits.inFlight that requests have now",
       [],
       () => taken.set(read().taken),
+    );
+    const waiting = this.#gauge(
+      "coinslot_payments_waiting",
+      "Payments that wait for a place of limits.inFlight, or for their turn to take one",
+      [],
+      () => waiting.set(read().waiting),
     );
     const total = this.#gauge(
       "coinslot_places",

@@ -14,6 +14,7 @@ import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { Site } from "../support/serve.ts";
 import { MEMORY_BYTES, nodeFlags } from "./container.ts";
 import { PATHS, type Protocol } from "./attacks.ts";
+import { mineLeft } from "./mine-left.ts";
 import { startSlowNode } from "./slow-node.ts";
 
 /** How far away the node is, milliseconds. */
@@ -50,6 +51,7 @@ export async function openGateway(
 ): Promise<Stage> {
   await using opening = new AsyncDisposableStack();
   const chain = opening.use(await startChain());
+  opening.use(mineLeft(chain));
   const node = opening.use(await startSlowNode(chain.rpcUrl, LATENCY_MS));
   const backend = await startProgram(SHOP);
   opening.defer(() => backend.stop());

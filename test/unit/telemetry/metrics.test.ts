@@ -205,7 +205,11 @@ describe("the gauges", () => {
     const metrics = new Metrics("test");
     const name = "coinslot_http_requests_in_flight";
     expect(await valuesOf(metrics, name)).toEqual({ "": 0 });
-    metrics.observePlaces(() => ({ taken: 3, total: 40, evicted: 5 }));
+    metrics.observePlaces(() => ({ taken: 3, waiting: 2, total: 40, evicted: 5 }));
+    expect(await valuesOf(metrics, "coinslot_places_taken")).toEqual({ "": 3 });
+    expect(await valuesOf(metrics, "coinslot_payments_waiting")).toEqual({ "": 2 });
+    expect(await valuesOf(metrics, "coinslot_places")).toEqual({ "": 40 });
+    expect(await valuesOf(metrics, "coinslot_places_evicted_total")).toEqual({ "": 5 });
     let inFlight = 7;
     metrics.observeInFlight(() => inFlight);
     expect(await valuesOf(metrics, name)).toEqual({ "": 7 });

@@ -38,7 +38,7 @@ async function sections(): Promise<ReadonlyMap<string, string>> {
 async function knownMetrics(): Promise<ReadonlySet<string>> {
   const metrics = new Metrics("test");
   metrics.observeWorkers(() => ({ listening: 1, deaths: 0 }));
-  metrics.observePlaces(() => ({ taken: 0, total: 1, evicted: 0 }));
+  metrics.observePlaces(() => ({ taken: 0, waiting: 0, total: 1, evicted: 0 }));
   const families = await metrics.registry.snapshot();
   return new Set(
     families.flatMap(({ name, type }) =>

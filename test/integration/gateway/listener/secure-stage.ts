@@ -12,11 +12,7 @@ import { onTestFinished } from "vitest";
 import { keyPairFault } from "../../../../src/config/key-pair.ts";
 import type { Gateway } from "../../../../src/gateway/gateway.ts";
 import { Http2Sessions } from "../../../../src/gateway/listener/http2-sessions.ts";
-import {
-  listen,
-  Listener,
-  type ListenerOptions,
-} from "../../../../src/gateway/listener/listener.ts";
+import { Listener, type ListenerOptions } from "../../../../src/gateway/listener/listener.ts";
 import type { KeyPair } from "../../../../src/gateway/listener/tls.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { FIRST } from "../../../support/listener-tls.ts";
