@@ -24,6 +24,8 @@ const LOOK_PAUSE_MS = 100;
 
 /** Longest that a payment waits for a place, milliseconds: many come and are refused in that time. */
 const WAIT_MS = 1_500;
+/** Payments that wait for one; an address may have as many as may still wait. */
+export const MAX_WAITING = 1_024;
 
 /** For a payment that is presented, or for anything else that is forwarded. */
 export type Need = "payment" | "free";
@@ -101,8 +103,7 @@ export class Room {
 
   /**
    * The same for a payment for which there was no place: it waits for one that somebody leaves, for {@link WAIT_MS} at
-   * the most. As many wait as there are places, and of one address as many as may still wait; the next is the
-   * oldest of an address that has fewest places.
+   * the most. The next is the oldest of an address that has fewest, of those that have a place and those that wait.
    * @param gone ends the wait
    */
   async wait(
@@ -112,7 +113,7 @@ export class Room {
     gone: AbortSignal,
   ): Promise<(() => void) | undefined> {
     const network = networkOf(address);
-    if (this.#waitingByNetwork.of(network) >= most - this.#waiting.size) return undefined;
+    if (this.#waitingByNetwork.of(network) >= MAX_WAITING - this.#waiting.size) return undefined;
     const { promise, resolve } = Promise.withResolvers<(() => void) | undefined>();
     const waiting: Waiting = { network, most, holder, end: resolve };
     const giveUp = (): void => {
@@ -143,8 +144,14 @@ export class Room {
 
   #serveWaiting(): void {
     if (this.#waiting.size === 0) return;
-    // One place more is free: whoever may have it now has fewer than all who may not.
-    const next = [...this.#waiting].find(({ network, most }) => this.#hasShare(network, most));
+    let next: Waiting | undefined;
+    let fewest = Infinity;
+    for (const waiting of this.#waiting) {
+      const { network, most } = waiting;
+      const count = this.#byNetwork.of(network) + this.#waitingByNetwork.of(network);
+      if (count >= fewest || !this.#hasShare(network, most)) continue;
+      [next, fewest] = [waiting, count];
+    }
     if (next === undefined) return;
     this.#forget(next);
     next.end(this.#take(next.network, next.holder));

@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Chain } from "../support/chain.ts";
 
 /** Longer than it takes to mine what is not forgotten, milliseconds. */
-const LOOK_MS = 200;
+const LOOK_MS = 50;
 
 /** Until it is disposed of. */
 export function mineLeft(chain: Pick<Chain, "rpc">): AsyncDisposable {

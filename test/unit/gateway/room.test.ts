@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { Room, type Holder } from "../../../src/gateway/room.ts";
+import { MAX_WAITING, Room, type Holder } from "../../../src/gateway/room.ts";
 
 const MOST = 1_000;
 /** Without those that are kept for payments. */
@@ -213,17 +213,34 @@ describe("a payment for which there is no place", () => {
   });
 
   test("of one address leaves room for those of others to wait", async () => {
-    const { leaves, told, wait } = full();
-    const strangers = Array.from({ length: 2 * FEW }, () => wait("192.0.2.1"));
-    await Promise.resolve();
-    await Promise.resolve();
+    const { room, leaves, told, wait } = full();
+    const strangers = Array.from({ length: MAX_WAITING }, () => wait("192.0.2.1"));
     await new Promise(setImmediate);
-    expect(told).toEqual(Array.from({ length: 2 * FEW - FEW / 2 }, () => "192.0.2.1 none"));
+    expect(room.waiting).toBe(MAX_WAITING / 2);
+    expect(told).toEqual(Array.from({ length: MAX_WAITING / 2 }, () => "192.0.2.1 none"));
     const buyer = wait("192.0.2.2");
-    leaves.shift()!();
     leaves.shift()!();
     expect(await buyer).toBeDefined();
     for (const leave of leaves) leave();
     await Promise.race(strangers);
+  });
+
+  test("waits behind one of each address where hundreds have several", async () => {
+    const { room, leaves, wait } = full();
+    const next: string[] = [];
+    const come = (address: string): void => {
+      void wait(address).then((leave) => {
+        if (leave !== undefined) next.push(address);
+        leave?.();
+      });
+    };
+    for (let times = 0; times < 4; times += 1) {
+      for (let index = 0; index < 200; index += 1) come(`10.1.0.${index}`);
+    }
+    come("192.0.2.1");
+    expect(room.waiting).toBe(801);
+    for (const leave of leaves) leave();
+    await expect.poll(() => room.waiting).toBe(0);
+    expect(next.indexOf("192.0.2.1")).toBe(0);
   });
 });
