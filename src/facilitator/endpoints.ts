@@ -5,6 +5,7 @@
  * all three, and `payer` is always there. What a web page could send unasked is not read at all.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { Gathered } from "../http1/gathered.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
@@ -316,18 +317,18 @@ async function readRequest(request: IncomingMessage): Promise<ReadOutcome> {
  * to the CPU time of a verification.
  */
 function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
-  const parts: Buffer[] = [];
+  const body = new Gathered();
   let size = 0;
   return new Promise((resolve) => {
     request.on("data", (part: Buffer) => {
       size += part.length;
-      if (size <= MAX_BODY_BYTES) parts.push(part);
+      if (size <= MAX_BODY_BYTES) body.add(part);
       if (size <= MAX_DROPPED_BYTES) return;
       // Not destroyed: the answer goes out over the same connection.
       request.pause();
       resolve(undefined);
     });
-    request.on("end", () => resolve(size > MAX_BODY_BYTES ? undefined : Buffer.concat(parts)));
+    request.on("end", () => resolve(size > MAX_BODY_BYTES ? undefined : body.whole()));
     request.on("close", () => resolve(undefined));
   });
 }

@@ -142,8 +142,15 @@ export class Room {
     };
   }
 
+  /** As many as have a share now. */
   #serveWaiting(): void {
-    if (this.#waiting.size === 0) return;
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+      this.#forget(next);
+      next.end(this.#take(next.network, next.holder));
+    }
+  }
+
+  #next(): Waiting | undefined {
     let next: Waiting | undefined;
     let fewest = Infinity;
     for (const waiting of this.#waiting) {
@@ -152,9 +159,7 @@ export class Room {
       if (count >= fewest || !this.#hasShare(network, most)) continue;
       [next, fewest] = [waiting, count];
     }
-    if (next === undefined) return;
-    this.#forget(next);
-    next.end(this.#take(next.network, next.holder));
+    return next;
   }
 
   #forget(waiting: Waiting): void {

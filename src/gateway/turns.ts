@@ -8,10 +8,20 @@
 export const PER_TURN = 8;
 /** An address that has so many or more is last. */
 const LAST = 32;
+/** Of so many that begin one is the oldest of all: else who has fewer, and comes again and again, is always first. */
+const OLDEST_EACH = 4;
+
+interface Waiting {
+  readonly begin: () => void;
+  /** In the order in which they came. */
+  readonly number: number;
+}
 
 export class Turns {
   /** By how many their addresses had, each the oldest first. */
-  readonly #waiting: (() => void)[][] = [];
+  readonly #waiting: Waiting[][] = [];
+  #numbers = 0;
+  #begun = 0;
   #count = 0;
   #left = PER_TURN;
   #isScheduled = false;
@@ -29,7 +39,7 @@ export class Turns {
       begin();
       return;
     }
-    (this.#waiting[Math.min(others, LAST)] ??= []).push(begin);
+    (this.#waiting[Math.min(others, LAST)] ??= []).push({ begin, number: this.#numbers++ });
     this.#count += 1;
   }
 
@@ -45,7 +55,16 @@ export class Turns {
     while (this.#left > 0 && this.#count > 0) {
       this.#left -= 1;
       this.#count -= 1;
-      this.#waiting.find((queue) => queue !== undefined && queue.length > 0)?.shift()?.();
+      this.#next()?.shift()?.begin();
     }
   };
+
+  /** The queue whose first one is next. */
+  #next(): Waiting[] | undefined {
+    const queues = this.#waiting.filter((queue) => queue !== undefined && queue.length > 0);
+    this.#begun += 1;
+    if (this.#begun % OLDEST_EACH !== 0) return queues[0];
+    const ageOf = (queue: readonly Waiting[] | undefined): number => queue?.[0]?.number ?? Infinity;
+    return queues.reduce((one, other) => (ageOf(other) < ageOf(one) ? other : one), queues[0]!);
+  }
 }

@@ -16,6 +16,7 @@ import { markChunked, MAX_HEADER_LINES, readHttp2Head, type HeadFault } from "./
 import { Http2Request } from "./http2-request.ts";
 import { Http2Response } from "./http2-response.ts";
 import { cutStream, Http2StreamSocket, releaseStream } from "./http2-stream-socket.ts";
+import { MAX_UNREAD_PARTS, unreadParts } from "../message/unread-parts.ts";
 import { Turns } from "../turns.ts";
 import { UnreadAnswers, type UnreadSession } from "./unread-answers.ts";
 
@@ -171,10 +172,14 @@ export class Http2Sessions {
     state.connection?.begin();
     state.hasServed = true;
     stream.on("error", () => {});
+    limitParts(stream);
     stream.once("close", () => this.#onStreamClosed(state, open));
     if (this.#isRetiring) state.session.close();
+    // What comes behind its head is bounded, and its trailers are heard, once it is served.
+    if (!stream.endAfterHeaders) return this.#serve(state, open, lines);
     this.#turns.take(state.streams.size - 1, () => {
-      if (!stream.closed && !stream.destroyed) this.#serve(state, open, lines);
+      const isOver = stream.closed || stream.destroyed || stream.headersSent;
+      if (!isOver) this.#serve(state, open, lines);
     });
   }
 
@@ -284,6 +289,17 @@ function decideBody(
   };
   stream.once("data", onData);
   stream.once("end", onEnd);
+}
+
+/** A body in single bytes, which waits for its reader, is cut: it would take a hundred times what it is. */
+function limitParts(stream: ServerHttp2Stream): void {
+  const push = stream.push.bind(stream);
+  stream.push = (...part: Parameters<typeof push>) => {
+    if (unreadParts(stream) < MAX_UNREAD_PARTS) return push(...part);
+    stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    stream.destroy(CALMED);
+    return false;
+  };
 }
 
 function refuseStream(stream: ServerHttp2Stream, { status, detail }: HeadFault): void {

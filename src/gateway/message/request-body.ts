@@ -1,7 +1,9 @@
 /** A request's body on its way to the backend: whole when it is small, streamed under a limit otherwise. */
 import { createHash, hash, type Hash } from "node:crypto";
 import { Readable } from "node:stream";
+import { Gathered } from "../../http1/gathered.ts";
 import type { InboundRequest } from "./inbound.ts";
+import { MAX_UNREAD_PARTS, unreadParts } from "./unread-parts.ts";
 
 /**
  * Bodies up to this many bytes are read whole before the backend hears of the request: it is then never
@@ -15,12 +17,9 @@ export function readWholeBody(
   length: number,
   done: (body: Buffer) => void,
 ): void {
-  const chunks: Buffer[] = [];
-  source.on("data", (chunk: Buffer) => chunks.push(chunk));
-  source.on("end", () => {
-    const [first] = chunks;
-    done(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, length));
-  });
+  const body = new Gathered(length);
+  source.on("data", (chunk: Buffer) => body.add(chunk));
+  source.on("end", () => done(body.whole()));
 }
 
 class BodyTooLarge extends Error {
@@ -94,7 +93,7 @@ export class RequestBody extends Readable {
       if (this.#received > 2 * this.#limit) this.#source.destroy();
     } else if (this.#received > this.#limit) {
       this.destroy(new BodyTooLarge(`The request body is larger than ${this.#limit} bytes.`));
-    } else if (!this.push(chunk)) {
+    } else if (!this.push(chunk) || unreadParts(this) > MAX_UNREAD_PARTS) {
       this.#source.pause();
     }
   };

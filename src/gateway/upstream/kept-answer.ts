@@ -3,6 +3,7 @@
  * small ones only, and none that never ends, without its cookies.
  */
 import { validateHeaderName, validateHeaderValue } from "node:http";
+import { Gathered } from "../../http1/gathered.ts";
 import type { StoredResponse } from "../../ledger/ledger.ts";
 import { valueOf } from "../message/field-lines.ts";
 
@@ -10,7 +11,7 @@ export class KeptAnswer {
   readonly #status: number;
   readonly #lines: readonly string[];
   readonly #limit: number;
-  readonly #chunks: Buffer[] = [];
+  #body = new Gathered();
   #bytes = 0;
 
   private constructor(status: number, lines: readonly string[], limit: number) {
@@ -40,10 +41,10 @@ export class KeptAnswer {
   take(chunk: Buffer): boolean {
     this.#bytes += chunk.length;
     if (this.#bytes > this.#limit) {
-      this.#chunks.length = 0;
+      this.#body = new Gathered();
       return false;
     }
-    this.#chunks.push(chunk);
+    this.#body.add(chunk);
     return true;
   }
 
@@ -55,10 +56,7 @@ export class KeptAnswer {
       // A session is one client's, and others have its address (NAT).
       if (name.toLowerCase() !== "set-cookie") headers.push([name, this.#lines[index + 1] ?? ""]);
     }
-    const [first] = this.#chunks;
-    const isOne = this.#chunks.length === 1 && first !== undefined;
-    const body = isOne ? first : Buffer.concat(this.#chunks, this.#bytes);
-    return { status: this.#status, headers, body };
+    return { status: this.#status, headers, body: this.#body.whole() };
   }
 }
 

@@ -21,6 +21,7 @@ import {
   upgradeRequiredLines,
   valueOf,
 } from "../message/field-lines.ts";
+import { Gathered } from "../../http1/gathered.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import { TunnelPlaces } from "./tunnel-places.ts";
 import { Tunnels } from "./tunnels.ts";
@@ -304,12 +305,10 @@ class Upgrading {
     const { socket, responseSet, removed, sale } = this.#exchange;
     const status = answer.statusCode ?? 502;
     const upstreamMs = performance.now() - this.#startedAt;
-    const chunks: Buffer[] = [];
-    let bytes = 0;
+    const body = new Gathered();
     answer.on("data", (chunk: Buffer) => {
-      chunks.push(chunk);
-      bytes += chunk.length;
-      if (bytes <= refusalLimit) return;
+      body.add(chunk);
+      if (body.length <= refusalLimit) return;
       this.#fail("malformed", `The refusal of the handshake is over ${refusalLimit} bytes.`);
       outgoing.destroy();
     });
@@ -322,7 +321,7 @@ class Upgrading {
       const lines = responseLines(answer.rawHeaders, responseSet, null, removed);
       if (status === 426) lines.push(...upgradeRequiredLines(answer.rawHeaders, true, removed));
       if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
-      writeAnswer(socket, { status, lines, body: Buffer.concat(chunks, bytes) });
+      writeAnswer(socket, { status, lines, body: body.whole() });
     });
   }
 

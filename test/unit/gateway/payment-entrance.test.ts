@@ -75,7 +75,8 @@ describe("payments that come at once", () => {
     void come("192.0.2.1");
     await settle();
     expect(entered.length).toBe(1_201);
-    expect(entered.indexOf("192.0.2.1")).toBeLessThanOrEqual(200 + PER_TURN);
+    // And behind some of the oldest, one of four that come in.
+    expect(entered.indexOf("192.0.2.1")).toBeLessThanOrEqual(((200 + PER_TURN) * 4) / 3);
   });
 
   test("count until they are over, of IPv6 by network", async () => {

@@ -187,6 +187,20 @@ describe("a payment for which there is no place", () => {
     expect(told).toEqual(["192.0.2.2 place", "192.0.2.1 place"]);
   });
 
+  test("gets its place beside another that gets one", async () => {
+    const { room } = stage();
+    const holder = new Client();
+    const enter = (address: string) => room.enter(address, 4, "payment", holder);
+    enter("10.0.0.1");
+    const leave = enter("10.0.0.2")!;
+    enter("10.0.0.3");
+    for (const address of ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2"]) {
+      void room.wait(address, 4, holder, nobody);
+    }
+    leave();
+    expect([room.taken, room.waiting]).toEqual([4, 2]);
+  });
+
   test("is told after a while that there is none, and none is lost", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     onTestFinished(() => void vi.useRealTimers());
@@ -228,16 +242,15 @@ describe("a payment for which there is no place", () => {
   test("waits behind one of each address where hundreds have several", async () => {
     const { room, leaves, wait } = full();
     const next: string[] = [];
-    const come = (address: string): void => {
-      void wait(address).then((leave) => {
-        if (leave !== undefined) next.push(address);
-        leave?.();
-      });
+    const come = async (address: string): Promise<void> => {
+      const leave = await wait(address);
+      if (leave !== undefined) next.push(address);
+      leave?.();
     };
     for (let times = 0; times < 4; times += 1) {
-      for (let index = 0; index < 200; index += 1) come(`10.1.0.${index}`);
+      for (let index = 0; index < 200; index += 1) void come(`10.1.0.${index}`);
     }
-    come("192.0.2.1");
+    void come("192.0.2.1");
     expect(room.waiting).toBe(801);
     for (const leave of leaves) leave();
     await expect.poll(() => room.waiting).toBe(0);

@@ -25,6 +25,18 @@ describe("connections that come at once", () => {
     }
   });
 
+  test("begin in the end, however many come who have fewer", async () => {
+    const turns = new Turns();
+    const begun: string[] = [];
+    for (let index = 0; index < PER_TURN; index += 1) turns.take(0, () => undefined);
+    turns.take(1, () => begun.push("the second of somebody"));
+    for (let turn = 0; turn < 3; turn += 1) {
+      for (let index = 0; index < 2 * PER_TURN; index += 1) turns.take(0, () => undefined);
+      await nextTurn();
+    }
+    expect(begun).toEqual(["the second of somebody"]);
+  });
+
   test("begin with those of addresses that have fewest, and of these with the oldest", async () => {
     const turns = new Turns();
     const begun: string[] = [];

@@ -11,7 +11,8 @@ import {
   requestLines,
   WireClient,
 } from "./http2-wire.ts";
-import { openSessions, PATIENT } from "./secure-stage.ts";
+import { backend } from "../stage.ts";
+import { openSecureShop, openSessions, PATIENT } from "./secure-stage.ts";
 
 const STREAMS = 100;
 
@@ -48,6 +49,27 @@ test("all are served, a few in each turn", async () => {
   expect(new Set(all()).size).toBe(STREAMS);
   const inOneTurn = Math.max(...[...served.values()].map(({ length }) => length));
   expect(inOneTurn).toBeLessThanOrEqual(PER_TURN);
+});
+
+test("those with a body are served as they come, and keep their trailers", async () => {
+  const heard: string[] = [];
+  const origin = await backend((request, response) => {
+    request.resume().on("end", () => {
+      heard.push(String(request.trailers["x-digest"]));
+      response.end();
+    });
+  });
+  const { port } = await openSecureShop(origin);
+  const client = await WireClient.open(port);
+  const head = block(requestLines("/free", { method: "POST" }));
+  const trailers = block([["x-digest", "abc"]]);
+  const frames = Array.from({ length: 40 }, (_, index) => [
+    frame(FRAME.headers, END_HEADERS, 2 * index + 1, head),
+    frame(FRAME.data, 0, 2 * index + 1, Buffer.from("body")),
+    frame(FRAME.headers, END_HEADERS + END_STREAM, 2 * index + 1, trailers),
+  ]);
+  client.send(...frames.flat());
+  await expect.poll(() => heard, PATIENT).toEqual(Array.from({ length: 40 }, () => "abc"));
 });
 
 test("what its client takes back while it waits is not served", async () => {
