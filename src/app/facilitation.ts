@@ -6,7 +6,7 @@ import { NetworkGate, type Probe } from "../facilitator/network-gate.ts";
 import { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { EvmFirstLooks } from "../mechanism/evm/first-look.ts";
-import type { Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
+import type { FirstLooks, Mechanism, Observer, WalletBalance } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { findNetwork, networkOf, type Asset, type NetworkName } from "../x402/network.ts";
@@ -20,6 +20,8 @@ import { describeWallets, type Wallet } from "./wallets.ts";
 export interface Facilitation {
   /** What settles: embedded where a network is settled here, else the remote ones. */
   readonly mesh: FacilitatorMesh;
+  /** What is certain of a payment before it is handed to one elsewhere. */
+  readonly firstLooks: FirstLooks;
   /** Not started: who sells nothing need not ask for them. */
   readonly feePayers: KnownFeePayers;
   /** The chains that can be asked what became of a payment, by network. */
@@ -84,11 +86,12 @@ export async function openFacilitation(
     foreign,
     describeAsset,
   });
+  const firstLooks = new EvmFirstLooks(() => Math.floor(time.now() / 1000));
   const mesh = new FacilitatorMesh({
     embedded,
     remotes,
     observers,
-    firstLooks: new EvmFirstLooks(() => Math.floor(time.now() / 1000)),
+    firstLooks,
     telemetry,
     time,
     foreign,
@@ -98,6 +101,7 @@ export async function openFacilitation(
   const balances = await balancesOf(mechanisms, ground, gate);
   return {
     mesh,
+    firstLooks,
     feePayers,
     observers,
     embedded,

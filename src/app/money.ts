@@ -112,13 +112,15 @@ interface Served {
 
 function openFacilitator(
   parts: Parts,
-  { embedded, mechanisms, mesh }: Facilitation,
+  { embedded, firstLooks, mechanisms, mesh }: Facilitation,
   { ledger, list, hub, least }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
   const facilitator =
-    remote.length === 0 ? embedded : new RecordedFacilitator({ facilitator: mesh, ledger });
+    remote.length === 0
+      ? embedded
+      : new RecordedFacilitator({ facilitator: mesh, firstLooks, ledger });
   const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,

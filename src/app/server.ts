@@ -1,10 +1,16 @@
-/** The listeners beside the gateway's: small requests, which come from our own side. */
-import { createServer, type RequestListener } from "node:http";
+/** The listeners beside the gateway's: small requests, with as many connections at a time as the gateway's may have. */
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Config, ListenAddress, ListenerTls } from "../config/config.ts";
 import { keyPairFault } from "../config/key-pair.ts";
+import { answerInTurn } from "../gateway/listener/answers-in-turn.ts";
 import { CertifiedServer } from "../gateway/listener/certified-server.ts";
+import { boundConnections } from "../gateway/listener/bounded-connections.ts";
+import { ConnectionTable } from "../gateway/listener/connection-table.ts";
+import type { HttpServer } from "../gateway/listener/http1-server.ts";
 import { drain, listen } from "../gateway/listener/listener.ts";
+import { UNREAD_MS } from "../gateway/message/unread.ts";
+import type { Logger } from "../telemetry/logger.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 
@@ -34,8 +40,10 @@ export async function openServer(
   if (address === null) return null;
   const http = { maxHeaderSize: config.limits.headerBytes, ...TIMEOUTS };
   const { tls = null } = address;
+  const bound = boundTo(config.limits.connections, { ...address, logger: telemetry.logger });
   if (tls === null) {
-    const server = createServer(http, handler);
+    const server = createServer(http);
+    bound(server, handler);
     const opened = await listen(server, address);
     closing.defer(() => drain(server, patience));
     return opened;
@@ -44,7 +52,10 @@ export async function openServer(
   const onUsed = (file: string, ms: number): void => metrics.configuration.certificate(file, ms);
   const secure = new CertifiedServer(http, { ...tls, judge: keyPairFault, logger, onUsed });
   const { server } = secure;
-  server.on("request", handler);
+  const table = bound(server, handler);
+  server.prependListener("secureConnection", (socket) => {
+    table.secured(socket, secure.beneath(socket));
+  });
   const cut = (): void => secure.destroy();
   closing.defer(cut);
   await secure.open();
@@ -56,4 +67,26 @@ export async function openServer(
     patience.removeEventListener("abort", cut);
   });
   return opened;
+}
+
+/** What hands requests to their handler, on so many connections at a time. Those stay on which one is to be answered. */
+function boundTo(
+  maxConnections: number,
+  { host, port, logger }: Pick<ListenAddress, "host" | "port"> & { readonly logger: Logger },
+): (server: HttpServer, handler: RequestListener) => ConnectionTable {
+  return (server, handler) => {
+    const underWay = new Set<ServerResponse>();
+    const table = new ConnectionTable(maxConnections, () => {
+      return [...underWay].flatMap(({ req, writableEnded }) => (writableEnded ? [] : req.socket));
+    });
+    const serve: RequestListener = (request, response) => {
+      underWay.add(response);
+      response.once("close", () => underWay.delete(response));
+      handler(request, response);
+    };
+    answerInTurn(server, { serve }, { table });
+    server.timeout = UNREAD_MS;
+    boundConnections(server, { table, logger, facts: { host, port, maxConnections } });
+    return table;
+  };
 }

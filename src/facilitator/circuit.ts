@@ -4,7 +4,7 @@
  * becomes of it decides.
  */
 import type { Time } from "../time/time.ts";
-import { FacilitatorFault } from "./facilitator.ts";
+import { FacilitatorFault, RequestRefused } from "./facilitator.ts";
 
 /** Failures in a row, timeouts among them, that open the circuit. */
 export const FAILURES_TO_OPEN = 3;
@@ -14,10 +14,15 @@ export const FIRST_COOL_DOWN_MS = 1_000;
 export const MAX_COOL_DOWN_MS = 60_000;
 /** A caller that gave up sooner than this says nothing about the facilitator, milliseconds. */
 const PATIENCE_MS = 3_000;
+/**
+ * So long after a good answer a request that is not taken is that request's own fault, milliseconds; of a facilitator
+ * that takes none it is a failure.
+ */
+export const WELL_FOR_MS = 60_000;
 
 /**
  * Sends one request and counts what became of it: a {@link FacilitatorFault} is a failure, any other
- * exception is somebody else's.
+ * exception is somebody else's, as is a {@link RequestRefused} soon after a good answer.
  *
  * @param signal the caller's own; a facilitator is not blamed for a caller in a hurry
  */
@@ -35,6 +40,8 @@ export class Circuit {
   /** Undefined while it is closed. */
   #opensAgainMs: number | undefined;
   #isTrialRunning = false;
+  /** When it last answered well. */
+  #wellMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: CircuitOptions) {
     this.#options = options;
@@ -73,12 +80,14 @@ export class Circuit {
     try {
       const value = await call();
       this.#coolDownMs = FIRST_COOL_DOWN_MS;
+      this.#wellMs = time.now();
       this.#close(0);
       return value;
     } catch (cause) {
       if (isTrial) this.#isTrialRunning = false;
       const isHasty = signal.aborted && time.now() - started < PATIENCE_MS;
-      if (cause instanceof FacilitatorFault && !isHasty) this.#failed(isTrial);
+      const isOdd = cause instanceof RequestRefused && time.now() - this.#wellMs < WELL_FOR_MS;
+      if (cause instanceof FacilitatorFault && !isHasty && !isOdd) this.#failed(isTrial);
       throw cause;
     }
   }

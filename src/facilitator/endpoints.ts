@@ -1,43 +1,53 @@
 /**
  * The REST surface of a facilitator (protocol section 4): `POST /verify`, `POST /settle`,
  * `GET /supported`, `GET /discovery/resources`. A judged payment is status 200 whatever the judgement,
- * a request that cannot be read is 400, a failure of ours 500; the body has the endpoint's shape in
- * all three, and `payer` is always there. What a web page could send unasked is not read at all.
+ * a request that cannot be read is 400, a failure of ours 500, a caller for whom there is no place 503; the body
+ * has the endpoint's shape in all four, and `payer` is always there. What a web page could send unasked is not read
+ * at all.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Gathered } from "../http1/gathered.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { sooner } from "../time/time.ts";
+import { anyClient, knownClient } from "../x402/fair-lane.ts";
 import { payerOf } from "../x402/payment-key.ts";
-import { parseFacilitatorRequest } from "../x402/schema.ts";
-import type {
-  FacilitatorRequest,
-  PaymentRequirements,
-  SettleResponse,
-  VerifyResponse,
-} from "../x402/x402.ts";
-import type { ErrorCode } from "../x402/error-code.ts";
+import type { PaymentRequirements, SettleResponse, VerifyResponse } from "../x402/x402.ts";
+import { isLong, readIdempotencyKey, readRequest, type ReadOutcome } from "./called-request.ts";
+import { CallerPlaces, NoTurn } from "./caller-places.ts";
 import { ANYBODY, type Caller, type Callers } from "./callers.ts";
 import { CATALOGUE_HEADER, writeCatalogueWord, type CatalogueWord } from "./catalogue-word.ts";
-import { CrowdedFault, FacilitatorFault, HeldPayment, type Facilitator } from "./facilitator.ts";
+import {
+  CrowdedFault,
+  FacilitatorFault,
+  HeldPayment,
+  type Facilitator,
+  type InTurn,
+} from "./facilitator.ts";
 
-/** Largest request body, bytes: a payment with its requirements takes about 2 KiB. */
-const MAX_BODY_BYTES = 64 * 1024;
-/** A larger body is read and dropped up to here, bytes: a caller that is still sending hears no answer. */
-const MAX_DROPPED_BYTES = 1024 * 1024;
 /** Longest a caller waits for a verification, milliseconds. */
 const VERIFY_TIMEOUT_MS = 15_000;
 /** Longest a caller waits for a settlement; one that is still open then is answered as unknown. */
 const SETTLE_TIMEOUT_MS = 60_000;
-/** Longest `Idempotency-Key`, characters. */
-const MAX_IDEMPOTENCY_KEY = 255;
 /** What a client is told to wait before it asks again, seconds. */
 const RETRY_AFTER_SECONDS = 2;
 
 /** What a page can only send after it has asked (CORS), and is never allowed to. */
 const JSON_BODY = /^application\/json[ \t]*(?:;|$)/i;
 
-/** Strict: text that would have to be repaired is not what the caller meant (RFC 8259 section 8.1). */
-const utf8 = new TextDecoder("utf-8", { fatal: true });
+const CROWDED = "too many calls are under way; nothing was looked at, and no money moved";
+const NOT_VERIFIED: VerifyResponse = {
+  isValid: false,
+  invalidReason: "unexpected_verify_error",
+  payer: "",
+  detail: CROWDED,
+};
+const NOT_SETTLED: SettleResponse = {
+  success: false,
+  errorReason: "unexpected_settle_error",
+  transaction: "",
+  network: "",
+  payer: "",
+  detail: CROWDED,
+};
 
 /** A discovery answer. */
 export interface Listing {
@@ -84,6 +94,15 @@ interface Asked {
   readonly caller: Caller;
 }
 
+/** A call that has a place. */
+interface Called extends Asked {
+  /** Ends when its client leaves. */
+  readonly gone: AbortSignal;
+  /** Tells who calls from others. */
+  readonly name: string;
+  readonly inTurn: InTurn;
+}
+
 interface Endpoint {
   readonly method: "GET" | "POST";
   /** Whether it is for everybody. */
@@ -95,6 +114,8 @@ interface Endpoint {
 export class FacilitatorEndpoints {
   readonly #options: EndpointOptions;
   readonly #endpoints: ReadonlyMap<string, Endpoint>;
+  /** Gateways that are known do not share theirs with everybody. */
+  readonly #places = { gateways: new CallerPlaces(), others: new CallerPlaces() };
 
   constructor(options: EndpointOptions) {
     this.#options = options;
@@ -103,8 +124,14 @@ export class FacilitatorEndpoints {
     const get = { method: "GET", isOpen: false } as const;
     const listing = { ...get, isOpen: catalogue?.isPublic ?? false };
     this.#endpoints = new Map<string, Endpoint>([
-      [`${basePath}/verify`, { ...post, handle: (asked) => this.#verify(asked) }],
-      [`${basePath}/settle`, { ...post, handle: (asked) => this.#settle(asked) }],
+      [
+        `${basePath}/verify`,
+        { ...post, handle: this.#inPlace(NOT_VERIFIED, (each) => this.#verify(each)) },
+      ],
+      [
+        `${basePath}/settle`,
+        { ...post, handle: this.#inPlace(NOT_SETTLED, (each) => this.#settle(each)) },
+      ],
       [`${basePath}/supported`, { ...get, handle: (asked) => this.#supported(asked) }],
       [
         `${basePath}/discovery/resources`,
@@ -148,7 +175,27 @@ export class FacilitatorEndpoints {
     await endpoint.handle({ request, response, query, caller });
   }
 
-  async #verify({ request, response, caller }: Asked): Promise<void> {
+  /** Where there is no place for a call nothing of its body is read, and `crowded` is its answer. */
+  #inPlace(
+    crowded: VerifyResponse | SettleResponse,
+    handle: (called: Called) => Promise<void>,
+  ): Endpoint["handle"] {
+    return async (asked) => {
+      const { request, response, caller } = asked;
+      const name = this.#nameOf(request, caller);
+      const { gateways, others } = this.#places;
+      const place = (caller.gateway === null ? others : gateways).enter(name);
+      if (place === undefined) return sendJson(response, 503, crowded, RETRY_AFTER_SECONDS);
+      const gone = new AbortController();
+      response.once("close", () => {
+        gone.abort();
+        place.leave();
+      });
+      await handle({ ...asked, name, inTurn: place.inTurn, gone: gone.signal });
+    };
+  }
+
+  async #verify({ request, response, name, gone }: Called): Promise<void> {
     const parsed = await this.#read(request);
     if (!parsed.ok) {
       const { status, code, detail, payer } = parsed;
@@ -156,7 +203,7 @@ export class FacilitatorEndpoints {
     }
     try {
       const verdict = await within(VERIFY_TIMEOUT_MS, (signal) =>
-        this.#options.facilitator.verify(parsed.request, signal, this.#nameOf(request, caller)),
+        this.#options.facilitator.verify(parsed.request, sooner(signal, gone), name),
       );
       sendJson(response, 200, verdict);
     } catch (cause) {
@@ -168,7 +215,7 @@ export class FacilitatorEndpoints {
     }
   }
 
-  async #settle({ request, response, caller }: Asked): Promise<void> {
+  async #settle({ request, response, caller, name, inTurn, gone }: Called): Promise<void> {
     const parsed = await this.#read(request);
     const failed = { success: false, transaction: "" } as const;
     if (!parsed.ok) {
@@ -178,11 +225,16 @@ export class FacilitatorEndpoints {
     const { paymentRequirements } = parsed.request;
     const { network } = paymentRequirements;
     const idempotencyKey = readIdempotencyKey(request);
-    const client = this.#nameOf(request, caller);
     try {
       const key = idempotencyKey === undefined ? {} : { idempotencyKey };
       const settlement = await within(SETTLE_TIMEOUT_MS, (signal) =>
-        this.#options.facilitator.settle(parsed.request, { signal, client, ...key }),
+        this.#options.facilitator.settle(parsed.request, {
+          signal,
+          client: name,
+          inTurn,
+          gone,
+          ...key,
+        }),
       );
       if (settlement.success) this.#tellCatalogue(response, caller, paymentRequirements);
       sendJson(response, 200, settlement);
@@ -197,9 +249,9 @@ export class FacilitatorEndpoints {
 
   /** A gateway that is known is one caller wherever it calls from. */
   #nameOf(request: IncomingMessage, { gateway }: Caller): string {
-    if (gateway !== null) return `gateway ${gateway}`;
+    if (gateway !== null) return knownClient(gateway);
     const address = this.#options.addressOf?.(request) ?? request.socket.remoteAddress;
-    return `address ${address ?? "unknown"}`;
+    return anyClient(address ?? "unknown");
   }
 
   /** A payment that would not be worth its gas is judged like one that does not fit. */
@@ -238,7 +290,8 @@ export class FacilitatorEndpoints {
   #explain(cause: unknown, what: string): string {
     if (cause instanceof HeldPayment) return cause.message;
     if (cause instanceof FacilitatorFault) {
-      const level = cause instanceof CrowdedFault ? "debug" : "warn";
+      const isCrowd = cause instanceof CrowdedFault || cause instanceof NoTurn;
+      const level = isCrowd ? "debug" : "warn";
       this.#options.logger[level]({ err: cause }, `${what} not possible now`);
       return cause.kind === "unknown"
         ? "the outcome is not known yet; send the same payment again"
@@ -278,69 +331,6 @@ async function within<Value>(
   }
 }
 
-type ReadOutcome =
-  | { readonly ok: true; readonly request: FacilitatorRequest }
-  | {
-      readonly ok: false;
-      readonly status: 200 | 400;
-      readonly code: ErrorCode;
-      readonly detail: string;
-      readonly payer: string;
-      readonly network: string;
-    };
-
-async function readRequest(request: IncomingMessage): Promise<ReadOutcome> {
-  const unreadable = {
-    ok: false,
-    status: 400,
-    code: "invalid_payload",
-    payer: "",
-    network: "",
-  } as const;
-  const bytes = await readBody(request);
-  if (bytes === undefined) {
-    return { ...unreadable, detail: `the body exceeds ${MAX_BODY_BYTES} bytes or broke off` };
-  }
-  let json: unknown;
-  try {
-    json = JSON.parse(utf8.decode(bytes));
-  } catch {
-    return { ...unreadable, detail: "the body is not JSON in UTF-8" };
-  }
-  const parsed = parseFacilitatorRequest(json);
-  if (parsed.ok) return { ok: true, request: parsed.value };
-  return { ok: false, ...parsed.error };
-}
-
-/**
- * The body; undefined when it is too large or ends early. Read by events: an async iterator would add 6 %
- * to the CPU time of a verification.
- */
-function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
-  const body = new Gathered();
-  let size = 0;
-  return new Promise((resolve) => {
-    request.on("data", (part: Buffer) => {
-      size += part.length;
-      if (size <= MAX_BODY_BYTES) body.add(part);
-      if (size <= MAX_DROPPED_BYTES) return;
-      // Not destroyed: the answer goes out over the same connection.
-      request.pause();
-      resolve(undefined);
-    });
-    request.on("end", () => resolve(size > MAX_BODY_BYTES ? undefined : body.whole()));
-    request.on("close", () => resolve(undefined));
-  });
-}
-
-function readIdempotencyKey(request: IncomingMessage): string | undefined {
-  const value = request.headers["idempotency-key"];
-  if (typeof value !== "string" || value === "" || value.length > MAX_IDEMPOTENCY_KEY) {
-    return undefined;
-  }
-  return value;
-}
-
 function splitTarget(target: string): [path: string, query: string] {
   const mark = target.indexOf("?");
   return mark < 0 ? [target, ""] : [target.slice(0, mark), target.slice(mark + 1)];
@@ -364,8 +354,8 @@ function send(
   body: string,
   caching: Readonly<Record<string, string>> = NOT_KEPT,
 ): void {
-  // A body that was refused before its end leaves the connection in the middle of a message.
-  if (!response.req.complete) response.setHeader("Connection", "close");
+  // A body that was refused before its end leaves the connection in the middle of a message; a short one is dropped.
+  if (!response.req.complete && isLong(response.req)) response.setHeader("Connection", "close");
   response.writeHead(status, {
     "Content-Type": "application/json",
     "Content-Length": Buffer.byteLength(body),

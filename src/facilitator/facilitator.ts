@@ -9,10 +9,23 @@ import type {
   VerifyResponse,
 } from "../x402/x402.ts";
 
+/**
+ * Does what takes a connection of others for long when it is its turn; throws a {@link FacilitatorFault} where the
+ * signal ends the wait.
+ */
+export type InTurn = (
+  work: () => Promise<SettleResponse>,
+  signal: AbortSignal,
+) => Promise<SettleResponse>;
+
 export interface SettleOptions {
   readonly signal: AbortSignal;
   /** As of {@link Facilitator.verify}, where the payment was not verified before. */
   readonly client?: string;
+  /** How it waits to be handed to a facilitator elsewhere. Default: it does not wait. */
+  readonly inTurn?: InTurn;
+  /** Whoever asked has left: what was sent is heard, and nothing more is waited for. */
+  readonly gone?: AbortSignal;
   /**
    * Repeating a settlement with the same key asks for the same answer; without one, or with another,
    * a payment settled before is refused (`invalid_transaction_state`).
@@ -114,10 +127,16 @@ export class FacilitatorFault extends Error {
   }
 }
 
+/**
+ * A facilitator elsewhere does not take this one request, which may be a stranger's: where it has taken another a
+ * moment ago that says nothing of its health.
+ */
+export class RequestRefused extends FacilitatorFault {}
+
 /** Too many payments wait to be judged: it was not looked at, and may be sent again in a moment. */
 export class CrowdedFault extends FacilitatorFault {
   constructor(network: string, code: FacilitatorFault["code"], options?: ErrorOptions) {
-    const message = `${network}: too many payments wait whose signatures only the chain can judge`;
+    const message = `${network}: too many payments wait to be judged`;
     super("unavailable", code, message, options);
   }
 }

@@ -119,7 +119,7 @@ export class FacilitatorMesh implements Facilitator {
     return this.#firstLook(request)?.proven === false;
   }
 
-  /** Of payments whose signature proves nothing only few are asked about at a time. */
+  /** Of clients' payments few are judged at a time, and of those whose signature proves nothing fewer. */
   async verify(
     request: FacilitatorRequest,
     signal: AbortSignal,
@@ -130,10 +130,19 @@ export class FacilitatorMesh implements Facilitator {
     const { proven = true, fault = null } = this.#firstLook(request) ?? {};
     // Whatever a facilitator would say, it is not paid by this.
     if (fault !== null) return invalid(fault, payerOf(request.paymentPayload));
-    const work = (): Promise<VerifyResponse> => this.#verifyAndLook(request, signal);
+    const told = Promise.withResolvers<VerifyResponse>();
+    const work = async (): Promise<VerifyResponse> => {
+      // The chain, where it can be asked, is asked at the same time.
+      const asked = this.#standings.find(request, signal);
+      const verdict = this.#verifyElsewhere(request, asked, signal);
+      told.resolve(verdict);
+      // A refusal does not wait for the chain, but the turn lasts as long as anybody is asked.
+      await Promise.allSettled([verdict, asked]);
+      return verdict;
+    };
     const { firstLooks } = this.#options;
-    if (firstLooks === undefined || proven) return work();
-    return firstLooks.inTurn(client, work, signal).catch((cause: unknown) => {
+    const turn = firstLooks?.inTurn(proven, { client, work, isGood }, signal) ?? work();
+    return Promise.race([told.promise, turn]).catch((cause: unknown) => {
       if (!(cause instanceof ChainError)) throw cause;
       const { network } = request.paymentRequirements;
       throw new CrowdedFault(network, "unexpected_verify_error", { cause });
@@ -144,22 +153,19 @@ export class FacilitatorMesh implements Facilitator {
     return this.#options.firstLooks?.look(request);
   }
 
-  /** The chain, where it can be asked, is asked at the same time: what is used already is refused. */
-  async #verifyAndLook(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
-    const asked = this.#standings.find(request, signal);
-    // Not waited for where the payment is refused anyway.
-    asked.catch(() => undefined);
-    const verdict = await this.#verifyElsewhere(request, signal);
-    if (!verdict.isValid) return verdict;
-    const standing = await asked;
-    if (standing?.used == null) return verdict;
-    return invalid(standing.used, verdict.payer);
-  }
-
+  /** What is used already is refused. */
   async #verifyElsewhere(
     request: FacilitatorRequest,
+    asked: ReturnType<Standings["find"]>,
     signal: AbortSignal,
   ): Promise<VerifyResponse> {
+    const verdict = await this.#askToVerify(request, signal);
+    if (!verdict.isValid) return verdict;
+    const standing = await asked;
+    return standing?.used == null ? verdict : invalid(standing.used, verdict.payer);
+  }
+
+  async #askToVerify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
     const code = "unexpected_verify_error";
     const able = this.#able(request);
     let fault: FacilitatorFault | undefined;
@@ -447,4 +453,8 @@ function addSigners(
 function inProtocolOrder(left: SupportedKind, right: SupportedKind): number {
   if (!isNetworkName(left.network)) return isNetworkName(right.network) ? 1 : 0;
   return isNetworkName(right.network) ? compareSupported(left.network, right.network) : -1;
+}
+
+function isGood({ isValid }: VerifyResponse): boolean {
+  return isValid;
 }

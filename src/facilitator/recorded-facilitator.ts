@@ -2,14 +2,17 @@
  * Remote facilitators as our own REST endpoints offer them to other resource servers: each settlement is
  * claimed in the ledger before it is handed over, so that one payment buys one grant, is asked for where it
  * was left after a restart, and is recovered with no caller asking. What is settled in this process claims
- * for itself.
+ * for itself. Of what is refused before it leaves this process nothing is written, and little of what is refused later.
  */
 import { randomUUID } from "node:crypto";
 import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
 import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
+import { requestText } from "../x402/request-text.ts";
 import type { Refusal } from "../x402/result.ts";
+import type { FirstLooks } from "../mechanism/mechanism.ts";
 import type {
   FacilitatorRequest,
+  PaymentRequirements,
   SettleResponse,
   SupportedResponse,
   VerifyResponse,
@@ -22,10 +25,22 @@ import {
   type Facilitator,
   type SettleOptions,
 } from "./facilitator.ts";
+import { failure as saidNo } from "./said-no.ts";
+
+/** Largest request that is stored as it came, characters; of a larger one only what its settlement needs. */
+export const MAX_STORED = 4_096;
+/** So long an answer of `supported` is told again, and it may take so long, milliseconds. */
+const SUPPORTED_MS = 1_000;
+const SUPPORTED_TIMEOUT_MS = 10_000;
+/** What the token, or the account that pays the network fee, is told by, and how long it may be, characters. */
+const NEEDED_EXTRA = ["name", "version", "feePayer"] as const;
+const MAX_EXTRA = 128;
 
 export interface RecordedOptions {
   /** The mesh. */
   readonly facilitator: Facilitator;
+  /** Default: nothing is certain of any payment. */
+  readonly firstLooks?: Pick<FirstLooks, "look">;
   readonly ledger: Pick<
     Ledger,
     | "begin"
@@ -40,6 +55,11 @@ export interface RecordedOptions {
   >;
 }
 
+interface Told {
+  readonly kinds: Promise<SupportedResponse>;
+  readonly untilMs: number;
+}
+
 /** One settlement on its way. */
 interface Forwarded {
   readonly key: PaymentKey;
@@ -49,11 +69,15 @@ interface Forwarded {
 
 export class RecordedFacilitator implements Facilitator {
   readonly #facilitator: Facilitator;
+  readonly #firstLooks: RecordedOptions["firstLooks"];
   readonly #ledger: RecordedOptions["ledger"];
   readonly #flights = new Map<PaymentKey, Promise<SettleResponse>>();
+  /** The last answer, and until when it is told, `performance.now()`. */
+  #supported: Told = { kinds: Promise.resolve({ kinds: [] }), untilMs: 0 };
 
-  constructor({ facilitator, ledger }: RecordedOptions) {
+  constructor({ facilitator, firstLooks, ledger }: RecordedOptions) {
     this.#facilitator = facilitator;
+    this.#firstLooks = firstLooks;
     this.#ledger = ledger;
   }
 
@@ -77,8 +101,18 @@ export class RecordedFacilitator implements Facilitator {
     return this.#facilitator.verify(request, signal, client);
   }
 
-  supported(signal: AbortSignal): Promise<SupportedResponse> {
-    return this.#facilitator.supported(signal);
+  /** Anybody may ask us for it, and each of those elsewhere is asked: once at a time, and its answer is told for a while. */
+  supported(): Promise<SupportedResponse> {
+    if (this.#supported.untilMs <= performance.now()) {
+      const asked = this.#facilitator.supported(AbortSignal.timeout(SUPPORTED_TIMEOUT_MS));
+      const told = { kinds: asked, untilMs: Number.POSITIVE_INFINITY };
+      this.#supported = told;
+      const answered = (): void => {
+        told.untilMs = performance.now() + SUPPORTED_MS;
+      };
+      asked.then(answered, answered);
+    }
+    return this.#supported.kinds;
   }
 
   async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
@@ -88,9 +122,14 @@ export class RecordedFacilitator implements Facilitator {
     const named = paymentKey(request);
     if (!named.ok) return failure(named.error, request);
     const key = named.value;
+    const stored = storable(request);
+    if (this.#isDubious(request, stored) && !(await this.#isKnown(key, options))) {
+      const verdict = await this.verify(request, options.signal, options.client);
+      if (!verdict.isValid) return failure(refusalOf(verdict), request);
+    }
     // Recovery asks again with the stored key, so there is one even where the caller has none.
     const { idempotencyKey = randomUUID(), signal } = options;
-    const begun = await this.#ledger.begin(key, request, idempotencyKey);
+    const begun = await this.#ledger.begin(key, stored, idempotencyKey);
     switch (begun.kind) {
       case "taken":
         return failure(USED, request);
@@ -110,6 +149,17 @@ export class RecordedFacilitator implements Facilitator {
     }
   }
 
+  /** Whether it is verified before anything of it is written: it can never be good, anybody can write it, or it is large. */
+  #isDubious(request: FacilitatorRequest, stored: FacilitatorRequest): boolean {
+    const { proven = true, fault = null } = this.#firstLooks?.look(request) ?? {};
+    return !proven || fault !== null || requestText(stored).length > MAX_STORED;
+  }
+
+  /** Whoever shows a key may ask for the outcome of an old one. */
+  async #isKnown(key: PaymentKey, { idempotencyKey }: SettleOptions): Promise<boolean> {
+    return idempotencyKey !== undefined && (await this.#ledger.outcome(key)).kind !== "gone";
+  }
+
   /** Callers with one idempotency key share one flight. */
   async #join(forwarded: Forwarded): Promise<SettleResponse> {
     const { key, options } = forwarded;
@@ -126,17 +176,23 @@ export class RecordedFacilitator implements Facilitator {
 
   async #forward({ key, request, options }: Forwarded): Promise<SettleResponse> {
     let isRecorded = true;
+    let isHandedOver = options.askedBefore !== undefined;
     const onHandOver = async (facilitator: string, head: number | null): Promise<void> => {
       isRecorded = false;
+      isHandedOver = true;
       await this.#ledger.handedOver(key, facilitator, head);
       isRecorded = true;
     };
     try {
       const answer = await this.#facilitator.settle(request, { ...options, onHandOver });
-      await this.#record(key, answer);
+      // Nobody else has seen it, so that there is nothing to remember.
+      if (!answer.success && !isHandedOver) await this.#ledger.abandoned(key);
+      else await this.#record(key, answer);
       return answer;
     } catch (cause) {
       if (cause instanceof HeldPayment) await this.#ledger.held(key, cause.transaction);
+      // What was handed over before may have been settled, whatever becomes of asking again.
+      if (options.askedBefore !== undefined) throw asUnknown(cause);
       const isUnsent = cause instanceof FacilitatorFault && cause.kind !== "unknown";
       // A claim that cannot be dropped now stays with this caller's key.
       if (isUnsent || !isRecorded) await this.#ledger.abandoned(key).catch(() => undefined);
@@ -211,17 +267,50 @@ export class RecordedFacilitator implements Facilitator {
   }
 }
 
+/**
+ * What the ledger keeps of a request: all of it where it is small, so that recovery asks with just what was asked
+ * before; else without the members that say nothing of the payment.
+ */
+function storable(request: FacilitatorRequest): FacilitatorRequest {
+  if (requestText(request).length <= MAX_STORED) return request;
+  const { paymentPayload, paymentRequirements } = request;
+  const { outputSchema: _, extra = {}, ...needed } = paymentRequirements;
+  return {
+    paymentPayload,
+    paymentRequirements: { ...needed, description: "", extra: neededExtra(extra) },
+  };
+}
+
+function neededExtra(extra: NonNullable<PaymentRequirements["extra"]>): Record<string, string> {
+  const needed: Record<string, string> = {};
+  for (const name of NEEDED_EXTRA) {
+    const value = extra[name];
+    if (typeof value === "string" && value.length <= MAX_EXTRA) needed[name] = value;
+  }
+  return needed;
+}
+
+function refusalOf({ invalidReason: code, detail = "" }: Refused): Refusal {
+  return { code, detail };
+}
+
+type Refused = VerifyResponse & { readonly isValid: false };
+
 const USED: Refusal = {
   code: "invalid_transaction_state",
   detail: "this payment authorization was used before",
 };
 
+function asUnknown(cause: unknown): unknown {
+  if (!(cause instanceof FacilitatorFault) || cause.kind === "unknown") return cause;
+  return unknown("it was handed over before, and could not be asked for again", cause);
+}
+
 function unknown(message: string, cause?: unknown): FacilitatorFault {
   return new FacilitatorFault("unknown", "unexpected_settle_error", message, { cause });
 }
 
-function failure({ code, detail }: Refusal, request: FacilitatorRequest): SettleResponse {
+function failure(refusal: Refusal, request: FacilitatorRequest): SettleResponse {
   const { network } = request.paymentRequirements;
-  const payer = payerOf(request.paymentPayload);
-  return { success: false, errorReason: code, transaction: "", network, payer, detail };
+  return saidNo(refusal, network, payerOf(request.paymentPayload));
 }

@@ -29,6 +29,11 @@ const BATCH = 500;
 const MAX_READ = 20_000;
 /** The pause before a payment is tried again, milliseconds; each next one is twice as long. */
 const FIRST_PAUSE_MS = 5_000;
+/**
+ * The longest pause between two looks for a refused payment, milliseconds; each next one is twice as long, so that
+ * one whose authorization never ends is looked for for about a month.
+ */
+const MAX_DOUBT_PAUSE_MS = 16 * 86_400_000;
 /** The longest pause between two tries for one payment, milliseconds. */
 const MAX_PAUSE_MS = 600_000;
 
@@ -179,7 +184,8 @@ class Rounds {
         const said = "a payment that its facilitator refused is on the chain: it counts";
         log.warn({ transaction }, said);
       } else {
-        await redemptions.lookedAgain(key, seen === undefined ? time.now() + pauseMs : null);
+        const isOver = seen !== undefined || pauseMs > MAX_DOUBT_PAUSE_MS;
+        await redemptions.lookedAgain(key, isOver ? null : time.now() + pauseMs);
       }
     } catch (cause) {
       if (cause instanceof HeldPayment) await this.#hold(key, cause);

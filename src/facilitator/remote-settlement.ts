@@ -17,7 +17,7 @@
 import { randomUUID } from "node:crypto";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Time } from "../time/time.ts";
+import { sooner, type Time } from "../time/time.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
@@ -28,6 +28,7 @@ import {
   FacilitatorFault,
   HeldPayment,
   type ForeignRule,
+  type InTurn,
   type SettleOptions,
 } from "./facilitator.ts";
 import type { RemoteFacilitator } from "./remote.ts";
@@ -70,6 +71,8 @@ export interface Repeat {
   readonly asked: Asked | undefined;
   readonly idempotencyKey: string;
   readonly signal: AbortSignal;
+  readonly inTurn?: InTurn;
+  readonly gone?: AbortSignal;
   /**
    * Awaited before it is asked again. Whoever handed it over first may still be waiting in another process,
    * and must not drop the claim as unseen once it is asked for from here.
@@ -122,14 +125,16 @@ export class RemoteSettlement {
     options: SettleOptions,
   ): Promise<SettleResponse> {
     const { request, head } = handed;
-    const { onHandOver, signal, idempotencyKey = randomUUID() } = options;
+    const { onHandOver, inTurn = atOnce, idempotencyKey = randomUUID() } = options;
     const isClaimed = onHandOver !== undefined;
+    const signal = patienceOf(options);
     const to = { asked: { remote, send }, idempotencyKey, signal };
+    const handOver = async (): Promise<SettleResponse> => {
+      await onHandOver?.(remote.name, head);
+      return remote.settle(request, { signal: options.signal, idempotencyKey });
+    };
     try {
-      const answer = await send(async () => {
-        await onHandOver?.(remote.name, head);
-        return remote.settle(request, { signal, idempotencyKey });
-      }, signal);
+      const answer = await inTurn(() => send(handOver, options.signal), signal);
       if (answer.success) return await this.#count(to, handed, answer);
       return isClaimed ? await this.#doubt(to, handed, answer) : answer;
     } catch (cause) {
@@ -147,8 +152,9 @@ export class RemoteSettlement {
    * Asks about a settlement that was handed over before, for a caller who waits. Answers only what is
    * definite, and throws nothing but `unknown`.
    */
-  async again(repeat: Repeat, handed: Handed): Promise<SettleResponse> {
-    const { signal } = repeat;
+  async again(asked: Repeat, handed: Handed): Promise<SettleResponse> {
+    const signal = patienceOf(asked);
+    const repeat = { ...asked, signal };
     const { request } = handed;
     const sighting = this.#sighting(handed, undefined);
     if (sighting === undefined) return this.#askAgain(repeat, handed, MAX_REPEATS);
@@ -241,7 +247,7 @@ export class RemoteSettlement {
   /** Until the facilitator tells a success, or as often as it may be asked. */
   async #askAgain(repeat: Repeat, handed: Handed, times: number): Promise<SettleResponse> {
     const { request, head } = handed;
-    const { name, asked, idempotencyKey, signal, onHandOver } = repeat;
+    const { name, asked, idempotencyKey, signal, onHandOver, inTurn = atOnce } = repeat;
     const log = this.#log(request, name);
     if (asked === undefined) {
       const message = "a payment was handed to a facilitator that is not configured any more";
@@ -259,7 +265,7 @@ export class RemoteSettlement {
       }
       try {
         const settle = () => remote.settle(request, { signal, idempotencyKey });
-        const answer = await send(settle, signal);
+        const answer = await inTurn(() => send(settle, signal), signal);
         if (answer.success) return await this.#count({ ...repeat, asked }, handed, answer);
         if (remote.word.isFinal(request.paymentRequirements.network)) return answer;
         detail = `it refuses the repeated request: ${answer.detail ?? answer.errorReason}`;
@@ -335,6 +341,13 @@ class Unconfirmed extends FacilitatorFault {
     super("unknown", "unexpected_settle_error", message);
   }
 }
+
+/** How long whoever asked waits. */
+function patienceOf({ signal, gone }: Pick<SettleOptions, "signal" | "gone">): AbortSignal {
+  return gone === undefined ? signal : sooner(signal, gone);
+}
+
+const atOnce: InTurn = (work) => work();
 
 /** Nothing that another question would settle. */
 function isDecided(cause: unknown): boolean {

@@ -23,16 +23,26 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "../x402/x402.ts";
+import { MAX_HANDED_OVER } from "./caller-places.ts";
 import { CatalogueWords, type HeardWord } from "./catalogue-word.ts";
 import { exchange, NothingSent, type Reply } from "./exchange.ts";
 import { FacilitatorWord } from "./facilitator-word.ts";
-import { FacilitatorFault, type Facilitator, type SettleOptions } from "./facilitator.ts";
+import {
+  FacilitatorFault,
+  RequestRefused,
+  type Facilitator,
+  type SettleOptions,
+} from "./facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
 
 /** Largest answer that is read from a facilitator, bytes. */
 const MAX_ANSWER_BYTES = 256 * 1024;
-/** Connections to one facilitator; more requests wait for one. */
-const MAX_CONNECTIONS = 32;
+/**
+ * Connections to one facilitator; more requests wait for one. Eight more than payments are judged at a time
+ * (`mechanism/evm/first-look.ts`) and those of others are handed over, for gateways that are known and for
+ * everybody else, so that no settlement waits for strangers.
+ */
+const MAX_CONNECTIONS = 40 + 2 * MAX_HANDED_OVER;
 /** How long a TCP connection may take, milliseconds. */
 const CONNECT_TIMEOUT_MS = 3_000;
 /** Requests that wait for one of the connections, each for as long as its caller does. */
@@ -61,6 +71,9 @@ const UNEXPECTED: ReadonlySet<ErrorCode> = new Set([
  * not among them, since some facilitators answer so whatever went wrong, also after they sent a transaction.
  */
 const REFUSED_UNREAD: ReadonlySet<number> = new Set([401, 403, 404, 405, 413, 429]);
+
+/** Statuses that may be about this one request and no other. */
+const OF_REQUEST: ReadonlySet<number> = new Set([400, 413, 422]);
 
 /** What a settlement counts by: the facilitator's word, or the chain's. */
 export type ConfirmBy = "facilitator" | "receipt";
@@ -160,7 +173,7 @@ export class RemoteFacilitator implements Facilitator {
     const verdict = readVerdict(answer, request, this.#host);
     if (verdict === undefined || isOperational(verdict)) {
       metrics.verification(network, "error", "unexpected_verify_error", elapsed());
-      throw this.#fault("unavailable", "unexpected_verify_error", `status ${answer.status}`);
+      throw this.#unread("unavailable", "unexpected_verify_error", answer.status, "");
     }
     if (verdict.isValid) metrics.verification(network, "valid", "", elapsed());
     else metrics.verification(network, "invalid", verdict.invalidReason, elapsed());
@@ -223,7 +236,7 @@ export class RemoteFacilitator implements Facilitator {
     const outcome = readOutcome(answer, request, this.#host);
     if (outcome === undefined) {
       const kind = REFUSED_UNREAD.has(answer.status) ? "unavailable" : "unknown";
-      throw this.#fault(kind, code, `status ${answer.status} without a settlement`);
+      throw this.#unread(kind, code, answer.status, " without a settlement");
     }
     if (!outcome.success && UNEXPECTED.has(outcome.errorReason)) {
       throw this.#fault("unknown", code, outcome.detail ?? "it does not know the outcome");
@@ -269,6 +282,16 @@ export class RemoteFacilitator implements Facilitator {
     const limits = { signal, maxBytes: MAX_ANSWER_BYTES };
     const { status, lines, text } = await exchange(this.#pool, question, limits);
     return { status, lines, body: parseObject(text) };
+  }
+
+  #unread(
+    kind: FacilitatorFault["kind"],
+    code: FacilitatorFault["code"],
+    status: number,
+    rest: string,
+  ): FacilitatorFault {
+    const fault = this.#fault(kind, code, `status ${status}${rest}`);
+    return OF_REQUEST.has(status) ? new RequestRefused(kind, code, fault.message) : fault;
   }
 
   #fault(

@@ -47,7 +47,8 @@ export class SettlementEngine {
   readonly #claims: UnsignedClaims;
   /** Claims that nobody could judge or sign and that are not to be dropped: for the next round. */
   readonly #parked: UnsignedClaim[] = [];
-  #admitting = 0;
+  /** Claims of others that are being judged; whoever begins one here has had a place for it. */
+  #accepting = 0;
   #opening: Promise<void> | undefined;
   #openedMs = 0;
   /** Why no lane could be opened, where no other life has an account of ours either. */
@@ -172,7 +173,12 @@ export class SettlementEngine {
   }
 
   get #load(): number {
-    return this.#queue.size + this.#admitting + this.#purses.size;
+    return this.#queue.size + this.#accepting + this.#purses.size;
+  }
+
+  /** By those that were judged and wait to be signed: whom the chain will refuse takes nobody's room. */
+  #isFullFor({ origin }: Settling): boolean {
+    return origin === "begun" && this.#queue.size >= MAX_QUEUED;
   }
 
   #itemOf(claim: GrantedClaim, flight: Flight, origin: Settling["origin"]): Settling {
@@ -189,14 +195,12 @@ export class SettlementEngine {
   #launch(item: Settling): void {
     this.#flights.set(item.key, item.flight);
     this.#claims.revive(item.key);
-    if (item.origin === "begun" && this.#load >= MAX_QUEUED) {
-      this.#run(this.#giveUp(item, new Error(`${MAX_QUEUED} payments wait already`)));
-      return;
-    }
-    this.#admitting += 1;
+    if (this.#isFullFor(item)) return this.#run(this.#giveUp(item, FULL));
+    const accepting = item.origin === "begun" ? 0 : 1;
+    this.#accepting += accepting;
     this.#run(
       this.#admit(item).finally(() => {
-        this.#admitting -= 1;
+        this.#accepting -= accepting;
       }),
     );
   }
@@ -210,6 +214,7 @@ export class SettlementEngine {
       if (judgement.isFresh(item.judgedMs)) return await this.#enqueue(item);
       const refusal = await judgement.inspect(item.checked, signal, askerOf(item));
       if (refusal !== undefined) return await this.#refuse(item, refusal);
+      if (this.#isFullFor(item)) throw FULL;
       const judgedMs = time.now();
       await this.#enqueue({ ...item, judgedMs, queuedMs: judgedMs });
     } catch (cause) {
@@ -411,6 +416,7 @@ function askerOf({ origin, judgedMs, client = "" }: Settling): Asker {
 }
 
 const CLOSED = new Error("this process is shutting down");
+const FULL = new Error(`${MAX_QUEUED} payments wait already`);
 const NO_LANE = new Error("its account is in use elsewhere");
 const DESERTED = new Error("nobody waits for it any more");
 const DOUBTFUL: Ending = { kind: "open", detail: "it is not known whether it was signed" };

@@ -45,7 +45,7 @@ import { readClient, type Client } from "./client/client.ts";
 import type { Decision, PricedDecision, RoutePlan, Snapshot } from "./decision.ts";
 import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.ts";
 import { attemptOf, deliveryNote, paidPassage, soldBy, UNSOLD } from "./delivery.ts";
-import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
+import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
 import { InFlight } from "./in-flight.ts";
 import { PaymentEntrance } from "./payment-entrance.ts";
 import { Room } from "./room.ts";
@@ -124,6 +124,11 @@ export class Gateway {
     const { taken, evicted } = this.#room;
     const waiting = this.#entrance.waiting;
     return { taken, waiting, evicted, total: this.#options.maxInFlight };
+  }
+
+  /** Of the requests that have one. */
+  get placedSockets(): readonly InboundSocket[] {
+    return this.#room.sockets;
   }
 
   /** Nearly all of them are taken: whoever comes gets fewer streams. */
@@ -316,7 +321,7 @@ export class Gateway {
       isGone: () => visitor.isGone(),
       onGone: (listener) => visitor.onGone(listener),
       onReset: (listener) => visitor.onReset(listener),
-      refusal: () => visitor.refusal(plan.engine),
+      refusal: () => visitor.refusal(plan.engine, client.address),
       readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
       doubt: () => doubt.enter(),
     };

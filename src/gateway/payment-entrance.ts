@@ -43,15 +43,17 @@ export class PaymentEntrance {
     const others = this.#present.of(network);
     if (others >= MAX_WAITING - this.#turns.waiting) return undefined;
     this.#present.change(network, 1);
-    const leave = await this.#turn(others).then(() => this.#place(address, most, payer));
-    if (leave === undefined) this.#present.change(network, -1);
-    return (
-      leave &&
-      (() => {
-        leave();
-        this.#present.change(network, -1);
-      })
-    );
+    const over = (): void => this.#present.change(network, -1);
+    await this.#turn(others);
+    const leave = await this.#place(address, most, payer);
+    if (leave === undefined) {
+      over();
+      return undefined;
+    }
+    return () => {
+      leave();
+      over();
+    };
   }
 
   #turn(others: number): Promise<void> {

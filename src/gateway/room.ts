@@ -8,6 +8,7 @@
 import { Counts } from "../x402/counts.ts";
 import { networkOf } from "./client/ip-address.ts";
 import { Bag, type Bagged } from "./message/bag.ts";
+import type { InboundSocket } from "./message/inbound.ts";
 
 /** Of all places, the part that only presented payments get; at least so many, where others have some beside them. */
 const RESERVED = 1 / 10;
@@ -36,6 +37,8 @@ export interface Holder {
   readonly stalledMs: number;
   /** Ends it: its place is another's. */
   evict(): void;
+  /** What it was asked by, if anything. */
+  readonly request?: { readonly socket: InboundSocket };
 }
 
 interface Place extends Bagged {
@@ -80,6 +83,11 @@ export class Room {
   /** Holders that had to make room, up to now. */
   get evicted(): number {
     return this.#evicted;
+  }
+
+  /** Those of all requests that have a place. */
+  get sockets(): readonly InboundSocket[] {
+    return this.#places.all().flatMap(({ holder }) => holder.request?.socket ?? []);
   }
 
   /** Whether so many places are nearly all taken. */

@@ -1,7 +1,8 @@
 /**
- * In which order those begin of whom many come at once: new connections, or presented payments. What the system hands
- * over is handled in one go, so that whoever opens two thousand would have as many handshakes and requests done before
- * anybody else's first. A few begin in each turn of the event loop, those of addresses that have fewest first.
+ * In which order those begin of whom many come at once: new connections, requests of HTTP/2, presented payments. What
+ * the system hands over is handled in one go, so that whoever opens two thousand would have as many handshakes and requests done before
+ * anybody else's first. A few begin in each turn of the event loop, those of addresses that have fewest first (of
+ * requests: of connections).
  */
 
 /** Those that begin in one turn. */
@@ -55,16 +56,15 @@ export class Turns {
     while (this.#left > 0 && this.#count > 0) {
       this.#left -= 1;
       this.#count -= 1;
-      this.#next()?.shift()?.begin();
+      this.#next()?.begin();
     }
   };
 
-  /** The queue whose first one is next. */
-  #next(): Waiting[] | undefined {
-    const queues = this.#waiting.filter((queue) => queue !== undefined && queue.length > 0);
+  #next(): Waiting | undefined {
     this.#begun += 1;
-    if (this.#begun % OLDEST_EACH !== 0) return queues[0];
-    const ageOf = (queue: readonly Waiting[] | undefined): number => queue?.[0]?.number ?? Infinity;
-    return queues.reduce((one, other) => (ageOf(other) < ageOf(one) ? other : one), queues[0]!);
+    const queues = this.#waiting.filter((queue) => queue.length > 0);
+    const numberOf = ([first]: readonly Waiting[]): number => first?.number ?? 0;
+    if (this.#begun % OLDEST_EACH === 0) queues.sort((a, b) => numberOf(a) - numberOf(b));
+    return queues[0]?.shift();
   }
 }

@@ -14,7 +14,7 @@ import type { TimelineEntry } from "../telemetry/timeline.ts";
 import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
 import { replayLines } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
-import { noteUnread } from "./message/unread.ts";
+import { noteUnread, UNREAD_MS } from "./message/unread.ts";
 import { hashAsked, isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
 import type { Holder } from "./room.ts";
@@ -48,8 +48,8 @@ export interface Visitor extends Holder {
   entry: TimelineEntry | null;
   /** Gives the gateway's own answer. */
   answer(answer: Answer): void;
-  /** Why the upstream would not be asked at all; null: it would. */
-  refusal(engine: Engine): Unanswered | null;
+  /** Why the upstream would not be asked at all, for a client of that address; null: it would. */
+  refusal(engine: Engine, address: string): Unanswered | null;
   /**
    * Hands the exchange to the upstream.
    * @param late the answer where the request's body does not come; default: that it did not
@@ -169,7 +169,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, Reader {
   }
 
   refusal(engine: Engine): Unanswered | null {
-    return engine.refusal(this.request, "request");
+    return engine.refusal(this.request, null);
   }
 
   forward(engine: Engine, passage: Passage, late?: () => Answer): Promise<Delivery> {
@@ -297,8 +297,8 @@ export class UpgradeVisitor implements Visitor {
     answerOn(this.#socket, { status, lines: head, body: isHead ? null : body, type });
   }
 
-  refusal(engine: Engine): Unanswered | null {
-    return engine.refusal(this.request, "upgrade");
+  refusal(engine: Engine, address: string): Unanswered | null {
+    return engine.refusal(this.request, { socket: this.#socket, address });
   }
 
   forward(engine: Engine, passage: Passage): Promise<Delivery> {
@@ -344,9 +344,6 @@ function headOf({ status, lines, caching = "no-store" }: Answer, id: string): st
   if (status >= 500) head.push("X-Request-Id", id);
   return head;
 }
-
-/** A client that takes nothing of such an answer for so long is given up, milliseconds. */
-const UNREAD_MS = 60_000;
 
 /**
  * Once the answer is taken, node's own deadline for the next request is in place. It may still wait for an

@@ -13,6 +13,12 @@ import type { PaymentState, SubmissionState } from "./ledger.ts";
  */
 const FINAL_MS = 86_400_000;
 
+/**
+ * A failed payment whose authorization never ends is forgotten so long after its last change, milliseconds: nothing
+ * was sold for it, so that whoever shows it then pays with it, once.
+ */
+export const FAILED_FOR_MS = 30 * 86_400_000;
+
 /** Where one step of a sweep ended; for nobody but the store that told it. */
 export interface SweepPlace {
   readonly stage: "payments" | "submissions";
@@ -71,13 +77,13 @@ export function fateOf(candidate: Candidate, beforeMs: number, nowMs: number): F
 }
 
 /**
- * Whether the authorization of a failed payment can never be used again: until then the chain may say that it
- * was paid after all. Solana's blockhashes are forgotten within minutes, and durable nonces are not taken.
+ * Whether the authorization of a failed payment can never be used again, or has not been for long: until then the
+ * chain may say that it was paid after all. Solana's blockhashes are forgotten within minutes, and durable nonces are not taken.
  */
 function isOver({ request, updatedMs }: Candidate, nowMs: number): boolean {
   const { payload } = request().paymentPayload;
   const endMs = isEvmPayload(payload)
     ? Number(payload.authorization.validBefore) * 1000
     : updatedMs;
-  return endMs + FINAL_MS < nowMs;
+  return Math.min(endMs + FINAL_MS, updatedMs + FAILED_FOR_MS) < nowMs;
 }

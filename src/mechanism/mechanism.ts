@@ -2,6 +2,7 @@
  * A mechanism is one payment scheme on one network: it reads a payment, judges it, and moves the
  * money. It keeps nothing durable; whoever calls it stores what must survive (`ledger/`).
  */
+import type { Turn } from "../x402/fair-lane.ts";
 import type { NetworkName } from "../x402/network.ts";
 import type { Refusal, Result } from "../x402/result.ts";
 import type { FacilitatorRequest, PaymentRequirements, SupportedKind } from "../x402/x402.ts";
@@ -28,16 +29,15 @@ export interface FirstLooks {
   /** Undefined: nothing is. */
   look(request: FacilitatorRequest): Pick<Checked<unknown>, "proven" | "fault"> | undefined;
   /**
-   * Does the work on an unproven one when its turn comes; few have theirs at a time.
-   * @param client a name that tells it from others
+   * Has it judged when its turn comes: few have theirs at a time, of the unproven fewer than of the proven.
    * @throws {ChainError} where its turn does not come, else what the work throws
    */
-  inTurn<Value>(client: string, work: () => Promise<Value>, signal: AbortSignal): Promise<Value>;
+  inTurn<Value>(isProven: boolean, turn: Turn<Value>, signal: AbortSignal): Promise<Value>;
 }
 
 /**
  * Who wants a payment judged: a client, by a name that tells it from others, or we ourselves, once more, what was
- * found good before. Only so many unproven payments of clients are judged at a time.
+ * found good before. Only so many payments of clients are judged at a time.
  */
 export type Asker =
   | { readonly kind: "client"; readonly name: string }
@@ -303,8 +303,8 @@ export interface Mechanism<Authorization = unknown>
   /**
    * What only the chain knows, in one round trip for a proven payer: balance, nonce state and the
    * simulated transfer (steps 2 and 6). May wait a few seconds for other payments of the payer that are
-   * under way. Throws when the chain cannot be asked; {@link ChainError} `CHAIN_BUSY` where the asker has as many
-   * unproven payments under way as are judged at a time.
+   * under way. Throws when the chain cannot be asked; {@link ChainError} `CHAIN_BUSY` where too many
+   * payments wait, or as many of the asker's as there is room left.
    * @param asker default: {@link SOMEBODY}
    */
   inspect(

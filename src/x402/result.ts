@@ -36,6 +36,10 @@ export function err<Failure>(error: Failure): { readonly ok: false; readonly err
   return { ok: false, error };
 }
 
+export function isOk({ ok: isGood }: Result<unknown, unknown>): boolean {
+  return isGood;
+}
+
 export function refuse(
   code: ErrorCode,
   detail: string,

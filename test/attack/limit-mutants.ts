@@ -84,9 +84,9 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
   {
     name: "lets any number of junk payments wait for the chain",
     cites: "H13",
-    file: "src/mechanism/unproven-lane.ts",
-    find: `if (this.#places.of(client) >= free) {`,
-    put: `if (free < -100_000) {`,
+    file: "src/x402/fair-lane.ts",
+    find: `if (this.#places.of(client) >= calls + waiting - this.#taken) throw fault("crowded");`,
+    put: `if (this.#taken > 100_000) throw fault("crowded");`,
     topics: ["junk-payments"],
   },
   {

@@ -322,9 +322,8 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "reads on behind a refusal that ends the connection",
     cites: "H7",
     file: "src/gateway/listener/http1-server.ts",
-    find: `if (isEnding(socket)) return;
-    const connection`,
-    put: `const connection`,
+    find: `if (isEnding(socket)) return STOP;`,
+    put: ``,
     topics: ["pipelining", "framing", "expect-continue", "chunks"],
   },
   {
@@ -397,8 +396,7 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "reads on behind an upgrade that is not taken",
     cites: "H8",
     file: "src/gateway/listener/http1-server.ts",
-    find: `      response.shouldKeepAlive = false;
-      endConnection(socket);
+    find: `      endWith(response, socket);
 `,
     put: ``,
     topics: ["upgrades", "pipelining"],

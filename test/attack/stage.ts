@@ -122,6 +122,8 @@ export class Stage implements AsyncDisposable {
     // What an impatient client has asked for still goes on.
     if (each.abandons === true) {
       client.close();
+      // Idle before it has read what came last, and idle behind it: then the backend has heard of it, too.
+      await this.#untilIdle();
       await this.#untilIdle();
     }
     const probe = await this.#probe();

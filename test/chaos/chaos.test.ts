@@ -31,7 +31,14 @@ describe("whatever dies, PostgreSQL too", () => {
 });
 
 describe("a thief who shows every payment that is broadcast", () => {
-  const options: ChaosOptions = { ...SHORT, replicas: 1, store: "sqlite", thief: true };
+  const options: ChaosOptions = {
+    ...SHORT,
+    purchases: 20,
+    kills: 2,
+    replicas: 1,
+    store: "sqlite",
+    thief: true,
+  };
   it.each(runsOf(options))(
     "gets nothing, and nobody pays twice: %s",
     async (_name, each) => {

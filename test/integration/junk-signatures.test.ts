@@ -11,13 +11,14 @@ import {
   it,
   onTestFinished,
 } from "vitest";
-import { MAX_UNPROVEN_CALLS } from "../../src/mechanism/unproven-lane.ts";
+import { MAX_DOUBTED_CALLS, MAX_PROVEN_CALLS } from "../../src/mechanism/evm/first-look.ts";
+import { MAX_UNPROVEN_CALLS } from "../../src/mechanism/judging-lane.ts";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
 import type { EvmAuthorization, PaymentRequirements } from "../../src/x402/x402.ts";
 import { present, quote, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
-import { freshAccount } from "../support/payer.ts";
+import { freshAccount, signPayment } from "../support/payer.ts";
 import { startScriptedFacilitator } from "../support/scripted-facilitator.ts";
 import { startRpcProxy, type Question, type RpcProxy } from "../support/rpc-proxy.ts";
 
@@ -81,10 +82,12 @@ function junk(members: Partial<EvmAuthorization> = {}): string {
 }
 
 /** The status that a stranger is told; of so many connections a busy machine may cut one. */
-async function showJunk(address: string): Promise<number> {
-  const answer = await present(weather(), junk(), from(address)).catch(() => CUT);
+async function show(header: string, address: string): Promise<number> {
+  const answer = await present(weather(), header, from(address)).catch(() => CUT);
   return answer.status;
 }
+
+const showJunk = (address: string): Promise<number> => show(junk(), address);
 
 /** Whether it is about a signature that proves nothing. */
 function isAboutJunk({ method, params }: Question): boolean {
@@ -188,58 +191,107 @@ describe("a payment whose signature proves nothing", CROWDED, () => {
   });
 });
 
-/** Far away as well; it says of each payment what its payer tells of it. */
-async function startDistantFacilitator() {
+/** Signed well, by keys that hold nothing. */
+async function signPoor(): Promise<readonly string[]> {
+  const signed = Array.from({ length: JUNK }, async () => {
+    const { account } = freshAccount();
+    return encodePaymentHeader(await signPayment({ account, requirements: offer }));
+  });
+  return Promise.all(signed);
+}
+
+describe(`${JUNK} payments of empty keys at once`, CROWDED, () => {
+  it.each([
+    ["one address", () => "192.0.2.1"],
+    ["200 addresses", (index: number) => `192.0.2.${index % 200}`],
+  ])("from %s keep no buyer waiting, and few calls tell of all", async (_name, addressOf) => {
+    const poor = await signPoor();
+    const before = calls().length;
+    distance.inject({ delayMs: LATENCY_MS });
+    const flooding = poor.map((header, index) => show(header, addressOf(index)));
+    await expect.poll(() => calls().length).toBeGreaterThan(before);
+    expect(await buyTogether()).toEqual(Array.from({ length: BUYERS }, () => 200));
+    expect(await readiness()).toBe(200);
+    const told = await Promise.all(flooding);
+    expect(told.filter((status) => !TOLD_TO_STRANGERS.has(status))).toEqual([]);
+    expect(told.filter((status) => status === 402).length).toBeGreaterThan(JUNK / 4);
+    // One for each eight that were judged would be many: up to 32 go together.
+    const judged = told.filter((status) => status === 402).length;
+    expect(calls().length - before).toBeLessThan(judged / 8 + 10 * BUYERS);
+  });
+});
+
+/** Far away as well; it says of each payment what its payer tells of it, and that the poor have nothing. */
+async function startDistantFacilitator(isJunk: (from: string) => boolean, invalidReason: string) {
   let open = 0;
   let peak = 0;
   let asked = 0;
-  const answer = async (path: string, isJunk: boolean): Promise<object> => {
+  const answer = async (path: string, counts: boolean): Promise<object> => {
     if (path === "/supported") {
       return { kinds: [{ x402Version: 1, scheme: "exact", network: chain.network.name }] };
     }
-    asked += Number(isJunk);
-    open += Number(isJunk);
+    asked += Number(counts);
+    open += Number(counts);
     peak = Math.max(peak, open);
     await pause(LATENCY_MS);
-    open -= Number(isJunk);
+    open -= Number(counts);
     const payer = freshAccount().address;
-    if (path === "/verify") return isJunk ? JUNK_VERDICT : { isValid: true, payer };
+    if (path === "/verify")
+      return counts ? { isValid: false, invalidReason, payer } : { isValid: true, payer };
     const transaction = `0x${randomBytes(32).toString("hex")}`;
     return { success: true, payer, transaction, network: chain.network.name };
   };
   const facilitator = await startScriptedFacilitator(({ url, body }) => ({
     async raw(response) {
-      const told = await answer(url, body.includes(`"from":"${chain.asset}"`));
+      const [, payer = ""] = /"from":"(\w+)"/.exec(body) ?? [];
+      const told = await answer(url, isJunk(payer));
       response.setHeader("content-type", "application/json").end(JSON.stringify(told));
     },
   }));
   onTestFinished(() => facilitator.close());
-  return { url: facilitator.url, peak: () => peak, asked: () => asked };
+  await gateway[Symbol.asyncDispose]();
+  const more = "trustedProxies: [127.0.0.1]";
+  gateway = await startGateway({ chain, more, facilitator: `"${facilitator.url}"` });
+  offer = await quote(weather());
+  return { peak: () => peak, asked: () => asked };
 }
-
-const JUNK_VERDICT = {
-  isValid: false,
-  invalidReason: "invalid_exact_evm_payload_signature",
-  payer: "",
-};
 
 describe("where somebody else settles", CROWDED, () => {
   it("junk keeps no buyer waiting, and what can never fit is asked about by nobody", async () => {
-    const distant = await startDistantFacilitator();
-    await gateway[Symbol.asyncDispose]();
-    const more = "trustedProxies: [127.0.0.1]";
-    gateway = await startGateway({ chain, more, facilitator: `"${distant.url}"` });
-    offer = await quote(weather());
-
+    const code = "invalid_exact_evm_payload_signature";
+    const distant = await startDistantFacilitator((payer) => payer === chain.asset, code);
     expect(await present(weather(), junk({ value: "0" }))).toMatchObject({ status: 402 });
     expect(distant.asked()).toBe(0);
 
     const flooding = Array.from({ length: JUNK }, (_, index) => showJunk(`192.0.2.${index % 200}`));
     await expect.poll(distant.asked).toBeGreaterThan(0);
-    expect(await buyTogether()).toEqual(Array.from({ length: BUYERS }, () => 200));
-    expect(
-      (await Promise.all(flooding)).filter((status) => !TOLD_TO_STRANGERS.has(status)),
-    ).toEqual([]);
-    expect(distant.peak()).toBe(MAX_UNPROVEN_CALLS);
+    await seeBuyersServed(flooding);
+    expect(distant.peak()).toBe(MAX_DOUBTED_CALLS);
+  });
+
+  it("empty keys keep no buyer waiting", async () => {
+    const rich = new Set<string>();
+    const distant = await startDistantFacilitator(
+      (payer) => payer !== "" && !rich.has(payer),
+      "insufficient_funds",
+    );
+    // Each takes a turn of the few that the facilitator has.
+    const poor = (await signPoor()).slice(0, JUNK / 4);
+    const flooding = poor.map((header, index) => show(header, `192.0.2.${index % 200}`));
+    await expect.poll(distant.asked).toBeGreaterThan(0);
+    const served = Array.from({ length: BUYERS }, async (_, index) => {
+      const buyer = await richBuyer(chain);
+      rich.add(buyer.address);
+      const header = await sign(buyer, weather());
+      return present(weather(), header, from(`203.0.113.${index}`));
+    });
+    for (const { status } of await Promise.all(served)) expect(status).toBe(200);
+    for (const status of await Promise.all(flooding)) expect(TOLD_TO_STRANGERS).toContain(status);
+    expect(distant.peak()).toBe(MAX_PROVEN_CALLS);
   });
 });
+
+async function seeBuyersServed(flooding: readonly Promise<number>[]): Promise<void> {
+  expect(await buyTogether()).toEqual(Array.from({ length: BUYERS }, () => 200));
+  for (const status of await Promise.all(flooding)) expect(TOLD_TO_STRANGERS).toContain(status);
+}

@@ -5,8 +5,12 @@
 import { randomBytes } from "node:crypto";
 import { connect, type OnReadOpts, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { addressWord, uintWord } from "../../src/mechanism/evm/abi.ts";
+import { secp256k1 } from "../../src/mechanism/evm/signature.ts";
+import { authorizationDigest, createToken } from "../../src/mechanism/evm/token.ts";
 import { encodePaymentHeader } from "../../src/x402/header.ts";
-import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { findNetwork } from "../../src/x402/network.ts";
+import type { EvmAuthorization, EvmPayload, PaymentRequirements } from "../../src/x402/x402.ts";
 import { dataFrame, frame, headersFrame, integer, PREFACE } from "../attack/http2-frames.ts";
 
 export const PROTOCOLS = ["HTTP/1.1", "HTTP/2"] as const;
@@ -131,32 +135,47 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: "junk signatures",
     connections: { "HTTP/1.1": 1_200, "HTTP/2": 200 },
-    manner: {
-      "HTTP/1.1": (socket, { offer }) => {
-        const ask = (): void => {
-          socket.write(head("GET", PATHS.sold, [["X-PAYMENT", junk(offer)]]));
-        };
-        ask();
-        return every(JUNK_MS, ask);
-      },
-      "HTTP/2": (socket, { offer }) => {
-        const window = frame("window", 0, integer(MOST_WINDOW - FIRST_WINDOW, 4));
-        socket.write(opening(FIRST_WINDOW) + window, "latin1");
-        let id = -1;
-        const ask = (): void => {
-          const asked = Array.from({ length: 6 }, () => {
-            id += 2;
-            return stream(id, PATHS.sold, "GET", [["x-payment", junk(offer)]]);
-          });
-          socket.write(asked.join(""), "latin1");
-        };
-        ask();
-        return every(JUNK_MS, ask);
-      },
-    },
+    manner: presenting(junk),
+    isFrontDoor: false,
+  },
+  {
+    name: "empty keys",
+    connections: { "HTTP/1.1": 1_200, "HTTP/2": 200 },
+    manner: presenting(poor),
     isFrontDoor: false,
   },
 ];
+
+/** 1,200 payments every other second. */
+function presenting(pay: (offer: PaymentRequirements) => string): Attack["manner"] {
+  const lineFor = (offer: PaymentRequirements | null): string => {
+    if (offer === null) throw new Error("nothing is sold here");
+    return pay(offer);
+  };
+  return {
+    "HTTP/1.1": (socket, { offer }) => {
+      const ask = (): void => {
+        socket.write(head("GET", PATHS.sold, [["X-PAYMENT", lineFor(offer)]]));
+      };
+      ask();
+      return every(JUNK_MS, ask);
+    },
+    "HTTP/2": (socket, { offer }) => {
+      const window = frame("window", 0, integer(MOST_WINDOW - FIRST_WINDOW, 4));
+      socket.write(opening(FIRST_WINDOW) + window, "latin1");
+      let id = -1;
+      const ask = (): void => {
+        const asked = Array.from({ length: 6 }, () => {
+          id += 2;
+          return stream(id, PATHS.sold, "GET", [["x-payment", lineFor(offer)]]);
+        });
+        socket.write(asked.join(""), "latin1");
+      };
+      ask();
+      return every(JUNK_MS, ask);
+    },
+  };
+}
 
 type Lines = readonly (readonly [name: string, value: string])[];
 
@@ -194,24 +213,47 @@ function stream(id: number, path: string, method: string, more: Lines = []): str
 }
 
 /** A payment in the name of somebody who signed nothing: only the chain can tell. */
-function junk(offer: PaymentRequirements | null): string {
-  if (offer === null) throw new Error("nothing is sold here");
-  const { scheme, network, payTo, maxAmountRequired } = offer;
-  const authorization = {
-    from: `0x${randomBytes(20).toString("hex")}` as const,
+function junk(offer: PaymentRequirements): string {
+  const from = `0x${randomBytes(20).toString("hex")}`;
+  const signature = `0x${randomBytes(64).toString("hex")}1b`;
+  return header(offer, { signature, authorization: authorize(from, offer) });
+}
+
+/** One that is signed well, by a key that holds nothing. */
+function poor(offer: PaymentRequirements): string {
+  const network = findNetwork(offer.network);
+  if (network?.kind !== "evm") throw new Error("strangers pay on EVM networks");
+  const key = randomBytes(32);
+  const authorization = authorize(secp256k1.addressOf(key), offer);
+  const { from, to, value, validAfter, validBefore, nonce } = authorization;
+  const words = [
+    addressWord(from),
+    addressWord(to),
+    ...[value, validAfter, validBefore].map((text) => uintWord(BigInt(text))),
+    nonce.slice(2),
+  ];
+  const token = createToken(network.asset, network.chainId);
+  const { r, s, yParity } = secp256k1.sign(authorizationDigest(token, words.join("")), key);
+  const bytes = Buffer.concat([r, s, Buffer.of(27 + yParity)]);
+  return header(offer, { signature: `0x${bytes.toString("hex")}`, authorization });
+}
+
+function authorize(
+  from: string,
+  { payTo, maxAmountRequired }: PaymentRequirements,
+): EvmAuthorization {
+  return {
+    from,
     to: payTo,
     value: maxAmountRequired,
     validAfter: "0",
     validBefore: String(Math.floor(Date.now() / 1_000) + 60),
-    nonce: `0x${randomBytes(32).toString("hex")}` as const,
+    nonce: `0x${randomBytes(32).toString("hex")}`,
   };
-  const signature = `0x${randomBytes(64).toString("hex")}1b` as const;
-  return encodePaymentHeader({
-    x402Version: 1,
-    scheme,
-    network,
-    payload: { signature, authorization },
-  });
+}
+
+function header({ scheme, network }: PaymentRequirements, payload: EvmPayload): string {
+  return encodePaymentHeader({ x402Version: 1, scheme, network, payload });
 }
 
 function every(ms: number, act: () => void): () => void {

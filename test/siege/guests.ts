@@ -14,29 +14,19 @@ const PATIENCE_MS = 20_000;
 
 /** What guests were told, and how long they waited for what they wanted. */
 export class Told {
-  /** Milliseconds. */
-  readonly waits: number[] = [];
-  /** Of each of these, its parts and when it began, for people. */
-  readonly details: string[] = [];
+  readonly served: Served[] = [];
   /** What was said in place of the goods, by what it was. */
   readonly refusals = new Map<string, number>();
 
   /** Milliseconds within which that share of them was served; NaN where nobody was. */
   within(share: number): number {
-    const sorted = this.waits.toSorted((one, other) => one - other);
-    return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? NaN;
+    const sorted = this.slowest(Infinity).toReversed();
+    return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)]?.ms ?? NaN;
   }
 
   /** Those who waited longest, the longest first. */
-  slowest(count: number): readonly string[] {
-    const all = this.waits.map((ms, index) => ({ ms, detail: this.details[index] ?? "" }));
-    const sorted = all.toSorted((one, other) => other.ms - one.ms);
-    return sorted.slice(0, count).map(({ detail }) => detail);
-  }
-
-  serve({ ms, detail }: Served): void {
-    this.waits.push(ms);
-    this.details.push(detail);
+  slowest(count: number): readonly Served[] {
+    return this.served.toSorted((one, other) => other.ms - one.ms).slice(0, count);
   }
 
   get refused(): number {
@@ -49,7 +39,9 @@ export class Told {
 }
 
 interface Served {
+  /** How long it waited. */
   readonly ms: number;
+  /** Its parts and when it began, for people. */
   readonly detail: string;
 }
 
@@ -127,7 +119,7 @@ async function served({ url, address, told }: Guest, visit: (ask: Ask) => Promis
   try {
     const outcome = await visit(ask);
     if (typeof outcome === "string") told.refuse(outcome);
-    else told.serve(outcome);
+    else told.served.push(outcome);
   } catch (cause) {
     const { cause: inner = cause } = Object(cause);
     told.refuse(String(Object(inner).code ?? inner));

@@ -84,9 +84,9 @@ async function layAll(
 function tell({ buyers, visitors, residentBytes, opened, cut }: SiegeReport): string {
   return [
     ...Object.entries({ buyers, visitors }).flatMap(([who, told]) => {
-      if (told.waits.length + told.refused === 0) return [];
+      if (told.served.length + told.refused === 0) return [];
       const waits = [0.5, 0.99].map((share) => Math.round(told.within(share)));
-      return [`${told.waits.length} ${who} served, p50 ${waits[0]} ms, p99 ${waits[1]} ms`];
+      return [`${told.served.length} ${who} served, p50 ${waits[0]} ms, p99 ${waits[1]} ms`];
     }),
     `${Math.round(residentBytes / 1024 / 1024)} MiB`,
     `${opened} connections, ${cut} cut`,
@@ -98,7 +98,8 @@ function faultsOf({ buyers, residentBytes, unready, left }: SiegeReport): string
   const faults: string[] = [...left, ...toldOf("buyers", buyers)];
   const p99 = Math.round(buyers.within(0.99));
   if (p99 > MOST_WAIT_MS) {
-    faults.push(`p99 of buyers: ${p99} ms (${buyers.slowest(TOLD_SLOWEST).join("; ")})`);
+    const slowest = buyers.slowest(TOLD_SLOWEST).map(({ detail }) => detail);
+    faults.push(`p99 of buyers: ${p99} ms (${slowest.join("; ")})`);
   }
   const residentMib = Math.round(residentBytes / 1024 / 1024);
   if (residentBytes > MEMORY_BYTES) faults.push(`${residentMib} MiB`);

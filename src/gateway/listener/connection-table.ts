@@ -1,16 +1,21 @@
 /**
  * The connections of one listener: how many may be open at a time, and which of them make room for new ones where
- * all are taken. Who only holds connections keeps nobody out: those on which nothing is under way go first, of an
- * address that has more than its share before those of others, and of them those that have been idle longest.
+ * all are taken. Who only holds connections keeps nobody out: those on which nothing is under way go first, then those
+ * where what is under way has no place (`room.ts`) and ought to be over, in each case of an address that has more than
+ * its share before those of others, and of them those for which it has been so longest.
  */
 import type { Socket } from "node:net";
 import { Counts } from "../../x402/counts.ts";
 import { networkOf } from "../client/ip-address.ts";
+import type { InboundSocket } from "../message/inbound.ts";
 
 /** Of all connections, the part that one address (of IPv6: one /64) keeps where all are taken. */
 const SHARE = 1 / 8;
 /** Of all connections, the part that goes at once: to look for the longest idle costs as much as to end them. */
 const ENDED_TOGETHER = 1 / 64;
+
+/** What needs no place is answered at once: a client may take so long to read that, milliseconds. */
+export const UNPLACED_MS = 3_000;
 
 /** Connections that one address has before further ones count as many. */
 export const MANY = 16;
@@ -21,7 +26,8 @@ export class Connection {
   readonly network: string;
   /** Those that its address had when it came. */
   readonly others: number;
-  #underWay = 0;
+  /** Since when each request is under way, the oldest first. */
+  readonly #underWay = new Set<{ readonly since: number }>();
   #idleSince = performance.now();
 
   constructor(socket: Socket, network: string, others: number) {
@@ -34,20 +40,24 @@ export class Connection {
     return this.others >= MANY;
   }
 
-  /** A request has come. */
-  begin(): void {
-    this.#underWay += 1;
+  /** A request has come. What it returns says that its answer is over, whole or not. */
+  begin(): () => void {
+    const request = { since: performance.now() };
+    this.#underWay.add(request);
+    return () => {
+      this.#underWay.delete(request);
+      if (this.isIdle) this.#idleSince = performance.now();
+    };
   }
 
-  /** Its answer is over, whole or not. */
-  end(): void {
-    this.#underWay -= 1;
-    if (this.#underWay === 0) this.#idleSince = performance.now();
+  get isIdle(): boolean {
+    return this.#underWay.size === 0;
   }
 
-  /** `performance.now()` of the end of the last answer, or of the beginning; undefined while something is under way. */
-  get idleSince(): number | undefined {
-    return this.#underWay === 0 ? this.#idleSince : undefined;
+  /** Since when it is idle, or its oldest request is under way; `performance.now()`. */
+  get since(): number {
+    for (const { since } of this.#underWay) return since;
+    return this.#idleSince;
   }
 }
 
@@ -56,10 +66,13 @@ export class ConnectionTable {
   readonly #open = new Map<Socket, Connection>();
   readonly #byNetwork = new Counts();
   /** Where TLS runs on them, by the sockets of TLS, too. */
-  readonly #found = new WeakMap<Socket, Connection>();
+  readonly #found = new WeakMap<object, Connection>();
+  readonly #placed: (() => readonly InboundSocket[]) | undefined;
 
-  constructor(most: number) {
+  /** @param placed where requests have a place; default: each has one */
+  constructor(most: number, placed?: () => readonly InboundSocket[]) {
     this.#most = most;
+    this.#placed = placed;
   }
 
   /** How many had to go for it; undefined where it could not be taken in, and is ended. */
@@ -95,17 +108,31 @@ export class ConnectionTable {
     const isOver = ({ network }: Connection): boolean => {
       return this.#byNetwork.of(network) + (network === newcomer ? 1 : 0) > share;
     };
-    const idle = [...this.#open.values()].flatMap((connection) => {
-      const since = connection.idleSince;
-      return since === undefined ? [] : [{ connection, since, isOver: isOver(connection) }];
-    });
-    idle.sort((a, b) => Number(b.isOver) - Number(a.isOver) || a.since - b.since);
-    const leaving = idle.slice(0, Math.ceil(this.#most * ENDED_TOGETHER));
+    const leaving = this.#holding()
+      .map((connection) => ({ connection, isOver: isOver(connection) }))
+      .sort(
+        (a, b) =>
+          Number(b.connection.isIdle) - Number(a.connection.isIdle) ||
+          Number(b.isOver) - Number(a.isOver) ||
+          a.connection.since - b.connection.since,
+      )
+      .slice(0, Math.ceil(this.#most * ENDED_TOGETHER));
     for (const { connection } of leaving) {
       this.#remove(connection);
       connection.socket.destroy();
     }
     return leaving.length;
+  }
+
+  /** Those that are only held. */
+  #holding(): readonly Connection[] {
+    const sockets = this.#placed?.();
+    const placed = new Set(sockets?.map((socket) => this.#found.get(socket.beneath ?? socket)));
+    const before = performance.now() - UNPLACED_MS;
+    return [...this.#open.values()].filter((connection) => {
+      if (connection.isIdle || sockets === undefined) return connection.isIdle;
+      return connection.since < before && !placed.has(connection);
+    });
   }
 
   #remove({ socket, network }: Connection): void {

@@ -54,7 +54,7 @@ const RESETS_PER_SECOND = 20;
 /** RFC 9110 section 9.3: what they ask for is said by their head. */
 const BODYLESS_METHODS = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
 
-const CALMED = new Error("more is unread than one connection may have");
+const CALMED = new Error("more is unread than may be");
 const TOO_LATE = "The request was not complete in time.";
 
 export interface SessionLimits {
@@ -77,6 +77,7 @@ interface SessionState {
   readonly session: ServerHttp2Session;
   readonly connection: Connection | undefined;
   readonly unread: UnreadSession;
+  readonly socket: TLSSocket;
   readonly remoteAddress: string | undefined;
   readonly streams: Set<OpenStream>;
   /** Since when there has been no stream; `performance.now()`. */
@@ -89,6 +90,8 @@ interface OpenStream {
   readonly stream: ServerHttp2Stream;
   readonly since: number;
   request: Http2Request | null;
+  /** To the connection, that it is over; it counts there once it is a request. */
+  end?: (() => void) | undefined;
 }
 
 interface HeaderLines {
@@ -128,6 +131,7 @@ export class Http2Sessions {
       session,
       connection,
       unread,
+      socket,
       remoteAddress,
       streams: new Set(),
       idleSince: performance.now(),
@@ -169,7 +173,6 @@ export class Http2Sessions {
   #onStream(state: SessionState, stream: ServerHttp2Stream, lines: HeaderLines): void {
     const open: OpenStream = { stream, since: performance.now(), request: null };
     state.streams.add(open);
-    state.connection?.begin();
     state.hasServed = true;
     stream.on("error", () => {});
     limitParts(stream);
@@ -185,12 +188,7 @@ export class Http2Sessions {
 
   #serve(state: SessionState, open: OpenStream, { headers, raw }: HeaderLines): void {
     const { stream } = open;
-    if (state.unread.isFull) {
-      stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-      // Else node makes an error for each.
-      stream.destroy(CALMED);
-      return;
-    }
+    if (state.unread.isFull) return calm(stream);
     const head = readHttp2Head(headers, raw);
     if (!head.ok) {
       refuseStream(stream, head.error);
@@ -199,9 +197,11 @@ export class Http2Sessions {
     const { method, headers: fields } = head.value;
     const hasBody = !stream.endAfterHeaders;
     const serve = (isEmpty: boolean): void => {
-      const socket = new Http2StreamSocket(stream, state.remoteAddress);
+      const socket = new Http2StreamSocket(stream, state);
       const request = new Http2Request(head.value, stream, { socket, hasBody: !isEmpty });
       open.request = request;
+      // Before that it is no request yet: whoever leaves it at that only holds a connection.
+      open.end = state.connection?.begin();
       const response = new Http2Response(stream, request, state.unread);
       const expects = fields.expect?.toLowerCase() === "100-continue";
       if (expects && !isEmpty) this.#handlers.handleContinue(request, response);
@@ -216,7 +216,7 @@ export class Http2Sessions {
 
   #onStreamClosed(state: SessionState, open: OpenStream): void {
     state.streams.delete(open);
-    state.connection?.end();
+    open.end?.();
     if (state.streams.size === 0) state.idleSince = performance.now();
   }
 
@@ -296,10 +296,15 @@ function limitParts(stream: ServerHttp2Stream): void {
   const push = stream.push.bind(stream);
   stream.push = (...part: Parameters<typeof push>) => {
     if (unreadParts(stream) < MAX_UNREAD_PARTS) return push(...part);
-    stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    stream.destroy(CALMED);
+    calm(stream);
     return false;
   };
+}
+
+function calm(stream: ServerHttp2Stream): void {
+  stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  // Else node makes an error for each.
+  stream.destroy(CALMED);
 }
 
 function refuseStream(stream: ServerHttp2Stream, { status, detail }: HeadFault): void {

@@ -8,6 +8,7 @@ import { noteUnread } from "../message/unread.ts";
 
 export class Http2StreamSocket implements InboundSocket {
   readonly encrypted = true;
+  readonly beneath: object;
   /** Bytes of the body; counted by the request. */
   bytesRead = 0;
   /** Bytes of the answer's body that were written; counted by the response. */
@@ -17,8 +18,15 @@ export class Http2StreamSocket implements InboundSocket {
   #timeout = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(stream: ServerHttp2Stream, remoteAddress: string | undefined) {
+  constructor(
+    stream: ServerHttp2Stream,
+    {
+      socket,
+      remoteAddress,
+    }: { readonly socket: object; readonly remoteAddress: string | undefined },
+  ) {
     this.#stream = stream;
+    this.beneath = socket;
     this.#remoteAddress = remoteAddress;
     stream.once("close", () => clearTimeout(this.#timer));
   }

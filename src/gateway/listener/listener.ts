@@ -5,9 +5,11 @@
 import type { AddressInfo, Socket } from "node:net";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Gateway } from "../gateway.ts";
+import { isTunnel } from "../upstream/tunnels.ts";
+import { boundConnections } from "./bounded-connections.ts";
 import { ConnectionTable } from "./connection-table.ts";
+import { breakOff } from "./answers-in-turn.ts";
 import {
-  breakOff,
   createPlainServer,
   retireHttp1,
   serveHttp1,
@@ -16,10 +18,7 @@ import {
 } from "./http1-server.ts";
 import type { SecureOptions } from "./certified-server.ts";
 import { SecureServer } from "./secure-server.ts";
-import { Turns } from "../turns.ts";
 
-/** Pause before an operator is told again that all connections are taken, milliseconds. */
-const FULL_PAUSE_MS = 60_000;
 /**
  * Connections that the system has taken for us and that we have not yet, at the most; it takes no more than its own
  * limit (Linux: `net.core.somaxconn`, 4,096). Where a stranger opens more at once than fit, everybody's are dropped, and
@@ -54,17 +53,20 @@ export class Listener {
   readonly #secure: SecureServer | null;
   readonly #options: ListenerOptions;
   readonly #connections: Connections;
-  #saysFullAt = Number.NEGATIVE_INFINITY;
 
   constructor(gateway: Gateway, options: ListenerOptions) {
     this.#options = options;
     const { headerBytes, retiring, tls = null, maxConnections = Infinity } = options;
-    const table = new ConnectionTable(maxConnections);
-    this.#connections = { table, upgraded: new Set(), old: new Set() };
+    const upgraded = new Set<Socket>();
+    const table = new ConnectionTable(maxConnections, () => {
+      return [...gateway.placedSockets, ...[...upgraded].filter(isTunnel)];
+    });
+    this.#connections = { table, upgraded, old: new Set() };
     this.#secure = tls === null ? null : new SecureServer(gateway, headerBytes, { ...tls, table });
     this.#server = this.#secure?.server ?? createPlainServer(headerBytes);
-    this.#takeTurns(table);
+    const { logger, host, port } = options;
     serveHttp1(this.#server, gateway, this.#connections);
+    boundConnections(this.#server, { table, logger, facts: { host, port, maxConnections } });
     retiring?.addEventListener("abort", () => {
       retireHttp1(this.#server);
       this.#secure?.retire();
@@ -113,45 +115,6 @@ export class Listener {
     signal.removeEventListener("abort", cut);
     this.#secure?.destroy();
   }
-
-  /** What node does with a new connection waits for its turn. */
-  #takeTurns(table: ConnectionTable): void {
-    const server = this.#server;
-    const turns = new Turns();
-    const listeners = server.listeners("connection");
-    server.removeAllListeners("connection");
-    server.on("connection", (socket: Socket) => {
-      const ended = table.add(socket);
-      if (ended !== 0) this.#onFull(ended);
-      const connection = table.of(socket);
-      if (connection === undefined) return;
-      // Nobody else listens yet.
-      socket.on("error", ignore);
-      turns.take(connection.others, () => {
-        if (socket.destroyed) return;
-        for (const listener of listeners) listener.call(server, socket);
-        socket.off("error", ignore);
-      });
-    });
-  }
-
-  /** `ended`: idle ones that made room; undefined where there were none. */
-  #onFull(ended: number | undefined): void {
-    const now = performance.now();
-    if (now < this.#saysFullAt) return;
-    this.#saysFullAt = now + FULL_PAUSE_MS;
-    const { logger, host, port, maxConnections } = this.#options;
-    const facts = { host, port, maxConnections, ended };
-    const said =
-      ended === undefined
-        ? "connections are turned away: as many as are allowed are open, with a request on each"
-        : "as many connections as are allowed are open: the longest idle make room for new ones";
-    logger?.warn(facts, said);
-  }
-}
-
-function ignore(): void {
-  // The connection is destroyed, which is all that is to be done.
 }
 
 /** Where a server listens; `host` null: on every interface. */

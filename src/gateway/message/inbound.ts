@@ -18,6 +18,8 @@ export interface InboundSocket {
   readonly remoteAddress?: string | undefined;
   /** There, and true, only on a TLS connection. */
   readonly encrypted?: boolean;
+  /** Of a stream of HTTP/2: the socket of its connection. */
+  readonly beneath?: object;
   readonly destroyed: boolean;
   /** Bytes received: it grows while a body comes, whoever reads it. */
   readonly bytesRead: number;

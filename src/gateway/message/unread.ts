@@ -4,6 +4,9 @@
  */
 import type { InboundSocket } from "./inbound.ts";
 
+/** A client that takes nothing of an answer of ours for so long is given up, milliseconds. */
+export const UNREAD_MS = 60_000;
+
 const unread = new WeakSet<InboundSocket>();
 
 export function noteUnread(socket: InboundSocket): void {

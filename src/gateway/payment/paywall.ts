@@ -1,8 +1,8 @@
 /**
  * The money side of a request: a presented payment is claimed, verified and settled before the
  * upstream sees anything, and is sold once. One payment has one flight through this process; whoever
- * presents it meanwhile waits for that flight and then asks the ledger what is left to have. So does
- * a flight that finds the payment in the hands of another process.
+ * presents it meanwhile waits for that flight, where few do, and then asks the ledger what is left to
+ * have. So does a flight that finds the payment in the hands of another process.
  */
 import { hash, randomUUID } from "node:crypto";
 import { networkOf } from "../client/ip-address.ts";
@@ -38,6 +38,7 @@ import {
 } from "./admission.ts";
 import { recordUntilStored } from "./recording.ts";
 import type { Identified, Till } from "./till.ts";
+import { Waiting } from "./waiting.ts";
 
 /** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
 export const RECORDED_WITHIN_MS = 1_000;
@@ -102,6 +103,7 @@ export class Paywall {
   readonly #flights = new Map<PaymentKey, Promise<void>>();
   /** Requests with new payments that collect what is owed, by the keys of these. */
   readonly #collecting = new Map<PaymentKey, Promise<void>>();
+  readonly #waiting = new Waiting();
 
   constructor(options: PaywallOptions) {
     this.#options = options;
@@ -129,8 +131,8 @@ export class Paywall {
       if (identified.owed.length === 0) return this.#admitOwn(key.value, presented, identified);
       const other = this.#collecting.get(key.value);
       if (other === undefined) return this.#admitCollector(key.value, presented, identified);
-      const isOver = other.then(() => true);
-      if (!(await waitWithin(isOver, this.#patience(request), false))) return IN_FLIGHT;
+      const told = await this.#waiting.for(other, presented, this.#patience(request));
+      if (told !== undefined) return told;
     }
   }
 
@@ -255,8 +257,8 @@ export class Paywall {
       const flight = this.#flights.get(key);
       if (flight === undefined) break;
       hasWaited = true;
-      const landed = flight.then(() => true);
-      if (!(await waitWithin(landed, signal, false))) return IN_FLIGHT;
+      const told = await this.#waiting.for(flight, presented, signal);
+      if (told !== undefined) return told;
     }
     const { binding, target, client } = presented;
     const claimant = claimantOf(client);

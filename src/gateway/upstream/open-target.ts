@@ -24,8 +24,8 @@ export function openTarget(options: TargetOptions): TargetEngine {
     get active() {
       return requests.active + upgrades.active;
     },
-    refusal: (request, kind) => {
-      const refusal = kind === "upgrade" ? upgrades.refusal() : requests.refusal(request);
+    refusal: (request, switching) => {
+      const refusal = switching === null ? requests.refusal(request) : upgrades.refusal(switching);
       return refusal ?? (health.mayTry() ? null : down);
     },
     forward: (exchange) => requests.forward(exchange),

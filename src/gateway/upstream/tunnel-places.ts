@@ -1,7 +1,8 @@
 /**
  * Who has the tunnels of one target. Any address may have all of them while nobody else wants one; where none is left,
  * one of the address with most makes room, the one that has been silent longest: never for an address that would then
- * have as many, so that two who do the same do not end each other. What was sold makes no room, and gets it always.
+ * have as many, so that two who do the same do not end each other. What was sold makes no room, and gets it always. One
+ * that is being sold is reserved from before it is paid, or the last one would be sold to each who asks meanwhile.
  */
 import { Counts } from "../../x402/counts.ts";
 import { networkOf } from "../client/ip-address.ts";
@@ -28,6 +29,8 @@ export class TunnelPlaces {
   readonly #free = new Set<Place>();
   readonly #byNetwork = new Counts();
   #sold = 0;
+  #reserved = 0;
+  readonly #reservedByNetwork = new Counts();
 
   constructor(most: number) {
     this.#most = most;
@@ -37,14 +40,30 @@ export class TunnelPlaces {
     return this.#free.size + this.#sold;
   }
 
-  /** Whether a sale would get one. */
-  get hasForSale(): boolean {
-    return this.#sold < this.#most;
+  /** Those that are neither sold nor reserved. */
+  get #forSale(): number {
+    return this.#most - this.#sold - this.#reserved;
+  }
+
+  /**
+   * One for a sale. What it returns lets go of it, also for {@link enter}; undefined: there is none. An address may
+   * reserve as many as are left, since nothing proves yet that it pays.
+   */
+  reserve(address: string): (() => void) | undefined {
+    const network = networkOf(address);
+    if (this.#reservedByNetwork.of(network) >= this.#forSale) return undefined;
+    this.#reserved += 1;
+    this.#reservedByNetwork.change(network, 1);
+    return once(() => {
+      this.#reserved -= 1;
+      this.#reservedByNetwork.change(network, -1);
+    });
   }
 
   /** What it returns gives the place back, once; undefined: there is none, and nobody had to make room. */
   enter(address: string, isSold: boolean, holder: TunnelHolder): (() => void) | undefined {
     const network = networkOf(address);
+    if (isSold && this.#forSale <= 0) return undefined;
     if (this.taken >= this.#most && !this.#makeRoom(network, isSold)) return undefined;
     if (isSold) return this.#enterSold();
     const place = { network, holder };
@@ -55,11 +74,9 @@ export class TunnelPlaces {
 
   #enterSold(): () => void {
     this.#sold += 1;
-    let isLeft = false;
-    return () => {
-      if (!isLeft) this.#sold -= 1;
-      isLeft = true;
-    };
+    return once(() => {
+      this.#sold -= 1;
+    });
   }
 
   #makeRoom(newcomer: string, isSold: boolean): boolean {
@@ -83,4 +100,12 @@ export class TunnelPlaces {
   #leave(place: Place): void {
     if (this.#free.delete(place)) this.#byNetwork.change(place.network, -1);
   }
+}
+
+function once(leave: () => void): () => void {
+  let isLeft = false;
+  return () => {
+    if (!isLeft) leave();
+    isLeft = true;
+  };
 }

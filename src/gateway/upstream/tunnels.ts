@@ -23,6 +23,13 @@ interface Activity extends Bagged {
   movedBytes: number;
 }
 
+/** Clients whose connection has switched, as long as their backend is there. */
+const open = new WeakSet<Socket>();
+
+export function isTunnel(client: Socket): boolean {
+  return open.has(client);
+}
+
 export class Tunnels {
   readonly #limits: TunnelLimits;
   readonly #sweep: Sweep<Activity>;
@@ -43,6 +50,8 @@ export class Tunnels {
     const activity = { client, openedAtMs: now, movedAtMs: now, movedBytes, at: -1 };
     this.#sweep.add(activity);
     this.#activities.set(client, activity);
+    open.add(client);
+    backend.once("close", () => open.delete(client));
     client.once("close", () => {
       this.#sweep.delete(activity);
       this.#activities.delete(client);

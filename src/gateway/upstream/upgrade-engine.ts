@@ -21,11 +21,18 @@ import {
   upgradeRequiredLines,
   valueOf,
 } from "../message/field-lines.ts";
+import { UNREAD_MS } from "../message/unread.ts";
 import { Gathered } from "../../http1/gathered.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import { TunnelPlaces } from "./tunnel-places.ts";
 import { Tunnels } from "./tunnels.ts";
-import type { Delivery, TargetOptions, Unanswered, UpgradeExchange } from "./upstream.ts";
+import type {
+  Delivery,
+  Switching,
+  TargetOptions,
+  Unanswered,
+  UpgradeExchange,
+} from "./upstream.ts";
 
 export type Upgrade =
   | { readonly kind: "websocket" }
@@ -99,6 +106,19 @@ interface Place {
   readonly tunnels: Tunnels;
 }
 
+/** A tunnel of one target that a sale may have. */
+interface Reservation {
+  readonly places: TunnelPlaces;
+  readonly leave: () => void;
+}
+
+const reservations = new WeakMap<Socket, Reservation>();
+
+function letGo(socket: Socket): void {
+  reservations.get(socket)?.leave();
+  reservations.delete(socket);
+}
+
 export class UpgradeEngine {
   readonly #place: Place;
   readonly #options: TargetOptions;
@@ -121,9 +141,21 @@ export class UpgradeEngine {
     return this.#sockets.size;
   }
 
-  /** What {@link upgrade} would refuse of a sale without asking the backend. */
-  refusal(): Unanswered | null {
-    return !this.#closed && this.#places.hasForSale ? null : this.#saturated();
+  /**
+   * What {@link upgrade} would refuse of a sale without asking the backend. Null: it has a tunnel reserved until it is
+   * switched, here or elsewhere, or over.
+   */
+  refusal({ socket, address }: Switching): Unanswered | null {
+    const { places, leave } = reservations.get(socket) ?? {};
+    if (this.#closed) return this.#saturated();
+    // Of who has left nobody would hear that it is over.
+    if (places === this.#places || socket.destroyed) return null;
+    leave?.();
+    const reserved = this.#places.reserve(address);
+    if (reserved === undefined) return this.#saturated();
+    if (leave === undefined) socket.once("close", () => letGo(socket));
+    reservations.set(socket, { places: this.#places, leave: reserved });
+    return null;
   }
 
   #saturated(): Unanswered {
@@ -142,6 +174,7 @@ export class UpgradeEngine {
 
   #enter({ client, sale, socket }: UpgradeExchange): (() => void) | undefined {
     if (this.#closed) return undefined;
+    if (reservations.get(socket)?.places === this.#places) letGo(socket);
     const { tunnels } = this.#place;
     const sinceMs = performance.now();
     return this.#places.enter(client.address, sale !== null, {
@@ -166,8 +199,10 @@ export class UpgradeEngine {
     const delivery = await new Promise<Delivery>((resolve) => {
       new Upgrading(exchange, this.#place, resolve).start();
     });
-    if (delivery.kind === "delivered") this.#health.succeeded();
-    else end();
+    if (delivery.kind === "delivered") {
+      this.#health.succeeded();
+      letGo(socket);
+    } else end();
     if (delivery.kind === "unanswered" && delivery.reason === "connect") this.#health.failed();
     return delivery;
   }
@@ -367,6 +402,9 @@ interface SocketAnswer {
 /** A complete answer on the bare socket of a handshake; the connection ends with it. */
 function writeAnswer(socket: Socket, { status, lines, body }: SocketAnswer): void {
   socket.on("error", () => socket.destroy());
+  // From here on its tunnel is for sale, and node, which has handed the socket over, ends no client that takes nothing.
+  letGo(socket);
+  socket.setTimeout(UNREAD_MS, () => socket.destroy());
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
   for (let index = 0; index < lines.length; index += 2) {
     const name = lines[index] ?? "";

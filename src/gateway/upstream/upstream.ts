@@ -84,6 +84,13 @@ export interface UpgradeExchange extends Passage {
   readonly socket: Socket;
 }
 
+/** Who asks for a tunnel. */
+export interface Switching {
+  readonly socket: Socket;
+  /** Of the client, as far as is known. */
+  readonly address: string;
+}
+
 export type UnansweredReason =
   /** No connection to the backend, in time or at all. */
   | "connect"
@@ -155,8 +162,9 @@ export interface Engine {
    * Why a request would not be taken now, asked before anybody pays for it: a declared body over the
    * limit, no connection left, or a backend that is known to be down. Null: it would be. Asking may be
    * the one try that a backend gets while it is down ({@link UpstreamHealth}).
+   * @param switching null: it is no upgrade
    */
-  refusal(request: InboundRequest, kind: "request" | "upgrade"): Unanswered | null;
+  refusal(request: InboundRequest, switching: Switching | null): Unanswered | null;
   /** Never rejects. */
   forward(exchange: Exchange): Promise<Delivery>;
   /**

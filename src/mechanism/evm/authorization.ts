@@ -13,7 +13,7 @@ import {
   type FacilitatorRequest,
   type PaymentRequirements,
 } from "../../x402/x402.ts";
-import { LeastRecent } from "../least-recent.ts";
+import { LeastRecent } from "../../x402/least-recent.ts";
 import { addressWord, uintWord } from "./abi.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
 import { secp256k1 } from "./signature.ts";

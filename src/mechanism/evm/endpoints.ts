@@ -2,7 +2,7 @@
 import type { EvmNetwork } from "../../x402/network.ts";
 import { RpcEndpoints, type HealthObserver } from "../rpc-endpoints.ts";
 import { openRpc, type Rpc, type RpcObserver } from "../rpc.ts";
-import { MAX_UNPROVEN_CALLS } from "../unproven-lane.ts";
+import { MAX_UNPROVEN_CALLS } from "../judging-lane.ts";
 import { MAX_SYNC_CALLS, SYNC_TIMEOUT_MS } from "./broadcast.ts";
 import { blocksOf } from "./network-blocks.ts";
 import { identify } from "./probe.ts";

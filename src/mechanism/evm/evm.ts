@@ -4,8 +4,9 @@
  * one of the configured tokens, or Multicall3 over several payments, and carries no value.
  */
 import { checksumAddress } from "../../x402/address.ts";
+import type { FairLane } from "../../x402/fair-lane.ts";
 import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
-import { ok, type Refusal, type Result } from "../../x402/result.ts";
+import { isOk, ok, type Refusal, type Result } from "../../x402/result.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -30,7 +31,12 @@ import {
 } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { Rpc } from "../rpc.ts";
-import { UnprovenLane } from "../unproven-lane.ts";
+import {
+  judgingLane,
+  MAX_PROVEN_WAITING,
+  MAX_UNPROVEN_CALLS,
+  MAX_UNPROVEN_WAITING,
+} from "../judging-lane.ts";
 import { Account } from "./account.ts";
 import {
   createTokens,
@@ -47,7 +53,7 @@ import { readAccountNonce, type ConfirmationReader, type EvmSubmission } from ".
 import { Drafting } from "./drafting.ts";
 import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
 import { FeeReader } from "./fees.ts";
-import { MULTICALL3_ADDRESS, type Inspected } from "./inspection.ts";
+import { inspect, MULTICALL3_ADDRESS, type Inspected } from "./inspection.ts";
 import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { ACCOUNT_RULES, createConfirmationReader, lookThrough, readSender } from "./observer.ts";
@@ -76,6 +82,9 @@ export interface EvmMechanismOptions extends EndpointsOptions {
   readonly maxFeePerGasWei?: bigint;
 }
 
+/** Payments that ask alone at the same time, though their signatures are proven; see {@link MAX_SHARED_CALLS}. */
+const MAX_ALONE_CALLS = 16;
+
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createEvmMechanism(
   options: EvmMechanismOptions,
@@ -97,7 +106,8 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly #endpoints: RpcEndpoints;
   /** For payments of which nothing is proven. */
   readonly #doubted: RpcEndpoints;
-  readonly #lane = new UnprovenLane();
+  readonly #alone = judgingLane({ calls: MAX_ALONE_CALLS, waiting: MAX_PROVEN_WAITING });
+  readonly #unproven = judgingLane({ calls: MAX_UNPROVEN_CALLS, waiting: MAX_UNPROVEN_WAITING });
   readonly #shared: SharedInspection;
   readonly #wallets: WalletInspection;
   readonly #fees: FeeReader;
@@ -182,7 +192,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     const { moment } = this.purses;
     if (fault !== null) return { ok: false, error: fault };
     const inspected = authorization.proven
-      ? await this.#inspectProven(authorization, signal)
+      ? await this.#inspectProven(authorization, asker, signal)
       : await this.#inspectUnproven(authorization, asker, signal);
     if (!inspected.ok) return inspected;
     this.purses.noted(authorization, inspected.value.balanceAtomic, moment);
@@ -302,23 +312,43 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   ): Promise<Result<Inspected, Refusal>> {
     const known = this.#wallets.known(authorization);
     if (known !== undefined) return Promise.resolve(known);
-    const ask = (endpoints: RpcEndpoints): Promise<Result<Inspected, Refusal>> =>
-      endpoints.run((rpc) => this.#wallets.inspectUnproven(rpc, authorization, signal), signal);
-    if (asker.kind === "renewal") return ask(this.#endpoints);
-    return this.#lane.run(asker.name, () => ask(this.#doubted), signal);
-  }
-
-  async #inspectProven(
-    authorization: EvmCheckedAuthorization,
-    signal: AbortSignal,
-  ): Promise<Result<Inspected, Refusal>> {
-    const inspected = await this.#shared.inspect(authorization, signal);
-    if (!inspected.ok || !inspected.value.mayRunCode) return inspected;
-    const judged = await this.#endpoints.run(
-      (rpc) => this.#wallets.inspectProven(rpc, authorization, signal),
+    return this.#inTurn(
+      { lane: this.#unproven, asker, by: this.#doubted },
+      (rpc) => this.#wallets.inspectUnproven(rpc, authorization, signal),
       signal,
     );
-    return judged.ok ? inspected : judged;
+  }
+
+  /** What a call that is shared with others does not settle is asked about alone, and that in turn. */
+  async #inspectProven(
+    authorization: EvmCheckedAuthorization,
+    asker: Asker,
+    signal: AbortSignal,
+  ): Promise<Result<Inspected, Refusal>> {
+    const shared = await this.#shared.inspect(authorization, signal);
+    if (shared !== undefined && !(shared.ok && shared.value.mayRunCode)) return shared;
+    return this.#inTurn(
+      { lane: this.#alone, asker, by: this.#endpoints },
+      async (rpc) => {
+        const inspected =
+          shared ?? (await inspect(rpc, authorization, this.#costs.gasLimit, signal));
+        if (!inspected.ok || !inspected.value.mayRunCode) return inspected;
+        const judged = await this.#wallets.inspectProven(rpc, authorization, signal);
+        return judged.ok ? inspected : judged;
+      },
+      signal,
+    );
+  }
+
+  /** What was found good before is no stranger's any more, and waits behind none. */
+  #inTurn<Value>(
+    { lane, asker, by }: { lane: FairLane; asker: Asker; by: RpcEndpoints },
+    judge: (rpc: Rpc) => Promise<Result<Value, Refusal>>,
+    signal: AbortSignal,
+  ): Promise<Result<Value, Refusal>> {
+    if (asker.kind === "renewal") return this.#endpoints.run(judge, signal);
+    const work = (): Promise<Result<Value, Refusal>> => by.run(judge, signal);
+    return lane.run({ client: asker.name, work, isGood: isOk }, signal);
   }
 }
 

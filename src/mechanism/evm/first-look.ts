@@ -5,14 +5,18 @@
 import { isEvmAddress } from "../../x402/address.ts";
 import { findNetwork, type EvmNetwork } from "../../x402/network.ts";
 import type { FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts";
-import { LeastRecent } from "../least-recent.ts";
+import { judgingLane, MAX_PROVEN_WAITING, MAX_UNPROVEN_WAITING } from "../judging-lane.ts";
+import type { Turn } from "../../x402/fair-lane.ts";
+import { LeastRecent } from "../../x402/least-recent.ts";
 import type { FirstLooks } from "../mechanism.ts";
-import { UnprovenLane } from "../unproven-lane.ts";
 import { createTokens, firstFault, readRequest, unprovenFault } from "./authorization.ts";
 import type { Token } from "./token.ts";
 
 /** Tokens that are remembered: they are named by our own requirements, or by who asks us to settle. */
 const MAX_TOKENS = 64;
+/** Payments that facilitators judge at a time. */
+export const MAX_PROVEN_CALLS = 24;
+export const MAX_DOUBTED_CALLS = 8;
 
 type Tokens = ReadonlyMap<string, Token>;
 
@@ -22,7 +26,8 @@ type Tokens = ReadonlyMap<string, Token>;
  */
 export class EvmFirstLooks implements FirstLooks {
   readonly #clock: () => number;
-  readonly #lane = new UnprovenLane();
+  readonly #proven = judgingLane({ calls: MAX_PROVEN_CALLS, waiting: MAX_PROVEN_WAITING });
+  readonly #unproven = judgingLane({ calls: MAX_DOUBTED_CALLS, waiting: MAX_UNPROVEN_WAITING });
   readonly #tokens = new LeastRecent<Tokens>(MAX_TOKENS);
 
   /** @param clock Unix seconds; what has expired by it is refused, however much of its validity others ask for */
@@ -44,8 +49,8 @@ export class EvmFirstLooks implements FirstLooks {
     return { proven, fault: proven ? fault : unprovenFault(read.value, fault) };
   }
 
-  inTurn<Value>(client: string, work: () => Promise<Value>, signal: AbortSignal): Promise<Value> {
-    return this.#lane.run(client, work, signal);
+  inTurn<Value>(isProven: boolean, turn: Turn<Value>, signal: AbortSignal): Promise<Value> {
+    return (isProven ? this.#proven : this.#unproven).run(turn, signal);
   }
 }
 

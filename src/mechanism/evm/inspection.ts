@@ -147,7 +147,8 @@ async function aggregate(
 
 /**
  * Asks once about several payments of different payers: all reads, then all transfers. The verdicts are
- * in the order of the payments.
+ * in the order of the payments; undefined, where it takes a call of its own to tell: a payer's code (EIP-7702) may
+ * have burnt the gas of the others. What was read before all transfers is nobody else's doing.
  * @throws {ChainError} when the chain cannot be asked, or refuses the call as a whole
  */
 export async function inspectTogether(
@@ -155,7 +156,7 @@ export async function inspectTogether(
   authorizations: readonly EvmCheckedAuthorization[],
   gasLimit: bigint,
   signal: AbortSignal,
-): Promise<readonly Result<Inspected, Refusal>[]> {
+): Promise<readonly (Result<Inspected, Refusal> | undefined)[]> {
   const reads = authorizations.flatMap(readsOf);
   const transfers = authorizations.map(transferOf);
   const data = encodeAggregate3([...reads, ...transfers]);
@@ -164,8 +165,18 @@ export async function inspectTogether(
   const answer = await rpc.call("eth_call", [call, "pending"], signal);
   const results = decodeAggregate3(parseHexData(answer) ?? "") ?? [];
   return authorizations.map((authorization, index) => {
-    const read = results.slice(READS * index, READS * (index + 1));
-    return judge(rpc, authorization, read, results[reads.length + index]);
+    const answers = results.slice(READS * index, READS * (index + 1));
+    const transfer = results[reads.length + index];
+    if (transfer === undefined) throw unanswered(rpc);
+    const read = judgeReads(rpc, authorization, answers);
+    if (read.ok) return transfer.success ? read : undefined;
+    // The signature is told before the rest, and code of the payer's may refuse it.
+    const [, , impossible] = answers;
+    const isCertain =
+      read.error.code !== "invalid_payment_requirements" &&
+      impossible !== undefined &&
+      !mayRunCode(impossible);
+    return isCertain ? read : undefined;
   });
 }
 
@@ -191,12 +202,27 @@ function unanswered(rpc: Rpc): ChainError {
 /** In the order of the wire: signature, balance, then whatever else makes the transfer fail. */
 function judge(
   rpc: Rpc,
-  { token, value }: EvmCheckedAuthorization,
+  authorization: EvmCheckedAuthorization,
   reads: readonly CallResult[],
   transfer: CallResult | undefined,
 ): Result<Inspected, Refusal> {
+  if (!transfer) throw unanswered(rpc);
+  const simulated = judgeTransfer(transfer);
+  if (!simulated.ok && simulated.error.code === "invalid_exact_evm_payload_signature") {
+    return simulated;
+  }
+  const read = judgeReads(rpc, authorization, reads);
+  return read.ok && !simulated.ok ? simulated : read;
+}
+
+/** As far as the answers to {@link readsOf} tell. */
+function judgeReads(
+  rpc: Rpc,
+  { token, value }: EvmCheckedAuthorization,
+  reads: readonly CallResult[],
+): Result<Inspected, Refusal> {
   const [balanceRead, stateRead, impossible] = reads;
-  if (!balanceRead || !stateRead || !impossible || !transfer) throw unanswered(rpc);
+  if (!balanceRead || !stateRead || !impossible) throw unanswered(rpc);
   const balance = soleWord(balanceRead);
   const used = soleWord(stateRead);
   // A call to an address without code succeeds with no data.
@@ -204,17 +230,12 @@ function judge(
     const detail = `there is no EIP-3009 token at ${token.asset.address}`;
     return refuse("invalid_payment_requirements", detail);
   }
-  const simulated = judgeTransfer(transfer);
-  if (!simulated.ok && simulated.error.code === "invalid_exact_evm_payload_signature") {
-    return simulated;
-  }
   if (balance < value) {
     const detail = `the payer holds ${balance} of ${value} atomic units`;
     // This very payment may be what the rest was spent on.
     return refuse("insufficient_funds", used === 0n ? detail : askingTheSeller(detail));
   }
   if (used !== 0n) return err(NONCE_USED);
-  if (!simulated.ok) return simulated;
   return ok({ balanceAtomic: balance, mayRunCode: mayRunCode(impossible) });
 }
 

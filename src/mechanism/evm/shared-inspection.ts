@@ -5,6 +5,7 @@
  * simulated transfer makes another's look good.
  */
 import type { Refusal, Result } from "../../x402/result.ts";
+import { crowded, MAX_PROVEN_WAITING } from "../judging-lane.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
@@ -12,12 +13,16 @@ import { inspect, inspectTogether, type Inspected } from "./inspection.ts";
 
 /** Payments in one call at most: 32 simulations stay far below the gas that nodes allow a call. */
 const MAX_TOGETHER = 32;
+/**
+ * Calls in flight. With those about single payments they take three of four connections to an endpoint: broadcasts,
+ * fees and receipts always find one.
+ */
+const MAX_SHARED_CALLS = 32;
 /** Longest that a payment waits for the call before it, milliseconds. */
 const MAX_WAIT_MS = 20;
-/** Payments that wait at most; beyond them each is asked about alone. */
-const MAX_WAITING = 1_000;
 
-type Verdict = Result<Inspected, Refusal>;
+/** Undefined: others may have had a part in it; to be asked about alone. */
+type Verdict = Result<Inspected, Refusal> | undefined;
 
 interface Waiting {
   readonly authorization: EvmCheckedAuthorization;
@@ -37,16 +42,18 @@ export class SharedInspection {
     this.#gasLimit = gasLimit;
   }
 
-  /** For payers whose signature was proven. @throws {ChainError} when the chain cannot be asked */
+  /**
+   * For payers whose signature was proven.
+   * @throws {ChainError} when the chain cannot be asked, `CHAIN_BUSY` where too many wait
+   */
   async inspect(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Verdict> {
-    if (this.#waiting.length >= MAX_WAITING) {
-      return this.#inspectAlone(authorization, signal);
-    }
+    if (this.#waiting.length >= MAX_PROVEN_WAITING) throw crowded();
     const waiting = { authorization, verdict: Promise.withResolvers<Verdict>() };
     this.#waiting.push(waiting);
     if (this.#inFlight === 0) this.#ask();
     else this.#timer ??= setTimeout(() => this.#ask(), MAX_WAIT_MS);
     const giveUp = (): void => {
+      this.#waiting = this.#waiting.filter((each) => each !== waiting);
       waiting.verdict.reject(new ChainError("CHAIN_TIMEOUT", "the chain did not answer in time"));
     };
     signal.addEventListener("abort", giveUp, { once: true });
@@ -61,6 +68,7 @@ export class SharedInspection {
   #ask(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    if (this.#inFlight >= MAX_SHARED_CALLS) return;
     const together = this.#board();
     if (together.length === 0) return;
     this.#inFlight += 1;
@@ -92,30 +100,20 @@ export class SharedInspection {
     // The client's own time limit bounds the call; whoever waits for it may give up sooner.
     const { signal } = new AbortController();
     const authorizations = together.map(({ authorization }) => authorization);
-    let verdicts: readonly Verdict[] | undefined;
-    if (together.length > 1) {
-      verdicts = await this.#endpoints
-        .run((rpc) => inspectTogether(rpc, authorizations, this.#gasLimit, signal), signal)
-        .catch(() => undefined);
-    }
-    // Only a good verdict is taken from a shared call. What fails there is asked about alone, since a
-    // payer's own code (EIP-7702) may have burnt the gas of the others.
-    await Promise.all(
-      together.map(async ({ authorization, verdict }, index) => {
-        try {
-          const shared = verdicts?.[index];
-          verdict.resolve(shared?.ok ? shared : await this.#inspectAlone(authorization, signal));
-        } catch (cause) {
-          verdict.reject(cause);
+    const [first] = authorizations;
+    try {
+      const verdicts = await this.#endpoints.run(async (rpc): Promise<readonly Verdict[]> => {
+        if (first === undefined || authorizations.length > 1) {
+          return inspectTogether(rpc, authorizations, this.#gasLimit, signal);
         }
-      }),
-    );
-  }
-
-  #inspectAlone(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Verdict> {
-    return this.#endpoints.run(
-      (rpc) => inspect(rpc, authorization, this.#gasLimit, signal),
-      signal,
-    );
+        return [await inspect(rpc, first, this.#gasLimit, signal)];
+      }, signal);
+      for (const [index, { verdict }] of together.entries()) verdict.resolve(verdicts[index]);
+    } catch (cause) {
+      for (const { verdict } of together) {
+        if (together.length > 1) verdict.resolve(undefined);
+        else verdict.reject(cause);
+      }
+    }
   }
 }

@@ -4,7 +4,7 @@
  * be sent.
  */
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
-import { LeastRecent } from "../least-recent.ts";
+import { LeastRecent } from "../../x402/least-recent.ts";
 import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";

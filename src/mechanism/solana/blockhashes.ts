@@ -8,7 +8,7 @@
 import type { Time } from "../../time/time.ts";
 import { ChainError } from "../mechanism.ts";
 import { isRecord, type Rpc } from "../rpc.ts";
-import { LeastRecent } from "../least-recent.ts";
+import { LeastRecent } from "../../x402/least-recent.ts";
 import { sharedSignal, waitFor } from "../shared-call.ts";
 import { readContextSlot } from "./statuses.ts";
 

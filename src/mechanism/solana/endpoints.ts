@@ -10,6 +10,8 @@ import { isSlot } from "./statuses.ts";
 const SHARED_TIMEOUT_MS = 4_000;
 /** Slots that an endpoint may be behind the best one, about 20 s: a blockhash is valid for 150 of them. */
 const MAX_LAG_SLOTS = 50n;
+/** Payments that are judged at a time, each by a simulation: what we have signed always finds another connection. */
+export const MAX_JUDGED = 48;
 
 /**
  * JSON-RPC errors that are about the call, in the numbers of Agave's `rpc_custom_error.rs`: any other node

@@ -11,7 +11,7 @@ import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ChainError, type Look } from "../mechanism.ts";
 import { FIRST_FEE_LAMPORTS, FIRST_PRIORITY_LAMPORTS } from "./guard-budget.ts";
 import type { Listed } from "./history.ts";
-import { LeastRecent } from "../least-recent.ts";
+import { LeastRecent } from "../../x402/least-recent.ts";
 import { WAIT_MS, WaitingRoom } from "./waiting-room.ts";
 
 /** How long a loss counts, and a token account must have been there, milliseconds. */

@@ -9,7 +9,7 @@ import type { Time } from "../../time/time.ts";
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import type { Look } from "../mechanism.ts";
 import { BASE_FEE_LAMPORTS, type FeeBalances } from "./balances.ts";
-import { LeastRecent } from "../least-recent.ts";
+import { LeastRecent } from "../../x402/least-recent.ts";
 import { WAIT_MS, WaitingRoom } from "./waiting-room.ts";
 
 /**

@@ -26,7 +26,7 @@ import {
   type Fetched,
   type Listed,
 } from "./history.ts";
-import { LeastRecent } from "../least-recent.ts";
+import { LeastRecent } from "../../x402/least-recent.ts";
 import type { SolanaAuthorization } from "./payment.ts";
 import type { Statuses } from "./statuses.ts";
 

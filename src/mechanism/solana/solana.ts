@@ -5,7 +5,7 @@
  */
 import { encodeBase58, isSolanaAddress } from "../../x402/solana-address.ts";
 import type { SolanaAsset, SolanaNetwork } from "../../x402/network.ts";
-import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
+import { err, isOk, ok, type Refusal, type Result } from "../../x402/result.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -14,8 +14,11 @@ import {
   type SupportedKind,
 } from "../../x402/x402.ts";
 import { describeUnused, describeWrong } from "../endpoint-findings.ts";
+import { judgingLane, MAX_PROVEN_WAITING } from "../judging-lane.ts";
 import {
   ChainError,
+  SOMEBODY,
+  type Asker,
   type Checked,
   type Confirmation,
   type Finding,
@@ -30,7 +33,7 @@ import {
 } from "../mechanism.ts";
 import { readLamports } from "./accounts.ts";
 import { FeeBalances } from "./balances.ts";
-import { readHeadTime } from "./endpoints.ts";
+import { MAX_JUDGED, readHeadTime } from "./endpoints.ts";
 import { FirstPayments, type Unguarded } from "./first-payments.ts";
 import { GuardBudget, type Guarded, type GuardState } from "./guard-budget.ts";
 import { listTransactions, type Listed } from "./history.ts";
@@ -95,6 +98,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   /** What the last simulation of a payment showed; of those that may be signed by it. */
   readonly #readings = new WeakMap<SolanaAuthorization, FundsReading>();
   readonly #chain: SolanaChain;
+  readonly #lane = judgingLane({ calls: MAX_JUDGED, waiting: MAX_PROVEN_WAITING });
   readonly #options: Pick<SolanaMechanismOptions, "time" | "onTrouble">;
   /** By request, as an object; as long as the rules are the same. */
   #checks = new WeakMap<FacilitatorRequest, Result<Checked<SolanaAuthorization>, Refusal>>();
@@ -167,13 +171,14 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   async inspect(
     { authorization, fault }: Checked<SolanaAuthorization>,
     signal: AbortSignal,
+    asker: Asker = SOMEBODY,
   ): Promise<Result<void, Refusal>> {
     if (fault !== null) return err(fault);
     const isJudged = this.#inspection.judged(authorization) !== undefined;
     const admitted = await this.#admitGuarded(authorization, signal);
     if (!admitted.ok) return admitted;
     const read = (moment: number): Promise<Result<FundsReading, Refusal>> =>
-      this.#read(authorization, moment, signal);
+      this.#read(authorization, { moment, asker }, signal);
     // A lane that renews a judgement signs nothing while it waits; what does not fit, `prepare` leaves out.
     const isRenewed = this.#readings.has(authorization);
     const readOnce = (): Promise<Result<FundsReading, Refusal>> =>
@@ -346,11 +351,11 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   /** Simulates; what that leaves in the account that pays. */
   async #read(
     authorization: SolanaAuthorization,
-    moment: number,
+    { moment, asker }: { moment: number; asker: Asker },
     signal: AbortSignal,
   ): Promise<Result<FundsReading, Refusal>> {
     const { messageHash, demand } = authorization;
-    const left = await this.#simulate(authorization, signal);
+    const left = await this.#simulate(authorization, asker, signal);
     if (!left.ok) return left;
     const judged = this.#inspection.judged(authorization);
     if (judged === undefined) throw new TypeError(`${this.network}: simulated without judgement`);
@@ -359,15 +364,19 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     return ok({ messageHash, payer, source, amount, isGuarded, left: left.value, moment });
   }
 
+  /** What was found good before is no stranger's any more, and waits behind none. */
   async #simulate(
     authorization: SolanaAuthorization,
+    asker: Asker,
     signal: AbortSignal,
   ): Promise<Result<bigint, Refusal>> {
+    const { endpoints } = this.#chain;
+    const work = (): Promise<Result<bigint, Refusal>> =>
+      endpoints.run((rpc) => this.#inspection.inspect(rpc, authorization, signal), signal);
     try {
-      return await this.#chain.endpoints.run(
-        (rpc) => this.#inspection.inspect(rpc, authorization, signal),
-        signal,
-      );
+      if (asker.kind === "renewal") return await work();
+      const turn = { client: asker.name, work, isGood: isOk };
+      return await this.#lane.run(turn, signal);
     } catch (error) {
       if (error instanceof ChainError && error.code === "CHAIN_GAS") {
         this.#balances.notedShort(authorization.feePayer);

@@ -12,7 +12,7 @@ import type { Rpc } from "../rpc.ts";
 import { Blockhashes } from "./blockhashes.ts";
 import { send } from "./broadcast.ts";
 import { expired, included, notYet, untold, type Commitment } from "./confirmation.ts";
-import { LeastRecent } from "../least-recent.ts";
+import { LeastRecent } from "../../x402/least-recent.ts";
 import { decodeMessage } from "./message.ts";
 import type { SolanaAuthorization } from "./payment.ts";
 import { Search } from "./search.ts";

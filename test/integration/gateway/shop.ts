@@ -2,7 +2,7 @@
  * A gateway as buyers meet it, over real HTTP before a real backend: paywall, ledger and engine are the
  * product's, only the facilitator does what the test says.
  */
-import { onTestFinished } from "vitest";
+import { onTestFinished, vi } from "vitest";
 import { defaultBodyLimits, type BodyLimits } from "../../../src/gateway/message/body-watch.ts";
 import type { ServedHosts } from "../../../src/gateway/client/other-hosts.ts";
 import {
@@ -141,6 +141,18 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     await ledger.close();
   });
   return { port, facilitator, ledger, gateway, metrics };
+}
+
+/** More than all buffers on the way hold. */
+const STUCK = Buffer.alloc(32 * 1024 * 1024);
+
+/** What is answered to an upgrade from now on stands behind so much that nobody takes. */
+export function stickAnswers(gateway: Gateway): void {
+  const { handleUpgrade } = gateway;
+  vi.spyOn(gateway, "handleUpgrade").mockImplementation((request, socket, head) => {
+    socket.write(STUCK);
+    handleUpgrade(request, socket, head);
+  });
 }
 
 /** `X-PAYMENT` of the payment with that number. */

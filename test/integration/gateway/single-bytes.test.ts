@@ -21,8 +21,9 @@ const BYTE = Buffer.from("a");
 
 /** The frames of a request whose body is so many single bytes. */
 function inSingleBytes(count: number): readonly Buffer[] {
-  const lines = [...requestLines("/free", { method: "POST" }), ["content-length", String(count)]];
-  const head = frame(FRAME.headers, END_HEADERS, 1, block(lines as [string, string][]));
+  const length = ["content-length", String(count)] as const;
+  const lines = [...requestLines("/free", { method: "POST" }), length];
+  const head = frame(FRAME.headers, END_HEADERS, 1, block(lines));
   const body = Array.from({ length: count }, (_, at) => {
     return frame(FRAME.data, at === count - 1 ? END_STREAM : 0, 1, BYTE);
   });

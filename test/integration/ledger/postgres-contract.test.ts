@@ -1,6 +1,6 @@
 /** The PostgreSQL ledger against the contract that every ledger has to keep. */
 import { Client } from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { openPostgresBooks, openPostgresLedger } from "../../../src/ledger/postgres.ts";
 import { prepareSession } from "../../../src/ledger/postgres-database.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -14,11 +14,14 @@ import { collectStatements, namesInSources, scansIn } from "./postgres-plans.ts"
 import { sql } from "./stage.ts";
 
 const logger = createLogger({ level: "silent", format: "json" });
-const databases = new Map<string, Promise<string>>();
 const statements = collectStatements();
 let server: PostgresServer;
 /** Its schema is made once: a copy of it is there sooner. */
 let template: string;
+/** By store, of the test that is running. */
+const databases = new Map<string, Promise<string>>();
+/** Emptied ones: another would take longer. */
+const spare: string[] = [];
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -29,12 +32,33 @@ beforeAll(async () => {
   await ledger.close();
 });
 
-// Hundreds of databases are deleted with it.
-afterAll(async () => server.stop(), 120_000);
+afterAll(async () => server.stop());
+
+/** By then the test's ledgers are closed. */
+afterEach(async () => {
+  for (const url of databases.values()) spare.push(await emptied(await url));
+  databases.clear();
+});
 
 function urlOf(store: string): Promise<string> {
-  const url = databases.get(store) ?? server.database(template);
+  const known = databases.get(store);
+  if (known !== undefined) return known;
+  const next = spare.pop();
+  const url = next === undefined ? server.database(template) : Promise.resolve(next);
   databases.set(store, url);
+  return url;
+}
+
+async function emptied(url: string): Promise<string> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query<{ name: string }>(
+    "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'coinslot' AND tablename <> 'migrations'",
+  );
+  // Whatever refers to what goes, goes as well.
+  await client.query("SET session_replication_role = replica");
+  for (const { name } of rows) await client.query(`DELETE FROM coinslot.${name}`);
+  await client.end();
   return url;
 }
 
@@ -56,7 +80,7 @@ describe("the statements of the PostgreSQL ledger", () => {
   let url: string;
 
   beforeAll(async () => {
-    url = await urlOf("plans");
+    url = await server.database(template);
     const ledger = await openPostgresLedger({ url, time: systemTime, life: "plans", logger });
     await ledger.ping();
     await ledger.close();

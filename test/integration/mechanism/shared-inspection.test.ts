@@ -8,6 +8,7 @@ import {
 } from "../../support/facilitator.ts";
 import { freshAccount, signPayment, type FreshAccount } from "../../support/payer.ts";
 import { startRpcProxy, type RpcProxy } from "../../support/rpc-proxy.ts";
+import { delegation } from "../../support/two-faced-wallet.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 
 let chain: Chain;
@@ -76,6 +77,38 @@ describe("verifications of concurrent buyers", () => {
       "insufficient_funds",
       "invalid_transaction_state",
       ...requests.map(() => "valid"),
+    ]);
+  });
+
+  it("take what was read for certain, and ask alone about a transfer that fails", async () => {
+    const [opener] = await buyers(1);
+    const frozen = await richBuyer(chain);
+    await chain.setBlacklisted(frozen.address, true);
+    const payers = [opener ?? freshAccount(), freshAccount(), freshAccount(), frozen];
+    const requests = await Promise.all(payers.map((payer) => payment(payer)));
+    expect(await Promise.all(requests.map(verdict))).toEqual([
+      "valid",
+      "insufficient_funds",
+      "insufficient_funds",
+      "invalid_transaction_state",
+    ]);
+    // The opener's, one for the three others, and that of the frozen one.
+    expect(running.rpcCalls.get("eth_call")).toBe(3);
+  });
+
+  it("tell of a payer's code first what it says of the signature", async () => {
+    const [opener, other] = await buyers(2);
+    const delegated = freshAccount();
+    const delegate = freshAccount().address;
+    // STOP: it takes no signature, and says nothing to whoever asks.
+    await chain.rpc("anvil_setCode", [delegate, "0x00"]);
+    await chain.rpc("anvil_setCode", [delegated.address, delegation(delegate)]);
+    const payers = [opener ?? freshAccount(), delegated, other ?? freshAccount()];
+    const requests = await Promise.all(payers.map((payer) => payment(payer)));
+    expect(await Promise.all(requests.map(verdict))).toEqual([
+      "valid",
+      "invalid_exact_evm_payload_signature",
+      "valid",
     ]);
   });
 

@@ -1,6 +1,7 @@
 /** Nodes that fail, and payments that others settle. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Standing } from "../../../src/mechanism/mechanism.ts";
+import { RENEWAL, type Standing } from "../../../src/mechanism/mechanism.ts";
+import { MAX_JUDGED } from "../../../src/mechanism/solana/endpoints.ts";
 import { createSolanaObserver } from "../../../src/mechanism/solana/solana.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { buildTransaction, destinationOf, testKey } from "../../support/solana-messages.ts";
@@ -12,7 +13,7 @@ import {
   secretOf,
 } from "../../support/solana-requests.ts";
 import { startSolanaNode } from "../../support/solana/solana-node.ts";
-import { openBench, type Bench } from "./solana-bench.ts";
+import { FEE_PAYER, openBench, type Bench } from "./solana-bench.ts";
 
 let bench: Bench;
 beforeAll(async () => {
@@ -72,6 +73,20 @@ describe("a node that fails", () => {
     expect(await bench.verify(bench.plan(), both)).toBe("valid");
     expect(slow.count("simulateTransaction")).toBe(0);
   });
+});
+
+test("strangers' payments leave connections to what we have signed", async () => {
+  const by = bench.mechanism({});
+  await by.balance(FEE_PAYER, never);
+  bench.node.inject({ method: "simulateTransaction", hold: true });
+  const payments = Array.from({ length: 3 * MAX_JUDGED }, () => bench.accept(bench.plan(), by));
+  const judged = payments.map((payment) => by.inspect(payment, never));
+  await expect.poll(() => bench.node.count("simulateTransaction")).toBe(MAX_JUDGED);
+  expect(await by.balance(FEE_PAYER, never)).toMatchObject({ address: FEE_PAYER });
+  const renewed = by.inspect(bench.accept(bench.plan(), by), never, RENEWAL);
+  await expect.poll(() => bench.node.count("simulateTransaction")).toBe(MAX_JUDGED + 1);
+  bench.node.lift();
+  for (const verdict of await Promise.all([...judged, renewed])) expect(verdict.ok).toBe(true);
 });
 
 function observer() {

@@ -4,9 +4,10 @@ import {
   FAILURES_TO_OPEN,
   FIRST_COOL_DOWN_MS,
   MAX_COOL_DOWN_MS,
+  WELL_FOR_MS,
   type Send,
 } from "../../../src/facilitator/circuit.ts";
-import { FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
+import { FacilitatorFault, RequestRefused } from "../../../src/facilitator/facilitator.ts";
 
 const never = new AbortController().signal;
 
@@ -29,10 +30,14 @@ function stage() {
     }, signal);
     await expect(sent).rejects.toThrow("no answer");
   };
+  const refuse = async (): Promise<void> => {
+    const odd = new RequestRefused("unavailable", "unexpected_verify_error", "status 400");
+    await expect(circuit.send(() => Promise.reject(odd), never)).rejects.toThrow("status 400");
+  };
   const open = async (): Promise<void> => {
     for (let count = 0; count < FAILURES_TO_OPEN; count += 1) await fail(circuit.send);
   };
-  return { circuit, time, changes, succeed, fail, open, required };
+  return { circuit, time, changes, succeed, fail, refuse, open, required };
 }
 
 describe("a circuit", () => {
@@ -130,5 +135,25 @@ describe("a circuit", () => {
     expect(circuit.enter()).toBeUndefined();
     time.nowMs += FIRST_COOL_DOWN_MS;
     expect(circuit.enter()).toBeDefined();
+  });
+});
+
+describe("requests that are not taken", () => {
+  test("say nothing of who has taken another a moment ago", async () => {
+    const { circuit, time, succeed, refuse } = stage();
+    await succeed();
+    time.nowMs += WELL_FOR_MS - 1;
+    for (let count = 0; count < 10 * FAILURES_TO_OPEN; count += 1) await refuse();
+    expect(circuit.isOpen).toBe(false);
+  });
+
+  test("are failures of who has taken none for a while, or ever", async () => {
+    for (const answersAtFirst of [true, false]) {
+      const { circuit, time, succeed, refuse } = stage();
+      if (answersAtFirst) await succeed();
+      time.nowMs += WELL_FOR_MS;
+      for (let count = 0; count < FAILURES_TO_OPEN; count += 1) await refuse();
+      expect(circuit.isOpen).toBe(true);
+    }
   });
 });

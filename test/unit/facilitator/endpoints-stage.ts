@@ -31,7 +31,7 @@ export interface Stage {
 }
 
 export interface StageOptions extends Partial<
-  Pick<EndpointOptions, "basePath" | "callers" | "catalogue" | "leastAmount">
+  Pick<EndpointOptions, "addressOf" | "basePath" | "callers" | "catalogue" | "leastAmount">
 > {
   /** A token that callers need; default: as `callers` say, else none. */
   readonly bearer?: string;
@@ -82,6 +82,7 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
     basePath: options.basePath ?? "",
     callers:
       options.callers ?? new Callers(bearer === undefined ? [] : [{ gateway: null, bearer }]),
+    ...(options.addressOf === undefined ? {} : { addressOf: options.addressOf }),
     ...(options.leastAmount === undefined ? {} : { leastAmount: options.leastAmount }),
     ...(options.catalogue === undefined ? {} : { catalogue: options.catalogue }),
     logger: createLogger({ level: "trace", format: "json", destination: { write } }),

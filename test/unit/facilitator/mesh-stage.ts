@@ -50,7 +50,9 @@ export interface MeshStage {
   readonly log: readonly Record<string, unknown>[];
 }
 
-export interface MeshSetup extends Partial<Pick<MeshOptions, "time" | "embedded" | "foreign">> {
+export interface MeshSetup extends Partial<
+  Pick<MeshOptions, "time" | "embedded" | "firstLooks" | "foreign">
+> {
   readonly observer?: Observer;
   readonly remote?: Partial<RemoteOptions>;
   /** False: what they told is not known before they are asked. */

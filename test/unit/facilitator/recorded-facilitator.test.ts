@@ -221,7 +221,7 @@ describe("the REST endpoints over remote facilitators", () => {
       facilitator: {
         verify: (...given) => facilitator.verify(...given),
         settle: (...given) => facilitator.settle(...given),
-        supported: (...given) => facilitator.supported(...given),
+        supported: () => facilitator.supported(),
       },
     });
     expect(await ask(at, "/verify", { body: good })).toMatchObject({

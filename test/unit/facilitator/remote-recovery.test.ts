@@ -19,6 +19,7 @@ import {
 
 /** Longer than any pause or margin. */
 const LONG_MS = 700_000;
+const DAY_MS = 86_400_000;
 
 interface Setup {
   readonly facilitators: readonly { readonly url: string }[];
@@ -226,6 +227,19 @@ describe("a payment that was refused after its hand-over", () => {
       if (observer.looks.length > lookedAtMs.length) lookedAtMs.push(5_000 * (round + 1));
     }
     expect(lookedAtMs).toEqual([5_000, 15_000, 35_000, 75_000, 155_000, 315_000]);
+    expect(await outcome(payment)).toMatchObject({ kind: "failed", failure: FAILURE });
+  });
+
+  test("is looked for for about a month, where its authorization never ends", async () => {
+    const { time, observer, outcome } = await refused(UNUSED);
+    const wait = async (days: number): Promise<number> => {
+      for (let day = 0; day < days; day += 1) await time.advance(DAY_MS);
+      return observer.looks.length;
+    };
+    const early = await wait(10);
+    const later = await wait(50);
+    expect(later).toBeGreaterThan(early);
+    expect(await wait(365)).toBe(later);
     expect(await outcome(payment)).toMatchObject({ kind: "failed", failure: FAILURE });
   });
 

@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
+import { RequestRefused } from "../../../src/facilitator/facilitator.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import {
   startScriptedFacilitator,
@@ -96,6 +97,22 @@ describe("a settlement", () => {
     expect(opened.scripted.calls.length).toBe(1);
   });
 
+  test("may have been made where there is no place for a call: something on the way may have sent two", async () => {
+    const crowded = { ...failed, errorReason: "unexpected_settle_error" };
+    const opened = await stage({ status: 503, body: crowded });
+    opened.remote.word.record({ finalRefusals: ["base-sepolia"] }, 0);
+    expect(await faultOf(settle(opened))).toMatchObject({ kind: "unknown" });
+  });
+
+  test.each([400, 413, 422])(
+    "may be odd where it is answered %i: that is told apart",
+    async (status) => {
+      const opened = await stage({ status, body: { error: "no" } });
+      expect(await faultOf(settle(opened))).toBeInstanceOf(RequestRefused);
+      expect(await faultOf(verify(opened))).toBeInstanceOf(RequestRefused);
+    },
+  );
+
   test("is unknown when no answer comes in time", async () => {
     const opened = await stage({ raw: () => {} }, { timeoutMs: 50 });
     expect(await faultOf(settle(opened))).toMatchObject({ kind: "unknown" });
@@ -150,8 +167,8 @@ describe("a settlement that never left", () => {
     const held: ServerResponse[] = [];
     const opened = await stage({ raw: (response) => void held.push(response) });
     // More than there are connections.
-    const before = Array.from({ length: 40 }, () => settle(opened).catch(() => undefined));
-    await vi.waitFor(() => expect(held.length).toBe(32));
+    const before = Array.from({ length: 96 }, () => settle(opened).catch(() => undefined));
+    await vi.waitFor(() => expect(held.length).toBe(88));
     const caller = new AbortController();
     const last = faultOf(opened.remote.settle(exampleRequest, { signal: caller.signal }));
     caller.abort();
@@ -160,7 +177,7 @@ describe("a settlement that never left", () => {
     await vi.waitFor(() => expect(held.length).toBe(8));
     for (const response of held) response.end(JSON.stringify(success));
     await Promise.all(before);
-    expect(opened.scripted.calls.length).toBe(40);
+    expect(opened.scripted.calls.length).toBe(96);
   });
 
   test("is unreachable where the other side speaks no TLS", async () => {

@@ -78,12 +78,18 @@ export class ScriptedChain {
   readonly sent: string[] = [];
   /** What was asked to be prepared, as payment nonces. */
   readonly prepared: (readonly string[])[] = [];
+  readonly #held = new Map<string, Promise<void>>();
   readonly #pool = new Map<string, Transaction>();
   readonly #mined = new Map<string, Transaction>();
   /** By which transaction the money of a payment moved. */
   readonly #moved = new Map<string, string>();
   readonly #nextNonces = new Map<string, number>();
   readonly #bytes = new Map<string, Transaction>();
+
+  /** That call is not answered before the promise is. */
+  hold(name: string, until: Promise<void>): void {
+    this.#held.set(name, until);
+  }
 
   count(name: string): number {
     return this.calls.filter((call) => call === name).length;
@@ -136,6 +142,7 @@ export class ScriptedChain {
       this.calls.push(name);
       const error = this.errors.get(name);
       if (error !== undefined) throw error;
+      await this.#held.get(name);
     };
     const behaviour: Mechanism<Authorization> = {
       scheme: "exact",

@@ -258,6 +258,42 @@ describe("a queue", () => {
     ]);
   });
 
+  test("has room for what is judged, however many others are not judged yet", async () => {
+    const at = await openEngine();
+    const verified = payment(1);
+    await at.facilitator.verify(verified, at.time.timeout(1_000));
+    const held = Promise.withResolvers<void>();
+    at.chain.hold("inspect", held.promise);
+    const unjudged = Promise.all(
+      range(2, 2 * MAX_QUEUED).map((number) => {
+        at.chain.refused.set(nonceOf(number), { code: "insufficient_funds", detail: "penniless" });
+        return settle(at, payment(number, number));
+      }),
+    );
+    await at.time.until(() => at.chain.count("inspect") === 1 + 2 * MAX_QUEUED);
+    expect(await at.time.of(settle(at, verified))).toMatchObject({ success: true });
+    held.resolve();
+    const answers = await at.time.of(unjudged);
+    expect(new Set(answers.map(({ success }) => success))).toEqual(new Set([false]));
+  });
+
+  test("turns away what is too much once it is judged, too", async () => {
+    const at = await openEngine();
+    at.chain.automines = false;
+    void settleAll(at, ...range(1, MAX_OPEN));
+    await at.time.until(() => new Set(at.chain.sent).size === MAX_OPEN);
+    const held = Promise.withResolvers<void>();
+    at.chain.hold("inspect", held.promise);
+    void settleAll(at, ...range(100, MAX_QUEUED + 5));
+    await at.time.until(() => at.chain.count("inspect") === MAX_OPEN + MAX_QUEUED + 5);
+    held.resolve();
+    await at.time.advance(100);
+    const name = "coinslot_settlement_queue_length";
+    expect(await samplesOf(at.metrics, name)).toEqual([
+      `${name}{network="base-sepolia"} ${MAX_QUEUED}`,
+    ]);
+  });
+
   test("gives back a payment for which nobody waits any more", async () => {
     const at = await openEngine();
     at.chain.automines = false;

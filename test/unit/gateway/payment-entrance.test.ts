@@ -9,6 +9,7 @@ const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate
 class Client implements Payer {
   readonly stalledMs = 0;
   isAway = false;
+  #leave = (): void => undefined;
 
   evict(): void {}
 
@@ -16,8 +17,14 @@ class Client implements Payer {
     return this.isAway;
   }
 
-  onGone(): () => void {
-    return () => {};
+  onGone(listener: () => void): () => void {
+    this.#leave = listener;
+    return () => (this.#leave = () => undefined);
+  }
+
+  leave(): void {
+    this.isAway = true;
+    this.#leave();
   }
 }
 
@@ -108,6 +115,18 @@ describe("payments that come at once", () => {
     expect(entered).toEqual(expect.arrayContaining([...others]));
     expect(refused.length).toBeGreaterThan(2 * MAX_WAITING);
     expect(entrance.waiting).toBe(0);
+  });
+
+  test("that wait for a place wait no longer once their clients have left", async () => {
+    const { entrance, entered, refused, come } = stage(1);
+    await come("10.0.0.1");
+    const leaving = new Client();
+    void come("10.0.0.2", leaving);
+    await nextTurn();
+    expect({ entered, waiting: entrance.waiting }).toEqual({ entered: ["10.0.0.1"], waiting: 1 });
+    leaving.leave();
+    await nextTurn();
+    expect({ refused, waiting: entrance.waiting }).toEqual({ refused: ["10.0.0.2"], waiting: 0 });
   });
 
   test("take no place where their clients have left while they waited", async () => {

@@ -31,7 +31,7 @@ import {
 } from "./ledger-driver.ts";
 
 const PAYMENTS = [examplePayment(1), examplePayment(2), examplePayment(3)];
-const RUNS = 50;
+const RUNS = 30;
 
 type Operation = (ledger: Ledger) => Promise<unknown>;
 

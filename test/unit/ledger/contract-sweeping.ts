@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { PaymentDetail } from "../../../src/ledger/books.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
+import { FAILED_FOR_MS } from "../../../src/ledger/sweep.ts";
 import {
   MAX_USED_ELSEWHERE_PER_PAYER,
   type UsedElsewhere,
@@ -150,12 +151,25 @@ export function describeSweeping(open: OpenLedger): void {
 
     it("none that has failed as long as its authorization could be used", async () => {
       const { ledger, time } = place();
-      await bring(ledger, payment, "claimfailed");
       const validBeforeMs = 1_740_672_154_000;
+      time.nowMs = validBeforeMs - DAY_MS;
+      await bring(ledger, payment, "claimfailed");
       time.nowMs = validBeforeMs + DAY_MS;
       expect(await sweep(ledger, time.nowMs)).toBe(0);
       await ledger.settled(key, SETTLEMENT);
       expect(await word(ledger.claim(key, termsOf(payment)))).toBe("settled");
+    });
+
+    it("one that has failed, a month later, however long its authorization could be used", async () => {
+      const { ledger, time } = place();
+      await bring(ledger, payment, "begunfailed");
+      const failedMs = time.nowMs;
+      time.nowMs = failedMs + FAILED_FOR_MS;
+      expect(await sweep(ledger, time.nowMs)).toBe(0);
+      time.nowMs += 1;
+      expect(await sweep(ledger, time.nowMs)).toBe(1);
+      // Nothing was sold for it: who shows it next pays with it.
+      expect(await ledger.begin(key, request, CALLER)).toEqual({ kind: "granted" });
     });
 
     it.each([

@@ -15,6 +15,7 @@ import type {
   Delivery,
   Engine,
   Exchange,
+  Switching,
   TargetEngine,
   TargetOptions,
   Unanswered,
@@ -105,12 +106,12 @@ class Backend implements Engine {
     this.#checks = check === null ? [] : this.#startChecks(check);
   }
 
-  refusal(request: InboundRequest, kind: "request" | "upgrade"): Unanswered | null {
+  refusal(request: InboundRequest, switching: Switching | null): Unanswered | null {
     let first: Unanswered | null = null;
     for (const member of this.#standing(NONE)) {
       // Its checks find out, and nobody's money.
       if (member.isHeldByChecks) continue;
-      const refusal = member.engine.refusal(request, kind);
+      const refusal = member.engine.refusal(request, switching);
       if (refusal === null) return null;
       first ??= refusal;
     }

@@ -32,7 +32,7 @@ async function stage() {
     response.end();
   });
   const all = (): readonly string[] => [...served.values()].flat();
-  return { served, all, client: await WireClient.open(port) };
+  return { served, all, port, client: await WireClient.open(port) };
 }
 
 const asks = (count: number, first = 0): readonly Buffer[] =>
@@ -49,6 +49,16 @@ test("all are served, a few in each turn", async () => {
   expect(new Set(all()).size).toBe(STREAMS);
   const inOneTurn = Math.max(...[...served.values()].map(({ length }) => length));
   expect(inOneTurn).toBeLessThanOrEqual(PER_TURN);
+});
+
+test("those of a connection that has few are served before those of one that has many", async () => {
+  const { all, port, client } = await stage();
+  const buyer = await WireClient.open(port);
+  client.send(...asks(STREAMS));
+  buyer.send(...asks(1, STREAMS));
+  await expect.poll(() => all().length, PATIENT).toBe(STREAMS + 1);
+  // Behind those that began as they came, and perhaps the oldest of all.
+  expect(all().indexOf(`/${2 * STREAMS + 1}`)).toBeLessThan(3 * PER_TURN);
 });
 
 test("those with a body are served as they come, and keep their trailers", async () => {

@@ -58,14 +58,39 @@ describe("where all tunnels are taken", () => {
     const { places, evicted, enter, fill } = stage();
     fill(MOST);
     for (let index = 0; index < MOST; index += 1) {
-      expect(places.hasForSale).toBe(true);
       expect(enter("192.0.2.1", 0, { isSold: true, name: "sold" })).toBeDefined();
     }
     expect(evicted).toHaveLength(MOST);
     expect(evicted).not.toContain("sold");
-    expect(places.hasForSale).toBe(false);
+    expect(places.reserve("192.0.2.2")).toBeUndefined();
     expect(enter("192.0.2.2")).toBeUndefined();
     expect(enter("192.0.2.2", 0, { isSold: true })).toBeUndefined();
+  });
+
+  test("what is reserved is sold to nobody else, and ends nobody's before it is paid", () => {
+    const { places, evicted, enter, fill } = stage();
+    fill(MOST);
+    const leaves = Array.from({ length: MOST }, (_, index) => places.reserve(`192.0.2.${index}`));
+    expect(leaves).not.toContain(undefined);
+    expect(evicted).toEqual([]);
+    expect(places.reserve("192.0.2.99")).toBeUndefined();
+    expect(enter("192.0.2.99", 0, { isSold: true })).toBeUndefined();
+    leaves[0]?.();
+    leaves[0]?.();
+    expect(enter("192.0.2.0", 0, { isSold: true })).toBeDefined();
+    expect(places.reserve("192.0.2.99")).toBeUndefined();
+    for (const leave of leaves) leave?.();
+    expect(places.reserve("192.0.2.99")).toBeDefined();
+  });
+
+  test("an address reserves as many as are left, of IPv6 a network", () => {
+    const { places } = stage();
+    const reserve = (address: string) => places.reserve(address);
+    const own = Array.from({ length: MOST }, (_, index) => reserve(`2001:db8::${index + 1}`));
+    expect(own.filter(Boolean)).toHaveLength(MOST / 2);
+    expect(reserve("192.0.2.1")).toBeDefined();
+    for (const leave of own) leave?.();
+    expect(reserve("2001:db8::99")).toBeDefined();
   });
 
   test("a place is given back once, whoever took it", () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { Tunnels } from "../../../../src/gateway/upstream/tunnels.ts";
+import { isTunnel, Tunnels } from "../../../../src/gateway/upstream/tunnels.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -26,7 +26,7 @@ async function opened(limits: { tunnelIdleMs: number; tunnelLifeMs: number }) {
   const client = await pair();
   const backend = await pair();
   new Tunnels(limits).open(client.near, backend.far);
-  return { client: client.far, near: client.near };
+  return { client: client.far, near: client.near, backend: backend.far };
 }
 
 beforeEach(() => {
@@ -37,6 +37,15 @@ afterEach(() => {
 });
 
 describe("a tunnel", () => {
+  test("is one as long as its backend is there", async () => {
+    const { near, backend } = await opened({ tunnelIdleMs: HOUR_MS, tunnelLifeMs: HOUR_MS });
+    expect(isTunnel(near)).toBe(true);
+    backend.destroy();
+    await once(backend, "close");
+    expect(near.destroyed).toBe(false);
+    expect(isTunnel(near)).toBe(false);
+  });
+
   test("lives through an hour of silence and carries bytes afterwards", async () => {
     const { client, near } = await opened({
       tunnelIdleMs: 2 * HOUR_MS,

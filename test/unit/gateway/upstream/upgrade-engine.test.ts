@@ -1,7 +1,16 @@
 import { IncomingMessage } from "node:http";
-import { Socket } from "node:net";
-import { describe, expect, test } from "vitest";
-import { asksForWebSocket, readUpgrade } from "../../../../src/gateway/upstream/upgrade-engine.ts";
+import { once } from "node:events";
+import { connect, createServer, Socket, type AddressInfo } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { UNREAD_MS } from "../../../../src/gateway/message/unread.ts";
+import {
+  answerOn,
+  asksForWebSocket,
+  readUpgrade,
+  UpgradeEngine,
+} from "../../../../src/gateway/upstream/upgrade-engine.ts";
+import { UpstreamHealth } from "../../../../src/gateway/upstream/upstream-health.ts";
+import { defaultUpstreamOptions } from "../../../../src/gateway/upstream/upstream.ts";
 
 const handshake: Readonly<Record<string, string>> = {
   Host: "a.example",
@@ -79,5 +88,56 @@ describe("a handshake", () => {
     expect(asksForWebSocket(request({ Upgrade: "h2c" }))).toBe(false);
     expect(asksForWebSocket(request({ Upgrade: null }))).toBe(false);
     expect(asksForWebSocket(request({}))).toBe(true);
+  });
+});
+
+test("the client of an answer is ended when it takes nothing of it for too long", async () => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1").pause();
+  const [socket] = (await once(server, "connection")) as [Socket];
+  server.close();
+  onTestFinished(() => {
+    client.destroy();
+    socket.destroy();
+  });
+  // So much is before it.
+  socket.write(Buffer.alloc(32 * 1024 * 1024));
+  answerOn(socket, { status: 402, lines: [], body: "{}" });
+  expect(socket.timeout).toBe(UNREAD_MS);
+  expect(socket.destroyed).toBe(false);
+  socket.emit("timeout");
+  expect(socket.destroyed).toBe(true);
+});
+
+describe("a tunnel that is reserved", () => {
+  const SATURATED = { kind: "unanswered", reason: "saturated" };
+  const address = "192.0.2.1";
+  const open = (): UpgradeEngine => {
+    const options = { ...defaultUpstreamOptions, origin: "http://127.0.0.1:9", upgrades: 1 };
+    return new UpgradeEngine(options, new UpstreamHealth(() => performance.now()));
+  };
+
+  test("is let go of where another target is asked instead", () => {
+    const [first, second] = [open(), open()];
+    const socket = new Socket();
+    expect(first.refusal({ socket, address })).toBeNull();
+    expect(first.refusal({ socket: new Socket(), address })).toMatchObject(SATURATED);
+    expect(second.refusal({ socket, address })).toBeNull();
+    expect(first.refusal({ socket: new Socket(), address })).toBeNull();
+  });
+
+  test("is not had once the target is closed", async () => {
+    const engine = open();
+    const socket = new Socket();
+    expect(engine.refusal({ socket, address })).toBeNull();
+    await engine.close(AbortSignal.abort());
+    expect(engine.refusal({ socket, address })).toMatchObject(SATURATED);
+  });
+
+  test("is none of a client that has left", () => {
+    const engine = open();
+    engine.refusal({ socket: new Socket().destroy(), address });
+    expect(engine.refusal({ socket: new Socket(), address })).toBeNull();
   });
 });

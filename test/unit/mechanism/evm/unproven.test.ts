@@ -1,8 +1,9 @@
 import type { ServerResponse } from "node:http";
+import { decodeFunctionData, encodeFunctionResult, multicall3Abi, toHex } from "viem";
 import { expect, onTestFinished, test } from "vitest";
 import { createEvmMechanism } from "../../../../src/mechanism/evm/evm.ts";
 import { RENEWAL, type Asker } from "../../../../src/mechanism/mechanism.ts";
-import { MAX_UNPROVEN_CALLS } from "../../../../src/mechanism/unproven-lane.ts";
+import { MAX_UNPROVEN_CALLS } from "../../../../src/mechanism/judging-lane.ts";
 import { networkOf } from "../../../../src/x402/network.ts";
 import { freshAccount, requirementsFor, signPayment } from "../../../support/payer.ts";
 import { startScriptedNode } from "../../../support/scripted-node.ts";
@@ -76,4 +77,56 @@ test("a node that fails them is no worse for anybody else", async () => {
   open[0]?.writeHead(503).end();
   expect(await renewed).toBe("CHAIN_ANSWER");
   expect(health).toEqual([true, false]);
+});
+
+test("those whose transfers fail in a shared call ask alone, a few at a time", async () => {
+  const alone: ServerResponse[] = [];
+  let shared = 0;
+  const network = networkOf("base-sepolia");
+  if (network.kind !== "evm") throw new Error("base-sepolia is an EVM network");
+  const node = await startScriptedNode(({ method, params }) => {
+    if (method !== "eth_call") return { result: `0x${network.chainId.toString(16)}` };
+    const data = Object(params[0]).data;
+    const { args } = decodeFunctionData({ abi: multicall3Abi, data });
+    const calls = [args?.[0] ?? []].flat();
+    if (calls.length === 4) return { raw: (response) => void alone.push(response) };
+    shared += 1;
+    const payments = calls.length / 4;
+    const read = { success: true, returnData: toHex(10n ** 9n, { size: 32 }) };
+    const unused = { success: true, returnData: toHex(0n, { size: 32 }) };
+    const failed = { success: false, returnData: "0x" as const };
+    const reads = Array.from({ length: payments }, () => [read, unused, failed]).flat();
+    const answers = [...reads, ...Array.from({ length: payments }, () => failed)];
+    const functionName = "aggregate3";
+    return { result: encodeFunctionResult({ abi: multicall3Abi, functionName, result: answers }) };
+  });
+  const { privateKey, address } = freshAccount();
+  const evm = createEvmMechanism({
+    network,
+    assets: [network.asset],
+    rpcUrls: [node.url],
+    keys: [privateKey],
+    clock: () => Math.floor(Date.now() / 1000),
+    allowPayTo: [payee.address],
+  });
+  onTestFinished(async () => {
+    await node.close();
+    await evm.close();
+  });
+  const { account } = freshAccount();
+  const paymentPayload = await signPayment({ account, requirements });
+  const request = { paymentPayload, paymentRequirements: requirements };
+  const checked = evm.check(request, Math.floor(Date.now() / 1000));
+  if (!checked.ok) throw new Error(checked.error.detail);
+  const { authorization } = checked.value;
+  for (let index = 0; index < 100; index += 1) {
+    const from = freshAccount().address.toLowerCase();
+    const each = { ...checked.value, authorization: { ...authorization, from } };
+    void evm.inspect(each, never, junk(index)).catch(() => undefined);
+  }
+  // The first was asked about at once, and the others together.
+  await expect.poll(() => shared).toBeGreaterThanOrEqual(4);
+  await expect.poll(() => alone.length).toBe(1 + 16);
+  await evm.balance(address, never);
+  expect(alone.length).toBe(1 + 16);
 });

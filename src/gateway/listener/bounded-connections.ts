@@ -1,0 +1,63 @@
+/**
+ * Bounds the connections of a server: as many as its table takes, new ones in turns, and the operator is told where
+ * all are taken.
+ */
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import type { Logger } from "../../telemetry/logger.ts";
+import { Turns } from "../turns.ts";
+import type { ConnectionTable } from "./connection-table.ts";
+
+/** Pause before an operator is told again that all connections are taken, milliseconds. */
+const FULL_PAUSE_MS = 60_000;
+
+export interface BoundedOptions {
+  readonly table: ConnectionTable;
+  readonly logger?: Logger | undefined;
+  /** For the log: where it listens, and how many connections it takes. */
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+/** What node does with a new connection waits for its turn. To be called when all else listens for connections. */
+export function boundConnections(
+  server: Pick<Server, "on" | "listeners" | "removeAllListeners">,
+  options: BoundedOptions,
+): void {
+  const { table } = options;
+  const tellFull = fullTeller(options);
+  const turns = new Turns();
+  const listeners = server.listeners("connection");
+  server.removeAllListeners("connection");
+  server.on("connection", (socket: Socket) => {
+    const ended = table.add(socket);
+    if (ended !== 0) tellFull(ended);
+    const connection = table.of(socket);
+    if (connection === undefined) return;
+    // Nobody else listens yet.
+    socket.on("error", ignore);
+    turns.take(connection.others, () => {
+      if (socket.destroyed) return;
+      for (const listener of listeners) listener.call(server, socket);
+      socket.off("error", ignore);
+    });
+  });
+}
+
+/** `ended`: idle ones that made room; undefined where there were none. */
+function fullTeller({ logger, facts }: BoundedOptions): (ended: number | undefined) => void {
+  let saysFullAt = Number.NEGATIVE_INFINITY;
+  return (ended) => {
+    const now = performance.now();
+    if (now < saysFullAt) return;
+    saysFullAt = now + FULL_PAUSE_MS;
+    const said =
+      ended === undefined
+        ? "connections are turned away: as many as are allowed are open, with a request on each"
+        : "as many connections as are allowed are open: the longest idle make room for new ones";
+    logger?.warn({ ...facts, ended }, said);
+  };
+}
+
+function ignore(): void {
+  // The connection is destroyed, which is all that is to be done.
+}

@@ -1,0 +1,52 @@
+/** Since when a connection is idle, or what is under way on it. */
+import { Socket } from "node:net";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { ConnectionTable, UNPLACED_MS } from "../../../../src/gateway/listener/connection-table.ts";
+
+/** A table of two, neither of which has a place, by a clock of the test. */
+function full() {
+  const table = new ConnectionTable(2, () => []);
+  const sockets = [new Socket(), new Socket()] as const;
+  for (const socket of sockets) table.add(socket);
+  const clock = vi.spyOn(performance, "now");
+  onTestFinished(() => clock.mockRestore());
+  let now = performance.now();
+  const pass = (ms: number): void => {
+    now += ms;
+    clock.mockReturnValue(now);
+  };
+  const begin = (socket: Socket): (() => void) => table.of(socket)?.begin() ?? (() => {});
+  return { table, sockets, pass, begin };
+}
+
+test("requests that overlap, each of them short, hold no connection", () => {
+  const { table, sockets, pass, begin } = full();
+  const [busy, stuck] = sockets;
+  let end = begin(busy);
+  pass(1);
+  begin(stuck);
+  for (let times = 0; times < 4; times += 1) {
+    pass(UNPLACED_MS / 2);
+    const next = begin(busy);
+    end();
+    end = next;
+  }
+  expect(table.add(new Socket())).toBe(1);
+  expect(busy.destroyed).toBe(false);
+  expect(stuck.destroyed).toBe(true);
+  // The newcomer is idle.
+  expect(table.add(new Socket())).toBe(1);
+  expect(busy.destroyed).toBe(false);
+});
+
+test("a request is over once, however often that is said", () => {
+  const { table, sockets, begin } = full();
+  const [busy, idle] = sockets;
+  begin(busy);
+  const end = begin(busy);
+  end();
+  end();
+  table.add(new Socket());
+  expect(idle.destroyed).toBe(true);
+  expect(busy.destroyed).toBe(false);
+});
