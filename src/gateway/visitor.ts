@@ -346,11 +346,11 @@ function headOf({ status, lines, caching = "no-store" }: Answer, id: string): st
 }
 
 /**
- * Once the answer is taken, node's own deadline for the next request is in place. It may still wait for an
- * earlier one of its connection, so what the socket holds says too little.
+ * Of an answer that the operating system has not taken whole. Once it has, node's own deadline for the next request is
+ * in place. The answer may still wait for an earlier one of its connection: what the socket holds says too little.
  */
 function limitUnread({ socket }: InboundRequest, response: InboundResponse): void {
-  if (!response.writableFinished) socket.setTimeout(UNREAD_MS);
+  if (response.writableLength > 0) socket.setTimeout(UNREAD_MS);
 }
 
 /** A body that is not worth reading only to refuse it; its connection is closed instead. */

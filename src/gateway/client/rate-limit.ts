@@ -110,7 +110,8 @@ export class UnpaidLimit {
     times[place] = Math.min(Math.max(times[place] ?? 0, now) + costMs, most);
   }
 
-  /** The key of the address that is being looked for, and where its places begin. */
+  /** The address that was looked for last, its key, and where its places begin. */
+  #address = "";
   #keyHigh = 0;
   #keyLow = 0;
   #first = 0;
@@ -127,6 +128,8 @@ export class UnpaidLimit {
 
   /** An IPv6 network of 64 bits is one customer's, who can have each address of it. */
   #setKey(address: string): void {
+    if (address === this.#address) return;
+    this.#address = address;
     if (!readIp(address, words)) words.fill(0);
     const isFour = isIpv4(words);
     this.#keyHigh = isFour ? IPV4_KEY : (words[0] ?? 0);

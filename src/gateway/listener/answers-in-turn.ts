@@ -51,7 +51,8 @@ const owed = new WeakMap<Socket, ServerResponse[]>();
 function inTurn(handle: Handler, { table, old }: Connections): Handler {
   return (request, response) => {
     const { socket, headers } = request;
-    const end = table.of(socket)?.begin();
+    const connection = table.of(socket);
+    const since = connection?.begin() ?? 0;
     const answers = owed.get(socket) ?? [];
     answers.push(response);
     if (answers.length === MAX_OWED_ANSWERS) endWith(response, socket);
@@ -59,7 +60,7 @@ function inTurn(handle: Handler, { table, old }: Connections): Handler {
     response.once("close", () => {
       answers.splice(answers.indexOf(response), 1);
       if (answers.length === 0) old?.delete(socket);
-      end?.();
+      connection?.end(since);
       // Broken off before its turn: node would leave the client waiting for the rest of it.
       const isWaiting = response.socket === null && !response.writableFinished;
       if (isWaiting) response.once("socket", () => socket.destroy());

@@ -27,7 +27,7 @@ export class Connection {
   /** Those that its address had when it came. */
   readonly others: number;
   /** Since when each request is under way, the oldest first. */
-  readonly #underWay = new Set<{ readonly since: number }>();
+  readonly #underWay: number[] = [];
   #idleSince = performance.now();
 
   constructor(socket: Socket, network: string, others: number) {
@@ -40,24 +40,27 @@ export class Connection {
     return this.others >= MANY;
   }
 
-  /** A request has come. What it returns says that its answer is over, whole or not. */
-  begin(): () => void {
-    const request = { since: performance.now() };
-    this.#underWay.add(request);
-    return () => {
-      this.#underWay.delete(request);
-      if (this.isIdle) this.#idleSince = performance.now();
-    };
+  /** A request has come: when; for {@link end}. */
+  begin(): number {
+    const since = performance.now();
+    this.#underWay.push(since);
+    return since;
+  }
+
+  /** The answer to the request that came then is over, whole or not. */
+  end(since: number): void {
+    const at = this.#underWay.indexOf(since);
+    if (at !== -1) this.#underWay.splice(at, 1);
+    if (this.isIdle) this.#idleSince = performance.now();
   }
 
   get isIdle(): boolean {
-    return this.#underWay.size === 0;
+    return this.#underWay.length === 0;
   }
 
   /** Since when it is idle, or its oldest request is under way; `performance.now()`. */
   get since(): number {
-    for (const { since } of this.#underWay) return since;
-    return this.#idleSince;
+    return this.#underWay[0] ?? this.#idleSince;
   }
 }
 

@@ -90,8 +90,8 @@ interface OpenStream {
   readonly stream: ServerHttp2Stream;
   readonly since: number;
   request: Http2Request | null;
-  /** To the connection, that it is over; it counts there once it is a request. */
-  end?: (() => void) | undefined;
+  /** Since when it counts for its connection: once it is a request. */
+  begunAt?: number | undefined;
 }
 
 interface HeaderLines {
@@ -201,7 +201,7 @@ export class Http2Sessions {
       const request = new Http2Request(head.value, stream, { socket, hasBody: !isEmpty });
       open.request = request;
       // Before that it is no request yet: whoever leaves it at that only holds a connection.
-      open.end = state.connection?.begin();
+      open.begunAt = state.connection?.begin();
       const response = new Http2Response(stream, request, state.unread);
       const expects = fields.expect?.toLowerCase() === "100-continue";
       if (expects && !isEmpty) this.#handlers.handleContinue(request, response);
@@ -216,7 +216,7 @@ export class Http2Sessions {
 
   #onStreamClosed(state: SessionState, open: OpenStream): void {
     state.streams.delete(open);
-    open.end?.();
+    if (open.begunAt !== undefined) state.connection?.end(open.begunAt);
     if (state.streams.size === 0) state.idleSince = performance.now();
   }
 

@@ -15,7 +15,11 @@ function full() {
     now += ms;
     clock.mockReturnValue(now);
   };
-  const begin = (socket: Socket): (() => void) => table.of(socket)?.begin() ?? (() => {});
+  const begin = (socket: Socket): (() => void) => {
+    const connection = table.of(socket);
+    const since = connection?.begin() ?? 0;
+    return () => connection?.end(since);
+  };
   return { table, sockets, pass, begin };
 }
 
@@ -40,9 +44,10 @@ test("requests that overlap, each of them short, hold no connection", () => {
 });
 
 test("a request is over once, however often that is said", () => {
-  const { table, sockets, begin } = full();
+  const { table, sockets, pass, begin } = full();
   const [busy, idle] = sockets;
   begin(busy);
+  pass(1);
   const end = begin(busy);
   end();
   end();
