@@ -36,6 +36,7 @@ export interface Measured {
 
 export type Round = Omit<Measured, "name" | "cpuRange">;
 
+/** @param contenders those of one name are processes of the same, whose rounds are put together */
 export async function measure(
   load: Program,
   contenders: readonly Contender[],
@@ -51,14 +52,14 @@ export async function measure(
       answers += ((await runRound(load, contender, warmUpMs)).perSecond * warmUpMs) / 1000;
     }
   }
-  const all = new Map(contenders.map((contender) => [contender, [] as Round[]]));
+  const all = new Map(contenders.map(({ name }) => [name, [] as Round[]]));
   for (let round = 0; round < rounds; round += 1) {
     const order = round % 2 === 0 ? contenders : contenders.toReversed();
     for (const contender of order) {
-      all.get(contender)?.push(await runRound(load, contender, roundMs));
+      all.get(contender.name)?.push(await runRound(load, contender, roundMs));
     }
   }
-  return [...all].map(([{ name }, measured]) => summarize(name, measured));
+  return [...all].map(([name, measured]) => summarize(name, measured));
 }
 
 async function runRound(
