@@ -12,8 +12,8 @@ export default defineConfig({
     include: [
       "{unit,conformance,integration,fault,simulation,chaos,attack,browser,proxy,siege}/**/*.test.ts",
     ],
-    // Two cores: more workers than that only make the real nodes and databases slower.
-    maxWorkers: 2,
+    // For two cores: many tests wait for a chain, a process or a deadline.
+    maxWorkers: 3,
     testTimeout: 20_000,
     hookTimeout: 30_000,
     retry: 0,

@@ -124,6 +124,21 @@ test("settlements for a facilitator elsewhere are handed over a few at a time", 
   expect(handed).toBe(MAX_HANDED_OVER + 5);
 });
 
+test.each([
+  ["that is as long as it likes", "Transfer-Encoding: chunked", "close"],
+  ["that is too long", "Content-Length: 100000", "close"],
+  ["that is dropped", "Content-Length: 100", "keep-alive"],
+])("whose call is refused before its body %s, has its connection: %s", async (_, line, said) => {
+  const at = await stage({ callers });
+  const socket = connect(at.port, "127.0.0.1");
+  const head = "POST /settle HTTP/1.1\r\nHost: a\r\nContent-Type: application/json";
+  socket.write(`${head}\r\n${line}\r\n\r\n`);
+  const [answer] = await once(socket, "data");
+  expect(String(answer)).toContain("401 Unauthorized");
+  expect(String(answer)).toContain(`Connection: ${said}`);
+  socket.destroy();
+});
+
 test("a body that does not end gives its place back", { timeout: 20_000 }, async () => {
   const at = await stage();
   const socket = connect(at.port, "127.0.0.1");

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
+import { CrowdedFault, type SettleOptions } from "../../../src/facilitator/facilitator.ts";
 import type { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
+import { ChainError, type FirstLooks } from "../../../src/mechanism/mechanism.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
-import { exampleRequest } from "./example-request.ts";
+import { exampleRequest, PAYER } from "./example-request.ts";
 import {
   broken,
   handing,
@@ -21,6 +22,11 @@ import { failed, samplesOf, soon, success } from "./remote-stage.ts";
 
 const meshOf = (...facilitators: readonly { readonly url: string }[]): FacilitatorMesh =>
   meshOver(facilitators).mesh;
+
+const refusedToVerify = {
+  status: 200,
+  body: { isValid: false, invalidReason: "insufficient_funds", payer: PAYER },
+};
 
 const settle = (mesh: FacilitatorMesh) => mesh.settle(exampleRequest, { signal: soon() });
 
@@ -39,6 +45,32 @@ describe("a verification", () => {
     const [first, second] = [await scripted(reply), await scripted(valid)];
     expect(await verify(meshOf(first, second))).toEqual(valid.body);
     expect([first.calls.length, second.calls.length]).toEqual([1, 1]);
+  });
+
+  test("whose turn does not come is told that there are too many", async () => {
+    const firstLooks: FirstLooks = {
+      look: () => ({ proven: true, fault: null }),
+      inTurn: () => Promise.reject(new ChainError("CHAIN_BUSY", "too many")),
+    };
+    const { mesh } = meshOver([await scripted(valid)], { firstLooks });
+    expect(await faultOf(verify(mesh))).toBeInstanceOf(CrowdedFault);
+  });
+
+  test.each([
+    ["good", valid, true],
+    ["refused", refusedToVerify, false],
+  ])("tells the turns of its client that it was %s", async (_, reply, isGood) => {
+    const told: unknown[] = [];
+    const firstLooks: FirstLooks = {
+      look: () => ({ proven: true, fault: null }),
+      async inTurn(_isProven, turn) {
+        const value = await turn.work();
+        told.push(turn.isGood(value));
+        return value;
+      },
+    };
+    await verify(meshOver([await scripted(reply)], { firstLooks }).mesh);
+    expect(told).toEqual([isGood]);
   });
 
   test("moves on from where nobody listens", async () => {

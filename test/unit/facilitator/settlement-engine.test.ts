@@ -248,9 +248,11 @@ describe("a queue", () => {
     void settleAll(at, ...range(100, MAX_QUEUED));
     await at.time.advance(100);
     const started = at.time.now();
+    const judged = at.chain.count("inspect");
     const fault = await at.time.of(faultOf(settle(at, payment(1))));
     expect(fault).toMatchObject({ kind: "unavailable" });
     expect(at.time.now()).toBe(started);
+    expect(at.chain.count("inspect")).toBe(judged);
     expect(await at.ledger.outcome(keyOf(payment(1)))).toEqual({ kind: "gone" });
     const name = "coinslot_settlement_queue_length";
     expect(await samplesOf(at.metrics, name)).toEqual([
