@@ -26,6 +26,19 @@ export class Turns {
   #count = 0;
   #left = PER_TURN;
   #isScheduled = false;
+  readonly #gatherMs: number;
+  /** Somebody has come since the last turn. */
+  #hasCome = false;
+  /** Since when those that wait are gathered. */
+  #gatheredFrom = 0;
+
+  /**
+   * @param gatherMs for those of whom the system hands over one in each turn of the event loop, however many wait with
+   *   it: as long as more come, but no longer than that, none begins; 0: they come all at once
+   */
+  constructor(gatherMs = 0) {
+    this.#gatherMs = gatherMs;
+  }
 
   /** Those that wait for their turn. */
   get waiting(): number {
@@ -34,8 +47,12 @@ export class Turns {
 
   /** @param others how many the address has beside this one */
   take(others: number, begin: () => void): void {
-    if (!this.#isScheduled) this.#schedule();
-    if (this.#left > 0) {
+    if (!this.#isScheduled) {
+      this.#schedule();
+      this.#gatheredFrom = performance.now();
+    }
+    this.#hasCome = true;
+    if (this.#left > 0 && this.#gatherMs === 0) {
       this.#left -= 1;
       begin();
       return;
@@ -53,12 +70,23 @@ export class Turns {
     this.#isScheduled = false;
     this.#left = PER_TURN;
     if (this.#count > 0) this.#schedule();
+    if (this.#isGathering()) return;
     while (this.#left > 0 && this.#count > 0) {
       this.#left -= 1;
       this.#count -= 1;
       this.#next()?.begin();
     }
   };
+
+  /** Until a turn in which nobody has come. */
+  #isGathering(): boolean {
+    if (this.#gatherMs === 0) return false;
+    const now = performance.now();
+    const isMore = this.#hasCome && now - this.#gatheredFrom < this.#gatherMs;
+    this.#hasCome = false;
+    if (!isMore) this.#gatheredFrom = now;
+    return isMore;
+  }
 
   #next(): Waiting | undefined {
     this.#begun += 1;

@@ -4,12 +4,20 @@
  */
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
+import { Server as SecureServer } from "node:tls";
 import type { Logger } from "../../telemetry/logger.ts";
 import { Turns } from "../turns.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 
 /** Pause before an operator is told again that all connections are taken, milliseconds. */
 const FULL_PAUSE_MS = 60_000;
+
+/**
+ * Node takes one connection from the system in each turn of its event loop, the oldest first: who comes behind a
+ * thousand others would wait for what each of them asks for. So they are taken, until no more come or for so long,
+ * before the next few begin; milliseconds. Not where TLS is to run on them, which counts on reading their first bytes.
+ */
+const GATHER_MS = 10;
 
 export interface BoundedOptions {
   readonly table: ConnectionTable;
@@ -25,7 +33,7 @@ export function boundConnections(
 ): void {
   const { table } = options;
   const tellFull = fullTeller(options);
-  const turns = new Turns();
+  const turns = new Turns(server instanceof SecureServer ? 0 : GATHER_MS);
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");
   server.on("connection", (socket: Socket) => {

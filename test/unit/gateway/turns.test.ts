@@ -1,5 +1,5 @@
 /** In which order connections begin that come at once. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { PER_TURN, Turns } from "../../../src/gateway/turns.ts";
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
@@ -62,5 +62,51 @@ describe("connections that come at once", () => {
     while (turns.waiting > 0) await nextTurn();
     // Above a certain number all are alike, so that of these, too, the oldest is first.
     expect(begun).toEqual(Array.from({ length: PER_TURN + 40 }, (_, index) => 1_000 - index));
+  });
+});
+
+describe("those who come one in each turn", () => {
+  const GATHER_MS = 10;
+
+  /** Gathers by a clock of the test. */
+  function gathering() {
+    const turns = new Turns(GATHER_MS);
+    const clock = vi.spyOn(performance, "now").mockReturnValue(0);
+    onTestFinished(() => clock.mockRestore());
+    const begun: string[] = [];
+    const come = (others: number, name: string): void => {
+      turns.take(others, () => begun.push(name));
+    };
+    return { come, begun, clock };
+  }
+
+  test("begin once no more come, those of addresses that have fewest first", async () => {
+    const { come, begun } = gathering();
+    for (let others = 1; others <= 2 * PER_TURN; others += 1) {
+      come(others, "stranger");
+      await nextTurn();
+    }
+    come(0, "buyer");
+    await nextTurn();
+    expect(begun).toEqual([]);
+    await nextTurn();
+    expect(begun).toHaveLength(PER_TURN);
+    expect(begun[0]).toBe("buyer");
+  });
+
+  test("are not gathered for longer, though more come, and then anew", async () => {
+    const { come, begun, clock } = gathering();
+    for (let index = 0; index < 3 * PER_TURN; index += 1) come(index, "stranger");
+    await nextTurn();
+    for (const times of [1, 2]) {
+      clock.mockReturnValue(times * GATHER_MS - 1);
+      come(0, "another");
+      await nextTurn();
+      expect(begun).toHaveLength((times - 1) * PER_TURN);
+      clock.mockReturnValue(times * GATHER_MS);
+      come(0, "another");
+      await nextTurn();
+      expect(begun).toHaveLength(times * PER_TURN);
+    }
   });
 });
