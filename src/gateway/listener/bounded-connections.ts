@@ -2,8 +2,7 @@
  * Bounds the connections of a server: as many as its table takes, new ones in turns, and the operator is told where
  * all are taken.
  */
-import type { Server } from "node:http";
-import type { Socket } from "node:net";
+import type { Server, Socket } from "node:net";
 import { Server as SecureServer } from "node:tls";
 import type { Logger } from "../../telemetry/logger.ts";
 import { Turns } from "../turns.ts";
@@ -15,7 +14,7 @@ const FULL_PAUSE_MS = 60_000;
 /**
  * Node takes one connection from the system in each turn of its event loop, the oldest first: who comes behind a
  * thousand others would wait for what each of them asks for. So they are taken, until no more come or for so long,
- * before the next few begin; milliseconds. Not where TLS is to run on them, which counts on reading their first bytes.
+ * before the next few begin; milliseconds.
  */
 const GATHER_MS = 10;
 
@@ -26,14 +25,19 @@ export interface BoundedOptions {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-/** What node does with a new connection waits for its turn. To be called when all else listens for connections. */
-export function boundConnections(
-  server: Pick<Server, "on" | "listeners" | "removeAllListeners">,
-  options: BoundedOptions,
-): void {
+/**
+ * What node does with a new connection waits for its turn; until then nothing is read of it, since an end that is read
+ * before anybody listens is never told. To be called when all else listens for connections.
+ */
+export function boundConnections(server: Server, options: BoundedOptions): void {
   const { table } = options;
   const tellFull = fullTeller(options);
-  const turns = new Turns(server instanceof SecureServer ? 0 : GATHER_MS);
+  const turns = new Turns(GATHER_MS);
+  const pause = (pauseOnConnect: boolean): void => {
+    // Node's own option, which `http.createServer` takes for no option of its own.
+    Object.assign(server, { pauseOnConnect });
+  };
+  pause(true);
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");
   server.on("connection", (socket: Socket) => {
@@ -45,7 +49,11 @@ export function boundConnections(
     socket.on("error", ignore);
     turns.take(connection.others, () => {
       if (socket.destroyed) return;
+      // TLS, which reads the socket itself, takes the same for what it reads.
+      pause(false);
       for (const listener of listeners) listener.call(server, socket);
+      pause(true);
+      if (!(server instanceof SecureServer)) socket.resume();
       socket.off("error", ignore);
     });
   });

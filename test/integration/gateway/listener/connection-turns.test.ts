@@ -6,8 +6,12 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import type { Server as HttpServer } from "node:http";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { connect as connectSecurely, createServer as createSecureServer } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
+import { boundConnections } from "../../../../src/gateway/listener/bounded-connections.ts";
+import { ConnectionTable } from "../../../../src/gateway/listener/connection-table.ts";
 import { PER_TURN } from "../../../../src/gateway/turns.ts";
+import { FIRST } from "../../../support/listener-tls.ts";
 import { openShop } from "../shop.ts";
 import { backend, send } from "../stage.ts";
 import { PATIENT } from "./secure-stage.ts";
@@ -89,4 +93,31 @@ test("one that breaks before its turn does no harm, and does not begin", async (
   await nextTurn();
   expect(Reflect.get(last ?? {}, "parser")).toBeDefined();
   expect(Reflect.get(breaking ?? {}, "parser")).toBeUndefined();
+});
+
+test("those that end as soon as they are open are closed, too", async () => {
+  const { port } = await openShop(await backend((_request, response) => void response.end()));
+  const ends = Array.from({ length: MANY }, async () => {
+    const client = connect({ port, host: "127.0.0.1" });
+    onTestFinished(() => void client.destroy());
+    await once(client.end().resume(), "close");
+  });
+  await Promise.all(ends);
+});
+
+test("what TLS reads is told to whoever listens", async () => {
+  const server = createSecureServer({ cert: FIRST.cert, key: FIRST.key });
+  boundConnections(server, { table: new ConnectionTable(1, () => []), facts: {} });
+  server.on("secureConnection", (socket) => {
+    socket.on("data", (data) => void socket.end(data));
+    onTestFinished(() => void socket.destroy());
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const client = connectSecurely({ port, host: "127.0.0.1", rejectUnauthorized: false });
+  onTestFinished(() => void client.destroy());
+  client.write(REQUEST);
+  const [answer] = (await once(client, "data")) as [Buffer];
+  expect(answer.toString()).toBe(REQUEST);
 });
