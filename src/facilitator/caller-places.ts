@@ -1,8 +1,8 @@
 /**
  * Places for those who call `/verify` and `/settle`: so many calls are under way at a time, and few of them are
- * settlements at a facilitator elsewhere, over the connections that our own buyers' payments go by. A caller may have as many
- * places as are still free, so alone never more than half of them, and whoever finds none is told so at once. Of those
- * that wait to be handed over, the next is one of the caller that has fewest under way and refused.
+ * settlements at a facilitator elsewhere, over the connections that our own buyers' payments go by. A caller has its
+ * share of them, and whoever finds none is told so at once. Of those that wait to be handed over, the next is one of
+ * the caller that has fewest under way and refused.
  */
 import { Counts } from "../x402/counts.ts";
 import { FairLane } from "../x402/fair-lane.ts";
@@ -34,8 +34,7 @@ export interface CallerPlace {
 }
 
 export class CallerPlaces {
-  readonly #taken = new Counts();
-  #calls = 0;
+  readonly #calls = new Counts();
   readonly #lane = new FairLane({
     calls: MAX_HANDED_OVER,
     waiting: MAX_CALLS,
@@ -44,7 +43,7 @@ export class CallerPlaces {
 
   /** Whether nobody is in it. */
   get isEmpty(): boolean {
-    return this.#calls === 0 && this.#lane.isEmpty;
+    return this.#calls.total === 0 && this.#lane.isEmpty;
   }
 
   /**
@@ -52,15 +51,11 @@ export class CallerPlaces {
    * @param caller a name that tells it from others
    */
   enter(caller: string): CallerPlace | undefined {
-    if (this.#taken.of(caller) >= MAX_CALLS - this.#calls) return undefined;
-    this.#calls += 1;
-    this.#taken.change(caller, 1);
+    if (!this.#calls.hasShare(caller, MAX_CALLS)) return undefined;
+    this.#calls.change(caller, 1);
     return {
       inTurn: (work, signal) => this.#lane.run({ client: caller, work, isGood }, signal),
-      leave: () => {
-        this.#calls -= 1;
-        this.#taken.change(caller, -1);
-      },
+      leave: () => this.#calls.change(caller, -1),
     };
   }
 }

@@ -251,7 +251,10 @@ export class Gateway {
 
   async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<Ending> {
     const client = this.#client(visitor);
-    const leave = this.#room.enter(client.address, this.#options.maxInFlight, "free", visitor);
+    const { maxInFlight } = this.#options;
+    const leave =
+      this.#room.enter(client.address, maxInFlight, "free", visitor) ??
+      (await this.#room.wait(client.address, maxInFlight, "free", visitor));
     if (leave === undefined) return this.#turnAway(visitor, plan, []);
     try {
       const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });

@@ -5,18 +5,11 @@
  */
 import { Counts } from "../x402/counts.ts";
 import { networkOf } from "./client/ip-address.ts";
-import type { Holder, Room } from "./room.ts";
+import type { Comer, Room } from "./room.ts";
 import { Turns } from "./turns.ts";
 
-/** Payments that wait for their turn; an address may have as many as are free. */
-export const MAX_WAITING = 8_192;
-
-/** Whoever presents a payment. */
-export interface Payer extends Holder {
-  isGone(): boolean;
-  /** Hears that the client has left; what it returns ends that. */
-  onGone(listener: () => void): () => void;
-}
+/** Payments that wait for their turn; an address has as many as may still wait. */
+export const MAX_WAITING_TURNS = 8_192;
 
 export class PaymentEntrance {
   readonly #room: Room;
@@ -38,14 +31,14 @@ export class PaymentEntrance {
    * left meanwhile.
    * @param most places that there are
    */
-  async enter(address: string, most: number, payer: Payer): Promise<(() => void) | undefined> {
+  async enter(address: string, most: number, payer: Comer): Promise<(() => void) | undefined> {
     const network = networkOf(address);
     const others = this.#present.of(network);
-    if (others >= MAX_WAITING - this.#turns.waiting) return undefined;
+    if (others >= MAX_WAITING_TURNS - this.#turns.waiting) return undefined;
     this.#present.change(network, 1);
     const over = (): void => this.#present.change(network, -1);
     await this.#turn(others);
-    const leave = await this.#place(address, most, payer);
+    const leave = payer.isGone() ? undefined : await this.#place(address, most, payer);
     if (leave === undefined) {
       over();
       return undefined;
@@ -60,16 +53,14 @@ export class PaymentEntrance {
     return new Promise((resolve) => this.#turns.take(others, resolve));
   }
 
-  async #place(address: string, most: number, payer: Payer): Promise<(() => void) | undefined> {
-    if (payer.isGone()) return undefined;
-    const leave = this.#room.enter(address, most, "payment", payer);
-    if (leave !== undefined) return leave;
-    const gone = new AbortController();
-    const stop = payer.onGone(() => gone.abort());
-    try {
-      return await this.#room.wait(address, most, payer, gone.signal);
-    } finally {
-      stop();
-    }
+  #place(
+    address: string,
+    most: number,
+    payer: Comer,
+  ): Promise<(() => void) | undefined> | (() => void) {
+    return (
+      this.#room.enter(address, most, "payment", payer) ??
+      this.#room.wait(address, most, "payment", payer)
+    );
   }
 }

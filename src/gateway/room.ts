@@ -1,9 +1,8 @@
 /**
  * Places for requests that may hold a backend, the chain, or memory of ours for as long as their clients like. An
- * address may have as many as are still free, so never more than half of them, and the second of two who take what
- * they can half of the rest. Some are kept for payments, and a payment that finds none waits for a while. What is
- * answered at once takes none. Where there is none left for an address, those make room whose clients have long been to
- * move and have hardly moved, of the addresses that have most places first.
+ * address has its share of them; some are kept for payments. What is answered at once takes none. Where there is none
+ * left for an address, those make room whose clients have long been to move and have hardly moved, of the addresses that
+ * have most places first; and where nobody does, it waits for a while for what others leave.
  */
 import { Counts } from "../x402/counts.ts";
 import { networkOf } from "./client/ip-address.ts";
@@ -23,13 +22,15 @@ const TAKEN_TOGETHER = 1 / 512;
 /** Whoever has as many as one for whom nothing was found is not looked for again so soon, milliseconds. */
 const LOOK_PAUSE_MS = 100;
 
-/** Longest that a payment waits for a place, milliseconds: many come and are refused in that time. */
+/** Longest that a request waits for a place, milliseconds: many come and are refused in that time. */
 const WAIT_MS = 1_500;
-/** Payments that wait for one; an address may have as many as may still wait. */
+/** Requests that wait for one; an address has its share. */
 export const MAX_WAITING = 1_024;
+/** Of them, those that present no payment, of an address one at a time. */
+export const MAX_WAITING_FREE = 512;
 
 /** For a payment that is presented, or for anything else that is forwarded. */
-export type Need = "payment" | "free";
+type Need = "payment" | "free";
 
 /** Whoever has a place. */
 export interface Holder {
@@ -41,15 +42,23 @@ export interface Holder {
   readonly request?: { readonly socket: InboundSocket };
 }
 
+/** Whoever may have to wait for one. */
+export interface Comer extends Holder {
+  isGone(): boolean;
+  /** Hears that the client has left; what it returns ends that. */
+  onGone(listener: () => void): () => void;
+}
+
 interface Place extends Bagged {
   readonly network: string;
   readonly holder: Holder;
 }
 
-/** A payment that waits for a place. */
 interface Waiting {
   readonly network: string;
-  readonly most: number;
+  readonly need: Need;
+  /** Places that there are for what it needs one for. */
+  readonly usable: number;
   readonly holder: Holder;
   /** Undefined: it got none. */
   readonly end: (leave: (() => void) | undefined) => void;
@@ -77,7 +86,7 @@ export class Room {
 
   /** Payments that wait for a place. */
   get waiting(): number {
-    return this.#waiting.size;
+    return [...this.#waiting].filter(({ need }) => need === "payment").length;
   }
 
   /** Holders that had to make room, up to now. */
@@ -97,47 +106,53 @@ export class Room {
 
   /**
    * Takes a place of so many, for an address (of IPv6: its /64). What it returns gives it back, once; undefined: the
-   * address has as many as are free, and nobody had to make room for it.
+   * address has its share, and nobody had to make room for it.
    */
   enter(address: string, most: number, need: Need, holder: Holder): (() => void) | undefined {
     const network = networkOf(address);
-    const usable = need === "payment" ? most : most - reservedOf(most);
-    if (!this.#hasShare(network, usable)) {
+    const usable = usableOf(most, need);
+    if (!this.#byNetwork.hasShare(network, usable)) {
       this.#makeRoom(network, most);
-      if (!this.#hasShare(network, usable)) return undefined;
+      if (!this.#byNetwork.hasShare(network, usable)) return undefined;
     }
     return this.#take(network, holder);
   }
 
   /**
-   * The same for a payment for which there was no place: it waits for one that somebody leaves, for {@link WAIT_MS} at
-   * the most. The next is the oldest of an address that has fewest, of those that have a place and those that wait.
-   * @param gone ends the wait
+   * The same for one for which there was none: it waits for one that somebody leaves, for {@link WAIT_MS} and as long as
+   * its client at the most. Payments are next before others, and of them the oldest of an address that has fewest, of
+   * those that have a place and those that wait.
    */
   async wait(
     address: string,
     most: number,
-    holder: Holder,
-    gone: AbortSignal,
+    need: Need,
+    comer: Comer,
   ): Promise<(() => void) | undefined> {
     const network = networkOf(address);
-    if (this.#waitingByNetwork.of(network) >= MAX_WAITING - this.#waiting.size) return undefined;
+    if (comer.isGone() || !this.#mayWait(network, need)) return undefined;
     const { promise, resolve } = Promise.withResolvers<(() => void) | undefined>();
-    const waiting: Waiting = { network, most, holder, end: resolve };
+    const usable = usableOf(most, need);
+    const waiting: Waiting = { network, need, usable, holder: comer, end: resolve };
     const giveUp = (): void => {
       this.#forget(waiting);
       resolve(undefined);
     };
     const timer = setTimeout(giveUp, WAIT_MS);
-    gone.addEventListener("abort", giveUp, { once: true });
+    const stop = comer.onGone(giveUp);
     this.#waiting.add(waiting);
     this.#waitingByNetwork.change(network, 1);
     try {
       return await promise;
     } finally {
       clearTimeout(timer);
-      gone.removeEventListener("abort", giveUp);
+      stop();
     }
+  }
+
+  #mayWait(network: string, need: Need): boolean {
+    if (need === "payment") return this.#waitingByNetwork.hasShare(network, MAX_WAITING);
+    return this.#waitingByNetwork.of(network) === 0 && this.#waiting.size < MAX_WAITING_FREE;
   }
 
   #take(network: string, holder: Holder): () => void {
@@ -162,9 +177,10 @@ export class Room {
     let next: Waiting | undefined;
     let fewest = Infinity;
     for (const waiting of this.#waiting) {
-      const { network, most } = waiting;
-      const count = this.#byNetwork.of(network) + this.#waitingByNetwork.of(network);
-      if (count >= fewest || !this.#hasShare(network, most)) continue;
+      const { network, need, usable } = waiting;
+      const ahead = need === "payment" ? 0 : MAX_WAITING;
+      const count = ahead + this.#byNetwork.of(network) + this.#waitingByNetwork.of(network);
+      if (count >= fewest || !this.#byNetwork.hasShare(network, usable)) continue;
       [next, fewest] = [waiting, count];
     }
     return next;
@@ -172,10 +188,6 @@ export class Room {
 
   #forget(waiting: Waiting): void {
     if (this.#waiting.delete(waiting)) this.#waitingByNetwork.change(waiting.network, -1);
-  }
-
-  #hasShare(network: string, usable: number): boolean {
-    return this.#byNetwork.of(network) < usable - this.taken;
   }
 
   /** For a client that has fewer places than others: those that have stalled make room. */
@@ -216,6 +228,8 @@ export class Room {
   }
 }
 
-function reservedOf(most: number): number {
-  return Math.floor(Math.max(most * RESERVED, Math.min(LEAST_RESERVED, most - BESIDE_RESERVED)));
+function usableOf(most: number, need: Need): number {
+  if (need === "payment") return most;
+  const least = Math.min(LEAST_RESERVED, most - BESIDE_RESERVED);
+  return most - Math.floor(Math.max(most * RESERVED, least));
 }

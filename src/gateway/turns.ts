@@ -1,8 +1,8 @@
 /**
  * In which order those begin of whom many come at once: new connections, requests of HTTP/2, presented payments. What
- * the system hands over is handled in one go, so that whoever opens two thousand would have as many handshakes and requests done before
- * anybody else's first. A few begin in each turn of the event loop, those of addresses that have fewest first (of
- * requests: of connections).
+ * the system hands over is handled in one go, so that whoever opens two thousand would have as many handshakes and
+ * requests done before anybody else's first. A few begin in each turn of the event loop, those of addresses that have
+ * fewest first (of requests: of connections).
  */
 
 /** Those that begin in one turn. */
@@ -49,7 +49,7 @@ export class Turns {
   take(others: number, begin: () => void): void {
     if (!this.#isScheduled) {
       this.#schedule();
-      this.#gatheredFrom = performance.now();
+      if (this.#gatherMs > 0) this.#gatheredFrom = performance.now();
     }
     this.#hasCome = true;
     if (this.#left > 0 && this.#gatherMs === 0) {

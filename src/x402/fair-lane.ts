@@ -65,7 +65,6 @@ export class FairLane {
   readonly #places = new Counts();
   readonly #underWay = new Counts();
   readonly #past = new LeastRecent<Past>(MAX_REMEMBERED);
-  #taken = 0;
   #calls = 0;
   #begun = 0;
   /** The oldest first. */
@@ -77,22 +76,20 @@ export class FairLane {
 
   /** Whether nobody is in it. */
   get isEmpty(): boolean {
-    return this.#taken === 0;
+    return this.#places.total === 0;
   }
 
   /** Does the work when it is that payment's turn. Throws what the work throws, and the faults of the options. */
   async run<Value>(turn: Turn<Value>, signal: AbortSignal): Promise<Value> {
     const { client } = turn;
     const { calls, waiting, fault } = this.#options;
-    if (this.#places.of(client) >= calls + waiting - this.#taken) throw fault("crowded");
-    this.#taken += 1;
+    if (!this.#places.hasShare(client, calls + waiting)) throw fault("crowded");
     this.#places.change(client, 1);
     try {
       if (this.#calls >= calls) await this.#wait(client, signal);
       else this.#begin(client);
       return await this.#work(turn).finally(() => this.#end(client));
     } finally {
-      this.#taken -= 1;
       this.#places.change(client, -1);
     }
   }

@@ -29,8 +29,7 @@ export class TunnelPlaces {
   readonly #free = new Set<Place>();
   readonly #byNetwork = new Counts();
   #sold = 0;
-  #reserved = 0;
-  readonly #reservedByNetwork = new Counts();
+  readonly #reserved = new Counts();
 
   constructor(most: number) {
     this.#most = most;
@@ -42,7 +41,7 @@ export class TunnelPlaces {
 
   /** Those that are neither sold nor reserved. */
   get #forSale(): number {
-    return this.#most - this.#sold - this.#reserved;
+    return this.#most - this.#sold - this.#reserved.total;
   }
 
   /**
@@ -51,13 +50,9 @@ export class TunnelPlaces {
    */
   reserve(address: string): (() => void) | undefined {
     const network = networkOf(address);
-    if (this.#reservedByNetwork.of(network) >= this.#forSale) return undefined;
-    this.#reserved += 1;
-    this.#reservedByNetwork.change(network, 1);
-    return once(() => {
-      this.#reserved -= 1;
-      this.#reservedByNetwork.change(network, -1);
-    });
+    if (!this.#reserved.hasShare(network, this.#most - this.#sold)) return undefined;
+    this.#reserved.change(network, 1);
+    return once(() => this.#reserved.change(network, -1));
   }
 
   /** What it returns gives the place back, once; undefined: there is none, and nobody had to make room. */

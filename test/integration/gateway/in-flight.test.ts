@@ -79,7 +79,7 @@ test("of IPv6 all addresses of a network are one client", async () => {
 
 test("what needs no backend is answered while every place is taken, and payments have some of their own", async () => {
   const { shop, hold, release } = await silentShop(10);
-  for (let client = 1; client <= 12; client += 1) await hold([`198.51.100.${client}`]);
+  await hold(Array.from({ length: 12 }, (_, client) => `198.51.100.${client}`));
   const headers = from("198.51.100.99");
   expect((await send(shop.port, { path: "/free", headers })).status).toBe(503);
   expect((await send(shop.port, { path: "/sold", headers })).status).toBe(402);
@@ -93,15 +93,24 @@ test("what needs no backend is answered while every place is taken, and payments
 });
 
 test("a payment that finds no place waits for one that is left", async () => {
-  const { shop, free, release } = await silentShop(1);
+  const { shop, release } = await silentShop(1);
   const sold = (client: string, number: number) =>
     buy(shop, { path: "/sold", headers: from(client) }, number);
   const first = sold("198.51.100.1", 1);
   await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(1);
   const second = sold("198.51.100.2", 2);
-  // It comes after the second.
-  expect((await free("198.51.100.3")).status).toBe(503);
+  await expect.poll(() => shop.gateway.places.waiting, PATIENT).toBe(1);
   release();
   expect((await first).status).toBe(200);
   expect((await second).status).toBe(200);
+});
+
+test("any other request waits for one as well, one of an address", async () => {
+  const { shop, free, hold, release } = await silentShop(1);
+  const [first] = (await hold(["198.51.100.1"])).answers;
+  const second = free("198.51.100.2");
+  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(2);
+  expect((await free("198.51.100.2")).status).toBe(503);
+  release();
+  expect([await first, (await second).status]).toEqual([200, 200]);
 });

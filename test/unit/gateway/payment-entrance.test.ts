@@ -1,12 +1,12 @@
 /** In which order presented payments come in, and how many may wait. */
 import { describe, expect, test } from "vitest";
-import { MAX_WAITING, PaymentEntrance, type Payer } from "../../../src/gateway/payment-entrance.ts";
-import { Room } from "../../../src/gateway/room.ts";
+import { MAX_WAITING_TURNS, PaymentEntrance } from "../../../src/gateway/payment-entrance.ts";
+import { Room, type Comer } from "../../../src/gateway/room.ts";
 import { PER_TURN } from "../../../src/gateway/turns.ts";
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-class Client implements Payer {
+class Client implements Comer {
   readonly stalledMs = 0;
   isAway = false;
   #leave = (): void => undefined;
@@ -106,14 +106,14 @@ describe("payments that come at once", () => {
 
   test("are so many that wait and no more, of one address as many as are free", async () => {
     const { entrance, entered, refused, come, settle } = stage();
-    for (let index = 0; index < 2 * MAX_WAITING; index += 1) void come("10.0.0.1");
-    expect(entrance.waiting).toBe(MAX_WAITING / 2 - PER_TURN / 2);
-    for (let index = 0; index < 2 * MAX_WAITING; index += 1) void come("10.0.0.2");
+    for (let index = 0; index < 2 * MAX_WAITING_TURNS; index += 1) void come("10.0.0.1");
+    expect(entrance.waiting).toBe(MAX_WAITING_TURNS / 2 - PER_TURN / 2);
+    for (let index = 0; index < 2 * MAX_WAITING_TURNS; index += 1) void come("10.0.0.2");
     const others = addresses(20).map((address) => address.replace("10.", "11."));
     for (const address of others) void come(address);
     await settle();
     expect(entered).toEqual(expect.arrayContaining([...others]));
-    expect(refused.length).toBeGreaterThan(2 * MAX_WAITING);
+    expect(refused.length).toBeGreaterThan(2 * MAX_WAITING_TURNS);
     expect(entrance.waiting).toBe(0);
   });
 

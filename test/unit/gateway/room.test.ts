@@ -1,13 +1,15 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { MAX_WAITING, Room, type Holder } from "../../../src/gateway/room.ts";
+import { MAX_WAITING, MAX_WAITING_FREE, Room, type Comer } from "../../../src/gateway/room.ts";
 
 const MOST = 1_000;
 /** Without those that are kept for payments. */
 const USABLE = 900;
 
-class Client implements Holder {
+class Client implements Comer {
   stalledMs: number;
   isEvicted = false;
+  isAway = false;
+  #leave = (): void => undefined;
 
   constructor(stalledMs = 0) {
     this.stalledMs = stalledMs;
@@ -15,6 +17,20 @@ class Client implements Holder {
 
   evict(): void {
     this.isEvicted = true;
+  }
+
+  isGone(): boolean {
+    return this.isAway;
+  }
+
+  onGone(listener: () => void): () => void {
+    this.#leave = listener;
+    return () => (this.#leave = () => undefined);
+  }
+
+  leave(): void {
+    this.isAway = true;
+    this.#leave();
   }
 }
 
@@ -145,7 +161,6 @@ describe("for payments", () => {
 
 describe("a payment for which there is no place", () => {
   const FEW = 8;
-  const nobody = new AbortController().signal;
 
   /** All places are taken, each by another address. */
   function full() {
@@ -154,8 +169,11 @@ describe("a payment for which there is no place", () => {
       return room.enter(`10.0.0.${index}`, FEW, "payment", new Client())!;
     });
     const told: string[] = [];
-    const wait = async (address: string, gone = nobody): Promise<(() => void) | undefined> => {
-      const leave = await room.wait(address, FEW, new Client(), gone);
+    const wait = async (
+      address: string,
+      client = new Client(),
+    ): Promise<(() => void) | undefined> => {
+      const leave = await room.wait(address, FEW, "payment", client);
       told.push(`${address} ${leave === undefined ? "none" : "place"}`);
       return leave;
     };
@@ -195,7 +213,7 @@ describe("a payment for which there is no place", () => {
     const leave = enter("10.0.0.2")!;
     enter("10.0.0.3");
     for (const address of ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2"]) {
-      void room.wait(address, 4, holder, nobody);
+      void room.wait(address, 4, "payment", holder);
     }
     leave();
     expect([room.taken, room.waiting]).toEqual([4, 2]);
@@ -218,12 +236,15 @@ describe("a payment for which there is no place", () => {
 
   test("waits no longer than its client", async () => {
     const { room, leaves, wait } = full();
-    const gone = new AbortController();
-    const waiting = wait("192.0.2.1", gone.signal);
-    gone.abort();
+    const client = new Client();
+    const waiting = wait("192.0.2.1", client);
+    client.leave();
     leaves[0]!();
     expect(await waiting).toBeUndefined();
-    expect(room.taken).toBe(FEW - 1);
+    const late = wait("192.0.2.1", client);
+    leaves[1]!();
+    expect(await late).toBeUndefined();
+    expect(room.taken).toBe(FEW - 2);
   });
 
   test("of one address leaves room for those of others to wait", async () => {
@@ -255,5 +276,68 @@ describe("a payment for which there is no place", () => {
     for (const leave of leaves) leave();
     await expect.poll(() => room.waiting).toBe(0);
     expect(next.indexOf("192.0.2.1")).toBe(0);
+  });
+});
+
+describe("another request for which there is no place", () => {
+  const MANY_PLACES = 40;
+
+  /** All places but those of payments are taken, each by another address. */
+  function full() {
+    const { room } = stage();
+    const leaves: (() => void)[] = [];
+    for (let index = 0; index < MANY_PLACES; index += 1) {
+      const leave = room.enter(`10.0.0.${index}`, MANY_PLACES, "free", new Client());
+      if (leave !== undefined) leaves.push(leave);
+    }
+    const ended: string[] = [];
+    const wait = async (address: string, need: "free" | "payment" = "free"): Promise<void> => {
+      const leave = await room.wait(address, MANY_PLACES, need, new Client());
+      ended.push(`${address} ${leave === undefined ? "none" : "place"}`);
+    };
+    return { room, leaves, ended, wait };
+  }
+
+  test("gets the next that is left, and none of those that are kept for payments", async () => {
+    const { room, leaves, ended, wait } = full();
+    const waiting = wait("192.0.2.1");
+    // A payment's, which is given back.
+    room.enter("192.0.2.2", MANY_PLACES, "payment", new Client())!();
+    await new Promise(setImmediate);
+    expect(ended).toEqual([]);
+    leaves[0]!();
+    await waiting;
+    expect(ended).toEqual(["192.0.2.1 place"]);
+    expect(room.taken).toBe(leaves.length);
+  });
+
+  test("waits behind every payment", async () => {
+    const { room, leaves, ended, wait } = full();
+    const kept = Array.from({ length: MANY_PLACES - leaves.length }, (_, index) => {
+      return room.enter(`10.1.0.${index}`, MANY_PLACES, "payment", new Client())!;
+    });
+    void wait("192.0.2.1");
+    void wait("192.0.2.2", "payment");
+    expect(room.waiting).toBe(1);
+    leaves[0]!();
+    await new Promise(setImmediate);
+    expect(ended).toEqual(["192.0.2.2 place"]);
+    for (const leave of kept) leave();
+  });
+
+  test("waits alone of its address, and where so many wait, it does not", async () => {
+    const { leaves, ended, wait } = full();
+    void wait("192.0.2.1");
+    await wait("192.0.2.1");
+    expect(ended).toEqual(["192.0.2.1 none"]);
+    for (let index = 1; index < MAX_WAITING_FREE; index += 1) {
+      void wait(`10.2.${index >> 8}.${index & 255}`);
+    }
+    await wait("192.0.2.2");
+    expect(ended.slice(1)).toEqual(["192.0.2.2 none"]);
+    void wait("192.0.2.3", "payment");
+    for (const leave of leaves.slice(0, 2)) leave();
+    await new Promise(setImmediate);
+    expect(ended.slice(2)).toEqual(["192.0.2.3 place", "192.0.2.1 place"]);
   });
 });
