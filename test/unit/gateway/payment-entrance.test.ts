@@ -1,32 +1,11 @@
 /** In which order presented payments come in, and how many may wait. */
 import { describe, expect, test } from "vitest";
 import { MAX_WAITING_TURNS, PaymentEntrance } from "../../../src/gateway/payment-entrance.ts";
-import { Room, type Comer } from "../../../src/gateway/room.ts";
+import { Room } from "../../../src/gateway/room.ts";
 import { PER_TURN } from "../../../src/gateway/turns.ts";
+import { LeavingClient } from "./leaving-client.ts";
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
-
-class Client implements Comer {
-  readonly stalledMs = 0;
-  isAway = false;
-  #leave = (): void => undefined;
-
-  evict(): void {}
-
-  isGone(): boolean {
-    return this.isAway;
-  }
-
-  onGone(listener: () => void): () => void {
-    this.#leave = listener;
-    return () => (this.#leave = () => undefined);
-  }
-
-  leave(): void {
-    this.isAway = true;
-    this.#leave();
-  }
-}
 
 function stage(most = 100_000) {
   const room = new Room();
@@ -34,7 +13,7 @@ function stage(most = 100_000) {
   const entered: string[] = [];
   const refused: string[] = [];
   const leaving: (() => void)[] = [];
-  const come = async (address: string, client = new Client()): Promise<void> => {
+  const come = async (address: string, client = new LeavingClient()): Promise<void> => {
     const leave = await entrance.enter(address, most, client);
     if (leave !== undefined) leaving.push(leave);
     (leave === undefined ? refused : entered).push(address);
@@ -120,7 +99,7 @@ describe("payments that come at once", () => {
   test("that wait for a place wait no longer once their clients have left", async () => {
     const { entrance, entered, refused, come } = stage(1);
     await come("10.0.0.1");
-    const leaving = new Client();
+    const leaving = new LeavingClient();
     void come("10.0.0.2", leaving);
     await nextTurn();
     expect({ entered, waiting: entrance.waiting }).toEqual({ entered: ["10.0.0.1"], waiting: 1 });
@@ -132,7 +111,7 @@ describe("payments that come at once", () => {
   test("take no place where their clients have left while they waited", async () => {
     const { room, entered, refused, come, settle } = stage();
     for (const address of addresses(PER_TURN)) void come(address);
-    const away = new Client();
+    const away = new LeavingClient();
     void come("192.0.2.1", away);
     away.isAway = true;
     await settle();
@@ -141,7 +120,7 @@ describe("payments that come at once", () => {
 
   test("are forgotten once they are over, whether they had a place or not", async () => {
     const { room, entered, leaving, come, settle } = stage();
-    const away = new Client();
+    const away = new LeavingClient();
     away.isAway = true;
     for (let times = 0; times < 3; times += 1) void come("192.0.2.1", away);
     void come("192.0.2.1");

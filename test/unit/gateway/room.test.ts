@@ -1,50 +1,22 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { MAX_WAITING, MAX_WAITING_FREE, Room, type Comer } from "../../../src/gateway/room.ts";
+import { MAX_WAITING, MAX_WAITING_FREE, Room } from "../../../src/gateway/room.ts";
+import { LeavingClient } from "./leaving-client.ts";
 
 const MOST = 1_000;
 /** Without those that are kept for payments. */
 const USABLE = 900;
 
-class Client implements Comer {
-  stalledMs: number;
-  isEvicted = false;
-  isAway = false;
-  #leave = (): void => undefined;
-
-  constructor(stalledMs = 0) {
-    this.stalledMs = stalledMs;
-  }
-
-  evict(): void {
-    this.isEvicted = true;
-  }
-
-  isGone(): boolean {
-    return this.isAway;
-  }
-
-  onGone(listener: () => void): () => void {
-    this.#leave = listener;
-    return () => (this.#leave = () => undefined);
-  }
-
-  leave(): void {
-    this.isAway = true;
-    this.#leave();
-  }
-}
-
 function stage() {
   const clock = { nowMs: 0 };
   const room = new Room(() => clock.nowMs);
-  const enter = (address: string, holder = new Client()) =>
+  const enter = (address: string, holder = new LeavingClient()) =>
     room.enter(address, MOST, "free", holder);
   /** From so many addresses, as many as they get, each equally far behind. */
   const fill = (addresses: number, stalledMs: number) => {
-    const clients: Client[] = [];
+    const clients: LeavingClient[] = [];
     for (let round = 0; round < 20; round += 1) {
       for (let index = 0; index < addresses; index += 1) {
-        const client = new Client(stalledMs);
+        const client = new LeavingClient(stalledMs);
         if (enter(`10.0.${index >> 8}.${index & 255}`, client) === undefined) continue;
         clients.push(client);
       }
@@ -77,9 +49,9 @@ describe("where all places are taken", () => {
 
   test("those make room that have stalled longest, of the address that has most", () => {
     const { room, enter } = stage();
-    const greedy = Array.from({ length: 450 }, (_, index) => new Client(5_000 + index));
+    const greedy = Array.from({ length: 450 }, (_, index) => new LeavingClient(5_000 + index));
     for (const client of greedy) expect(enter("10.0.0.1", client)).toBeDefined();
-    const others = Array.from({ length: 450 }, () => new Client(90_000));
+    const others = Array.from({ length: 450 }, () => new LeavingClient(90_000));
     for (const [index, client] of others.entries())
       enter(`10.1.${index >> 8}.${index & 255}`, client);
     expect(room.taken).toBe(USABLE);
@@ -92,8 +64,9 @@ describe("where all places are taken", () => {
   test("nobody makes room for an address that has as many places as they", () => {
     const { room, enter, fill } = stage();
     fill(2, 0);
-    const stalled = new Client(60_000);
-    for (let times = 0; times < 2 * USABLE; times += 1) enter("10.0.0.1", new Client(60_000));
+    const stalled = new LeavingClient(60_000);
+    for (let times = 0; times < 2 * USABLE; times += 1)
+      enter("10.0.0.1", new LeavingClient(60_000));
     expect(enter("10.0.0.1", stalled)).toBeUndefined();
     expect(room.evicted).toBe(0);
   });
@@ -112,7 +85,7 @@ describe("where all places are taken", () => {
   test("a place that was taken back is not given back again", () => {
     const { room, enter } = stage();
     const half = USABLE / 2;
-    const leaves = Array.from({ length: half }, () => enter("10.0.0.1", new Client(9_000)));
+    const leaves = Array.from({ length: half }, () => enter("10.0.0.1", new LeavingClient(9_000)));
     const others = Array.from({ length: half }, (_, index) => {
       return enter(`10.1.${index >> 8}.${index & 255}`);
     });
@@ -147,15 +120,15 @@ describe("for payments", () => {
     const room = new Room();
     let taken = 0;
     for (let address = 0; address < 2_000; address += 1) {
-      const holder = new Client();
+      const holder = new LeavingClient();
       if (room.enter(`10.0.${address >> 8}.${address & 255}`, most, "free", holder)) taken += 1;
     }
     expect(taken).toBe(most - kept);
     for (let address = 0; address < kept; address += 1) {
-      const holder = new Client();
+      const holder = new LeavingClient();
       expect(room.enter(`10.9.0.${address}`, most, "payment", holder)).toBeDefined();
     }
-    expect(room.enter("10.9.1.1", most, "payment", new Client())).toBeUndefined();
+    expect(room.enter("10.9.1.1", most, "payment", new LeavingClient())).toBeUndefined();
   });
 });
 
@@ -166,12 +139,12 @@ describe("a payment for which there is no place", () => {
   function full() {
     const { room } = stage();
     const leaves = Array.from({ length: FEW }, (_, index) => {
-      return room.enter(`10.0.0.${index}`, FEW, "payment", new Client())!;
+      return room.enter(`10.0.0.${index}`, FEW, "payment", new LeavingClient())!;
     });
     const told: string[] = [];
     const wait = async (
       address: string,
-      client = new Client(),
+      client = new LeavingClient(),
     ): Promise<(() => void) | undefined> => {
       const leave = await room.wait(address, FEW, "payment", client);
       told.push(`${address} ${leave === undefined ? "none" : "place"}`);
@@ -194,7 +167,7 @@ describe("a payment for which there is no place", () => {
   test("waits behind those of addresses that have fewer places", async () => {
     const { room, leaves, told, wait } = full();
     leaves.shift()!();
-    const strangers = room.enter("192.0.2.1", FEW, "payment", new Client())!;
+    const strangers = room.enter("192.0.2.1", FEW, "payment", new LeavingClient())!;
     const [stranger, buyer] = [wait("192.0.2.1"), wait("192.0.2.2")];
     leaves.shift()!();
     (await buyer)!();
@@ -207,7 +180,7 @@ describe("a payment for which there is no place", () => {
 
   test("gets its place beside another that gets one", async () => {
     const { room } = stage();
-    const holder = new Client();
+    const holder = new LeavingClient();
     const enter = (address: string) => room.enter(address, 4, "payment", holder);
     enter("10.0.0.1");
     const leave = enter("10.0.0.2")!;
@@ -236,7 +209,7 @@ describe("a payment for which there is no place", () => {
 
   test("waits no longer than its client", async () => {
     const { room, leaves, wait } = full();
-    const client = new Client();
+    const client = new LeavingClient();
     const waiting = wait("192.0.2.1", client);
     client.leave();
     leaves[0]!();
@@ -287,12 +260,12 @@ describe("another request for which there is no place", () => {
     const { room } = stage();
     const leaves: (() => void)[] = [];
     for (let index = 0; index < MANY_PLACES; index += 1) {
-      const leave = room.enter(`10.0.0.${index}`, MANY_PLACES, "free", new Client());
+      const leave = room.enter(`10.0.0.${index}`, MANY_PLACES, "free", new LeavingClient());
       if (leave !== undefined) leaves.push(leave);
     }
     const ended: string[] = [];
     const wait = async (address: string, need: "free" | "payment" = "free"): Promise<void> => {
-      const leave = await room.wait(address, MANY_PLACES, need, new Client());
+      const leave = await room.wait(address, MANY_PLACES, need, new LeavingClient());
       ended.push(`${address} ${leave === undefined ? "none" : "place"}`);
     };
     return { room, leaves, ended, wait };
@@ -302,7 +275,7 @@ describe("another request for which there is no place", () => {
     const { room, leaves, ended, wait } = full();
     const waiting = wait("192.0.2.1");
     // A payment's, which is given back.
-    room.enter("192.0.2.2", MANY_PLACES, "payment", new Client())!();
+    room.enter("192.0.2.2", MANY_PLACES, "payment", new LeavingClient())!();
     await new Promise(setImmediate);
     expect(ended).toEqual([]);
     leaves[0]!();
@@ -314,7 +287,7 @@ describe("another request for which there is no place", () => {
   test("waits behind every payment", async () => {
     const { room, leaves, ended, wait } = full();
     const kept = Array.from({ length: MANY_PLACES - leaves.length }, (_, index) => {
-      return room.enter(`10.1.0.${index}`, MANY_PLACES, "payment", new Client())!;
+      return room.enter(`10.1.0.${index}`, MANY_PLACES, "payment", new LeavingClient())!;
     });
     void wait("192.0.2.1");
     void wait("192.0.2.2", "payment");
