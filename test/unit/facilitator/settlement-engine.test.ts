@@ -296,6 +296,36 @@ describe("a queue", () => {
     ]);
   });
 
+  test("takes of what others offer no more than it has room for, however slowly that is judged", async () => {
+    let offers = 0;
+    const takeOffered = (_network: string, most: number) => {
+      const taken = range(offers + 1, most).map((number) => payment(number, number));
+      offers += most;
+      return Promise.resolve(
+        taken.map((request) => ({ key: keyOf(request), request, isPublic: false })),
+      );
+    };
+    const at = await openEngine({ ledger: { takeOffered }, isStarted: false });
+    const held = Promise.withResolvers<void>();
+    at.chain.hold("inspect", held.promise);
+    let before = -1;
+    while (offers > before && offers <= MAX_QUEUED) {
+      before = offers;
+      await at.facilitator.recover();
+    }
+    expect(offers).toBe(MAX_QUEUED);
+    await at.time.until(() => at.chain.count("inspect") === MAX_QUEUED);
+    for (const number of range(1, MAX_QUEUED)) {
+      at.chain.refused.set(nonceOf(number), { code: "insufficient_funds", detail: "spent" });
+    }
+    held.resolve();
+    // What is judged makes room.
+    await at.time.until(async () => {
+      await at.facilitator.recover();
+      return offers > MAX_QUEUED;
+    });
+  });
+
   test("gives back a payment for which nobody waits any more", async () => {
     const at = await openEngine();
     at.chain.automines = false;

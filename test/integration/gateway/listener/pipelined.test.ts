@@ -47,11 +47,11 @@ async function heldShop() {
   };
   subscribe(REQUEST_START, onStart);
   onTestFinished(() => void unsubscribe(REQUEST_START, onStart));
-  const release = (): void => {
+  const release = (but?: string): void => {
     isReleased = true;
     for (const response of held) {
       const { url } = response.req;
-      response.end(url === "/free/large" ? LARGE : url);
+      if (url !== but) response.end(url === "/free/large" ? LARGE : url);
     }
   };
   return { ...shop, paths, read, release };
@@ -120,6 +120,22 @@ test("behind a first request that node refuses itself none is read", async () =>
   const client = new RawClient(shop.port, "GET /free HTTP/1.1\r\n\r\n".repeat(FLOOD));
   expect((await client.closed).text).toContain("400 Bad Request");
   expect(shop.read).toHaveLength(1);
+});
+
+test("a connection ends at once whose last request has a body that cannot be read", async () => {
+  const shop = await heldShop();
+  const [last = "", ...earlier] = pathsFrom(0, MAX_OWED_ANSWERS);
+  const upload = ask(last)
+    .replace("GET", "POST")
+    .replace("Host", "Transfer-Encoding: chunked\r\nHost");
+  const client = new RawClient(shop.port, `${earlier.map(ask).join("")}${upload}1\r\na\r\n`);
+  await expect.poll(() => shop.paths, PATIENT).toHaveLength(MAX_OWED_ANSWERS);
+  shop.release(last);
+  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(1);
+  client.socket.write("junk\r\n");
+  const { text } = await client.closed;
+  expect(bodiesIn(text)).toEqual(earlier);
+  expect(text).not.toContain("408");
 });
 
 test("a connection of HTTP/1.0 is noted only as long as an answer is under way on it", async () => {
