@@ -9,9 +9,9 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
   {
     name: "gives all places to one address",
     cites: "H13",
-    file: ROOM,
-    find: `return this.#byNetwork.of(network) < usable - this.taken;`,
-    put: `return this.taken < usable;`,
+    file: "src/x402/counts.ts",
+    find: `return this.of(name) < most - this.#total;`,
+    put: `return this.#total < most;`,
     topics: ["places"],
   },
   {
@@ -28,8 +28,8 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     name: "keeps no place for payments",
     cites: "H13",
     file: ROOM,
-    find: `const usable = need === "payment" ? most : most - reservedOf(most);`,
-    put: `const usable = most;`,
+    find: `if (need === "payment") return most;`,
+    put: `if (most > 0) return most;`,
     topics: ["places"],
   },
   {
@@ -85,8 +85,8 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
     name: "lets any number of junk payments wait for the chain",
     cites: "H13",
     file: "src/x402/fair-lane.ts",
-    find: `if (this.#places.of(client) >= calls + waiting - this.#taken) throw fault("crowded");`,
-    put: `if (this.#taken > 100_000) throw fault("crowded");`,
+    find: `if (!this.#places.hasShare(client, calls + waiting)) throw fault("crowded");`,
+    put: `if (this.#places.total > 100_000) throw fault("crowded");`,
     topics: ["junk-payments"],
   },
   {

@@ -5,6 +5,7 @@ const LINES = "src/gateway/message/field-lines.ts";
 const NAMES = "src/x402/header-names.ts";
 const DECISION = "src/gateway/decision.ts";
 const UPGRADE = "src/gateway/upstream/upgrade-engine.ts";
+const ANSWERS = "src/gateway/listener/answers-in-turn.ts";
 const VISITOR = "src/gateway/visitor.ts";
 const LISTENER = "src/gateway/listener/http1-server.ts";
 const OUTGOING = "src/gateway/upstream/outgoing-request.ts";
@@ -321,15 +322,19 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
   {
     name: "reads on behind a refusal that ends the connection",
     cites: "H7",
-    file: "src/gateway/listener/http1-server.ts",
-    find: `if (isEnding(socket)) return STOP;`,
+    file: ANSWERS,
+    find: `    if (isEnding(socket)) {
+      request.upgrade = false;
+      return STOP;
+    }
+`,
     put: ``,
     topics: ["pipelining", "framing", "expect-continue", "chunks"],
   },
   {
     name: "answers what it cannot read before what it owes",
     cites: "H7",
-    file: "src/gateway/listener/http1-server.ts",
+    file: ANSWERS,
     find: `function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
   if (endsBehind(socket)) return;`,
     put: `function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {`,
@@ -386,16 +391,15 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
   {
     name: "takes an upgrade before what it owes",
     cites: "H8",
-    file: "src/gateway/listener/http1-server.ts",
-    find: `const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
-    if (endsBehind(socket)) return;`,
-    put: `const upgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {`,
+    file: ANSWERS,
+    find: `if (isSwitching(request) && currentAnswer(socket) !== undefined) endsBehind(socket);`,
+    put: ``,
     topics: ["pipelining", "upgrades"],
   },
   {
     name: "reads on behind an upgrade that is not taken",
     cites: "H8",
-    file: "src/gateway/listener/http1-server.ts",
+    file: ANSWERS,
     find: `      endWith(response, socket);
 `,
     put: ``,

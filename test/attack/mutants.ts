@@ -20,6 +20,7 @@ import type { Edit, Mutant } from "./mutant.ts";
 import { OTHER_MUTANTS } from "./other-mutants.ts";
 import { PATH_MUTANTS } from "./path-mutants.ts";
 import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
+import { TURN_MUTANTS } from "./turn-mutants.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...PATH_MUTANTS,
@@ -29,6 +30,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...OTHER_MUTANTS,
   ...ACCESS_MUTANTS,
   ...LIMIT_MUTANTS,
+  ...TURN_MUTANTS,
 ];
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -69,7 +71,7 @@ export async function runMutants(wanted: string, print: Print): Promise<boolean>
 }
 
 /** Mutants that do not apply, and why. */
-async function findStale(mutants: readonly Mutant[]): Promise<readonly string[]> {
+export async function findStale(mutants: readonly Mutant[]): Promise<readonly string[]> {
   const stale: string[] = [];
   for (const mutant of mutants) {
     for (const { file, find } of editsOf(mutant)) {

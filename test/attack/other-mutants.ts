@@ -32,7 +32,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "leaves what it cannot read to node",
     cites: "H9",
-    file: "src/gateway/listener/http1-server.ts",
+    file: "src/gateway/listener/answers-in-turn.ts",
     find: `server.on("clientError", answerUnreadable);`,
     put: `server.on("clientError", () => {});`,
     topics: ["head-grammar", "framing"],

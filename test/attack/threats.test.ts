@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { isRepeat, readCases, threatsOf } from "./attack-case.ts";
-import { MUTANTS } from "./mutants.ts";
+import { findStale, MUTANTS } from "./mutants.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const TABLE = readFileSync(join(import.meta.dirname, "THREATS.md"), "utf8");
@@ -48,6 +48,10 @@ test("README tells the numbers of cases and mutants that there are", () => {
     `${everyCase.length.toLocaleString("en")} cases in ${topics.size} topics`,
   );
   expect(readme).toContain(`${MUTANTS.length} of ${MUTANTS.length} are`);
+});
+
+test("each mutant still takes something away", async () => {
+  expect(await findStale(MUTANTS)).toEqual([]);
 });
 
 describe.each(rows)("$threat", ({ threat, cases, mutants }) => {
