@@ -19,6 +19,8 @@ const PATIENCE_MS = 3_000;
  * that takes none it is a failure.
  */
 export const WELL_FOR_MS = 60_000;
+/** A trial of which nothing is heard was never sent: its caller waited for its turn, and left; milliseconds. */
+export const TRIAL_MS = 60_000;
 
 /**
  * Sends one request and counts what became of it: a {@link FacilitatorFault} is a failure, any other
@@ -39,7 +41,8 @@ export class Circuit {
   #coolDownMs = FIRST_COOL_DOWN_MS;
   /** Undefined while it is closed. */
   #opensAgainMs: number | undefined;
-  #isTrialRunning = false;
+  /** Until then a trial is on its way; the past where none is. */
+  #trialUntilMs = Number.NEGATIVE_INFINITY;
   /** When it last answered well. */
   #wellMs = Number.NEGATIVE_INFINITY;
 
@@ -54,8 +57,9 @@ export class Circuit {
   /** For a request that may also go elsewhere. Undefined: skip this one. To be used, once. */
   enter(): Send | undefined {
     if (this.#opensAgainMs === undefined) return this.send;
-    if (this.#isTrialRunning || this.#options.time.now() < this.#opensAgainMs) return undefined;
-    this.#isTrialRunning = true;
+    const now = this.#options.time.now();
+    if (now < this.#trialUntilMs || now < this.#opensAgainMs) return undefined;
+    this.#trialUntilMs = now + TRIAL_MS;
     return (call, signal) => this.#observe(call, signal, true);
   }
 
@@ -84,7 +88,7 @@ export class Circuit {
       this.#close(0);
       return value;
     } catch (cause) {
-      if (isTrial) this.#isTrialRunning = false;
+      if (isTrial) this.#trialUntilMs = Number.NEGATIVE_INFINITY;
       const isHasty = signal.aborted && time.now() - started < PATIENCE_MS;
       const isOdd = cause instanceof RequestRefused && time.now() - this.#wellMs < WELL_FOR_MS;
       if (cause instanceof FacilitatorFault && !isHasty && !isOdd) this.#failed(isTrial);
@@ -96,7 +100,7 @@ export class Circuit {
     const wasOpen = this.isOpen;
     this.#failures = failures;
     this.#opensAgainMs = undefined;
-    this.#isTrialRunning = false;
+    this.#trialUntilMs = Number.NEGATIVE_INFINITY;
     if (wasOpen) this.#options.onChange(true);
   }
 

@@ -7,7 +7,6 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "../telemetry/logger.ts";
-import { sooner } from "../time/time.ts";
 import { anyClient, knownClient } from "../x402/fair-lane.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import type { PaymentRequirements, SettleResponse, VerifyResponse } from "../x402/x402.ts";
@@ -187,15 +186,17 @@ export class FacilitatorEndpoints {
       const place = (caller.gateway === null ? others : gateways).enter(name);
       if (place === undefined) return sendJson(response, 503, crowded, RETRY_AFTER_SECONDS);
       const gone = new AbortController();
-      response.once("close", () => {
-        gone.abort();
+      response.once("close", () => gone.abort());
+      try {
+        await handle({ ...asked, name, inTurn: place.inTurn, gone: gone.signal });
+      } finally {
+        // Not when its client leaves: what was begun for it goes on, and with the place went its limit.
         place.leave();
-      });
-      await handle({ ...asked, name, inTurn: place.inTurn, gone: gone.signal });
+      }
     };
   }
 
-  async #verify({ request, response, name, gone }: Called): Promise<void> {
+  async #verify({ request, response, name }: Called): Promise<void> {
     const parsed = await this.#read(request);
     if (!parsed.ok) {
       const { status, code, detail, payer } = parsed;
@@ -203,7 +204,7 @@ export class FacilitatorEndpoints {
     }
     try {
       const verdict = await within(VERIFY_TIMEOUT_MS, (signal) =>
-        this.#options.facilitator.verify(parsed.request, sooner(signal, gone), name),
+        this.#options.facilitator.verify(parsed.request, signal, name),
       );
       sendJson(response, 200, verdict);
     } catch (cause) {

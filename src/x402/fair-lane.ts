@@ -3,13 +3,16 @@
  * write payments that are refused, signed well by keys that hold nothing. So few are under way at a time, few more wait,
  * and whoever finds no place is told so at once. A client may have as many places as are still free, so alone never
  * more than half of them; and of those that wait, the next is one of the client that has fewest under way and refused,
- * of equal ones the one whose last turn is longest ago, so that nobody waits behind all of another's.
+ * of equal ones the one whose last turn is longest ago, so that nobody waits behind all of another's. Who has bought
+ * here stands one before whoever has never been seen: addresses are cheap.
  */
 import { Counts } from "./counts.ts";
 import { LeastRecent } from "./least-recent.ts";
 
 /** Clients of whom it is remembered how many of their payments were refused, and when they last had a turn. */
 const MAX_REMEMBERED = 4_096;
+/** Clients of whom it is remembered that their last payment was good: no number of others makes them forgotten. */
+const MAX_BUYERS = 4_096;
 /** So many refused payments count; whoever shows more is no further behind. */
 const MAX_REFUSED = 4;
 
@@ -65,6 +68,7 @@ export class FairLane {
   readonly #places = new Counts();
   readonly #underWay = new Counts();
   readonly #past = new LeastRecent<Past>(MAX_REMEMBERED);
+  readonly #buyers = new LeastRecent<true>(MAX_BUYERS);
   #calls = 0;
   #begun = 0;
   /** The oldest first. */
@@ -103,6 +107,8 @@ export class FairLane {
     } finally {
       const { refused, last } = this.#pastOf(client);
       this.#past.set(client, { refused: hasPassed ? 0 : refused + 1, last });
+      if (!hasPassed) this.#buyers.delete(client);
+      else if (!client.startsWith(ANYBODY)) this.#buyers.set(client, true);
     }
   }
 
@@ -163,7 +169,8 @@ export class FairLane {
     if (client.startsWith(KNOWN)) return 0;
     const { refused } = this.#pastOf(client);
     const behind = client.startsWith(ANYBODY) ? 1 : 0;
-    return behind + this.#underWay.of(client) + Math.min(refused, MAX_REFUSED);
+    const before = this.#buyers.peek(client) === undefined ? 0 : 1;
+    return behind - before + this.#underWay.of(client) + Math.min(refused, MAX_REFUSED);
   }
 
   #pastOf(client: string): Past {

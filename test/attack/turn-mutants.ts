@@ -159,6 +159,48 @@ export const TURN_MUTANTS: readonly Mutant[] = [
     unit: "test/unit/facilitator/called-request.test.ts",
   },
   {
+    name: "counts a call no longer whose client has left",
+    cites: "H13",
+    file: "src/facilitator/endpoints.ts",
+    find: `response.once("close", () => gone.abort());`,
+    put: `response.once("close", () => (gone.abort(), place.leave()));`,
+    unit: "test/unit/facilitator/endpoints-places.test.ts",
+  },
+  {
+    name: "has its turn before a buyer whoever was never seen",
+    cites: "H13",
+    file: LANE,
+    find: `this.#buyers.peek(client) === undefined ? 0 : 1`,
+    put: `0`,
+    unit: IN_LANE,
+  },
+  {
+    name: "takes whoever has a payment judged for a buyer",
+    cites: "H13",
+    file: LANE,
+    find: `else if (!client.startsWith(ANYBODY)) this.#buyers`,
+    put: `else this.#buyers`,
+    unit: IN_LANE,
+  },
+  {
+    name: "takes a buyer whose payments are refused for one",
+    cites: "H13",
+    file: LANE,
+    find: `if (!hasPassed) this.#buyers.delete(client);
+      else if`,
+    put: `if (hasPassed)
+      if`,
+    unit: IN_LANE,
+  },
+  {
+    name: "waits for a trial that was never sent",
+    cites: "H13",
+    file: "src/facilitator/circuit.ts",
+    find: `this.#trialUntilMs = now + TRIAL_MS;`,
+    put: `this.#trialUntilMs = Number.POSITIVE_INFINITY;`,
+    unit: "test/unit/facilitator/circuit.test.ts",
+  },
+  {
     name: "waits for the rest of a long call that it refused",
     cites: "H13",
     file: "src/facilitator/endpoints.ts",

@@ -4,6 +4,7 @@ import {
   FAILURES_TO_OPEN,
   FIRST_COOL_DOWN_MS,
   MAX_COOL_DOWN_MS,
+  TRIAL_MS,
   WELL_FOR_MS,
   type Send,
 } from "../../../src/facilitator/circuit.ts";
@@ -61,6 +62,18 @@ describe("a circuit", () => {
     expect(await succeed(trial)).toBe("answer");
     expect([circuit.isOpen, changes]).toEqual([false, [false, true]]);
     await succeed();
+  });
+
+  test("lets the next one through where its trial was never sent", async () => {
+    const { circuit, time, succeed, open, required } = stage();
+    await open();
+    time.nowMs = FIRST_COOL_DOWN_MS;
+    required();
+    time.nowMs += TRIAL_MS - 1;
+    expect(circuit.enter()).toBeUndefined();
+    time.nowMs += 1;
+    await succeed();
+    expect(circuit.isOpen).toBe(false);
   });
 
   test("cools down twice as long after each trial that failed, up to a minute", async () => {

@@ -17,26 +17,32 @@ const callers = new Callers([
 ]);
 const shown = (bearer: string) => ({ Authorization: `Bearer ${bearer}` });
 
-/** A stage whose settlements wait until the test lets them go on; from as many addresses as there are calls. */
+/**
+ * A stage whose calls wait until the test lets them go on; from as many addresses as there are calls. `signals`: what
+ * ends the work of each.
+ */
 async function waiting(options: StageOptions = {}) {
   const go = Promise.withResolvers<void>();
+  const signals: AbortSignal[] = [];
   let addresses = 0;
   const at = await stage({
     callers,
     addressOf: () => `192.0.2.${addresses++}`,
     facilitator: {
-      async verify() {
+      async verify(_, signal) {
+        signals.push(signal);
         await go.promise;
         return { isValid: true, payer: PAYER };
       },
-      async settle() {
+      async settle(_, { signal }) {
+        signals.push(signal);
         await go.promise;
         return { success: true, transaction: "0x01", network: "base-sepolia", payer: PAYER };
       },
     },
     ...options,
   });
-  return { at, go };
+  return { at, go, signals };
 }
 
 /** All places but those of the gateways; resolves when the facilitator has been asked for each of them. */
@@ -69,25 +75,35 @@ describe("where all places are taken", { timeout: 30_000 }, () => {
     });
   });
 
-  test("who leaves makes room", async () => {
-    const { at, go } = await waiting();
-    const leaving = connect(at.port, "127.0.0.1");
-    const lines = ["Host: a", "Content-Type: application/json", `Authorization: Bearer ${BEARER}`];
-    const head = `POST /settle HTTP/1.1\r\n${lines.join("\r\n")}\r\n`;
-    const body = JSON.stringify(good);
-    leaving.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`);
-    await expect.poll(() => at.asked.length).toBe(1);
-    const calls = Array.from({ length: MAX_CALLS - 1 }, () =>
-      ask(at, "/settle", { body: good, headers: shown(BEARER) }),
-    );
-    await expect.poll(() => at.asked.length, { timeout: 20_000 }).toBe(MAX_CALLS);
-    const next = () => ask(at, "/settle", { body: "no JSON", headers: shown(BEARER) });
-    expect(await next()).toMatchObject({ status: 503 });
-    leaving.destroy();
-    await expect.poll(async () => (await next()).status).toBe(400);
-    go.resolve();
-    await Promise.all(calls);
-  });
+  test.each(["/verify", "/settle"])(
+    "who leaves makes room once what it asked for is done: %s",
+    async (path) => {
+      const { at, go, signals } = await waiting();
+      const leaving = connect(at.port, "127.0.0.1");
+      const lines = [
+        "Host: a",
+        "Content-Type: application/json",
+        `Authorization: Bearer ${BEARER}`,
+      ];
+      const head = `POST ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n`;
+      const body = JSON.stringify(good);
+      leaving.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`);
+      await expect.poll(() => at.asked.length).toBe(1);
+      const calls = Array.from({ length: MAX_CALLS - 1 }, () =>
+        ask(at, "/settle", { body: good, headers: shown(BEARER) }),
+      );
+      await expect.poll(() => at.asked.length, { timeout: 20_000 }).toBe(MAX_CALLS);
+      const next = () => ask(at, "/settle", { body: "no JSON", headers: shown(BEARER) });
+      expect(await next()).toMatchObject({ status: 503 });
+      leaving.destroy();
+      // By the second one the listener has read that it left.
+      for (let times = 0; times < 3; times += 1) expect((await next()).status).toBe(503);
+      expect(signals[0]?.aborted).toBe(false);
+      go.resolve();
+      await Promise.all(calls);
+      await expect.poll(async () => (await next()).status).toBe(400);
+    },
+  );
 
   test("a gateway with a token of its own has places that nobody else takes", async () => {
     const { at, go } = await waiting();

@@ -26,7 +26,7 @@ class Stage {
       });
     };
     const outcome = this.lane
-      .run({ client, work, isGood: () => client.startsWith("buyer") }, signal)
+      .run({ client, work, isGood: () => client.includes("buyer") }, signal)
       .catch((cause: unknown) => String(Object(cause).message));
     this.outcomes.push(outcome);
     return outcome;
@@ -119,13 +119,35 @@ describe("payments that are to be judged", () => {
 
   test("of clients that come again and again wait behind those who have not been there", async () => {
     const stage = new Stage();
-    stage.enterTimes(CALLS, (index) => `buyer ${index}`);
-    stage.enterTimes(CALLS, (index) => `buyer ${index}`);
-    void stage.enter("buyer in a hurry");
+    const client = (index: number): string => anyClient(`buyer ${index}`);
+    stage.enterTimes(CALLS, client);
+    stage.enterTimes(CALLS, client);
+    void stage.enter(anyClient("buyer in a hurry"));
     for (let index = 0; index < CALLS; index += 1) await stage.end();
     // The first that ends is behind none of its own, and has had its turn: the newcomer goes before it.
-    expect(stage.begun[CALLS]).toBe("buyer in a hurry");
-    expect(stage.begun[CALLS + 1]).toBe("buyer 0");
+    expect(stage.begun[CALLS]).toBe(anyClient("buyer in a hurry"));
+    expect(stage.begun[CALLS + 1]).toBe(client(0));
+    await stage.finish();
+  });
+
+  test("of who has bought here come before those of thousands who have never been here", async () => {
+    const stage = new Stage();
+    for (const client of ["buyer", anyClient("buyer"), "buyer, then junk"])
+      void stage.enter(client);
+    for (let index = 0; index < 3; index += 1) await stage.end();
+    // As many as are remembered, and none of them has bought anything.
+    for (let index = 0; index < 5_000; index += 1) {
+      void stage.enter(`client ${index}`);
+      await stage.end();
+    }
+    const turn = { work: () => Promise.resolve(), isGood: () => false };
+    await stage.lane.run({ client: "buyer, then junk", ...turn }, never);
+    stage.enterTimes(CALLS, (index) => `busy ${index}`);
+    const coming = ["buyer, then junk", anyClient("buyer"), "stranger", "buyer"];
+    for (const client of coming) void stage.enter(client);
+    const before = stage.begun.length;
+    for (let index = 0; index < 2; index += 1) await stage.end();
+    expect(stage.begun.slice(before)).toEqual(["buyer", "stranger"]);
     await stage.finish();
   });
 
