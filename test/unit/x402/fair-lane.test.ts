@@ -106,6 +106,21 @@ describe("payments that are to be judged", () => {
     await stage.finish();
   });
 
+  test("of who only asks for judgements, too, wait behind those of whom none was refused", async () => {
+    const stage = new Stage();
+    const [junk, buyer] = [anyClient("junk"), anyClient("buyer")];
+    for (const client of [junk, buyer]) {
+      void stage.enter(client);
+      await stage.end();
+    }
+    stage.enterTimes(CALLS, (index) => `client ${index}`);
+    for (const client of [junk, buyer]) void stage.enter(client);
+    await stage.end();
+    // The other's last turn is longer ago.
+    expect(stage.begun.at(-1)).toBe(buyer);
+    await stage.finish();
+  });
+
   test("are judged as any other's behind a good one", async () => {
     const stage = new Stage();
     for (const client of ["buyer or not", "junk"]) void stage.enter(client);
@@ -146,8 +161,8 @@ describe("payments that are to be judged", () => {
     const coming = ["buyer, then junk", anyClient("buyer"), "stranger", "buyer"];
     for (const client of coming) void stage.enter(client);
     const before = stage.begun.length;
-    for (let index = 0; index < 2; index += 1) await stage.end();
-    expect(stage.begun.slice(before)).toEqual(["buyer", "stranger"]);
+    for (let index = 0; index < 3; index += 1) await stage.end();
+    expect(stage.begun.slice(before)).toEqual(["buyer", "stranger", anyClient("buyer")]);
     await stage.finish();
   });
 

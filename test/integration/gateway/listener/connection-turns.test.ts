@@ -7,7 +7,7 @@ import { once } from "node:events";
 import type { Server as HttpServer } from "node:http";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { connect as connectSecurely, createServer as createSecureServer } from "node:tls";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { boundConnections } from "../../../../src/gateway/listener/bounded-connections.ts";
 import { ConnectionTable } from "../../../../src/gateway/listener/connection-table.ts";
 import { PER_TURN } from "../../../../src/gateway/turns.ts";
@@ -79,6 +79,21 @@ test("those of an address that has few begin before those of one that has many",
   await expect.poll(() => asked.length, PATIENT).toBe(MANY + 1);
   // Behind those that began as they came, and perhaps the oldest of all.
   expect(asked.indexOf(BUYER)).toBeLessThan(3 * PER_TURN);
+});
+
+test("those that the system hands over one by one are gathered before the first begin", async () => {
+  const { asked, give } = await stage();
+  const sockets = await accepted([...strangers(MANY), BUYER]);
+  // However slow the machine, it takes no longer than they may be gathered for.
+  const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now());
+  onTestFinished(() => void clock.mockRestore());
+  for (const socket of sockets) {
+    give([socket]);
+    await nextTurn();
+  }
+  clock.mockRestore();
+  await expect.poll(() => asked.length, PATIENT).toBe(MANY + 1);
+  expect(asked.indexOf(BUYER)).toBeLessThan(PER_TURN);
 });
 
 test("one that breaks before its turn does no harm, and does not begin", async () => {
