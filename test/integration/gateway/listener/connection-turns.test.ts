@@ -86,7 +86,7 @@ test("those that the system hands over one by one are gathered before the first 
   const sockets = await accepted([...strangers(MANY), BUYER]);
   // However slow the machine, it takes no longer than they may be gathered for.
   const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now());
-  onTestFinished(() => void clock.mockRestore());
+  onTestFinished(() => clock.mockRestore());
   for (const socket of sockets) {
     give([socket]);
     await nextTurn();
