@@ -54,6 +54,7 @@ export class DryResponse implements InboundResponse {
   flushHeaders(): void {}
   addTrailers(): void {}
   destroy(): void {}
+  on(): void {}
   once(): void {}
   off(): void {}
 }

@@ -187,7 +187,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, Reader {
     if (this.#isWaitedFor) return;
     this.#isWaitedFor = true;
     const watched = this.#answers.begin(this);
-    this.#response.once("close", () => this.#answers.end(watched));
+    this.#response.on("close", () => this.#answers.end(watched));
   }
 
   get stalledMs(): number {
@@ -328,13 +328,13 @@ export function onResponseGone(response: InboundResponse, listener: () => void):
   const closed = (): void => {
     if (!response.writableFinished) listener();
   };
-  response.once("close", closed);
+  response.on("close", closed);
   return () => void response.off("close", closed);
 }
 
 /** Whether all of an answer was sent, once that is over. */
 export async function whenSent(response: InboundResponse): Promise<boolean> {
-  if (!response.destroyed) await new Promise<unknown>((resolve) => response.once("close", resolve));
+  if (!response.destroyed) await new Promise<unknown>((resolve) => response.on("close", resolve));
   return response.writableFinished;
 }
 

@@ -57,8 +57,9 @@ function inTurn(handle: Handler, { table, old }: Connections): Handler {
     answers.push(response);
     if (answers.length === MAX_OWED_ANSWERS) endWith(response, socket);
     if (request.httpVersion === "1.0") old?.add(socket);
-    response.once("close", () => {
-      answers.splice(answers.indexOf(response), 1);
+    response.on("close", () => {
+      if (answers[0] === response) answers.shift();
+      else answers.splice(answers.indexOf(response), 1);
       if (answers.length === 0) old?.delete(socket);
       connection?.end(since);
       // Broken off before its turn: node would leave the client waiting for the rest of it.

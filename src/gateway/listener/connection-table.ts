@@ -50,7 +50,8 @@ export class Connection {
   /** The answer to the request that came then is over, whole or not. */
   end(since: number): void {
     const at = this.#underWay.indexOf(since);
-    if (at !== -1) this.#underWay.splice(at, 1);
+    if (at === 0) this.#underWay.shift();
+    else if (at !== -1) this.#underWay.splice(at, 1);
     if (this.isIdle) this.#idleSince = performance.now();
   }
 

@@ -175,6 +175,11 @@ export class Http2Response implements InboundResponse {
     return this;
   }
 
+  on(event: string, listener: Listener): this {
+    this.#events.on(event, listener);
+    return this;
+  }
+
   once(event: string, listener: Listener): this {
     this.#events.once(event, listener);
     return this;

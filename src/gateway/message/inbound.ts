@@ -109,6 +109,8 @@ export interface InboundResponse {
   end(chunk: string, encoding: BufferEncoding): unknown;
   /** Breaks the answer off, so that it never looks complete. */
   destroy(): unknown;
+  /** It is over, sent whole or not; told once. */
+  on(event: "close", listener: Told): unknown;
   once(event: "close" | "drain" | "finish", listener: Told): unknown;
   off(event: "close" | "drain" | "finish", listener: Told): unknown;
 }

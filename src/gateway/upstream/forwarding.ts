@@ -86,7 +86,7 @@ export class Forwarding implements ClientHandler {
     const outgoing = new OutgoingRequest(this.#exchange, limit);
     if (outgoing.length > limit) return this.#settle(tooLarge(limit, false));
     this.#outgoing = outgoing;
-    response.once("close", this.#onClientClose);
+    response.on("close", this.#onClientClose);
     outgoing.prepare((ready) => this.#dispatch(ready));
   }
 
