@@ -35,8 +35,8 @@ const UPSTREAM_FAILURES = 0.05;
 const HABITS = { aborts: 0.08, duplicates: 0.1 };
 /** Seconds between blocks, without a thief and with one: while a payment waits for one, he has time to show it. */
 const BLOCK_SECONDS = { false: 1, true: 2 } as const;
-/** Of the customers, where there is a thief. */
-const STOCK_SHARE = 0.5;
+/** Each such customer has a stock client, where there is a thief. */
+const STOCK_EACH = 2;
 /** Of the kills, where there are workers, that end no more than one of them. */
 const WORKERS_SHARE = 0.5;
 /** How far the purchases may be ahead of the trouble, and the other way round: of 1. */
@@ -97,7 +97,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   );
   const market: Market = { gateway: () => replicas.url(chance), chance, habits: { ...HABITS } };
   const purchases = Array.from({ length: options.purchases }, (_, n) =>
-    newPurchase(`${n}`, isWatched && chance.chance(STOCK_SHARE)),
+    newPurchase(`${n}`, isWatched && n % STOCK_EACH === 0),
   );
   const itemOf = itemsOf(purchases);
   const thief = new Thief({ isAwake: isWatched, chain, gateways: replicas.urls, itemOf, chance });
