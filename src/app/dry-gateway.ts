@@ -177,16 +177,9 @@ const NO_TILL: Till = {
   prove: () => Promise.reject(unreachable()),
   charge: () => Promise.reject(unreachable()),
   resume: () => Promise.reject(unreachable()),
-  claim: () => Promise.reject(unreachable()),
+  step: () => Promise.reject(unreachable()),
+  answer: () => Promise.reject(unreachable()),
   changed: () => Promise.reject(unreachable()),
-  released: () => Promise.reject(unreachable()),
-  leave: () => Promise.reject(unreachable()),
-  delivering: () => Promise.reject(unreachable()),
-  delivered: () => Promise.reject(unreachable()),
-  undelivered: () => Promise.reject(unreachable()),
-  replay: () => Promise.reject(unreachable()),
-  collected: () => Promise.reject(unreachable()),
-  unread: () => Promise.reject(unreachable()),
 };
 
 function unreachable(): Error {

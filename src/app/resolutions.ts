@@ -5,7 +5,7 @@
 import { userInfo, hostname } from "node:os";
 import type { Config } from "../config/config.ts";
 import { LedgerInUse } from "../ledger/sqlite-lock.ts";
-import type { Resolution, Resolved } from "../ledger/resolution.ts";
+import type { Resolution, Resolved } from "../ledger/ledger.ts";
 import { resolveBeside } from "../ledger/sqlite-resolutions.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { systemTime } from "../time/time.ts";
@@ -13,7 +13,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import { openBooks, type PaymentSummary } from "./books.ts";
 import { openLedger } from "./store.ts";
 
-export type { Resolution, Resolved } from "../ledger/resolution.ts";
+export type { Resolution, Resolved } from "../ledger/ledger.ts";
 
 export interface Resolving {
   readonly resolved: Resolved;
@@ -75,7 +75,7 @@ async function write(
     return resolveBeside({ path: store.path, time: systemTime }, key, resolution);
   }
   try {
-    return await ledger.resolve(key, resolution);
+    return await ledger.step(key, { kind: "resolve", resolution });
   } finally {
     await ledger.close();
   }

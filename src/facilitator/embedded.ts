@@ -258,7 +258,7 @@ export class EmbeddedFacilitator implements Facilitator {
           return this.#answer(request, await this.#finish(key.value, network, signal));
         }
         if (!judged.ok) {
-          await this.#ledger.abandoned(key.value);
+          await this.#ledger.step(key.value, { kind: "abandoned" });
           return failure(judged.error, network, payer);
         }
         this.#launch(key.value, request, judged.value, options.client);
@@ -290,7 +290,7 @@ export class EmbeddedFacilitator implements Facilitator {
     const isHolder = isClaimed && idempotencyKey !== undefined;
     try {
       const caller = isHolder ? { claimedUnder: idempotencyKey } : idempotencyKey;
-      return await this.#ledger.begin(key, request, caller);
+      return await this.#ledger.step(key, { kind: "begin", request, caller });
     } catch (cause) {
       const { network } = request.paymentRequirements;
       const kind = idempotencyKey === undefined ? "unavailable" : "unknown";

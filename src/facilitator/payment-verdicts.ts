@@ -175,7 +175,7 @@ export class PaymentVerdicts {
     // Bytes whose account nonce somebody else has used are as good as never signed.
     const isLeftBehind = retriable && isSpent && (!this.#isLone || !isIncluded);
     if (isLeftBehind && this.#events.withdrawn !== undefined) {
-      await ledger.withdrawn(key, this.#submission);
+      await ledger.step(key, { kind: "withdrawn", submission: this.#submission });
       payment.fate = "left";
       telemetry.metrics.withdrawal(request.paymentRequirements.network);
       this.#log.warn({ key, detail }, "a payment was left behind; it goes alone");
@@ -183,7 +183,7 @@ export class PaymentVerdicts {
       this.#events.withdrawn(key, request);
       return;
     }
-    await ledger.failed(key, refusal);
+    await ledger.step(key, { kind: "failed", failure: refusal });
     payment.fate = "failed";
     this.#log.warn({ key, code, detail }, "settlement failed");
     if (isIncluded) this.#blame(request, hasCode === true);
@@ -213,7 +213,7 @@ export class PaymentVerdicts {
     if (foreign === "deliver") return this.#settle(payment, said, "somebody else");
     const { transaction } = said;
     const { key } = payment;
-    await ledger.held(key, transaction);
+    await ledger.step(key, { kind: "held", transaction });
     payment.fate = "held";
     this.#log.error({ key, transaction }, "a payment is in a transaction that is not ours: held");
     this.#events.landed(key, { kind: "held", transaction });
@@ -228,7 +228,7 @@ export class PaymentVerdicts {
     const { network } = request.paymentRequirements;
     const payer = payerOf(request.paymentPayload);
     const settlement = { transaction, network, payer };
-    await this.#at.ledger.settled(key, settlement);
+    await this.#at.ledger.step(key, { kind: "settled", settlement });
     payment.fate = "settled";
     this.#countAmount(request);
     this.#log.info({ key, payer, settled: transaction, submitter }, "payment settled");

@@ -5,7 +5,7 @@
  * for itself. Of what is refused before it leaves this process nothing is written, and little of what is refused later.
  */
 import { randomUUID } from "node:crypto";
-import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
+import type { BeginOutcome, Settlements } from "../ledger/ledger.ts";
 import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
 import { requestText } from "../x402/request-text.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -41,18 +41,7 @@ export interface RecordedOptions {
   readonly facilitator: Facilitator;
   /** Default: nothing is certain of any payment. */
   readonly firstLooks?: Pick<FirstLooks, "look">;
-  readonly ledger: Pick<
-    Ledger,
-    | "begin"
-    | "outcome"
-    | "changed"
-    | "handedOver"
-    | "settled"
-    | "held"
-    | "failed"
-    | "lookedAgain"
-    | "abandoned"
-  >;
+  readonly ledger: Pick<Settlements, "step" | "outcome" | "changed">;
 }
 
 interface Told {
@@ -129,7 +118,11 @@ export class RecordedFacilitator implements Facilitator {
     }
     // Recovery asks again with the stored key, so there is one even where the caller has none.
     const { idempotencyKey = randomUUID(), signal } = options;
-    const begun = await this.#ledger.begin(key, stored, idempotencyKey);
+    const begun = await this.#ledger.step(key, {
+      kind: "begin",
+      request: stored,
+      caller: idempotencyKey,
+    });
     switch (begun.kind) {
       case "taken":
         return failure(USED, request);
@@ -180,22 +173,24 @@ export class RecordedFacilitator implements Facilitator {
     const onHandOver = async (facilitator: string, head: number | null): Promise<void> => {
       isRecorded = false;
       isHandedOver = true;
-      await this.#ledger.handedOver(key, facilitator, head);
+      await this.#ledger.step(key, { kind: "handedOver", facilitator, head });
       isRecorded = true;
     };
     try {
       const answer = await this.#facilitator.settle(request, { ...options, onHandOver });
       // Nobody else has seen it, so that there is nothing to remember.
-      if (!answer.success && !isHandedOver) await this.#ledger.abandoned(key);
+      if (!answer.success && !isHandedOver) await this.#ledger.step(key, { kind: "abandoned" });
       else await this.#record(key, answer);
       return answer;
     } catch (cause) {
-      if (cause instanceof HeldPayment) await this.#ledger.held(key, cause.transaction);
+      if (cause instanceof HeldPayment)
+        await this.#ledger.step(key, { kind: "held", transaction: cause.transaction });
       // What was handed over before may have been settled, whatever becomes of asking again.
       if (options.askedBefore !== undefined) throw asUnknown(cause);
       const isUnsent = cause instanceof FacilitatorFault && cause.kind !== "unknown";
       // A claim that cannot be dropped now stays with this caller's key.
-      if (isUnsent || !isRecorded) await this.#ledger.abandoned(key).catch(() => undefined);
+      if (isUnsent || !isRecorded)
+        await this.#ledger.step(key, { kind: "abandoned" }).catch(() => undefined);
       throw cause;
     }
   }
@@ -209,7 +204,8 @@ export class RecordedFacilitator implements Facilitator {
     const { idempotencyKey, signal } = options;
     const seen = await this.#look(key, { request, idempotencyKey, ...doubted }, signal);
     if (seen?.success === true) await this.#record(key, seen);
-    else if (seen !== undefined) await this.#ledger.lookedAgain(key, null);
+    else if (seen !== undefined)
+      await this.#ledger.step(key, { kind: "lookedAgain", nextMs: null });
     return seen?.success === true ? seen : failure(refusal, request);
   }
 
@@ -221,7 +217,8 @@ export class RecordedFacilitator implements Facilitator {
     try {
       return await this.#facilitator.lookAgain?.(doubted, signal);
     } catch (cause) {
-      if (cause instanceof HeldPayment) await this.#ledger.held(key, cause.transaction);
+      if (cause instanceof HeldPayment)
+        await this.#ledger.step(key, { kind: "held", transaction: cause.transaction });
       throw cause;
     }
   }
@@ -230,10 +227,13 @@ export class RecordedFacilitator implements Facilitator {
     try {
       if (answer.success) {
         const { transaction, network, payer } = answer;
-        await this.#ledger.settled(key, { transaction, network, payer });
+        await this.#ledger.step(key, {
+          kind: "settled",
+          settlement: { transaction, network, payer },
+        });
       } else {
         const { errorReason: code, detail = "the settlement failed" } = answer;
-        await this.#ledger.failed(key, { code, detail });
+        await this.#ledger.step(key, { kind: "failed", failure: { code, detail } });
       }
     } catch (cause) {
       throw unknown("the outcome could not be stored", cause);

@@ -39,10 +39,7 @@ const MAX_PAUSE_MS = 600_000;
 
 export interface RemoteRecoveryOptions {
   readonly mesh: Pick<FacilitatorMesh, "isLeft" | "recover" | "recoverDoubted" | "probe">;
-  readonly redemptions: Pick<
-    Redemptions,
-    "handedOvers" | "handedOver" | "settled" | "held" | "failed" | "doubted" | "lookedAgain"
-  >;
+  readonly redemptions: Pick<Redemptions, "step" | "handedOvers" | "doubted">;
   readonly telemetry: Telemetry;
   readonly time: Time;
 }
@@ -136,15 +133,18 @@ class Rounds {
     const log = telemetry.logger.child({ key, payment: paymentId(key), facilitator });
     try {
       const onHandOver = (name: string, head: number | null) =>
-        redemptions.handedOver(key, name, head);
+        redemptions.step(key, { kind: "handedOver", facilitator: name, head });
       const outcome = await mesh.recover(handedOver, { signal: this.#limit(), onHandOver });
       if (outcome.success) {
         const { transaction, network, payer } = outcome;
-        await redemptions.settled(key, { transaction, network, payer });
+        await redemptions.step(key, {
+          kind: "settled",
+          settlement: { transaction, network, payer },
+        });
         log.info({ transaction }, "a payment that was handed over is settled");
       } else {
         const { errorReason: code, detail = "the settlement failed" } = outcome;
-        await redemptions.failed(key, { code, detail });
+        await redemptions.step(key, { kind: "failed", failure: { code, detail } });
         log.warn({ code, detail }, "a payment that was handed over failed");
       }
       return true;
@@ -161,7 +161,7 @@ class Rounds {
     const { redemptions, telemetry } = this.#options;
     const log = telemetry.logger.child({ key, payment: paymentId(key), transaction });
     try {
-      await redemptions.held(key, transaction);
+      await redemptions.step(key, { kind: "held", transaction });
       log.error("a payment is in a transaction that is not ours: held");
       return true;
     } catch (cause) {
@@ -180,12 +180,18 @@ class Rounds {
       const seen = await this.#seen(doubted);
       if (seen?.success === true) {
         const { transaction, network, payer } = seen;
-        await redemptions.settled(key, { transaction, network, payer });
+        await redemptions.step(key, {
+          kind: "settled",
+          settlement: { transaction, network, payer },
+        });
         const said = "a payment that its facilitator refused is on the chain: it counts";
         log.warn({ transaction }, said);
       } else {
         const isOver = seen !== undefined || pauseMs > MAX_DOUBT_PAUSE_MS;
-        await redemptions.lookedAgain(key, isOver ? null : time.now() + pauseMs);
+        await redemptions.step(key, {
+          kind: "lookedAgain",
+          nextMs: isOver ? null : time.now() + pauseMs,
+        });
       }
     } catch (cause) {
       if (cause instanceof HeldPayment) await this.#hold(key, cause);

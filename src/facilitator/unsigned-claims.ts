@@ -45,7 +45,10 @@ export class UnsignedClaims {
       const settled = claim.origin === "withdrawn" ? await this.#reconciled(claim) : undefined;
       if (settled !== undefined) return settled;
       // It may be at work elsewhere, where an offer of ours was stored and its answer lost.
-      await this.#at.ledger.failed(claim.key, { ...refusal, isUnsigned: true });
+      await this.#at.ledger.step(claim.key, {
+        kind: "failed",
+        failure: { ...refusal, isUnsigned: true },
+      });
       return failed;
     });
   }
@@ -66,7 +69,8 @@ export class UnsignedClaims {
   offer(claim: UnsignedClaim): Promise<Ending | undefined> {
     const { ledger } = this.#at;
     return this.#guard(claim, async () => {
-      if (await ledger.offer(claim.key)) return { kind: "open", detail: "it waits for a signer" };
+      if (await ledger.step(claim.key, { kind: "offer" }))
+        return { kind: "open", detail: "it waits for a signer" };
       return endingOf(await ledger.outcome(claim.key));
     });
   }
@@ -93,7 +97,7 @@ export class UnsignedClaims {
     const { key } = claim;
     this.doubt(claim);
     try {
-      await this.#at.ledger.abandoned(key);
+      await this.#at.ledger.step(key, { kind: "abandoned" });
       this.#undone.delete(key);
     } catch (cause) {
       if (cause instanceof LedgerConflict) {
@@ -116,13 +120,13 @@ export class UnsignedClaims {
     if (found.kind !== "confirmed") return undefined;
     const { transaction } = found;
     if (foreign !== "deliver" && !(await ledger.hasSigned(transaction))) {
-      await ledger.held(key, transaction);
+      await ledger.step(key, { kind: "held", transaction });
       return { kind: "held", transaction };
     }
     const { network } = request.paymentRequirements;
     const payer = payerOf(request.paymentPayload);
     const settlement = { transaction, network, payer };
-    await ledger.settled(key, settlement);
+    await ledger.step(key, { kind: "settled", settlement });
     return { kind: "settled", settlement };
   }
 

@@ -13,7 +13,7 @@ import { failureOf, termsOf, type PaymentRow } from "./payment-row.ts";
  */
 export function handOver(
   row: Row,
-  { facilitator, head }: { readonly facilitator: string; readonly head: number | null },
+  { facilitator, head = null }: { readonly facilitator: string; readonly head?: number | null },
   { life }: Moment,
 ): Step<void> {
   if (row === undefined || row.idempotencyKey === null || !isSignable(row, life)) {

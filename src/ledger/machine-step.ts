@@ -1,6 +1,7 @@
 /** What the transitions of `machine.ts` are made of. */
-import { LedgerConflict } from "./ledger.ts";
+import { LedgerConflict } from "./ledger-fault.ts";
 import type { PaymentRow } from "./payment-row.ts";
+import type { StoredResponse } from "./transition.ts";
 
 /** Who acts, and when. */
 export interface Moment {
@@ -15,6 +16,8 @@ export interface Step<Outcome> {
   readonly next?: PaymentRow | null;
   /** For the payment's history, where something changes. */
   readonly note?: string;
+  /** To be kept beside the row until its {@link PaymentRow.replayUntilMs}. */
+  readonly answer?: StoredResponse | undefined;
 }
 
 export type Row = PaymentRow | undefined;

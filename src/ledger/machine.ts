@@ -7,23 +7,26 @@ import { payerOf, samePayment } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import {
   FIRST_DOUBT_MS,
-  MAX_DELIVERY_ATTEMPTS,
-  MAX_REPLAYS,
-  REPLAY_MS,
   type BeginOutcome,
-  type BrokenDelivery,
   type ClaimHolder,
   type ClaimOutcome,
   type ClaimTerms,
-  type Collector,
   type Failing,
-  type Fingerprint,
-  type SaleTerms,
+  type OutcomeOf,
   type SettledPayment,
   type SettlementOutcome,
-  type SoldAnswer,
+  type TransitionKind,
+  type TransitionOf,
 } from "./ledger.ts";
-import { failedBegin, failedClaim, mayBePaid, unresolvedClaim } from "./doubted.ts";
+import {
+  failedBegin,
+  failedClaim,
+  handOver,
+  lookAgain,
+  mayBePaid,
+  unresolvedClaim,
+} from "./doubted.ts";
+import { collect, deliver, deliverAll, replay, undeliver, unread } from "./deliveries.ts";
 import { isOf, processOf } from "./life.ts";
 import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
 import {
@@ -50,9 +53,59 @@ import {
   termsOf,
   type PaymentRow,
 } from "./payment-row.ts";
+import { hold, resolve } from "./resolution.ts";
+import { beginBuried, claimBuried, type Tombstone } from "./tombstone.ts";
 
-export { handOver, lookAgain } from "./doubted.ts";
 export type { Moment, Step } from "./machine-step.ts";
+
+/**
+ * What a transition makes of a row. Throws {@link LedgerConflict} where the row's state does not allow it.
+ * `buried`: what is left of a payment that has no row, for a {@link isFirstUse first use}.
+ */
+export function apply<Kind extends TransitionKind>(
+  row: Row,
+  transition: TransitionOf<Kind>,
+  moment: Moment,
+  buried?: Tombstone,
+): Step<OutcomeOf<Kind>> {
+  const judge: Judges[Kind] = JUDGES[transition.kind];
+  return judge(row, transition, moment, buried);
+}
+
+type Judges = {
+  readonly [Kind in TransitionKind]: (
+    row: Row,
+    given: TransitionOf<Kind>,
+    moment: Moment,
+    buried?: Tombstone,
+  ) => Step<OutcomeOf<Kind>>;
+};
+
+const JUDGES: Judges = {
+  claim: (row, { terms }, moment, buried) =>
+    buried === undefined ? claim(row, terms, moment) : { outcome: claimBuried(buried) },
+  begin: (row, { request, caller }, moment, buried) =>
+    buried === undefined
+      ? begin(row, request, caller, moment)
+      : { outcome: beginBuried(buried, request, caller) },
+  leave: (row, _, moment) => leave(row, moment),
+  handedOver: handOver,
+  settled: (row, { settlement }) => settle(row, settlement),
+  held: (row, { transaction }) => hold(row, transaction),
+  failed: (row, { failure }, moment) => fail(row, failure, moment),
+  released: (row, _, moment) => release(row, moment),
+  abandoned: (row, _, moment) => abandon(row, moment),
+  withdrawn: (row, { submission }, moment) => withdraw(row, moment, submission),
+  offer: (row, _, moment) => offer(row, moment),
+  delivering: (row, { sale }, moment) => deliver(row, sale ?? null, moment),
+  delivered: (row, { sold: given }, moment) => deliverAll(row, given, moment),
+  undelivered: (row, { broken }, moment) => undeliver(row, broken, moment),
+  replay: (row, { asked }, moment) => replay(row, asked, moment),
+  collected: (row, _, moment) => collect(row, moment),
+  unread: (row, _, moment) => unread(row, moment),
+  lookedAgain: (row, { nextMs }) => lookAgain(row, nextMs),
+  resolve: (row, { resolution }) => resolve(row, resolution),
+};
 
 /** What makes a row: a resource server's terms, or a facilitator's, which have no binding and no target. */
 export interface FirstUse {
@@ -100,7 +153,7 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
 }
 
 /** A resource server's claim. */
-export function claim(row: Row, terms: ClaimTerms, moment: Moment): Step<ClaimOutcome> {
+function claim(row: Row, terms: ClaimTerms, moment: Moment): Step<ClaimOutcome> {
   if (row === undefined) {
     return { outcome: { kind: "granted" }, next: firstRow(terms, moment), note: terms.binding };
   }
@@ -160,7 +213,7 @@ function spent(row: PaymentRow): ClaimOutcome {
 }
 
 /** A facilitator's settlement. */
-export function begin(
+function begin(
   row: Row,
   request: FacilitatorRequest,
   caller: string | ClaimHolder | undefined,
@@ -245,7 +298,7 @@ export function sign(row: Row, submission: string, { life }: Moment): Step<void>
  * Also out of FAILED: where the chain says later that the money moved, the buyer gets what was paid. The payer stays
  * who signed, by whom it is found when it is owed, whatever a facilitator elsewhere calls him.
  */
-export function settle(row: Row, { transaction }: SettledPayment): Step<void> {
+function settle(row: Row, { transaction }: SettledPayment): Step<void> {
   if (row !== undefined && (row.settledTransaction === transaction || isRefunded(row))) return DONE;
   if (row === undefined || (!isOpen(row) && row.state !== "FAILED")) throw conflict(row, "SETTLED");
   const next: PaymentRow = {
@@ -267,11 +320,7 @@ export function settle(row: Row, { transaction }: SettledPayment): Step<void> {
  * `isUnsigned`: only what nobody has signed or offered by now. Who was given the authorization may have used it,
  * or may use it yet: where the chain can be asked, the failure is doubted until the chain has decided.
  */
-export function fail(
-  row: Row,
-  { code, detail, isUnsigned }: Failing,
-  { nowMs }: Moment,
-): Step<void> {
+function fail(row: Row, { code, detail, isUnsigned }: Failing, { nowMs }: Moment): Step<void> {
   if (row?.state === "FAILED") return DONE;
   if (row === undefined || !isOpen(row) || isHeld(row)) throw conflict(row, "FAILED");
   const isAtWork = row.state !== "CLAIMED" || row.offered;
@@ -284,7 +333,7 @@ export function fail(
 }
 
 /** `from`: only out of that submission; whoever was taken for dead may not know of a later one. */
-export function withdraw(row: Row, { life }: Moment, from?: string): Step<void> {
+function withdraw(row: Row, { life }: Moment, from?: string): Step<void> {
   if (row?.state !== "SIGNED" || row.submission === null || isHeld(row)) {
     throw conflict(row, "CLAIMED");
   }
@@ -299,7 +348,7 @@ export function withdraw(row: Row, { life }: Moment, from?: string): Step<void> 
  * or to ask again for it where it was handed over, which may have been seen by now. Nor is one that is public, which
  * the next one who shows it would have.
  */
-export function release(row: Row, { life }: Moment): Step<void> {
+function release(row: Row, { life }: Moment): Step<void> {
   if (row === undefined) return DONE;
   const isClaimant = row.binding !== null && row.claimedBy === life;
   const ours = isClaimant && isSignable(row, life) && !row.offered && !isPublic(row);
@@ -308,7 +357,7 @@ export function release(row: Row, { life }: Moment): Step<void> {
 }
 
 /** The facilitator drops a claim that it made itself; a resource server's is left to it. */
-export function abandon(row: Row, { life }: Moment): Step<void> {
+function abandon(row: Row, { life }: Moment): Step<void> {
   if (row === undefined || row.binding !== null || row.offered) return DONE;
   const isHandedOver = row.state === "SIGNED" && row.submission === null && !isHeld(row);
   if (isPublic(row) || (row.state !== "CLAIMED" && !isHandedOver)) throw conflict(row, "(none)");
@@ -317,7 +366,7 @@ export function abandon(row: Row, { life }: Moment): Step<void> {
   return { outcome: undefined, next: null };
 }
 
-export function offer(row: Row, { life }: Moment): Step<boolean> {
+function offer(row: Row, { life }: Moment): Step<boolean> {
   if (row?.state !== "CLAIMED" || !isOf(row.claimedBy, life)) return { outcome: false };
   if (row.offered) return { outcome: true };
   return { outcome: true, next: { ...after(row), offered: true }, note: WAITS };
@@ -330,101 +379,11 @@ export function takeOffered(row: Row, { life }: Moment): Step<boolean> {
   return { outcome: true, next, note: "taken to be signed" };
 }
 
-export function deliver(row: Row, sale: SaleTerms | null, { life, nowMs }: Moment): Step<boolean> {
-  if (row?.state !== "SETTLED" || !isFree(row, life)) return { outcome: false };
-  if (sale !== null && !fits(row, sale)) return { outcome: false };
-  const left = attemptsLeft(row, sale ?? NOBODY, nowMs);
-  if (left === undefined) return { outcome: false };
-  const attempts = left.attempts + 1;
-  const held = { claimedBy: life, holder: life, isLeft: false };
-  const claimant = sale?.claimant ?? row.claimant;
-  const next = {
-    ...after(row),
-    ...left,
-    ...held,
-    claimant,
-    state: "DELIVERING",
-    attempts,
-  } as const;
-  return { outcome: true, next, note: `attempt ${attempts} of ${MAX_DELIVERY_ATTEMPTS}` };
-}
-
-function fits(row: PaymentRow, sale: SaleTerms): boolean {
-  const isSame = row.idempotencyKey === sale.idempotencyKey && isForTarget(row, sale.target);
-  return isSame && mayCollect(row, sale);
-}
-
-/** `kept`: the answer that is stored beside the row; null where none is. */
-export function delivered(
-  row: Row,
-  kept: Omit<SoldAnswer, "response"> | null,
-  moment: Moment,
-): Step<void> {
-  if (row?.state === "DELIVERED") return DONE;
-  if (row?.state !== "DELIVERING" || row.claimedBy !== moment.life) {
-    throw conflict(row, "DELIVERED");
-  }
-  const next: PaymentRow = {
-    ...after(row),
-    state: "DELIVERED",
-    isLeft: kept?.isUncollected === true,
-    servedTarget: kept?.target ?? row.servedTarget,
-    bodyHash: kept?.bodyHash ?? null,
-    replayUntilMs: kept === null ? null : moment.nowMs + REPLAY_MS,
-  };
-  return { outcome: undefined, next, note: kept === null ? "" : "the answer is kept" };
-}
-
-export function undelivered(row: Row, broken: BrokenDelivery, { life }: Moment): Step<void> {
-  if (row?.state === "SETTLED" && (row.attempts > 0 || !broken.sent)) return DONE;
-  if (row?.state !== "DELIVERING" || row.claimedBy !== life) throw conflict(row, "SETTLED");
-  const attempts = broken.sent ? row.attempts : row.attempts - 1;
-  const servedTarget = row.servedTarget ?? broken.served;
-  const next = {
-    ...after(row),
-    state: "SETTLED",
-    isLeft: row.binding !== null,
-    attempts,
-    servedTarget,
-  } as const;
-  return { outcome: undefined, next, note: broken.sent ? "delivery broke" : "nothing was sent" };
-}
-
-/** `outcome`: whether the kept answer may be given. */
-export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment): Step<boolean> {
-  const same =
-    row !== undefined &&
-    isReplayable(row, moment.nowMs) &&
-    mayCollect(row, asked) &&
-    row.servedTarget === asked.target &&
-    row.bodyHash === asked.bodyHash;
-  if (!same) return { outcome: false };
-  const replays = row.replays + 1;
-  const note = `answered again, ${replays} of ${MAX_REPLAYS}`;
-  // Owed until it is known to have gone out: whoever gives it may die meanwhile.
-  const given = { replays, claimant: asked.claimant, holder: moment.life, isLeft: true };
-  return { outcome: true, next: { ...after(row), ...given }, note };
-}
-
-/** All of a kept answer was sent to whom this life gave it last. */
-export function collected(row: Row, { life }: Moment): Step<void> {
-  if (row?.state !== "DELIVERED" || row.holder !== life || !row.isLeft) return DONE;
-  return { outcome: undefined, next: { ...after(row), isLeft: false }, note: "collected" };
-}
-
-/** The answer that was sent last, and is kept, has not been read: only whoever sent it knows that. */
-export function unread(row: Row, { life }: Moment): Step<void> {
-  const isKept = row?.state === "DELIVERED" && row.binding !== null && row.replayUntilMs !== null;
-  if (!isKept || row.holder !== life || row.isLeft) return DONE;
-  const note = "its answer was not read";
-  return { outcome: undefined, next: { ...after(row), isLeft: true }, note };
-}
-
 /**
  * The request that holds it is over, or its client has gone; what it has not got is owed from here on. A claim of
  * a worker may be gone on with by the process.
  */
-export function leave(row: Row, { life }: Moment): Step<void> {
+function leave(row: Row, { life }: Moment): Step<void> {
   if (row === undefined || !isInWork(row)) return DONE;
   // Also one that the worker's death has left already, while its settlement went on.
   const isClaim = row.state === "CLAIMED" && row.claimedBy === life && life !== processOf(life);
@@ -468,6 +427,3 @@ export function reap(row: Row, isOver: (life: string) => boolean, isKept = false
 
 const LEFT = "no request waits for it any more";
 const WAITS = "waits for a signer";
-
-/** An operator's hand, or a test's: no attempt more than there is. */
-const NOBODY: Collector = { claimant: "" };

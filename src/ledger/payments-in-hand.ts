@@ -92,8 +92,8 @@ export class PaymentsInHand {
   }
 
   /** Nothing where nothing changes. A row that is stored is deleted at once, within a transaction. */
-  apply({ key, before, step, moment }: Change, response?: StoredResponse): void {
-    const { next, note = "" } = step;
+  apply({ key, before, step, moment }: Change): void {
+    const { next, note = "", answer } = step;
     if (next === undefined) return;
     this.#noteFormer(key);
     const known = this.#unstored.get(key);
@@ -108,7 +108,7 @@ export class PaymentsInHand {
       row: next,
       history: `${known?.history ?? ""}${historyLine(next, note, moment)}`,
       updatedMs: moment.nowMs,
-      answer: answerOf(next, response) ?? known?.answer,
+      answer: answerOf(next, answer) ?? known?.answer,
     });
   }
 

@@ -85,7 +85,7 @@ export class PostgresListener {
     this.#looking = this.#keepLooking();
   }
 
-  /** See {@link Redemptions.changed}. */
+  /** See {@link Payments.changed}. */
   async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
     const ended = AbortSignal.any([signal, this.#closing.signal]);
     if (this.#changes.isFull) return this.#options.time.sleep(LOOK_MS, ended);

@@ -5,23 +5,16 @@ import type { PaymentPayload } from "../x402/x402.ts";
 import {
   MAX_OWED,
   MAX_REPLAYS,
-  MAX_STORED_BODY_BYTES,
-  type BrokenDelivery,
-  type ClaimOutcome,
   type ClaimTerms,
-  type Collector,
-  type Failing,
-  type Fingerprint,
   type HandedOver,
+  type OutcomeOf,
   type OwedPayment,
   type Recalled,
   type Redemptions,
-  type SaleTerms,
-  type SettledPayment,
-  type SoldAnswer,
   type StoredResponse,
+  type TransitionKind,
+  type TransitionOf,
 } from "./ledger.ts";
-import * as machine from "./machine.ts";
 import { processOf } from "./life.ts";
 import { isOwed } from "./payment-judgement.ts";
 import { identityOf, requestOf } from "./payment-row.ts";
@@ -30,9 +23,8 @@ import type { PostgresListener } from "./postgres-listen.ts";
 import { isHeld, reapWorker } from "./postgres-lives.ts";
 import { COLUMNS, readResponse, storedOf } from "./postgres-payments.ts";
 import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
-import { PostgresSteps, type Transition } from "./postgres-steps.ts";
-import { hold } from "./resolution.ts";
-import { claimBuried, digestOf } from "./tombstone.ts";
+import { PostgresSteps } from "./postgres-steps.ts";
+import { digestOf } from "./tombstone.ts";
 import {
   MAX_USED_ELSEWHERE,
   MAX_USED_ELSEWHERE_PER_PAYER,
@@ -99,9 +91,11 @@ export class PostgresRedemptions implements Redemptions {
     this.#steps = new PostgresSteps(ground, life);
   }
 
-  async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
-    const transition: Transition<ClaimOutcome> = (row, moment) => machine.claim(row, terms, moment);
-    return this.#steps.first(key, transition, claimBuried);
+  async step<Kind extends TransitionKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    return this.#steps.step(key, transition);
   }
 
   async recall(
@@ -130,67 +124,12 @@ export class PostgresRedemptions implements Redemptions {
     return { request: undefined, owed: isNew ? owed : [] };
   }
 
-  async leave(key: PaymentKey): Promise<void> {
-    await this.#step(key, machine.leave);
-  }
-
   async changed(key: PaymentKey, version: number, signal: AbortSignal): Promise<void> {
     await this.#ground.listener.changed(key, version, signal);
   }
 
-  async handedOver(
-    key: PaymentKey,
-    facilitator: string,
-    head: number | null = null,
-  ): Promise<void> {
-    await this.#step(key, (row, moment) => machine.handOver(row, { facilitator, head }, moment));
-  }
-
-  async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
-    await this.#step(key, (row) => machine.settle(row, settlement));
-  }
-
-  async held(key: PaymentKey, transaction: string): Promise<void> {
-    await this.#steps.step(key, (row) => hold(row, transaction));
-  }
-
-  async failed(key: PaymentKey, failure: Failing): Promise<void> {
-    await this.#step(key, (row, moment) => machine.fail(row, failure, moment));
-  }
-
-  async released(key: PaymentKey): Promise<void> {
-    await this.#step(key, (row, moment) => machine.release(row, moment));
-  }
-
-  async delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean> {
-    return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
-  }
-
-  async delivered(key: PaymentKey, sold?: SoldAnswer): Promise<void> {
-    const kept = sold && sold.response.body.length <= MAX_STORED_BODY_BYTES ? sold : null;
-    await this.#step(key, (row, moment) => machine.delivered(row, kept, moment), kept?.response);
-  }
-
-  async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
-    await this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
-  }
-
-  async replay(
-    key: PaymentKey,
-    asked: Fingerprint & Collector,
-  ): Promise<StoredResponse | undefined> {
-    const response = await readResponse(this.#ground.database, key);
-    if (response === undefined) return undefined;
-    const may = await this.#step(key, (row, moment) => machine.replay(row, asked, moment));
-    return may ? response : undefined;
-  }
-
-  async collected(key: PaymentKey): Promise<void> {
-    await this.#step(key, machine.collected);
-  }
-
-  async unread(key: PaymentKey): Promise<void> {
-    await this.#step(key, machine.unread);
+  async answer(key: PaymentKey): Promise<StoredResponse | undefined> {
+    return readResponse(this.#ground.database, key);
   }
 
   async buried(keys: readonly PaymentKey[]): Promise<readonly PaymentKey[]> {
@@ -215,18 +154,6 @@ export class PostgresRedemptions implements Redemptions {
     const { database, onUnreadable } = this.#ground;
     const { nowMs } = this.#steps.moment;
     return readDoubted(database, { limit, nowMs }, onUnreadable);
-  }
-
-  async lookedAgain(key: PaymentKey, nextMs: number | null): Promise<void> {
-    await this.#step(key, (row) => machine.lookAgain(row, nextMs));
-  }
-
-  #step<Outcome>(
-    key: PaymentKey,
-    transition: Transition<Outcome>,
-    response?: StoredResponse,
-  ): Promise<Outcome> {
-    return this.#steps.step(key, transition, response);
   }
 }
 

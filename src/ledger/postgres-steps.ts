@@ -1,9 +1,15 @@
 /** How one life changes one payment in PostgreSQL: read, asked of the state machine, written if still the same. */
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
-import { LedgerUnavailable, type StoredResponse } from "./ledger.ts";
-import type * as machine from "./machine.ts";
-import type { PaymentRow } from "./payment-row.ts";
+import {
+  actorOf,
+  isFirstUse,
+  LedgerUnavailable,
+  type OutcomeOf,
+  type TransitionKind,
+  type TransitionOf,
+} from "./ledger.ts";
+import * as machine from "./machine.ts";
 import type { PostgresDatabase } from "./postgres-database.ts";
 import {
   insertPayment,
@@ -17,11 +23,6 @@ import type { Tombstone } from "./tombstone.ts";
 
 /** How often a step is tried again because the row was written meanwhile. */
 const MAX_TRIES = 10;
-
-export type Transition<Outcome> = (
-  row: PaymentRow | undefined,
-  moment: machine.Moment,
-) => machine.Step<Outcome>;
 
 interface Ground {
   readonly database: PostgresDatabase;
@@ -41,51 +42,37 @@ export class PostgresSteps {
     return { life: this.#life, nowMs: this.#ground.time.now() };
   }
 
-  /**
-   * A step whose row most likely is not there yet: it is made without a read. `buried`: what is answered where
-   * only a tombstone is left of it.
-   */
-  async first<Outcome>(
-    key: PaymentKey,
-    transition: Transition<Outcome>,
-    buried: (tombstone: Tombstone) => Outcome,
-  ): Promise<Outcome> {
-    const moment = this.moment;
-    const { outcome, next, note } = transition(undefined, moment);
-    const isMade =
-      next && (await insertPayment(this.#ground.database, key, { next, note: note ?? "" }, moment));
-    return isMade ? outcome : this.#repeat({ key, transition, buried });
-  }
-
   /** Reads, asks the machine, and writes; again, where another was faster. */
-  async step<Outcome>(
+  async step<Kind extends TransitionKind>(
     key: PaymentKey,
-    transition: Transition<Outcome>,
-    response?: StoredResponse,
-  ): Promise<Outcome> {
-    return this.#repeat({ key, transition, response });
-  }
-
-  async #repeat<Outcome>({ key, transition, response, buried }: Asked<Outcome>): Promise<Outcome> {
-    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-      const moment = this.moment;
-      const stored = await readPayment(this.#ground.database, key);
-      if (stored === undefined && buried !== undefined) {
-        const tombstone = await readBuried(this.#ground.database, key);
-        if (tombstone !== undefined) return buried(tombstone);
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const { database, time } = this.#ground;
+    const life = actorOf(transition, this.#life);
+    const isFirst = isFirstUse(transition.kind);
+    // A first use most likely finds no row: it is made without a read.
+    let stored: Stored | undefined;
+    let buried: Tombstone | undefined;
+    for (let tries = isFirst ? -1 : 0; tries < MAX_TRIES; tries += 1) {
+      const moment = { life, nowMs: time.now() };
+      if (tries >= 0) {
+        stored = await readPayment(database, key);
+        buried = isFirst && stored === undefined ? await readBuried(database, key) : undefined;
       }
-      const step = transition(stored?.row, moment);
-      if (await this.#write(key, { stored, step, moment, response })) return step.outcome;
+      const step = machine.apply(stored?.row, transition, moment, buried);
+      // Without a look there may be a row, or a tombstone.
+      if (step.next === undefined && tries < 0) continue;
+      if (await this.#write(key, { stored, step, moment })) return step.outcome;
     }
     throw new LedgerUnavailable("a payment is changed by too many at once");
   }
 
-  async #write(key: PaymentKey, { stored, step, moment, response }: Writing): Promise<boolean> {
-    const { next, note } = step;
+  async #write(key: PaymentKey, { stored, step, moment }: Writing): Promise<boolean> {
+    const { next, note, answer } = step;
     if (stored !== undefined) {
       const untilMs = next?.replayUntilMs ?? null;
       const kept: Kept | undefined =
-        response === undefined || untilMs === null ? undefined : { response, untilMs };
+        answer === undefined || untilMs === null ? undefined : { response: answer, untilMs };
       return writeStep(this.#ground.database, stored, step, { moment, kept });
     }
     if (!next) return true;
@@ -93,16 +80,8 @@ export class PostgresSteps {
   }
 }
 
-interface Asked<Outcome> {
-  readonly key: PaymentKey;
-  readonly transition: Transition<Outcome>;
-  readonly response?: StoredResponse | undefined;
-  readonly buried?: (tombstone: Tombstone) => Outcome;
-}
-
 interface Writing {
   readonly stored: Stored | undefined;
   readonly step: machine.Step<unknown>;
   readonly moment: machine.Moment;
-  readonly response: StoredResponse | undefined;
 }

@@ -7,16 +7,11 @@
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import {
-  type BeginOutcome,
-  type ClaimHolder,
   type Lease,
   type Ledger,
   type OfferedPayment,
-  type Resolution,
-  type Resolved,
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
@@ -49,10 +44,9 @@ import {
 } from "./postgres-submissions.ts";
 import { sweepOnce } from "./postgres-sweep.ts";
 import type { Purse, Draws, Spend } from "./purse.ts";
-import { resolve } from "./resolution.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { Swept, SweepStep } from "./sweep.ts";
-import { beginBuried, buriedSettlement } from "./tombstone.ts";
+import { buriedSettlement } from "./tombstone.ts";
 import type { WorkerLife } from "./worker-life.ts";
 import type { LeftAccount } from "./unattended.ts";
 
@@ -139,18 +133,6 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     return new PostgresWorkerLife(this.#ground, lifeWithin(this.#life, name));
   }
 
-  async begin(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    caller: string | ClaimHolder | undefined,
-  ): Promise<BeginOutcome> {
-    return this.#steps.first(
-      key,
-      (row, moment) => machine.begin(row, request, caller, moment),
-      (tombstone) => beginBuried(tombstone, request, caller),
-    );
-  }
-
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
     const row = (await readPayment(this.#database, key))?.row;
     const tombstone = row === undefined ? await readBuried(this.#database, key) : undefined;
@@ -183,11 +165,6 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     return readHasSigned(this.#database, transaction);
   }
 
-  async resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved> {
-    const steps = new PostgresSteps(this.#ground, resolution.by);
-    return steps.step(key, (row) => resolve(row, resolution));
-  }
-
   /** Operators write to the database themselves. */
   async resolveAsked(): Promise<number> {
     return 0;
@@ -203,18 +180,6 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
 
   async concluded(submission: string, state: SubmissionState): Promise<void> {
     await storeConclusion(this.#database, submission, state);
-  }
-
-  async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
-    await this.#steps.step(key, (row, moment) => machine.withdraw(row, moment, submission));
-  }
-
-  async abandoned(key: PaymentKey): Promise<void> {
-    await this.#steps.step(key, (row, moment) => machine.abandon(row, moment));
-  }
-
-  async offer(key: PaymentKey): Promise<boolean> {
-    return this.#steps.step(key, (row, moment) => machine.offer(row, moment));
   }
 
   async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {

@@ -10,30 +10,19 @@
  * Each is judged on the row as it is when it is written: a delivery that has begun is neither paid back nor
  * begun anew.
  */
-import { MAX_DELIVERY_ATTEMPTS, type PaymentState } from "./ledger.ts";
+import {
+  MAX_DELIVERY_ATTEMPTS,
+  type PaymentState,
+  type Resolution,
+  type Resolved,
+} from "./transition.ts";
 import { after, conflict, type Step } from "./machine-step.ts";
 import { isHeld, isOpen, isRefunded } from "./payment-judgement.ts";
 import type { PaymentRow } from "./payment-row.ts";
 
-export const VERBS = ["deliver", "refund", "note"] as const;
-
-/** What an operator decides. */
-export interface Resolution {
-  readonly verb: (typeof VERBS)[number];
-  /** For the payment's history; may be "" but for a note. */
-  readonly note: string;
-  /** Who decided, for the history. */
-  readonly by: string;
-}
-
-export type Resolved =
-  | { readonly kind: "done"; readonly state: PaymentState }
-  /** Nothing has changed. */
-  | { readonly kind: "refused"; readonly reason: string };
-
 type Row = PaymentRow | undefined;
 
-/** See {@link Redemptions.held}. */
+/** The transition `held`. */
 export function hold(row: Row, transaction: string): Step<void> {
   if (row !== undefined && (isHeld(row) || isRefunded(row))) return { outcome: undefined };
   const submission = row?.submission ?? row?.leftBy ?? null;

@@ -3,11 +3,18 @@ import type { Time } from "../time/time.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import {
+  actorOf,
+  isFirstUse,
   LedgerUnavailable,
+  UNDOABLE,
   type ClaimTerms,
+  type OutcomeOf,
   type OwedPayment,
   type StoredResponse,
+  type TransitionKind,
+  type TransitionOf,
 } from "./ledger.ts";
+import * as machine from "./machine.ts";
 import type { Moment, Step } from "./machine.ts";
 import { isOwed } from "./payment-judgement.ts";
 import { readEach, requestOf, type PaymentRow } from "./payment-row.ts";
@@ -29,6 +36,8 @@ const PAUSE_MS = 250;
  */
 const SOON_MS = 250;
 const MAX_SOON = 1024;
+/** Answers up to here may wait to be stored, bytes. */
+const MAX_SOON_BODY_BYTES = 8 * 1024;
 /** Pause before it is told again that something cannot be stored, milliseconds. */
 const TOLD_MS = 10_000;
 
@@ -91,52 +100,46 @@ export class SqliteCore {
     this.#batch = new SqliteBatch(database, events, spaceMs === undefined ? {} : { spaceMs });
   }
 
-  /** One transition of one payment, by one life. */
-  async step<Outcome>(
-    key: string,
-    life: string,
-    judge: Judge<Outcome>,
-    response?: StoredResponse,
-  ): Promise<Outcome> {
-    return this.write(() => this.take(key, life, judge, response).outcome);
-  }
-
   /**
-   * The same where a crash may undo it: everybody sees it at once, and it is stored with the next step of
-   * its payment, or when {@link SOON_MS} are over. While nothing can be stored it rejects like any other.
+   * One transition of one payment, by one life. One that a crash may undo is seen by everybody at once, and stored
+   * with the next step of its payment, or when {@link SOON_MS} are over. While nothing can be stored it rejects like
+   * any other.
    */
-  async stepSoon<Outcome>(
+  async step<Kind extends TransitionKind>(
     key: string,
     life: string,
-    judge: Judge<Outcome>,
-    response?: StoredResponse,
-  ): Promise<Outcome> {
-    const { before, step, moment } = this.#judge(key, life, judge);
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const judge: Judge<OutcomeOf<Kind>> = (row, moment) => {
+      const isBuried = row === undefined && isFirstUse(transition.kind);
+      const buried = isBuried ? this.#rows.tombstone(key) : undefined;
+      return machine.apply(row, transition, moment, buried);
+    };
+    const by = actorOf(transition, life);
+    if (!UNDOABLE.has(transition.kind)) return this.write(() => this.take(key, by, judge).outcome);
+    const change = this.#judge(key, by, judge);
+    const { step } = change;
     if (step.next === undefined) return step.outcome;
     const isStoredNow = step.next === null && !this.#hand.isOnlyHere(key);
-    if (isStoredNow || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
-      return this.step(key, life, judge, response);
+    const isLarge = (step.answer?.body.byteLength ?? 0) > MAX_SOON_BODY_BYTES;
+    if (isStoredNow || isLarge || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
+      return this.write(() => this.take(key, by, judge).outcome);
     }
-    this.#hand.apply({ key, before, step, moment }, response);
+    this.#hand.apply(change);
     this.#hand.committed();
-    this.#touched.add(key);
+    this.#touch(key, step);
     this.#wake();
     this.#storeSoon();
     return step.outcome;
   }
 
-  /** {@link step} within a transaction that does more. */
-  take<Outcome>(
-    key: string,
-    life: string,
-    judge: Judge<Outcome>,
-    response?: StoredResponse,
-  ): Step<Outcome> {
-    const { before, step, moment } = this.#judge(key, life, judge);
-    this.#hand.apply({ key, before, step, moment }, response);
+  /** A judgement of one payment within a transaction that does more. */
+  take<Outcome>(key: string, life: string, judge: Judge<Outcome>): Step<Outcome> {
+    const change = this.#judge(key, life, judge);
+    this.#hand.apply(change);
     this.#hand.store(key);
-    if (step.next !== undefined) this.#touched.add(key);
-    return step;
+    this.#touch(key, change.step);
+    return change.step;
   }
 
   /** Several writes in one transaction; see {@link SqliteBatch.write}. */
@@ -248,11 +251,6 @@ export class SqliteCore {
     return found.slice(0, values.limit);
   }
 
-  /** Something is offered in the transaction that runs now. */
-  offers(): void {
-    this.#touched.add(OFFERS);
-  }
-
   /** Resolves when something may have been offered, or when the signal ends. Never rejects. */
   async offered(signal: AbortSignal): Promise<void> {
     if (!this.#isOffered) await this.wait(OFFERS, signal);
@@ -264,6 +262,12 @@ export class SqliteCore {
     if (!this.#database.isOpen) return;
     if (!this.#waiters.isFull) return this.#waiters.wait(key, signal);
     return this.time.sleep(PAUSE_MS, signal);
+  }
+
+  #touch(key: string, { next }: Step<unknown>): void {
+    if (next === undefined) return;
+    this.#touched.add(key);
+    if (next?.offered === true) this.#touched.add(OFFERS);
   }
 
   #wake(): void {

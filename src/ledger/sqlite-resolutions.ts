@@ -6,8 +6,8 @@
 import { randomUUID } from "node:crypto";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
-import { LedgerUnavailable } from "./ledger.ts";
-import { resolve, type Resolution, type Resolved } from "./resolution.ts";
+import { LedgerUnavailable, type Resolution, type Resolved } from "./ledger.ts";
+import { resolve } from "./resolution.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import { SqliteDatabase } from "./sqlite-database.ts";
 

@@ -6,17 +6,12 @@
  */
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Books } from "./books.ts";
 import {
   LedgerConflict,
-  type BeginOutcome,
-  type ClaimHolder,
   type Lease,
   type Ledger,
   type OfferedPayment,
-  type Resolution,
-  type Resolved,
   type SettlementOutcome,
   type StoredSubmission,
   type StoredTransaction,
@@ -35,7 +30,6 @@ import {
   type Draws,
   type Spend,
 } from "./purse.ts";
-import { resolve } from "./resolution.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
 import { SqliteCore, type Judge } from "./sqlite-core.ts";
@@ -52,7 +46,7 @@ import { SqliteSubmissions } from "./sqlite-submissions.ts";
 import { sweepOnce } from "./sqlite-sweep.ts";
 import { firstSubmission, requireSignedFor } from "./submission-row.ts";
 import type { Swept, SweepStep } from "./sweep.ts";
-import { beginBuried, buriedSettlement } from "./tombstone.ts";
+import { buriedSettlement } from "./tombstone.ts";
 import type { WorkerLife } from "./worker-life.ts";
 import type { LeftAccount } from "./unattended.ts";
 
@@ -129,18 +123,6 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     return new SqliteWorkerLife(ground, lifeWithin(this.#options.life, name));
   }
 
-  async begin(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    caller: string | ClaimHolder | undefined,
-  ): Promise<BeginOutcome> {
-    return this.#stepSoon(key, (row, moment) => {
-      const tombstone = row === undefined ? this.#core.tombstone(key) : undefined;
-      if (tombstone !== undefined) return { outcome: beginBuried(tombstone, request, caller) };
-      return machine.begin(row, request, caller, moment);
-    });
-  }
-
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
     const row = this.#core.read(key);
     const tombstone = row === undefined ? this.#core.tombstone(key) : undefined;
@@ -195,10 +177,6 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     return this.#submissions.hasSigned(transaction);
   }
 
-  async resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved> {
-    return this.#core.step(key, resolution.by, (row) => resolve(row, resolution));
-  }
-
   async resolveAsked(): Promise<number> {
     return this.#resolutions.answer();
   }
@@ -212,22 +190,6 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
 
   async concluded(submission: string, state: SubmissionState): Promise<void> {
     return this.#core.writeLater(() => this.#submissions.conclude(submission, state));
-  }
-
-  async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
-    return this.#step(key, (row, moment) => machine.withdraw(row, moment, submission));
-  }
-
-  async abandoned(key: PaymentKey): Promise<void> {
-    return this.#stepSoon(key, machine.abandon);
-  }
-
-  async offer(key: PaymentKey): Promise<boolean> {
-    return this.#core.write(() => {
-      const { outcome } = this.#take(key, machine.offer);
-      if (outcome) this.#core.offers();
-      return outcome;
-    });
   }
 
   async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
@@ -284,14 +246,6 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   async close(): Promise<void> {
     this.#core.close();
     this.#lock?.close();
-  }
-
-  #step<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
-    return this.#core.step(key, this.#options.life, judge);
-  }
-
-  #stepSoon<Outcome>(key: PaymentKey, judge: Judge<Outcome>): Promise<Outcome> {
-    return this.#core.stepSoon(key, this.#options.life, judge);
   }
 
   #take<Outcome>(key: string, judge: Judge<Outcome>): Step<Outcome> {

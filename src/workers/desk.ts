@@ -3,13 +3,14 @@
  * its own in the ledger; what it holds is freed when it is gone, while settlements that it asked for go on.
  */
 import type { Settled } from "../gateway/payment/admission.ts";
-import type { Till } from "../gateway/payment/till.ts";
-import type { ClaimOutcome, WorkerLife } from "../ledger/ledger.ts";
+import type { Till, TillKind } from "../gateway/payment/till.ts";
+import type { OutcomeOf, TransitionOf, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Handler } from "./channel.ts";
+import { readTransition } from "./till-answers.ts";
 
 /** Pause before the ledger is told again what it could not store, milliseconds. */
 const STORE_PAUSE_MS = 1_000;
@@ -47,7 +48,9 @@ export class Desk {
         this.#store(() => answer(...(values as never[])));
     return {
       identify: stored((presented: Parameters<Till["identify"]>[0]) => till.identify(presented)),
-      claim: (values, signal) => this.#store(() => this.#claim(values, signal)),
+      step: ([key, transition], signal) =>
+        this.#store(() => this.#step(key as PaymentKey, readTransition(transition), signal)),
+      answer: stored((key: PaymentKey) => till.answer(key)),
       changed: ([key, version], signal) =>
         till.changed(key as PaymentKey, Number(version), this.#within(signal)),
       charge: ([key, terms, context], signal) =>
@@ -70,16 +73,6 @@ export class Desk {
             this.#within(signal),
           ),
         ),
-      released: stored((key: PaymentKey) => till.released(key)),
-      leave: stored((key: PaymentKey) => till.leave(key)),
-      delivering: stored((...asked: Parameters<Till["delivering"]>) => till.delivering(...asked)),
-      delivered: stored((...asked: Parameters<Till["delivered"]>) => till.delivered(...asked)),
-      undelivered: stored((...asked: Parameters<Till["undelivered"]>) =>
-        till.undelivered(...asked),
-      ),
-      replay: stored((...asked: Parameters<Till["replay"]>) => till.replay(...asked)),
-      collected: stored((key: PaymentKey) => till.collected(key)),
-      unread: stored((key: PaymentKey) => till.unread(key)),
     };
   }
 
@@ -108,12 +101,16 @@ export class Desk {
     }
   }
 
-  /** A claim that nobody waits for any more is nobody's: left alone, it would be busy for everyone else. */
-  async #claim([key, terms]: readonly unknown[], signal: AbortSignal): Promise<ClaimOutcome> {
+  async #step(
+    key: PaymentKey,
+    transition: TransitionOf<TillKind>,
+    signal: AbortSignal,
+  ): Promise<OutcomeOf<TillKind>> {
     const { life, till } = this.#options;
-    const name = key as PaymentKey;
-    const outcome = await till.claim(name, terms as Parameters<Till["claim"]>[1]);
-    if (signal.aborted && outcome.kind === "granted") await life.released(name);
+    const outcome = await till.step(key, transition);
+    // A claim that nobody waits for any more is nobody's: left alone, it would be busy for everyone else.
+    const isGranted = typeof outcome === "object" && outcome.kind === "granted";
+    if (signal.aborted && isGranted) await life.step(key, { kind: "released" });
     return outcome;
   }
 
@@ -135,7 +132,7 @@ export class Desk {
       if (others > 0) this.#settling.set(key, others);
       else {
         this.#settling.delete(key);
-        if (isOpen) void this.#persist(() => this.#options.life.leave(key));
+        if (isOpen) void this.#persist(() => this.#options.life.step(key, { kind: "leave" }));
       }
     }
   }

@@ -1,21 +1,20 @@
 /** The till in a worker: each question goes to the process that keeps the ledger and the chains. */
 import type { Begun, Settled } from "../gateway/payment/admission.ts";
-import type { Till } from "../gateway/payment/till.ts";
+import { HOLD_ENDS, type Till, type TillKind } from "../gateway/payment/till.ts";
 import {
   LedgerConflict,
-  type BrokenDelivery,
-  type ClaimOutcome,
   type ClaimTerms,
+  type OutcomeOf,
   type StoredResponse,
+  type TransitionOf,
 } from "../ledger/ledger.ts";
 import { currentContext } from "../telemetry/request-context.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { CallOptions, Channel } from "./channel.ts";
 import { ChannelFault } from "./fault.ts";
 import {
-  readClaim,
-  readFlag,
   readIdentified,
+  readOutcome,
   readProof,
   readSettled,
   readStoredResponse,
@@ -25,6 +24,8 @@ import {
 const LEDGER_MS = 10_000;
 /** How much longer than a settlement is waited for its answer may take, milliseconds. */
 const MARGIN_MS = 10_000;
+
+const ENDS: ReadonlySet<TillKind> = new Set(HOLD_ENDS);
 
 export class RemoteTill implements Till {
   readonly #channel: Pick<Channel, "call">;
@@ -40,8 +41,23 @@ export class RemoteTill implements Till {
     return readIdentified(await this.#ask("identify", asked));
   }
 
-  async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
-    return readClaim(await this.#ask("claim", [key, terms]));
+  /** A delivery that nobody can note any more is one that this worker has lost: its life is over. */
+  async step<Kind extends TillKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const { kind } = transition;
+    try {
+      return readOutcome(kind, await this.#ask("step", [key, transition]));
+    } catch (cause) {
+      const isLost = cause instanceof ChannelFault && cause.kind === "closed" && ENDS.has(kind);
+      if (!isLost) throw cause;
+      throw new LedgerConflict("the process with the ledger is gone", { cause });
+    }
+  }
+
+  async answer(key: PaymentKey): Promise<StoredResponse | undefined> {
+    return readStoredResponse(await this.#ask("answer", [key]));
   }
 
   /** Never rejects: where the answer does not come the row is looked at once more, which fails by itself. */
@@ -60,51 +76,9 @@ export class RemoteTill implements Till {
     return readSettled(await this.#wait("resume", [key, begunBefore, currentContext()], signal));
   }
 
-  async delivering(...asked: Parameters<Till["delivering"]>): Promise<boolean> {
-    return readFlag(await this.#ask("delivering", asked));
-  }
-
-  async delivered(...asked: Parameters<Till["delivered"]>): Promise<void> {
-    await this.#record("delivered", asked);
-  }
-
-  async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
-    await this.#record("undelivered", [key, broken]);
-  }
-
-  async released(key: PaymentKey): Promise<void> {
-    await this.#ask("released", [key]);
-  }
-
-  async leave(key: PaymentKey): Promise<void> {
-    await this.#record("leave", [key]);
-  }
-
   async prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
     const [request, claimant, signal] = asked;
     return readProof(await this.#wait("prove", [request, claimant, currentContext()], signal));
-  }
-
-  async replay(...asked: Parameters<Till["replay"]>): Promise<StoredResponse | undefined> {
-    return readStoredResponse(await this.#ask("replay", asked));
-  }
-
-  async collected(key: PaymentKey): Promise<void> {
-    await this.#record("collected", [key]);
-  }
-
-  async unread(key: PaymentKey): Promise<void> {
-    await this.#record("unread", [key]);
-  }
-
-  /** A delivery that nobody can note any more is one that this worker has lost: its life is over. */
-  async #record(name: string, values: readonly unknown[]): Promise<void> {
-    try {
-      await this.#ask(name, values);
-    } catch (cause) {
-      if (!(cause instanceof ChannelFault) || cause.kind !== "closed") throw cause;
-      throw new LedgerConflict("the process with the ledger is gone", { cause });
-    }
   }
 
   #ask(name: string, values: readonly unknown[]): Promise<unknown> {

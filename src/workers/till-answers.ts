@@ -3,14 +3,45 @@
  * Checked is what the request path decides by; texts for people are checked to be texts.
  */
 import type { Declined, Settled } from "../gateway/payment/admission.ts";
-import type { Identified } from "../gateway/payment/till.ts";
-import type { ClaimOutcome, PayerProof, StoredResponse } from "../ledger/ledger.ts";
+import type { Identified, TillKind } from "../gateway/payment/till.ts";
+import type {
+  ClaimOutcome,
+  OutcomeOf,
+  PayerProof,
+  StoredResponse,
+  TransitionOf,
+} from "../ledger/ledger.ts";
 import { err, ok, type Refusal, type Result } from "../x402/result.ts";
 import { ChannelFault } from "./fault.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
+type Readers = { readonly [Kind in TillKind]: (value: unknown) => OutcomeOf<Kind> };
+
+const OUTCOMES: Readers = {
+  claim: readClaim,
+  released: () => undefined,
+  leave: () => undefined,
+  delivering: readFlag,
+  delivered: () => undefined,
+  undelivered: () => undefined,
+  replay: readFlag,
+  collected: () => undefined,
+  unread: () => undefined,
+};
+
 /** Each reader throws {@link ChannelFault} for what is no such answer. */
+export function readOutcome<Kind extends TillKind>(kind: Kind, value: unknown): OutcomeOf<Kind> {
+  return OUTCOMES[kind](value);
+}
+
+/** What a worker asks for. It is a process of ours: that it may ask for such a transition is all that is checked. */
+export function readTransition(value: unknown): TransitionOf<TillKind> {
+  const { kind } = record(value);
+  check(typeof kind === "string" && Object.hasOwn(OUTCOMES, kind));
+  return value as TransitionOf<TillKind>;
+}
+
 export function readIdentified(value: unknown): Result<Identified, Refusal> {
   const fields = record(value);
   if (fields["ok"] === false) return err(refusal(fields["error"]));
@@ -40,7 +71,7 @@ export function readProof(value: unknown): PayerProof | Declined {
   return settled as Declined;
 }
 
-export function readClaim(value: unknown): ClaimOutcome {
+function readClaim(value: unknown): ClaimOutcome {
   const fields = record(value);
   switch (fields["kind"]) {
     case "granted":
@@ -108,7 +139,7 @@ export function readSettled(value: unknown): Settled {
   return value as Settled;
 }
 
-export function readFlag(value: unknown): boolean {
+function readFlag(value: unknown): boolean {
   check(typeof value === "boolean");
   return value === true;
 }

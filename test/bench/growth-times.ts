@@ -50,16 +50,20 @@ export async function timeLedger(path: string): Promise<Times> {
   });
   for (let count = 0; count < WARM_UP; count += 1) {
     const { key, request } = freshPayment();
-    await ledger.claim(key, termsOf({ request }));
-    await ledger.released(key);
+    await ledger.step(key, { kind: "claim", terms: termsOf({ request }) });
+    await ledger.step(key, { kind: "released" });
   }
   const fresh = Array.from({ length: PAYMENTS }, freshPayment);
   await timed(
     "claim",
-    () => inTurn(fresh, (each) => ledger.claim(each.key, termsOf(each))),
+    () => inTurn(fresh, (each) => ledger.step(each.key, { kind: "claim", terms: termsOf(each) })),
     PAYMENTS,
   );
-  await timed("release", () => inTurn(fresh, ({ key }) => ledger.released(key)), PAYMENTS);
+  await timed(
+    "release",
+    () => inTurn(fresh, ({ key }) => ledger.step(key, { kind: "released" })),
+    PAYMENTS,
+  );
   await timed("sale", () => inTurn(fresh, (each) => sell(ledger, each)), PAYMENTS);
   await timed("list", () => ledger.books.list({ limit: 50 }));
   await timed("watch", async () => {
@@ -89,12 +93,15 @@ export async function timeLedger(path: string): Promise<Times> {
 /** From the claim to the delivery, as with a facilitator elsewhere. */
 async function sell(ledger: Ledger, payment: ExamplePayment): Promise<void> {
   const { key } = payment;
-  await ledger.claim(key, termsOf(payment));
-  await ledger.handedOver(key, "https://facilitator.example.com");
+  await ledger.step(key, { kind: "claim", terms: termsOf(payment) });
+  await ledger.step(key, { kind: "handedOver", facilitator: "https://facilitator.example.com" });
   const transaction = key.slice(key.lastIndexOf("/") + 1);
-  await ledger.settled(key, { transaction, network: NETWORK, payer: "0x01" });
-  await ledger.delivering(key);
-  await ledger.delivered(key);
+  await ledger.step(key, {
+    kind: "settled",
+    settlement: { transaction, network: NETWORK, payer: "0x01" },
+  });
+  await ledger.step(key, { kind: "delivering" });
+  await ledger.step(key, { kind: "delivered" });
 }
 
 async function inTurn<Value>(

@@ -112,12 +112,29 @@ async function leftBehind(stage: Stage): Promise<readonly string[]> {
       taken = await gaugeOf(stage.shop.adminUrl, "coinslot_places_taken");
       if (taken !== 0) await pause(200);
     }
-    if (taken !== 0) left.push(`${taken} places are still taken`);
+    if (taken !== 0) {
+      const open = await connectionsOf(Number(new URL(stage.url).port));
+      left.push(`${taken} places are still taken; connections: ${JSON.stringify(open)}`);
+    }
     const [payer] = stage.shop.payers;
     if (payer !== undefined) await buyOnce(guestOf(stage, "127.3.1.1", told), payer);
   }
   await visitOnce(guestOf(stage, "127.4.1.1", told));
   return [...left, ...[...told.refusals.keys()].map((what) => `afterwards: ${what}`)];
+}
+
+/** Those that a port of this machine has, by the number of their state in TCP, `01` established, `08` half closed. */
+async function connectionsOf(port: number): Promise<Readonly<Record<string, number>>> {
+  const counts: Record<string, number> = {};
+  const own = port.toString(16).toUpperCase().padStart(4, "0");
+  for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
+    for (const line of (await readFile(table, "utf8")).split("\n")) {
+      const [, local, , state] = line.trim().split(/\s+/);
+      if (state !== undefined && local?.endsWith(`:${own}`))
+        counts[state] = (counts[state] ?? 0) + 1;
+    }
+  }
+  return counts;
 }
 
 /** Looks at memory and readiness, once a second. */

@@ -33,27 +33,13 @@ export function faultyLedger(
     books: ledger.books,
     sold: ledger.sold,
     worker: (name) => faultyWorker(ledger.worker(name), life, boundary),
-    claim: call("claim"),
+    step: stepOf(ledger, life, boundary),
+    answer: call("answer"),
     recall: call("recall"),
-    leave: call("leave"),
-    handedOver: call("handedOver"),
-    settled: call("settled"),
-    held: call("held"),
     hasSigned: call("hasSigned"),
-    resolve: call("resolve"),
     resolveAsked: call("resolveAsked"),
-    failed: call("failed"),
-    released: call("released"),
-    delivering: call("delivering"),
-    delivered: call("delivered"),
-    undelivered: call("undelivered"),
-    replay: call("replay"),
-    collected: call("collected"),
-    unread: call("unread"),
     handedOvers: call("handedOvers"),
     doubted: call("doubted"),
-    lookedAgain: call("lookedAgain"),
-    begin: call("begin"),
     outcome: call("outcome"),
     lease: call("lease"),
     unlease: call("unlease"),
@@ -72,9 +58,6 @@ export function faultyLedger(
       }),
     replaced: call("replaced"),
     concluded: call("concluded"),
-    withdrawn: call("withdrawn"),
-    abandoned: call("abandoned"),
-    offer: call("offer"),
     takeOffered: call("takeOffered"),
     unfinished: call("unfinished"),
     unattended: call("unattended"),
@@ -95,28 +78,33 @@ export function faultyLedger(
 function faultyWorker(worker: WorkerLife, life: Life, boundary: Boundary): WorkerLife {
   const call = callsTo(worker, life, boundary, STATEMENT_MS);
   return {
-    claim: call("claim"),
+    step: stepOf(worker, life, boundary, STATEMENT_MS),
+    answer: call("answer"),
     recall: call("recall"),
-    handedOver: call("handedOver"),
-    settled: call("settled"),
-    failed: call("failed"),
-    released: call("released"),
-    delivering: call("delivering"),
-    delivered: call("delivered"),
-    undelivered: call("undelivered"),
-    replay: call("replay"),
-    collected: call("collected"),
-    unread: call("unread"),
     handedOvers: call("handedOvers"),
     doubted: call("doubted"),
-    lookedAgain: call("lookedAgain"),
-    leave: call("leave"),
     buried: call("buried"),
     noteUsedElsewhere: call("noteUsedElsewhere"),
-    held: call("held"),
     end: call("end"),
     changed: (key, version, signal) => whileAlive(life, worker.changed(key, version, signal)),
   };
+}
+
+/** Each transition is a boundary of its own, by its kind. */
+function stepOf(
+  ledger: Pick<Ledger, "step">,
+  life: Life,
+  boundary: Boundary,
+  slowMs?: number,
+): Ledger["step"] {
+  return (key, transition) =>
+    boundary.cross(life, {
+      name: `ledger.${transition.kind}`,
+      mostMs: DATABASE_MS,
+      ...(slowMs === undefined ? {} : { slowMs }),
+      fault: unavailable,
+      effect: () => ledger.step(key, transition),
+    });
 }
 
 type Call = (...given: never[]) => Promise<unknown>;

@@ -48,20 +48,20 @@ describe("a claim that was offered without an answer", () => {
   it("is not failed by who offered it, once another life has signed it", async () => {
     const store = new MemoryStore();
     const [first, second] = [live(store, "first"), live(store, "second")];
-    await first.claim(key, terms);
-    await first.offer(key);
+    await first.step(key, { kind: "claim", terms });
+    await first.step(key, { kind: "offer" });
     await second.takeOffered(NETWORK, 1);
     await sign(second);
-    const failing = first.failed(key, { ...REFUSED, isUnsigned: true });
+    const failing = first.step(key, { kind: "failed", failure: { ...REFUSED, isUnsigned: true } });
     await expect(failing).rejects.toMatchObject({ code: "LEDGER_CONFLICT" });
     expect((await second.outcome(key)).kind).toBe("pending");
   });
 
   it("is not failed by who offered it, as long as others may take it", async () => {
     const ledger = live(new MemoryStore(), "first");
-    await ledger.claim(key, terms);
-    await ledger.offer(key);
-    const failing = ledger.failed(key, { ...REFUSED, isUnsigned: true });
+    await ledger.step(key, { kind: "claim", terms });
+    await ledger.step(key, { kind: "offer" });
+    const failing = ledger.step(key, { kind: "failed", failure: { ...REFUSED, isUnsigned: true } });
     await expect(failing).rejects.toMatchObject({ code: "LEDGER_CONFLICT" });
   });
 });
@@ -69,13 +69,18 @@ describe("a claim that was offered without an answer", () => {
 describe("a settlement that was waited for", () => {
   it("is not delivered for one target when the answer for another has begun meanwhile", async () => {
     const ledger = live(new MemoryStore(), "first");
-    await ledger.claim(key, terms);
+    await ledger.step(key, { kind: "claim", terms });
     await sign(ledger);
-    await ledger.settled(key, { transaction: "0x1", network: NETWORK, payer: "" });
-    await ledger.delivering(key, terms);
-    await ledger.undelivered(key, { sent: true, served: "/a" });
-    expect(await ledger.delivering(key, { ...terms, target: "/a?b" })).toBe(false);
-    expect(await ledger.delivering(key, terms)).toBe(true);
+    await ledger.step(key, {
+      kind: "settled",
+      settlement: { transaction: "0x1", network: NETWORK, payer: "" },
+    });
+    await ledger.step(key, { kind: "delivering", sale: terms });
+    await ledger.step(key, { kind: "undelivered", broken: { sent: true, served: "/a" } });
+    expect(await ledger.step(key, { kind: "delivering", sale: { ...terms, target: "/a?b" } })).toBe(
+      false,
+    );
+    expect(await ledger.step(key, { kind: "delivering", sale: terms })).toBe(true);
   });
 });
 
@@ -83,33 +88,40 @@ describe("a claim that was reaped while its life went on", () => {
   it("does not deliver what another claim of the same payment has paid for", async () => {
     const store = new MemoryStore();
     const [first, second] = [live(store, "first"), live(store, "second")];
-    await first.claim(key, terms);
+    await first.step(key, { kind: "claim", terms });
     store.takeForDead("first");
     await second.reap();
     const others = { ...terms, binding: "GET /b", target: "/b", idempotencyKey: "another's" };
-    expect((await second.claim(key, others)).kind).toBe("granted");
+    expect((await second.step(key, { kind: "claim", terms: others })).kind).toBe("granted");
     await sign(second);
-    await second.settled(key, { transaction: "0x1", network: NETWORK, payer: "" });
-    expect(await first.delivering(key, terms)).toBe(false);
-    expect(await second.delivering(key, others)).toBe(true);
+    await second.step(key, {
+      kind: "settled",
+      settlement: { transaction: "0x1", network: NETWORK, payer: "" },
+    });
+    expect(await first.step(key, { kind: "delivering", sale: terms })).toBe(false);
+    expect(await second.step(key, { kind: "delivering", sale: others })).toBe(true);
   });
 
   it("is not settled in its absence, bound to nothing", async () => {
     const store = new MemoryStore();
     const [first, second] = [live(store, "first"), live(store, "second")];
-    await first.claim(key, terms);
+    await first.step(key, { kind: "claim", terms });
     store.takeForDead("first");
     await second.reap();
     const holder = { claimedUnder: terms.idempotencyKey };
-    expect(await first.begin(key, request, holder)).toEqual({ kind: "taken" });
+    expect(await first.step(key, { kind: "begin", request, caller: holder })).toEqual({
+      kind: "taken",
+    });
     expect((await first.outcome(key)).kind).toBe("gone");
   });
 
   it("is settled for its holder while it is there", async () => {
     const ledger = live(new MemoryStore(), "first");
-    await ledger.claim(key, terms);
+    await ledger.step(key, { kind: "claim", terms });
     const holder = { claimedUnder: terms.idempotencyKey };
-    expect(await ledger.begin(key, request, holder)).toEqual({ kind: "granted" });
+    expect(await ledger.step(key, { kind: "begin", request, caller: holder })).toEqual({
+      kind: "granted",
+    });
   });
 });
 

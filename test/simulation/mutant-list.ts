@@ -116,8 +116,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: "src/gateway/payment/paywall.ts",
-        find: `if (!(await this.#till.delivering(key, sale))) return "lost";`,
-        put: `void this.#till.delivering(key, sale).catch(() => undefined);`,
+        find: `if (!(await this.#till.step(key, { kind: "delivering", sale }))) return "lost";`,
+        put: `void this.#till.step(key, { kind: "delivering", sale }).catch(() => undefined);`,
       },
     ],
   },
@@ -133,7 +133,7 @@ export const MUTANTS: readonly Mutant[] = [
   return unresolvedClaim(row);`,
       },
       {
-        file: MACHINE,
+        file: "src/ledger/deliveries.ts",
         find: `if (row?.state !== "SETTLED" || !isFree(row, life)) return { outcome: false };`,
         put: `if (row === undefined || !isFree(row, life)) return { outcome: false };`,
       },

@@ -2,6 +2,7 @@
 import type { Mutant } from "./mutant.ts";
 
 const MACHINE = "src/ledger/machine.ts";
+const DELIVERIES = "src/ledger/deliveries.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
 const PAYWALL = "src/gateway/payment/paywall.ts";
 
@@ -27,7 +28,7 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
   if (row.state === "DELIVERING" || (!isSettled && !isFree(row, moment.life))) return busy;`,
       },
       {
-        file: MACHINE,
+        file: DELIVERIES,
         find: `if (row?.state !== "SETTLED" || !isFree(row, life)) return { outcome: false };`,
         put: `if (row?.state !== "SETTLED") return { outcome: false };`,
       },
@@ -65,7 +66,13 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
   },
   {
     name: "keeps what an uncertain delivery had in its hands",
-    changes: [{ file: PAYWALL, find: "await this.#till.leave(key);\n      };", put: "};" }],
+    changes: [
+      {
+        file: PAYWALL,
+        find: 'await this.#till.step(key, { kind: "leave" });\n      };',
+        put: "};",
+      },
+    ],
   },
   {
     name: "charges a payer again whose payment is not decided",

@@ -7,31 +7,23 @@ import {
   LedgerConflict,
   LedgerUnavailable,
   MAX_OWED,
-  MAX_STORED_BODY_BYTES,
-  type BeginOutcome,
-  type BrokenDelivery,
-  type ClaimHolder,
-  type ClaimOutcome,
+  actorOf,
+  isFirstUse,
   type ClaimTerms,
-  type Collector,
-  type Failing,
-  type Fingerprint,
   type HandedOver,
   type Lease,
   type Ledger,
   type OfferedPayment,
+  type OutcomeOf,
   type OwedPayment,
   type Recalled,
-  type Resolution,
-  type Resolved,
-  type SaleTerms,
-  type SettledPayment,
   type SettlementOutcome,
-  type SoldAnswer,
   type StoredResponse,
   type StoredSubmission,
   type StoredTransaction,
   type SubmissionState,
+  type TransitionKind,
+  type TransitionOf,
   type WorkerLife,
 } from "../../src/ledger/ledger.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
@@ -39,18 +31,12 @@ import * as machine from "../../src/ledger/machine.ts";
 import { isOwed, isPublic } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
-import { hold, resolve } from "../../src/ledger/resolution.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
-import {
-  beginBuried,
-  buriedSettlement,
-  claimBuried,
-  type Tombstone,
-} from "../../src/ledger/tombstone.ts";
+import { buriedSettlement, type Tombstone } from "../../src/ledger/tombstone.ts";
 import { usedElsewhere, type AskedFor } from "../../src/ledger/used-elsewhere.ts";
 import type { Time } from "../../src/time/time.ts";
 import { isEvmPayload, samePayment, type PaymentKey } from "../../src/x402/payment-key.ts";
-import type { FacilitatorRequest, PaymentPayload } from "../../src/x402/x402.ts";
+import type { PaymentPayload } from "../../src/x402/x402.ts";
 import { MemoryBooks } from "./memory-books.ts";
 import { MemorySoldOffers } from "./memory-sold-offers.ts";
 import { accountOf, type KeptSubmission, type MemoryStore } from "./memory-store.ts";
@@ -82,10 +68,13 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.sold = new MemorySoldOffers(store.soldOffers);
   }
 
-  async claim(key: PaymentKey, terms: ClaimTerms): Promise<ClaimOutcome> {
-    const tombstone = this.#tombstone(key);
-    if (tombstone !== undefined) return claimBuried(tombstone);
-    return this.#step(key, (row, moment) => machine.claim(row, terms, moment));
+  async step<Kind extends TransitionKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const buried = isFirstUse(transition.kind) ? this.#tombstone(key) : undefined;
+    const life = actorOf(transition, this.#life);
+    return this.#take(key, (row, moment) => machine.apply(row, transition, moment, buried), life);
   }
 
   async recall(
@@ -116,51 +105,9 @@ export class MemoryLedger implements Ledger, WorkerLife {
     await this.#store.rowChanges.wait(key, signal);
   }
 
-  async handedOver(
-    key: PaymentKey,
-    facilitator: string,
-    head: number | null = null,
-  ): Promise<void> {
-    this.#step(key, (row, moment) => machine.handOver(row, { facilitator, head }, moment));
-  }
-
-  async settled(key: PaymentKey, settlement: SettledPayment): Promise<void> {
-    this.#step(key, (row) => machine.settle(row, settlement));
-  }
-
-  async held(key: PaymentKey, transaction: string): Promise<void> {
-    this.#step(key, (row) => hold(row, transaction));
-  }
-
-  async failed(key: PaymentKey, failure: Failing): Promise<void> {
-    this.#step(key, (row, moment) => machine.fail(row, failure, moment));
-  }
-
-  async released(key: PaymentKey): Promise<void> {
-    this.#step(key, (row, moment) => machine.release(row, moment));
-  }
-
-  async delivering(key: PaymentKey, sale?: SaleTerms): Promise<boolean> {
-    return this.#step(key, (row, moment) => machine.deliver(row, sale ?? null, moment));
-  }
-
-  async delivered(key: PaymentKey, sold?: SoldAnswer): Promise<void> {
-    const kept = sold && sold.response.body.length <= MAX_STORED_BODY_BYTES ? sold : null;
-    const before = this.#store.payments.get(key)?.row.state;
-    this.#step(key, (row, moment) => machine.delivered(row, kept, moment));
-    if (kept !== null && before !== "DELIVERED") this.#store.responses.set(key, kept.response);
-  }
-
-  async undelivered(key: PaymentKey, broken: BrokenDelivery): Promise<void> {
-    this.#step(key, (row, moment) => machine.undelivered(row, broken, moment));
-  }
-
-  async replay(
-    key: PaymentKey,
-    asked: Fingerprint & Collector,
-  ): Promise<StoredResponse | undefined> {
-    const may = this.#step(key, (row, moment) => machine.replay(row, asked, moment));
-    return may ? this.#store.responses.get(key) : undefined;
+  async answer(key: PaymentKey): Promise<StoredResponse | undefined> {
+    this.#requireOpen();
+    return this.#store.responses.get(key);
   }
 
   async handedOvers(limit: number): Promise<readonly HandedOver[]> {
@@ -184,20 +131,6 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return due
       .slice(0, limit)
       .map(([key, { row, updatedMs }]) => handedOverOf(row, key, updatedMs));
-  }
-
-  async lookedAgain(key: PaymentKey, nextMs: number | null): Promise<void> {
-    this.#step(key, (row) => machine.lookAgain(row, nextMs));
-  }
-
-  async begin(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    caller: string | ClaimHolder | undefined,
-  ): Promise<BeginOutcome> {
-    const tombstone = this.#tombstone(key);
-    if (tombstone !== undefined) return beginBuried(tombstone, request, caller);
-    return this.#step(key, (row, moment) => machine.begin(row, request, caller, moment));
   }
 
   async outcome(key: PaymentKey): Promise<SettlementOutcome> {
@@ -275,14 +208,6 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return all.some((each) => each.transaction.toLowerCase() === transaction.toLowerCase());
   }
 
-  async resolve(key: PaymentKey, resolution: Resolution): Promise<Resolved> {
-    this.#requireOpen();
-    const moment = { life: resolution.by, nowMs: this.#time.now() };
-    const step = resolve(this.#store.payments.get(key)?.row, resolution);
-    this.#store.apply(key, step, moment);
-    return step.outcome;
-  }
-
   async resolveAsked(): Promise<number> {
     return 0;
   }
@@ -314,27 +239,13 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#store.submissions.set(id, { ...submission, state });
   }
 
-  async withdrawn(key: PaymentKey, submission?: string): Promise<void> {
-    this.#step(key, (row, moment) => machine.withdraw(row, moment, submission));
-  }
-
-  async abandoned(key: PaymentKey): Promise<void> {
-    this.#step(key, (row, moment) => machine.abandon(row, moment));
-  }
-
-  async offer(key: PaymentKey): Promise<boolean> {
-    const isOffered = this.#step(key, (row, moment) => machine.offer(row, moment));
-    if (isOffered) this.#store.offers.notify("");
-    return isOffered;
-  }
-
   async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
     this.#requireOpen();
     const taken: OfferedPayment[] = [];
     for (const [key, { row }] of [...this.#store.payments].toSorted(byChange)) {
       if (taken.length >= limit) break;
       if (row.network !== network || !row.offered) continue;
-      const isTaken = this.#step(key, (found, moment) => machine.takeOffered(found, moment));
+      const isTaken = this.#take(key, (found, moment) => machine.takeOffered(found, moment));
       if (isTaken) taken.push({ key, request: requestOf(row), isPublic: isPublic(row) });
     }
     return taken;
@@ -373,7 +284,7 @@ export class MemoryLedger implements Ledger, WorkerLife {
     for (const [key, { row }] of this.#store.payments) {
       const isOver = (life: string): boolean => this.#store.dead.has(processOf(life));
       if (!isOver(row.claimedBy) && !isOver(row.holder ?? "")) continue;
-      if (this.#step(key, (found) => machine.reap(found, isOver))) freed += 1;
+      if (this.#take(key, (found) => machine.reap(found, isOver))) freed += 1;
     }
     for (const key of this.#store.responses.keys()) {
       const until = this.#store.payments.get(key)?.row.replayUntilMs ?? 0;
@@ -402,23 +313,11 @@ export class MemoryLedger implements Ledger, WorkerLife {
     return new MemoryLedger({ store: this.#store, time: this.#time, life });
   }
 
-  async leave(key: PaymentKey): Promise<void> {
-    this.#step(key, machine.leave);
-  }
-
-  async collected(key: PaymentKey): Promise<void> {
-    this.#step(key, machine.collected);
-  }
-
-  async unread(key: PaymentKey): Promise<void> {
-    this.#step(key, machine.unread);
-  }
-
   async end(kept: ReadonlySet<PaymentKey>): Promise<number> {
     let freed = 0;
     const isOver = (life: string): boolean => life === this.#life;
     for (const key of this.#store.payments.keys()) {
-      if (this.#step(key, (found) => machine.reap(found, isOver, kept.has(key)))) freed += 1;
+      if (this.#take(key, (found) => machine.reap(found, isOver, kept.has(key)))) freed += 1;
     }
     return freed;
   }
@@ -433,14 +332,17 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#store.kill(this.#life);
   }
 
-  #step<Outcome>(
+  #take<Outcome>(
     key: PaymentKey,
-    transition: (row: PaymentRow | undefined, moment: machine.Moment) => machine.Step<Outcome>,
+    judge: (row: PaymentRow | undefined, moment: machine.Moment) => machine.Step<Outcome>,
+    life = this.#life,
   ): Outcome {
     this.#requireOpen();
-    const moment = this.#moment();
-    const step = transition(this.#store.payments.get(key)?.row, moment);
+    const moment = { life, nowMs: this.#time.now() };
+    const step = judge(this.#store.payments.get(key)?.row, moment);
     this.#store.apply(key, step, moment);
+    if (step.answer !== undefined) this.#store.responses.set(key, step.answer);
+    if (step.next?.offered === true) this.#store.offers.notify("");
     return step.outcome;
   }
 

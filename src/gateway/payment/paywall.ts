@@ -14,6 +14,7 @@ import {
   type OwedPayment,
   type PayerProof,
   type SettledPayment,
+  type TransitionOf,
 } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
@@ -37,7 +38,7 @@ import {
   type Settled,
 } from "./admission.ts";
 import { recordUntilStored } from "./recording.ts";
-import type { Identified, Till } from "./till.ts";
+import type { HoldEnd, Identified, Till } from "./till.ts";
 import { Waiting } from "./waiting.ts";
 
 /** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
@@ -284,7 +285,7 @@ export class Paywall {
     this.#flights.set(key, landing.promise);
     let left: Promise<unknown> = Promise.resolve();
     const leave = (): Promise<unknown> => {
-      left = Promise.all([left, this.#leave(key)]);
+      left = Promise.all([left, this.#record(key, { kind: "leave" })]);
       return left;
     };
     // Whoever waits elsewhere need not wait for a client that is not there any more.
@@ -305,11 +306,11 @@ export class Paywall {
     if (admission === "unsure") {
       // In flight until that is stored: later it could take back another delivery than this one.
       const takeBack = async (): Promise<void> => {
-        await this.#till.undelivered(key, { sent: false, served: null });
+        await this.#till.step(key, { kind: "undelivered", broken: { sent: false, served: null } });
         // Where the delivery had not begun, there was nothing to take back.
-        await this.#till.leave(key);
+        await this.#till.step(key, { kind: "leave" });
       };
-      const taken = this.#record(key, takeBack).finally(land);
+      const taken = recordUntilStored(key, takeBack, this.#options).finally(land);
       await waitWithin(taken, this.#recordedSoon(), undefined);
       return UNRESOLVED;
     }
@@ -333,7 +334,7 @@ export class Paywall {
     if (flight.presented.isGone()) return ABANDONED;
     let claim: ClaimOutcome;
     try {
-      claim = await this.#till.claim(key, flight.terms);
+      claim = await this.#till.step(key, { kind: "claim", terms: flight.terms });
     } catch (cause) {
       return this.#notLookedUp(cause);
     }
@@ -342,7 +343,7 @@ export class Paywall {
       let { isNew } = flight;
       for (;;) {
         if (claim.kind === "granted" && !isNew && flight.terms.proof === undefined) {
-          await this.#till.released(key);
+          await this.#till.step(key, { kind: "released" });
           return ANEW;
         }
         isNew = false;
@@ -351,7 +352,7 @@ export class Paywall {
         if (turn === "lost") losses += 1;
         if (flight.signal.aborted || losses > 1) return IN_FLIGHT;
         if (flight.presented.isGone()) return ABANDONED;
-        claim = await this.#till.claim(key, flight.terms);
+        claim = await this.#till.step(key, { kind: "claim", terms: flight.terms });
       }
     } catch (cause) {
       const said = "the ledger failed after a claim; its payment is unresolved";
@@ -366,7 +367,7 @@ export class Paywall {
     if (claim.kind === "replayable") return claim;
     const refusal = flight.terms.proof === undefined ? null : flight.presented.refusal();
     if (refusal !== null) {
-      if (claim.kind === "granted") await this.#till.released(key);
+      if (claim.kind === "granted") await this.#till.step(key, { kind: "released" });
       return { kind: "unservable", refusal };
     }
     if (claim.kind === "busy") {
@@ -380,7 +381,7 @@ export class Paywall {
       const { idempotencyKey } = settled;
       const { target, claimant, proof } = flight.terms;
       const sale = { idempotencyKey, target, claimant, proof };
-      if (!(await this.#till.delivering(key, sale))) return "lost";
+      if (!(await this.#till.step(key, { kind: "delivering", sale }))) return "lost";
     } catch (cause) {
       this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
       return "unsure";
@@ -409,7 +410,7 @@ export class Paywall {
 
   /** Nobody is charged who has left by then: he may have paid anew elsewhere, and been served. */
   async #drop(key: PaymentKey): Promise<Admission> {
-    await this.#till.released(key);
+    await this.#till.step(key, { kind: "released" });
     return ABANDONED;
   }
 
@@ -424,14 +425,16 @@ export class Paywall {
     const bodyHash = await readBodyHash(proof !== undefined);
     if (bodyHash === null) return USED;
     const collected = (): Promise<void> => {
-      const recorded = this.#record(key, () => this.#till.collected(key));
+      const recorded = this.#record(key, { kind: "collected" });
       this.#watch(key, recorded, onReset);
       return recorded;
     };
     try {
       const asked = { target, bodyHash, claimant, proof };
-      const response = await this.#till.replay(key, asked);
-      return response === undefined ? USED : { kind: "replayed", settlement, response, collected };
+      const response = await this.#till.answer(key);
+      if (response === undefined) return USED;
+      const isGiven = await this.#till.step(key, { kind: "replay", asked });
+      return isGiven ? { kind: "replayed", settlement, response, collected } : USED;
     } catch (cause) {
       logger.error({ err: cause, key }, "the ledger failed; a kept answer was not given");
       return NOT_LOOKED_UP;
@@ -451,26 +454,22 @@ export class Paywall {
       isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
       delivered: (sold) => {
         const kept = sold && { ...sold, target };
-        const recorded = this.#record(key, () => this.#till.delivered(key, kept)).finally(land);
+        const recorded = this.#record(key, { kind: "delivered", sold: kept }).finally(land);
         if (kept !== undefined) this.#watch(key, recorded, presented.onReset);
         return recorded;
       },
       undelivered: (attempt) =>
-        this.#record(key, () => this.#till.undelivered(key, attempt)).finally(land),
+        this.#record(key, { kind: "undelivered", broken: attempt }).finally(land),
     };
   }
 
   /** What was sent to its client is owed again: nobody else who shows the payment says that. */
   #watch(key: PaymentKey, recorded: Promise<void>, onReset: Presented["onReset"]): void {
-    onReset(() => void recorded.then(() => this.#record(key, () => this.#till.unread(key))));
+    onReset(() => void recorded.then(() => this.#record(key, { kind: "unread" })));
   }
 
-  /** What has not been delivered to whoever held it, or may not have been, is owed. */
-  #leave(key: PaymentKey): Promise<void> {
-    return this.#record(key, () => this.#till.leave(key));
-  }
-
-  #record(key: PaymentKey, store: () => Promise<void>): Promise<void> {
+  #record(key: PaymentKey, transition: TransitionOf<HoldEnd>): Promise<void> {
+    const store = (): Promise<void> => this.#till.step(key, transition);
     return recordUntilStored(key, store, this.#options);
   }
 }

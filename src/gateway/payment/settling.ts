@@ -147,12 +147,12 @@ export class Settling {
       const seen = await facilitator.lookAgain?.(doubted, signal);
       if (seen === undefined) return failed;
       if (!seen.success) {
-        await redemptions.lookedAgain(key, null);
+        await redemptions.step(key, { kind: "lookedAgain", nextMs: null });
         return failed;
       }
       const { transaction, network, payer } = seen;
       const settlement = { transaction, network, payer };
-      await redemptions.settled(key, settlement);
+      await redemptions.step(key, { kind: "settled", settlement });
       return { kind: "settled", settlement, attempts: 0, idempotencyKey };
     } catch (cause) {
       this.#warn(cause, request, "a payment that was refused could not be looked for");
@@ -190,7 +190,7 @@ export class Settling {
     const { request, idempotencyKey } = terms;
     let isHandedOver = false;
     const onHandOver = async (name: string, head: number | null): Promise<void> => {
-      await redemptions.handedOver(key, name, head);
+      await redemptions.step(key, { kind: "handedOver", facilitator: name, head });
       isHandedOver = true;
     };
     const asked = {
@@ -213,7 +213,7 @@ export class Settling {
       if (!response.success) return await this.#refuse(course, response, isHandedOver);
       const { transaction, payer } = response;
       const settlement = { transaction, network, payer };
-      await redemptions.settled(key, settlement);
+      await redemptions.step(key, { kind: "settled", settlement });
       return { kind: "settled", settlement, attempts: 0, idempotencyKey };
     } catch (cause) {
       this.#warn(cause, request, "a payment could not be settled");
@@ -230,19 +230,19 @@ export class Settling {
     const { key, terms, askedBefore } = course;
     // The one that was asked before answers only what is definite (`askedBefore`).
     if (isHandedOver || askedBefore !== null) {
-      await redemptions.failed(key, failureOf(response));
+      await redemptions.step(key, { kind: "failed", failure: failureOf(response) });
       return refusedSettlement(response);
     }
     if (await this.#release(key)) return refusedSettlement(response);
     // Bytes of ours carry it: then the ledger knows, and nobody else, whether they failed for certain.
-    const claim = await redemptions.claim(key, terms);
+    const claim = await redemptions.step(key, { kind: "claim", terms });
     return claim.kind === "failed" ? explain(claim, terms.request) : UNRESOLVED;
   }
 
   /** Nothing was settled that we know of: is it certain? Only then is the claim dropped. */
   async #afterFault({ key, askedBefore }: Course, cause: unknown): Promise<Settled> {
     if (cause instanceof HeldPayment) {
-      await this.#options.redemptions.held(key, cause.transaction);
+      await this.#options.redemptions.step(key, { kind: "held", transaction: cause.transaction });
       return held(cause);
     }
     const isCertain = cause instanceof FacilitatorFault && cause.kind !== "unknown";
@@ -254,7 +254,7 @@ export class Settling {
   /** True when the claim is gone; false when it is not ours to drop, or the chain has to decide. */
   async #release(key: PaymentKey): Promise<boolean> {
     try {
-      await this.#options.redemptions.released(key);
+      await this.#options.redemptions.step(key, { kind: "released" });
       return true;
     } catch (cause) {
       if (cause instanceof LedgerConflict) return false;

@@ -6,11 +6,13 @@
 import type { Facilitator } from "../../facilitator/facilitator.ts";
 import {
   MAX_OWED,
-  type ClaimOutcome,
   type ClaimTerms,
+  type OutcomeOf,
   type OwedPayment,
   type PayerProof,
   type Redemptions,
+  type StoredResponse,
+  type TransitionOf,
 } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
@@ -41,22 +43,19 @@ export interface Identified {
 /** What is looked at to tell which payment this is. */
 export type Identifying = Pick<Presented, "payment" | "accepts" | "binding" | "target">;
 
-/** What of the ledger the paywall uses itself; the rest goes with the charging. */
-type Redeeming = Pick<
-  Redemptions,
-  | "claim"
-  | "changed"
-  | "released"
-  | "leave"
-  | "delivering"
-  | "delivered"
-  | "undelivered"
-  | "replay"
-  | "collected"
-  | "unread"
->;
+/** The ends of a request's hold of its payment: they have to be stored, however late. */
+export const HOLD_ENDS = ["leave", "delivered", "undelivered", "collected", "unread"] as const;
 
-export interface Till extends Redeeming {
+export type HoldEnd = (typeof HOLD_ENDS)[number];
+
+/** What becomes of a payment while it is in the paywall's hands; the rest goes with the charging. */
+export type TillKind = "claim" | "released" | "delivering" | "replay" | HoldEnd;
+
+export interface Till extends Pick<Redemptions, "changed" | "answer"> {
+  step<Kind extends TillKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>>;
   /**
    * The request of the payment's first use, else the offer that it fits best and that is not refused at
    * once. Costs no write. Throws what the ledger throws.
@@ -132,12 +131,17 @@ export class LocalTill implements Till {
     return this.#settling.prove(...asked);
   }
 
-  released(...asked: Parameters<Till["released"]>): Promise<void> {
-    return this.#redemptions.released(...asked);
+  async step<Kind extends TillKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const outcome = await this.#redemptions.step(key, transition);
+    if (typeof outcome === "object" && outcome.kind === "granted") this.#proofs.forget(key);
+    return outcome;
   }
 
-  leave(...asked: Parameters<Till["leave"]>): Promise<void> {
-    return this.#redemptions.leave(...asked);
+  answer(key: PaymentKey): Promise<StoredResponse | undefined> {
+    return this.#redemptions.answer(key);
   }
 
   /** What is refused may have been used so long ago that its row is gone: the claim then says that. */
@@ -168,12 +172,6 @@ export class LocalTill implements Till {
     return { owed: all, isProof: before.length > 0 };
   }
 
-  async claim(...asked: Parameters<Till["claim"]>): Promise<ClaimOutcome> {
-    const outcome = await this.#redemptions.claim(...asked);
-    if (outcome.kind === "granted") this.#proofs.forget(asked[0]);
-    return outcome;
-  }
-
   changed(...asked: Parameters<Till["changed"]>): Promise<void> {
     return this.#redemptions.changed(...asked);
   }
@@ -184,29 +182,5 @@ export class LocalTill implements Till {
 
   resume(...asked: Parameters<Till["resume"]>): Promise<Settled> {
     return this.#settling.resume(...asked);
-  }
-
-  delivering(...asked: Parameters<Till["delivering"]>): Promise<boolean> {
-    return this.#redemptions.delivering(...asked);
-  }
-
-  delivered(...asked: Parameters<Till["delivered"]>): Promise<void> {
-    return this.#redemptions.delivered(...asked);
-  }
-
-  undelivered(...asked: Parameters<Till["undelivered"]>): Promise<void> {
-    return this.#redemptions.undelivered(...asked);
-  }
-
-  replay(...asked: Parameters<Till["replay"]>): ReturnType<Till["replay"]> {
-    return this.#redemptions.replay(...asked);
-  }
-
-  collected(...asked: Parameters<Till["collected"]>): Promise<void> {
-    return this.#redemptions.collected(...asked);
-  }
-
-  unread(...asked: Parameters<Till["unread"]>): Promise<void> {
-    return this.#redemptions.unread(...asked);
   }
 }

@@ -304,7 +304,7 @@ describe("coinslot payments", () => {
       const { key, request } = examplePayment(number);
       const sale = { binding: "GET /", target: "/", claimant: "" };
       const terms = { ...sale, idempotencyKey: `key ${number}`, request };
-      await ledger.claim(key, terms);
+      await ledger.step(key, { kind: "claim", terms });
     }
     await ledger.close();
     const words = [join(import.meta.dirname, "../../../src/main.ts"), "payments", file, "--json"];

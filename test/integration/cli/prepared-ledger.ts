@@ -59,23 +59,26 @@ export async function prepare(ledger: Ledger, time: MinuteTime): Promise<Prepare
   };
   const claimed = async (number: number): Promise<ExamplePayment> => {
     const payment = examplePayment(number);
-    await ledger.claim(payment.key, termsOf(payment));
+    await ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) });
     return payment;
   };
   const settle = async ({ key, request }: ExamplePayment, number: number): Promise<void> => {
     const { network } = request.paymentPayload;
     const payer = "0x857b06519E91e3A54538791bDbb0E22373e36b66";
-    await ledger.settled(key, { transaction: hashOf(number), network, payer });
+    await ledger.step(key, {
+      kind: "settled",
+      settlement: { transaction: hashOf(number), network, payer },
+    });
   };
   const attempt = async ({ key }: ExamplePayment): Promise<void> => {
-    await ledger.delivering(key);
-    await ledger.undelivered(key, { sent: true, served: null });
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "undelivered", broken: { sent: true, served: null } });
   };
 
   const delivered = await claimed(1);
   await settle(delivered, 1);
-  await ledger.delivering(delivered.key);
-  await ledger.delivered(delivered.key);
+  await ledger.step(delivered.key, { kind: "delivering" });
+  await ledger.step(delivered.key, { kind: "delivered" });
   next();
   const undelivered = await claimed(2);
   await settle(undelivered, 2);
@@ -86,16 +89,26 @@ export async function prepare(ledger: Ledger, time: MinuteTime): Promise<Prepare
   for (let attempts = 0; attempts < 3; attempts += 1) await attempt(exhausted);
   next();
   const failed = await claimed(4);
-  await ledger.failed(failed.key, { code: "insufficient_funds", detail: HOSTILE });
+  await ledger.step(failed.key, {
+    kind: "failed",
+    failure: { code: "insufficient_funds", detail: HOSTILE },
+  });
   next();
   const signed = await claimed(5);
   await sign(ledger, signed);
   next();
   const handedOver = await claimed(6);
-  await ledger.handedOver(handedOver.key, "https://facilitator.example.com");
+  await ledger.step(handedOver.key, {
+    kind: "handedOver",
+    facilitator: "https://facilitator.example.com",
+  });
   next();
   const settledForOthers = examplePayment(7);
-  await ledger.begin(settledForOthers.key, settledForOthers.request, undefined);
+  await ledger.step(settledForOthers.key, {
+    kind: "begin",
+    request: settledForOthers.request,
+    caller: undefined,
+  });
   await settle(settledForOthers, 7);
   return { delivered, undelivered, exhausted, failed, signed, handedOver, settledForOthers };
 }

@@ -50,7 +50,7 @@ async function work(
   for (let number = first; !signal.aborted; number += 1) {
     const each = examplePayment(number);
     await ifAvailable(async () => {
-      await ledger.claim(each.key, termsOf(each));
+      await ledger.step(each.key, { kind: "claim", terms: termsOf(each) });
       claimed.add(number);
       if (number % 3 === 0) return;
       const lease = await leaseOf(ledger);
@@ -59,7 +59,7 @@ async function work(
       );
       signed.set(number, submission.variants[0]?.accountNonce ?? -1);
       if (number % 3 === 1) return;
-      await ledger.settled(each.key, SETTLEMENT);
+      await ledger.step(each.key, { kind: "settled", settlement: SETTLEMENT });
       settled.add(number);
     });
   }
@@ -88,7 +88,9 @@ describe("a server that is killed while it works", () => {
       ending.abort();
       await Promise.all(workers);
       const began = performance.now();
-      await expect(one.claim(key, termsOf(payment))).rejects.toThrow(LedgerUnavailable);
+      await expect(one.step(key, { kind: "claim", terms: termsOf(payment) })).rejects.toThrow(
+        LedgerUnavailable,
+      );
       expect(performance.now() - began).toBeLessThan(LONGEST_CALL_MS);
       await server.start();
       await Promise.all([isBack(one), isBack(two)]);
@@ -98,7 +100,10 @@ describe("a server that is killed while it works", () => {
     }
     for (const number of acknowledged.claimed) {
       const each = examplePayment(number);
-      expect(await word(two.claim(each.key, termsOf(each))), `claim ${number}`).not.toBe("granted");
+      expect(
+        await word(two.step(each.key, { kind: "claim", terms: termsOf(each) })),
+        `claim ${number}`,
+      ).not.toBe("granted");
     }
     for (const number of acknowledged.settled) {
       expect(await two.outcome(examplePayment(number).key)).toMatchObject({ kind: "settled" });
@@ -123,7 +128,9 @@ describe("a server that is killed while it works", () => {
     const waited = two.changed(key, outcome.version, AbortSignal.timeout(60_000));
     const offered = two.offered(AbortSignal.timeout(60_000));
     await server.restart();
-    await until(() => ifAvailable(async () => [await one.settled(key, SETTLEMENT)]));
+    await until(() =>
+      ifAvailable(async () => [await one.step(key, { kind: "settled", settlement: SETTLEMENT })]),
+    );
     await bring(one, examplePayment(2), "offered");
     await waited;
     await offered;
@@ -179,7 +186,7 @@ describe("a listening connection that is lost", () => {
     expect(before).toHaveLength(2);
     const waited = two.changed(key, outcome.version, AbortSignal.timeout(60_000));
     await sql(url, `SELECT pg_terminate_backend(pid) FROM (${LISTENERS}) AS listeners`);
-    await one.settled(key, SETTLEMENT);
+    await one.step(key, { kind: "settled", settlement: SETTLEMENT });
     await waited;
     const { value: after } = await until(async () => {
       const rows = await sql(url, LISTENERS);
@@ -219,11 +226,17 @@ describe("an answer that is lost", () => {
     await using replicas = new Replicas(url);
     const one = await replicas.open("one", { url: link.url });
     link.loseAnswerTo("insert_payment");
-    await expect(one.claim(key, termsOf(payment))).rejects.toThrow(LedgerUnavailable);
-    expect(await word(one.claim(key, termsOf(payment)))).toBe("unresolved");
+    await expect(one.step(key, { kind: "claim", terms: termsOf(payment) })).rejects.toThrow(
+      LedgerUnavailable,
+    );
+    expect(await word(one.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "unresolved",
+    );
     link.loseAnswerTo("move_payment");
-    await expect(one.handedOver(key, "https://f.example.com")).rejects.toThrow(LedgerUnavailable);
-    await one.handedOver(key, "https://f.example.com");
+    await expect(
+      one.step(key, { kind: "handedOver", facilitator: "https://f.example.com" }),
+    ).rejects.toThrow(LedgerUnavailable);
+    await one.step(key, { kind: "handedOver", facilitator: "https://f.example.com" });
     expect(await one.books.show(key)).toMatchObject({ events: [{}, {}] });
   });
 
@@ -232,7 +245,7 @@ describe("an answer that is lost", () => {
     await using link = await startFlakyLink(url);
     await using replicas = new Replicas(url);
     const one = await replicas.open("one", { url: link.url });
-    await one.claim(key, termsOf(payment));
+    await one.step(key, { kind: "claim", terms: termsOf(payment) });
     const lease = await leaseOf(one);
     let signatures = 0;
     const sign = (nonce: number) => {
@@ -248,7 +261,7 @@ describe("an answer that is lost", () => {
     expect(await one.nextAccountNonce(NETWORK, ACCOUNT)).toBe(1);
     // One that was lost before the end is not stored, and takes no nonce.
     const second = examplePayment(2);
-    await one.claim(second.key, termsOf(second));
+    await one.step(second.key, { kind: "claim", terms: termsOf(second) });
     link.loseAnswerTo("insert_submission");
     await expect(one.signed([second.key], account, sign)).rejects.toThrow(LedgerUnavailable);
     const again = await one.signed([second.key], account, sign);
@@ -265,13 +278,15 @@ describe("an answer that is lost", () => {
     const began = performance.now();
     const calls = Array.from({ length: 30 }, (_, number) => {
       const each = examplePayment(number + 10);
-      return expect(one.claim(each.key, termsOf(each))).rejects.toThrow(LedgerUnavailable);
+      return expect(one.step(each.key, { kind: "claim", terms: termsOf(each) })).rejects.toThrow(
+        LedgerUnavailable,
+      );
     });
     await Promise.all(calls);
     expect(performance.now() - began).toBeLessThan(LONGEST_CALL_MS);
     link.mend();
     await isBack(one);
     const each = examplePayment(99);
-    expect(await word(one.claim(each.key, termsOf(each)))).toBe("granted");
+    expect(await word(one.step(each.key, { kind: "claim", terms: termsOf(each) }))).toBe("granted");
   }, 30_000);
 });

@@ -43,7 +43,11 @@ describe("races between replicas", () => {
     const payments = Array.from({ length: 40 }, (_, number) => examplePayment(number + 1));
     const words = await Promise.all(
       payments.map((each) =>
-        Promise.all(ledgers.map((ledger) => word(ledger.claim(each.key, termsOf(each))))),
+        Promise.all(
+          ledgers.map((ledger) =>
+            word(ledger.step(each.key, { kind: "claim", terms: termsOf(each) })),
+          ),
+        ),
       ),
     );
     for (const met of words) expect(met.toSorted()).toEqual(["busy", "busy", "granted"]);
@@ -54,13 +58,15 @@ describe("races between replicas", () => {
     const ledgers = await three(replicas);
     const [one] = ledgers;
     const begun = await Promise.all(
-      [...ledgers, ...ledgers].map((ledger) => word(ledger.begin(key, request, undefined))),
+      [...ledgers, ...ledgers].map((ledger) =>
+        word(ledger.step(key, { kind: "begin", request, caller: undefined })),
+      ),
     );
     expect(begun.filter((met) => met === "granted")).toHaveLength(1);
     const sold = examplePayment(2);
     await bring(one, sold, "settled");
     const started = await Promise.all(
-      [...ledgers, ...ledgers].map((ledger) => ledger.delivering(sold.key)),
+      [...ledgers, ...ledgers].map((ledger) => ledger.step(sold.key, { kind: "delivering" })),
     );
     expect(started.filter(Boolean)).toHaveLength(1);
   });
@@ -87,13 +93,15 @@ describe("races between replicas", () => {
     await bring(one, payment, "claimed");
     const read = await readPayment(database, key);
     if (read === undefined) throw new Error("no row");
-    await one.released(key);
+    await one.step(key, { kind: "released" });
     await bring(two, payment, "claimed");
     const moment = { life: "one", nowMs: 0 };
     for (const next of [null, { ...read.row, version: 2, payer: "somebody" }]) {
       expect(await writeStep(database, read, { next }, { moment })).toBe(false);
     }
-    expect(await two.handedOver(key, "https://facilitator.example.com")).toBeUndefined();
+    expect(
+      await two.step(key, { kind: "handedOver", facilitator: "https://facilitator.example.com" }),
+    ).toBeUndefined();
   });
 
   it("keeps the terms of a route that all lives name at once", async () => {
@@ -126,7 +134,7 @@ describe("waiting for another replica", () => {
       const waited = two.changed(each.key, before.version, AbortSignal.timeout(10_000));
       const awaited = waited.then(() => performance.now() - settledMs);
       settledMs = performance.now();
-      await one.settled(each.key, SETTLEMENT);
+      await one.step(each.key, { kind: "settled", settlement: SETTLEMENT });
       expect(await awaited).toBeLessThan(500);
     }
   });
@@ -135,7 +143,7 @@ describe("waiting for another replica", () => {
     await using replicas = await stage();
     const [one, two] = await three(replicas);
     await bring(one, payment, "claimed");
-    await one.failed(key, FAILURE);
+    await one.step(key, { kind: "failed", failure: FAILURE });
     const began = performance.now();
     // Were each ended by the next look only, they would take as many seconds.
     for (let round = 0; round < 3; round += 1) {
@@ -202,7 +210,7 @@ describe("the account of a life that died", () => {
     expect(lease.epoch).toBe(2);
     // The claim is dropped, and what was signed is nobody's request's any more.
     expect(await two.reap()).toBe(2);
-    expect(await word(two.claim(key, termsOf(payment)))).toBe("granted");
+    expect(await word(two.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("granted");
     expect(await two.unfinished(NETWORK, ACCOUNT)).toEqual([submission]);
     expect(await two.nextAccountNonce(NETWORK, ACCOUNT)).toBe(1);
     const signed = await sign(two, [payment]);
@@ -239,7 +247,7 @@ describe("the account of a life that died", () => {
     await child.ask("claim", 1);
     child.signal("SIGSTOP");
     await until(async () => (await two.reap()) === 1, 20_000);
-    expect(await word(two.claim(key, termsOf(payment)))).toBe("granted");
+    expect(await word(two.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("granted");
     child.signal("SIGCONT");
     // Were it let, it would drop the other's claim.
     await expect(child.ask("release", 1)).rejects.toThrow("LEDGER_CONFLICT");
@@ -256,7 +264,7 @@ describe("the account of a life that died", () => {
     expect(await two.lease(NETWORK, ACCOUNT)).toMatchObject({ epoch: 2 });
     expect(await two.reap()).toBe(2);
     expect(await two.outcome(key)).toEqual({ kind: "gone" });
-    expect(await two.delivering(examplePayment(2).key)).toBe(true);
+    expect(await two.step(examplePayment(2).key, { kind: "delivering" })).toBe(true);
   });
 
   it("gives out no nonce twice while two lives quarrel over it", async () => {
@@ -266,7 +274,7 @@ describe("the account of a life that died", () => {
     const signAll = async (ledger: Ledger, first: number): Promise<void> => {
       for (let number = first; number < first + 10; number += 1) {
         const each = examplePayment(number);
-        await ledger.begin(each.key, each.request, CALLER);
+        await ledger.step(each.key, { kind: "begin", request: each.request, caller: CALLER });
         const { value: lease } = await until(() => ledger.lease(NETWORK, ACCOUNT));
         const submission = await ledger.signed([each.key], { ...lease, seed: 0 }, (nonce) =>
           signWith(nonce),

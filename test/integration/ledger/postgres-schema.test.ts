@@ -42,7 +42,9 @@ describe("the tables", () => {
     const lives = ["one", "two", "three", "four", "five"];
     const ledgers = await Promise.all(lives.map((life) => replicas.open(life)));
     const words = await Promise.all(
-      ledgers.map((ledger) => word(ledger.claim(payment.key, termsOf(payment)))),
+      ledgers.map((ledger) =>
+        word(ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) })),
+      ),
     );
     expect(words.toSorted()).toEqual(["busy", "busy", "busy", "busy", "granted"]);
     const versions = MIGRATIONS.map((_, index) => ({ version: index + 1 }));
@@ -88,7 +90,9 @@ describe("the tables", () => {
     // Whose client claimed it was not stored then: it is owed to whoever proves to be the payer.
     const next = examplePayment(2).request.paymentPayload;
     expect((await two.recall(next, SALE)).owed).toMatchObject([{ key: payment.key }]);
-    expect(await word(two.claim(payment.key, termsOf(payment)))).toBe("withheld");
+    expect(await word(two.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "withheld",
+    );
   });
 
   it("are good beside an older program, and what it leaves behind is its payer's", async () => {
@@ -102,14 +106,18 @@ describe("the tables", () => {
       await sql(url, "UPDATE coinslot.payments SET holder = NULL, claimant = NULL");
       if (state === "delivering") {
         await sql(url, "UPDATE coinslot.payments SET claimed_by = 'older'");
-        expect(await word(one.claim(left.key, byPayer(left)))).toBe("busy");
+        expect(await word(one.step(left.key, { kind: "claim", terms: byPayer(left) }))).toBe(
+          "busy",
+        );
         await until(async () => (await one.reap()) === 1);
       }
       const next = examplePayment(11).request.paymentPayload;
       expect((await one.recall(next, SALE)).owed).toMatchObject([{ key: left.key }]);
-      expect(await word(one.claim(left.key, termsOf(left)))).toBe("withheld");
+      expect(await word(one.step(left.key, { kind: "claim", terms: termsOf(left) }))).toBe(
+        "withheld",
+      );
       const isPaid = state !== "signed" && state !== "handed";
-      expect(await word(one.claim(left.key, byPayer(left)))).toBe(
+      expect(await word(one.step(left.key, { kind: "claim", terms: byPayer(left) }))).toBe(
         isPaid ? "settled" : "unresolved",
       );
       await sql(url, "TRUNCATE coinslot.payments, coinslot.submissions CASCADE");
@@ -193,7 +201,10 @@ describe("a session", () => {
          RETURN NULL; END $$;
        CREATE TRIGGER seeing AFTER UPDATE ON coinslot.payments EXECUTE FUNCTION see()`,
     );
-    await one.handedOver(payment.key, "https://facilitator.example.com");
+    await one.step(payment.key, {
+      kind: "handedOver",
+      facilitator: "https://facilitator.example.com",
+    });
     expect(await sql(url, "SELECT name, value FROM seen ORDER BY name")).toEqual([
       { name: "statement_timeout", value: "5000" },
       { name: "synchronous_commit", value: "on" },

@@ -41,7 +41,7 @@ test("a claim that waits for the deletion of its row does not get what is buried
   await using sweeper = await connected(url);
   await sweeper.query("BEGIN");
   await sweeper.query("DELETE FROM coinslot.payments");
-  const claim = ledger.claim(payment.key, termsOf(payment));
+  const claim = ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) });
   await until(async () => {
     const waiting = await sql(url, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
     return waiting.length > 0;
@@ -52,7 +52,7 @@ test("a claim that waits for the deletion of its row does not get what is buried
   );
   await sweeper.query("COMMIT");
   expect(await claim).toMatchObject({ kind: "spent" });
-  expect(await ledger.claim(payment.key, termsOf(payment))).toEqual({
+  expect(await ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) })).toEqual({
     kind: "spent",
     delivered: true,
     transaction: "old",

@@ -49,7 +49,9 @@ it.each(["verify-full", "require"])("payments are kept behind sslmode=%s", async
   await using replicas = new Replicas(url);
   const ledgers = await Promise.all(["one", "two"].map((life) => replicas.open(life)));
   const words = await Promise.all(
-    ledgers.map((ledger) => word(ledger.claim(payment.key, termsOf(payment)))),
+    ledgers.map((ledger) =>
+      word(ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) })),
+    ),
   );
   expect(words.toSorted()).toEqual(["busy", "granted"]);
   // Those that listen to other replicas are among them.

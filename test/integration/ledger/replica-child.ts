@@ -30,11 +30,11 @@ async function answering(ledger: Ledger): Promise<(asked: Asked) => Promise<unkn
         lease = await leaseOf(ledger);
         return lease;
       case "claim":
-        return ledger.claim(payment.key, termsOf(payment));
+        return ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) });
       case "sign":
         return ledger.signed([payment.key], { ...lease, seed: 0 }, (nonce) => signWith(nonce));
       case "release":
-        return ledger.released(payment.key);
+        return ledger.step(payment.key, { kind: "released" });
     }
   };
 }

@@ -80,12 +80,12 @@ describe("payments that name the account that settles them", () => {
     let offers = 0;
     const at = await openEngine({ accounts, members, isStarted: false });
     const { ledger } = at;
-    const real = { lease: ledger.lease.bind(ledger), offer: ledger.offer.bind(ledger) };
+    const real = { lease: ledger.lease.bind(ledger), step: ledger.step.bind(ledger) };
     ledger.lease = async (network, address) =>
       address === ACCOUNT ? undefined : real.lease(network, address);
-    ledger.offer = async (key) => {
-      offers += 1;
-      return real.offer(key);
+    ledger.step = async (key, transition) => {
+      if (transition.kind === "offer") offers += 1;
+      return real.step(key, transition);
     };
     await at.facilitator.recover();
     const key = keyOf(first(1));

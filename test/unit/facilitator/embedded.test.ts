@@ -182,7 +182,7 @@ describe("a settlement that cannot be begun", () => {
   });
 
   test("because the ledger takes no claim is charged to nobody", async () => {
-    const at = await openEngine({ ledger: { begin: unavailable } });
+    const at = await openEngine({ onStep: (kind) => kind === "begin" && unavailable() });
     at.chain.calls.length = 0;
     const settling = at.time.of(faultOf(settle(at, payment(1))));
     expect(await settling).toMatchObject({ kind: "unavailable" });
@@ -190,7 +190,7 @@ describe("a settlement that cannot be begun", () => {
   });
 
   test("is not known to be new when the ledger cannot be asked for its key", async () => {
-    const at = await openEngine({ ledger: { begin: unavailable } });
+    const at = await openEngine({ onStep: (kind) => kind === "begin" && unavailable() });
     const settling = at.time.of(faultOf(settle(at, payment(1), { key: "key" })));
     expect(await settling).toMatchObject({ kind: "unknown" });
   });
@@ -198,7 +198,7 @@ describe("a settlement that cannot be begun", () => {
   test("and whose claim the ledger does not drop is free again as soon as it can be", async () => {
     let isDown = true;
     const at: EngineStage = await openEngine({
-      ledger: { abandoned: (key) => (isDown ? unavailable() : at.ledger.abandoned(key)) },
+      onStep: (kind) => kind === "abandoned" && isDown && unavailable(),
     });
     at.chain.errors.set("prepare", fee);
     const settling = at.time.of(faultOf(settle(at, payment(1))));

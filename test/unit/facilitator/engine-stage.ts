@@ -2,7 +2,7 @@
 import type { ForeignRule } from "../../../src/facilitator/facilitator.ts";
 import { onTestFinished } from "vitest";
 import { EmbeddedFacilitator, type EmbeddedOptions } from "../../../src/facilitator/embedded.ts";
-import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
+import { LedgerUnavailable, type Ledger, type TransitionKind } from "../../../src/ledger/ledger.ts";
 import type { Mechanism } from "../../../src/mechanism/mechanism.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -31,6 +31,8 @@ export interface EngineStageOptions extends ScriptOptions {
   readonly on?: Ledger;
   /** Methods of the ledger that do something else. */
   readonly ledger?: Partial<Ledger>;
+  /** Before each transition that is asked of the ledger; what it throws is what the ledger throws. */
+  readonly onStep?: (kind: TransitionKind) => unknown;
   readonly isOpen?: () => boolean;
   /** Default: as {@link isOpen}. */
   readonly isTrusted?: () => boolean;
@@ -51,7 +53,7 @@ export async function openEngine(options: EngineStageOptions = {}): Promise<Engi
   const logger = createLogger({ level: "info", format: "json", destination });
   const facilitator = new EmbeddedFacilitator({
     ...chainsOf(chain.mechanism(options), options),
-    ledger: overriding(ledger, options.ledger ?? {}),
+    ledger: overriding(ledger, options),
     gate: {
       isOpen: options.isOpen ?? (() => true),
       isTrusted: options.isTrusted ?? options.isOpen ?? (() => true),
@@ -80,7 +82,12 @@ function chainsOf(
 }
 
 /** The real ledger with some methods replaced. */
-function overriding(real: Ledger, instead: Partial<Ledger>): Ledger {
+function overriding(real: Ledger, { ledger, onStep }: EngineStageOptions): Ledger {
+  const step: Ledger["step"] = async (key, transition) => {
+    await onStep?.(transition.kind);
+    return real.step(key, transition);
+  };
+  const instead: Partial<Ledger> = { ...ledger, ...(onStep && { step }) };
   return new Proxy(real, {
     get(target, name) {
       const method: unknown = Reflect.get(name in instead ? instead : target, name);

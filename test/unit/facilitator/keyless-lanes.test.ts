@@ -246,7 +246,7 @@ describe("several replicas", () => {
 test("a life that settles nothing frees what dead ones left, too, and tells it", async () => {
   const lives = new Lives();
   const one = new MemoryLedger({ store: lives.store, time: lives.time, life: "one" });
-  await one.begin(keyOf(payment(1)), payment(1), "key");
+  await one.step(keyOf(payment(1)), { kind: "begin", request: payment(1), caller: "key" });
   lives.store.kill("one");
   const two = await lives.open("two", { follows: "everything", isMoved: true });
   expect(await two.ledger.outcome(keyOf(payment(1)))).toMatchObject({ kind: "gone" });

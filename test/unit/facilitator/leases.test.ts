@@ -119,14 +119,8 @@ describe("two lives with one account", () => {
   test("do not know either when the time is up while they offer it", async () => {
     const lives = new Lives();
     const two = await lives.open("two", {
-      ledger: {
-        lease: async () => undefined,
-        async offer(key) {
-          const isOffered = await two.ledger.offer(key);
-          await lives.time.sleep(10_000);
-          return isOffered;
-        },
-      },
+      ledger: { lease: async () => undefined },
+      onStep: (kind) => kind === "offer" && lives.time.sleep(10_000),
     });
     const late = lives.time.of(faultOf(settle(two, payment(1), { patienceMs: 5_000 })));
     expect(await late).toMatchObject({ kind: "unknown" });
@@ -351,11 +345,8 @@ describe("a payment withdrawn from its batch", () => {
     let offers = 0;
     const at: EngineStage = await lives.open("one", {
       maxTogether: 10,
+      onStep: (kind) => kind === "offer" && ++offers === 1 && unavailable(),
       ledger: {
-        async offer(key) {
-          offers += 1;
-          return offers === 1 ? unavailable() : at.ledger.offer(key);
-        },
         async signed(...all) {
           if (failing) return unavailable();
           return at.ledger.signed(...all);

@@ -52,7 +52,7 @@ describe("a settlement that the ledger does not answer for", () => {
     const dropped = settle(at, payment(2, 2));
     const good = settle(at, payment(3, 3));
     await at.time.advance(0);
-    await at.ledger.abandoned(keyOf(payment(2, 2)));
+    await at.ledger.step(keyOf(payment(2, 2)), { kind: "abandoned" });
     const fault = at.time.of(faultOf(dropped));
     expect(await fault).toMatchObject({ kind: "unavailable" });
     at.chain.automines = true;
@@ -65,12 +65,15 @@ describe("a settlement that the ledger does not answer for", () => {
 describe("a claim of a resource server", () => {
   const request = payment(1);
   const claim = ({ ledger }: EngineStage) =>
-    ledger.claim(keyOf(request), {
-      binding: "GET /",
-      target: "/",
-      claimant: "",
-      idempotencyKey: "key",
-      request,
+    ledger.step(keyOf(request), {
+      kind: "claim",
+      terms: {
+        binding: "GET /",
+        target: "/",
+        claimant: "",
+        idempotencyKey: "key",
+        request,
+      },
     });
 
   test("is left to it when nothing could be signed", async () => {
@@ -98,7 +101,7 @@ describe("a claim of a resource server", () => {
     await claim(at);
     const settling = settle(at, request, { key: "key" });
     await at.time.advance(0);
-    await at.ledger.released(keyOf(request));
+    await at.ledger.step(keyOf(request), { kind: "released" });
     preparing.resolve();
     expect((await at.time.of(faultOf(settling))).kind).toBe("unavailable");
     expect(at.chain.sent).toEqual([]);

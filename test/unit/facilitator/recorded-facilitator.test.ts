@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { RecordedFacilitator } from "../../../src/facilitator/recorded-facilitator.ts";
-import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
+import { LedgerUnavailable, type Ledger, type TransitionKind } from "../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { faultOf } from "../../support/fault-of.ts";
@@ -20,6 +20,18 @@ import {
   UNUSED,
   type ScriptedObserver,
 } from "./scripted-observer.ts";
+
+/** From here on the ledger stores no transition of that kind; what it returns ends that. */
+function failAt(ledger: Ledger, kind: TransitionKind): () => void {
+  const step = ledger.step.bind(ledger);
+  ledger.step = async (key, transition) => {
+    if (transition.kind === kind) throw new LedgerUnavailable("disk full");
+    return step(key, transition);
+  };
+  return () => {
+    ledger.step = step;
+  };
+}
 
 type Facilitators = Parameters<typeof meshOver>[0];
 
@@ -124,7 +136,7 @@ describe("a settlement for another resource server", () => {
   test("leaves nothing behind, and is not sent, where its hand-over could not be stored", async () => {
     const remote = await scripted(settled);
     const { settle, ledger } = offer([remote]);
-    ledger.handedOver = () => Promise.reject(new LedgerUnavailable("disk full"));
+    failAt(ledger, "handedOver");
     await expect(settle("mine")).rejects.toThrow("disk full");
     expect(await ledger.books.list({ limit: 10 })).toEqual([]);
     expect(remote.calls).toEqual([]);
@@ -132,10 +144,9 @@ describe("a settlement for another resource server", () => {
 
   test("is unknown, not settled, where its outcome could not be stored", async () => {
     const { settle, ledger } = offer([await scripted(settled)]);
-    const store = ledger.settled.bind(ledger);
-    ledger.settled = () => Promise.reject(new LedgerUnavailable("disk full"));
+    const mend = failAt(ledger, "settled");
     expect(await faultOf(settle("mine"))).toMatchObject({ kind: "unknown" });
-    ledger.settled = store;
+    mend();
     expect(await settle("mine")).toEqual(success);
   });
 
@@ -151,12 +162,14 @@ describe("a settlement for another resource server", () => {
     });
     const first = offer([remote], memoryLedger(store, "first"));
     const other = memoryLedger(store, "second");
-    const handOver = first.ledger.handedOver.bind(first.ledger);
+    const step = first.ledger.step.bind(first.ledger);
     const [begun, hand] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    first.ledger.handedOver = async (...given) => {
-      begun.resolve();
-      await hand.promise;
-      return handOver(...given);
+    first.ledger.step = async (key, transition) => {
+      if (transition.kind === "handedOver") {
+        begun.resolve();
+        await hand.promise;
+      }
+      return step(key, transition);
     };
     const leading = first.settle("mine");
     await begun.promise;

@@ -205,7 +205,7 @@ describe("a settlement that was handed over", () => {
     const noTurn = { ...first, inTurn: () => Promise.reject(new NoTurn()) };
     const again = { ...noTurn, signal: AbortSignal.timeout(1_000) };
     expect(await faultOf(facilitator.settle(request, again))).toMatchObject({ kind: "unknown" });
-    vi.spyOn(ledger, "handedOver").mockRejectedValue(new LedgerUnavailable("no disk"));
+    vi.spyOn(ledger, "step").mockRejectedValue(new LedgerUnavailable("no disk"));
     const third = { idempotencyKey, signal: AbortSignal.timeout(1_000) };
     await expect(facilitator.settle(request, third)).rejects.toThrow();
     expect(await rows()).toMatchObject([{ state: "SIGNED" }]);

@@ -35,8 +35,12 @@ async function stage({ facilitators, store = new MemoryStore(), ...setup }: Setu
     const { key, request } = payment;
     const idempotencyKey = `key of ${key}`;
     const terms = { binding: "GET /", target: "/", idempotencyKey, request, claimant: "" };
-    await before.claim(key, terms);
-    await before.handedOver(key, facilitator, setup.observer === undefined ? null : HEAD);
+    await before.step(key, { kind: "claim", terms });
+    await before.step(key, {
+      kind: "handedOver",
+      facilitator,
+      head: setup.observer === undefined ? null : HEAD,
+    });
   };
   const redemptions = new MemoryLedger({ store, time, life: "now" });
   const { mesh, log, telemetry } = meshOver(facilitators, { ...setup, time });
@@ -108,7 +112,9 @@ describe("a payment that was handed over and left", () => {
     start();
     await time.advance(LONG_MS);
     // Its own call is refused unread, and it knows nothing of ours.
-    await expect(before.released(payment.key)).rejects.toMatchObject({ code: "LEDGER_CONFLICT" });
+    await expect(before.step(payment.key, { kind: "released" })).rejects.toMatchObject({
+      code: "LEDGER_CONFLICT",
+    });
     asked.reply = settled;
     await time.advance(LONG_MS);
     expect(await outcome(payment)).toMatchObject(SETTLED);
@@ -196,7 +202,7 @@ describe("a payment that was refused after its hand-over", () => {
     const asked = await scripted(refusal("insufficient_funds"));
     const set = await stage({ facilitators: [asked], observer });
     await set.hand(payment, asked.url);
-    await set.before.failed(payment.key, FAILURE);
+    await set.before.step(payment.key, { kind: "failed", failure: FAILURE });
     set.start();
     return { ...set, observer };
   }

@@ -290,9 +290,9 @@ describe("a submission in a block", () => {
     if (delivered) {
       // As a resource server would have claimed it.
       const key = keyOf(payment(1));
-      const row = await at.ledger.delivering(key);
+      const row = await at.ledger.step(key, { kind: "delivering" });
       expect(row).toBe(true);
-      await at.ledger.delivered(key);
+      await at.ledger.step(key, { kind: "delivered" });
     }
     const sent = at.chain.sent.length;
     at.chain.reorganize("0x0");
@@ -325,7 +325,7 @@ describe("the ledger, when it fails", () => {
   test("keeps a settlement unknown until its result is stored", async () => {
     let isDown = true;
     const at: EngineStage = await openEngine({
-      ledger: { settled: (...all) => (isDown ? unavailable() : at.ledger.settled(...all)) },
+      onStep: (kind) => kind === "settled" && isDown && unavailable(),
     });
     const fault = await at.time.of(faultOf(settle(at, payment(1), { key: "key" })));
     expect(fault).toMatchObject({ kind: "unknown" });

@@ -31,11 +31,11 @@ export function describeBooks(open: OpenLedger): void {
       const steps = [
         () => bring(ledger, payment, "claimed"),
         () => sign(ledger, [payment], { seed: 5 }),
-        () => ledger.settled(key, SETTLEMENT),
-        () => ledger.delivering(key),
-        () => ledger.undelivered(key, UNANSWERED),
-        () => ledger.delivering(key),
-        () => ledger.delivered(key),
+        () => ledger.step(key, { kind: "settled", settlement: SETTLEMENT }),
+        () => ledger.step(key, { kind: "delivering" }),
+        () => ledger.step(key, { kind: "undelivered", broken: UNANSWERED }),
+        () => ledger.step(key, { kind: "delivering" }),
+        () => ledger.step(key, { kind: "delivered" }),
       ];
       for (const step of steps) {
         await step();
@@ -94,10 +94,12 @@ export function describeBooks(open: OpenLedger): void {
     it("no line of history for a step that was refused, and none of a claim that was dropped", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "claimed");
-      await ledger.delivering(key);
-      await expect(ledger.delivered(key)).rejects.toMatchObject({ code: "LEDGER_CONFLICT" });
+      await ledger.step(key, { kind: "delivering" });
+      await expect(ledger.step(key, { kind: "delivered" })).rejects.toMatchObject({
+        code: "LEDGER_CONFLICT",
+      });
       expect((await ledger.books.show(key))?.events).toHaveLength(1);
-      await ledger.released(key);
+      await ledger.step(key, { kind: "released" });
       expect(await ledger.books.show(key)).toBeUndefined();
       await bring(ledger, payment, "claimed");
       expect((await ledger.books.show(key))?.events).toHaveLength(1);
@@ -110,7 +112,10 @@ export function describeBooks(open: OpenLedger): void {
       const lease = await leaseOf(ledger);
       const raised = signWith(0, ACCOUNT, 1);
       await ledger.replaced(lease, signWith(0).transaction, raised);
-      await ledger.settled(key, { ...SETTLEMENT, transaction: "0xAbCd" });
+      await ledger.step(key, {
+        kind: "settled",
+        settlement: { ...SETTLEMENT, transaction: "0xAbCd" },
+      });
       const nonce = `0x${"0".repeat(63)}1`;
       const names = [key, nonce, "0xabcd", signWith(0).transaction, raised.transaction];
       for (const name of names) {
@@ -136,7 +141,7 @@ export function describeBooks(open: OpenLedger): void {
         time.nowMs = start + index * 1000;
         await bring(ledger, examplePayment(index), state);
       }
-      await ledger.settled(examplePayment(3).key, SETTLEMENT);
+      await ledger.step(examplePayment(3).key, { kind: "settled", settlement: SETTLEMENT });
       const numbers = new Map(states.map((_, index) => [examplePayment(index).key, index]));
       const list = async (filter: object): Promise<unknown> => {
         const found = await ledger.books.list({ limit: 100, ...filter });
@@ -195,7 +200,7 @@ export function describeBooks(open: OpenLedger): void {
       }
       const begun = examplePayment(100);
       await bring(ledger, begun, "begun");
-      await ledger.settled(begun.key, SETTLEMENT);
+      await ledger.step(begun.key, { kind: "settled", settlement: SETTLEMENT });
       expect(await ledger.books.counts()).toEqual({
         held: 0,
         unresolved: 3,

@@ -50,7 +50,7 @@ export function describeClaims(open: OpenLedger): void {
   it("grants one of fifty concurrent claims, and to the others it is unresolved", async () => {
     const { ledger } = place();
     const claims = Array.from({ length: 50 }, async () =>
-      word(ledger.claim(key, termsOf(payment))),
+      word(ledger.step(key, { kind: "claim", terms: termsOf(payment) })),
     );
     const words = (await Promise.all(claims)).sort();
     expect(words).toEqual(["granted", ...Array.from({ length: 49 }, () => "unresolved")]);
@@ -59,7 +59,7 @@ export function describeClaims(open: OpenLedger): void {
   it("grants one of fifty concurrent settlements that show no key", async () => {
     const { ledger } = place();
     const begun = Array.from({ length: 50 }, async () =>
-      word(ledger.begin(key, request, undefined)),
+      word(ledger.step(key, { kind: "begin", request, caller: undefined })),
     );
     const words = (await Promise.all(begun)).sort();
     expect(words).toEqual(["granted", ...Array.from({ length: 49 }, () => "taken")]);
@@ -68,7 +68,7 @@ export function describeClaims(open: OpenLedger): void {
   it("starts one of fifty concurrent deliveries", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "settled");
-    const started = Array.from({ length: 50 }, () => ledger.delivering(key));
+    const started = Array.from({ length: 50 }, () => ledger.step(key, { kind: "delivering" }));
     expect((await Promise.all(started)).filter(Boolean)).toHaveLength(1);
   });
 
@@ -76,7 +76,7 @@ export function describeClaims(open: OpenLedger): void {
     const { ledger } = place();
     await bring(ledger, payment, "handed");
     const later = termsOf(payment, { idempotencyKey: "a later key", target: OTHER_TARGET });
-    expect(await ledger.claim(key, later)).toEqual({
+    expect(await ledger.step(key, { kind: "claim", terms: later })).toEqual({
       kind: "unresolved",
       terms: termsOf(payment),
       facilitator: FACILITATOR,
@@ -84,7 +84,7 @@ export function describeClaims(open: OpenLedger): void {
     });
     const signed = examplePayment(2);
     await bring(ledger, signed, "signed");
-    expect(await ledger.claim(signed.key, termsOf(signed))).toEqual({
+    expect(await ledger.step(signed.key, { kind: "claim", terms: termsOf(signed) })).toEqual({
       kind: "unresolved",
       terms: termsOf(signed),
       facilitator: null,
@@ -96,8 +96,8 @@ export function describeClaims(open: OpenLedger): void {
   it("remembers the facilitator that a payment was handed to last", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "handed");
-    await ledger.handedOver(key, "https://second.example.com");
-    expect(await ledger.claim(key, termsOf(payment))).toMatchObject({
+    await ledger.step(key, { kind: "handedOver", facilitator: "https://second.example.com" });
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject({
       facilitator: "https://second.example.com",
     });
   });
@@ -105,7 +105,7 @@ export function describeClaims(open: OpenLedger): void {
   it("tells who settles a payment again the facilitator that it was handed to", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "begunHanded");
-    expect(await ledger.begin(key, request, CALLER)).toEqual({
+    expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual({
       kind: "granted",
       facilitator: FACILITATOR,
       handedOverAt: null,
@@ -116,8 +116,10 @@ export function describeClaims(open: OpenLedger): void {
 
   it("hands over nothing that could not be asked for again", async () => {
     const { ledger } = place();
-    await ledger.begin(key, request, undefined);
-    expect(await word(ledger.handedOver(key, FACILITATOR))).toBe("conflict");
+    await ledger.step(key, { kind: "begin", request, caller: undefined });
+    expect(await word(ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR }))).toBe(
+      "conflict",
+    );
     expect(await ledger.handedOvers(10)).toEqual([]);
   });
 
@@ -128,7 +130,9 @@ export function describeClaims(open: OpenLedger): void {
     expect((await ledger.recall(request.paymentPayload, SALE)).request).toEqual(request);
     expect((await ledger.recall(unseen.request.paymentPayload, SALE)).request).toBeUndefined();
     expect((await ledger.recall(forged(request).paymentPayload, SALE)).request).toBeUndefined();
-    expect(await word(ledger.claim(unseen.key, termsOf(unseen)))).toBe("granted");
+    expect(await word(ledger.step(unseen.key, { kind: "claim", terms: termsOf(unseen) }))).toBe(
+      "granted",
+    );
   });
 
   it("recalls a payment by another spelling, and one of several assets by its signature", async () => {
@@ -136,8 +140,8 @@ export function describeClaims(open: OpenLedger): void {
     const asset = "0x5dEaC602762362FE5f135FA5904351916053cF70";
     const other = repriced(forged(request), { asset });
     const otherKey = key.replace(/0x[0-9a-f]{40}/u, asset.toLowerCase()) as typeof key;
-    await ledger.begin(otherKey, other, undefined);
-    await ledger.begin(key, request, undefined);
+    await ledger.step(otherKey, { kind: "begin", request: other, caller: undefined });
+    await ledger.step(key, { kind: "begin", request, caller: undefined });
     expect((await ledger.recall(other.paymentPayload, SALE)).request).toEqual(other);
     const { payload } = request.paymentPayload;
     if (!isEvmPayload(payload)) throw new Error("not an EVM payment");
@@ -163,39 +167,52 @@ export function describeClaims(open: OpenLedger): void {
     await bring(ledger, payment, "settled");
     await bring(ledger, refused, "failed");
     const settled = { kind: "settled", settlement: SETTLEMENT };
-    expect(await ledger.claim(key, termsOf(payment))).toEqual({
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual({
       ...settled,
       attempts: 0,
       idempotencyKey: CALLER,
     });
-    expect(await ledger.begin(key, request, CALLER)).toEqual(settled);
+    expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual(settled);
     expect(await ledger.outcome(key)).toEqual(settled);
     const failed = { kind: "failed", failure: FAILURE };
-    expect(await ledger.claim(refused.key, termsOf(refused))).toEqual(failed);
+    expect(await ledger.step(refused.key, { kind: "claim", terms: termsOf(refused) })).toEqual(
+      failed,
+    );
     expect(await ledger.outcome(refused.key)).toEqual(failed);
   });
 
   it("keeps the first reason of a payment that fails twice", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "failed");
-    await ledger.failed(key, { code: "invalid_transaction_state", detail: "again" });
+    await ledger.step(key, {
+      kind: "failed",
+      failure: { code: "invalid_transaction_state", detail: "again" },
+    });
     expect(await ledger.outcome(key)).toEqual({ kind: "failed", failure: FAILURE });
   });
 
   it("has no failure of a payment that the chain says was paid after all", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "failed");
-    await ledger.settled(key, SETTLEMENT);
-    expect(await ledger.claim(key, termsOf(payment))).toMatchObject({ kind: "settled" });
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject({
+      kind: "settled",
+    });
     expect(await ledger.books.show(key)).toMatchObject({ failureCode: null, failureDetail: null });
   });
 
   it("signs a payment that failed without bytes for another caller, on that one's terms", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "begunfailed");
-    expect(await word(ledger.begin(key, repriced(request), "another key"))).toBe("granted");
+    expect(
+      await word(
+        ledger.step(key, { kind: "begin", request: repriced(request), caller: "another key" }),
+      ),
+    ).toBe("granted");
     expect(await ledger.outcome(key)).toEqual({ kind: "pending", version: 3 });
-    expect(await word(ledger.begin(key, request, "another key"))).toBe("taken");
+    expect(await word(ledger.step(key, { kind: "begin", request, caller: "another key" }))).toBe(
+      "taken",
+    );
     await sign(ledger, [payment]);
     expect(await word(ledger.outcome(key))).toBe("pending");
   });
@@ -227,7 +244,7 @@ export function describeClaims(open: OpenLedger): void {
 
   it("binds a payment to its first use", async () => {
     const { ledger } = place();
-    await ledger.claim(key, termsOf(payment, { binding: BINDING }));
+    await ledger.step(key, { kind: "claim", terms: termsOf(payment, { binding: BINDING }) });
     expect(await ledger.books.show(key)).toMatchObject({ binding: BINDING, state: "CLAIMED" });
   });
 }

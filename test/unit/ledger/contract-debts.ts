@@ -30,6 +30,7 @@ import {
   UNANSWERED,
   UNSENT,
   word,
+  replayed,
 } from "./ledger-driver.ts";
 
 const payment = examplePayment(1);
@@ -67,21 +68,23 @@ export function describeDebts(open: OpenLedger): void {
     async (state) => {
       const { ledger } = place();
       const [one, other] = [ledger.worker("1"), ledger.worker("2")];
-      await one.claim(key, termsOf(payment));
+      await one.step(key, { kind: "claim", terms: termsOf(payment) });
       if (state === "signed") await sign(ledger, [payment]);
-      if (state === "settled") await ledger.settled(key, SETTLEMENT);
-      expect(await word(other.claim(key, termsOf(payment)))).toBe("busy");
-      expect(await word(other.claim(key, by(PAYER_ELSEWHERE)))).toBe("busy");
+      if (state === "settled") await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+      expect(await word(other.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("busy");
+      expect(await word(other.step(key, { kind: "claim", terms: by(PAYER_ELSEWHERE) }))).toBe(
+        "busy",
+      );
       // Who is not known is told to sign a new payment only where that is not charged.
-      expect(await word(other.claim(key, by(STRANGER)))).toBe("busy");
-      expect(await other.delivering(key, sale({}))).toBe(false);
+      expect(await word(other.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("busy");
+      expect(await other.step(key, { kind: "delivering", sale: sale({}) })).toBe(false);
       expect(await owed()).toEqual([]);
-      await other.leave(key);
-      expect(await word(other.claim(key, termsOf(payment)))).toBe("busy");
-      await one.leave(key);
+      await other.step(key, { kind: "leave" });
+      expect(await word(other.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("busy");
+      await one.step(key, { kind: "leave" });
       expect(await owed()).toEqual([key]);
       const kind = state === "settled" ? "settled" : "unresolved";
-      expect(await word(other.claim(key, termsOf(payment)))).toBe(kind);
+      expect(await word(other.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(kind);
     },
   );
 
@@ -89,7 +92,7 @@ export function describeDebts(open: OpenLedger): void {
     const { ledger } = place();
     expect(await owed()).toEqual([]);
     await bring(ledger, payment, "settled");
-    await ledger.leave(key);
+    await ledger.step(key, { kind: "leave" });
     // With that it is stored.
     await ledger.books.counts();
     expect(await owed()).toEqual([key]);
@@ -98,14 +101,16 @@ export function describeDebts(open: OpenLedger): void {
   it("what is taken over is the next request's, and not the first one's any more", async () => {
     const { ledger } = place();
     const [one, other] = [ledger.worker("1"), ledger.worker("2")];
-    await one.claim(key, termsOf(payment));
+    await one.step(key, { kind: "claim", terms: termsOf(payment) });
     await sign(ledger, [payment]);
-    await one.leave(key);
-    expect(await word(other.claim(key, termsOf(payment)))).toBe("unresolved");
-    expect(await word(one.claim(key, termsOf(payment)))).toBe("busy");
-    await ledger.settled(key, SETTLEMENT);
-    expect(await one.delivering(key, sale({}))).toBe(false);
-    expect(await other.delivering(key, sale({}))).toBe(true);
+    await one.step(key, { kind: "leave" });
+    expect(await word(other.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "unresolved",
+    );
+    expect(await word(one.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("busy");
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    expect(await one.step(key, { kind: "delivering", sale: sale({}) })).toBe(false);
+    expect(await other.step(key, { kind: "delivering", sale: sale({}) })).toBe(true);
   });
 
   it("the death of the life that holds it leaves it to others, settlement or not", async () => {
@@ -113,14 +118,16 @@ export function describeDebts(open: OpenLedger): void {
     const one = ledger.worker("1");
     const other = ledger.worker("2");
     const signed = examplePayment(3);
-    await one.claim(key, termsOf(payment));
-    await one.claim(signed.key, termsOf(signed));
-    await ledger.settled(key, SETTLEMENT);
+    await one.step(key, { kind: "claim", terms: termsOf(payment) });
+    await one.step(signed.key, { kind: "claim", terms: termsOf(signed) });
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
     await sign(ledger, [signed]);
     expect(await one.end(new Set([signed.key]))).toBe(2);
     expect((await owed()).toSorted()).toEqual([key, signed.key].toSorted());
-    expect(await word(other.claim(key, termsOf(payment)))).toBe("settled");
-    expect(await word(other.claim(signed.key, termsOf(signed)))).toBe("unresolved");
+    expect(await word(other.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("settled");
+    expect(await word(other.step(signed.key, { kind: "claim", terms: termsOf(signed) }))).toBe(
+      "unresolved",
+    );
   });
 
   it("a restart leaves what the life before held", async () => {
@@ -131,7 +138,7 @@ export function describeDebts(open: OpenLedger): void {
     await next.reap();
     const found = await next.recall(newer.request.paymentPayload, SALE);
     expect(found.owed.map((each) => each.key).toSorted()).toEqual([key, signed.key].toSorted());
-    expect(await next.delivering(key, sale({}))).toBe(true);
+    expect(await next.step(key, { kind: "delivering", sale: sale({}) })).toBe(true);
   });
 
   it.each(["claimed", "signed", "settled", "retried", "served", "exhausted"] as const)(
@@ -139,49 +146,61 @@ export function describeDebts(open: OpenLedger): void {
     async (state) => {
       const { ledger } = place();
       await bring(ledger, payment, state);
-      await ledger.leave(key);
-      expect(await word(ledger.claim(key, by(STRANGER)))).toBe("withheld");
-      expect(await ledger.delivering(key, sale(STRANGER))).toBe(false);
-      expect(await word(ledger.claim(key, by({ ...STRANGER, proof: "signed" })))).toBe("withheld");
+      await ledger.step(key, { kind: "leave" });
+      expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("withheld");
+      expect(await ledger.step(key, { kind: "delivering", sale: sale(STRANGER) })).toBe(false);
+      expect(
+        await word(
+          ledger.step(key, { kind: "claim", terms: by({ ...STRANGER, proof: "signed" }) }),
+        ),
+      ).toBe("withheld");
     },
   );
 
   it("a stranger who shows what is delivered gets no kept answer, and its payer does", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "kept");
-    expect(await word(ledger.claim(key, by(STRANGER)))).toBe("spent");
-    expect(await ledger.replay(key, { ...ASKED, ...STRANGER })).toBeUndefined();
-    expect(await word(ledger.claim(key, by(PAYER_ELSEWHERE)))).toBe("replayable");
-    expect(await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
+    expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("spent");
+    expect(await replayed(ledger, key, { ...ASKED, ...STRANGER })).toBeUndefined();
+    expect(await word(ledger.step(key, { kind: "claim", terms: by(PAYER_ELSEWHERE) }))).toBe(
+      "replayable",
+    );
+    expect(await replayed(ledger, key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
     // From here on it is kept for where it was given last.
-    expect(await word(ledger.claim(key, by(STRANGER)))).toBe("replayable");
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("withheld");
-    await ledger.collected(key);
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("spent");
+    expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("replayable");
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "withheld",
+    );
+    await ledger.step(key, { kind: "collected" });
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("spent");
   });
 
   it("the payer collects from anywhere, and what then breaks is kept for him there", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "retried");
-    expect(await ledger.claim(key, by(PAYER_ELSEWHERE))).toMatchObject({ kind: "settled" });
-    expect(await ledger.delivering(key, sale(PAYER_ELSEWHERE))).toBe(true);
-    await ledger.undelivered(key, UNANSWERED);
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("withheld");
-    expect(await word(ledger.claim(key, by(STRANGER)))).toBe("settled");
+    expect(await ledger.step(key, { kind: "claim", terms: by(PAYER_ELSEWHERE) })).toMatchObject({
+      kind: "settled",
+    });
+    expect(await ledger.step(key, { kind: "delivering", sale: sale(PAYER_ELSEWHERE) })).toBe(true);
+    await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "withheld",
+    );
+    expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("settled");
   });
 
   it("owes what failed to be delivered, and nothing that was", async () => {
     const { ledger } = place();
     for (const broken of [UNSENT, UNANSWERED, CUT_OFF]) {
-      expect(await ledger.claim(key, termsOf(payment))).toMatchObject({});
-      await ledger.settled(key, SETTLEMENT);
-      await ledger.delivering(key, sale({}));
+      expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject({});
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+      await ledger.step(key, { kind: "delivering", sale: sale({}) });
       expect(await owed()).toEqual([]);
-      await ledger.undelivered(key, broken);
+      await ledger.step(key, { kind: "undelivered", broken });
       expect(await owed()).toEqual([key]);
     }
-    await ledger.delivering(key, sale({}));
-    await ledger.delivered(key);
+    await ledger.step(key, { kind: "delivering", sale: sale({}) });
+    await ledger.step(key, { kind: "delivered" });
     expect(await owed()).toEqual([]);
   });
 
@@ -198,8 +217,8 @@ export function describeDebts(open: OpenLedger): void {
     const payload = { ...paymentPayload.payload, authorization: { ...authorization, from } };
     const others = { ...paymentPayload, payload } as typeof paymentPayload;
     expect((await ledger.recall(others, SALE)).owed).toEqual([]);
-    await ledger.delivering(key, sale({}));
-    await ledger.undelivered(key, CUT_OFF);
+    await ledger.step(key, { kind: "delivering", sale: sale({}) });
+    await ledger.step(key, { kind: "undelivered", broken: CUT_OFF });
     expect(await owed({ ...SALE, target: OTHER_TARGET })).toEqual([]);
     expect(await owed()).toEqual([key]);
   });
@@ -218,33 +237,42 @@ export function describeDebts(open: OpenLedger): void {
     const another = examplePayment(3);
     for (const each of [payment, another]) {
       await bring(ledger, each, "delivering");
-      await ledger.leave(each.key);
+      await ledger.step(each.key, { kind: "leave" });
       expect(await owed()).toContain(each.key);
-      await ledger.delivered(each.key, { ...ASKED, response: ANSWER, isUncollected: true });
+      await ledger.step(each.key, {
+        kind: "delivered",
+        sold: { ...ASKED, response: ANSWER, isUncollected: true },
+      });
     }
     expect(await owed()).toEqual([key, another.key]);
     expect(await owed({ ...SALE, target: OTHER_TARGET })).toEqual([]);
     // Of who cannot pay now it is known as far that he is told of no payment to make.
-    expect(await word(ledger.claim(key, by({ ...STRANGER, proof: "signed" })))).toBe("withheld");
-    expect(await word(ledger.claim(key, by(STRANGER)))).toBe("withheld");
-    expect(await word(ledger.claim(key, by(PAYER_ELSEWHERE)))).toBe("replayable");
-    expect(await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
+    expect(
+      await word(ledger.step(key, { kind: "claim", terms: by({ ...STRANGER, proof: "signed" }) })),
+    ).toBe("withheld");
+    expect(await word(ledger.step(key, { kind: "claim", terms: by(STRANGER) }))).toBe("withheld");
+    expect(await word(ledger.step(key, { kind: "claim", terms: by(PAYER_ELSEWHERE) }))).toBe(
+      "replayable",
+    );
+    expect(await replayed(ledger, key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
     // Whoever gives it may die before it is sent.
     expect(await owed()).toContain(key);
-    await ledger.collected(key);
+    await ledger.step(key, { kind: "collected" });
     expect(await owed()).toEqual([another.key]);
-    expect(await word(ledger.claim(key, by({ claimant: "a third", proof: "signed" })))).toBe(
-      "spent",
-    );
+    expect(
+      await word(
+        ledger.step(key, { kind: "claim", terms: by({ claimant: "a third", proof: "signed" }) }),
+      ),
+    ).toBe("spent");
     // Anybody may have shown it since, and gone.
-    await ledger.leave(key);
+    await ledger.step(key, { kind: "leave" });
     expect(await owed()).toEqual([another.key]);
-    await ledger.worker("1").unread(key);
+    await ledger.worker("1").step(key, { kind: "unread" });
     expect(await owed()).toEqual([another.key]);
-    await ledger.unread(key);
+    await ledger.step(key, { kind: "unread" });
     expect(await owed()).toContain(key);
-    await ledger.replay(key, { ...ASKED, ...PAYER_ELSEWHERE });
-    await ledger.collected(key);
+    await replayed(ledger, key, { ...ASKED, ...PAYER_ELSEWHERE });
+    await ledger.step(key, { kind: "collected" });
     time.nowMs += REPLAY_MS;
     expect(await owed()).toEqual([]);
   });
@@ -266,9 +294,12 @@ export function describeDebts(open: OpenLedger): void {
     for (let index = 0; index < MAX_OWED; index += 1) {
       const used = examplePayment(10 + index);
       await bring(ledger, used, "delivering");
-      await ledger.delivered(used.key, { ...ASKED, response: ANSWER, isUncollected: true });
+      await ledger.step(used.key, {
+        kind: "delivered",
+        sold: { ...ASKED, response: ANSWER, isUncollected: true },
+      });
       for (let replay = 0; replay < MAX_REPLAYS; replay += 1) {
-        expect(await ledger.replay(used.key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
+        expect(await replayed(ledger, used.key, { ...ASKED, ...PAYER_ELSEWHERE })).toBeDefined();
       }
     }
     await bring(ledger, payment, "retried");
@@ -281,9 +312,12 @@ export function describeDebts(open: OpenLedger): void {
     const { ledger } = place();
     for (let index = 0; index < MAX_OWED; index += 1) {
       const other = onBase(10 + index);
-      await ledger.claim(other.key, termsOf(other));
-      await ledger.settled(other.key, { ...SETTLEMENT, network: "base" });
-      await ledger.leave(other.key);
+      await ledger.step(other.key, { kind: "claim", terms: termsOf(other) });
+      await ledger.step(other.key, {
+        kind: "settled",
+        settlement: { ...SETTLEMENT, network: "base" },
+      });
+      await ledger.step(other.key, { kind: "leave" });
     }
     await bring(ledger, payment, "retried");
     await ledger.books.counts();
@@ -293,27 +327,33 @@ export function describeDebts(open: OpenLedger): void {
   it("gives the payer's new signature attempts again, so often in a day", async () => {
     const { ledger, time } = place();
     const again = async (): Promise<string> => {
-      const claim = await ledger.claim(key, by(PAYER_ELSEWHERE));
+      const claim = await ledger.step(key, { kind: "claim", terms: by(PAYER_ELSEWHERE) });
       if (claim.kind !== "settled") return claim.kind;
       for (let attempt = claim.attempts; attempt < MAX_DELIVERY_ATTEMPTS; attempt += 1) {
-        expect(await ledger.delivering(key, sale(PAYER_ELSEWHERE))).toBe(true);
-        await ledger.undelivered(key, UNANSWERED);
+        expect(await ledger.step(key, { kind: "delivering", sale: sale(PAYER_ELSEWHERE) })).toBe(
+          true,
+        );
+        await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
       }
       return claim.kind;
     };
     await bring(ledger, payment, "exhausted");
-    expect(await ledger.claim(key, termsOf(payment))).toMatchObject({
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject({
       kind: "exhausted",
       isRenewable: true,
     });
-    expect(await ledger.delivering(key, sale({}))).toBe(false);
+    expect(await ledger.step(key, { kind: "delivering", sale: sale({}) })).toBe(false);
     for (let day = 0; day < 2; day += 1) {
       for (let renewal = 0; renewal < MAX_RENEWALS; renewal += 1) {
         expect(await again()).toBe("settled");
       }
       expect(await again()).toBe("exhausted");
-      expect(await ledger.delivering(key, sale(PAYER_ELSEWHERE))).toBe(false);
-      expect(await ledger.claim(key, by(PAYER_ELSEWHERE))).toMatchObject({ isRenewable: false });
+      expect(await ledger.step(key, { kind: "delivering", sale: sale(PAYER_ELSEWHERE) })).toBe(
+        false,
+      );
+      expect(await ledger.step(key, { kind: "claim", terms: by(PAYER_ELSEWHERE) })).toMatchObject({
+        isRenewable: false,
+      });
       time.nowMs += RENEWAL_WINDOW_MS;
     }
   });
@@ -322,14 +362,14 @@ export function describeDebts(open: OpenLedger): void {
     const { ledger } = place();
     await bring(ledger, payment, "claimfailed");
     expect(await owed()).toEqual([]);
-    await ledger.settled(key, SETTLEMENT);
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
     expect(await owed()).toEqual([key]);
   });
 
   it("what a facilitator's caller settles is owed to nobody here", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "begunHanded");
-    await ledger.leave(key);
+    await ledger.step(key, { kind: "leave" });
     expect(await owed()).toEqual([]);
   });
 }

@@ -22,6 +22,7 @@ import {
   UNANSWERED,
   UNSENT,
   word,
+  replayed,
 } from "./ledger-driver.ts";
 
 const { transaction } = SETTLEMENT;
@@ -35,17 +36,19 @@ export function describeDeliveries(open: OpenLedger): void {
     const { ledger } = place();
     await bring(ledger, payment, "settled");
     for (let attempt = 0; attempt < 2 * MAX_DELIVERY_ATTEMPTS; attempt += 1) {
-      expect(await ledger.delivering(key)).toBe(true);
-      await ledger.undelivered(key, UNSENT);
-      await ledger.undelivered(key, UNSENT);
+      expect(await ledger.step(key, { kind: "delivering" })).toBe(true);
+      await ledger.step(key, { kind: "undelivered", broken: UNSENT });
+      await ledger.step(key, { kind: "undelivered", broken: UNSENT });
     }
-    expect(await ledger.claim(key, termsOf(payment))).toMatchObject({ attempts: 0 });
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject({
+      attempts: 0,
+    });
     for (let attempt = 1; attempt <= MAX_DELIVERY_ATTEMPTS; attempt += 1) {
-      expect(await ledger.delivering(key)).toBe(true);
-      await ledger.undelivered(key, UNANSWERED);
-      await ledger.undelivered(key, UNSENT);
+      expect(await ledger.step(key, { kind: "delivering" })).toBe(true);
+      await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
+      await ledger.step(key, { kind: "undelivered", broken: UNSENT });
     }
-    expect(await ledger.delivering(key)).toBe(false);
+    expect(await ledger.step(key, { kind: "delivering" })).toBe(false);
   });
 
   it("delivers no second target once one's answer had begun, and the first one again", async () => {
@@ -53,11 +56,11 @@ export function describeDeliveries(open: OpenLedger): void {
     await bring(ledger, payment, "served");
     const elsewhere = termsOf(payment, { target: OTHER_TARGET });
     const spent = { kind: "spent", delivered: false, transaction };
-    expect(await ledger.claim(key, elsewhere)).toEqual(spent);
-    expect(await ledger.delivering(key)).toBe(true);
-    await ledger.undelivered(key, { ...CUT_OFF, served: OTHER_TARGET });
-    expect(await ledger.claim(key, elsewhere)).toEqual(spent);
-    expect(await ledger.claim(key, termsOf(payment))).toMatchObject({
+    expect(await ledger.step(key, { kind: "claim", terms: elsewhere })).toEqual(spent);
+    expect(await ledger.step(key, { kind: "delivering" })).toBe(true);
+    await ledger.step(key, { kind: "undelivered", broken: { ...CUT_OFF, served: OTHER_TARGET } });
+    expect(await ledger.step(key, { kind: "claim", terms: elsewhere })).toEqual(spent);
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject({
       kind: "settled",
       attempts: 2,
     });
@@ -66,9 +69,13 @@ export function describeDeliveries(open: OpenLedger): void {
   it("keeps the target that was served when later deliveries have no answer", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "served");
-    await ledger.delivering(key);
-    await ledger.undelivered(key, UNANSWERED);
-    expect(await word(ledger.claim(key, termsOf(payment, { target: OTHER_TARGET })))).toBe("spent");
+    await ledger.step(key, { kind: "delivering" });
+    await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
+    expect(
+      await word(
+        ledger.step(key, { kind: "claim", terms: termsOf(payment, { target: OTHER_TARGET }) }),
+      ),
+    ).toBe("spent");
   });
 
   it("tells what is delivered from what is owed, and the transaction that paid", async () => {
@@ -77,9 +84,9 @@ export function describeDeliveries(open: OpenLedger): void {
     await bring(ledger, sold, "delivered");
     await bring(ledger, owed, "exhausted");
     const spent = { kind: "spent", delivered: true, transaction };
-    expect(await ledger.claim(sold.key, termsOf(sold))).toEqual(spent);
+    expect(await ledger.step(sold.key, { kind: "claim", terms: termsOf(sold) })).toEqual(spent);
     const exhausted = { kind: "exhausted", transaction, isRenewable: true };
-    expect(await ledger.claim(owed.key, termsOf(owed))).toEqual(exhausted);
+    expect(await ledger.step(owed.key, { kind: "claim", terms: termsOf(owed) })).toEqual(exhausted);
   });
 
   describe("gives a kept answer again", () => {
@@ -87,18 +94,18 @@ export function describeDeliveries(open: OpenLedger): void {
       const { ledger } = place();
       await bring(ledger, payment, "kept");
       for (let replay = 1; replay <= MAX_REPLAYS; replay += 1) {
-        expect(await ledger.claim(key, termsOf(payment))).toEqual({
+        expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual({
           kind: "replayable",
           settlement: SETTLEMENT,
         });
-        const given = await ledger.replay(key, ASKED);
+        const given = await replayed(ledger, key);
         expect({ ...given, body: [...(given?.body ?? [])] }).toEqual({
           ...ANSWER,
           body: [...ANSWER.body],
         });
       }
-      expect(await ledger.replay(key, ASKED)).toBeUndefined();
-      expect(await ledger.claim(key, termsOf(payment))).toEqual({
+      expect(await replayed(ledger, key)).toBeUndefined();
+      expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual({
         kind: "spent",
         delivered: true,
         transaction,
@@ -108,7 +115,7 @@ export function describeDeliveries(open: OpenLedger): void {
     it("of any number of concurrent callers to so many", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "kept");
-      const given = await Promise.all(Array.from({ length: 10 }, () => ledger.replay(key, ASKED)));
+      const given = await Promise.all(Array.from({ length: 10 }, () => replayed(ledger, key)));
       expect(given.filter((answer) => answer !== undefined)).toHaveLength(MAX_REPLAYS);
     });
 
@@ -116,25 +123,29 @@ export function describeDeliveries(open: OpenLedger): void {
       const { ledger, time } = place();
       await bring(ledger, payment, "kept");
       time.nowMs += REPLAY_MS - 1;
-      expect(await ledger.replay(key, ASKED)).toBeDefined();
+      expect(await replayed(ledger, key)).toBeDefined();
       time.nowMs += 1;
-      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("spent");
-      expect(await ledger.replay(key, ASKED)).toBeUndefined();
+      expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "spent",
+      );
+      expect(await replayed(ledger, key)).toBeUndefined();
       await ledger.reap();
       // Not for a clock that is set back, either: it is gone.
       time.nowMs -= REPLAY_MS;
-      expect(await ledger.replay(key, ASKED)).toBeUndefined();
+      expect(await replayed(ledger, key)).toBeUndefined();
     });
 
     it("to an identical request only, and a refusal costs nothing", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "kept");
       for (let attempt = 0; attempt < 2 * MAX_REPLAYS; attempt += 1) {
-        expect(await ledger.replay(key, { ...ASKED, target: OTHER_TARGET })).toBeUndefined();
-        expect(await ledger.replay(key, { ...ASKED, bodyHash: "cd".repeat(32) })).toBeUndefined();
+        expect(await replayed(ledger, key, { ...ASKED, target: OTHER_TARGET })).toBeUndefined();
+        expect(
+          await replayed(ledger, key, { ...ASKED, bodyHash: "cd".repeat(32) }),
+        ).toBeUndefined();
       }
-      expect(await ledger.replay(key, ASKED)).toBeDefined();
-      expect(await ledger.replay(examplePayment(2).key, ASKED)).toBeUndefined();
+      expect(await replayed(ledger, key)).toBeDefined();
+      expect(await replayed(ledger, examplePayment(2).key)).toBeUndefined();
     });
 
     it("of the delivery that ended first", async () => {
@@ -142,8 +153,13 @@ export function describeDeliveries(open: OpenLedger): void {
       await bring(ledger, payment, "delivering");
       await keep(ledger, payment);
       const other = { ...ANSWER, status: 206 };
-      await ledger.delivered(key, { ...ASKED, bodyHash: "cd".repeat(32), response: other });
-      expect(await ledger.replay(key, ASKED)).toMatchObject({ status: 200 });
+      await ledger.step(key, {
+        kind: "delivered",
+        sold: { ...ASKED, bodyHash: "cd".repeat(32), response: other },
+      });
+      expect(await replayed(ledger, key)).toMatchObject({
+        status: 200,
+      });
     });
 
     it("of the largest size that is kept, empty ones too, and none above it", async () => {
@@ -156,9 +172,14 @@ export function describeDeliveries(open: OpenLedger): void {
         const each = examplePayment(size);
         const body = new Uint8Array(size).fill(7);
         await bring(ledger, each, "delivering");
-        await ledger.delivered(each.key, { ...ASKED, response: { ...ANSWER, body } });
-        expect(await word(ledger.claim(each.key, termsOf(each)))).toBe(kind);
-        const given = await ledger.replay(each.key, ASKED);
+        await ledger.step(each.key, {
+          kind: "delivered",
+          sold: { ...ASKED, response: { ...ANSWER, body } },
+        });
+        expect(await word(ledger.step(each.key, { kind: "claim", terms: termsOf(each) }))).toBe(
+          kind,
+        );
+        const given = await replayed(ledger, each.key);
         expect(given?.body.byteLength).toBe(kind === "spent" ? undefined : size);
       }
     });
@@ -166,17 +187,26 @@ export function describeDeliveries(open: OpenLedger): void {
     it("of the target that was asked for last, where none had begun before", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "retried");
-      await ledger.delivering(key);
-      await ledger.delivered(key, { ...ASKED, target: OTHER_TARGET, response: ANSWER });
+      await ledger.step(key, { kind: "delivering" });
+      await ledger.step(key, {
+        kind: "delivered",
+        sold: { ...ASKED, target: OTHER_TARGET, response: ANSWER },
+      });
       const elsewhere = termsOf(payment, { target: OTHER_TARGET });
-      expect(await word(ledger.claim(key, elsewhere))).toBe("replayable");
-      expect(await word(ledger.claim(key, termsOf(payment, { target: TARGET })))).toBe("spent");
+      expect(await word(ledger.step(key, { kind: "claim", terms: elsewhere }))).toBe("replayable");
+      expect(
+        await word(
+          ledger.step(key, { kind: "claim", terms: termsOf(payment, { target: TARGET }) }),
+        ),
+      ).toBe("spent");
     });
 
     it("after a restart", async () => {
       await bring(place().ledger, payment, "kept");
       const next = await place().restart("second");
-      expect(await next.replay(key, ASKED)).toMatchObject({ status: ANSWER.status });
+      expect(await replayed(next, key)).toMatchObject({
+        status: ANSWER.status,
+      });
     });
   });
 }

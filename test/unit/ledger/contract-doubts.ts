@@ -24,12 +24,12 @@ const { key, request } = payment;
 /** Handed over where a chain could be asked. */
 async function hand(ledger: Ledger, each: ExamplePayment = payment, head?: number): Promise<void> {
   await bring(ledger, each, "claimed");
-  await ledger.handedOver(each.key, FACILITATOR, head ?? HEAD);
+  await ledger.step(each.key, { kind: "handedOver", facilitator: FACILITATOR, head: head ?? HEAD });
 }
 
 async function doubt(ledger: Ledger, each: ExamplePayment = payment): Promise<void> {
   await hand(ledger, each);
-  await ledger.failed(each.key, FAILURE);
+  await ledger.step(each.key, { kind: "failed", failure: FAILURE });
 }
 
 export function describeDoubts(open: OpenLedger): void {
@@ -38,37 +38,53 @@ export function describeDoubts(open: OpenLedger): void {
   it("keep the head of their first hand-over, whoever is asked after it", async () => {
     const { ledger } = place();
     await hand(ledger);
-    await ledger.handedOver(key, "https://second.example.com", HEAD + 1);
+    await ledger.step(key, {
+      kind: "handedOver",
+      facilitator: "https://second.example.com",
+      head: HEAD + 1,
+    });
     const unresolved = { kind: "unresolved", handedOverAt: HEAD };
-    expect(await ledger.claim(key, termsOf(payment))).toMatchObject(unresolved);
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toMatchObject(
+      unresolved,
+    );
     expect(await ledger.handedOvers(1)).toMatchObject([{ key, handedOverAt: HEAD }]);
     const granted = { kind: "granted", handedOverAt: HEAD };
-    expect(await ledger.begin(key, request, CALLER)).toMatchObject(granted);
+    expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toMatchObject(
+      granted,
+    );
   });
 
   it("get no head later that they had not at first", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "handed");
-    await ledger.handedOver(key, "https://second.example.com", HEAD);
+    await ledger.step(key, {
+      kind: "handedOver",
+      facilitator: "https://second.example.com",
+      head: HEAD,
+    });
     expect(await ledger.handedOvers(1)).toMatchObject([{ key, handedOverAt: null }]);
-    await ledger.failed(key, FAILURE);
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("failed");
+    await ledger.step(key, { kind: "failed", failure: FAILURE });
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("failed");
   });
 
   it("are unresolved for whoever presents them, and for nothing else", async () => {
     const { ledger } = place();
     await doubt(ledger);
-    expect(await ledger.claim(key, termsOf(payment))).toEqual({
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual({
       kind: "unresolved",
       terms: termsOf(payment),
       facilitator: FACILITATOR,
       handedOverAt: HEAD,
       failure: FAILURE,
     });
-    expect(await word(ledger.claim(key, termsOf(payment, { binding: OTHER_BINDING })))).toBe(
-      "foreign",
-    );
-    expect(await word(ledger.claim(key, termsOf({ request: forged(request) })))).toBe("forged");
+    expect(
+      await word(
+        ledger.step(key, { kind: "claim", terms: termsOf(payment, { binding: OTHER_BINDING }) }),
+      ),
+    ).toBe("foreign");
+    expect(
+      await word(ledger.step(key, { kind: "claim", terms: termsOf({ request: forged(request) }) })),
+    ).toBe("forged");
   });
 
   it("are begun anew by nobody", async () => {
@@ -76,12 +92,17 @@ export function describeDoubts(open: OpenLedger): void {
     await doubt(ledger);
     const failed = { kind: "failed", failure: FAILURE };
     for (const caller of ["another key", undefined]) {
-      expect(await ledger.begin(key, request, caller)).toEqual(failed);
+      expect(await ledger.step(key, { kind: "begin", request, caller })).toEqual(failed);
     }
     // What the chain may show is for whoever began it.
     const doubted = { facilitator: FACILITATOR, handedOverAt: HEAD };
-    expect(await ledger.begin(key, request, CALLER)).toEqual({ ...failed, doubted });
-    expect(await word(ledger.begin(key, forged(request), undefined))).toBe("taken");
+    expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual({
+      ...failed,
+      doubted,
+    });
+    expect(
+      await word(ledger.step(key, { kind: "begin", request: forged(request), caller: undefined })),
+    ).toBe("taken");
   });
 
   it("are due some time after they were refused, and again when that is said", async () => {
@@ -92,7 +113,7 @@ export function describeDoubts(open: OpenLedger): void {
     const sinceMs = time.nowMs - FIRST_DOUBT_MS;
     const due = { key, request, idempotencyKey: CALLER, facilitator: FACILITATOR };
     expect(await ledger.doubted(10)).toEqual([{ ...due, handedOverAt: HEAD, sinceMs }]);
-    await ledger.lookedAgain(key, time.nowMs + 60_000);
+    await ledger.step(key, { kind: "lookedAgain", nextMs: time.nowMs + 60_000 });
     expect(await ledger.doubted(10)).toEqual([]);
     time.nowMs += 60_000;
     expect(await ledger.doubted(10)).toMatchObject([{ key, sinceMs: time.nowMs - 60_000 }]);
@@ -114,46 +135,52 @@ export function describeDoubts(open: OpenLedger): void {
   it("are failed for good when the chain says so, and then nothing is asked any more", async () => {
     const { ledger, time } = place();
     await doubt(ledger);
-    await ledger.lookedAgain(key, null);
-    await ledger.lookedAgain(key, time.nowMs);
+    await ledger.step(key, { kind: "lookedAgain", nextMs: null });
+    await ledger.step(key, { kind: "lookedAgain", nextMs: time.nowMs });
     time.nowMs += FIRST_DOUBT_MS;
     expect(await ledger.doubted(10)).toEqual([]);
     const failed = { kind: "failed", failure: FAILURE };
-    expect(await ledger.claim(key, termsOf(payment))).toEqual(failed);
-    expect(await ledger.begin(key, request, CALLER)).toEqual(failed);
-    expect(await word(ledger.begin(key, request, "another key"))).toBe("granted");
+    expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual(failed);
+    expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual(failed);
+    expect(await word(ledger.step(key, { kind: "begin", request, caller: "another key" }))).toBe(
+      "granted",
+    );
   });
 
   it("are for sale once the chain shows them", async () => {
     const { ledger, time } = place();
     await doubt(ledger);
-    await ledger.settled(key, SETTLEMENT);
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
     time.nowMs += FIRST_DOUBT_MS;
     expect(await ledger.doubted(10)).toEqual([]);
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("settled");
-    expect(await ledger.delivering(key)).toBe(true);
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "settled",
+    );
+    expect(await ledger.step(key, { kind: "delivering" })).toBe(true);
   });
 
   it("are held where the chain shows them in a transaction of nobody that we know", async () => {
     const { ledger, time } = place();
     await doubt(ledger);
-    await ledger.held(key, SETTLEMENT.transaction);
+    await ledger.step(key, { kind: "held", transaction: SETTLEMENT.transaction });
     time.nowMs += FIRST_DOUBT_MS;
     expect(await ledger.doubted(10)).toEqual([]);
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("held");
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("held");
   });
 
   it("are not those that failed with bytes of ours, or without a hand-over", async () => {
     const { ledger, time } = place();
     await hand(ledger);
     await sign(ledger, [payment]);
-    await ledger.failed(key, FAILURE);
+    await ledger.step(key, { kind: "failed", failure: FAILURE });
     const claimed = examplePayment(2);
     await bring(ledger, claimed, "claimfailed");
     time.nowMs += FIRST_DOUBT_MS;
     expect(await ledger.doubted(10)).toEqual([]);
     for (const each of [payment, claimed]) {
-      expect(await word(ledger.claim(each.key, termsOf(each)))).toBe("failed");
+      expect(await word(ledger.step(each.key, { kind: "claim", terms: termsOf(each) }))).toBe(
+        "failed",
+      );
     }
   });
 }

@@ -23,14 +23,16 @@ export function describeGuards(open: OpenLedger): void {
   it("gives a paid delivery to its payer in any spelling, and to nobody without the signature", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "settled");
-    expect(await ledger.claim(key, termsOf({ request: forged(request) }))).toEqual({
+    expect(
+      await ledger.step(key, { kind: "claim", terms: termsOf({ request: forged(request) }) }),
+    ).toEqual({
       kind: "forged",
     });
     const { payload } = request.paymentPayload;
     const signature = `0x${"AB".repeat(65)}`;
     const paymentPayload = { ...request.paymentPayload, payload: { ...payload, signature } };
     const loud = termsOf({ request: { ...request, paymentPayload } });
-    expect(await word(ledger.claim(key, loud))).toBe("settled");
+    expect(await word(ledger.step(key, { kind: "claim", terms: loud }))).toBe("settled");
   });
 
   it("answers a caller's key for the requirements that it was first used with only", async () => {
@@ -43,23 +45,33 @@ export function describeGuards(open: OpenLedger): void {
       { maxAmountRequired: "9" },
       { resource: "https://api.example.com/other" },
     ]) {
-      const begun = await ledger.begin(key, repriced(request, change), CALLER);
+      const begun = await ledger.step(key, {
+        kind: "begin",
+        request: repriced(request, change),
+        caller: CALLER,
+      });
       expect({ change, begun }).toEqual({ change, begun: { kind: "taken" } });
     }
     const described = repriced(request, { description: "said in other words" });
-    expect(await word(ledger.begin(key, described, CALLER))).toBe("settled");
-    expect(await word(ledger.begin(key, forged(request), CALLER))).toBe("taken");
+    expect(
+      await word(ledger.step(key, { kind: "begin", request: described, caller: CALLER })),
+    ).toBe("settled");
+    expect(
+      await word(ledger.step(key, { kind: "begin", request: forged(request), caller: CALLER })),
+    ).toBe("taken");
   });
 
   it("never signs a payment twice whose first bytes may still be sent", async () => {
     const { ledger } = place();
     await bring(ledger, payment, "failed");
     for (const caller of [CALLER, "another key", undefined]) {
-      expect(await ledger.begin(key, request, caller)).toEqual({
+      expect(await ledger.step(key, { kind: "begin", request, caller })).toEqual({
         kind: "failed",
         failure: FAILURE,
       });
-      expect(await word(ledger.begin(key, forged(request), caller))).toBe("taken");
+      expect(
+        await word(ledger.step(key, { kind: "begin", request: forged(request), caller })),
+      ).toBe("taken");
     }
     expect(await word(sign(ledger, [payment]))).toBe("conflict");
   });
@@ -71,11 +83,21 @@ export function describeGuards(open: OpenLedger): void {
       const each = examplePayment(10 + number);
       await bring(ledger, each, state);
       const undoing = [
-        word(ledger.failed(each.key, FAILURE)),
-        word(ledger.released(each.key)),
-        word(ledger.withdrawn(each.key)),
-        word(ledger.handedOver(each.key, "https://elsewhere.example.com")),
-        word(ledger.settled(each.key, { ...SETTLEMENT, transaction: "0xbb" })),
+        word(ledger.step(each.key, { kind: "failed", failure: FAILURE })),
+        word(ledger.step(each.key, { kind: "released" })),
+        word(ledger.step(each.key, { kind: "withdrawn" })),
+        word(
+          ledger.step(each.key, {
+            kind: "handedOver",
+            facilitator: "https://elsewhere.example.com",
+          }),
+        ),
+        word(
+          ledger.step(each.key, {
+            kind: "settled",
+            settlement: { ...SETTLEMENT, transaction: "0xbb" },
+          }),
+        ),
         word(sign(ledger, [each])),
       ];
       for (const met of await Promise.all(undoing)) expect(met).toBe("conflict");

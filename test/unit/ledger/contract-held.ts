@@ -33,7 +33,7 @@ export function describeHeld(open: OpenLedger): void {
   async function held(from: "signed" | "handed" | "public" = "signed") {
     const { ledger } = place();
     await bring(ledger, payment, from);
-    await ledger.held(key, THEIRS);
+    await ledger.step(key, { kind: "held", transaction: THEIRS });
     return ledger;
   }
 
@@ -42,44 +42,48 @@ export function describeHeld(open: OpenLedger): void {
   describe("holds a payment in a transaction that is not ours", () => {
     it.each(["signed", "handed", "public"] as const)("and was %s, whoever asks", async (from) => {
       const ledger = await held(from);
-      expect(await ledger.claim(key, terms)).toEqual(HELD);
-      expect(await ledger.claim(key, { ...terms, binding: OTHER_BINDING })).toEqual(HELD);
-      expect(await ledger.begin(key, request, CALLER)).toEqual(HELD);
-      expect(await ledger.begin(key, request, "another")).toEqual({ kind: "taken" });
+      expect(await ledger.step(key, { kind: "claim", terms })).toEqual(HELD);
+      expect(
+        await ledger.step(key, { kind: "claim", terms: { ...terms, binding: OTHER_BINDING } }),
+      ).toEqual(HELD);
+      expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual(HELD);
+      expect(await ledger.step(key, { kind: "begin", request, caller: "another" })).toEqual({
+        kind: "taken",
+      });
       expect(await ledger.outcome(key)).toEqual(HELD);
     });
 
     it("so that neither a look nor a signature changes it", async () => {
       const ledger = await held("handed");
-      await ledger.held(key, "0xAnother");
+      await ledger.step(key, { kind: "held", transaction: "0xAnother" });
       const steps = [
-        ledger.failed(key, FAILURE),
-        ledger.released(key),
-        ledger.handedOver(key, FACILITATOR),
-        ledger.withdrawn(key),
-        ledger.delivering(key),
+        ledger.step(key, { kind: "failed", failure: FAILURE }),
+        ledger.step(key, { kind: "released" }),
+        ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR }),
+        ledger.step(key, { kind: "withdrawn" }),
+        ledger.step(key, { kind: "delivering" }),
         sign(ledger, [payment]),
       ];
       const words = await Promise.all(steps.map(word));
       const refused = ["conflict", "conflict", "conflict", "conflict", "false", "conflict"];
       expect(words).toEqual(refused);
-      await ledger.abandoned(key);
+      await ledger.step(key, { kind: "abandoned" });
       expect(await ledger.outcome(key)).toEqual(HELD);
       expect(await ledger.handedOvers(10)).toEqual([]);
     });
 
     it("which its own facilitator has settled after all, or our own transaction", async () => {
       const ledger = await held();
-      await ledger.settled(key, SETTLEMENT);
-      expect(await word(ledger.claim(key, terms))).toBe("settled");
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+      expect(await word(ledger.step(key, { kind: "claim", terms }))).toBe("settled");
       expect(await ledger.books.show(key)).toMatchObject({ heldTransaction: null });
     });
 
     it("though it waits for somebody to sign it again", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "public");
-      await ledger.offer(key);
-      await ledger.held(key, THEIRS);
+      await ledger.step(key, { kind: "offer" });
+      await ledger.step(key, { kind: "held", transaction: THEIRS });
       expect(await ledger.takeOffered(NETWORK, 1)).toEqual([]);
       expect(await ledger.outcome(key)).toEqual(HELD);
     });
@@ -87,9 +91,9 @@ export function describeHeld(open: OpenLedger): void {
     it("after it was taken for failed", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "signed");
-      await ledger.failed(key, FAILURE);
-      await ledger.held(key, THEIRS);
-      expect(await ledger.claim(key, terms)).toEqual(HELD);
+      await ledger.step(key, { kind: "failed", failure: FAILURE });
+      await ledger.step(key, { kind: "held", transaction: THEIRS });
+      expect(await ledger.step(key, { kind: "claim", terms })).toEqual(HELD);
     });
 
     it.each(["claimed", "settled", "delivering"] as const)(
@@ -97,7 +101,9 @@ export function describeHeld(open: OpenLedger): void {
       async (state) => {
         const { ledger } = place();
         await bring(ledger, payment, state);
-        expect(await word(ledger.held(key, THEIRS))).toBe("conflict");
+        expect(await word(ledger.step(key, { kind: "held", transaction: THEIRS }))).toBe(
+          "conflict",
+        );
       },
     );
 
@@ -144,62 +150,94 @@ export function describeHeld(open: OpenLedger): void {
   describe("lets the operator", () => {
     it("deliver what is held: paid in that transaction, and sold once", async () => {
       const ledger = await held();
-      expect(await ledger.resolve(key, DELIVER)).toEqual({ kind: "done", state: "SETTLED" });
-      const claim = await ledger.claim(key, terms);
+      expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toEqual({
+        kind: "done",
+        state: "SETTLED",
+      });
+      const claim = await ledger.step(key, { kind: "claim", terms });
       expect(claim).toMatchObject({ kind: "settled", settlement: { transaction: THEIRS } });
-      expect(await ledger.delivering(key)).toBe(true);
-      expect(await ledger.resolve(key, DELIVER)).toMatchObject({ kind: "refused" });
-      await ledger.delivered(key);
-      expect(await ledger.resolve(key, DELIVER)).toMatchObject({ kind: "refused" });
+      expect(await ledger.step(key, { kind: "delivering" })).toBe(true);
+      expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toMatchObject({
+        kind: "refused",
+      });
+      await ledger.step(key, { kind: "delivered" });
+      expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toMatchObject({
+        kind: "refused",
+      });
     });
 
     it("pay back what is held: nothing is owed, whatever the chain shows later", async () => {
       const ledger = await held();
-      expect(await ledger.resolve(key, REFUND)).toEqual({ kind: "done", state: "FAILED" });
+      expect(await ledger.step(key, { kind: "resolve", resolution: REFUND })).toEqual({
+        kind: "done",
+        state: "FAILED",
+      });
       const failed = { kind: "failed", failure: { detail: expect.stringContaining("refunded") } };
-      expect(await ledger.claim(key, terms)).toMatchObject(failed);
+      expect(await ledger.step(key, { kind: "claim", terms })).toMatchObject(failed);
       expect(await lastEvent()).toMatchObject({ by: BY, note: expect.stringContaining("in 0x77") });
-      await ledger.settled(key, SETTLEMENT);
-      await ledger.held(key, "0xAnother");
-      expect(await ledger.claim(key, terms)).toMatchObject(failed);
-      expect(await ledger.delivering(key)).toBe(false);
-      expect(await ledger.begin(key, request, "another")).toMatchObject(failed);
-      expect(await ledger.resolve(key, REFUND)).toMatchObject({ kind: "refused" });
-      expect(await ledger.resolve(key, DELIVER)).toMatchObject({ kind: "refused" });
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+      await ledger.step(key, { kind: "held", transaction: "0xAnother" });
+      expect(await ledger.step(key, { kind: "claim", terms })).toMatchObject(failed);
+      expect(await ledger.step(key, { kind: "delivering" })).toBe(false);
+      expect(await ledger.step(key, { kind: "begin", request, caller: "another" })).toMatchObject(
+        failed,
+      );
+      expect(await ledger.step(key, { kind: "resolve", resolution: REFUND })).toMatchObject({
+        kind: "refused",
+      });
+      expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toMatchObject({
+        kind: "refused",
+      });
       expect(await ledger.books.show(THEIRS)).toMatchObject({ key, state: "FAILED" });
     });
 
     it("pay back what cannot be delivered, though not while it is", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "delivering");
-      expect(await ledger.resolve(key, REFUND)).toMatchObject({ kind: "refused" });
-      await ledger.undelivered(key, UNANSWERED);
-      expect(await ledger.resolve(key, REFUND)).toEqual({ kind: "done", state: "FAILED" });
-      expect(await ledger.delivering(key)).toBe(false);
-      expect(await word(ledger.claim(key, terms))).toBe("failed");
+      expect(await ledger.step(key, { kind: "resolve", resolution: REFUND })).toMatchObject({
+        kind: "refused",
+      });
+      await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
+      expect(await ledger.step(key, { kind: "resolve", resolution: REFUND })).toEqual({
+        kind: "done",
+        state: "FAILED",
+      });
+      expect(await ledger.step(key, { kind: "delivering" })).toBe(false);
+      expect(await word(ledger.step(key, { kind: "claim", terms }))).toBe("failed");
     });
 
     it("give attempts again where they are used up, and only there", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "settled");
-      expect(await ledger.resolve(key, DELIVER)).toMatchObject({ kind: "refused" });
+      expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toMatchObject({
+        kind: "refused",
+      });
       for (let attempt = 0; attempt < 3; attempt += 1) {
-        await ledger.delivering(key);
-        await ledger.undelivered(key, UNANSWERED);
+        await ledger.step(key, { kind: "delivering" });
+        await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
       }
-      expect(await word(ledger.claim(key, terms))).toBe("exhausted");
-      expect(await ledger.resolve(key, DELIVER)).toEqual({ kind: "done", state: "SETTLED" });
-      expect(await ledger.claim(key, terms)).toMatchObject({ kind: "settled", attempts: 0 });
+      expect(await word(ledger.step(key, { kind: "claim", terms }))).toBe("exhausted");
+      expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toEqual({
+        kind: "done",
+        state: "SETTLED",
+      });
+      expect(await ledger.step(key, { kind: "claim", terms })).toMatchObject({
+        kind: "settled",
+        attempts: 0,
+      });
     });
 
     it("note something about any payment", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "handed");
       const note = { verb: "note", note: "asked the other shop", by: BY } as const;
-      expect(await ledger.resolve(key, note)).toEqual({ kind: "done", state: "SIGNED" });
+      expect(await ledger.step(key, { kind: "resolve", resolution: note })).toEqual({
+        kind: "done",
+        state: "SIGNED",
+      });
       expect(await lastEvent()).toMatchObject({ by: BY, note: "asked the other shop" });
-      expect(await word(ledger.claim(key, terms))).toBe("unresolved");
-      const none = await ledger.resolve(examplePayment(9).key, note);
+      expect(await word(ledger.step(key, { kind: "claim", terms }))).toBe("unresolved");
+      const none = await ledger.step(examplePayment(9).key, { kind: "resolve", resolution: note });
       expect(none).toMatchObject({ kind: "refused" });
     });
 
@@ -208,8 +246,12 @@ export function describeHeld(open: OpenLedger): void {
       async (state) => {
         const { ledger } = place();
         await bring(ledger, payment, state);
-        expect(await ledger.resolve(key, DELIVER)).toMatchObject({ kind: "refused" });
-        expect(await ledger.resolve(key, REFUND)).toMatchObject({ kind: "refused" });
+        expect(await ledger.step(key, { kind: "resolve", resolution: DELIVER })).toMatchObject({
+          kind: "refused",
+        });
+        expect(await ledger.step(key, { kind: "resolve", resolution: REFUND })).toMatchObject({
+          kind: "refused",
+        });
       },
     );
   });

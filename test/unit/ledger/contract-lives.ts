@@ -37,7 +37,9 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
     const gone = { code: "LEDGER_UNAVAILABLE" };
     const { key, request } = examplePayment(1);
     await expect(ledger.ping()).rejects.toMatchObject(gone);
-    await expect(ledger.claim(key, termsOf({ request }))).rejects.toMatchObject(gone);
+    await expect(
+      ledger.step(key, { kind: "claim", terms: termsOf({ request }) }),
+    ).rejects.toMatchObject(gone);
     await expect(ledger.recall(request.paymentPayload, SALE)).rejects.toMatchObject(gone);
     await expect(ledger.outcome(key)).rejects.toMatchObject(gone);
     await expect(ledger.lease(NETWORK, ACCOUNT)).rejects.toMatchObject(gone);
@@ -56,7 +58,9 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       for (const number of states.keys()) {
         const payment = examplePayment(number);
         expect(await next.books.show(payment.key)).toBeUndefined();
-        expect(await word(next.claim(payment.key, termsOf(payment)))).toBe("granted");
+        expect(await word(next.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+          "granted",
+        );
       }
       expect(await next.reap()).toBe(0);
     });
@@ -78,8 +82,12 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
         const next = await place().restart(life);
         await next.reap();
         expect(await next.reap()).toBe(0);
-        expect(await word(next.claim(payment.key, termsOf(payment, byThief)))).toBe("withheld");
-        expect(await word(next.claim(payment.key, termsOf(payment, elsewhere)))).toBe("busy");
+        expect(
+          await word(next.step(payment.key, { kind: "claim", terms: termsOf(payment, byThief) })),
+        ).toBe("withheld");
+        expect(
+          await word(next.step(payment.key, { kind: "claim", terms: termsOf(payment, elsewhere) })),
+        ).toBe("busy");
         // Its payer is not charged for a new one before it has failed.
         const { paymentPayload } = examplePayment(2).request;
         expect((await next.recall(paymentPayload, SALE)).owed).toMatchObject([
@@ -88,10 +96,14 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
         // Whoever takes it may die, too.
         const taken = await next.takeOffered(NETWORK, 10);
         expect(taken).toMatchObject([{ key: payment.key, isPublic: true }]);
-        expect(await word(next.claim(payment.key, termsOf(payment, byThief)))).toBe("withheld");
+        expect(
+          await word(next.step(payment.key, { kind: "claim", terms: termsOf(payment, byThief) })),
+        ).toBe("withheld");
       }
       const last = place().ledger;
-      expect(await word(last.claim(payment.key, termsOf(payment)))).toBe("unresolved");
+      expect(await word(last.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "unresolved",
+      );
       await sign(last, [payment]);
     });
 
@@ -99,29 +111,44 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       const payment = examplePayment(1);
       await bring(place().ledger, payment, "begun");
       await sign(place().ledger, [payment]);
-      await place().ledger.withdrawn(payment.key);
-      expect(await word(place().ledger.abandoned(payment.key))).toBe("conflict");
+      await place().ledger.step(payment.key, { kind: "withdrawn" });
+      expect(await word(place().ledger.step(payment.key, { kind: "abandoned" }))).toBe("conflict");
       const next = await place().restart("second");
       await next.reap();
-      expect(await word(next.begin(payment.key, payment.request, "another's"))).toBe("taken");
-      expect(await word(next.begin(payment.key, payment.request, CALLER))).toBe("pending");
+      expect(
+        await word(
+          next.step(payment.key, { kind: "begin", request: payment.request, caller: "another's" }),
+        ),
+      ).toBe("taken");
+      expect(
+        await word(
+          next.step(payment.key, { kind: "begin", request: payment.request, caller: CALLER }),
+        ),
+      ).toBe("pending");
       expect(await next.takeOffered(NETWORK, 10)).toMatchObject([{ isPublic: true }]);
-      const again = await next.begin(payment.key, payment.request, CALLER);
+      const again = await next.step(payment.key, {
+        kind: "begin",
+        request: payment.request,
+        caller: CALLER,
+      });
       expect(again).toEqual({ kind: "granted", isPublic: true });
     });
 
     it("allows a delivery that our death cut off again: that was no attempt of the buyer's", async () => {
       const payment = examplePayment(1);
       await bring(place().ledger, payment, "retried");
-      await place().ledger.delivering(payment.key);
+      await place().ledger.step(payment.key, { kind: "delivering" });
       for (const life of ["second", "third", "fourth"]) {
         const next = await place().restart(life);
         await next.reap();
-        expect(await next.claim(payment.key, termsOf(payment))).toMatchObject({
+        expect(
+          await next.step(payment.key, { kind: "claim", terms: termsOf(payment) }),
+        ).toMatchObject({
           kind: "settled",
           attempts: 1,
         });
-        if (life !== "fourth") expect(await next.delivering(payment.key)).toBe(true);
+        if (life !== "fourth")
+          expect(await next.step(payment.key, { kind: "delivering" })).toBe(true);
       }
       const last = place().ledger;
       const events = (await last.books.show(payment.key))?.events ?? [];
@@ -161,9 +188,11 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       const before = await sign(place().ledger, [payment]);
       const next = await place().restart("second");
       await next.reap();
-      await next.withdrawn(payment.key, before.id);
+      await next.step(payment.key, { kind: "withdrawn", submission: before.id });
       const after = await sign(next, [payment]);
-      expect(await word(next.withdrawn(payment.key, before.id))).toBe("conflict");
+      expect(await word(next.step(payment.key, { kind: "withdrawn", submission: before.id }))).toBe(
+        "conflict",
+      );
       expect(await next.unfinished(NETWORK, ACCOUNT)).toMatchObject([
         { id: before.id, payments: [] },
         { id: after.id, payments: [{ key: payment.key, state: "SIGNED" }] },
@@ -175,8 +204,10 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       await bring(place().ledger, payment, "signed");
       const next = await place().restart("second");
       await next.reap();
-      await next.withdrawn(payment.key);
-      expect(await word(next.claim(payment.key, termsOf(payment)))).toBe("unresolved");
+      await next.step(payment.key, { kind: "withdrawn" });
+      expect(await word(next.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "unresolved",
+      );
       await sign(next, [payment]);
     });
   });
@@ -229,7 +260,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       expect(await ledger.books.list({ limit: 10 })).toHaveLength(6);
       await ledger.close();
       const third = await place().live("third");
-      const claim = third.claim(bad.key, termsOf(bad));
+      const claim = third.step(bad.key, { kind: "claim", terms: termsOf(bad) });
       await expect(claim).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
     });
   }
@@ -248,7 +279,9 @@ function describeSeveral(open: OpenLedger): void {
       const second = await place().live("second");
       const payments = Array.from({ length: 25 }, (_, index) => examplePayment(index));
       const claims = payments.flatMap((each) =>
-        [ledger, second].map(async (life) => word(life.claim(each.key, termsOf(each)))),
+        [ledger, second].map(async (life) =>
+          word(life.step(each.key, { kind: "claim", terms: termsOf(each) })),
+        ),
       );
       const words = await Promise.all(claims);
       expect(words.filter((each) => each === "granted")).toHaveLength(payments.length);
@@ -259,15 +292,19 @@ function describeSeveral(open: OpenLedger): void {
       const { ledger } = place();
       const second = await place().live("second");
       await bring(ledger, payment, "claimed");
-      expect(await word(second.claim(key, termsOf(payment)))).toBe("busy");
-      expect(await word(second.claim(key, termsOf(payment, { binding: OTHER_BINDING })))).toBe(
-        "busy",
+      expect(await word(second.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("busy");
+      expect(
+        await word(
+          second.step(key, { kind: "claim", terms: termsOf(payment, { binding: OTHER_BINDING }) }),
+        ),
+      ).toBe("busy");
+      expect(await word(second.step(key, { kind: "released" }))).toBe("conflict");
+      expect(await word(second.step(key, { kind: "handedOver", facilitator: FACILITATOR }))).toBe(
+        "conflict",
       );
-      expect(await word(second.released(key))).toBe("conflict");
-      expect(await word(second.handedOver(key, FACILITATOR))).toBe("conflict");
-      expect(await second.offer(key)).toBe(false);
+      expect(await second.step(key, { kind: "offer" })).toBe(false);
       expect(await word(sign(second, [payment]))).toBe("conflict");
-      await ledger.released(key);
+      await ledger.step(key, { kind: "released" });
     });
 
     it("leaves a claim that was taken to its taker", async () => {
@@ -277,12 +314,14 @@ function describeSeveral(open: OpenLedger): void {
       await bring(ledger, payment, "offered");
       await bring(ledger, begun, "begunoffered");
       expect(await second.takeOffered(NETWORK, 10)).toHaveLength(2);
-      expect(await word(ledger.released(key))).toBe("conflict");
-      await ledger.abandoned(begun.key);
+      expect(await word(ledger.step(key, { kind: "released" }))).toBe("conflict");
+      await ledger.step(begun.key, { kind: "abandoned" });
       expect(await word(sign(ledger, [payment]))).toBe("conflict");
-      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("busy");
+      expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("busy");
       await sign(second, [payment, begun], { address: PAYER });
-      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("unresolved");
+      expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "unresolved",
+      );
     });
 
     it("leases an account to one of them, until its life is over or it gives it back", async () => {
@@ -343,12 +382,17 @@ function describeSeveral(open: OpenLedger): void {
       const { ledger } = place();
       const second = await place().live("second");
       await bring(ledger, payment, "settled");
-      const started = await Promise.all([ledger.delivering(key), second.delivering(key)]);
+      const started = await Promise.all([
+        ledger.step(key, { kind: "delivering" }),
+        second.step(key, { kind: "delivering" }),
+      ]);
       expect(started.toSorted()).toEqual([false, true]);
       const [winner, loser] = started[0] ? [ledger, second] : [second, ledger];
-      expect(await word(loser.delivered(key))).toBe("conflict");
-      expect(await word(loser.undelivered(key, UNANSWERED))).toBe("conflict");
-      await winner.delivered(key);
+      expect(await word(loser.step(key, { kind: "delivered" }))).toBe("conflict");
+      expect(await word(loser.step(key, { kind: "undelivered", broken: UNANSWERED }))).toBe(
+        "conflict",
+      );
+      await winner.step(key, { kind: "delivered" });
     });
 
     it("frees what a life left that is over, and nothing of one that is not", async () => {
@@ -360,12 +404,20 @@ function describeSeveral(open: OpenLedger): void {
       await bring(ledger, delivering, "delivering");
       await bring(second, alive, "claimed");
       expect(await second.reap()).toBe(0);
-      expect(await word(second.claim(claimed.key, termsOf(claimed)))).toBe("busy");
+      expect(await word(second.step(claimed.key, { kind: "claim", terms: termsOf(claimed) }))).toBe(
+        "busy",
+      );
       await ledger.close();
       expect(await second.reap()).toBe(2);
-      expect(await word(second.claim(claimed.key, termsOf(claimed)))).toBe("granted");
-      expect(await word(second.claim(delivering.key, termsOf(delivering)))).toBe("settled");
-      expect(await word(second.claim(alive.key, termsOf(alive)))).toBe("unresolved");
+      expect(await word(second.step(claimed.key, { kind: "claim", terms: termsOf(claimed) }))).toBe(
+        "granted",
+      );
+      expect(
+        await word(second.step(delivering.key, { kind: "claim", terms: termsOf(delivering) })),
+      ).toBe("settled");
+      expect(await word(second.step(alive.key, { kind: "claim", terms: termsOf(alive) }))).toBe(
+        "unresolved",
+      );
     });
 
     it("wakes the others when a row changes, and when a claim is offered", async () => {
@@ -376,11 +428,11 @@ function describeSeveral(open: OpenLedger): void {
       if (outcome.kind !== "pending") throw new Error(`the outcome is ${outcome.kind}`);
       const signal = AbortSignal.timeout(15_000);
       const waits = [second.changed(key, outcome.version, signal), second.offered(signal)];
-      await ledger.offer(key);
+      await ledger.step(key, { kind: "offer" });
       await Promise.all(waits);
       expect(signal.aborted).toBe(false);
       expect(await second.takeOffered(NETWORK, 1)).toHaveLength(1);
-      await second.settled(key, SETTLEMENT);
+      await second.step(key, { kind: "settled", settlement: SETTLEMENT });
     });
   });
 }

@@ -45,7 +45,10 @@ export function describeOffers(open: OpenLedger): void {
       await bring(ledger, signed, "offered");
       await bring(ledger, handed, "offered");
       await sign(ledger, [signed]);
-      await ledger.handedOver(handed.key, "https://elsewhere.example.com");
+      await ledger.step(handed.key, {
+        kind: "handedOver",
+        facilitator: "https://elsewhere.example.com",
+      });
       expect(await ledger.takeOffered(NETWORK, 10)).toEqual([]);
     });
 
@@ -54,11 +57,17 @@ export function describeOffers(open: OpenLedger): void {
       const payment = examplePayment(1);
       await bring(ledger, payment, "offered");
       await ledger.takeOffered(NETWORK, 1);
-      expect(await word(ledger.begin(payment.key, payment.request, undefined))).toBe("taken");
-      expect(await ledger.offer(payment.key)).toBe(true);
+      expect(
+        await word(
+          ledger.step(payment.key, { kind: "begin", request: payment.request, caller: undefined }),
+        ),
+      ).toBe("taken");
+      expect(await ledger.step(payment.key, { kind: "offer" })).toBe(true);
       expect(await ledger.takeOffered(NETWORK, 1)).toHaveLength(1);
-      await ledger.released(payment.key);
-      expect(await word(ledger.claim(payment.key, termsOf(payment)))).toBe("granted");
+      await ledger.step(payment.key, { kind: "released" });
+      expect(await word(ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "granted",
+      );
     });
 
     it("and wakes those who wait for one", async () => {
@@ -66,7 +75,7 @@ export function describeOffers(open: OpenLedger): void {
       const payment = examplePayment(1);
       await bring(ledger, payment, "claimed");
       const waits = [1, 2].map(() => ledger.offered(AbortSignal.timeout(15_000)));
-      await ledger.offer(payment.key);
+      await ledger.step(payment.key, { kind: "offer" });
       const before = performance.now();
       await Promise.all(waits);
       expect(performance.now() - before).toBeLessThan(10_000);

@@ -126,7 +126,7 @@ export function describePurses(open: OpenLedger): void {
       const [failed, left] = [examplePayment(1), examplePayment(2)];
       await bring(ledger, failed, "failed");
       await bring(ledger, left, "signed");
-      await ledger.withdrawn(left.key);
+      await ledger.step(left.key, { kind: "withdrawn" });
       expect(await overdraft([left], readingOf(1))).toEqual([]);
       expect(FAILURE.code).toBe("insufficient_funds");
     });
@@ -157,7 +157,7 @@ export function describePurses(open: OpenLedger): void {
       const [payment] = await claimed(ledger, 1, 2);
       if (payment === undefined) throw new Error("a payment");
       expect(await overdraft([payment], readingOf(1))).toEqual([payment.key]);
-      await ledger.settled(slow.key, SETTLEMENT);
+      await ledger.step(slow.key, { kind: "settled", settlement: SETTLEMENT });
       await untilStored(ledger, payment);
       expect(await overdraft([payment], readingOf(1))).toEqual([]);
     });
@@ -184,7 +184,7 @@ export function describePurses(open: OpenLedger): void {
     await bring(ledger, settled, "signed");
     time.nowMs += 1;
     await bring(ledger, open, "signed");
-    await ledger.settled(settled.key, SETTLEMENT);
+    await ledger.step(settled.key, { kind: "settled", settlement: SETTLEMENT });
     const told = await ledger.spends(purseOf(open.key), sinceMs);
     expect(told).toMatchObject([
       { key: settled.key, amountAtomic: PRICE, settledMs: time.nowMs },
@@ -192,7 +192,10 @@ export function describePurses(open: OpenLedger): void {
     ]);
     const { version = -1 } = told[1] ?? {};
     const change = ledger.changed(open.key, version, AbortSignal.timeout(10_000));
-    await ledger.settled(open.key, { ...SETTLEMENT, transaction: "0xbb" });
+    await ledger.step(open.key, {
+      kind: "settled",
+      settlement: { ...SETTLEMENT, transaction: "0xbb" },
+    });
     await change;
   });
 }

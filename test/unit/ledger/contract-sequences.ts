@@ -28,6 +28,7 @@ import {
   sweep,
   TARGET,
   termsOf,
+  replayed,
 } from "./ledger-driver.ts";
 
 const PAYMENTS = [examplePayment(1), examplePayment(2), examplePayment(3)];
@@ -53,7 +54,7 @@ const claims = fc
   .map(({ each, target: asked, genuine, other }): Step => {
     const request = genuine ? each.request : forged(each.request);
     const terms = termsOf({ request }, { target: asked, binding: other ? OTHER_BINDING : BINDING });
-    return { name: "claim", run: (ledger) => ledger.claim(each.key, terms) };
+    return { name: "claim", run: (ledger) => ledger.step(each.key, { kind: "claim", terms }) };
   });
 
 const begins = fc
@@ -67,18 +68,28 @@ const begins = fc
     const request = genuine ? each.request : forged(each.request);
     const asked = same ? request : repriced(request);
     const key = caller === "" ? undefined : caller;
-    return { name: `begin ${key}`, run: (ledger) => ledger.begin(each.key, asked, key) };
+    return {
+      name: `begin ${key}`,
+      run: (ledger) => ledger.step(each.key, { kind: "begin", request: asked, caller: key }),
+    };
   });
 
 const broken = fc
   .record({ each: payment, sent: fc.boolean(), served: fc.constantFrom(null, TARGET) })
   .map(({ each, sent, served }): Step => {
-    return { name: "undelivered", run: (ledger) => ledger.undelivered(each.key, { sent, served }) };
+    return {
+      name: "undelivered",
+      run: (ledger) => ledger.step(each.key, { kind: "undelivered", broken: { sent, served } }),
+    };
   });
 
 const sold = fc.record({ each: payment, target }).map(({ each, target: asked }): Step => ({
   name: "delivered, kept",
-  run: (ledger) => ledger.delivered(each.key, { ...ASKED, target: asked, response: ANSWER }),
+  run: (ledger) =>
+    ledger.step(each.key, {
+      kind: "delivered",
+      sold: { ...ASKED, target: asked, response: ANSWER },
+    }),
 }));
 
 const submissions = fc
@@ -94,21 +105,34 @@ const submissions = fc
 const steps = fc.oneof(
   { weight: 3, arbitrary: claims },
   begins,
-  plain("handedOver", (ledger, { key }) => ledger.handedOver(key, FACILITATOR)),
+  plain("handedOver", (ledger, { key }) =>
+    ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR }),
+  ),
   { weight: 3, arbitrary: plain("signed", (ledger, each) => sign(ledger, [each])) },
   plain("signed together", (ledger) => sign(ledger, PAYMENTS.slice(0, 2))),
-  { weight: 3, arbitrary: plain("settled", (ledger, { key }) => ledger.settled(key, SETTLEMENT)) },
-  plain("failed", (ledger, { key }) => ledger.failed(key, FAILURE)),
-  plain("withdrawn", (ledger, { key }) => ledger.withdrawn(key)),
-  plain("released", (ledger, { key }) => ledger.released(key)),
-  plain("abandoned", (ledger, { key }) => ledger.abandoned(key)),
-  plain("offer", (ledger, { key }) => ledger.offer(key)),
+  {
+    weight: 3,
+    arbitrary: plain("settled", (ledger, { key }) =>
+      ledger.step(key, { kind: "settled", settlement: SETTLEMENT }),
+    ),
+  },
+  plain("failed", (ledger, { key }) => ledger.step(key, { kind: "failed", failure: FAILURE })),
+  plain("withdrawn", (ledger, { key }) => ledger.step(key, { kind: "withdrawn" })),
+  plain("released", (ledger, { key }) => ledger.step(key, { kind: "released" })),
+  plain("abandoned", (ledger, { key }) => ledger.step(key, { kind: "abandoned" })),
+  plain("offer", (ledger, { key }) => ledger.step(key, { kind: "offer" })),
   plain("takeOffered", (ledger) => ledger.takeOffered(NETWORK, 2)),
-  { weight: 3, arbitrary: plain("delivering", (ledger, { key }) => ledger.delivering(key)) },
-  plain("delivered", (ledger, { key }) => ledger.delivered(key)),
+  {
+    weight: 3,
+    arbitrary: plain("delivering", (ledger, { key }) => ledger.step(key, { kind: "delivering" })),
+  },
+  plain("delivered", (ledger, { key }) => ledger.step(key, { kind: "delivered" })),
   { weight: 2, arbitrary: sold },
   broken,
-  { weight: 2, arbitrary: plain("replay", (ledger, { key }) => ledger.replay(key, ASKED)) },
+  {
+    weight: 2,
+    arbitrary: plain("replay", (ledger, { key }) => replayed(ledger, key)),
+  },
   submissions,
   fc.constant<Step>({ name: "sweep", run: (ledger) => sweep(ledger, Number.MAX_SAFE_INTEGER) }),
   fc.nat(400_000).map((passMs): Step => ({ name: `${passMs} ms pass`, run: { passMs } })),

@@ -112,8 +112,8 @@ export function describeSubmissions(open: OpenLedger): void {
       await bring(ledger, moved, "claimed");
       await bring(ledger, left, "claimed");
       const first = await sign(ledger, [moved, left]);
-      await ledger.settled(moved.key, SETTLEMENT);
-      await ledger.withdrawn(left.key);
+      await ledger.step(moved.key, { kind: "settled", settlement: SETTLEMENT });
+      await ledger.step(left.key, { kind: "withdrawn" });
       expect(await ledger.unfinished(NETWORK, ACCOUNT)).toMatchObject([
         {
           id: first.id,
@@ -294,8 +294,8 @@ export function describeSubmissions(open: OpenLedger): void {
     it("and lists those of an account in the order of their nonces, whatever their payments", async () => {
       const { ledger } = place();
       for (const number of [1, 2, 3]) await allocate(number, 0);
-      await ledger.failed(examplePayment(1).key, FAILURE);
-      await ledger.settled(examplePayment(3).key, SETTLEMENT);
+      await ledger.step(examplePayment(1).key, { kind: "failed", failure: FAILURE });
+      await ledger.step(examplePayment(3).key, { kind: "settled", settlement: SETTLEMENT });
       const listed = await ledger.unfinished(NETWORK, ACCOUNT);
       expect(listed.map(({ variants }) => variants[0]?.accountNonce)).toEqual([0, 1, 2]);
       expect(listed.map(({ payments }) => payments[0]?.state)).toEqual([
@@ -314,7 +314,7 @@ function byKey<Value extends { readonly key: string }>(list: readonly Value[]): 
 /** One payment in one submission of the account. */
 async function submit(ledger: Ledger) {
   const payment = examplePayment(1);
-  await ledger.claim(payment.key, termsOf(payment));
+  await ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) });
   const { id } = await sign(ledger, [payment]);
   return [await leaseOf(ledger), id] as const;
 }

@@ -13,7 +13,6 @@ import { eachTestIn, type Place } from "./contract-place.ts";
 import { examplePayment, PAYER, type ExamplePayment } from "./example-payment.ts";
 import {
   ACCOUNT,
-  ASKED,
   bring,
   CALLER,
   leaseOf,
@@ -27,6 +26,7 @@ import {
   sweep,
   termsOf,
   word,
+  replayed,
 } from "./ledger-driver.ts";
 import type { StartState } from "./ledger-transitions.ts";
 
@@ -89,20 +89,32 @@ export function describeSweeping(open: OpenLedger): void {
         expect(await ledger.books.show(key)).toBeUndefined();
         expect((await ledger.recall(request.paymentPayload, SALE)).request).toBeUndefined();
         const spent = { kind: "spent", delivered: true, transaction: SETTLEMENT.transaction };
-        expect(await ledger.claim(key, termsOf(payment))).toEqual(spent);
+        expect(await ledger.step(key, { kind: "claim", terms: termsOf(payment) })).toEqual(spent);
         const elsewhere = { binding: OTHER_BINDING, target: OTHER_TARGET };
-        expect(await ledger.claim(key, termsOf(payment, elsewhere))).toEqual(spent);
-        expect(await ledger.worker("a").claim(key, termsOf(payment))).toEqual(spent);
-        expect(await ledger.begin(key, request, CALLER)).toEqual({ kind: "taken" });
-        expect(await ledger.begin(key, request, undefined)).toEqual({ kind: "taken" });
-        expect(await ledger.begin(key, request, { claimedUnder: CALLER })).toEqual({
+        expect(
+          await ledger.step(key, { kind: "claim", terms: termsOf(payment, elsewhere) }),
+        ).toEqual(spent);
+        expect(
+          await ledger.worker("a").step(key, { kind: "claim", terms: termsOf(payment) }),
+        ).toEqual(spent);
+        expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual({
+          kind: "taken",
+        });
+        expect(await ledger.step(key, { kind: "begin", request, caller: undefined })).toEqual({
+          kind: "taken",
+        });
+        expect(
+          await ledger.step(key, { kind: "begin", request, caller: { claimedUnder: CALLER } }),
+        ).toEqual({
           kind: "taken",
         });
         expect(await ledger.outcome(key)).toEqual({ kind: "settled", settlement: SETTLEMENT });
         expect(await ledger.buried([examplePayment(2).key, key])).toEqual([key]);
         expect(await ledger.books.buried(key.toUpperCase())).toBe(SETTLEMENT.transaction);
-        expect(await word(ledger.delivering(key))).toBe("false");
-        expect(await word(ledger.settled(key, SETTLEMENT))).toBe("conflict");
+        expect(await word(ledger.step(key, { kind: "delivering" }))).toBe("false");
+        expect(await word(ledger.step(key, { kind: "settled", settlement: SETTLEMENT }))).toBe(
+          "conflict",
+        );
         expect(await ledger.books.list({ limit: 10 })).toEqual([]);
       },
     );
@@ -114,9 +126,12 @@ export function describeSweeping(open: OpenLedger): void {
       for (const [number, transaction] of texts.entries()) {
         const each = examplePayment(number);
         await bring(ledger, each, "signed");
-        await ledger.settled(each.key, { ...SETTLEMENT, transaction });
-        await ledger.delivering(each.key);
-        await ledger.delivered(each.key);
+        await ledger.step(each.key, {
+          kind: "settled",
+          settlement: { ...SETTLEMENT, transaction },
+        });
+        await ledger.step(each.key, { kind: "delivering" });
+        await ledger.step(each.key, { kind: "delivered" });
       }
       await close(ledger);
       time.nowMs = LATER_MS;
@@ -128,15 +143,21 @@ export function describeSweeping(open: OpenLedger): void {
 
     it("one that was settled for somebody else, whose caller gets the same answer again", async () => {
       const ledger = await old("begunHanded");
-      await ledger.settled(key, SETTLEMENT);
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
       place().time.nowMs += 1;
       expect(await sweep(ledger, LATER_MS + 1)).toBe(1);
       const settled = { kind: "settled", settlement: SETTLEMENT };
-      expect(await ledger.begin(key, request, CALLER)).toEqual(settled);
-      expect(await ledger.begin(key, request, "another key")).toEqual({ kind: "taken" });
-      expect(await ledger.begin(key, request, undefined)).toEqual({ kind: "taken" });
+      expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual(settled);
+      expect(await ledger.step(key, { kind: "begin", request, caller: "another key" })).toEqual({
+        kind: "taken",
+      });
+      expect(await ledger.step(key, { kind: "begin", request, caller: undefined })).toEqual({
+        kind: "taken",
+      });
       expect(await ledger.outcome(key)).toEqual(settled);
-      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("spent");
+      expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "spent",
+      );
     });
 
     it.each(["failed", "claimfailed", "begunfailed"] as const)(
@@ -145,7 +166,9 @@ export function describeSweeping(open: OpenLedger): void {
         const ledger = await old(state);
         expect(await sweep(ledger, LATER_MS)).toBe(1);
         expect(await ledger.buried([key])).toEqual([]);
-        expect(await word(ledger.claim(key, termsOf(payment)))).toBe("granted");
+        expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+          "granted",
+        );
       },
     );
 
@@ -156,8 +179,10 @@ export function describeSweeping(open: OpenLedger): void {
       await bring(ledger, payment, "claimfailed");
       time.nowMs = validBeforeMs + DAY_MS;
       expect(await sweep(ledger, time.nowMs)).toBe(0);
-      await ledger.settled(key, SETTLEMENT);
-      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("settled");
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+      expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "settled",
+      );
     });
 
     it("one that has failed, a month later, however long its authorization could be used", async () => {
@@ -169,7 +194,9 @@ export function describeSweeping(open: OpenLedger): void {
       time.nowMs += 1;
       expect(await sweep(ledger, time.nowMs)).toBe(1);
       // Nothing was sold for it: who shows it next pays with it.
-      expect(await ledger.begin(key, request, CALLER)).toEqual({ kind: "granted" });
+      expect(await ledger.step(key, { kind: "begin", request, caller: CALLER })).toEqual({
+        kind: "granted",
+      });
     });
 
     it.each([
@@ -204,17 +231,18 @@ export function describeSweeping(open: OpenLedger): void {
       const { id } = await sign(ledger, together);
       const raised = signWith(0, ACCOUNT, 1);
       await ledger.replaced(await leaseOf(ledger), id, raised);
-      for (const each of together) await ledger.settled(each.key, SETTLEMENT);
-      await ledger.delivering(key);
-      await ledger.delivered(key);
+      for (const each of together)
+        await ledger.step(each.key, { kind: "settled", settlement: SETTLEMENT });
+      await ledger.step(key, { kind: "delivering" });
+      await ledger.step(key, { kind: "delivered" });
       await ledger.concluded(id, "CLOSED");
       time.nowMs = LATER_MS;
       expect(await sweep(ledger, LATER_MS)).toBe(1);
       const other = together[1]?.key;
       expect((await ledger.books.show(raised.transaction))?.key).toBe(other);
       expect((await ledger.books.show(raised.transaction))?.submission?.id).toBe(id);
-      await ledger.delivering(other as PaymentKey);
-      await ledger.delivered(other as PaymentKey);
+      await ledger.step(other as PaymentKey, { kind: "delivering" });
+      await ledger.step(other as PaymentKey, { kind: "delivered" });
       expect(await sweep(ledger, LATER_MS + 1)).toBe(1);
       expect(await ledger.books.show(raised.transaction)).toBeUndefined();
       // The names are free: whatever is signed next may have them.
@@ -267,7 +295,7 @@ export function describeSweeping(open: OpenLedger): void {
       const ledger = await old("kept");
       place().time.nowMs = 1_700_000_000_000 + 1;
       const archive = async (): Promise<void> => {
-        expect(await ledger.replay(key, ASKED)).toBeDefined();
+        expect(await replayed(ledger, key)).toBeDefined();
       };
       expect(await sweep(ledger, LATER_MS, archive)).toBe(0);
       expect((await ledger.books.show(key))?.state).toBe("DELIVERED");
@@ -275,7 +303,9 @@ export function describeSweeping(open: OpenLedger): void {
 
     it("only once where two claim what is swept", async () => {
       const ledger = await old("delivered");
-      const claims = Array.from({ length: 8 }, () => ledger.claim(key, termsOf(payment)));
+      const claims = Array.from({ length: 8 }, () =>
+        ledger.step(key, { kind: "claim", terms: termsOf(payment) }),
+      );
       const [swept, ...words] = await Promise.all([sweep(ledger, LATER_MS), ...claims.map(word)]);
       expect(swept).toBe(1);
       expect(new Set(words)).toEqual(new Set(["spent"]));

@@ -34,11 +34,17 @@ export function describeWaiting(open: OpenLedger): void {
       (ledger: Ledger, payment: ExamplePayment) => Promise<unknown>,
     ][] = [
       ["signed", (ledger, each) => sign(ledger, [each])],
-      ["handed over", (ledger, each) => ledger.handedOver(each.key, FACILITATOR)],
-      ["settled", (ledger, each) => ledger.settled(each.key, SETTLEMENT)],
-      ["failed", (ledger, each) => ledger.failed(each.key, FAILURE)],
-      ["offered", (ledger, each) => ledger.offer(each.key)],
-      ["released", (ledger, each) => ledger.released(each.key)],
+      [
+        "handed over",
+        (ledger, each) => ledger.step(each.key, { kind: "handedOver", facilitator: FACILITATOR }),
+      ],
+      [
+        "settled",
+        (ledger, each) => ledger.step(each.key, { kind: "settled", settlement: SETTLEMENT }),
+      ],
+      ["failed", (ledger, each) => ledger.step(each.key, { kind: "failed", failure: FAILURE })],
+      ["offered", (ledger, each) => ledger.step(each.key, { kind: "offer" })],
+      ["released", (ledger, each) => ledger.step(each.key, { kind: "released" })],
     ];
     for (const [name, change] of changes) {
       it(`when it is ${name}`, async () => {
@@ -63,10 +69,10 @@ export function describeWaiting(open: OpenLedger): void {
           await ledger.changed(key, outcome.version, NEVER);
         }
       })();
-      await ledger.offer(key);
+      await ledger.step(key, { kind: "offer" });
       await ledger.takeOffered(NETWORK, 1);
       await sign(ledger, [payment]);
-      await ledger.settled(key, SETTLEMENT);
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
       await watch;
       expect(seen.at(-1)).toBe("settled");
       expect(seen.length).toBeLessThan(10);
@@ -75,10 +81,10 @@ export function describeWaiting(open: OpenLedger): void {
     it("for the end of a delivery, with the version that `busy` tells", async () => {
       const { ledger } = place();
       await bring(ledger, payment, "delivering");
-      const busy = await ledger.claim(key, termsOf(payment));
+      const busy = await ledger.step(key, { kind: "claim", terms: termsOf(payment) });
       if (busy.kind !== "busy") throw new Error(`it is ${busy.kind}`);
       const wait = ledger.changed(key, busy.version, NEVER);
-      await ledger.delivered(key);
+      await ledger.step(key, { kind: "delivered" });
       await wait;
     });
 
@@ -86,14 +92,14 @@ export function describeWaiting(open: OpenLedger): void {
       const { ledger } = place();
       await bring(ledger, payment, "claimed");
       const version = await versionOf(ledger);
-      await ledger.handedOver(key, FACILITATOR);
+      await ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR });
       await ledger.changed(key, version, NEVER);
       await ledger.changed(examplePayment(2).key, 1, NEVER);
     });
 
     it("and ends with its signal, before or while it waits", async () => {
       const { ledger } = place();
-      await ledger.begin(key, request, undefined);
+      await ledger.step(key, { kind: "begin", request, caller: undefined });
       const version = await versionOf(ledger);
       await ledger.changed(key, version, AbortSignal.abort());
       const controller = new AbortController();

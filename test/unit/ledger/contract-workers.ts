@@ -16,39 +16,44 @@ export function describeWorkers(open: OpenLedger): void {
 
   it("a claim of one is busy for its siblings, and its own to go on with", async () => {
     const [one, other] = [place().ledger.worker("1"), place().ledger.worker("2")];
-    expect(await word(one.claim(key, terms))).toBe("granted");
-    expect(await word(other.claim(key, terms))).toBe("busy");
-    expect(await word(one.claim(key, terms))).toBe("unresolved");
-    expect(await word(other.released(key))).toBe("conflict");
-    expect(await word(one.released(key))).toBe("ok");
-    expect(await word(other.claim(key, terms))).toBe("granted");
+    expect(await word(one.step(key, { kind: "claim", terms }))).toBe("granted");
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("busy");
+    expect(await word(one.step(key, { kind: "claim", terms }))).toBe("unresolved");
+    expect(await word(other.step(key, { kind: "released" }))).toBe("conflict");
+    expect(await word(one.step(key, { kind: "released" }))).toBe("ok");
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("granted");
   });
 
   it("the process settles what its workers claim, and no sibling can drop it meanwhile", async () => {
     const { ledger } = place();
     const [one, other] = [ledger.worker("1"), ledger.worker("2")];
-    await one.claim(key, terms);
-    expect(await ledger.begin(key, request, { claimedUnder: CALLER })).toEqual({ kind: "granted" });
+    await one.step(key, { kind: "claim", terms });
+    expect(
+      await ledger.step(key, { kind: "begin", request, caller: { claimedUnder: CALLER } }),
+    ).toEqual({ kind: "granted" });
     await sign(ledger, [payment]);
-    expect(await word(one.released(key))).toBe("conflict");
-    expect(await word(other.claim(key, terms))).toBe("busy");
-    await ledger.settled(key, SETTLEMENT);
-    expect(await word(other.claim(key, terms))).toBe("busy");
-    expect(await other.delivering(key)).toBe(false);
-    await one.leave(key);
-    expect(await other.claim(key, terms)).toMatchObject({ kind: "settled", attempts: 0 });
-    expect(await other.delivering(key)).toBe(true);
-    expect(await one.delivering(key)).toBe(false);
-    expect(await word(one.delivered(key))).toBe("conflict");
-    expect(await word(one.undelivered(key, UNANSWERED))).toBe("conflict");
-    await other.delivered(key);
-    expect(await word(one.claim(key, terms))).toBe("spent");
+    expect(await word(one.step(key, { kind: "released" }))).toBe("conflict");
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("busy");
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("busy");
+    expect(await other.step(key, { kind: "delivering" })).toBe(false);
+    await one.step(key, { kind: "leave" });
+    expect(await other.step(key, { kind: "claim", terms })).toMatchObject({
+      kind: "settled",
+      attempts: 0,
+    });
+    expect(await other.step(key, { kind: "delivering" })).toBe(true);
+    expect(await one.step(key, { kind: "delivering" })).toBe(false);
+    expect(await word(one.step(key, { kind: "delivered" }))).toBe("conflict");
+    expect(await word(one.step(key, { kind: "undelivered", broken: UNANSWERED }))).toBe("conflict");
+    await other.step(key, { kind: "delivered" });
+    expect(await word(one.step(key, { kind: "claim", terms }))).toBe("spent");
   });
 
   it("a claim that no account here can sign is offered, and taken by the process", async () => {
     const { ledger } = place();
-    await ledger.worker("1").claim(key, terms);
-    expect(await ledger.offer(key)).toBe(true);
+    await ledger.worker("1").step(key, { kind: "claim", terms });
+    expect(await ledger.step(key, { kind: "offer" })).toBe(true);
     expect(await ledger.takeOffered(NETWORK, 10)).toMatchObject([{ key }]);
     await sign(ledger, [payment]);
     expect(await word(ledger.outcome(key))).toBe("pending");
@@ -57,15 +62,15 @@ export function describeWorkers(open: OpenLedger): void {
   it("a claim that is left is taken over by whoever has the payment next, and by no other", async () => {
     const { ledger } = place();
     const [one, other, third] = [ledger.worker("1"), ledger.worker("2"), ledger.worker("3")];
-    await one.claim(key, terms);
-    await other.leave(key);
-    expect(await word(other.claim(key, terms))).toBe("busy");
-    await one.leave(key);
-    expect(await word(other.claim(key, terms))).toBe("unresolved");
-    expect(await word(third.claim(key, terms))).toBe("busy");
-    expect(await word(one.released(key))).toBe("conflict");
-    expect(await word(other.released(key))).toBe("ok");
-    await one.leave(key);
+    await one.step(key, { kind: "claim", terms });
+    await other.step(key, { kind: "leave" });
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("busy");
+    await one.step(key, { kind: "leave" });
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("unresolved");
+    expect(await word(third.step(key, { kind: "claim", terms }))).toBe("busy");
+    expect(await word(one.step(key, { kind: "released" }))).toBe("conflict");
+    expect(await word(other.step(key, { kind: "released" }))).toBe("ok");
+    await one.step(key, { kind: "leave" });
     expect(await ledger.books.show(key)).toBeUndefined();
   });
 
@@ -73,13 +78,19 @@ export function describeWorkers(open: OpenLedger): void {
     const { ledger } = place();
     const [one, other] = [ledger.worker("1"), ledger.worker("2")];
     const [first, second, third] = [examplePayment(1), examplePayment(2), examplePayment(3)];
-    await one.claim(first.key, termsOf(first));
-    await one.claim(second.key, termsOf(second));
-    await other.claim(third.key, termsOf(third));
+    await one.step(first.key, { kind: "claim", terms: termsOf(first) });
+    await one.step(second.key, { kind: "claim", terms: termsOf(second) });
+    await other.step(third.key, { kind: "claim", terms: termsOf(third) });
     expect(await one.end(new Set([second.key]))).toBe(2);
-    expect(await word(other.claim(first.key, termsOf(first)))).toBe("granted");
-    expect(await word(other.claim(second.key, termsOf(second)))).toBe("busy");
-    expect(await word(other.claim(third.key, termsOf(third)))).toBe("unresolved");
+    expect(await word(other.step(first.key, { kind: "claim", terms: termsOf(first) }))).toBe(
+      "granted",
+    );
+    expect(await word(other.step(second.key, { kind: "claim", terms: termsOf(second) }))).toBe(
+      "busy",
+    );
+    expect(await word(other.step(third.key, { kind: "claim", terms: termsOf(third) }))).toBe(
+      "unresolved",
+    );
     expect(await one.end(NONE)).toBe(1);
     expect(await one.end(NONE)).toBe(0);
   });
@@ -87,34 +98,37 @@ export function describeWorkers(open: OpenLedger): void {
   it("a settlement that goes on beyond the end of one leaves its claim to whoever comes next", async () => {
     const { ledger } = place();
     const [one, other] = [ledger.worker("1"), ledger.worker("2")];
-    await one.claim(key, terms);
+    await one.step(key, { kind: "claim", terms });
     await one.end(new Set([key]));
-    expect(await word(other.claim(key, terms))).toBe("busy");
-    await one.leave(key);
-    expect(await word(other.claim(key, terms))).toBe("unresolved");
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("busy");
+    await one.step(key, { kind: "leave" });
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("unresolved");
   });
 
   it("the end of one breaks its deliveries, which are tried again without an attempt less", async () => {
     const { ledger } = place();
     const [one, other] = [ledger.worker("1"), ledger.worker("2")];
-    await one.claim(key, terms);
-    await ledger.settled(key, SETTLEMENT);
-    expect(await one.delivering(key)).toBe(true);
-    expect(await word(other.claim(key, terms))).toBe("busy");
+    await one.step(key, { kind: "claim", terms });
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    expect(await one.step(key, { kind: "delivering" })).toBe(true);
+    expect(await word(other.step(key, { kind: "claim", terms }))).toBe("busy");
     expect(await other.end(NONE)).toBe(0);
     expect(await one.end(new Set([key]))).toBe(1);
-    expect(await other.claim(key, terms)).toMatchObject({ kind: "settled", attempts: 0 });
-    expect(await other.delivering(key)).toBe(true);
-    expect(await word(one.undelivered(key, UNANSWERED))).toBe("conflict");
+    expect(await other.step(key, { kind: "claim", terms })).toMatchObject({
+      kind: "settled",
+      attempts: 0,
+    });
+    expect(await other.step(key, { kind: "delivering" })).toBe(true);
+    expect(await word(one.step(key, { kind: "undelivered", broken: UNANSWERED }))).toBe("conflict");
   });
 
   it("what lives of workers hold is kept while their process lives, and freed when it is gone", async () => {
     const { ledger } = place();
-    await ledger.worker("1").claim(key, terms);
+    await ledger.worker("1").step(key, { kind: "claim", terms });
     expect(await ledger.reap()).toBe(0);
     const next = await place().restart("second");
     await next.reap();
     expect(await next.books.show(key)).toBeUndefined();
-    expect(await word(next.worker("1").claim(key, terms))).toBe("granted");
+    expect(await word(next.worker("1").step(key, { kind: "claim", terms }))).toBe("granted");
   });
 }

@@ -19,14 +19,14 @@ try {
   const walk = async (lane: number): Promise<never> => {
     for (let number = Number(first) + lane; ; number += LANES) {
       const payment = examplePayment(number);
-      await ledger.claim(payment.key, termsOf(payment));
+      await ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) });
       print(`claimed ${number}`);
       const { variants } = await sign(ledger, [payment]);
       print(`signed ${number} ${variants[0]?.accountNonce}`);
       if (number % 3 === 0) continue;
-      await ledger.settled(payment.key, SETTLEMENT);
+      await ledger.step(payment.key, { kind: "settled", settlement: SETTLEMENT });
       print(`settled ${number}`);
-      await ledger.delivering(payment.key);
+      await ledger.step(payment.key, { kind: "delivering" });
       print(`delivering ${number}`);
       if (number % 3 === 1) continue;
       await keep(ledger, payment);

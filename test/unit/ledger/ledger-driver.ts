@@ -5,10 +5,14 @@ import {
   type ClaimTerms,
   type Lease,
   type Ledger,
+  type Redemptions,
+  type StoredResponse,
   type StoredSubmission,
   type StoredTransaction,
+  type TransitionOf,
 } from "../../../src/ledger/ledger.ts";
 import type { SweepPlace, SweepStep } from "../../../src/ledger/sweep.ts";
+import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { PAYER, type ExamplePayment } from "./example-payment.ts";
 import type { Cell, StartState } from "./ledger-transitions.ts";
@@ -111,39 +115,76 @@ export async function bring(
   const { key, request } = payment;
   const path: Record<StartState, () => Promise<unknown>> = {
     none: async () => undefined,
-    claimed: async () => ledger.claim(key, termsOf(payment)),
-    begun: async () => ledger.begin(key, request, CALLER),
-    offered: async () => [await path.claimed(), await ledger.offer(key)],
-    begunoffered: async () => [await path.begun(), await ledger.offer(key)],
-    begunHanded: async () => [await path.begun(), await ledger.handedOver(key, FACILITATOR)],
+    claimed: async () => ledger.step(key, { kind: "claim", terms: termsOf(payment) }),
+    begun: async () => ledger.step(key, { kind: "begin", request, caller: CALLER }),
+    offered: async () => [await path.claimed(), await ledger.step(key, { kind: "offer" })],
+    begunoffered: async () => [await path.begun(), await ledger.step(key, { kind: "offer" })],
+    begunHanded: async () => [
+      await path.begun(),
+      await ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR }),
+    ],
     signed: async () => [await path.claimed(), await sign(ledger, [payment])],
-    handed: async () => [await path.claimed(), await ledger.handedOver(key, FACILITATOR)],
+    handed: async () => [
+      await path.claimed(),
+      await ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR }),
+    ],
     handedsigned: async () => [await path.handed(), await sign(ledger, [payment])],
-    settled: async () => [await path.signed(), await ledger.settled(key, SETTLEMENT)],
-    delivering: async () => [await path.settled(), await ledger.delivering(key)],
-    retried: async () => [await path.delivering(), await ledger.undelivered(key, UNANSWERED)],
-    served: async () => [await path.delivering(), await ledger.undelivered(key, CUT_OFF)],
+    settled: async () => [
+      await path.signed(),
+      await ledger.step(key, { kind: "settled", settlement: SETTLEMENT }),
+    ],
+    delivering: async () => [await path.settled(), await ledger.step(key, { kind: "delivering" })],
+    retried: async () => [
+      await path.delivering(),
+      await ledger.step(key, { kind: "undelivered", broken: UNANSWERED }),
+    ],
+    served: async () => [
+      await path.delivering(),
+      await ledger.step(key, { kind: "undelivered", broken: CUT_OFF }),
+    ],
     exhausted: async () => {
       await path.settled();
       for (let attempt = 0; attempt < MAX_DELIVERY_ATTEMPTS; attempt += 1) {
-        await ledger.delivering(key);
-        await ledger.undelivered(key, UNANSWERED);
+        await ledger.step(key, { kind: "delivering" });
+        await ledger.step(key, { kind: "undelivered", broken: UNANSWERED });
       }
     },
-    delivered: async () => [await path.delivering(), await ledger.delivered(key)],
+    delivered: async () => [await path.delivering(), await ledger.step(key, { kind: "delivered" })],
     kept: async () => [await path.delivering(), await keep(ledger, payment)],
-    failed: async () => [await path.signed(), await ledger.failed(key, FAILURE)],
-    claimfailed: async () => [await path.claimed(), await ledger.failed(key, FAILURE)],
-    begunfailed: async () => [await path.begun(), await ledger.failed(key, FAILURE)],
-    public: async () => [await path.signed(), await ledger.withdrawn(key)],
-    publicfailed: async () => [await path.public(), await ledger.failed(key, FAILURE)],
+    failed: async () => [
+      await path.signed(),
+      await ledger.step(key, { kind: "failed", failure: FAILURE }),
+    ],
+    claimfailed: async () => [
+      await path.claimed(),
+      await ledger.step(key, { kind: "failed", failure: FAILURE }),
+    ],
+    begunfailed: async () => [
+      await path.begun(),
+      await ledger.step(key, { kind: "failed", failure: FAILURE }),
+    ],
+    public: async () => [await path.signed(), await ledger.step(key, { kind: "withdrawn" })],
+    publicfailed: async () => [
+      await path.public(),
+      await ledger.step(key, { kind: "failed", failure: FAILURE }),
+    ],
   };
   await path[state]();
 }
 
 /** Ends a delivery with an answer that is kept. */
 export async function keep(ledger: Ledger, { key }: ExamplePayment): Promise<void> {
-  await ledger.delivered(key, { ...ASKED, response: ANSWER });
+  await ledger.step(key, { kind: "delivered", sold: { ...ASKED, response: ANSWER } });
+}
+
+/** The kept answer, given again where it may be. */
+export async function replayed(
+  ledger: Pick<Redemptions, "step" | "answer">,
+  key: PaymentKey,
+  asked: TransitionOf<"replay">["asked"] = ASKED,
+): Promise<StoredResponse | undefined> {
+  const response = await ledger.answer(key);
+  return (await ledger.step(key, { kind: "replay", asked })) ? response : undefined;
 }
 
 /** Makes one call of the transition table. */
@@ -154,31 +195,37 @@ export function perform(
 ): Promise<string> {
   const { key, request } = payment;
   const calls: Record<Cell["operation"], () => Promise<unknown>> = {
-    claim: async () => ledger.claim(key, termsOf(payment)),
-    claimOther: async () => ledger.claim(key, termsOf(payment, { binding: OTHER_BINDING })),
-    claimForged: async () => ledger.claim(key, termsOf({ request: forged(request) })),
-    claimTarget: async () => ledger.claim(key, termsOf(payment, { target: OTHER_TARGET })),
-    beginOwn: async () => ledger.begin(key, request, CALLER),
-    beginOther: async () => ledger.begin(key, request, "another key"),
-    beginBare: async () => ledger.begin(key, request, undefined),
-    beginForged: async () => ledger.begin(key, forged(request), CALLER),
-    beginRepriced: async () => ledger.begin(key, repriced(request), CALLER),
+    claim: async () => ledger.step(key, { kind: "claim", terms: termsOf(payment) }),
+    claimOther: async () =>
+      ledger.step(key, { kind: "claim", terms: termsOf(payment, { binding: OTHER_BINDING }) }),
+    claimForged: async () =>
+      ledger.step(key, { kind: "claim", terms: termsOf({ request: forged(request) }) }),
+    claimTarget: async () =>
+      ledger.step(key, { kind: "claim", terms: termsOf(payment, { target: OTHER_TARGET }) }),
+    beginOwn: async () => ledger.step(key, { kind: "begin", request, caller: CALLER }),
+    beginOther: async () => ledger.step(key, { kind: "begin", request, caller: "another key" }),
+    beginBare: async () => ledger.step(key, { kind: "begin", request, caller: undefined }),
+    beginForged: async () =>
+      ledger.step(key, { kind: "begin", request: forged(request), caller: CALLER }),
+    beginRepriced: async () =>
+      ledger.step(key, { kind: "begin", request: repriced(request), caller: CALLER }),
     outcome: async () => ledger.outcome(key),
-    handedOver: async () => ledger.handedOver(key, FACILITATOR),
+    handedOver: async () => ledger.step(key, { kind: "handedOver", facilitator: FACILITATOR }),
     signed: async () => sign(ledger, [payment]),
-    settled: async () => ledger.settled(key, SETTLEMENT),
-    settledOther: async () => ledger.settled(key, { ...SETTLEMENT, transaction: "0xbb" }),
-    failed: async () => ledger.failed(key, FAILURE),
-    withdrawn: async () => ledger.withdrawn(key),
-    offer: async () => ledger.offer(key),
-    released: async () => ledger.released(key),
-    abandoned: async () => ledger.abandoned(key),
-    delivering: async () => ledger.delivering(key),
-    delivered: async () => ledger.delivered(key),
-    unsent: async () => ledger.undelivered(key, UNSENT),
-    unanswered: async () => ledger.undelivered(key, UNANSWERED),
-    cutOff: async () => ledger.undelivered(key, CUT_OFF),
-    replay: async () => (await ledger.replay(key, ASKED)) !== undefined,
+    settled: async () => ledger.step(key, { kind: "settled", settlement: SETTLEMENT }),
+    settledOther: async () =>
+      ledger.step(key, { kind: "settled", settlement: { ...SETTLEMENT, transaction: "0xbb" } }),
+    failed: async () => ledger.step(key, { kind: "failed", failure: FAILURE }),
+    withdrawn: async () => ledger.step(key, { kind: "withdrawn" }),
+    offer: async () => ledger.step(key, { kind: "offer" }),
+    released: async () => ledger.step(key, { kind: "released" }),
+    abandoned: async () => ledger.step(key, { kind: "abandoned" }),
+    delivering: async () => ledger.step(key, { kind: "delivering" }),
+    delivered: async () => ledger.step(key, { kind: "delivered" }),
+    unsent: async () => ledger.step(key, { kind: "undelivered", broken: UNSENT }),
+    unanswered: async () => ledger.step(key, { kind: "undelivered", broken: UNANSWERED }),
+    cutOff: async () => ledger.step(key, { kind: "undelivered", broken: CUT_OFF }),
+    replay: async () => ledger.step(key, { kind: "replay", asked: ASKED }),
   };
   return word(calls[operation]());
 }
@@ -186,15 +233,18 @@ export function perform(
 /** Tells the states apart by what the ledger answers; the row is used up by asking. */
 export async function observe(ledger: Ledger, payment: ExamplePayment): Promise<string> {
   const { key, request } = payment;
-  const claim = await ledger.claim(key, termsOf(payment));
+  const claim = await ledger.step(key, { kind: "claim", terms: termsOf(payment) });
   if (claim.kind === "granted") return "none";
   const attempts = claim.kind === "settled" ? claim.attempts : "";
-  const elsewhere = await ledger.claim(key, termsOf(payment, { target: OTHER_TARGET }));
+  const elsewhere = await ledger.step(key, {
+    kind: "claim",
+    terms: termsOf(payment, { target: OTHER_TARGET }),
+  });
   const outcome = await ledger.outcome(key);
-  const begin = await ledger.begin(key, request, CALLER);
+  const begin = await ledger.step(key, { kind: "begin", request, caller: CALLER });
   const offered = (await ledger.takeOffered(NETWORK, 100)).some((each) => each.key === key);
-  const sold = await word(ledger.delivered(key));
-  const withdrawn = await word(ledger.withdrawn(key));
+  const sold = await word(ledger.step(key, { kind: "delivered" }));
+  const withdrawn = await word(ledger.step(key, { kind: "withdrawn" }));
   const words = [claim.kind + attempts, elsewhere.kind, outcome.kind, begin.kind];
   return [...words, offered ? "offered" : "", sold, withdrawn].join(" ");
 }

@@ -8,12 +8,14 @@ import {
   MAX_REPLAYS,
   REPLAY_MS,
   type PaymentState,
+  type Transition,
 } from "../../../src/ledger/ledger.ts";
 import * as machine from "../../../src/ledger/machine.ts";
 import type { Moment, Step } from "../../../src/ledger/machine.ts";
 import type { PaymentRow } from "../../../src/ledger/payment-row.ts";
 import { examplePayment } from "./example-payment.ts";
 import {
+  ANSWER,
   ASKED,
   BINDING,
   CALLER,
@@ -41,58 +43,62 @@ const { request } = examplePayment(1);
 const OTHER_SETTLEMENT = { ...SETTLEMENT, transaction: "0xbb" };
 const life = fc.constantFrom("one", "one", "one", "one", "two");
 
+function asks(transition: Transition): Command["run"] {
+  return (row, moment) => machine.apply(row, transition, moment);
+}
+
 const COMMANDS: Readonly<Record<string, Command["run"]>> = {
-  claim: (row, moment) => machine.claim(row, termsOf({ request }), moment),
-  claimElsewhere: (row, moment) =>
-    machine.claim(row, termsOf({ request }, { binding: OTHER_BINDING }), moment),
-  claimTarget: (row, moment) =>
-    machine.claim(row, termsOf({ request }, { target: OTHER_TARGET }), moment),
-  claimForged: (row, moment) => machine.claim(row, termsOf({ request: forged(request) }), moment),
-  begin: (row, moment) => machine.begin(row, request, CALLER, moment),
-  beginOther: (row, moment) => machine.begin(row, request, "another key", moment),
-  beginBare: (row, moment) => machine.begin(row, repriced(request), undefined, moment),
-  beginForged: (row, moment) => machine.begin(row, forged(request), undefined, moment),
+  claim: asks({ kind: "claim", terms: termsOf({ request }) }),
+  claimElsewhere: asks({ kind: "claim", terms: termsOf({ request }, { binding: OTHER_BINDING }) }),
+  claimTarget: asks({ kind: "claim", terms: termsOf({ request }, { target: OTHER_TARGET }) }),
+  claimForged: asks({ kind: "claim", terms: termsOf({ request: forged(request) }) }),
+  begin: asks({ kind: "begin", request, caller: CALLER }),
+  beginOther: asks({ kind: "begin", request, caller: "another key" }),
+  beginBare: asks({ kind: "begin", request: repriced(request), caller: undefined }),
+  beginForged: asks({ kind: "begin", request: forged(request), caller: undefined }),
   outcome: (row) => ({ outcome: machine.outcome(row) }),
-  handOver: (row, moment) =>
-    machine.handOver(row, { facilitator: FACILITATOR, head: null }, moment),
-  handOverSeen: (row, moment) =>
-    machine.handOver(row, { facilitator: FACILITATOR, head: 7 }, moment),
-  lookAgain: (row, { nowMs }) => machine.lookAgain(row, nowMs),
-  decide: (row) => machine.lookAgain(row, null),
-  handOverAgain: (row, moment) =>
-    machine.handOver(row, { facilitator: "https://other.example.com", head: null }, moment),
+  handOver: asks({ kind: "handedOver", facilitator: FACILITATOR }),
+  handOverSeen: asks({ kind: "handedOver", facilitator: FACILITATOR, head: 7 }),
+  lookAgain: (row, moment) =>
+    machine.apply(row, { kind: "lookedAgain", nextMs: moment.nowMs }, moment),
+  decide: asks({ kind: "lookedAgain", nextMs: null }),
+  handOverAgain: asks({ kind: "handedOver", facilitator: "https://other.example.com" }),
   sign: (row, moment) => machine.sign(row, "0x01", moment),
-  settle: (row) => machine.settle(row, SETTLEMENT),
-  settleOther: (row) => machine.settle(row, OTHER_SETTLEMENT),
-  fail: (row, moment) => machine.fail(row, FAILURE, moment),
-  withdraw: machine.withdraw,
-  release: machine.release,
-  abandon: machine.abandon,
-  offer: machine.offer,
+  settle: asks({ kind: "settled", settlement: SETTLEMENT }),
+  settleOther: asks({ kind: "settled", settlement: OTHER_SETTLEMENT }),
+  fail: asks({ kind: "failed", failure: FAILURE }),
+  withdraw: asks({ kind: "withdrawn" }),
+  release: asks({ kind: "released" }),
+  abandon: asks({ kind: "abandoned" }),
+  offer: asks({ kind: "offer" }),
   takeOffered: machine.takeOffered,
-  deliver: (row, moment) => machine.deliver(row, null, moment),
-  deliverOthers: (row, moment) =>
-    machine.deliver(row, { idempotencyKey: "another", target: TARGET, claimant: CLAIMANT }, moment),
-  delivered: (row, moment) => machine.delivered(row, null, moment),
-  deliveredKept: (row, moment) => machine.delivered(row, ASKED, moment),
-  unsent: (row, moment) => machine.undelivered(row, { sent: false, served: null }, moment),
-  broken: (row, moment) => machine.undelivered(row, { sent: true, served: null }, moment),
-  cutOff: (row, moment) => machine.undelivered(row, { sent: true, served: TARGET }, moment),
-  replay: (row, moment) => machine.replay(row, ASKED, moment),
-  reap: (row, moment) => machine.reap(row, (life) => life !== moment.life),
-  leave: machine.leave,
-  collected: machine.collected,
-  unread: machine.unread,
-  claimStranger: (row, moment) =>
-    machine.claim(row, termsOf({ request }, { claimant: "another client" }), moment),
-  claimPayer: (row, moment) =>
-    machine.claim(row, termsOf({ request }, { claimant: "x", proof: "valid" }), moment),
-  deliverPayer: (row, moment) =>
-    machine.deliver(
-      row,
-      { idempotencyKey: CALLER, target: TARGET, claimant: "x", proof: "valid" },
-      moment,
-    ),
+  deliver: asks({ kind: "delivering" }),
+  deliverOthers: asks({
+    kind: "delivering",
+    sale: { idempotencyKey: "another", target: TARGET, claimant: CLAIMANT },
+  }),
+  delivered: asks({ kind: "delivered" }),
+  deliveredKept: asks({ kind: "delivered", sold: { ...ASKED, response: ANSWER } }),
+  unsent: asks({ kind: "undelivered", broken: { sent: false, served: null } }),
+  broken: asks({ kind: "undelivered", broken: { sent: true, served: null } }),
+  cutOff: asks({ kind: "undelivered", broken: { sent: true, served: TARGET } }),
+  replay: asks({ kind: "replay", asked: ASKED }),
+  reap: (row, moment) => machine.reap(row, (other) => other !== moment.life),
+  leave: asks({ kind: "leave" }),
+  collected: asks({ kind: "collected" }),
+  unread: asks({ kind: "unread" }),
+  claimStranger: asks({
+    kind: "claim",
+    terms: termsOf({ request }, { claimant: "another client" }),
+  }),
+  claimPayer: asks({
+    kind: "claim",
+    terms: termsOf({ request }, { claimant: "x", proof: "valid" }),
+  }),
+  deliverPayer: asks({
+    kind: "delivering",
+    sale: { idempotencyKey: CALLER, target: TARGET, claimant: "x", proof: "valid" },
+  }),
 };
 
 /** Most of it is the way of a payment that goes well, or no random walk would come far. */
@@ -106,7 +112,11 @@ const names = fc.oneof(
 );
 const commands: fc.Arbitrary<Command> = fc
   .record({ name: names, life })
-  .map(({ name, life: by }) => ({ name, life: by, run: COMMANDS[name] ?? machine.leave }));
+  .map(({ name, life: by }) => ({
+    name,
+    life: by,
+    run: COMMANDS[name] ?? asks({ kind: "leave" }),
+  }));
 
 const sequences = fc.array(commands, { minLength: 1, maxLength: 60, size: "max" });
 

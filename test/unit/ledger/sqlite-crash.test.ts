@@ -85,10 +85,13 @@ it(
           known.add(number);
           const payment = examplePayment(number);
           const kind = await word(
-            ledger.claim(payment.key, { ...termsOf(payment), target: ASKED.target }),
+            ledger.step(payment.key, {
+              kind: "claim",
+              terms: { ...termsOf(payment), target: ASKED.target },
+            }),
           );
           expect({ number, step, fits: kinds.includes(kind), kind }).toMatchObject({ fits: true });
-          if (kind === "granted") await ledger.released(payment.key);
+          if (kind === "granted") await ledger.step(payment.key, { kind: "released" });
           const events = (await ledger.books.show(payment.key))?.events.length ?? 0;
           expect(events > 0).toBe(kind !== "granted");
         }

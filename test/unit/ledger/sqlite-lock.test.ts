@@ -58,8 +58,10 @@ describe("the lock of an SQLite ledger", () => {
     const payment = examplePayment(1);
     await bring(ledger, payment, "delivering");
     await expect(open("second")).rejects.toMatchObject(refusal);
-    expect(await word(ledger.claim(payment.key, termsOf(payment)))).toBe("busy");
-    await ledger.delivered(payment.key);
+    expect(await word(ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "busy",
+    );
+    await ledger.step(payment.key, { kind: "delivered" });
     await ledger.close();
   });
 

@@ -130,7 +130,7 @@ describe("a ledger of an older version", () => {
     ] as const;
     for (const [number, kind] of expected) {
       const payment = examplePayment(number);
-      const met = await word(ledger.claim(payment.key, byPayer(payment)));
+      const met = await word(ledger.step(payment.key, { kind: "claim", terms: byPayer(payment) }));
       expect({ number, met }).toEqual({ number, met: kind });
       const { request } = await ledger.recall(payment.request.paymentPayload, SALE);
       expect(request).toEqual(payment.request);
@@ -187,7 +187,7 @@ describe("a ledger of an older version", () => {
       );
     database.close();
     const ledger = await open();
-    expect(await ledger.claim(key, byPayer({ request }))).toEqual({
+    expect(await ledger.step(key, { kind: "claim", terms: byPayer({ request }) })).toEqual({
       kind: "unresolved",
       terms: termsOf({ request }, { target: "/premium-data", claimant: "" }),
       facilitator: null,
@@ -204,7 +204,9 @@ describe("a ledger of an older version", () => {
     database.close();
     const ledger = await open();
     const [first, second] = [examplePayment(0), examplePayment(1)];
-    expect(await word(ledger.claim(first.key, byPayer(first)))).toBe("unresolved");
+    expect(await word(ledger.step(first.key, { kind: "claim", terms: byPayer(first) }))).toBe(
+      "unresolved",
+    );
     expect(await ledger.books.show(second.key)).toMatchObject({ state: "SETTLED", payTo: "" });
     await ledger.close();
   });

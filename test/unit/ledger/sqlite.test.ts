@@ -36,7 +36,9 @@ describe("the SQLite file", () => {
   it("can be kept in memory, gone when it is closed", async () => {
     for (const life of ["first", "first"]) {
       const ledger = await open(life, { path: ":memory:" });
-      expect(await word(ledger.claim(key, termsOf(payment)))).toBe("granted");
+      expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "granted",
+      );
       await ledger.close();
     }
   });
@@ -54,7 +56,7 @@ describe("the SQLite file", () => {
     await bring(ledger, payment, "claimed");
     await ledger.close();
     const next = await open("second");
-    expect(await word(next.claim(key, termsOf(payment)))).toBe("granted");
+    expect(await word(next.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe("granted");
     await next.close();
   });
 
@@ -142,11 +144,13 @@ describe("the SQLite file", () => {
     const other = new DatabaseSync(path);
     other.exec("BEGIN IMMEDIATE");
     await expect(ledger.ping()).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
-    const refused = ledger.claim(key, termsOf(payment));
+    const refused = ledger.step(key, { kind: "claim", terms: termsOf(payment) });
     await expect(refused).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
     other.exec("ROLLBACK");
     other.close();
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("granted");
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "granted",
+    );
     await ledger.close();
   });
 
@@ -157,7 +161,9 @@ describe("the SQLite file", () => {
     other.exec("BEGIN IMMEDIATE");
     await bring(ledger, payment, "claimed");
     await expect.poll(() => troubles.length, { timeout: 10_000 }).toBeGreaterThan(0);
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("unresolved");
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "unresolved",
+    );
     other.exec("ROLLBACK");
     other.close();
     const books = await openSqliteBooks({ path });
@@ -173,13 +179,19 @@ describe("the SQLite file", () => {
     await bring(ledger, payment, "claimed");
     const other = new DatabaseSync(path);
     other.exec("BEGIN IMMEDIATE");
-    await expect(ledger.handedOver(key, "https://far.example")).rejects.toThrow(LedgerUnavailable);
+    await expect(
+      ledger.step(key, { kind: "handedOver", facilitator: "https://far.example" }),
+    ).rejects.toThrow(LedgerUnavailable);
     expect((await ledger.books.show(key))?.state).toBe(undefined);
     other.exec("ROLLBACK");
     other.close();
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("unresolved");
-    await ledger.released(key);
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("granted");
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "unresolved",
+    );
+    await ledger.step(key, { kind: "released" });
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "granted",
+    );
     await ledger.close();
   });
 
@@ -194,7 +206,9 @@ describe("the SQLite file", () => {
     const listed = await ledger.books.list({ limit: 10 });
     expect(listed.map((each) => each.key)).toEqual([examplePayment(2).key]);
     expect(String(troubles[0])).toContain("not this one");
-    expect(await word(ledger.claim(key, termsOf(payment)))).toBe("unresolved");
+    expect(await word(ledger.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "unresolved",
+    );
     meddler.exec("DROP TRIGGER refuses");
     meddler.close();
     expect(await ledger.books.list({ limit: 10 })).toHaveLength(2);
@@ -204,11 +218,13 @@ describe("the SQLite file", () => {
 
   it("stores what was asked for before it was closed", async () => {
     const ledger = await open();
-    const claim = ledger.claim(key, termsOf(payment));
+    const claim = ledger.step(key, { kind: "claim", terms: termsOf(payment) });
     await ledger.close();
     expect(await word(claim)).toBe("granted");
     const next = await open();
-    expect(await word(next.claim(key, termsOf(payment)))).toBe("unresolved");
+    expect(await word(next.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+      "unresolved",
+    );
     await next.close();
   });
 
@@ -252,7 +268,7 @@ describe("the SQLite file", () => {
       await ledger.books.counts();
       expect(await books.list({ limit: 10 })).toEqual(await ledger.books.list({ limit: 10 }));
       expect(await books.counts()).toEqual({ held: 0, unresolved: 0, undelivered: 1, offered: 0 });
-      await ledger.settled(examplePayment(2).key, SETTLEMENT);
+      await ledger.step(examplePayment(2).key, { kind: "settled", settlement: SETTLEMENT });
       await books.close();
       await expect(books.counts()).rejects.toMatchObject({ code: "LEDGER_UNAVAILABLE" });
       await ledger.close();
@@ -266,7 +282,9 @@ describe("the SQLite file", () => {
       expect(await books.show(key)).toMatchObject({ state: "CLAIMED" });
       await books.close();
       const next = await open();
-      expect(await word(next.claim(key, termsOf(payment)))).toBe("unresolved");
+      expect(await word(next.step(key, { kind: "claim", terms: termsOf(payment) }))).toBe(
+        "unresolved",
+      );
       await next.close();
     });
 

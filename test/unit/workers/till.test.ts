@@ -106,8 +106,12 @@ describe("a payment at a worker", () => {
   it("in bytes of ours is asked for as such", async () => {
     const { ledger, facilitator, worker } = await workersStage();
     const terms = termsOf(examplePayment(1));
-    await ledger.worker("gone").claim(key, terms);
-    await ledger.begin(key, terms.request, { claimedUnder: terms.idempotencyKey });
+    await ledger.worker("gone").step(key, { kind: "claim", terms });
+    await ledger.step(key, {
+      kind: "begin",
+      request: terms.request,
+      caller: { claimedUnder: terms.idempotencyKey },
+    });
     const { till } = worker("1");
     const begun = { terms, facilitator: null, handedOverAt: null };
     const signal = AbortSignal.timeout(1_000);
@@ -121,9 +125,12 @@ describe("a payment at a worker", () => {
   it("that was refused after its hand-over is looked for as such", async () => {
     const { ledger, facilitator, worker } = await workersStage();
     const terms = termsOf(examplePayment(1));
-    await ledger.claim(key, terms);
-    await ledger.handedOver(key, "https://f.example", 4711);
-    await ledger.failed(key, { code: "insufficient_funds", detail: "it has nothing" });
+    await ledger.step(key, { kind: "claim", terms });
+    await ledger.step(key, { kind: "handedOver", facilitator: "https://f.example", head: 4711 });
+    await ledger.step(key, {
+      kind: "failed",
+      failure: { code: "insufficient_funds", detail: "it has nothing" },
+    });
     const heads: number[] = [];
     facilitator.onLookAgain = async ({ handedOverAt }) => void heads.push(handedOverAt);
     expect(await worker("1").paywall.admit(presented())).toMatchObject({
@@ -174,7 +181,9 @@ describe("the death of a worker", () => {
     const { ledger, worker } = await workersStage();
     const one = worker("1");
     const { request } = examplePayment(1);
-    expect(await one.till.claim(key, termsOf({ request }))).toEqual({ kind: "granted" });
+    expect(await one.till.step(key, { kind: "claim", terms: termsOf({ request }) })).toEqual({
+      kind: "granted",
+    });
     await one.die();
     expect(await stateOf(ledger)).toBe("(none)");
   });
@@ -198,7 +207,7 @@ describe("the death of a worker", () => {
 function tillBefore(answer: unknown): RemoteTill {
   const [near, far] = portPair();
   const serves = Object.fromEntries(
-    ["identify", "claim", "charge", "delivering", "replay"].map((name) => [name, () => answer]),
+    ["identify", "step", "charge", "answer"].map((name) => [name, () => answer]),
   );
   const other = new Channel(far, { serves, time: systemTime });
   onTestFinished(() => other.close());
@@ -226,20 +235,24 @@ describe("a till at the other end", () => {
     const unreadable = { name: "ChannelFault", kind: "unreadable" };
     const offers = { payment: request.paymentPayload, accepts: [request.paymentRequirements] };
     const asked = { ...offers, binding: "GET /", target: "/" };
-    await expect(till.claim(key, termsOf({ request }))).rejects.toMatchObject(unreadable);
+    await expect(
+      till.step(key, { kind: "claim", terms: termsOf({ request }) }),
+    ).rejects.toMatchObject(unreadable);
     await expect(till.identify(asked)).rejects.toMatchObject(unreadable);
     await expect(till.charge(key, termsOf({ request }), signal)).rejects.toMatchObject(unreadable);
-    await expect(till.delivering(key)).rejects.toMatchObject(unreadable);
+    await expect(till.step(key, { kind: "delivering" })).rejects.toMatchObject(unreadable);
   });
 
   it("cannot note the end of a delivery when it is gone: that is a delivery lost", async () => {
     const [near, far] = portPair();
     const till = new RemoteTill(new Channel(near, { serves: {}, time: systemTime }), 1_000);
     far.close();
-    await expect(till.delivered(key)).rejects.toThrow(LedgerConflict);
-    await expect(till.undelivered(key, { sent: true, served: null })).rejects.toThrow(
-      LedgerConflict,
-    );
-    await expect(till.claim(key, termsOf({ request }))).rejects.toMatchObject({ kind: "closed" });
+    await expect(till.step(key, { kind: "delivered" })).rejects.toThrow(LedgerConflict);
+    await expect(
+      till.step(key, { kind: "undelivered", broken: { sent: true, served: null } }),
+    ).rejects.toThrow(LedgerConflict);
+    await expect(
+      till.step(key, { kind: "claim", terms: termsOf({ request }) }),
+    ).rejects.toMatchObject({ kind: "closed" });
   });
 });

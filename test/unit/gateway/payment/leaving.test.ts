@@ -54,7 +54,7 @@ describe("a client that has left before its payment was claimed", () => {
         new Proxy(ledger, {
           get(target, name) {
             const member: unknown = Reflect.get(target, name);
-            if (name === "claim") isGone = true;
+            if (name === "step") isGone = true;
             return typeof member === "function" ? member.bind(target) : member;
           },
         }),
@@ -90,9 +90,12 @@ describe("a payment whose request is over", () => {
           get(target, name) {
             const member: unknown = Reflect.get(target, name);
             if (typeof member !== "function") return member;
-            if (name !== "leave" || leave === undefined) return member.bind(target);
+            if (name !== "step" || leave === undefined) return member.bind(target);
             const { promise } = leave;
-            return (...values: unknown[]) => promise.then(() => member.apply(target, values));
+            return async (...values: unknown[]) => {
+              if (Object(values[1]).kind === "leave") await promise;
+              return member.apply(target, values);
+            };
           },
         }),
     });

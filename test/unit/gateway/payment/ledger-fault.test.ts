@@ -109,7 +109,10 @@ describe("a ledger that fails", () => {
     await paid.delivered();
     expect(log.at(-1)?.["msg"]).toContain("taken for dead");
     // What those others have done with it meanwhile.
-    await ledger.undelivered(examplePayment(1).key, { sent: true, served: null });
+    await ledger.step(examplePayment(1).key, {
+      kind: "undelivered",
+      broken: { sent: true, served: null },
+    });
     expect(tell(await paywall.admit(presented()))).toBe("admitted");
   });
 });

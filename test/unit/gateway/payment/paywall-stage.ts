@@ -6,7 +6,7 @@ import type { Admission, Paid, Presented } from "../../../../src/gateway/payment
 import { Paywall } from "../../../../src/gateway/payment/paywall.ts";
 import { LocalTill } from "../../../../src/gateway/payment/till.ts";
 import type { Sold } from "../../../../src/gateway/upstream/upstream.ts";
-import type { Ledger, Redemptions } from "../../../../src/ledger/ledger.ts";
+import type { Ledger, Redemptions, TransitionKind } from "../../../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import type {
@@ -145,14 +145,15 @@ interface Failure {
 /** Fails the named calls, each as often as it says, and passes everything else on. */
 export function failing(
   ledger: Redemptions,
-  failures: Partial<Record<keyof Redemptions, Failure>>,
+  failures: Partial<Record<TransitionKind | "recall", Failure>>,
 ): Redemptions {
   return new Proxy(ledger, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name);
       if (typeof member !== "function") return member;
-      const failure = Object.entries(failures).find(([failed]) => failed === name)?.[1];
       return async (...values: unknown[]): Promise<unknown> => {
+        const kind: unknown = name === "step" ? Object(values[1]).kind : name;
+        const failure = Object.entries(failures).find(([failed]) => failed === kind)?.[1];
         const fails = failure !== undefined && failure.count > 0;
         if (!fails) return member.apply(target, values);
         failure.count -= 1;

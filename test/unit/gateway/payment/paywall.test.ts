@@ -166,7 +166,7 @@ describe("a settlement whose outcome is unknown", () => {
     const { paywall, facilitator, ledger } = await paywallStage();
     const { key } = examplePayment(1);
     facilitator.onSettle = async (request, { idempotencyKey }) => {
-      await ledger.begin(key, request, idempotencyKey);
+      await ledger.step(key, { kind: "begin", request, caller: idempotencyKey });
       const lease = await ledger.lease("base-sepolia", PAYER);
       if (lease === undefined) throw new Error("no lease");
       await ledger.signed([key], { ...lease, seed: 0 }, (accountNonce) => ({
@@ -181,7 +181,10 @@ describe("a settlement whose outcome is unknown", () => {
     expect(await stateOf(ledger)).toBe("SIGNED");
 
     facilitator.onSettle = async () => {
-      await ledger.failed(key, { code: "invalid_transaction_state", detail: "it reverted" });
+      await ledger.step(key, {
+        kind: "failed",
+        failure: { code: "invalid_transaction_state", detail: "it reverted" },
+      });
       return REVERTED;
     };
     expect(await paywall.admit(presented())).toMatchObject({

@@ -1,0 +1,112 @@
+/** Transitions of a payment that is paid: how it is delivered, and how what was sold is given again. */
+import {
+  MAX_DELIVERY_ATTEMPTS,
+  MAX_REPLAYS,
+  MAX_STORED_BODY_BYTES,
+  REPLAY_MS,
+  type BrokenDelivery,
+  type Collector,
+  type Fingerprint,
+  type SaleTerms,
+  type SoldAnswer,
+} from "./transition.ts";
+import { after, conflict, DONE, type Moment, type Row, type Step } from "./machine-step.ts";
+import {
+  attemptsLeft,
+  isForTarget,
+  isFree,
+  isReplayable,
+  mayCollect,
+} from "./payment-judgement.ts";
+import type { PaymentRow } from "./payment-row.ts";
+
+export function deliver(row: Row, sale: SaleTerms | null, { life, nowMs }: Moment): Step<boolean> {
+  if (row?.state !== "SETTLED" || !isFree(row, life)) return { outcome: false };
+  if (sale !== null && !fits(row, sale)) return { outcome: false };
+  const left = attemptsLeft(row, sale ?? NOBODY, nowMs);
+  if (left === undefined) return { outcome: false };
+  const attempts = left.attempts + 1;
+  const held = { claimedBy: life, holder: life, isLeft: false };
+  const claimant = sale?.claimant ?? row.claimant;
+  const next = {
+    ...after(row),
+    ...left,
+    ...held,
+    claimant,
+    state: "DELIVERING",
+    attempts,
+  } as const;
+  return { outcome: true, next, note: `attempt ${attempts} of ${MAX_DELIVERY_ATTEMPTS}` };
+}
+
+function fits(row: PaymentRow, sale: SaleTerms): boolean {
+  const isSame = row.idempotencyKey === sale.idempotencyKey && isForTarget(row, sale.target);
+  return isSame && mayCollect(row, sale);
+}
+
+export function deliverAll(row: Row, given: SoldAnswer | undefined, moment: Moment): Step<void> {
+  if (row?.state === "DELIVERED") return DONE;
+  if (row?.state !== "DELIVERING" || row.claimedBy !== moment.life) {
+    throw conflict(row, "DELIVERED");
+  }
+  const isKept = given !== undefined && given.response.body.byteLength <= MAX_STORED_BODY_BYTES;
+  const kept = isKept ? given : null;
+  const next: PaymentRow = {
+    ...after(row),
+    state: "DELIVERED",
+    isLeft: kept?.isUncollected === true,
+    servedTarget: kept?.target ?? row.servedTarget,
+    bodyHash: kept?.bodyHash ?? null,
+    replayUntilMs: kept === null ? null : moment.nowMs + REPLAY_MS,
+  };
+  const note = kept === null ? "" : "the answer is kept";
+  return { outcome: undefined, next, note, answer: kept?.response };
+}
+
+export function undeliver(row: Row, broken: BrokenDelivery, { life }: Moment): Step<void> {
+  if (row?.state === "SETTLED" && (row.attempts > 0 || !broken.sent)) return DONE;
+  if (row?.state !== "DELIVERING" || row.claimedBy !== life) throw conflict(row, "SETTLED");
+  const attempts = broken.sent ? row.attempts : row.attempts - 1;
+  const servedTarget = row.servedTarget ?? broken.served;
+  const next = {
+    ...after(row),
+    state: "SETTLED",
+    isLeft: row.binding !== null,
+    attempts,
+    servedTarget,
+  } as const;
+  return { outcome: undefined, next, note: broken.sent ? "delivery broke" : "nothing was sent" };
+}
+
+/** `outcome`: whether the kept answer may be given. */
+export function replay(row: Row, asked: Fingerprint & Collector, moment: Moment): Step<boolean> {
+  const same =
+    row !== undefined &&
+    isReplayable(row, moment.nowMs) &&
+    mayCollect(row, asked) &&
+    row.servedTarget === asked.target &&
+    row.bodyHash === asked.bodyHash;
+  if (!same) return { outcome: false };
+  const replays = row.replays + 1;
+  const note = `answered again, ${replays} of ${MAX_REPLAYS}`;
+  // Owed until it is known to have gone out: whoever gives it may die meanwhile.
+  const given = { replays, claimant: asked.claimant, holder: moment.life, isLeft: true };
+  return { outcome: true, next: { ...after(row), ...given }, note };
+}
+
+/** All of a kept answer was sent to whom this life gave it last. */
+export function collect(row: Row, { life }: Moment): Step<void> {
+  if (row?.state !== "DELIVERED" || row.holder !== life || !row.isLeft) return DONE;
+  return { outcome: undefined, next: { ...after(row), isLeft: false }, note: "collected" };
+}
+
+/** The answer that was sent last, and is kept, has not been read: only whoever sent it knows that. */
+export function unread(row: Row, { life }: Moment): Step<void> {
+  const isKept = row?.state === "DELIVERED" && row.binding !== null && row.replayUntilMs !== null;
+  if (!isKept || row.holder !== life || row.isLeft) return DONE;
+  const note = "its answer was not read";
+  return { outcome: undefined, next: { ...after(row), isLeft: true }, note };
+}
+
+/** An operator's hand, or a test's: no attempt more than there is. */
+const NOBODY: Collector = { claimant: "" };
