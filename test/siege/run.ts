@@ -123,15 +123,20 @@ async function leftBehind(stage: Stage): Promise<readonly string[]> {
   return [...left, ...[...told.refusals.keys()].map((what) => `afterwards: ${what}`)];
 }
 
-/** Those that a port of this machine has, by the number of their state in TCP, `01` established, `08` half closed. */
+/**
+ * The connections of a port of this machine: how many from which addresses (127.x: guests and strangers have others) in
+ * which state of TCP, `01` established, `08` ended by the other side.
+ */
 async function connectionsOf(port: number): Promise<Readonly<Record<string, number>>> {
   const counts: Record<string, number> = {};
-  const own = port.toString(16).toUpperCase().padStart(4, "0");
+  const own = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
     for (const line of (await readFile(table, "utf8")).split("\n")) {
-      const [, local, , state] = line.trim().split(/\s+/);
-      if (state !== undefined && local?.endsWith(`:${own}`))
-        counts[state] = (counts[state] ?? 0) + 1;
+      const [, local, remote = "", state] = line.trim().split(/\s+/);
+      if (local?.endsWith(own) !== true) continue;
+      const from = Number.parseInt(remote.slice(-9, -7), 16);
+      const name = `127.${from} ${state}`;
+      counts[name] = (counts[name] ?? 0) + 1;
     }
   }
   return counts;
