@@ -120,7 +120,7 @@ function openFacilitator(
   const facilitator =
     remote.length === 0
       ? embedded
-      : new RecordedFacilitator({ facilitator: mesh, firstLooks, ledger });
+      : new RecordedFacilitator({ facilitator: mesh, firstLooks, ledger, time: parts.time });
   const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,

@@ -6,6 +6,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { BeginOutcome, Settlements } from "../ledger/ledger.ts";
+import type { Time } from "../time/time.ts";
 import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
 import { requestText } from "../x402/request-text.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -42,11 +43,13 @@ export interface RecordedOptions {
   /** Default: nothing is certain of any payment. */
   readonly firstLooks?: Pick<FirstLooks, "look">;
   readonly ledger: Pick<Settlements, "step" | "outcome" | "changed">;
+  readonly time: Time;
 }
 
 interface Told {
   readonly kinds: Promise<SupportedResponse>;
-  readonly untilMs: number;
+  /** Ends when it has to be asked again; undefined while it is being asked. */
+  until?: AbortSignal;
 }
 
 /** One settlement on its way. */
@@ -61,13 +64,15 @@ export class RecordedFacilitator implements Facilitator {
   readonly #firstLooks: RecordedOptions["firstLooks"];
   readonly #ledger: RecordedOptions["ledger"];
   readonly #flights = new Map<PaymentKey, Promise<SettleResponse>>();
-  /** The last answer, and until when it is told, `performance.now()`. */
-  #supported: Told = { kinds: Promise.resolve({ kinds: [] }), untilMs: 0 };
+  readonly #time: Time;
+  /** The last answer. */
+  #supported: Told | undefined;
 
-  constructor({ facilitator, firstLooks, ledger }: RecordedOptions) {
+  constructor({ facilitator, firstLooks, ledger, time }: RecordedOptions) {
     this.#facilitator = facilitator;
     this.#firstLooks = firstLooks;
     this.#ledger = ledger;
+    this.#time = time;
   }
 
   isRemote(network: string): boolean {
@@ -92,16 +97,16 @@ export class RecordedFacilitator implements Facilitator {
 
   /** Anybody may ask us for it, and each of those elsewhere is asked: once at a time, and its answer is told for a while. */
   supported(): Promise<SupportedResponse> {
-    if (this.#supported.untilMs <= performance.now()) {
-      const asked = this.#facilitator.supported(AbortSignal.timeout(SUPPORTED_TIMEOUT_MS));
-      const told = { kinds: asked, untilMs: Number.POSITIVE_INFINITY };
-      this.#supported = told;
-      const answered = (): void => {
-        told.untilMs = performance.now() + SUPPORTED_MS;
-      };
-      asked.then(answered, answered);
-    }
-    return this.#supported.kinds;
+    const last = this.#supported;
+    if (last !== undefined && last.until?.aborted !== true) return last.kinds;
+    const asked = this.#facilitator.supported(this.#time.timeout(SUPPORTED_TIMEOUT_MS));
+    const told: Told = { kinds: asked };
+    this.#supported = told;
+    const answered = (): void => {
+      told.until = this.#time.timeout(SUPPORTED_MS);
+    };
+    asked.then(answered, answered);
+    return asked;
   }
 
   async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {

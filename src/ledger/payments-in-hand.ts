@@ -4,6 +4,7 @@
  * stored yet is given to {@link SqliteRows} by {@link PaymentsInHand.store} within its caller's transaction;
  * where that is taken back, so is what was done here since its mark.
  */
+import type { Timers } from "../time/time.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import type { StoredResponse } from "./ledger.ts";
 import type { Moment, Step } from "./machine.ts";
@@ -23,7 +24,7 @@ const MAX_REMEMBERED = 1024;
 interface Unstored extends Written {
   /** Undefined: not in the database at all. */
   readonly stored: PaymentRow | undefined;
-  /** When the oldest of what is not stored was done, milliseconds of `performance.now`. */
+  /** When the oldest of what is not stored was done, milliseconds of {@link Timers.elapsed}. */
   readonly sinceMs: number;
 }
 
@@ -50,10 +51,12 @@ export class PaymentsInHand {
   readonly #remembered = new Map<string, PaymentRow>();
   /** Those of the unstored that somebody has just left. */
   readonly #left = new Set<string>();
+  readonly #timers: Timers;
   #former: Former[] = [];
 
-  constructor(rows: SqliteRows) {
+  constructor(rows: SqliteRows, timers: Timers) {
     this.#rows = rows;
+    this.#timers = timers;
   }
 
   /** How many are further than their rows. */
@@ -104,7 +107,7 @@ export class PaymentsInHand {
       return;
     }
     this.#put(key, {
-      ...facts(known, { key, before, step, moment }, next),
+      ...facts(known, { key, before, step, moment }, next, this.#timers),
       row: next,
       history: `${known?.history ?? ""}${historyLine(next, note, moment)}`,
       updatedMs: moment.nowMs,
@@ -126,7 +129,7 @@ export class PaymentsInHand {
     this.#remembered.set(key, known.row);
   }
 
-  /** Those that have waited since then, `performance.now`, or all. */
+  /** Those that have waited since then, {@link Timers.elapsed}, or all. */
   waiting(sinceMs = Infinity): readonly string[] {
     return [...this.#unstored].filter(([, each]) => each.sinceMs <= sinceMs).map(([key]) => key);
   }
@@ -169,10 +172,11 @@ function facts(
   known: Unstored | undefined,
   { before, moment }: Change,
   next: PaymentRow,
+  timers: Timers,
 ): Pick<Unstored, "stored" | "sinceMs" | "createdMs" | "identity"> {
   const { stored, sinceMs, ...first } = known ?? {
     stored: before,
-    sinceMs: performance.now(),
+    sinceMs: timers.elapsed(),
     createdMs: undefined,
     identity: null,
   };

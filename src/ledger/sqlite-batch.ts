@@ -8,6 +8,7 @@
  * A COMMIT costs more than what is in it: the wait for the disk stops the process, and pages are written
  * whole. Where they come thick and fast the next one is held back for a moment, in which others join it.
  */
+import { systemTimers, type Timers } from "../time/time.ts";
 import { LedgerUnavailable } from "./ledger.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 
@@ -40,6 +41,8 @@ export interface SqliteBatchEvents {
 }
 
 export interface SqliteBatchPace {
+  /** Default: those of the machine. */
+  readonly timers?: Timers;
   /** Operations of one COMMIT at most. */
   readonly most?: number;
   /** Milliseconds between two COMMITs in a row; 0 for a database that has no disk to wait for. */
@@ -51,9 +54,10 @@ export class SqliteBatch {
   readonly #events: SqliteBatchEvents;
   readonly #most: number;
   readonly #spaceMs: number;
+  readonly #timers: Timers;
   #waiting: Operation[] = [];
   #isScheduled = false;
-  /** When the next COMMIT would be due if they were spaced evenly, of `performance.now`. */
+  /** When the next COMMIT would be due if they were spaced evenly, of {@link Timers.elapsed}. */
   #dueAt = 0;
   #isHeld = false;
   #unheld = 0;
@@ -63,12 +67,13 @@ export class SqliteBatch {
   constructor(
     database: SqliteDatabase,
     events: SqliteBatchEvents,
-    { most = MAX_BATCH, spaceMs = SPACE_MS }: SqliteBatchPace = {},
+    { most = MAX_BATCH, spaceMs = SPACE_MS, timers = systemTimers }: SqliteBatchPace = {},
   ) {
     this.#database = database;
     this.#events = events;
     this.#most = most;
     this.#spaceMs = spaceMs;
+    this.#timers = timers;
   }
 
   /**
@@ -107,19 +112,19 @@ export class SqliteBatch {
   #scheduleLater(): void {
     if (this.#isScheduled || this.#isLaterScheduled) return;
     this.#isLaterScheduled = true;
-    setTimeout(() => {
+    this.#timers.after(LATER_MS, () => {
       this.#isLaterScheduled = false;
       if (this.#waiting.length > 0) this.#schedule();
-    }, LATER_MS);
+    });
   }
 
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    const early = this.#dueAt - performance.now() - (BURST - 1) * this.#spaceMs;
+    const early = this.#dueAt - this.#timers.elapsed() - (BURST - 1) * this.#spaceMs;
     this.#isHeld = early > 0 && this.#unheld === 0 && this.#waiting.length < this.#most;
-    if (this.#isHeld) setTimeout(this.#turn, early);
-    else setImmediate(this.#turn);
+    if (this.#isHeld) this.#timers.after(early, this.#turn);
+    else this.#timers.soon(this.#turn);
   }
 
   readonly #turn = (): void => {
@@ -135,7 +140,7 @@ export class SqliteBatch {
     this.#waiting = this.#waiting.slice(this.#most);
     const [first, second] = batch;
     if (first === undefined) return;
-    const now = performance.now();
+    const now = this.#timers.elapsed();
     const latest = now + (BURST - 1) * this.#spaceMs;
     this.#dueAt = Math.min(Math.max(this.#dueAt, now), latest) + this.#spaceMs;
     if (second === undefined) return this.#runAlone(first);

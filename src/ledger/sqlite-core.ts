@@ -1,5 +1,5 @@
 /** What all who work on one opened SQLite ledger share: rows, the batch that stores them, and who waits. */
-import type { Time } from "../time/time.ts";
+import { systemTimers, type Time, type Timers } from "../time/time.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import {
@@ -47,6 +47,8 @@ const OFFERS = "offers";
 export interface SqliteCoreOptions {
   readonly database: SqliteDatabase;
   readonly time: Time;
+  /** Default: those of the machine. */
+  readonly timers?: Timers | undefined;
   /** Pause between two COMMITs in a row, milliseconds; undefined: what suits a disk. */
   readonly spaceMs: number | undefined;
   /** Hears of each row that had to be left out. */
@@ -63,6 +65,7 @@ export class SqliteCore {
   readonly time: Time;
   readonly onUnreadable: SqliteCoreOptions["onUnreadable"];
   readonly #database: SqliteDatabase;
+  readonly #timers: Timers;
   readonly #rows: SqliteRows;
   readonly #hand: PaymentsInHand;
   readonly #batch: SqliteBatch;
@@ -78,13 +81,14 @@ export class SqliteCore {
   #isUnwell = false;
 
   constructor(options: SqliteCoreOptions) {
-    const { database, time, spaceMs, onUnreadable, onUnstored } = options;
+    const { database, time, timers = systemTimers, spaceMs, onUnreadable, onUnstored } = options;
     this.onUnreadable = onUnreadable;
     this.#onUnstored = onUnstored;
     this.time = time;
     this.#database = database;
+    this.#timers = timers;
     this.#rows = new SqliteRows(database);
-    this.#hand = new PaymentsInHand(this.#rows);
+    this.#hand = new PaymentsInHand(this.#rows, timers);
     const events = {
       onCommitted: () => {
         this.#isUnwell = false;
@@ -97,7 +101,10 @@ export class SqliteCore {
         this.#touched.clear();
       },
     };
-    this.#batch = new SqliteBatch(database, events, spaceMs === undefined ? {} : { spaceMs });
+    this.#batch = new SqliteBatch(database, events, {
+      timers,
+      ...(spaceMs === undefined ? {} : { spaceMs }),
+    });
   }
 
   /**
@@ -337,7 +344,7 @@ export class SqliteCore {
 
   /** Not at each try. */
   #tell(cause: unknown): void {
-    const nowMs = performance.now();
+    const nowMs = this.#timers.elapsed();
     if (nowMs < this.#tellFromMs) return;
     this.#tellFromMs = nowMs + TOLD_MS;
     this.#onUnstored(cause);
@@ -346,12 +353,12 @@ export class SqliteCore {
   #storeSoon(): void {
     if (this.#isStoringSoon || this.#hand.unstored === 0) return;
     this.#isStoringSoon = true;
-    setTimeout(() => void this.#storeOld(), SOON_MS);
+    this.#timers.after(SOON_MS, () => void this.#storeOld());
   }
 
   async #storeOld(): Promise<void> {
     try {
-      const sinceMs = performance.now() - SOON_MS;
+      const sinceMs = this.#timers.elapsed() - SOON_MS;
       await this.write(() => this.#storeEach(this.#hand.waiting(sinceMs)));
     } catch (cause) {
       if (this.#database.isOpen) this.#tell(cause);

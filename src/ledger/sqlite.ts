@@ -4,7 +4,7 @@
  * is in WAL mode with `synchronous=FULL`, so that what a promise has acknowledged survives a power cut,
  * not only a crash.
  */
-import type { Time } from "../time/time.ts";
+import type { Time, Timers } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Books } from "./books.ts";
 import {
@@ -51,6 +51,8 @@ import type { WorkerLife } from "./worker-life.ts";
 import type { LeftAccount } from "./unattended.ts";
 
 export interface SqliteLedgerOptions {
+  /** How what is stored together is waited for. Default: the machine's timers. */
+  readonly timers?: Timers;
   /** A file, made with its folder where missing, or `:memory:` for a ledger that dies with us. */
   readonly path: string;
   readonly time: Time;
@@ -99,10 +101,11 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     lock: SqliteDatabase | undefined,
     options: SqliteLedgerOptions,
   ) {
-    const { path, life, time, onUnreadable, onUnstored } = options;
+    const { path, life, time, timers, onUnreadable, onUnstored } = options;
     const core = new SqliteCore({
       database,
       time,
+      timers,
       spaceMs: path === ":memory:" ? 0 : undefined,
       onUnreadable: (name, reason) => onUnreadable?.(name, reason),
       onUnstored: (cause) => onUnstored?.(cause),

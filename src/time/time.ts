@@ -11,6 +11,22 @@ export interface Time {
   timeout(ms: number): AbortSignal;
 }
 
+/** How work is put off by what has no signal and no promise to wait with: a store that gathers what it writes. */
+export interface Timers {
+  /** Milliseconds that only grow, from some moment on. */
+  elapsed(): number;
+  /** After so many milliseconds, 1 or more. It keeps the process alive until then. */
+  after(ms: number, run: () => void): void;
+  /** In the next turn of the event loop. */
+  soon(run: () => void): void;
+}
+
+export const systemTimers: Timers = {
+  elapsed: () => performance.now(),
+  after: (ms, run) => void setTimeout(run, ms),
+  soon: (run) => void setImmediate(run),
+};
+
 /**
  * What a pause of ours is ended with, where nobody reads the reason: without one each `abort` makes an error
  * with a stack, which costs more than the pause.

@@ -76,6 +76,24 @@ describe("source files", () => {
     }
   });
 
+  it("read no clock of their own on the way of the money", async () => {
+    const clocks =
+      /performance\.now|Date\.now|\b(?<!\.)set(?:Timeout|Interval|Immediate)\(|AbortSignal\.timeout\(/;
+    const rooms = ["src/ledger", "src/facilitator", "src/mechanism", "src/gateway/payment"];
+    const found = (await Promise.all(rooms.map(sources)))
+      .flat()
+      .filter(({ text }) => clocks.test(text.replaceAll(/^\s*(?:\*|\/\/|\/\*).*$/gm, "")))
+      .map(({ name }) => name);
+    // At their edges, where others are waited for: callers, nodes, a database.
+    expect(found.sort()).toEqual([
+      "src/facilitator/called-request.ts",
+      "src/facilitator/endpoints.ts",
+      "src/ledger/postgres-listen.ts",
+      "src/mechanism/evm/shared-inspection.ts",
+      "src/mechanism/rpc.ts",
+    ]);
+  });
+
   it("suppress no check", async () => {
     for (const { name, text } of [...(await sources("src")), ...(await sources("test"))]) {
       if (name.endsWith("house-rules.test.ts")) continue;

@@ -56,7 +56,7 @@ describeFacilitator("the remote facilitator as it is offered to others", {
     const ledger = new MemoryLedger({ store: new MemoryStore(), time: systemTime, life });
     const remotes = [openRemote(url, closing)];
     const facilitator = openMesh({ remotes, observers: openObservers(closing) });
-    return new RecordedFacilitator({ facilitator, ledger });
+    return new RecordedFacilitator({ facilitator, ledger, time: systemTime });
   },
   notBegun: "unknown",
 });

@@ -42,7 +42,7 @@ function offer(
   observer?: ScriptedObserver,
 ) {
   const { mesh, time } = meshOver(facilitators, observer === undefined ? {} : { observer });
-  const facilitator = new RecordedFacilitator({ facilitator: mesh, ledger });
+  const facilitator = new RecordedFacilitator({ facilitator: mesh, ledger, time: systemTime });
   const settle = (idempotencyKey?: string) =>
     facilitator.settle(exampleRequest, {
       signal: soon(),

@@ -67,7 +67,12 @@ async function hub() {
   const firstLooks = new EvmFirstLooks(() => Math.floor(Date.now() / 1_000));
   const observer = scriptObserver(UNUSED);
   const { mesh } = meshOver([remote], { firstLooks, observer });
-  const facilitator = new RecordedFacilitator({ facilitator: mesh, firstLooks, ledger });
+  const facilitator = new RecordedFacilitator({
+    facilitator: mesh,
+    firstLooks,
+    ledger,
+    time: systemTime,
+  });
   const settle = (request: FacilitatorRequest, idempotencyKey?: string) =>
     facilitator.settle(request, {
       signal: soon(),
