@@ -41,8 +41,18 @@ describe("the top level", () => {
         .map((name) => name.split("/", 1)[0] ?? ""),
     );
     const shown = [...top].filter((name) => !name.startsWith(".")).sort();
-    const files = ["Dockerfile", "README.md", "package-lock.json", "package.json", "tsconfig.json"];
+    const papers = ["CHANGELOG.md", "LICENSE", "README.md"];
+    const files = [...papers, "Dockerfile", "package-lock.json", "package.json", "tsconfig.json"];
     expect(shown).toEqual([...files, "bundle", "config", "deploy", "src", "test"].sort());
+  });
+});
+
+describe("the changelog", () => {
+  it("names the version that this is, and what comes next", async () => {
+    const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
+    const changelog = await readFile(join(ROOT, "CHANGELOG.md"), "utf8");
+    const titles = [...changelog.matchAll(/^## \[([^\]]+)\]/gm)].map(([, title]) => title);
+    expect(titles.slice(0, 2)).toEqual(["Unreleased", version]);
   });
 });
 
