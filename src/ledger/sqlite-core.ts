@@ -35,6 +35,7 @@ const PAUSE_MS = 250;
  * comes before; and how many payments wait so at most.
  */
 const SOON_MS = 250;
+const LOOK_MS = SOON_MS / 2;
 const MAX_SOON = 1024;
 /** Answers up to here may wait to be stored, bytes. */
 const MAX_SOON_BODY_BYTES = 8 * 1024;
@@ -51,6 +52,8 @@ export interface SqliteCoreOptions {
   readonly timers?: Timers | undefined;
   /** Pause between two COMMITs in a row, milliseconds; undefined: what suits a disk. */
   readonly spaceMs: number | undefined;
+  /** Hears of each step as everybody sees it, in order, before anybody is answered. */
+  readonly onStep?: OnStep | undefined;
   /** Hears of each row that had to be left out. */
   readonly onUnreadable: (name: string, reason: string) => void;
   /** Hears that what was answered is not stored yet, and will be tried again. */
@@ -60,6 +63,8 @@ export interface SqliteCoreOptions {
 type AnyColumns = Readonly<Record<string, unknown>>;
 
 export type Judge<Outcome> = (row: PaymentRow | undefined, moment: Moment) => Step<Outcome>;
+
+export type OnStep = (key: PaymentKey, step: Step<unknown>, moment: Moment) => void;
 
 export class SqliteCore {
   readonly time: Time;
@@ -73,6 +78,9 @@ export class SqliteCore {
   readonly #waiters = new Waiters(MAX_WAITERS);
   /** What has changed and was told to nobody yet. */
   readonly #touched = new Set<string>();
+  readonly #onStep: OnStep | undefined;
+  /** What it has not heard of yet. */
+  #steps: Change[] = [];
   /** Whether something was offered since the last wait for that ended. */
   #isOffered = false;
   #isStoringSoon = false;
@@ -84,6 +92,7 @@ export class SqliteCore {
     const { database, time, timers = systemTimers, spaceMs, onUnreadable, onUnstored } = options;
     this.onUnreadable = onUnreadable;
     this.#onUnstored = onUnstored;
+    this.#onStep = options.onStep;
     this.time = time;
     this.#database = database;
     this.#timers = timers;
@@ -99,6 +108,7 @@ export class SqliteCore {
         if (isFault) this.#isUnwell = true;
         this.#hand.takeBack(0);
         this.#touched.clear();
+        this.#steps = [];
       },
     };
     this.#batch = new SqliteBatch(database, events, {
@@ -134,7 +144,7 @@ export class SqliteCore {
     }
     this.#hand.apply(change);
     this.#hand.committed();
-    this.#touch(key, step);
+    this.#touch(change);
     this.#wake();
     this.#storeSoon();
     return step.outcome;
@@ -145,7 +155,7 @@ export class SqliteCore {
     const change = this.#judge(key, life, judge);
     this.#hand.apply(change);
     this.#hand.store(key);
-    this.#touch(key, change.step);
+    this.#touch(change);
     return change.step;
   }
 
@@ -271,13 +281,19 @@ export class SqliteCore {
     return this.time.sleep(PAUSE_MS, signal);
   }
 
-  #touch(key: string, { next }: Step<unknown>): void {
+  #touch(change: Change): void {
+    const { next } = change.step;
     if (next === undefined) return;
-    this.#touched.add(key);
+    if (this.#onStep !== undefined) this.#steps.push(change);
+    this.#touched.add(change.key);
     if (next?.offered === true) this.#touched.add(OFFERS);
   }
 
   #wake(): void {
+    // The column holds nothing but keys.
+    for (const { key, step, moment } of this.#steps)
+      this.#onStep?.(key as PaymentKey, step, moment);
+    this.#steps = [];
     if (this.#touched.has(OFFERS)) this.#isOffered = true;
     for (const name of this.#touched) this.#waiters.wake(name);
     this.#touched.clear();
@@ -296,10 +312,12 @@ export class SqliteCore {
 
   #orTakeBack<Value>(step: () => Value): Value {
     const mark = this.#hand.mark();
+    const steps = this.#steps.length;
     try {
       return step();
     } catch (error) {
       this.#hand.takeBack(mark);
+      this.#steps.length = steps;
       throw error;
     }
   }
@@ -353,12 +371,13 @@ export class SqliteCore {
   #storeSoon(): void {
     if (this.#isStoringSoon || this.#hand.unstored === 0) return;
     this.#isStoringSoon = true;
-    this.#timers.after(SOON_MS, () => void this.#storeOld());
+    this.#timers.after(LOOK_MS, () => void this.#storeOld());
   }
 
   async #storeOld(): Promise<void> {
     try {
-      const sinceMs = this.#timers.elapsed() - SOON_MS;
+      // What is younger is not too old at the next look.
+      const sinceMs = this.#timers.elapsed() - LOOK_MS;
       await this.write(() => this.#storeEach(this.#hand.waiting(sinceMs)));
     } catch (cause) {
       if (this.#database.isOpen) this.#tell(cause);

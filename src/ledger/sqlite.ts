@@ -32,7 +32,7 @@ import {
 } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import { SqliteBooks } from "./sqlite-books.ts";
-import { SqliteCore, type Judge } from "./sqlite-core.ts";
+import { SqliteCore, type Judge, type OnStep } from "./sqlite-core.ts";
 import { DURABLE, SqliteDatabase } from "./sqlite-database.ts";
 import { lockLedger } from "./sqlite-lock.ts";
 import { reapOthers, SqliteWorkerLife } from "./sqlite-reaping.ts";
@@ -58,6 +58,8 @@ export interface SqliteLedgerOptions {
   readonly time: Time;
   /** Unique to this life of the process: rows of another were left behind by a crash. */
   readonly life: string;
+  /** Hears of each step of a payment as everybody sees it from then on. */
+  readonly onStep?: OnStep;
   /** Hears of each row that had to be left out, by payment key or submission. */
   readonly onUnreadable?: (name: string, reason: string) => void;
   /** Hears that steps which were answered could not be stored yet, as on a full disk. */
@@ -86,6 +88,14 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
   }
 }
 
+/**
+ * The ledger on a file that is opened, locked and up to date. What an earlier life left behind is not freed
+ * yet ({@link Ledger.reap}).
+ */
+export function sqliteLedgerOn(database: SqliteDatabase, options: SqliteLedgerOptions): Ledger {
+  return new SqliteLedger(database, undefined, options);
+}
+
 class SqliteLedger extends SqliteRedemptions implements Ledger {
   readonly books: Books;
   readonly sold: SoldOffers;
@@ -101,11 +111,12 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     lock: SqliteDatabase | undefined,
     options: SqliteLedgerOptions,
   ) {
-    const { path, life, time, timers, onUnreadable, onUnstored } = options;
+    const { path, life, time, timers, onStep, onUnreadable, onUnstored } = options;
     const core = new SqliteCore({
       database,
       time,
       timers,
+      onStep,
       spaceMs: path === ":memory:" ? 0 : undefined,
       onUnreadable: (name, reason) => onUnreadable?.(name, reason),
       onUnstored: (cause) => onUnstored?.(cause),

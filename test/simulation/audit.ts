@@ -14,6 +14,8 @@ import type { World } from "./world.ts";
 
 /** Where a payer is who comes back. */
 const ELSEWHERE = "198.51.100.99";
+/** What is decided so long after its claim is in the balance of whichever node is asked, as far as the purses know. */
+const LATE_MS = 15_000;
 /** How long one more purchase may take, milliseconds. */
 const PURCHASE_MS = 30_000;
 
@@ -143,6 +145,9 @@ function judgeUncovered({ chain, journal, store }: World): void {
       const events = store.payments.get(each.key)?.events ?? [];
       const signed = events.findIndex(({ state }) => state === "SIGNED");
       const isGivenUp = signed >= 0 && events.slice(signed).some(({ state }) => isBack(state));
+      const settled = events.findLast(({ state }) => state === "SETTLED");
+      // Decided so long after its claim it is not counted any more, and a node may not show it yet (decision record 44).
+      if (settled !== undefined && settled.atMs - (events[0]?.atMs ?? 0) > LATE_MS) return true;
       return isGivenUp && chain.use(each.authorization, chain.head)?.kind === "paid";
     });
     if (isTakenElsewhere || isUncertain) continue;

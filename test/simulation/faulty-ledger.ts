@@ -1,5 +1,5 @@
 /**
- * The memory ledger behind a boundary: every call takes its time, may fail, and may be the last one. A
+ * A ledger behind a boundary: every call takes its time, may fail, and may be the last one. A
  * signing that fails is rolled back after the bytes were made.
  */
 import {
@@ -8,7 +8,6 @@ import {
   type Ledger,
   type WorkerLife,
 } from "../../src/ledger/ledger.ts";
-import type { MemoryLedger } from "../support/memory-ledger.ts";
 import { never, type Boundary } from "./faults.ts";
 import type { Life } from "./virtual-time.ts";
 
@@ -23,7 +22,7 @@ export interface LedgerWatch {
 }
 
 export function faultyLedger(
-  ledger: MemoryLedger,
+  ledger: Ledger,
   life: Life,
   boundary: Boundary,
   { onSigned }: LedgerWatch,
@@ -133,10 +132,7 @@ function unavailable(): LedgerUnavailable {
   return new LedgerUnavailable("the database did not answer");
 }
 
-async function rollBack(
-  ledger: MemoryLedger,
-  ...given: Parameters<Ledger["signed"]>
-): Promise<void> {
+async function rollBack(ledger: Ledger, ...given: Parameters<Ledger["signed"]>): Promise<void> {
   const [keys, account, sign] = given;
   await ledger.signed(keys, account, (nonce) => {
     sign(nonce);

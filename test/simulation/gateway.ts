@@ -12,7 +12,6 @@ import type { Telemetry } from "../../src/telemetry/telemetry.ts";
 import { Desk } from "../../src/workers/desk.ts";
 import { RemoteTill } from "../../src/workers/remote-till.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
-import { MemoryLedger, type MemoryStore } from "../support/memory-ledger.ts";
 import type { SimulatedChain } from "./chain.ts";
 import type { Boundary } from "./faults.ts";
 import { faultyLedger } from "./faulty-ledger.ts";
@@ -31,10 +30,11 @@ const SETTLEMENT_WAIT_MS = 30_000;
 const HEARD_MS = 20;
 
 export interface GatewayOptions {
-  readonly name: string;
   readonly accounts: readonly string[];
   readonly profile: Profile;
-  readonly store: MemoryStore;
+  /** That of its life. */
+  readonly ledger: Ledger;
+  readonly life: Life;
   readonly chain: SimulatedChain;
   readonly boundary: Boundary;
   readonly random: Random;
@@ -65,14 +65,12 @@ export class Gateway {
   #workers = 0;
 
   constructor(options: GatewayOptions) {
-    const { name, profile, store, chain, boundary, random, journal, trace } = options;
-    const life = { id: name, isAlive: true };
+    const { life, ledger, profile, chain, boundary, random, journal, trace } = options;
     this.life = life;
     this.#options = options;
     const time = new LifeTime(options.time, life);
-    const memory = new MemoryLedger({ store, time, life: life.id });
     const onSigned = (by: Life, account: Lease): void => journal.wasSignedBy(by, account);
-    this.#ledger = faultyLedger(memory, life, boundary, { onSigned });
+    this.#ledger = faultyLedger(ledger, life, boundary, { onSigned });
     const mechanism = new SimulatedMechanism({
       chain,
       boundary,

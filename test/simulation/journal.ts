@@ -24,11 +24,14 @@ const PROOFLESS: ReadonlySet<string> = new Set([
   "invalid_exact_evm_payload_authorization_valid_before",
 ]);
 
+/** How long what a crash may undo waits to be stored, and the next COMMIT, milliseconds. */
+const UNSTORED_MS = 250 + 20;
+
 /** What the history says of an attempt that was cut so. */
 const CUT = "died with the process";
 
 export interface Violation {
-  /** `I1` to `I9` of the money, `T1` to `T6` of thieves and payers, and those of the simulation itself. */
+  /** `I1` to `I9` of the money, `T1` to `T6` of thieves and payers, `S1` of the store, and those of the simulation. */
   readonly invariant: string;
   readonly detail: string;
 }
@@ -257,6 +260,21 @@ export class Journal {
   recorded({ key }: SimulatedPayment, given: Given): void {
     const row = this.#store.payments.get(key)?.row;
     given.isRecorded = row?.state === "DELIVERED" || row?.servedTarget === given.target;
+  }
+
+  /**
+   * A death has undone the last steps of a payment, the first of them so long before: what was recorded then may not
+   * be any more (decision record 30).
+   */
+  undone(key: PaymentKey, beforeMs: number): void {
+    this.#trace(`ledger: the last ${beforeMs} ms of ${nameOf(key)} are lost`);
+    if (beforeMs > UNSTORED_MS) {
+      this.violated("S1", `${nameOf(key)} was answered for and not stored for ${beforeMs} ms`);
+    }
+    const row = this.#store.payments.get(key)?.row;
+    for (const given of this.deliveries.get(key) ?? []) {
+      given.isRecorded &&= row?.state === "DELIVERED" || row?.servedTarget === given.target;
+    }
   }
 
   /** Only who holds the account's lease signs with it. */

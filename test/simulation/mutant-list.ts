@@ -1,6 +1,7 @@
 /** The mutants that the simulation has to catch. */
 import type { Mutant } from "./mutant.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
+import { STORE_MUTANTS } from "./store-mutants.ts";
 
 const MACHINE = "src/ledger/machine.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
@@ -12,6 +13,7 @@ const LEDGER = "test/support/memory-ledger.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   ...OWNER_MUTANTS,
+  ...STORE_MUTANTS,
   {
     name: "sells for what somebody else has put on chain",
     changes: [

@@ -1,11 +1,13 @@
 /**
- * One simulated world: the real paywall, facilitator and recovery in one life or several, on a memory
- * ledger, a simulated chain and virtual time. It runs with faults, then quietly, and is then audited.
+ * One simulated world: the real paywall, facilitator and recovery in one life or several, on a ledger of
+ * `stores.ts`, a simulated chain and virtual time. It runs with faults, then quietly, and is then audited.
  */
+import type { Ledger } from "../../src/ledger/ledger.ts";
 import { isOf } from "../../src/ledger/life.ts";
 import { inContext } from "../../src/telemetry/request-context.ts";
+import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
-import { MemoryStore } from "../support/memory-ledger.ts";
+import type { MemoryStore } from "../support/memory-ledger.ts";
 import { audit } from "./audit.ts";
 import { startBuyers } from "./buyers.ts";
 import { SimulatedChain, type Action, type ChainTransaction } from "./chain.ts";
@@ -24,6 +26,7 @@ import {
 } from "./payments.ts";
 import type { Profile } from "./profile.ts";
 import { Random } from "./random.ts";
+import { MemoryWorldStore, SqliteWorldStore, type WorldStore } from "./stores.ts";
 import { FINAL_BLOCKS, type NodeFaults } from "./simulated-mechanism.ts";
 import { startThief, THIEF } from "./thief.ts";
 import { VirtualTime, type Life } from "./virtual-time.ts";
@@ -65,6 +68,8 @@ interface Replica {
   readonly number: number;
   readonly accounts: readonly string[];
   lives: number;
+  /** When the last of its lives ended. */
+  diedMs: number;
   gateway: Gateway | null;
 }
 
@@ -73,13 +78,13 @@ export class World {
   readonly random: Random;
   readonly time: VirtualTime;
   readonly chain: SimulatedChain;
-  readonly store = new MemoryStore();
   readonly journal: Journal;
   readonly requirements: PaymentRequirements;
   /** Whether buyers still begin anything. */
   isOpen = true;
   crashes = 0;
   readonly #options: WorldOptions;
+  readonly #stored: WorldStore;
   readonly #boundary: Boundary;
   readonly #nodeFaults: NodeFaults;
   readonly #mood: UpstreamMood;
@@ -106,6 +111,7 @@ export class World {
       leavingBehind: profile.leavingBehind,
       trace: tell,
     });
+    this.#stored = profile.accounts.length > 1 ? new MemoryWorldStore() : new SqliteWorldStore();
     this.journal = new Journal(this.store, this.time, tell);
     this.requirements = requirementsOf(profile.maxTimeoutSeconds);
     const { staleBlocks, losing, lying, refusing, upstreamFailing, large, leaving } = profile;
@@ -122,8 +128,14 @@ export class World {
       number,
       accounts,
       lives: 0,
+      diedMs: START_MS,
       gateway: null,
     }));
+  }
+
+  /** What everybody sees of the payments. */
+  get store(): MemoryStore {
+    return this.#stored.seen;
   }
 
   /** Calls that went wrong. */
@@ -158,6 +170,7 @@ export class World {
     const lastMs = time.nowMs + profile.maxTimeoutSeconds * 1000 + finalMs + SLACK_MS;
     await this.#runUntil(lastMs, () => this.#isAtRest());
     await audit(this);
+    this.#stored.close();
     return {
       violations: journal.violations,
       crossings,
@@ -297,12 +310,22 @@ export class World {
 
   #start(replica: Replica): void {
     replica.lives += 1;
-    const { profile, store, random, chain, journal, requirements, time } = this;
+    const life = { id: `${"ab"[replica.number]}${replica.lives}`, isAlive: true };
+    const { diedMs } = replica;
+    const onUndone = (key: PaymentKey, sinceMs: number): void =>
+      this.journal.undone(key, diedMs - sinceMs);
+    void this.#stored
+      .open(life, this.time, onUndone)
+      .then((ledger) => this.#open(replica, life, ledger));
+  }
+
+  #open(replica: Replica, life: Life, ledger: Ledger): void {
+    const { profile, random, chain, journal, requirements, time } = this;
     replica.gateway = new Gateway({
-      name: `${"ab"[replica.number]}${replica.lives}`,
+      life,
+      ledger,
       accounts: replica.accounts,
       profile,
-      store,
       random,
       chain,
       journal,
@@ -359,6 +382,7 @@ export class World {
       call.end({ status: "lost" });
     }
     if (replica?.gateway?.life.isAlive === true) return;
+    if (replica !== undefined) replica.diedMs = this.time.nowMs;
     // The others see the death before the next life begins, or only then.
     this.time.schedule(this.random.between(0, downMs), null, () => this.store.kill(life.id));
     this.time.schedule(downMs, null, () => {
