@@ -134,6 +134,12 @@ export class PaymentsInHand {
     return [...this.#unstored].filter(([, each]) => each.sinceMs <= sinceMs).map(([key]) => key);
   }
 
+  /** Those of that submission. */
+  waitingOf(submission: string): readonly string[] {
+    const ofIt = [...this.#unstored].filter(([, { row }]) => row.submission === submission);
+    return ofIt.map(([key]) => key);
+  }
+
   /** A place to go back to until {@link committed}. */
   mark(): number {
     return this.#former.length;

@@ -245,6 +245,11 @@ export class SqliteCore {
     this.#batch.flush();
   }
 
+  /** The payments of a submission, within a transaction. Throws where one of them cannot be stored. */
+  storeSubmission(submission: string): void {
+    for (const key of this.#hand.waitingOf(submission)) this.#hand.store(key);
+  }
+
   /** Stores what waits. */
   close(): void {
     this.storeNow();

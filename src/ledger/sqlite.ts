@@ -203,7 +203,11 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
   }
 
   async concluded(submission: string, state: SubmissionState): Promise<void> {
-    return this.#core.writeLater(() => this.#submissions.conclude(submission, state));
+    return this.#core.writeLater(() => {
+      // Nobody looks for the payments of what is concluded: what they have come to is stored with it.
+      this.#core.storeSubmission(submission);
+      this.#submissions.conclude(submission, state);
+    });
   }
 
   async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {

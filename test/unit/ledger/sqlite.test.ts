@@ -216,6 +216,27 @@ describe("the SQLite file", () => {
     await ledger.close();
   });
 
+  it("stores what payments have come to with the conclusion of their submission, or neither", async () => {
+    const ledger = await open();
+    const beside = new DatabaseSync(path);
+    const stored = (): unknown => [
+      beside.prepare("SELECT state FROM payments WHERE payment_key = ?").get(key)?.["state"],
+      beside.prepare("SELECT state FROM submissions").get()?.["state"],
+    ];
+    await bring(ledger, payment, "claimed");
+    const { id } = await sign(ledger, [payment]);
+    beside.exec(`CREATE TRIGGER refuses BEFORE UPDATE ON payments WHEN new.state = 'SETTLED'
+      BEGIN SELECT RAISE(ABORT, 'not now'); END`);
+    await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
+    await expect(ledger.concluded(id, "INCLUDED")).rejects.toThrow("not now");
+    expect(stored()).toEqual(["SIGNED", "OPEN"]);
+    beside.exec("DROP TRIGGER refuses");
+    await ledger.concluded(id, "INCLUDED");
+    expect(stored()).toEqual(["SETTLED", "INCLUDED"]);
+    beside.close();
+    await ledger.close();
+  });
+
   it("stores what was asked for before it was closed", async () => {
     const ledger = await open();
     const claim = ledger.step(key, { kind: "claim", terms: termsOf(payment) });
