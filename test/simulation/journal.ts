@@ -10,6 +10,7 @@ import {
   type SettledPayment,
 } from "../../src/ledger/ledger.ts";
 import { processOf } from "../../src/ledger/life.ts";
+import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import { accountOf, type MemoryStore } from "../support/memory-store.ts";
@@ -26,6 +27,9 @@ const PROOFLESS: ReadonlySet<string> = new Set([
 
 /** How long what a crash may undo waits to be stored, and the next COMMIT, milliseconds. */
 const UNSTORED_MS = 250 + 20;
+
+/** What the history says of steps that no crash may undo. */
+const DURABLE = /^attempt \d|^signed in /;
 
 /** What the history says of an attempt that was cut so. */
 const CUT = "died with the process";
@@ -262,12 +266,13 @@ export class Journal {
     given.isRecorded = row?.state === "DELIVERED" || row?.servedTarget === given.target;
   }
 
-  /**
-   * A death has undone the last steps of a payment, the first of them so long before: what was recorded then may not
-   * be any more (decision record 30).
-   */
-  undone(key: PaymentKey, beforeMs: number): void {
+  /** A death has undone the last steps of a payment: what was recorded then may not be any more (decision record 30). */
+  undone(key: PaymentKey, lost: readonly PaymentEvent[], diedMs: number): void {
+    const beforeMs = diedMs - (lost[0]?.atMs ?? 0);
     this.#trace(`ledger: the last ${beforeMs} ms of ${nameOf(key)} are lost`);
+    if (lost.some(({ note }) => DURABLE.test(note))) {
+      this.violated("S1", `${nameOf(key)} has lost what is stored before anybody is answered`);
+    }
     if (beforeMs > UNSTORED_MS) {
       this.violated("S1", `${nameOf(key)} was answered for and not stored for ${beforeMs} ms`);
     }

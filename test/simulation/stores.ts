@@ -3,6 +3,7 @@
  * memory ledger, where several work side by side as on PostgreSQL. The audit reads a memory store either way, which
  * mirrors what everybody sees; with a life's death it becomes what SQLite has stored.
  */
+import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { readPaymentRow } from "../../src/ledger/payment-row.ts";
 import { sqliteLedgerOn } from "../../src/ledger/sqlite.ts";
@@ -15,8 +16,8 @@ import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
 import { accountOf } from "../support/memory-store.ts";
 import { LifeTime, type Life, type VirtualTime } from "./virtual-time.ts";
 
-/** `sinceMs`: when the first of the steps that were lost was seen. */
-type OnUndone = (key: PaymentKey, sinceMs: number) => void;
+/** `lost`: the steps that were seen, oldest first. */
+type OnUndone = (key: PaymentKey, lost: readonly PaymentEvent[]) => void;
 
 export interface WorldStore {
   /** What everybody sees. */
@@ -83,7 +84,7 @@ export class SqliteWorldStore implements WorldStore {
       if (columns === undefined) {
         this.seen.payments.delete(key);
         this.seen.responses.delete(key);
-        onUndone(key, kept.claimedMs);
+        onUndone(key, kept.events);
         continue;
       }
       const row = readPaymentRow(columns);
@@ -95,7 +96,7 @@ export class SqliteWorldStore implements WorldStore {
         events: kept.events.slice(0, known),
         updatedMs: Number(columns["updatedMs"]),
       });
-      onUndone(key, kept.events[known]?.atMs ?? 0);
+      onUndone(key, kept.events.slice(known));
     }
     for (const key of stored.keys()) {
       if (!this.seen.payments.has(key)) throw new Error(`${key} was dropped, and is there again`);

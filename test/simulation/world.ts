@@ -2,6 +2,7 @@
  * One simulated world: the real paywall, facilitator and recovery in one life or several, on a ledger of
  * `stores.ts`, a simulated chain and virtual time. It runs with faults, then quietly, and is then audited.
  */
+import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { isOf } from "../../src/ledger/life.ts";
 import { inContext } from "../../src/telemetry/request-context.ts";
@@ -312,8 +313,8 @@ export class World {
     replica.lives += 1;
     const life = { id: `${"ab"[replica.number]}${replica.lives}`, isAlive: true };
     const { diedMs } = replica;
-    const onUndone = (key: PaymentKey, sinceMs: number): void =>
-      this.journal.undone(key, diedMs - sinceMs);
+    const onUndone = (key: PaymentKey, lost: readonly PaymentEvent[]): void =>
+      this.journal.undone(key, lost, diedMs);
     void this.#stored
       .open(life, this.time, onUndone)
       .then((ledger) => this.#open(replica, life, ledger));
