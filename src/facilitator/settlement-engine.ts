@@ -49,6 +49,8 @@ export class SettlementEngine {
   readonly #parked: UnsignedClaim[] = [];
   /** Claims of others that are being judged; whoever begins one here has had a place for it. */
   #accepting = 0;
+  /** Claims of others that are being taken, or that may be ours since the ledger did not say. */
+  readonly #taking = new Map<PaymentKey, OfferedPayment>();
   #opening: Promise<void> | undefined;
   #openedMs = 0;
   /** Why no lane could be opened, where no other life has an account of ours either. */
@@ -127,16 +129,29 @@ export class SettlementEngine {
   /** Takes claims that other lives offer, where there is room for them. Never rejects. */
   async takeOffered(): Promise<void> {
     const { time, telemetry } = this.#at;
+    if (this.#closing.signal.aborted) return;
+    const untold = [...this.#taking.values()];
     const room = Math.min(MAX_TAKEN, MAX_QUEUED - this.#load);
-    const isWilling = time.now() >= this.#offersFromMs && !this.#closing.signal.aborted;
-    if (this.#lanes.size === 0 || room <= 0 || !isWilling) return;
+    const isWilling = time.now() >= this.#offersFromMs && this.#lanes.size > 0 && room > 0;
     try {
-      for (const offered of await this.#ledger.takeOffered(this.#network, room)) {
-        this.accept(offered, offered.isPublic ? "withdrawn" : "offered");
-      }
+      const offers = isWilling ? await this.#ledger.offers(this.#network, room) : [];
+      const wanted = offers.filter(({ key }) => !this.#taking.has(key));
+      await Promise.all([...untold, ...wanted].map((offer) => this.#take(offer)));
     } catch (cause) {
       telemetry.logger.warn({ err: cause, network: this.#network }, "offered claims not taken");
     }
+  }
+
+  /** As often as it takes until the ledger has said whose it is: nobody else would go on with what is ours. */
+  async #take(offer: OfferedPayment): Promise<void> {
+    const { key, version, isPublic } = offer;
+    const isRepeated = this.#taking.has(key);
+    this.#taking.set(key, offer);
+    const isOurs = await this.#ledger.step(key, { kind: "take", version });
+    // Told to another round that has asked as well.
+    if (!this.#taking.delete(key)) return;
+    if (!isOurs || (isRepeated && this.#flights.has(key))) return;
+    this.accept(offer, isPublic ? "withdrawn" : "offered");
   }
 
   /** Signs no more, gives back what is unsigned and the leases; what is signed stays in the ledger. */
@@ -173,7 +188,7 @@ export class SettlementEngine {
   }
 
   get #load(): number {
-    return this.#queue.size + this.#accepting + this.#purses.size;
+    return this.#queue.size + this.#accepting + this.#taking.size + this.#purses.size;
   }
 
   /** By those that were judged and wait to be signed: whom the chain will refuse takes nobody's room. */

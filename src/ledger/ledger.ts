@@ -177,8 +177,8 @@ export interface Settlements extends Payments, Purses {
   concluded(submission: string, state: SubmissionState): Promise<void>;
   /** Whether some life signed that transaction on this ledger: of all others we do not know whose sale it is. */
   hasSigned(transaction: string): Promise<boolean>;
-  /** Takes offered claims of one network, oldest first: from here they are CLAIMED by this life. */
-  takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]>;
+  /** Claims of one network that are offered, oldest first; each is for the life that first takes it. */
+  offers(network: string, limit: number): Promise<readonly OfferedPayment[]>;
   /** Resolves when a claim may have been offered on any network, or when the signal ends. Never rejects. */
   offered(signal: AbortSignal): Promise<void>;
 
@@ -196,6 +196,8 @@ export interface OfferedPayment {
   readonly request: FacilitatorRequest;
   /** A transaction of ours that carried it did not move it: `withdrawn`. */
   readonly isPublic: boolean;
+  /** Of its row. */
+  readonly version: number;
 }
 
 export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {

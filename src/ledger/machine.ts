@@ -88,7 +88,7 @@ const JUDGES: Judges = {
     buried === undefined
       ? begin(row, request, caller, moment)
       : { outcome: beginBuried(buried, request, caller) },
-  leave: (row, _, moment) => leave(row, moment),
+  leave: (row, { unbegun }, moment) => leave(row, moment, unbegun),
   handedOver: handOver,
   settled: (row, { settlement }) => settle(row, settlement),
   held: (row, { transaction }) => hold(row, transaction),
@@ -97,6 +97,7 @@ const JUDGES: Judges = {
   abandoned: (row, _, moment) => abandon(row, moment),
   withdrawn: (row, { submission }, moment) => withdraw(row, moment, submission),
   offer: (row, _, moment) => offer(row, moment),
+  take: (row, { version }, moment) => take(row, version, moment),
   delivering: (row, { sale }, moment) => deliver(row, sale ?? null, moment),
   delivered: (row, { sold: given }, moment) => deliverAll(row, given, moment),
   undelivered: (row, { broken }, moment) => undeliver(row, broken, moment),
@@ -350,10 +351,12 @@ function withdraw(row: Row, { life }: Moment, from?: string): Step<void> {
  */
 function release(row: Row, { life }: Moment): Step<void> {
   if (row === undefined) return DONE;
-  const isClaimant = row.binding !== null && row.claimedBy === life;
-  const ours = isClaimant && isSignable(row, life) && !row.offered && !isPublic(row);
-  if (!ours) throw conflict(row, "(none)");
+  if (row.claimedBy !== life || !isDroppable(row, life)) throw conflict(row, "(none)");
   return { outcome: undefined, next: null };
+}
+
+function isDroppable(row: PaymentRow, life: string): boolean {
+  return row.binding !== null && isSignable(row, life) && !row.offered && !isPublic(row);
 }
 
 /** The facilitator drops a claim that it made itself; a resource server's is left to it. */
@@ -372,19 +375,27 @@ function offer(row: Row, { life }: Moment): Step<boolean> {
   return { outcome: true, next: { ...after(row), offered: true }, note: WAITS };
 }
 
-/** `outcome`: whether it is ours now. */
-export function takeOffered(row: Row, { life }: Moment): Step<boolean> {
-  if (row?.state !== "CLAIMED" || !row.offered) return { outcome: false };
+function take(row: Row, version: number, { life }: Moment): Step<boolean> {
+  if (row?.state !== "CLAIMED") return { outcome: false };
+  if (!row.offered) {
+    return { outcome: row.claimedBy === life && row.version === version + 1 };
+  }
+  if (row.version !== version) return { outcome: false };
   const next = { ...after(row), offered: false, claimedBy: life };
   return { outcome: true, next, note: "taken to be signed" };
 }
 
 /**
  * The request that holds it is over, or its client has gone; what it has not got is owed from here on. A claim of
- * a worker may be gone on with by the process.
+ * a worker may be gone on with by the process. One that was to be dropped is: left alone, it would be charged when its
+ * payment is shown again, whatever its payer is owed by then.
  */
-function leave(row: Row, { life }: Moment): Step<void> {
+function leave(row: Row, { life }: Moment, unbegun?: string): Step<void> {
   if (row === undefined || !isInWork(row)) return DONE;
+  if (unbegun !== undefined && unbegun === row.idempotencyKey) {
+    const isOurs = processOf(row.claimedBy) === processOf(life);
+    if (isOurs && isDroppable(row, processOf(life))) return { outcome: undefined, next: null };
+  }
   // Also one that the worker's death has left already, while its settlement went on.
   const isClaim = row.state === "CLAIMED" && row.claimedBy === life && life !== processOf(life);
   if (!isClaim && (row.holder !== life || row.isLeft)) return DONE;

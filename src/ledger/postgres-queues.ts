@@ -1,10 +1,9 @@
 /** Payments in PostgreSQL that wait for somebody: for a facilitator's answer, or for a life that can sign. */
-import { LedgerConflict, type HandedOver, type OfferedPayment } from "./ledger.ts";
-import * as machine from "./machine.ts";
+import type { HandedOver, OfferedPayment } from "./ledger.ts";
 import { isPublic } from "./payment-judgement.ts";
 import { handedOverOf, requestOf } from "./payment-row.ts";
-import type { Columns, PostgresDatabase, Session, Statement } from "./postgres-database.ts";
-import { COLUMNS, storedOf, writeMoves, type Move, type Stored } from "./postgres-payments.ts";
+import type { Columns, Session, Statement } from "./postgres-database.ts";
+import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
 
 /** Hears of a row that had to be left out. */
 export type OnUnreadable = (key: string, reason: string) => void;
@@ -27,10 +26,10 @@ const DOUBTED: Statement = {
 };
 
 const OFFERS: Statement = {
-  name: "lock_offers",
+  name: "offers",
   text: `SELECT ${COLUMNS}, p.updated_ms AS "sinceMs" FROM coinslot.payments AS p
          WHERE p.offered AND p.network = $4 AND (p.updated_ms, p.id) > ($1, $2)
-         ORDER BY p.updated_ms, p.id LIMIT $3 FOR UPDATE SKIP LOCKED`,
+         ORDER BY p.updated_ms, p.id LIMIT $3`,
 };
 
 /** See {@link Redemptions.handedOvers}. */
@@ -59,35 +58,19 @@ export async function readDoubted(
   );
 }
 
-/** See {@link Settlements.takeOffered}. What another replica is taking now is passed over. */
-export async function takeOffers(
-  database: PostgresDatabase,
-  asked: { readonly network: string; readonly limit: number; readonly moment: machine.Moment },
+/** See {@link Settlements.offers}. */
+export async function readOffers(
+  session: Session,
+  { network, limit }: { readonly network: string; readonly limit: number },
   onUnreadable: OnUnreadable,
 ): Promise<readonly OfferedPayment[]> {
-  const { network, limit, moment } = asked;
-  return database.transaction(async (session) => {
-    const taken = await readQueue(
-      (behind) => session.query(OFFERS, [...behind, limit, network]),
-      { limit, onUnreadable },
-      (stored) => ({ move: taking(stored, moment), request: requestOf(stored.row) }),
-    );
-    const moves = taken.map(({ move }) => move);
-    if (moves.length > 0 && (await writeMoves(session, moves, moment)) !== moves.length) {
-      throw new LedgerConflict("an offer changed while it was locked");
-    }
-    return taken.map(({ move: { stored }, request }) => ({
-      key: stored.key,
-      request,
-      isPublic: isPublic(stored.row),
-    }));
-  });
-}
-
-function taking(stored: Stored, moment: machine.Moment): Move {
-  const { next, note } = machine.takeOffered(stored.row, moment);
-  if (!next) throw new LedgerConflict("a claim that is not offered cannot be taken");
-  return { stored, next, note: note ?? "" };
+  return readQueue(
+    (behind) => session.query(OFFERS, [...behind, limit, network]),
+    { limit, onUnreadable },
+    ({ key, row }) => {
+      return { key, request: requestOf(row), isPublic: isPublic(row), version: row.version };
+    },
+  );
 }
 
 /** Reads up to a limit of rows page by page: those that cannot be read take nobody's place. */

@@ -25,7 +25,7 @@ import { PostgresListener } from "./postgres-listen.ts";
 import { beat, lease, leave, reapPayments, unattended, unlease } from "./postgres-lives.ts";
 import { forgetResponses, readBuried, readPayment } from "./postgres-payments.ts";
 import { readSpends } from "./postgres-purses.ts";
-import { takeOffers } from "./postgres-queues.ts";
+import { readOffers } from "./postgres-queues.ts";
 import {
   PostgresRedemptions,
   PostgresWorkerLife,
@@ -182,9 +182,8 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     await storeConclusion(this.#database, submission, state);
   }
 
-  async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
-    const asked = { network, limit, moment: this.#steps.moment };
-    return takeOffers(this.#database, asked, this.#ground.onUnreadable);
+  async offers(network: string, limit: number): Promise<readonly OfferedPayment[]> {
+    return readOffers(this.#database, { network, limit }, this.#ground.onUnreadable);
   }
 
   async offered(signal: AbortSignal): Promise<void> {

@@ -210,12 +210,9 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
     });
   }
 
-  async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
-    return this.#core.write(() => {
-      const where = "WHERE offered = 1 AND network = :network ORDER BY updated_ms, rowid";
-      const offered = this.#core.readable(where, { network, limit }, offeredOf);
-      return offered.filter(({ key }) => this.#take(key, machine.takeOffered).outcome);
-    });
+  async offers(network: string, limit: number): Promise<readonly OfferedPayment[]> {
+    const where = "WHERE offered = 1 AND network = :network ORDER BY updated_ms, rowid";
+    return this.#core.readable(where, { network, limit }, offeredOf);
   }
 
   async offered(signal: AbortSignal): Promise<void> {
@@ -286,5 +283,6 @@ class SqliteLedger extends SqliteRedemptions implements Ledger {
 }
 
 function offeredOf(row: PaymentRow, key: string): OfferedPayment {
-  return { key: key as PaymentKey, request: requestOf(row), isPublic: isPublic(row) };
+  const { version } = row;
+  return { key: key as PaymentKey, request: requestOf(row), isPublic: isPublic(row), version };
 }

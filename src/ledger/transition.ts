@@ -215,9 +215,10 @@ interface Given {
   };
   /**
    * The request that holds the payment is over, or its client has gone: from here on it is owed. Fine where this life
-   * does not hold it.
+   * does not hold it. `unbegun`: the idempotency key of a claim that nobody was asked to settle, or certainly for
+   * nothing; where it is there and could be `released`, it is dropped.
    */
-  leave: object;
+  leave: { readonly unbegun?: string | undefined };
   /**
    * From here a remote facilitator may move the money: CLAIMED -> SIGNED without bytes of ours. Repeated with another
    * name where the one before it certainly saw nothing, and with the same name before that one is asked again: from
@@ -254,6 +255,11 @@ interface Given {
   withdrawn: { readonly submission?: string };
   /** A claim of ours that no account of ours can sign: some other life may take it. */
   offer: object;
+  /**
+   * An offered claim: from here it is CLAIMED by this life. `version`: that of its row when it was seen among the
+   * offers; whoever takes it again, since the answer was lost, hears the same.
+   */
+  take: { readonly version: number };
   /** SETTLED -> DELIVERING(n + 1), durable before the upstream sees anything. Without a sale: an operator's hand. */
   delivering: { readonly sale?: SaleTerms };
   /**
@@ -286,6 +292,8 @@ interface Outcomes {
   begin: BeginOutcome;
   /** False when the row is no longer CLAIMED by this life. */
   offer: boolean;
+  /** False when it is not offered any more, or another life has taken it. */
+  take: boolean;
   /**
    * False when the row was not SETTLED (another delivery won), another request holds it, no attempt is left, or it
    * does not fit the sale any more: much may have happened while its settlement was waited for.

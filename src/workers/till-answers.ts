@@ -136,6 +136,7 @@ export function readSettled(value: unknown): Settled {
     default:
       check(false);
   }
+  if (fields["unbegun"] !== undefined) text(fields["unbegun"]);
   return value as Settled;
 }
 

@@ -228,8 +228,8 @@ export const TURN_MUTANTS: readonly Mutant[] = [
     name: "takes offers for which it has no room",
     cites: "H13",
     file: ENGINE,
-    find: `this.#queue.size + this.#accepting + this.#purses.size`,
-    put: `this.#queue.size + this.#purses.size`,
+    find: `this.#queue.size + this.#accepting + this.#taking.size + this.#purses.size`,
+    put: `this.#queue.size + this.#taking.size + this.#purses.size`,
     unit: IN_ENGINE,
   },
 ];

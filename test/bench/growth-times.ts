@@ -6,7 +6,7 @@ import type { SweepPlace } from "../../src/ledger/sweep.ts";
 import { systemTime } from "../../src/time/time.ts";
 import { paymentKey } from "../../src/x402/payment-key.ts";
 import { examplePayment, type ExamplePayment } from "../unit/ledger/example-payment.ts";
-import { ACCOUNT, NETWORK, termsOf } from "../unit/ledger/ledger-driver.ts";
+import { ACCOUNT, NETWORK, termsOf, takeOffers } from "../unit/ledger/ledger-driver.ts";
 
 /** Payments that are claimed or sold in one round, whose mean counts; and those before, as in a process that runs. */
 const PAYMENTS = 50;
@@ -44,7 +44,7 @@ export async function timeLedger(path: string): Promise<Times> {
     const opened = await open();
     await opened.unfinished(NETWORK, ACCOUNT);
     await opened.handedOvers(100);
-    await opened.takeOffered(NETWORK, 100);
+    await takeOffers(opened, NETWORK, 100);
     await opened.books.counts();
     return opened;
   });

@@ -57,7 +57,7 @@ export function faultyLedger(
       }),
     replaced: call("replaced"),
     concluded: call("concluded"),
-    takeOffered: call("takeOffered"),
+    offers: call("offers"),
     unfinished: call("unfinished"),
     unattended: call("unattended"),
     nextAccountNonce: call("nextAccountNonce"),

@@ -1,4 +1,5 @@
 /** Faults that the simulation has found, each with the few steps that lead to it. */
+import { takeOffers } from "../unit/ledger/ledger-driver.ts";
 import { describe, expect, it } from "vitest";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";
@@ -50,7 +51,7 @@ describe("a claim that was offered without an answer", () => {
     const [first, second] = [live(store, "first"), live(store, "second")];
     await first.step(key, { kind: "claim", terms });
     await first.step(key, { kind: "offer" });
-    await second.takeOffered(NETWORK, 1);
+    await takeOffers(second, NETWORK, 1);
     await sign(second);
     const failing = first.step(key, { kind: "failed", failure: { ...REFUSED, isUnsigned: true } });
     await expect(failing).rejects.toMatchObject({ code: "LEDGER_CONFLICT" });
@@ -122,6 +123,23 @@ describe("a claim that was reaped while its life went on", () => {
     expect(await ledger.step(key, { kind: "begin", request, caller: holder })).toEqual({
       kind: "granted",
     });
+  });
+});
+
+describe("an offered claim", () => {
+  it("is settled by who has taken it without hearing so", async () => {
+    const replicas = { accounts: [[ACCOUNT], [ACCOUNT]] };
+    const steps = [
+      { atMs: 10_000, payment: 1, to: "a1" },
+      { atMs: 10_000, payment: 2, path: "/stocks", to: "b1" },
+    ];
+    let takes = 0;
+    const at = (_crossing: number, name: string): Fault | undefined => {
+      takes += Number(name === "ledger.take");
+      return name === "ledger.take" && takes === 1 ? "fail-after" : undefined;
+    };
+    expect(await violationsOf(steps, replicas, { at })).toEqual({ violations: [], charged: 2 });
+    expect(takes).toBeGreaterThan(1);
   });
 });
 
@@ -224,5 +242,24 @@ describe("a payer who buys one thing several times", () => {
     };
     expect(await violationsOf(steps, replicas, { at })).toEqual({ violations: [], charged: 1 });
     expect(claims).toBeGreaterThan(2);
+  });
+
+  it("is not charged for one that could not be given back, while another has become owed", async () => {
+    const steps = [
+      { atMs: 1_000, payment: 1, to: "a1" },
+      { atMs: 1_500, payment: 2, patienceMs: 1_000, to: "a1" },
+      { atMs: 2_000, payment: 1, to: "b1" },
+      { atMs: 13_000, payment: 1, to: "b1" },
+    ];
+    const replicas = { ...SLOW, accounts: [[ACCOUNT], [ACCOUNT]] };
+    const [inspected, releases] = [new Set<string>(), { count: 0 }];
+    const at = (_crossing: number, name: string): Fault | undefined => {
+      if (name === "ledger.released" && (releases.count += 1) === 2) return "fail-before";
+      if (name !== "chain.inspect" || inspected.has(name)) return undefined;
+      inspected.add(name);
+      return "slow";
+    };
+    expect(await violationsOf(steps, replicas, { at })).toEqual({ violations: [], charged: 1 });
+    expect(releases.count).toBe(2);
   });
 });

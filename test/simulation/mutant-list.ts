@@ -3,6 +3,7 @@ import type { Mutant } from "./mutant.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
+const FOUND_FAULTS = "test/simulation/found-faults.test.ts";
 const MACHINE = "src/ledger/machine.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
 const WATCHES = "src/facilitator/account-watches.ts";
@@ -108,8 +109,8 @@ export const MUTANTS: readonly Mutant[] = [
       },
       {
         file: MACHINE,
-        find: "const ours = isClaimant && isSignable(row, life) && !row.offered && !isPublic(row);",
-        put: `const ours = isClaimant && (isSignable(row, life) || row.state === "SIGNED");`,
+        find: "return row.binding !== null && isSignable(row, life) && !row.offered && !isPublic(row);",
+        put: `return row.binding !== null && (isSignable(row, life) || row.state === "SIGNED");`,
       },
     ],
   },
@@ -254,5 +255,27 @@ export const MUTANTS: readonly Mutant[] = [
         put: "return askedMs + 0 * UNSEEN_MS;",
       },
     ],
+  },
+  {
+    name: "leaves a claim that could not be given back to be charged later",
+    changes: [
+      {
+        file: MACHINE,
+        find: "if (unbegun !== undefined && unbegun === row.idempotencyKey) {",
+        put: "if (unbegun === null) {",
+      },
+    ],
+    unit: FOUND_FAULTS,
+  },
+  {
+    name: "forgets a claim that it has taken without hearing so",
+    changes: [
+      {
+        file: "src/facilitator/settlement-engine.ts",
+        find: "const untold = [...this.#taking.values()];",
+        put: "const untold: readonly OfferedPayment[] = [];",
+      },
+    ],
+    unit: FOUND_FAULTS,
   },
 ];

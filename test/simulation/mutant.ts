@@ -7,4 +7,6 @@ export interface Mutant {
     readonly find: string;
     readonly put: string;
   }[];
+  /** A test file that is to catch it, where hardly any world by chance leads there. */
+  readonly unit?: string;
 }

@@ -36,7 +36,7 @@ export async function runMutants(print: Print, worlds = WORLDS): Promise<boolean
 export async function tryMutant(mutant: Mutant, worlds: number): Promise<string | undefined> {
   const folder = await mkdtemp(join(tmpdir(), "mutant-"));
   try {
-    await copySources(folder);
+    await copySources(folder, mutant);
     for (const change of mutant.changes) {
       const path = join(folder, change.file);
       const text = await readFile(path, "utf8");
@@ -46,13 +46,15 @@ export async function tryMutant(mutant: Mutant, worlds: number): Promise<string 
       }
       await writeFile(path, parts.join(change.put));
     }
-    return await firstFailure(folder, worlds);
+    const { unit } = mutant;
+    return await (unit === undefined ? firstFailure(folder, worlds) : failureIn(folder, unit));
   } finally {
     await rm(folder, { recursive: true });
   }
 }
 
-async function copySources(folder: string): Promise<void> {
+async function copySources(folder: string, { unit }: Mutant): Promise<void> {
+  if (unit !== undefined) return copyAll(folder);
   const names = ["src", "package.json", "test/simulation"];
   const support = await readdir(join(ROOT, "test/support"));
   const memory = support.filter((name) => name.startsWith("memory-"));
@@ -60,6 +62,33 @@ async function copySources(folder: string): Promise<void> {
     await cp(join(ROOT, name), join(folder, name), { recursive: true });
   }
   await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+}
+
+async function copyAll(folder: string): Promise<void> {
+  const isWanted = (path: string): boolean => !path.includes("node_modules");
+  for (const name of ["src", "package.json", "test"]) {
+    await cp(join(ROOT, name), join(folder, name), { recursive: true, filter: isWanted });
+  }
+  await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+}
+
+async function failureIn(folder: string, unit: string): Promise<string | undefined> {
+  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
+  const words = [vitest, "run", "--config", join(folder, "test/vitest.config.ts"), unit];
+  const env = { ...process.env, NO_COLOR: "1" };
+  const child = spawn(process.execPath, words, {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+    env,
+  });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (text: Buffer) => (said += text.toString()));
+  }
+  const [code] = await once(child, "close");
+  if (code === 0) return undefined;
+  if (!/Tests .*\d+ failed/.test(said)) throw new Error(`the mutant does not run: ${said}`);
+  return `the tests of ${unit}`;
 }
 
 async function firstFailure(folder: string, worlds: number): Promise<string | undefined> {

@@ -239,16 +239,15 @@ export class MemoryLedger implements Ledger, WorkerLife {
     this.#store.submissions.set(id, { ...submission, state });
   }
 
-  async takeOffered(network: string, limit: number): Promise<readonly OfferedPayment[]> {
+  async offers(network: string, limit: number): Promise<readonly OfferedPayment[]> {
     this.#requireOpen();
-    const taken: OfferedPayment[] = [];
-    for (const [key, { row }] of [...this.#store.payments].toSorted(byChange)) {
-      if (taken.length >= limit) break;
-      if (row.network !== network || !row.offered) continue;
-      const isTaken = this.#take(key, (found, moment) => machine.takeOffered(found, moment));
-      if (isTaken) taken.push({ key, request: requestOf(row), isPublic: isPublic(row) });
-    }
-    return taken;
+    return [...this.#store.payments]
+      .toSorted(byChange)
+      .filter(([, { row }]) => row.network === network && row.offered)
+      .slice(0, limit)
+      .map(([key, { row }]) => {
+        return { key, request: requestOf(row), isPublic: isPublic(row), version: row.version };
+      });
   }
 
   async offered(signal: AbortSignal): Promise<void> {

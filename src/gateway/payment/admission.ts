@@ -82,13 +82,19 @@ export type Admission =
   /** 429; nothing was claimed, and the same payment may be sent after so many seconds. */
   | { readonly kind: "limited"; readonly seconds: number }
   /** 500; this request moved no money. */
-  | { readonly kind: "unavailable"; readonly refusal: Refusal }
+  | ({ readonly kind: "unavailable"; readonly refusal: Refusal } & Unbegun)
   /** 500; the money may have moved, and only the same payment may be sent again. */
-  | { readonly kind: "unknown"; readonly detail: string }
+  | ({ readonly kind: "unknown"; readonly detail: string } & Unbegun)
   /** 409; paid, and not to be had in this way: nothing is asked for. */
   | { readonly kind: "owed"; readonly detail: string }
   /** The buyer has left before the upstream was asked: no attempt is spent. */
   | { readonly kind: "abandoned" };
+
+/** The ledger failed as a claim was taken or dropped, and may have it still; it is dropped as the request is left. */
+export interface Unbegun {
+  /** Of the claim. */
+  readonly unbegun?: string | undefined;
+}
 
 export type FailedSettlement = SettleResponse & { readonly success: false };
 
@@ -255,4 +261,15 @@ function noDelivery({ transaction }: { readonly transaction: string }): string {
 export function mayHold({ kind }: { readonly kind: string }): boolean {
   if (kind === "unservable") return true;
   return kind === "unknown" || kind === "abandoned" || kind === "unavailable";
+}
+
+/** Of what is owed, another payment may be there to be had: a kept answer, while the backend is away. */
+export function isUndecided({ kind }: Admission): boolean {
+  return kind === "owed" || kind === "unknown" || kind === "unservable";
+}
+
+/** It is the payment's fault, unless the code says that nothing could be taken now. */
+export function notChosen(refusal: Refusal): Admission {
+  const isOurs = refusal.code === "unexpected_verify_error";
+  return { kind: isOurs ? "unavailable" : "refused", refusal };
 }

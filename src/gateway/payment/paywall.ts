@@ -20,14 +20,15 @@ import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import type { Time } from "../../time/time.ts";
 import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
-import type { Refusal } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import {
   ABANDONED,
   explain,
   IN_FLIGHT,
+  isUndecided,
   mayHold,
   NOT_LOOKED_UP,
+  notChosen,
   UNRESOLVED,
   USED,
   type Admission,
@@ -284,8 +285,8 @@ export class Paywall {
     const landing = Promise.withResolvers<void>();
     this.#flights.set(key, landing.promise);
     let left: Promise<unknown> = Promise.resolve();
-    const leave = (): Promise<unknown> => {
-      left = Promise.all([left, this.#record(key, { kind: "leave" })]);
+    const leave = (unbegun?: string): Promise<unknown> => {
+      left = Promise.all([left, this.#record(key, { kind: "leave", unbegun })]);
       return left;
     };
     // Whoever waits elsewhere need not wait for a client that is not there any more.
@@ -316,7 +317,10 @@ export class Paywall {
     }
     if (admission.kind === "admitted") return admission;
     // Before the client is told, whose next request may come at once.
-    if (mayHold(admission)) await waitWithin(leave(), this.#recordedSoon(), undefined);
+    if (mayHold(admission)) {
+      const unbegun = "unbegun" in admission ? admission.unbegun : undefined;
+      await waitWithin(leave(unbegun), this.#recordedSoon(), undefined);
+    }
     // Others need not wait while this request's body is read: the payment is delivered.
     land();
     return admission.kind === "replayable"
@@ -336,15 +340,14 @@ export class Paywall {
     try {
       claim = await this.#till.step(key, { kind: "claim", terms: flight.terms });
     } catch (cause) {
-      return this.#notLookedUp(cause);
+      return { ...this.#notLookedUp(cause), unbegun: flight.terms.idempotencyKey };
     }
     try {
       let losses = 0;
       let { isNew } = flight;
       for (;;) {
         if (claim.kind === "granted" && !isNew && flight.terms.proof === undefined) {
-          await this.#till.step(key, { kind: "released" });
-          return ANEW;
+          return await this.#drop(key, flight, ANEW);
         }
         isNew = false;
         const turn = await this.#take(key, claim, flight);
@@ -362,13 +365,16 @@ export class Paywall {
   }
 
   async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Turn> {
-    if (flight.presented.isGone()) return claim.kind === "granted" ? this.#drop(key) : ABANDONED;
+    if (flight.presented.isGone()) {
+      // Nobody is charged who has left by then: he may have paid anew elsewhere, and been served.
+      return claim.kind === "granted" ? this.#drop(key, flight, ABANDONED) : ABANDONED;
+    }
     // No backend is asked for it.
     if (claim.kind === "replayable") return claim;
     const refusal = flight.terms.proof === undefined ? null : flight.presented.refusal();
     if (refusal !== null) {
-      if (claim.kind === "granted") await this.#till.step(key, { kind: "released" });
-      return { kind: "unservable", refusal };
+      const unservable = { kind: "unservable", refusal } as const;
+      return claim.kind === "granted" ? this.#drop(key, flight, unservable) : unservable;
     }
     if (claim.kind === "busy") {
       await this.#till.changed(key, claim.version, flight.signal);
@@ -408,10 +414,18 @@ export class Paywall {
     }
   }
 
-  /** Nobody is charged who has left by then: he may have paid anew elsewhere, and been served. */
-  async #drop(key: PaymentKey): Promise<Admission> {
-    await this.#till.step(key, { kind: "released" });
-    return ABANDONED;
+  /** Gives the claim back that was just granted; then `answer`. */
+  async #drop<Answer>(
+    key: PaymentKey,
+    { terms }: Flight,
+    answer: Answer,
+  ): Promise<Answer | Admission> {
+    try {
+      await this.#till.step(key, { kind: "released" });
+      return answer;
+    } catch (cause) {
+      return { ...this.#notLookedUp(cause), unbegun: terms.idempotencyKey };
+    }
   }
 
   async #replay(
@@ -441,7 +455,7 @@ export class Paywall {
     }
   }
 
-  #notLookedUp(cause: unknown): Admission {
+  #notLookedUp(cause: unknown): typeof NOT_LOOKED_UP {
     this.#options.logger.error({ err: cause }, "the ledger failed; the payment was not taken");
     return NOT_LOOKED_UP;
   }
@@ -472,17 +486,6 @@ export class Paywall {
     const store = (): Promise<void> => this.#till.step(key, transition);
     return recordUntilStored(key, store, this.#options);
   }
-}
-
-/** Of what is owed, another payment may be there to be had: a kept answer, while the backend is away. */
-function isUndecided({ kind }: Admission): boolean {
-  return kind === "owed" || kind === "unknown" || kind === "unservable";
-}
-
-/** It is the payment's fault, unless the code says that nothing could be taken now. */
-function notChosen(refusal: Refusal): Admission {
-  const isOurs = refusal.code === "unexpected_verify_error";
-  return { kind: isOurs ? "unavailable" : "refused", refusal };
 }
 
 /** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */

@@ -36,6 +36,7 @@ import {
   type Begun,
   type FailedSettlement,
   type Settled,
+  type Unbegun,
 } from "./admission.ts";
 
 /** What is said of signatures that are good, and of payments that cannot be made now. */
@@ -83,7 +84,8 @@ export class Settling {
     if (!(verdict instanceof Error) && verdict.isValid) {
       return this.#collect({ key, terms, askedBefore: null, handedOverAt: null, signal });
     }
-    if (!(await this.#release(key))) return UNRESOLVED;
+    const kept = await this.#release(key, terms);
+    if (kept !== undefined) return kept;
     const isUsed = !(verdict instanceof Error) && saysUsed(verdict.detail ?? "");
     if (isUsed) await this.#noteUsedElsewhere(key, terms);
     return this.#unverified(verdict, terms.request);
@@ -233,14 +235,16 @@ export class Settling {
       await redemptions.step(key, { kind: "failed", failure: failureOf(response) });
       return refusedSettlement(response);
     }
-    if (await this.#release(key)) return refusedSettlement(response);
+    const kept = await this.#release(key, terms);
+    if (kept === undefined) return refusedSettlement(response);
+    if (kept.unbegun !== undefined) return kept;
     // Bytes of ours carry it: then the ledger knows, and nobody else, whether they failed for certain.
     const claim = await redemptions.step(key, { kind: "claim", terms });
     return claim.kind === "failed" ? explain(claim, terms.request) : UNRESOLVED;
   }
 
   /** Nothing was settled that we know of: is it certain? Only then is the claim dropped. */
-  async #afterFault({ key, askedBefore }: Course, cause: unknown): Promise<Settled> {
+  async #afterFault({ key, terms, askedBefore }: Course, cause: unknown): Promise<Settled> {
     if (cause instanceof HeldPayment) {
       await this.#options.redemptions.step(key, { kind: "held", transaction: cause.transaction });
       return held(cause);
@@ -248,17 +252,21 @@ export class Settling {
     const isCertain = cause instanceof FacilitatorFault && cause.kind !== "unknown";
     // Certain of this attempt only: the one before it may have settled the payment.
     if (!isCertain || askedBefore !== null) return UNRESOLVED;
-    return (await this.#release(key)) ? unavailable(cause.code) : UNRESOLVED;
+    return (await this.#release(key, terms)) ?? unavailable(cause.code);
   }
 
-  /** True when the claim is gone; false when it is not ours to drop, or the chain has to decide. */
-  async #release(key: PaymentKey): Promise<boolean> {
+  /** Undefined when the claim is gone; else it is not ours to drop and the chain has to decide, or the ledger failed. */
+  async #release(
+    key: PaymentKey,
+    { request, idempotencyKey }: ClaimTerms,
+  ): Promise<(typeof UNRESOLVED & Unbegun) | undefined> {
     try {
       await this.#options.redemptions.step(key, { kind: "released" });
-      return true;
+      return undefined;
     } catch (cause) {
-      if (cause instanceof LedgerConflict) return false;
-      throw cause;
+      if (cause instanceof LedgerConflict) return UNRESOLVED;
+      this.#warn(cause, request, "a claim could not be dropped; it is dropped later");
+      return { ...UNRESOLVED, unbegun: idempotencyKey };
     }
   }
 

@@ -14,6 +14,7 @@ import {
   signWith,
   termsOf,
   word,
+  takeOffers,
 } from "../../unit/ledger/ledger-driver.ts";
 import { startFlakyLink } from "./flaky-link.ts";
 import { ifAvailable, Replicas, sql, until } from "./stage.ts";
@@ -215,7 +216,7 @@ describe("a listening connection that is lost", () => {
     const offered = one.offered(AbortSignal.timeout(60_000));
     await sql(url, "UPDATE coinslot.payments SET offered = true WHERE state = 'CLAIMED'");
     await offered;
-    expect(await one.takeOffered(NETWORK, 1)).toHaveLength(1);
+    expect(await takeOffers(one, NETWORK, 1)).toHaveLength(1);
   });
 });
 

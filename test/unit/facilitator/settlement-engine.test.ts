@@ -301,14 +301,22 @@ describe("a queue", () => {
 
   test("takes of what others offer no more than it has room for, however slowly that is judged", async () => {
     let offers = 0;
-    const takeOffered = (_network: string, most: number) => {
-      const taken = range(offers + 1, most).map((number) => payment(number, number));
+    const offer = async (_network: string, most: number) => {
+      const offered = range(offers + 1, most).map((number) => payment(number, number));
       offers += most;
-      return Promise.resolve(
-        taken.map((request) => ({ key: keyOf(request), request, isPublic: false })),
-      );
+      for (const request of offered) {
+        const key = keyOf(request);
+        await at.ledger.step(key, { kind: "begin", request, caller: undefined });
+        await at.ledger.step(key, { kind: "offer" });
+      }
+      return offered.map((request) => ({
+        key: keyOf(request),
+        request,
+        isPublic: false,
+        version: 2,
+      }));
     };
-    const at = await openEngine({ ledger: { takeOffered }, isStarted: false });
+    const at = await openEngine({ ledger: { offers: offer }, isStarted: false });
     const held = Promise.withResolvers<void>();
     at.chain.hold("inspect", held.promise);
     for (let round = 0; round < ROUNDS; round += 1) await at.facilitator.recover();

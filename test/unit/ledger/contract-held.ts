@@ -16,6 +16,7 @@ import {
   termsOf,
   UNANSWERED,
   word,
+  takeOffers,
 } from "./ledger-driver.ts";
 
 const THEIRS = "0xTheirs";
@@ -84,7 +85,7 @@ export function describeHeld(open: OpenLedger): void {
       await bring(ledger, payment, "public");
       await ledger.step(key, { kind: "offer" });
       await ledger.step(key, { kind: "held", transaction: THEIRS });
-      expect(await ledger.takeOffered(NETWORK, 1)).toEqual([]);
+      expect(await takeOffers(ledger, NETWORK, 1)).toEqual([]);
       expect(await ledger.outcome(key)).toEqual(HELD);
     });
 

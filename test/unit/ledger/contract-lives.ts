@@ -21,6 +21,7 @@ import {
   termsOf,
   UNANSWERED,
   word,
+  takeOffers,
 } from "./ledger-driver.ts";
 import { accountName } from "../../../src/ledger/submission-row.ts";
 import { TRANSITIONS } from "./ledger-transitions.ts";
@@ -70,7 +71,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       await bring(place().ledger, payment, "offered");
       const next = await place().restart("second");
       await next.reap();
-      expect(await next.takeOffered(NETWORK, 10)).toMatchObject([{ key: payment.key }]);
+      expect(await takeOffers(next, NETWORK, 10)).toMatchObject([{ key: payment.key }]);
     });
 
     it("offers what a transaction has shown to everybody, and nobody has it but who claimed it", async () => {
@@ -94,7 +95,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
           { key: payment.key },
         ]);
         // Whoever takes it may die, too.
-        const taken = await next.takeOffered(NETWORK, 10);
+        const taken = await takeOffers(next, NETWORK, 10);
         expect(taken).toMatchObject([{ key: payment.key, isPublic: true }]);
         expect(
           await word(next.step(payment.key, { kind: "claim", terms: termsOf(payment, byThief) })),
@@ -125,7 +126,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
           next.step(payment.key, { kind: "begin", request: payment.request, caller: CALLER }),
         ),
       ).toBe("pending");
-      expect(await next.takeOffered(NETWORK, 10)).toMatchObject([{ isPublic: true }]);
+      expect(await takeOffers(next, NETWORK, 10)).toMatchObject([{ isPublic: true }]);
       const again = await next.step(payment.key, {
         kind: "begin",
         request: payment.request,
@@ -251,7 +252,7 @@ export function describeLives(open: OpenLedger, can: LedgerCapabilities): void {
       const [submission] = await ledger.unfinished(NETWORK, ACCOUNT);
       expect(submission?.payments.map(({ key }) => key)).toEqual([good.key]);
       expect((await ledger.handedOvers(1)).map(({ key }) => key)).toEqual([examplePayment(5).key]);
-      const taken = await ledger.takeOffered(NETWORK, 1);
+      const taken = await takeOffers(ledger, NETWORK, 1);
       expect(taken.map(({ key }) => key)).toEqual([examplePayment(6).key]);
       for (const { key } of [bad, handed, offered]) {
         expect(unreadable).toContainEqual(expect.stringContaining(key));
@@ -313,7 +314,7 @@ function describeSeveral(open: OpenLedger): void {
       const begun = examplePayment(2);
       await bring(ledger, payment, "offered");
       await bring(ledger, begun, "begunoffered");
-      expect(await second.takeOffered(NETWORK, 10)).toHaveLength(2);
+      expect(await takeOffers(second, NETWORK, 10)).toHaveLength(2);
       expect(await word(ledger.step(key, { kind: "released" }))).toBe("conflict");
       await ledger.step(begun.key, { kind: "abandoned" });
       expect(await word(sign(ledger, [payment]))).toBe("conflict");
@@ -431,7 +432,7 @@ function describeSeveral(open: OpenLedger): void {
       await ledger.step(key, { kind: "offer" });
       await Promise.all(waits);
       expect(signal.aborted).toBe(false);
-      expect(await second.takeOffered(NETWORK, 1)).toHaveLength(1);
+      expect(await takeOffers(second, NETWORK, 1)).toHaveLength(1);
       await second.step(key, { kind: "settled", settlement: SETTLEMENT });
     });
   });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
 import { examplePayment } from "./example-payment.ts";
-import { bring, NETWORK, sign, termsOf, word } from "./ledger-driver.ts";
+import { bring, NETWORK, sign, termsOf, word, takeOffers } from "./ledger-driver.ts";
 
 export function describeOffers(open: OpenLedger): void {
   const place = eachTestIn(open);
@@ -16,27 +16,38 @@ export function describeOffers(open: OpenLedger): void {
         time.nowMs += 1000;
         await bring(ledger, payment, "begunoffered");
       }
-      expect(await ledger.takeOffered("base", 10)).toEqual([]);
+      expect(await takeOffers(ledger, "base", 10)).toEqual([]);
       const taken = [
-        ...(await ledger.takeOffered(NETWORK, 2)),
-        ...(await ledger.takeOffered(NETWORK, 2)),
+        ...(await takeOffers(ledger, NETWORK, 2)),
+        ...(await takeOffers(ledger, NETWORK, 2)),
       ];
       const isPublic = false;
-      expect(taken).toEqual(payments.map(({ key, request }) => ({ key, request, isPublic })));
-      expect(await ledger.takeOffered(NETWORK, 2)).toEqual([]);
+      const version = 2;
+      expect(taken).toEqual(
+        payments.map(({ key, request }) => ({ key, request, isPublic, version })),
+      );
+      expect(await takeOffers(ledger, NETWORK, 2)).toEqual([]);
       const { payments: signed } = await sign(ledger, payments);
       expect(signed).toHaveLength(3);
     });
 
-    it("once each, however many ask at the same time", async () => {
+    it("and say again whose it is to whoever has taken one and did not hear it", async () => {
       const { ledger } = place();
-      for (let number = 1; number <= 20; number += 1) {
-        await bring(ledger, examplePayment(number), "offered");
-      }
-      const asked = Array.from({ length: 10 }, () => ledger.takeOffered(NETWORK, 5));
-      const keys = (await Promise.all(asked)).flat().map(({ key }) => key);
-      expect(keys).toHaveLength(20);
-      expect(new Set(keys).size).toBe(20);
+      const payment = examplePayment(1);
+      const { key } = payment;
+      await bring(ledger, payment, "offered");
+      const [offer] = await ledger.offers(NETWORK, 1);
+      const take = { kind: "take", version: offer?.version ?? 0 } as const;
+      expect(await ledger.step(key, take)).toBe(true);
+      expect(await ledger.step(key, take)).toBe(true);
+      expect(await ledger.offers(NETWORK, 1)).toEqual([]);
+      // Another offer of the same claim is another thing.
+      await ledger.step(key, { kind: "offer" });
+      expect(await ledger.step(key, take)).toBe(false);
+      const [again] = await ledger.offers(NETWORK, 1);
+      expect(again?.version).toBe(take.version + 2);
+      await ledger.step(key, { kind: "take", version: take.version + 2 });
+      expect(await ledger.step(key, take)).toBe(false);
     });
 
     it("and takes none that was signed, settled or failed in the meantime", async () => {
@@ -49,21 +60,21 @@ export function describeOffers(open: OpenLedger): void {
         kind: "handedOver",
         facilitator: "https://elsewhere.example.com",
       });
-      expect(await ledger.takeOffered(NETWORK, 10)).toEqual([]);
+      expect(await takeOffers(ledger, NETWORK, 10)).toEqual([]);
     });
 
     it("and may be offered again by who took one", async () => {
       const { ledger } = place();
       const payment = examplePayment(1);
       await bring(ledger, payment, "offered");
-      await ledger.takeOffered(NETWORK, 1);
+      await takeOffers(ledger, NETWORK, 1);
       expect(
         await word(
           ledger.step(payment.key, { kind: "begin", request: payment.request, caller: undefined }),
         ),
       ).toBe("taken");
       expect(await ledger.step(payment.key, { kind: "offer" })).toBe(true);
-      expect(await ledger.takeOffered(NETWORK, 1)).toHaveLength(1);
+      expect(await takeOffers(ledger, NETWORK, 1)).toHaveLength(1);
       await ledger.step(payment.key, { kind: "released" });
       expect(await word(ledger.step(payment.key, { kind: "claim", terms: termsOf(payment) }))).toBe(
         "granted",

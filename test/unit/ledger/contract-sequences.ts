@@ -29,6 +29,7 @@ import {
   TARGET,
   termsOf,
   replayed,
+  takeOffers,
 } from "./ledger-driver.ts";
 
 const PAYMENTS = [examplePayment(1), examplePayment(2), examplePayment(3)];
@@ -121,7 +122,7 @@ const steps = fc.oneof(
   plain("released", (ledger, { key }) => ledger.step(key, { kind: "released" })),
   plain("abandoned", (ledger, { key }) => ledger.step(key, { kind: "abandoned" })),
   plain("offer", (ledger, { key }) => ledger.step(key, { kind: "offer" })),
-  plain("takeOffered", (ledger) => ledger.takeOffered(NETWORK, 2)),
+  plain("takeOffered", (ledger) => takeOffers(ledger, NETWORK, 2)),
   {
     weight: 3,
     arbitrary: plain("delivering", (ledger, { key }) => ledger.step(key, { kind: "delivering" })),

@@ -12,6 +12,7 @@ import {
   SETTLEMENT,
   sign,
   termsOf,
+  takeOffers,
 } from "./ledger-driver.ts";
 
 const NEVER = new AbortController().signal;
@@ -70,7 +71,7 @@ export function describeWaiting(open: OpenLedger): void {
         }
       })();
       await ledger.step(key, { kind: "offer" });
-      await ledger.takeOffered(NETWORK, 1);
+      await takeOffers(ledger, NETWORK, 1);
       await sign(ledger, [payment]);
       await ledger.step(key, { kind: "settled", settlement: SETTLEMENT });
       await watch;

@@ -4,7 +4,16 @@ import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 import type { OpenLedger } from "../../support/ledger-contract.ts";
 import { eachTestIn } from "./contract-place.ts";
 import { examplePayment } from "./example-payment.ts";
-import { CALLER, NETWORK, SETTLEMENT, sign, termsOf, UNANSWERED, word } from "./ledger-driver.ts";
+import {
+  CALLER,
+  NETWORK,
+  SETTLEMENT,
+  sign,
+  termsOf,
+  UNANSWERED,
+  word,
+  takeOffers,
+} from "./ledger-driver.ts";
 
 const NONE: ReadonlySet<PaymentKey> = new Set();
 
@@ -54,7 +63,7 @@ export function describeWorkers(open: OpenLedger): void {
     const { ledger } = place();
     await ledger.worker("1").step(key, { kind: "claim", terms });
     expect(await ledger.step(key, { kind: "offer" })).toBe(true);
-    expect(await ledger.takeOffered(NETWORK, 10)).toMatchObject([{ key }]);
+    expect(await takeOffers(ledger, NETWORK, 10)).toMatchObject([{ key }]);
     await sign(ledger, [payment]);
     expect(await word(ledger.outcome(key))).toBe("pending");
   });

@@ -5,6 +5,7 @@ import {
   type ClaimTerms,
   type Lease,
   type Ledger,
+  type OfferedPayment,
   type Redemptions,
   type StoredResponse,
   type StoredSubmission,
@@ -242,11 +243,23 @@ export async function observe(ledger: Ledger, payment: ExamplePayment): Promise<
   });
   const outcome = await ledger.outcome(key);
   const begin = await ledger.step(key, { kind: "begin", request, caller: CALLER });
-  const offered = (await ledger.takeOffered(NETWORK, 100)).some((each) => each.key === key);
+  const offered = (await takeOffers(ledger, NETWORK, 100)).some((each) => each.key === key);
   const sold = await word(ledger.step(key, { kind: "delivered" }));
   const withdrawn = await word(ledger.step(key, { kind: "withdrawn" }));
   const words = [claim.kind + attempts, elsewhere.kind, outcome.kind, begin.kind];
   return [...words, offered ? "offered" : "", sold, withdrawn].join(" ");
+}
+
+/** Those that were offered, and are this life's now. */
+export async function takeOffers(
+  ledger: Pick<Ledger, "offers" | "step">,
+  network: string,
+  limit: number,
+): Promise<readonly OfferedPayment[]> {
+  const offers = await ledger.offers(network, limit);
+  const take = ({ key, version }: OfferedPayment) => ledger.step(key, { kind: "take", version });
+  const taken = await Promise.all(offers.map(take));
+  return offers.filter((_, index) => taken[index]);
 }
 
 /** What {@link observe} sees in each state of the transition table. */

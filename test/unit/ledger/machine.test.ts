@@ -71,7 +71,7 @@ const COMMANDS: Readonly<Record<string, Command["run"]>> = {
   release: asks({ kind: "released" }),
   abandon: asks({ kind: "abandoned" }),
   offer: asks({ kind: "offer" }),
-  takeOffered: machine.takeOffered,
+  take: (row, moment) => machine.apply(row, { kind: "take", version: row?.version ?? 0 }, moment),
   deliver: asks({ kind: "delivering" }),
   deliverOthers: asks({
     kind: "delivering",
