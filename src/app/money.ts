@@ -13,6 +13,7 @@ import type { FacilitatorMesh } from "../facilitator/mesh.ts";
 import type { Probe } from "../facilitator/network-gate.ts";
 import type { Recovery } from "../facilitator/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
+import { onTheWire } from "../facilitator/wire-facilitator.ts";
 import type { Drafts } from "../gateway/payment/drafts.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { Archive } from "./archive.ts";
@@ -112,15 +113,15 @@ interface Served {
 
 function openFacilitator(
   parts: Parts,
-  { embedded, firstLooks, mechanisms, mesh }: Facilitation,
+  { embedded, mechanisms, mesh }: Facilitation,
   { ledger, list, hub, least }: Served,
 ): Promise<AddressInfo | null> {
   const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
   if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
   const facilitator =
     remote.length === 0
-      ? embedded
-      : new RecordedFacilitator({ facilitator: mesh, firstLooks, ledger, time: parts.time });
+      ? onTheWire(embedded)
+      : new RecordedFacilitator({ facilitator: mesh, ledger, time: parts.time });
   const trusted = new TrustedProxies(parts.config.trustedProxies);
   const endpoints = new FacilitatorEndpoints({
     facilitator,

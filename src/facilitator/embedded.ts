@@ -1,7 +1,7 @@
 /**
- * The facilitator inside this process: judges with a mechanism, settles through the ledger. What must
- * survive a crash is stored before the step that depends on it: the claim before any chain call, the
- * signed bytes before the broadcast, the result before the answer.
+ * The facilitator inside this process: judges with a mechanism, settles through the ledger. Signed bytes are stored
+ * before they are sent; a claim and what came of it are in the ledger before anybody hears of them, though a crash
+ * may undo these within a moment (decision record 30): the chain is asked again then.
  */
 import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
 import {
@@ -14,28 +14,29 @@ import {
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import { compareSupported, isNetworkName, networkOf, type NetworkName } from "../x402/network.ts";
-import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
-import { ok, refuse, type Refusal, type Result } from "../x402/result.ts";
+import { payerOf } from "../x402/payment-key.ts";
+import { err, ok, refuse, type Refusal, type Result } from "../x402/result.ts";
 import {
   EXACT_SCHEME,
   type FacilitatorRequest,
   type SettleResponse,
   type SupportedResponse,
-  type VerifyResponse,
 } from "../x402/x402.ts";
 import {
   CrowdedFault,
   FacilitatorFault,
   HeldPayment,
+  Payment,
   type Facilitator,
   type ForeignRule,
   type SettleOptions,
+  type Verified,
 } from "./facilitator.ts";
 import { TIME_UP, type Ending } from "./flight.ts";
 import { KeylessLanes, type Stranger } from "./keyless-lanes.ts";
 import type { NetworkGate } from "./network-gate.ts";
 import { endingOf } from "./payment-verdicts.ts";
-import { failure, invalid } from "./said-no.ts";
+import { failure } from "./said-no.ts";
 import { serve, type Served } from "./served.ts";
 import type { WatchSurroundings } from "./submission-watch.ts";
 
@@ -58,12 +59,6 @@ export interface EmbeddedOptions {
   readonly describeAsset: WatchSurroundings["describeAsset"];
 }
 
-/** A payment that passed every local check, or whose only open question is for the chain. */
-interface Judged {
-  readonly served: Served;
-  readonly checked: Checked<unknown>;
-}
-
 export class EmbeddedFacilitator implements Facilitator {
   isRemote(): boolean {
     return false;
@@ -74,8 +69,6 @@ export class EmbeddedFacilitator implements Facilitator {
   readonly #ledger: Ledger;
   readonly #telemetry: Telemetry;
   readonly #time: Time;
-  /** Requests (by identity) that `verify` found valid, so that `settle` need not ask the chain again. */
-  readonly #verified = new WeakMap<FacilitatorRequest, Judged & { readonly judgedMs: number }>();
   readonly #closing = new AbortController();
   #round: Promise<number> | undefined;
   #listening: Promise<void> | undefined;
@@ -90,44 +83,44 @@ export class EmbeddedFacilitator implements Facilitator {
     this.#keyless = followers && openKeyless({ ...options, followers }, this.#served);
   }
 
-  precheck(request: FacilitatorRequest): VerifyResponse | undefined {
+  read(request: FacilitatorRequest): Result<Payment, Refusal> {
+    const payment = Payment.read(request, (each) => this.#judge(each));
+    if (payment.ok) return payment;
+    // What is wrong with it is told in the order of the wire text.
     const judged = this.#judge(request);
-    if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
-    const { fault: refusal, payer } = judged.value.checked;
-    return refusal === null ? undefined : invalid(refusal, payer);
+    return judged.ok ? payment : judged;
   }
 
-  isDoubtful(request: FacilitatorRequest): boolean {
-    const judged = this.#judge(request);
-    return judged.ok && !judged.value.checked.proven && judged.value.checked.fault === null;
+  precheck({ fault: refusal }: Payment): Refusal | undefined {
+    return refusal;
   }
 
   async verify(
-    request: FacilitatorRequest,
+    payment: Payment,
     signal: AbortSignal,
     client = "",
-  ): Promise<VerifyResponse> {
+  ): Promise<Result<Verified, Refusal>> {
     const started = this.#time.now();
-    const { network } = request.paymentRequirements;
+    const { network } = payment;
     const { metrics } = this.#telemetry;
     const code = "unexpected_verify_error";
     const asker: Asker = { kind: "client", name: client };
-    const answer = await this.#verify(request, asker, signal).catch((cause: unknown) => {
+    const answer = await this.#verify(payment, asker, signal).catch((cause: unknown) => {
       metrics.verification(network, "error", code, this.#since(started));
       throw fault("unavailable", code, network, cause);
     });
     const seconds = this.#since(started);
-    if (answer.isValid) metrics.verification(network, "valid", "", seconds);
-    else metrics.verification(network, "invalid", answer.invalidReason, seconds);
+    if (answer.ok) metrics.verification(network, "valid", "", seconds);
+    else metrics.verification(network, "invalid", answer.error.code, seconds);
     return answer;
   }
 
-  async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+  async settle(payment: Payment, options: SettleOptions): Promise<SettleResponse> {
     const started = this.#time.now();
-    const { network } = request.paymentRequirements;
+    const { network } = payment;
     const { metrics } = this.#telemetry;
     try {
-      const answer = await this.#settle(request, options);
+      const answer = await this.#settle(payment, options);
       if (answer.success) metrics.settlement(network, "settled", "", this.#since(started));
       else metrics.settlement(network, "failed", answer.errorReason, this.#since(started));
       return answer;
@@ -215,36 +208,30 @@ export class EmbeddedFacilitator implements Facilitator {
   }
 
   async #verify(
-    request: FacilitatorRequest,
+    { key, network, checked = NOT_SERVED }: Payment,
     asker: Asker,
     signal: AbortSignal,
-  ): Promise<VerifyResponse> {
-    const judged = this.#judge(request);
-    if (!judged.ok) return invalid(judged.error, payerOf(request.paymentPayload));
-    const { served, checked } = judged.value;
-    const key = paymentKey(request);
-    const isSettling = key.ok && served.engine.flight(key.value) !== undefined;
-    const refusal = isSettling ? SETTLING : await served.judgement.inspect(checked, signal, asker);
-    if (refusal !== undefined) return invalid(refusal, checked.payer);
-    this.#verified.set(request, { ...judged.value, judgedMs: this.#time.now() });
-    return { isValid: true, payer: checked.payer };
+  ): Promise<Result<Verified, Refusal>> {
+    if (!checked.ok) return checked;
+    const served = this.#served.get(network);
+    if (served === undefined) return NOT_SERVED;
+    if (served.engine.flight(key) !== undefined) return err(SETTLING);
+    const found = await served.judgement.inspect(checked.value, signal, asker);
+    if (!found.ok) return found;
+    return ok({ judged: { inspected: found.value, atMs: this.#time.now() } });
   }
 
-  async #settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
-    const { network } = request.paymentRequirements;
+  async #settle(payment: Payment, options: SettleOptions): Promise<SettleResponse> {
+    const { key, network, payer } = payment;
     const { idempotencyKey, signal } = options;
-    const judged = this.#recall(request) ?? this.#judge(request);
-    const payer = payerIn(judged, request);
     // With an idempotency key the payment may be an old one, whose outcome is asked for again.
-    const refusal = idempotencyKey === undefined ? certainRefusal(judged) : undefined;
+    const refusal = idempotencyKey === undefined ? payment.fault : undefined;
     if (refusal !== undefined) return failure(refusal, network, payer);
-    const key = paymentKey(request);
-    if (!key.ok) return failure(key.error, network, payer);
 
-    const begun = await this.#begin(key.value, request, options);
+    const begun = await this.#begin(payment, options);
     switch (begun.kind) {
       case "taken":
-        if (options.isClaimed !== true) return failure(USED, network, payer);
+        if (options.claim === undefined) return failure(USED, network, payer);
         throw fault("unavailable", "unexpected_settle_error", network, CLAIM_GONE);
       case "settled":
         return { success: true, ...begun.settlement };
@@ -252,30 +239,33 @@ export class EmbeddedFacilitator implements Facilitator {
         throw new HeldPayment(begun.transaction);
       case "failed":
         return failure(begun.failure, network, payer);
-      case "granted":
-        if (begun.isPublic === true) {
-          this.#served.get(network)?.engine.resume({ key: key.value, request });
-          return this.#answer(request, await this.#finish(key.value, network, signal));
-        }
-        if (!judged.ok) {
-          await this.#ledger.step(key.value, { kind: "abandoned" });
-          return failure(judged.error, network, payer);
-        }
-        this.#launch(key.value, request, judged.value, options.client);
-        return this.#answer(request, await this.#finish(key.value, network, signal));
+      case "granted": {
+        const unfit = this.#launch(payment, options, begun.isPublic === true);
+        if (unfit === undefined) break;
+        await this.#ledger.step(key, { kind: "abandoned" });
+        return failure(unfit, network, payer);
+      }
       case "pending":
-        return this.#answer(request, await this.#finish(key.value, network, signal));
+        break;
     }
+    return this.#answer(payment, await this.#finish(payment, signal));
   }
 
+  /** Begins the work on it, or says why there is none to do. */
   #launch(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    { served, checked }: Judged,
-    client = "",
-  ): void {
-    const judgedMs = this.#verified.get(request)?.judgedMs ?? 0;
-    served.engine.settle({ key, request, checked, judgedMs, client });
+    { key, network, request, checked = NOT_SERVED }: Payment,
+    { verified: { judged } = {}, client = "" }: SettleOptions,
+    isPublic: boolean,
+  ): Refusal | undefined {
+    const engine = this.#served.get(network)?.engine;
+    if (isPublic) {
+      engine?.resume({ key, request });
+      return undefined;
+    }
+    if (!checked.ok) return checked.error;
+    if (engine === undefined) return NOT_SERVED.error;
+    engine.settle({ key, request, checked: judged?.inspected ?? checked.value, judged, client });
+    return undefined;
   }
 
   /**
@@ -283,23 +273,23 @@ export class EmbeddedFacilitator implements Facilitator {
    * key may ask for a settlement that was begun before.
    */
   async #begin(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    { idempotencyKey, isClaimed = false }: SettleOptions,
+    { key, network, request }: Payment,
+    { idempotencyKey, claim }: SettleOptions,
   ): Promise<BeginOutcome> {
-    const isHolder = isClaimed && idempotencyKey !== undefined;
+    // Whether it is there is found when it is signed.
+    if (claim === "new") return GRANTED;
+    const isHolder = claim !== undefined && idempotencyKey !== undefined;
     try {
       const caller = isHolder ? { claimedUnder: idempotencyKey } : idempotencyKey;
       return await this.#ledger.step(key, { kind: "begin", request, caller });
     } catch (cause) {
-      const { network } = request.paymentRequirements;
       const kind = idempotencyKey === undefined ? "unavailable" : "unknown";
       throw fault(kind, "unexpected_settle_error", network, cause);
     }
   }
 
   /** Joins the work in this process, if there is any, and follows the row for the rest. */
-  async #finish(key: PaymentKey, network: string, signal: AbortSignal): Promise<Ending> {
+  async #finish({ key, network }: Payment, signal: AbortSignal): Promise<Ending> {
     const either = AbortSignal.any([signal, this.#closing.signal]);
     for (;;) {
       const flight = this.#served.get(network)?.engine.flight(key);
@@ -312,8 +302,7 @@ export class EmbeddedFacilitator implements Facilitator {
     }
   }
 
-  #answer(request: FacilitatorRequest, ending: Ending): SettleResponse {
-    const { network } = request.paymentRequirements;
+  #answer({ network, request }: Payment, ending: Ending): SettleResponse {
     const code = "unexpected_settle_error";
     switch (ending.kind) {
       case "settled":
@@ -330,7 +319,7 @@ export class EmbeddedFacilitator implements Facilitator {
   }
 
   /** Steps that need nobody else, in the order of the wire text: version, scheme, network, the rest. */
-  #judge(request: FacilitatorRequest): Result<Judged, Refusal> {
+  #judge(request: FacilitatorRequest): Result<Checked<unknown>, Refusal> {
     const { paymentPayload: payment, paymentRequirements: wanted } = request;
     for (const { scheme } of [payment, wanted]) {
       if (scheme !== EXACT_SCHEME) {
@@ -341,16 +330,8 @@ export class EmbeddedFacilitator implements Facilitator {
       return refuse("invalid_network", "payment and requirements name different networks");
     }
     const served = this.#served.get(wanted.network);
-    if (!isNetworkName(wanted.network) || served === undefined) {
-      return refuse("invalid_network", "that network is not served here");
-    }
-    const checked = served.judgement.check(request);
-    return checked.ok ? ok({ served, checked: checked.value }) : checked;
-  }
-
-  #recall(request: FacilitatorRequest): Result<Judged, Refusal> | undefined {
-    const verified = this.#verified.get(request);
-    return verified?.served.judgement.isFresh(verified.judgedMs) ? ok(verified) : undefined;
+    if (!isNetworkName(wanted.network) || served === undefined) return NOT_SERVED;
+    return served.judgement.check(request);
   }
 
   /** Seconds since a reading of the clock, for metrics. */
@@ -375,14 +356,9 @@ function openKeyless(
   });
 }
 
-function certainRefusal(judged: Result<Judged, Refusal>): Refusal | undefined {
-  return judged.ok ? (judged.value.checked.fault ?? undefined) : judged.error;
-}
+const NOT_SERVED = refuse("invalid_network", "that network is not served here");
 
-/** As far as is proven, where it was judged at all. */
-function payerIn(judged: Result<Judged, Refusal>, { paymentPayload }: FacilitatorRequest): string {
-  return judged.ok ? judged.value.checked.payer : payerOf(paymentPayload);
-}
+const GRANTED: BeginOutcome = { kind: "granted" };
 
 const CLAIM_GONE = new Error("the claim is gone; this process was taken for dead");
 

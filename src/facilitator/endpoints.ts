@@ -14,13 +14,8 @@ import { isLong, readIdempotencyKey, readRequest, type ReadOutcome } from "./cal
 import { CallerPlaces, NoTurn } from "./caller-places.ts";
 import { ANYBODY, type Caller, type Callers } from "./callers.ts";
 import { CATALOGUE_HEADER, writeCatalogueWord, type CatalogueWord } from "./catalogue-word.ts";
-import {
-  CrowdedFault,
-  FacilitatorFault,
-  HeldPayment,
-  type Facilitator,
-  type InTurn,
-} from "./facilitator.ts";
+import { CrowdedFault, FacilitatorFault, HeldPayment, type InTurn } from "./facilitator.ts";
+import type { WireFacilitator } from "./wire-facilitator.ts";
 
 /** Longest a caller waits for a verification, milliseconds. */
 const VERIFY_TIMEOUT_MS = 15_000;
@@ -70,7 +65,7 @@ export interface SalesCatalogue {
 }
 
 export interface EndpointOptions {
-  readonly facilitator: Facilitator;
+  readonly facilitator: WireFacilitator;
   /** Answers `GET /discovery/resources` for a raw query string and the value of `If-None-Match`. */
   readonly list: (query: string, ifNoneMatch: string | undefined) => Listing;
   /** Path before the endpoints: "" or `/x402`. */

@@ -1,13 +1,14 @@
 /**
  * A facilitator verifies and settles payments (protocol section 1). Whether it lives in this process
- * (`embedded.ts`) or elsewhere (`remote.ts`), its users see this interface only.
+ * (`embedded.ts`) or elsewhere (`mesh.ts`), who sells sees this interface only. The protocol's own words for it
+ * are spoken where requests come in (`wire-facilitator.ts`) and where they leave (`remote.ts`).
  */
-import type {
-  FacilitatorRequest,
-  SettleResponse,
-  SupportedResponse,
-  VerifyResponse,
-} from "../x402/x402.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { Refusal, Result } from "../x402/result.ts";
+import type { FacilitatorRequest, SettleResponse, SupportedResponse } from "../x402/x402.ts";
+import type { Payment, Verified } from "./payment.ts";
+
+export { Payment, type Verified } from "./payment.ts";
 
 /**
  * Does what takes a connection of others for long when it is its turn; throws a {@link FacilitatorFault} where the
@@ -20,6 +21,8 @@ export type InTurn = (
 
 export interface SettleOptions {
   readonly signal: AbortSignal;
+  /** What a verification a moment ago has found. */
+  readonly verified?: Verified | undefined;
   /** As of {@link Facilitator.verify}, where the payment was not verified before. */
   readonly client?: string;
   /** How it waits to be handed to a facilitator elsewhere. Default: it does not wait. */
@@ -32,10 +35,10 @@ export interface SettleOptions {
    */
   readonly idempotencyKey?: string;
   /**
-   * The caller holds a durable claim under that key: where the claim is gone nothing is settled, and the
-   * fault is `unavailable`.
+   * The caller holds a claim under that key: where it is gone nothing is settled, and the fault is `unavailable`.
+   * `new`: it was granted a moment ago, and the settlement begins with it; else it is looked for.
    */
-  readonly isClaimed?: boolean;
+  readonly claim?: "new" | "found";
   /**
    * Awaited before the request leaves for a facilitator elsewhere, with its name: from then on that one may
    * move the money. Called again with another name where the one before it certainly saw nothing. `head`: the
@@ -58,6 +61,7 @@ export interface SettleOptions {
 
 /** A payment that a facilitator elsewhere has refused after it was handed over. */
 export interface Doubted {
+  readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
   /** The name of that one. */
   readonly facilitator: string;
@@ -67,27 +71,24 @@ export interface Doubted {
 }
 
 export interface Facilitator {
-  /**
-   * What can be refused at once, without asking anyone and without a durable claim; undefined when the
-   * payment has to be verified.
-   */
-  precheck(request: FacilitatorRequest): VerifyResponse | undefined;
+  /** Reads a payment, and judges what needs nobody else when that is asked for. Refused: it has no key. */
+  read(request: FacilitatorRequest): Result<Payment, Refusal>;
+  /** What can be refused at once, without asking anyone and without a claim; undefined: it has to be verified. */
+  precheck(payment: Payment): Refusal | undefined;
   /**
    * A refused payment is an answer. Throws {@link FacilitatorFault} when it could not be judged.
    * @param client tells who wants that from others: of what can only be judged by asking the chain, each has a share
    */
   verify(
-    request: FacilitatorRequest,
+    payment: Payment,
     signal: AbortSignal,
     client?: string,
-  ): Promise<VerifyResponse>;
+  ): Promise<Result<Verified, Refusal>>;
   /**
-   * Whether the chain has to be asked who signed it: anybody can write such a payment. Not there where that is
-   * never told.
+   * Throws {@link FacilitatorFault}; `unknown` means that the money may have moved. A success of this process's own is
+   * stored when it is told; one that was handed over is for the caller to store.
    */
-  isDoubtful?(request: FacilitatorRequest): boolean;
-  /** Throws {@link FacilitatorFault}; `unknown` means that the money may have moved. */
-  settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse>;
+  settle(payment: Payment, options: SettleOptions): Promise<SettleResponse>;
   /**
    * One look at the chain for whoever presents a doubted payment again; undefined where nothing is decided,
    * or where somebody has looked a moment ago. Not there where nothing is settled elsewhere. Throws

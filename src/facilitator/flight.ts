@@ -1,7 +1,7 @@
 /** One payment on its way through this process, from its granted claim to its end, and who waits for it. */
 import type { SettledPayment } from "../ledger/ledger.ts";
 import type { PurseReading } from "../ledger/purse.ts";
-import type { Checked } from "../mechanism/mechanism.ts";
+import type { Checked, Inspected } from "../mechanism/mechanism.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
@@ -66,17 +66,20 @@ export interface GrantedClaim {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
   readonly checked: Checked<unknown>;
-  /** Milliseconds since the epoch of the chain's judgement; 0 where it was not asked yet. */
-  readonly judgedMs: number;
+  readonly judged?: Judged | undefined;
   /** Who wants it settled: see `Facilitator.verify`. */
   readonly client?: string;
 }
 
+/** What the chain said of a payment when it was asked last. */
+export interface Judged {
+  readonly inspected: Inspected<unknown>;
+  /** When, milliseconds since the epoch. */
+  readonly atMs: number;
+}
+
 /** A payment that is to be signed. */
-export interface Settling {
-  readonly key: PaymentKey;
-  readonly request: FacilitatorRequest;
-  readonly checked: Checked<unknown>;
+export interface Settling extends GrantedClaim {
   readonly flight: Flight;
   /**
    * Where its claim comes from: begun here, offered by another life, or withdrawn from a transaction that
@@ -87,17 +90,17 @@ export interface Settling {
   readonly account: string | undefined;
   /** Shares its transaction with no other payment. */
   readonly isAlone: boolean;
-  /** Its settlement runs code of the payer's, as far as is known: it goes where there is a place for that. */
-  readonly runsCode: boolean;
-  /** See {@link GrantedClaim}. */
-  readonly client?: string;
-  /** Milliseconds since the epoch: when the chain was last asked about it, and when it joined the queue. */
-  readonly judgedMs: number;
+  /** When it joined the queue, milliseconds since the epoch. */
   readonly queuedMs: number;
   /** Why an account of ours could not pay for it, where one could not. */
   readonly shortage?: unknown;
   /** Where it has waited for other payments of its payer. */
   readonly held?: Held;
+}
+
+/** One that the chain has found good. */
+export interface Signable extends Settling {
+  readonly judged: Judged;
 }
 
 export interface Held {

@@ -1,5 +1,11 @@
 /** Judges payments of one network: what can be said at once, then what only the chain knows. */
-import { RENEWAL, type Asker, type Checked, type Mechanism } from "../mechanism/mechanism.ts";
+import {
+  RENEWAL,
+  type Asker,
+  type Checked,
+  type Inspected,
+  type Mechanism,
+} from "../mechanism/mechanism.ts";
 import type { Time } from "../time/time.ts";
 import { err, type Refusal, type Result } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
@@ -33,31 +39,25 @@ export class Judgement {
     return mechanism.check(request, Math.floor(time.now() / 1000));
   }
 
-  /** A refusal, or undefined for a valid payment. Throws when the chain cannot be asked. */
+  /** Throws when the chain cannot be asked. */
   async inspect(
     checked: Checked<unknown>,
     signal: AbortSignal,
     asker?: Asker,
-  ): Promise<Refusal | undefined> {
+  ): Promise<Result<Inspected<unknown>, Refusal>> {
     const { mechanism } = this.#options;
     const refusal = checked.fault ?? this.suspension(checked);
-    if (refusal !== undefined) return refusal;
+    if (refusal !== undefined) return err(refusal);
     this.requireOpen();
     const inspected = await mechanism.inspect(checked, this.#within(signal), asker);
     // Whether code of the payer's runs is known only now.
-    return inspected.ok ? this.suspension(checked) : inspected.error;
-  }
-
-  /** Whether its settlement runs code of the payer's, as far as is known. */
-  runsCode(checked: Checked<unknown>): boolean {
-    return this.#options.mechanism.runsCode?.(checked) ?? false;
+    const suspension = inspected.ok ? this.suspension(inspected.value) : undefined;
+    return suspension === undefined ? inspected : err(suspension);
   }
 
   /** Why no more of that payer's payments are taken for now; undefined where they are. */
-  suspension(checked: Checked<unknown>): Refusal | undefined {
+  suspension({ payer, runsCode }: Checked<unknown>): Refusal | undefined {
     const { budget, revertedGas } = this.#options;
-    const { payer } = checked;
-    const runsCode = this.runsCode(checked);
     const refusal = budget.refusal(payer, runsCode);
     const mayRevert = runsCode || budget.isSuspect(payer);
     return refusal ?? (mayRevert ? revertedGas.refusal() : undefined);
@@ -67,11 +67,10 @@ export class Judgement {
   async again(
     request: FacilitatorRequest,
     signal: AbortSignal,
-  ): Promise<Result<Checked<unknown>, Refusal>> {
+    asker = RENEWAL,
+  ): Promise<Result<Inspected<unknown>, Refusal>> {
     const checked = this.check(request);
-    if (!checked.ok) return checked;
-    const refusal = await this.inspect(checked.value, signal, RENEWAL);
-    return refusal === undefined ? checked : err(refusal);
+    return checked.ok ? this.inspect(checked.value, signal, asker) : checked;
   }
 
   /** Whether a judgement of that time still counts. */

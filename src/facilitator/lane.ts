@@ -10,14 +10,14 @@ import {
 } from "../ledger/ledger.ts";
 import { amountOf } from "../ledger/payment-row.ts";
 import { LedgerOverdraft, type Draws } from "../ledger/purse.ts";
-import { ChainError, type Draft, type Mechanism } from "../mechanism/mechanism.ts";
+import { ChainError, LAST_RENEWAL, type Draft, type Mechanism } from "../mechanism/mechanism.ts";
 import { contextOfPayments, inContext, otherTraces } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import { AccountWatches } from "./account-watches.ts";
-import type { Ending, Settling } from "./flight.ts";
+import type { Ending, Signable } from "./flight.ts";
 import type { Judgement } from "./judgement.ts";
 import type { LaneSurroundings, WatchedLane } from "./submission-watch.ts";
 
@@ -42,17 +42,17 @@ export interface Desk {
   leftBehind(gas: bigint, keys: readonly PaymentKey[]): void;
   reverted(gas: bigint, keys: readonly PaymentKey[]): void;
   /** Fails for certain, unsigned. */
-  refused(item: Settling, refusal: Refusal): void;
+  refused(item: Signable, refusal: Refusal): void;
   /** Cannot be signed now, and was not. */
-  unsigned(item: Settling, cause: unknown): void;
+  unsigned(item: Signable, cause: unknown): void;
   /** Cannot be moved together with others: to be judged again, alone. */
-  leftOut(item: Settling): void;
+  leftOut(item: Signable): void;
   /** Not signed, since its payer's other payments may take what it needs. */
-  overdrawn(item: Settling): void;
+  overdrawn(item: Signable): void;
   /** Not signed by this lane, for a reason that is not the payments'. */
-  returned(items: readonly Settling[]): void;
+  returned(items: readonly Signable[]): void;
   /** May have been signed: the ledger did not say. */
-  doubtful(items: readonly Settling[]): void;
+  doubtful(items: readonly Signable[]): void;
   /** The lane may take something, or has ended. */
   changed(): void;
 }
@@ -183,7 +183,7 @@ export class Lane implements WatchedLane {
   }
 
   /** Signs these in one transaction and sends it; whatever is not signed goes back. Never rejects. */
-  sign(items: readonly Settling[]): void {
+  sign(items: readonly Signable[]): void {
     this.#signing += 1;
     const keys = items.map(({ key }) => key);
     const signing = inContext(contextOfPayments(keys), () => this.#signInSpan(items, keys))
@@ -212,13 +212,13 @@ export class Lane implements WatchedLane {
     this.#desk.changed();
   }
 
-  #signInSpan(items: readonly Settling[], keys: readonly string[]): Promise<void> {
+  #signInSpan(items: readonly Signable[], keys: readonly string[]): Promise<void> {
     const { network } = this.lease;
     const attributes = { "coinslot.network": network, "coinslot.payments": keys.length };
     return inSpan("submit", { attributes, links: otherTraces(keys) }, () => this.#sign(items));
   }
 
-  async #sign(items: readonly Settling[]): Promise<void> {
+  async #sign(items: readonly Signable[]): Promise<void> {
     const prepared = await this.#prepare(items);
     if (prepared === undefined) return;
     const { draft, carried } = prepared;
@@ -237,12 +237,14 @@ export class Lane implements WatchedLane {
   }
 
   /** What is to leave the payers' purses, and what is known of them; undefined where the mechanism sees to them. */
-  #drawsOf(items: readonly Settling[]): Draws | undefined {
+  #drawsOf(items: readonly Signable[]): Draws | undefined {
     const { purses } = this.#at.mechanism;
     if (purses === undefined) return undefined;
     return new Map(
-      items.map(({ key, request, checked, held }) => {
-        const reading = held?.reading ?? { ...purses.reading(checked), seen: NOTHING };
+      items.map(({ key, request, judged, held }) => {
+        const { purse } = judged.inspected;
+        if (purse === undefined) throw new TypeError("nothing is known of the payer's purse");
+        const reading = held?.reading ?? { ...purse, seen: NOTHING };
         return [key, { amountAtomic: BigInt(amountOf(request)), reading }];
       }),
     );
@@ -258,8 +260,8 @@ export class Lane implements WatchedLane {
 
   /** What to sign, or undefined where nothing is left of it. */
   async #prepare(
-    items: readonly Settling[],
-  ): Promise<{ readonly draft: Draft; readonly carried: readonly Settling[] } | undefined> {
+    items: readonly Signable[],
+  ): Promise<{ readonly draft: Draft; readonly carried: readonly Signable[] } | undefined> {
     const { mechanism, judgement, time } = this.#at;
     const signal = AbortSignal.any([this.#ending.signal, time.timeout(PREPARE_TIMEOUT_MS)]);
     try {
@@ -271,7 +273,7 @@ export class Lane implements WatchedLane {
         this.#seed = await mechanism.accountNonce(this.lease.address, signal);
         this.#isOvertaken = false;
       }
-      const payments = payable.map(({ checked }) => checked);
+      const payments = payable.map(({ judged }) => judged.inspected);
       const prepared = await mechanism.prepare(payments, this.lease.address, signal);
       this.#ending.signal.throwIfAborted();
       const { draft, leftOut, refused } = prepared;
@@ -290,7 +292,7 @@ export class Lane implements WatchedLane {
   }
 
   /** Payers may have used up their failures since their payments were judged. */
-  #withoutSuspended(items: readonly Settling[]): readonly Settling[] {
+  #withoutSuspended(items: readonly Signable[]): readonly Signable[] {
     const { judgement } = this.#at;
     return items.filter((item) => {
       const refusal = judgement.suspension(item.checked);
@@ -300,14 +302,15 @@ export class Lane implements WatchedLane {
   }
 
   /** A lone payment is not simulated again when it is prepared: one that has waited is judged anew. */
-  async #freshen(items: readonly Settling[], signal: AbortSignal): Promise<readonly Settling[]> {
+  async #freshen(items: readonly Signable[], signal: AbortSignal): Promise<readonly Signable[]> {
     const [item] = items;
-    const { judgement } = this.#at;
-    if (item === undefined || judgement.isFresh(item.judgedMs)) return items;
-    const judged = await judgement.again(item.request, signal);
+    const { judgement, time } = this.#at;
+    if (item === undefined || judgement.isFresh(item.judged.atMs)) return items;
+    const judged = await judgement.again(item.request, signal, LAST_RENEWAL);
     if (!judged.ok) this.#desk.refused(item, judged.error);
-    else if (item.runsCode || !judgement.runsCode(judged.value)) {
-      return [{ ...item, checked: judged.value }];
+    else if (item.checked.runsCode || !judged.value.runsCode) {
+      const inspected = judged.value;
+      return [{ ...item, checked: inspected, judged: { inspected, atMs: time.now() } }];
     } else {
       // It has code by now, and has not waited for the place that it needs.
       this.#desk.leftOut(item);
@@ -316,7 +319,7 @@ export class Lane implements WatchedLane {
   }
 
   /** Nothing was signed. */
-  #unprepared(items: readonly Settling[], cause: unknown): void {
+  #unprepared(items: readonly Signable[], cause: unknown): void {
     const { time, telemetry } = this.#at;
     const isShort = cause instanceof ChainError && cause.code === "CHAIN_GAS";
     if (isShort) {
@@ -330,7 +333,7 @@ export class Lane implements WatchedLane {
     }
   }
 
-  async #notSigned(items: readonly Settling[], cause: unknown): Promise<void> {
+  async #notSigned(items: readonly Signable[], cause: unknown): Promise<void> {
     const { telemetry } = this.#at;
     const { network, address } = this.lease;
     if (cause instanceof LedgerUnavailable) {
@@ -355,7 +358,7 @@ export class Lane implements WatchedLane {
    * The ledger stored nothing, unless an earlier attempt of its own had: in either case it stores no second
    * signature for the same payment, so what is signed again is signed once.
    */
-  async #conflicted(items: readonly Settling[]): Promise<void> {
+  async #conflicted(items: readonly Signable[]): Promise<void> {
     this.#watches.fallBehind();
     if (!(await this.#holdsLease())) {
       this.#end();

@@ -8,17 +8,22 @@
  */
 import type { HandedOver } from "../ledger/ledger.ts";
 import { amountOf } from "../ledger/payment-row.ts";
-import { ChainError, type FirstLooks, type Observer } from "../mechanism/mechanism.ts";
+import {
+  ChainError,
+  type FirstLooks,
+  type Observer,
+  type Standing,
+} from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sooner, type Time } from "../time/time.ts";
 import { compareSupported, findNetwork, isNetworkName } from "../x402/network.ts";
 import { payerOf, solanaTransactionOf } from "../x402/payment-key.ts";
+import { err, isOk, ok, refuse, type Refusal, type Result } from "../x402/result.ts";
 import type {
   FacilitatorRequest,
   SettleResponse,
   SupportedKind,
   SupportedResponse,
-  VerifyResponse,
 } from "../x402/x402.ts";
 import { Circuit, type Send } from "./circuit.ts";
 import {
@@ -26,13 +31,16 @@ import {
   FacilitatorFault,
   type Doubted,
   type Facilitator,
+  Payment,
   type ForeignRule,
   type SettleOptions,
+  type Verified,
 } from "./facilitator.ts";
+import type { Judge } from "./payment.ts";
 import { describeForeign, nobody, NO_RECEIPTS } from "./nobody.ts";
 import { RemoteSettlement, type Asked, type Handed } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
-import { failure, invalid } from "./said-no.ts";
+import { failure } from "./said-no.ts";
 import { SecondLooks } from "./second-looks.ts";
 import { Standings } from "./standings.ts";
 import type { WatchSurroundings } from "./submission-watch.ts";
@@ -46,6 +54,8 @@ const VERIFY_SHARE_MS = 3_000;
 const REPEAT_MARGIN_MS = 20_000;
 /** The chain may be looked at sooner: looking changes nothing, milliseconds after the hand-over. */
 const LOOK_MARGIN_MS = 5_000;
+
+const SETTLING = "unexpected_settle_error";
 
 export interface MeshOptions {
   /** Undefined where this process neither settles nor has settled anything itself. */
@@ -74,8 +84,6 @@ export class FacilitatorMesh implements Facilitator {
   readonly #embeddedNetworks: ReadonlySet<string>;
   readonly #members: readonly Member[];
   readonly #settlement: RemoteSettlement;
-  /** Where a settlement begins: a facilitator that judged the payment a moment ago can be reached. */
-  readonly #verifiers = new WeakMap<FacilitatorRequest, Member>();
   readonly #standings: Standings;
   readonly #secondLooks: SecondLooks;
   /** Settlements that are being worked on, by idempotency key. */
@@ -98,42 +106,45 @@ export class FacilitatorMesh implements Facilitator {
     return this.#isHere(network) || this.#options.observers.has(network);
   }
 
+  read(request: FacilitatorRequest): Result<Payment, Refusal> {
+    const { network } = request.paymentRequirements;
+    const { embedded } = this.#options;
+    if (embedded !== undefined && this.#isHere(network)) return embedded.read(request);
+    return Payment.read(request, (each) => this.#firstLook(each));
+  }
+
+  #firstLook(request: FacilitatorRequest): ReturnType<Judge> {
+    const checked = this.#options.firstLooks?.look(request);
+    return checked && ok(checked);
+  }
+
   /**
    * A payment that none of them can settle has to be signed anew; `verify` and `settle` are less sure, since
    * a facilitator may have an account that it has not told yet.
    */
-  precheck(request: FacilitatorRequest): VerifyResponse | undefined {
-    const here = this.#here(request);
-    if (here !== undefined) return here.precheck(request);
-    const payer = payerOf(request.paymentPayload);
-    const fault = this.#firstLook(request)?.fault ?? null;
-    if (fault !== null) return invalid(fault, payer);
+  precheck(payment: Payment): Refusal | undefined {
+    const { network, request, fault } = payment;
+    if (this.#isHere(network) || fault !== undefined) return fault;
     if (this.#members.length === 0 || this.#able(request).length > 0) return undefined;
     const detail = `${describeForeign(request)}; sign a new payment for the one that is asked for`;
-    return invalid({ code: "invalid_payload", detail }, payer);
-  }
-
-  isDoubtful(request: FacilitatorRequest): boolean {
-    const here = this.#here(request);
-    if (here !== undefined) return here.isDoubtful?.(request) ?? false;
-    return this.#firstLook(request)?.proven === false;
+    return { code: "invalid_payload", detail };
   }
 
   /** Of clients' payments few are judged at a time, and of those whose signature proves nothing fewer. */
   async verify(
-    request: FacilitatorRequest,
+    payment: Payment,
     signal: AbortSignal,
     client = "",
-  ): Promise<VerifyResponse> {
-    const here = this.#here(request);
-    if (here !== undefined) return here.verify(request, signal, client);
-    const { proven = true, fault = null } = this.#firstLook(request) ?? {};
+  ): Promise<Result<Verified, Refusal>> {
+    const { network, request, fault, checked } = payment;
+    const here = this.#here(network);
+    if (here !== undefined) return here.verify(payment, signal, client);
     // Whatever a facilitator would say, it is not paid by this.
-    if (fault !== null) return invalid(fault, payerOf(request.paymentPayload));
-    const told = Promise.withResolvers<VerifyResponse>();
-    const work = async (): Promise<VerifyResponse> => {
+    if (fault !== undefined) return err(fault);
+    const told = Promise.withResolvers<Result<Verified, Refusal>>();
+    const work = async (): Promise<Result<Verified, Refusal>> => {
       // The chain, where it can be asked, is asked at the same time.
-      const asked = this.#standings.find(request, signal);
+      const asked = this.#standings.read(request, "unexpected_verify_error", signal);
       const verdict = this.#verifyElsewhere(request, asked, signal);
       told.resolve(verdict);
       // A refusal does not wait for the chain, but the turn lasts as long as anybody is asked.
@@ -141,42 +152,44 @@ export class FacilitatorMesh implements Facilitator {
       return verdict;
     };
     const { firstLooks } = this.#options;
-    const turn = firstLooks?.inTurn(proven, { client, work, isGood }, signal) ?? work();
+    const isProven = checked?.ok !== true || checked.value.proven;
+    const turn = firstLooks?.inTurn(isProven, { client, work, isGood: isOk }, signal) ?? work();
     return Promise.race([told.promise, turn]).catch((cause: unknown) => {
       if (!(cause instanceof ChainError)) throw cause;
-      const { network } = request.paymentRequirements;
       throw new CrowdedFault(network, "unexpected_verify_error", { cause });
     });
-  }
-
-  #firstLook(request: FacilitatorRequest): ReturnType<FirstLooks["look"]> {
-    return this.#options.firstLooks?.look(request);
   }
 
   /** What is used already is refused. */
   async #verifyElsewhere(
     request: FacilitatorRequest,
-    asked: ReturnType<Standings["find"]>,
+    asked: Promise<Standing | null>,
     signal: AbortSignal,
-  ): Promise<VerifyResponse> {
-    const verdict = await this.#askToVerify(request, signal);
-    if (!verdict.isValid) return verdict;
+  ): Promise<Result<Verified, Refusal>> {
+    const by = await this.#askToVerify(request, signal);
+    if (!by.ok) return by;
     const standing = await asked;
-    return standing?.used == null ? verdict : invalid(standing.used, verdict.payer);
+    return standing?.used == null ? ok({ by: by.value, standing }) : err(standing.used);
   }
 
-  async #askToVerify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
+  /** The name of the one that finds it valid. */
+  async #askToVerify(
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+  ): Promise<Result<string, Refusal>> {
     const code = "unexpected_verify_error";
     const able = this.#able(request);
     let fault: FacilitatorFault | undefined;
     for (const [member, send] of this.#toAsk(able)) {
+      const { remote } = member;
       const limit = hasOther(member, able)
         ? sooner(signal, this.#options.time.timeout(VERIFY_SHARE_MS))
         : signal;
       try {
-        const verdict = await send(() => member.remote.verify(request, limit), signal);
-        if (verdict.isValid) this.#verifiers.set(request, member);
-        return verdict;
+        const verdict = await send(() => remote.verify(request, limit), signal);
+        if (verdict.isValid) return ok(remote.name);
+        const { invalidReason, detail = "the facilitator refused the payment" } = verdict;
+        return refuse(invalidReason, detail);
       } catch (cause) {
         if (!(cause instanceof FacilitatorFault) || signal.aborted) throw cause;
         fault = cause;
@@ -186,19 +199,20 @@ export class FacilitatorMesh implements Facilitator {
   }
 
   /** With `askedBefore` it answers only what is definite and throws nothing but `unknown`. */
-  async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+  async settle(payment: Payment, options: SettleOptions): Promise<SettleResponse> {
     const { askedBefore: name, handedOverAt: head = null, idempotencyKey = "" } = options;
     const { embedded } = this.#options;
+    const { request } = payment;
     if (options.isSigned === true && embedded !== undefined) {
-      return embedded.settle(request, options);
+      return embedded.settle(payment, options);
     }
     if (name !== undefined) {
       const repeat = { ...options, name, asked: this.#named(name), idempotencyKey };
       const handed = { request, head };
       return this.#counted(request, idempotencyKey, () => this.#settlement.again(repeat, handed));
     }
-    const here = this.#here(request);
-    if (here !== undefined) return here.settle(request, options);
+    const here = this.#here(payment.network);
+    if (here !== undefined) return here.settle(payment, options);
     return this.#counted(request, idempotencyKey, () => this.#settleFirst(request, options));
   }
 
@@ -279,7 +293,7 @@ export class FacilitatorMesh implements Facilitator {
   }
 
   lookAgain(doubted: Doubted, signal: AbortSignal): Promise<SettleResponse | undefined> {
-    return this.#secondLooks.take(doubted.request, () => this.recoverDoubted(doubted, signal));
+    return this.#secondLooks.take(doubted.key, () => this.recoverDoubted(doubted, signal));
   }
 
   /** The same for nobody who waits, as often as it is asked. */
@@ -307,7 +321,8 @@ export class FacilitatorMesh implements Facilitator {
     const { network } = request.paymentRequirements;
     // Without a claim of its own nobody takes the chain's word, and a repetition is the facilitator's to know.
     if (options.onHandOver === undefined) return this.#handOver({ request, head: null }, options);
-    const standing = await this.#standings.take(request, options.signal);
+    const { standing = await this.#standings.read(request, SETTLING, options.signal) } =
+      options.verified ?? {};
     const { used = null, head = null } = standing ?? {};
     if (used !== null) return failure(used, network, payerOf(request.paymentPayload));
     return this.#handOver({ request, head }, options);
@@ -316,13 +331,12 @@ export class FacilitatorMesh implements Facilitator {
   async #handOver(handed: Handed, options: SettleOptions): Promise<SettleResponse> {
     const { request } = handed;
     const { network } = request.paymentRequirements;
-    const code = "unexpected_settle_error";
+    const code = SETTLING;
     const able = this.#able(request);
     let fault: FacilitatorFault | undefined;
-    const verifier = this.#verifiers.get(request);
-    const inOrder = [...able].sort(
-      (left, right) => Number(right === verifier) - Number(left === verifier),
-    );
+    // A facilitator that judged the payment a moment ago can be reached.
+    const isFirst = ({ remote }: Member): boolean => remote.name === options.verified?.by;
+    const inOrder = [...able].sort((left, right) => Number(isFirst(right)) - Number(isFirst(left)));
     const usable = inOrder.filter(({ remote }) => this.#settlement.canCount(remote, network));
     if (usable.length === 0 && inOrder.length > 0) fault = nobody(code, NO_RECEIPTS);
     for (const [{ remote }, send] of this.#toAsk(usable)) {
@@ -381,8 +395,7 @@ export class FacilitatorMesh implements Facilitator {
     return member && { remote: member.remote, send: member.circuit.send };
   }
 
-  #here(request: FacilitatorRequest): Facilitator | undefined {
-    const { network } = request.paymentRequirements;
+  #here(network: string): Facilitator | undefined {
     return this.#isHere(network) ? this.#options.embedded : undefined;
   }
 
@@ -453,8 +466,4 @@ function addSigners(
 function inProtocolOrder(left: SupportedKind, right: SupportedKind): number {
   if (!isNetworkName(left.network)) return isNetworkName(right.network) ? 1 : 0;
   return isNetworkName(right.network) ? compareSupported(left.network, right.network) : -1;
-}
-
-function isGood({ isValid }: VerifyResponse): boolean {
-  return isValid;
 }

@@ -4,7 +4,7 @@
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
-import type { Settling } from "./flight.ts";
+import type { Signable } from "./flight.ts";
 
 /** Payments that wait at most; more are turned away. */
 export const MAX_QUEUED = 1_024;
@@ -18,7 +18,7 @@ export interface QueueRules {
   /** Payments that one transaction carries at most, as things stand. */
   readonly maxTogether: () => number;
   /** Why one that may wait in vain for its place is refused then; undefined for all others. */
-  readonly crowding: (item: Settling) => Refusal | undefined;
+  readonly crowding: (item: Signable) => Refusal | undefined;
 }
 
 /** What one account can be given now. */
@@ -28,13 +28,13 @@ export interface Taking {
   /** It has nothing in the air. */
   readonly isIdle: boolean;
   /** Whether there is a place for it, beside others that go with it. */
-  readonly admits: (item: Settling, beside?: readonly Settling[]) => boolean;
+  readonly admits: (item: Signable, beside?: readonly Signable[]) => boolean;
 }
 
 export class PaymentQueue {
   readonly #rules: QueueRules;
-  #together: Settling[] = [];
-  #alone: Settling[] = [];
+  #together: Signable[] = [];
+  #alone: Signable[] = [];
 
   constructor(rules: QueueRules) {
     this.#rules = rules;
@@ -44,12 +44,12 @@ export class PaymentQueue {
     return this.#together.length + this.#alone.length;
   }
 
-  add(item: Settling): void {
+  add(item: Signable): void {
     (item.isAlone ? this.#alone : this.#together).push(item);
   }
 
   /** Puts back what was taken, before all others. */
-  putBack(items: readonly Settling[]): void {
+  putBack(items: readonly Signable[]): void {
     this.#together.unshift(...items.filter(({ isAlone }) => !isAlone));
     this.#alone.unshift(...items.filter(({ isAlone }) => isAlone));
   }
@@ -58,19 +58,20 @@ export class PaymentQueue {
    * What one account is to sign now, oldest first; those that there is no place for hold up nobody, and
    * code of payers' runs when nobody else waits.
    */
-  take({ account, nowMs, isIdle, admits }: Taking): readonly Settling[] {
-    const isFor = (item: Settling): boolean => (item.account ?? account) === account;
-    const isReady = (item: Settling): boolean => isFor(item) && admits(item);
+  take({ account, nowMs, isIdle, admits }: Taking): readonly Signable[] {
+    const isFor = (item: Signable): boolean => (item.account ?? account) === account;
+    const isReady = (item: Signable): boolean => isFor(item) && admits(item);
     const together = this.#together.filter(isReady);
     const [first] = together;
     const alone =
-      this.#alone.find((item) => !item.runsCode && isReady(item)) ?? this.#alone.find(isReady);
+      this.#alone.find((item) => !item.checked.runsCode && isReady(item)) ??
+      this.#alone.find(isReady);
     const maxTogether = this.#rules.maxTogether();
     const isDue =
       first !== undefined &&
       (isIdle || together.length >= maxTogether || nowMs - first.queuedMs >= COLLECT_MS);
-    if (isDue && (!alone || alone.runsCode || first.queuedMs <= alone.queuedMs)) {
-      const going: Settling[] = [];
+    if (isDue && (!alone || alone.checked.runsCode || first.queuedMs <= alone.queuedMs)) {
+      const going: Signable[] = [];
       for (const item of together) {
         if (going.length < maxTogether && admits(item, going)) going.push(item);
       }
@@ -95,8 +96,8 @@ export class PaymentQueue {
   /** Takes out those that `refusalOf` refuses, and of each crowd those that have waited for too long or are too many. */
   drainRefused(
     nowMs: number,
-    refusalOf: (item: Settling) => Refusal | undefined,
-  ): readonly { readonly item: Settling; readonly refusal: Refusal }[] {
+    refusalOf: (item: Signable) => Refusal | undefined,
+  ): readonly { readonly item: Signable; readonly refusal: Refusal }[] {
     const crowds = new Map<Refusal | undefined, number>();
     const over = this.#all.flatMap((item) => {
       const crowding = this.#rules.crowding(item);
@@ -111,22 +112,22 @@ export class PaymentQueue {
   }
 
   /** Calls one back; undefined when it is not here any more. */
-  remove(key: PaymentKey): Settling | undefined {
+  remove(key: PaymentKey): Signable | undefined {
     const found = this.#all.find((item) => item.key === key);
     if (found !== undefined) this.#takeOut([found]);
     return found;
   }
 
   /** Takes out those for which `isWanted`; all, where nothing is said. */
-  drain(isWanted: (item: Settling) => boolean = () => true): readonly Settling[] {
+  drain(isWanted: (item: Signable) => boolean = () => true): readonly Signable[] {
     return this.#takeOut(this.#all.filter(isWanted));
   }
 
-  get #all(): readonly Settling[] {
+  get #all(): readonly Signable[] {
     return [...this.#together, ...this.#alone];
   }
 
-  #takeOut(items: readonly Settling[]): readonly Settling[] {
+  #takeOut(items: readonly Signable[]): readonly Signable[] {
     const taken = new Set(items);
     this.#together = this.#together.filter((item) => !taken.has(item));
     this.#alone = this.#alone.filter((item) => !taken.has(item));

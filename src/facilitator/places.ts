@@ -45,7 +45,9 @@ export interface PlacesOptions {
   readonly time: Pick<Time, "now">;
 }
 
-type Placed = Pick<Settling, "key" | "runsCode"> & { readonly checked: { readonly payer: string } };
+type Placed = Pick<Settling, "key"> & {
+  readonly checked: Pick<Settling["checked"], "payer" | "runsCode">;
+};
 
 export class Places {
   readonly #at: PlacesOptions;
@@ -74,7 +76,7 @@ export class Places {
   }
 
   /** Whether there is a place for it now, `beside` others that none is taken for yet. */
-  admits({ runsCode, checked: { payer } }: Placed, beside: readonly Placed[] = []): boolean {
+  admits({ checked: { payer, runsCode } }: Placed, beside: readonly Placed[] = []): boolean {
     const countBeside = (isCounted: (payer: string) => boolean): number =>
       beside.filter(({ checked }) => isCounted(checked.payer)).length;
     const undecided = this.#byPayer.of(payer) + countBeside((other) => other === payer);
@@ -90,17 +92,17 @@ export class Places {
   }
 
   /** Where it may wait in vain for its place: why it is not signed then. */
-  crowding({ runsCode, checked: { payer } }: Placed): Refusal | undefined {
+  crowding({ checked: { payer, runsCode } }: Placed): Refusal | undefined {
     if (runsCode) return CROWDED;
     return this.#newPayers.areFew && !this.#paid.has(payer) ? CROWDED_NEW : undefined;
   }
 
   take(items: readonly Placed[]): void {
     for (const item of items) {
-      const { payer } = item.checked;
+      const { payer, runsCode } = item.checked;
       this.#taken.set(item.key, item);
       if (this.#at.budget.isSuspect(payer)) this.#doubtful.add(item.key);
-      if (!item.runsCode && !this.#paid.has(payer)) this.#newPayers.take(item.key);
+      if (!runsCode && !this.#paid.has(payer)) this.#newPayers.take(item.key);
       this.#count(item, 1);
     }
   }
@@ -176,7 +178,7 @@ export class Places {
     if (oldest !== undefined) this.#paid.delete(oldest);
   }
 
-  #count({ runsCode, checked: { payer } }: Placed, change: 1 | -1): void {
+  #count({ checked: { payer, runsCode } }: Placed, change: 1 | -1): void {
     this.#byPayer.change(payer, change);
     if (runsCode) this.#code += change;
   }

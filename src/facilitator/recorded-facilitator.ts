@@ -7,10 +7,8 @@
 import { randomUUID } from "node:crypto";
 import type { BeginOutcome, Settlements } from "../ledger/ledger.ts";
 import type { Time } from "../time/time.ts";
-import { payerOf, paymentKey, type PaymentKey } from "../x402/payment-key.ts";
-import { requestText } from "../x402/request-text.ts";
+import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
-import type { FirstLooks } from "../mechanism/mechanism.ts";
 import type {
   FacilitatorRequest,
   PaymentRequirements,
@@ -24,9 +22,12 @@ import {
   waitWithin,
   type Doubted,
   type Facilitator,
+  type Payment,
   type SettleOptions,
+  type Verified,
 } from "./facilitator.ts";
 import { failure as saidNo } from "./said-no.ts";
+import { onTheWire, type WireFacilitator } from "./wire-facilitator.ts";
 
 /** Largest request that is stored as it came, characters; of a larger one only what its settlement needs. */
 export const MAX_STORED = 4_096;
@@ -40,8 +41,6 @@ const MAX_EXTRA = 128;
 export interface RecordedOptions {
   /** The mesh. */
   readonly facilitator: Facilitator;
-  /** Default: nothing is certain of any payment. */
-  readonly firstLooks?: Pick<FirstLooks, "look">;
   readonly ledger: Pick<Settlements, "step" | "outcome" | "changed">;
   readonly time: Time;
 }
@@ -54,45 +53,28 @@ interface Told {
 
 /** One settlement on its way. */
 interface Forwarded {
-  readonly key: PaymentKey;
-  readonly request: FacilitatorRequest;
+  readonly payment: Payment;
   readonly options: SettleOptions & { readonly idempotencyKey: string };
 }
 
-export class RecordedFacilitator implements Facilitator {
+export class RecordedFacilitator implements WireFacilitator {
   readonly #facilitator: Facilitator;
-  readonly #firstLooks: RecordedOptions["firstLooks"];
+  readonly #wire: WireFacilitator;
   readonly #ledger: RecordedOptions["ledger"];
   readonly #flights = new Map<PaymentKey, Promise<SettleResponse>>();
   readonly #time: Time;
   /** The last answer. */
   #supported: Told | undefined;
 
-  constructor({ facilitator, firstLooks, ledger, time }: RecordedOptions) {
+  constructor({ facilitator, ledger, time }: RecordedOptions) {
     this.#facilitator = facilitator;
-    this.#firstLooks = firstLooks;
+    this.#wire = onTheWire(facilitator);
     this.#ledger = ledger;
     this.#time = time;
   }
 
-  isRemote(network: string): boolean {
-    return this.#facilitator.isRemote(network);
-  }
-
-  precheck(request: FacilitatorRequest): VerifyResponse | undefined {
-    return this.#facilitator.precheck(request);
-  }
-
-  isDoubtful(request: FacilitatorRequest): boolean {
-    return this.#facilitator.isDoubtful?.(request) ?? false;
-  }
-
-  verify(
-    request: FacilitatorRequest,
-    signal: AbortSignal,
-    client?: string,
-  ): Promise<VerifyResponse> {
-    return this.#facilitator.verify(request, signal, client);
+  verify(...asked: Parameters<WireFacilitator["verify"]>): Promise<VerifyResponse> {
+    return this.#wire.verify(...asked);
   }
 
   /** Anybody may ask us for it, and each of those elsewhere is asked: once at a time, and its answer is told for a while. */
@@ -110,16 +92,19 @@ export class RecordedFacilitator implements Facilitator {
   }
 
   async settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
-    if (!this.isRemote(request.paymentRequirements.network)) {
-      return this.#facilitator.settle(request, options);
+    const read = this.#facilitator.read(request);
+    if (!read.ok) return failure(read.error, request);
+    const payment = read.value;
+    const { key } = payment;
+    if (!this.#facilitator.isRemote(payment.network)) {
+      return this.#facilitator.settle(payment, options);
     }
-    const named = paymentKey(request);
-    if (!named.ok) return failure(named.error, request);
-    const key = named.value;
     const stored = storable(request);
-    if (this.#isDubious(request, stored) && !(await this.#isKnown(key, options))) {
-      const verdict = await this.verify(request, options.signal, options.client);
-      if (!verdict.isValid) return failure(refusalOf(verdict), request);
+    let verified: Verified | undefined;
+    if (isDubious(payment, stored) && !(await this.#isKnown(key, options))) {
+      const verdict = await this.#facilitator.verify(payment, options.signal, options.client);
+      if (!verdict.ok) return failure(verdict.error, request);
+      verified = verdict.value;
     }
     // Recovery asks again with the stored key, so there is one even where the caller has none.
     const { idempotencyKey = randomUUID(), signal } = options;
@@ -136,21 +121,16 @@ export class RecordedFacilitator implements Facilitator {
       case "held":
         throw new HeldPayment(begun.transaction);
       case "failed":
-        return this.#failed({ key, request, options: { ...options, idempotencyKey } }, begun);
+        return this.#failed({ payment, options: { ...options, idempotencyKey } }, begun);
       case "pending":
         return this.#wait(key, request, signal);
       default: {
         const { facilitator, handedOverAt = null } = begun;
         const asked = facilitator === undefined ? {} : { askedBefore: facilitator, handedOverAt };
-        return this.#join({ key, request, options: { ...options, ...asked, idempotencyKey } });
+        const settle = { ...options, ...asked, verified, idempotencyKey };
+        return this.#join({ payment, options: settle });
       }
     }
-  }
-
-  /** Whether it is verified before anything of it is written: it can never be good, anybody can write it, or it is large. */
-  #isDubious(request: FacilitatorRequest, stored: FacilitatorRequest): boolean {
-    const { proven = true, fault = null } = this.#firstLooks?.look(request) ?? {};
-    return !proven || fault !== null || requestText(stored).length > MAX_STORED;
   }
 
   /** Whoever shows a key may ask for the outcome of an old one. */
@@ -160,7 +140,8 @@ export class RecordedFacilitator implements Facilitator {
 
   /** Callers with one idempotency key share one flight. */
   async #join(forwarded: Forwarded): Promise<SettleResponse> {
-    const { key, options } = forwarded;
+    const { payment, options } = forwarded;
+    const { key } = payment;
     const running = this.#flights.get(key);
     if (running !== undefined) {
       const answer = await waitWithin(running, options.signal, undefined);
@@ -172,7 +153,8 @@ export class RecordedFacilitator implements Facilitator {
     return flight;
   }
 
-  async #forward({ key, request, options }: Forwarded): Promise<SettleResponse> {
+  async #forward({ payment, options }: Forwarded): Promise<SettleResponse> {
+    const { key } = payment;
     let isRecorded = true;
     let isHandedOver = options.askedBefore !== undefined;
     const onHandOver = async (facilitator: string, head: number | null): Promise<void> => {
@@ -182,7 +164,7 @@ export class RecordedFacilitator implements Facilitator {
       isRecorded = true;
     };
     try {
-      const answer = await this.#facilitator.settle(request, { ...options, onHandOver });
+      const answer = await this.#facilitator.settle(payment, { ...options, onHandOver });
       // Nobody else has seen it, so that there is nothing to remember.
       if (!answer.success && !isHandedOver) await this.#ledger.step(key, { kind: "abandoned" });
       else await this.#record(key, answer);
@@ -202,23 +184,20 @@ export class RecordedFacilitator implements Facilitator {
 
   /** What was refused after it was handed over may be on the chain by now. */
   async #failed(
-    { key, request, options }: Forwarded,
+    { payment: { key, request }, options }: Forwarded,
     { failure: refusal, doubted }: Extract<BeginOutcome, { kind: "failed" }>,
   ): Promise<SettleResponse> {
     if (doubted === undefined) return failure(refusal, request);
     const { idempotencyKey, signal } = options;
-    const seen = await this.#look(key, { request, idempotencyKey, ...doubted }, signal);
+    const seen = await this.#look({ key, request, idempotencyKey, ...doubted }, signal);
     if (seen?.success === true) await this.#record(key, seen);
     else if (seen !== undefined)
       await this.#ledger.step(key, { kind: "lookedAgain", nextMs: null });
     return seen?.success === true ? seen : failure(refusal, request);
   }
 
-  async #look(
-    key: PaymentKey,
-    doubted: Doubted,
-    signal: AbortSignal,
-  ): Promise<SettleResponse | undefined> {
+  async #look(doubted: Doubted, signal: AbortSignal): Promise<SettleResponse | undefined> {
+    const { key } = doubted;
     try {
       return await this.#facilitator.lookAgain?.(doubted, signal);
     } catch (cause) {
@@ -272,12 +251,22 @@ export class RecordedFacilitator implements Facilitator {
   }
 }
 
+/** Whether it is verified before anything of it is written: it can never be good, anybody can write it, or it is large. */
+function isDubious({ fault, isDoubtful }: Payment, stored: FacilitatorRequest): boolean {
+  return isDoubtful || fault !== undefined || lengthOf(stored) > MAX_STORED;
+}
+
+/** In characters, as it is stored. */
+function lengthOf(request: FacilitatorRequest): number {
+  return JSON.stringify(request).length;
+}
+
 /**
  * What the ledger keeps of a request: all of it where it is small, so that recovery asks with just what was asked
  * before; else without the members that say nothing of the payment.
  */
 function storable(request: FacilitatorRequest): FacilitatorRequest {
-  if (requestText(request).length <= MAX_STORED) return request;
+  if (lengthOf(request) <= MAX_STORED) return request;
   const { paymentPayload, paymentRequirements } = request;
   const { outputSchema: _, extra = {}, ...needed } = paymentRequirements;
   return {
@@ -294,12 +283,6 @@ function neededExtra(extra: NonNullable<PaymentRequirements["extra"]>): Record<s
   }
   return needed;
 }
-
-function refusalOf({ invalidReason: code, detail = "" }: Refused): Refusal {
-  return { code, detail };
-}
-
-type Refused = VerifyResponse & { readonly isValid: false };
 
 const USED: Refusal = {
   code: "invalid_transaction_state",

@@ -13,7 +13,6 @@ import { sooner, type Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { printable } from "../x402/printable.ts";
-import { requestText } from "../x402/request-text.ts";
 import { askingTheSeller } from "../x402/result.ts";
 import {
   X402_VERSION,
@@ -27,12 +26,8 @@ import { MAX_HANDED_OVER } from "./caller-places.ts";
 import { CatalogueWords, type HeardWord } from "./catalogue-word.ts";
 import { exchange, NothingSent, type Reply } from "./exchange.ts";
 import { FacilitatorWord } from "./facilitator-word.ts";
-import {
-  FacilitatorFault,
-  RequestRefused,
-  type Facilitator,
-  type SettleOptions,
-} from "./facilitator.ts";
+import { FacilitatorFault, RequestRefused, type SettleOptions } from "./facilitator.ts";
+import type { WireFacilitator } from "./wire-facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
 
 /** Largest answer that is read from a facilitator, bytes. */
@@ -103,7 +98,7 @@ interface Answer {
   readonly body: Readonly<Record<string, unknown>> | undefined;
 }
 
-export class RemoteFacilitator implements Facilitator {
+export class RemoteFacilitator implements WireFacilitator {
   /** Origin and path: what a payment that was handed to it is stored with. */
   readonly name: string;
   readonly confirm: ConfirmBy;
@@ -151,14 +146,6 @@ export class RemoteFacilitator implements Facilitator {
   /** What it said of its catalogue, the latest at the end. */
   get heard(): readonly HeardWord[] {
     return this.#words.heard;
-  }
-
-  isRemote(): boolean {
-    return true;
-  }
-
-  precheck(): undefined {
-    return undefined;
   }
 
   async verify(request: FacilitatorRequest, signal: AbortSignal): Promise<VerifyResponse> {
@@ -250,7 +237,9 @@ export class RemoteFacilitator implements Facilitator {
     signal: AbortSignal,
     idempotencyKey?: string,
   ): Promise<Answer> {
-    const body = `{"x402Version":${X402_VERSION},${requestText(request).slice(1)}`;
+    const { paymentPayload, paymentRequirements } = request;
+    const asked = { x402Version: X402_VERSION, paymentPayload, paymentRequirements };
+    const body = JSON.stringify(asked);
     const answer = await this.#request("POST", path, body, { signal, idempotencyKey });
     this.#words.hear(answer.lines, request.paymentRequirements);
     return answer;

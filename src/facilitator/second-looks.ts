@@ -3,8 +3,8 @@
  * presents over and over costs no more looks than this allows.
  */
 import type { Time } from "../time/time.ts";
-import { paymentKey } from "../x402/payment-key.ts";
-import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { SettleResponse } from "../x402/x402.ts";
 import { FacilitatorFault } from "./facilitator.ts";
 
 /** Between two looks for one payment, milliseconds. */
@@ -29,13 +29,11 @@ export class SecondLooks {
    * @throws {FacilitatorFault} `unknown` where too many are under way
    */
   async take(
-    request: FacilitatorRequest,
+    key: PaymentKey,
     look: () => Promise<SettleResponse | undefined>,
   ): Promise<SettleResponse | undefined> {
-    const key = paymentKey(request);
-    if (!key.ok) return undefined;
     const nowMs = this.#time.now();
-    const lastMs = this.#lookedMs.get(key.value);
+    const lastMs = this.#lookedMs.get(key);
     if (lastMs !== undefined && nowMs - lastMs < PAUSE_MS) return undefined;
     if (this.#running >= MAX_AT_ONCE) {
       throw new FacilitatorFault(
@@ -44,7 +42,7 @@ export class SecondLooks {
         "too many look for payments",
       );
     }
-    this.#remember(key.value, nowMs);
+    this.#remember(key, nowMs);
     this.#running += 1;
     try {
       return await look();

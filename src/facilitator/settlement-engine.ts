@@ -13,8 +13,8 @@ import type { Refusal } from "../x402/result.ts";
 import { Alarm } from "./alarm.ts";
 import { ContestedPurses } from "./contested-purses.ts";
 import type { FailureBudget } from "./failure-budget.ts";
-import { RENEWAL, type Asker } from "../mechanism/mechanism.ts";
-import { Flight, type Ending, type GrantedClaim, type Settling } from "./flight.ts";
+import { RENEWAL, type Asker, type Inspected } from "../mechanism/mechanism.ts";
+import { Flight, type Ending, type GrantedClaim, type Settling, type Signable } from "./flight.ts";
 import { handOut } from "./hand-out.ts";
 import type { Judgement } from "./judgement.ts";
 import { Lane, type Desk } from "./lane.ts";
@@ -198,12 +198,10 @@ export class SettlementEngine {
 
   #itemOf(claim: GrantedClaim, flight: Flight, origin: Settling["origin"]): Settling {
     const { checked } = claim;
-    const { budget, judgement, mechanism, time } = this.#at;
-    const runsCode = judgement.runsCode(checked);
-    const isAlone =
-      origin === "withdrawn" || !checked.proven || runsCode || budget.isSuspect(checked.payer);
+    const { budget, mechanism, time } = this.#at;
+    const isAlone = origin === "withdrawn" || checked.runsCode || budget.isSuspect(checked.payer);
     const account = mechanism.accountFor(checked);
-    return { ...claim, flight, origin, account, isAlone, runsCode, queuedMs: time.now() };
+    return { ...claim, flight, origin, account, isAlone, queuedMs: time.now() };
   }
 
   /** Judges it where that was not done just now, and puts it into the queue. */
@@ -221,23 +219,28 @@ export class SettlementEngine {
   }
 
   async #admit(item: Settling): Promise<void> {
-    const { judgement, time } = this.#at;
+    const { judgement } = this.#at;
     const signal = AbortSignal.any([this.#closing.signal, item.flight.deserted]);
     try {
       // Somebody else's, for an account that another life has as well.
       if (item.origin === "offered" && !this.#hasLane(item)) throw NO_LANE;
-      if (judgement.isFresh(item.judgedMs)) return await this.#enqueue(item);
-      const refusal = await judgement.inspect(item.checked, signal, askerOf(item));
-      if (refusal !== undefined) return await this.#refuse(item, refusal);
+      if (isJudged(item) && judgement.isFresh(item.judged.atMs)) return await this.#enqueue(item);
+      const inspected = await judgement.inspect(item.checked, signal, askerOf(item));
+      if (!inspected.ok) return await this.#refuse(item, inspected.error);
       if (this.#isFullFor(item)) throw FULL;
-      const judgedMs = time.now();
-      await this.#enqueue({ ...item, judgedMs, queuedMs: judgedMs });
+      await this.#enqueue(this.#judgedNow(item, inspected.value));
     } catch (cause) {
       await this.#giveUp(item, cause);
     }
   }
 
-  async #enqueue(item: Settling): Promise<void> {
+  #judgedNow(item: Settling, inspected: Inspected<unknown>): Signable {
+    const atMs = this.#at.time.now();
+    const isAlone = item.isAlone || inspected.runsCode;
+    return { ...item, checked: inspected, judged: { inspected, atMs }, isAlone, queuedMs: atMs };
+  }
+
+  async #enqueue(item: Signable): Promise<void> {
     if (!this.#hasLane(item)) await this.#openSoon();
     if (this.#closing.signal.aborted) return this.#giveUp(item, CLOSED);
     item.flight.deserted.throwIfAborted();
@@ -247,8 +250,7 @@ export class SettlementEngine {
       return this.#ended(item, await this.#claims.offer(item));
     }
     this.#at.places.release([item.key]);
-    const runsCode = this.#at.judgement.runsCode(item.checked);
-    this.#queue.add({ ...item, runsCode, isAlone: item.isAlone || runsCode });
+    this.#queue.add(item);
     this.#dispatch();
   }
 
@@ -275,7 +277,7 @@ export class SettlementEngine {
   }
 
   /** Until its payer's other payments are decided. */
-  #hold(item: Settling): void {
+  #hold(item: Signable): void {
     this.#at.places.release([item.key]);
     this.#purses.hold(item);
   }
@@ -370,25 +372,26 @@ export class SettlementEngine {
     const { budget, places } = this.#at;
     // Where all were reverted together it was hardly this one's fault.
     if (origin === "withdrawn" && !places.isBatchingPaused) budget.suspect(checked.value.payer);
-    const claim = { key, request, checked: checked.value, judgedMs: 0 };
+    const claim = { key, request, checked: checked.value };
     this.#launch(this.#itemOf(claim, flight, origin));
   }
 
   /** Judged again, since it could not go with others. */
   async #again(item: Settling): Promise<void> {
-    const { judgement, time } = this.#at;
+    const { judgement } = this.#at;
     try {
-      const judged = await judgement.again(item.request, this.#closing.signal);
-      if (!judged.ok) return await this.#refuse(item, judged.error);
-      await this.#enqueue({ ...item, checked: judged.value, judgedMs: time.now() });
+      const inspected = await judgement.again(item.request, this.#closing.signal);
+      if (!inspected.ok) return await this.#refuse(item, inspected.error);
+      const { queuedMs } = item;
+      await this.#enqueue({ ...this.#judgedNow(item, inspected.value), queuedMs });
     } catch (cause) {
       await this.#giveUp(item, cause);
     }
   }
 
-  #returned(items: readonly Settling[]): void {
+  #returned(items: readonly Signable[]): void {
     const solvent = [...this.#lanes].filter(([, lane]) => !lane.isEnded && !lane.isShort);
-    const back: Settling[] = [];
+    const back: Signable[] = [];
     this.#at.places.release(items.map(({ key }) => key));
     for (const item of items) {
       const isPayable = solvent.some(([address]) => (item.account ?? address) === address);
@@ -425,9 +428,13 @@ export class SettlementEngine {
   }
 }
 
+function isJudged(item: Settling): item is Signable {
+  return item.judged !== undefined;
+}
+
 /** What nobody here began was judged before it was offered, or before it was signed with others. */
-function askerOf({ origin, judgedMs, client = "" }: Settling): Asker {
-  return origin === "begun" && judgedMs === 0 ? { kind: "client", name: client } : RENEWAL;
+function askerOf({ origin, judged, client = "" }: Settling): Asker {
+  return origin === "begun" && judged === undefined ? { kind: "client", name: client } : RENEWAL;
 }
 
 const CLOSED = new Error("this process is shutting down");

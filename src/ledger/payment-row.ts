@@ -10,7 +10,6 @@ import {
   solanaTransactionOf,
   type PaymentKey,
 } from "../x402/payment-key.ts";
-import { requestText } from "../x402/request-text.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
 import { messageHash } from "../x402/solana-transaction.ts";
 import { EXACT_SCHEME, type FacilitatorRequest, type PaymentPayload } from "../x402/x402.ts";
@@ -147,7 +146,8 @@ export function requestIn(text: string): FacilitatorRequest {
 
 /** The text that {@link requestOf} reads again. */
 export function storedRequest(request: FacilitatorRequest): string {
-  const text = requestText(request);
+  const { paymentPayload, paymentRequirements } = request;
+  const text = JSON.stringify({ paymentPayload, paymentRequirements });
   if (text.length <= MAX_REMEMBERED_LENGTH) remember(text, request);
   return text;
 }

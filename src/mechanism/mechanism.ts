@@ -20,14 +20,26 @@ export interface Checked<Authorization> {
    * (ERC-1271), which only the chain can judge.
    */
   readonly proven: boolean;
+  /**
+   * Whether its settlement runs code of the payer's (ERC-1271, EIP-7702), which may behave otherwise in a block: as
+   * far as is known before the chain is asked.
+   */
+  readonly runsCode: boolean;
   /** Why it is refused whatever the chain says, by the first fault in the order of the wire text; null: it may be good. */
   readonly fault: Refusal | null;
+}
+
+/** A payment that the chain was asked about, and that is good as far as it tells. */
+export interface Inspected<Authorization> extends Checked<Authorization> {
+  readonly fault: null;
+  /** What its payer had then; where the mechanism has {@link Mechanism.purses}. */
+  readonly purse?: PurseBalance;
 }
 
 /** What is certain of payments that others settle. */
 export interface FirstLooks {
   /** Undefined: nothing is. */
-  look(request: FacilitatorRequest): Pick<Checked<unknown>, "proven" | "fault"> | undefined;
+  look(request: FacilitatorRequest): Checked<unknown> | undefined;
   /**
    * Has it judged when its turn comes: few have theirs at a time, of the unproven fewer than of the proven.
    * @throws {ChainError} where its turn does not come, else what the work throws
@@ -37,15 +49,17 @@ export interface FirstLooks {
 
 /**
  * Who wants a payment judged: a client, by a name that tells it from others, or we ourselves, once more, what was
- * found good before. Only so many payments of clients are judged at a time.
+ * found good before. Only so many payments of clients are judged at a time. `isLast`: it is about to be signed, and does
+ * not wait for others of its payer.
  */
 export type Asker =
   | { readonly kind: "client"; readonly name: string }
-  | { readonly kind: "renewal" };
+  | { readonly kind: "renewal"; readonly isLast?: true };
 
 /** A client that nobody has named. */
 export const SOMEBODY: Asker = { kind: "client", name: "" };
 export const RENEWAL: Asker = { kind: "renewal" };
+export const LAST_RENEWAL: Asker = { kind: "renewal", isLast: true };
 
 /** A settlement of one payment, or of several, that needs nothing more than an account nonce and our signature. */
 export interface Draft {
@@ -243,8 +257,6 @@ export interface Observer<Authorization = unknown> {
 
 /** What is in payers' purses, where a payment that is under way need not show in the judgement of another. */
 export interface PurseReader<Authorization = unknown> {
-  /** What the last `inspect` of that payment showed. Throws a `TypeError` where there was none. */
-  reading(checked: Checked<Authorization>): PurseBalance;
   /**
    * What the payer has, and which of other payments of the same payer and token had left the purse in the very
    * state that shows it, by their authorizations' nonces. Throws {@link ChainError}.
@@ -311,13 +323,7 @@ export interface Mechanism<Authorization = unknown>
     checked: Checked<Authorization>,
     signal: AbortSignal,
     asker?: Asker,
-  ): Promise<Result<void, Refusal>>;
-
-  /**
-   * Whether its settlement runs code of the payer's (ERC-1271, EIP-7702), which may behave otherwise in a
-   * block, as far as `inspect` has found; not there where no payer has code that is run.
-   */
-  runsCode?(checked: Checked<Authorization>): boolean;
+  ): Promise<Result<Inspected<Authorization>, Refusal>>;
 
   /** The one account of ours that can settle it; undefined where each of them can. */
   accountFor(checked: Checked<Authorization>): string | undefined;
@@ -330,7 +336,7 @@ export interface Mechanism<Authorization = unknown>
    * pay it, another code when the chain cannot be asked
    */
   prepare(
-    payments: readonly Checked<Authorization>[],
+    payments: readonly Inspected<Authorization>[],
     account: string,
     signal: AbortSignal,
   ): Promise<Preparation>;

@@ -2,15 +2,22 @@
  * Where one worker's questions about money are answered, in the process that has it. The worker is a life of
  * its own in the ledger; what it holds is freed when it is gone, while settlements that it asked for go on.
  */
-import type { Settled } from "../gateway/payment/admission.ts";
-import type { Till, TillKind } from "../gateway/payment/till.ts";
-import type { OutcomeOf, TransitionOf, WorkerLife } from "../ledger/ledger.ts";
+import type { Begun, Settled } from "../gateway/payment/admission.ts";
+import type {
+  Identified,
+  Identifying,
+  LocalTill,
+  Payment,
+  TillKind,
+} from "../gateway/payment/till.ts";
+import type { ClaimTerms, OutcomeOf, TransitionOf, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Handler } from "./channel.ts";
-import { readTransition } from "./till-answers.ts";
+import { readTransition, type SentIdentified, type SentPayment } from "./till-answers.ts";
 
 /** Pause before the ledger is told again what it could not store, milliseconds. */
 const STORE_PAUSE_MS = 1_000;
@@ -18,7 +25,7 @@ const STORE_PAUSE_MS = 1_000;
 export interface DeskOptions {
   readonly life: WorkerLife;
   /** Stands on {@link DeskOptions.life}. */
-  readonly till: Till;
+  readonly till: LocalTill;
   /** Longest that a settlement is waited for, milliseconds, whether or not the worker still does. */
   readonly settlementWaitMs: number;
   readonly logger: Logger;
@@ -47,7 +54,10 @@ export class Desk {
       (values) =>
         this.#store(() => answer(...(values as never[])));
     return {
-      identify: stored((presented: Parameters<Till["identify"]>[0]) => till.identify(presented)),
+      identify: stored(async (presented: Identifying) => {
+        const identified = await till.identify(presented);
+        return identified.ok ? { ...identified, value: sentOf(identified.value) } : identified;
+      }),
       step: ([key, transition], signal) =>
         this.#store(() => this.#step(key as PaymentKey, readTransition(transition), signal)),
       answer: stored((key: PaymentKey) => till.answer(key)),
@@ -55,20 +65,22 @@ export class Desk {
         till.changed(key as PaymentKey, Number(version), this.#within(signal)),
       charge: ([key, terms, context], signal) =>
         inContext(readContext(context), () =>
-          this.#settle(key as PaymentKey, signal, (limit) =>
-            till.charge(key as PaymentKey, terms as Parameters<Till["charge"]>[1], limit),
-          ),
+          this.#settle(key as PaymentKey, signal, (limit) => {
+            const claimed = terms as ClaimTerms;
+            return till.charge(this.#read(claimed.request), claimed, limit);
+          }),
         ),
       resume: ([key, begun, context], signal) =>
         inContext(readContext(context), () =>
-          this.#settle(key as PaymentKey, signal, (limit) =>
-            till.resume(key as PaymentKey, begun as Parameters<Till["resume"]>[1], limit),
-          ),
+          this.#settle(key as PaymentKey, signal, (limit) => {
+            const before = begun as Begun;
+            return till.resume(this.#read(before.terms.request), before, limit);
+          }),
         ),
       prove: ([request, claimant, context], signal) =>
         inContext(readContext(context), () =>
           till.prove(
-            request as Parameters<Till["prove"]>[0],
+            this.#read(request as FacilitatorRequest),
             String(claimant),
             this.#within(signal),
           ),
@@ -88,6 +100,12 @@ export class Desk {
       const freed = await life.end(new Set(this.#settling.keys()));
       if (freed > 0) logger.warn({ freed }, "payments that a dead worker held are free again");
     });
+  }
+
+  #read(request: FacilitatorRequest): Payment {
+    const read = this.#options.till.read(request);
+    if (!read.ok) throw new TypeError(`a worker asks about no payment: ${read.error.detail}`);
+    return read.value;
   }
 
   async #store<Value>(answer: () => Promise<Value>): Promise<Value> {
@@ -155,4 +173,13 @@ export class Desk {
       }
     }
   }
+}
+
+/** What a worker is told. */
+function sentOf({ payment, owed, ...rest }: Identified): SentIdentified {
+  return { ...rest, payment: sentPayment(payment), owed: owed.map(sentPayment) };
+}
+
+function sentPayment({ key, request }: Payment): SentPayment {
+  return { key, request };
 }

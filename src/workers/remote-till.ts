@@ -1,6 +1,6 @@
 /** The till in a worker: each question goes to the process that keeps the ledger and the chains. */
 import type { Begun, Settled } from "../gateway/payment/admission.ts";
-import { HOLD_ENDS, type Till, type TillKind } from "../gateway/payment/till.ts";
+import { HOLD_ENDS, type Payment, type Till, type TillKind } from "../gateway/payment/till.ts";
 import {
   LedgerConflict,
   type ClaimTerms,
@@ -65,11 +65,11 @@ export class RemoteTill implements Till {
     await this.#wait("changed", [key, version], signal).catch(() => undefined);
   }
 
-  async charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
+  async charge({ key }: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
     return readSettled(await this.#wait("charge", [key, terms, currentContext()], signal));
   }
 
-  async resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
+  async resume({ key }: Payment, begun: Begun, signal: AbortSignal): Promise<Settled> {
     const { terms, facilitator, handedOverAt, isSigned, failure } = begun;
     const signed = isSigned && { isSigned };
     const begunBefore = { terms, facilitator, handedOverAt, failure, ...signed };
@@ -77,7 +77,7 @@ export class RemoteTill implements Till {
   }
 
   async prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
-    const [request, claimant, signal] = asked;
+    const [{ request }, claimant, signal] = asked;
     return readProof(await this.#wait("prove", [request, claimant, currentContext()], signal));
   }
 

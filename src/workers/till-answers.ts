@@ -3,7 +3,7 @@
  * Checked is what the request path decides by; texts for people are checked to be texts.
  */
 import type { Declined, Settled } from "../gateway/payment/admission.ts";
-import type { Identified, TillKind } from "../gateway/payment/till.ts";
+import { Payment, type Identified, type TillKind } from "../gateway/payment/till.ts";
 import type {
   ClaimOutcome,
   OutcomeOf,
@@ -11,7 +11,9 @@ import type {
   StoredResponse,
   TransitionOf,
 } from "../ledger/ledger.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
 import { err, ok, type Refusal, type Result } from "../x402/result.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
 import { ChannelFault } from "./fault.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -42,26 +44,33 @@ export function readTransition(value: unknown): TransitionOf<TillKind> {
   return value as TransitionOf<TillKind>;
 }
 
+/** Of a payment only what it was read from. */
+export type SentPayment = Pick<Payment, "key" | "request">;
+
+export interface SentIdentified extends Omit<Identified, "payment" | "owed"> {
+  readonly payment: SentPayment;
+  readonly owed: readonly SentPayment[];
+}
+
 export function readIdentified(value: unknown): Result<Identified, Refusal> {
   const fields = record(value);
   if (fields["ok"] === false) return err(refusal(fields["error"]));
-  const { request, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);
+  const { payment, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);
   check(typeof isClaimed === "boolean" && typeof isProof === "boolean" && Array.isArray(owed));
   check(typeof isDoubtful === "boolean");
-  const all = Array.isArray(owed) ? owed.map(owedOf) : [];
+  const all = Array.isArray(owed) ? owed.map(paymentOf) : [];
   const known = {
     isClaimed: isClaimed === true,
     isProof: isProof === true,
     isDoubtful: isDoubtful === true,
   };
-  return ok({ request: requestOf(request), owed: all, ...known });
+  return ok({ payment: paymentOf(payment), owed: all, ...known });
 }
 
-function owedOf(value: unknown): Identified["owed"][number] {
+function paymentOf(value: unknown): Payment {
   const { key, request } = record(value);
   text(key);
-  requestOf(request);
-  return value as Identified["owed"][number];
+  return new Payment(key as PaymentKey, requestOf(request));
 }
 
 export function readProof(value: unknown): PayerProof | Declined {
@@ -158,14 +167,14 @@ export function readStoredResponse(value: unknown): StoredResponse | undefined {
   return value as StoredResponse;
 }
 
-function requestOf(value: unknown): Identified["request"] {
+function requestOf(value: unknown): FacilitatorRequest {
   const { paymentPayload, paymentRequirements } = record(value);
   const { network, scheme, payload } = record(paymentPayload);
   const { asset, payTo, maxAmountRequired, maxTimeoutSeconds } = record(paymentRequirements);
   for (const each of [network, scheme, asset, payTo, maxAmountRequired]) text(each);
   record(payload);
   count(maxTimeoutSeconds);
-  return value as Identified["request"];
+  return value as FacilitatorRequest;
 }
 
 function begun({ terms: first, facilitator, handedOverAt, isSigned, failure }: Fields): void {

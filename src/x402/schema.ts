@@ -8,7 +8,7 @@ import type { ErrorCode } from "./error-code.ts";
 import { findNetwork } from "./network.ts";
 import { payerOf } from "./payment-key.ts";
 import { err, ok, refuse, type Refusal, type Result } from "./result.ts";
-import { MAX_TRANSACTION_CHARACTERS } from "./solana-transaction.ts";
+import { DecodedSolanaPayload, MAX_TRANSACTION_CHARACTERS } from "./solana-transaction.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -129,10 +129,14 @@ function isOfOtherVersion(json: unknown): boolean {
 function parseInner(payment: z.infer<typeof envelope>): Result<PaymentPayload, Refusal> {
   const network = findNetwork(payment.network);
   if (payment.scheme !== EXACT_SCHEME || network === undefined) return ok(payment);
-  const schema = network.kind === "evm" ? evmPayload : solanaPayload;
-  const inner = schema.safeParse(payment.payload);
+  if (network.kind === "evm") {
+    const inner = evmPayload.safeParse(payment.payload);
+    if (!inner.success) return refuse("invalid_payload", sentence("payload", inner.error));
+    return ok({ ...payment, payload: inner.data });
+  }
+  const inner = solanaPayload.safeParse(payment.payload);
   if (!inner.success) return refuse("invalid_payload", sentence("payload", inner.error));
-  return ok({ ...payment, payload: inner.data });
+  return ok({ ...payment, payload: new DecodedSolanaPayload(inner.data.transaction) });
 }
 
 /** Reads one way to pay (section 2.1); undefined where it has not that shape. */

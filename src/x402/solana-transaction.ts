@@ -129,18 +129,22 @@ export function messageHash({ message }: SolanaTransaction): string {
   return hash("sha256", message, "hex");
 }
 
-interface Reading {
-  readonly text: string;
-  readonly result: Result<SolanaTransaction, Refusal>;
+/** A payload as it is decoded: its transaction is read when it is asked for first, and once. */
+export class DecodedSolanaPayload implements SolanaPayload {
+  readonly transaction: string;
+  #read: Result<SolanaTransaction, Refusal> | undefined;
+
+  constructor(transaction: string) {
+    this.transaction = transaction;
+  }
+
+  get read(): Result<SolanaTransaction, Refusal> {
+    return (this.#read ??= readSolanaTransaction(this.transaction));
+  }
 }
 
-const readings = new WeakMap<object, Reading>();
-
-/** {@link readSolanaTransaction} of a payload, once for each payload object. */
+/** {@link readSolanaTransaction} of a payload. */
 export function transactionOf(payload: SolanaPayload): Result<SolanaTransaction, Refusal> {
-  const known = readings.get(payload);
-  if (known?.text === payload.transaction) return known.result;
-  const result = readSolanaTransaction(payload.transaction);
-  readings.set(payload, { text: payload.transaction, result });
-  return result;
+  const isDecoded = payload instanceof DecodedSolanaPayload;
+  return isDecoded ? payload.read : readSolanaTransaction(payload.transaction);
 }

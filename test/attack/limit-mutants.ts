@@ -68,9 +68,9 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
   {
     name: "asks the chain about what can never fit",
     cites: "H13",
-    file: "src/mechanism/evm/evm.ts",
-    find: `(this.#wallets.refusal ?? unprovenFault(authorization, fault))`,
-    put: `this.#wallets.refusal ?? null`,
+    file: "src/mechanism/evm/authorization.ts",
+    find: `(denied ?? unprovenFault(authorization, fault))`,
+    put: `(denied ?? null)`,
     topics: ["junk-payments"],
   },
   {

@@ -136,8 +136,8 @@ export const TURN_MUTANTS: readonly Mutant[] = [
     name: "takes each refusal for a good payment",
     cites: "H13",
     file: MESH,
-    find: `return isValid;`,
-    put: `return isValid || true;`,
+    find: `isGood: isOk }`,
+    put: `isGood: () => true }`,
     unit: IN_MESH,
   },
   {

@@ -3,6 +3,7 @@
  * wallets that behave only in a simulation, and a payer who has code from one block to the next. One facilitator
  * process with one key, a real node with a block each second, real USDC.
  */
+import { onTheWire } from "../../src/facilitator/wire-facilitator.ts";
 import { setTimeout as pause } from "node:timers/promises";
 import { encodeFunctionData, erc20Abi, multicall3Abi, toHex, type Address, type Hex } from "viem";
 import { MULTICALL3_ADDRESS, startChain, type Chain } from "../support/chain.ts";
@@ -167,8 +168,8 @@ async function buy(stage: Stage, payer: FreshAccount, from?: Address): Promise<b
   const signal = AbortSignal.timeout(PATIENCE_MS);
   const { facilitator } = running;
   try {
-    const { isValid } = await facilitator.verify(request, signal);
-    return isValid && (await facilitator.settle(request, { signal })).success;
+    const { isValid } = await onTheWire(facilitator).verify(request, signal);
+    return isValid && (await onTheWire(facilitator).settle(request, { signal })).success;
   } catch {
     return false;
   }

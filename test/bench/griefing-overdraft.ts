@@ -2,6 +2,7 @@
  * What a payer burns who presents one price many times at once: payments of ours in blocks that move no money,
  * and their gas. On nodes that show what is on its way, and on nodes that answer `pending` with the newest block.
  */
+import { onTheWire } from "../../src/facilitator/wire-facilitator.ts";
 import { startChain } from "../support/chain.ts";
 import { startFacilitator, type RunningFacilitator } from "../support/facilitator.ts";
 import { ourTransactions, type OurTransactions } from "../support/our-transactions.ts";
@@ -86,8 +87,8 @@ async function buy(
   request: FacilitatorRequest,
 ): Promise<boolean> {
   const signal = AbortSignal.timeout(PATIENCE_MS);
-  const { isValid } = await facilitator.verify(request, signal);
+  const { isValid } = await onTheWire(facilitator).verify(request, signal);
   if (!isValid) return false;
-  const { success } = await facilitator.settle(request, { signal });
+  const { success } = await onTheWire(facilitator).settle(request, { signal });
   return success;
 }

@@ -1,6 +1,7 @@
 /** Whether a payer was charged while he was owed the same: judged by what the ledger's history tells. */
 import { MAX_REPLAYS } from "../../src/ledger/ledger.ts";
 import type { KeptPayment } from "../support/memory-store.ts";
+import type { PaymentEvent } from "../../src/ledger/books.ts";
 import { isGoodFor, nameOf, type Told } from "./journal.ts";
 import type { SimulatedPayment } from "./payments.ts";
 import type { World } from "./world.ts";
@@ -53,7 +54,11 @@ function judgeTold({ journal, store }: World, { payment, path, target, code, atM
     const kept = store.payments.get(other.key);
     if (kept?.row.binding !== `GET ${path}` || !isGoodFor(kept.row, target)) return false;
     const isPaid = kept.events.some((each) => each.state === "SETTLED" && each.atMs < fromMs);
-    return isPaid && (journal.hadMs(other) ?? Infinity) > atMs && isLeft(kept, fromMs, atMs);
+    return (
+      isPaid &&
+      (journal.hadMs(other) ?? Infinity) > atMs &&
+      isLeft(kept, { fromMs, toMs: atMs, lost: journal.lost.get(other.key) })
+    );
   });
   if (owed === undefined) return;
   const names = `${nameOf(payment.key)}, whose payer is owed ${nameOf(owed.key)}`;
@@ -82,7 +87,8 @@ function isOwedBefore(world: World, owed: SimulatedPayment, payment: SimulatedPa
   const claimedMs = after.events[0]?.atMs ?? 0;
   const hadMs = Math.min(journal.hadMs(owed) ?? Infinity, givenLastMs(before));
   if ((before.events[0]?.atMs ?? 0) >= shown.firstMs || hadMs <= claimedMs) return false;
-  return isLeft(before, shown.firstMs, claimedMs) || isLongLeft(world, owed, claimedMs);
+  const asked = { fromMs: shown.firstMs, toMs: claimedMs, lost: journal.lost.get(owed.key) };
+  return isLeft(before, asked) || isLongLeft(world, owed, claimedMs);
 }
 
 /** When its kept answer was given as often as it is: from then on it is on its way to whoever asked. */
@@ -91,8 +97,18 @@ function givenLastMs({ events }: KeptPayment): number {
   return events.find(({ note }) => note === last)?.atMs ?? Infinity;
 }
 
+interface Asked {
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** What was so until a death has undone it. */
+  readonly lost: readonly PaymentEvent[] | undefined;
+}
+
 /** The ledger knew all the time that nobody waits for it. */
-function isLeft({ events }: KeptPayment, fromMs: number, toMs: number): boolean {
+function isLeft({ events }: KeptPayment, { fromMs, toMs, lost = [] }: Asked): boolean {
+  const wasHeld = ({ atMs, note }: PaymentEvent): boolean =>
+    HELD.test(note) && atMs >= fromMs && atMs <= toMs;
+  if (lost.some(wasHeld)) return false;
   let wasLeft = false;
   for (const { atMs, note } of events) {
     if (atMs > toMs) break;

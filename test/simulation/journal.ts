@@ -152,6 +152,8 @@ export class Journal {
     return new ShownRequest(key, this.#time, this.#waits);
   }
 
+  /** What the ledger said of payments, and a death has undone. */
+  readonly lost = new Map<PaymentKey, readonly PaymentEvent[]>();
   /** When buyers' requests waited for a payment, whichever they showed. */
   waitsFor({ key }: SimulatedPayment): readonly Wait[] {
     return this.#waits.filter((each) => each.key === key);
@@ -268,6 +270,7 @@ export class Journal {
 
   /** A death has undone the last steps of a payment: what was recorded then may not be any more (decision record 30). */
   undone(key: PaymentKey, lost: readonly PaymentEvent[], diedMs: number): void {
+    this.lost.set(key, [...(this.lost.get(key) ?? []), ...lost]);
     const beforeMs = diedMs - (lost[0]?.atMs ?? 0);
     this.#trace(`ledger: the last ${beforeMs} ms of ${nameOf(key)} are lost`);
     if (lost.some(({ note }) => DURABLE.test(note))) {

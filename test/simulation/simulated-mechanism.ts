@@ -9,7 +9,7 @@ import {
   type Look,
   type Mechanism,
   type Preparation,
-  type PurseBalance,
+  type Inspected,
   type PurseReader,
   type Question,
   type SignedTransaction,
@@ -72,11 +72,6 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
     forgetMs: 3_600_000,
   };
   readonly purses: PurseReader<Authorization> = {
-    reading: ({ authorization }) => {
-      const reading = this.#readings.get(authorization);
-      if (reading === undefined) throw new TypeError("signed without an inspection");
-      return reading;
-    },
     read: ({ authorization: { from } }, nonces, signal) =>
       this.#ask("read", signal, (height) => {
         const { chain } = this.#options;
@@ -85,7 +80,6 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
       }),
   };
   readonly #options: SimulatedMechanismOptions;
-  readonly #readings = new WeakMap<Authorization, PurseBalance>();
 
   constructor(options: SimulatedMechanismOptions) {
     this.#options = options;
@@ -115,13 +109,20 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
     if (!isSigned) return refuse("invalid_exact_evm_payload_signature", "not signed by the payer");
     const { value: authorization } = parsed;
     const payer = payerOf(request.paymentPayload);
-    return ok({ authorization, payer, proven: true, fault: faultOf(authorization, request, now) });
+    return ok({
+      authorization,
+      payer,
+      proven: true,
+      runsCode: false,
+      fault: faultOf(authorization, request, now),
+    });
   }
 
   inspect(
-    { authorization }: Checked<Authorization>,
+    checked: Checked<Authorization>,
     signal: AbortSignal,
-  ): Promise<Result<void, Refusal>> {
+  ): Promise<Result<Inspected<Authorization>, Refusal>> {
+    const { authorization } = checked;
     const askedMs = this.#options.chain.nowMs;
     return this.#ask("inspect", signal, (height) => {
       const { chain } = this.#options;
@@ -132,8 +133,7 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
       if (balanceAtomic < authorization.value) {
         return refuse("insufficient_funds", "the payer's balance is too low");
       }
-      this.#readings.set(authorization, { balanceAtomic, askedMs });
-      return ok(undefined);
+      return ok({ ...checked, fault: null, purse: { balanceAtomic, askedMs } });
     });
   }
 
@@ -142,7 +142,7 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
   }
 
   prepare(
-    payments: readonly Checked<Authorization>[],
+    payments: readonly Inspected<Authorization>[],
     account: string,
     signal: AbortSignal,
   ): Promise<Preparation> {

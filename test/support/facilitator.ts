@@ -2,12 +2,12 @@
  * The embedded facilitator with its REST endpoints on a real listener, before a local chain: what the
  * composition root builds, without the configuration file.
  */
+import { onTheWire, type WireFacilitator } from "../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
 import { Callers } from "../../src/facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../../src/facilitator/endpoints.ts";
-import type { Facilitator } from "../../src/facilitator/facilitator.ts";
 import { NetworkGate, type Probe } from "../../src/facilitator/network-gate.ts";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import type { Ledger, StoredSubmission } from "../../src/ledger/ledger.ts";
@@ -102,7 +102,7 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
     describeAsset: () => asset,
   });
   closing.defer(() => facilitator.close());
-  const url = await serveFacilitator(facilitator, setup, closing);
+  const url = await serveFacilitator(onTheWire(facilitator), setup, closing);
   const owned = closing.move();
   const call = (at: string, init: RequestInit) => readJson(fetch(`${url}${at}`, init));
   return {
@@ -128,7 +128,7 @@ export async function startFacilitator(setup: FacilitatorSetup): Promise<Running
 
 /** Puts the REST endpoints of any facilitator on a loopback port; resolves with their base URL. */
 async function serveFacilitator(
-  facilitator: Facilitator,
+  facilitator: WireFacilitator,
   setup: { readonly basePath?: string; readonly bearer?: string },
   closing: AsyncDisposableStack,
 ): Promise<string> {

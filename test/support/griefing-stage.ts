@@ -2,6 +2,7 @@
  * A facilitator on a local Solana node, and attackers who want its fee payer to pay for what fails: their
  * payments are good when they are simulated, and something happens before the block that they are in.
  */
+import { onTheWire } from "../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
@@ -167,9 +168,11 @@ export class GriefingStage implements AsyncDisposable {
     const late = node.inject({ method: "simulateTransaction", hold: true, at: "answer" });
     let settled = 0;
     const settling = requests.map((request) =>
-      this.#facilitator.settle(request, { signal: never }).finally(() => {
-        settled += 1;
-      }),
+      onTheWire(this.#facilitator)
+        .settle(request, { signal: never })
+        .finally(() => {
+          settled += 1;
+        }),
     );
     const isOver = (): boolean => settled === requests.length;
     // Whatever has to be simulated is found good, and the attackers' bid is the higher one.
@@ -303,7 +306,7 @@ export class GriefingStage implements AsyncDisposable {
     const { node } = this;
     node.resetCalls();
     const over = new AbortController();
-    const settling = this.#facilitator
+    const settling = onTheWire(this.#facilitator)
       .settle(request, { signal: never })
       .finally(() => over.abort());
     await Promise.race([node.asked("simulateTransaction"), settling]);

@@ -71,6 +71,17 @@ describe("source files", () => {
     }
   });
 
+  it("carry what was learned of a payment with it, and find nothing again by an object's identity", async () => {
+    for (const folder of ["src/facilitator", "src/ledger", "src/x402"]) {
+      for (const { name, text } of await sources(folder)) {
+        expect(text, name).not.toMatch(/new Weak(?:Map|Set)\b/);
+      }
+    }
+    for (const { name, text } of await sources("src/mechanism")) {
+      expect(text, name).not.toMatch(/new Weak(?:Map|Set)<\w*(?:Authorization|Request|Payment)/);
+    }
+  });
+
   it("never make money a float", async () => {
     // Where a number is unavoidable it is for a graph (telemetry), and its name says so.
     const money = /\b(?:amount|price|value|balance|atomic)\w*/i;

@@ -2,22 +2,22 @@
  * Which of a URL's requirements a presented payment answers. On EVM a payment names payee and amount, on
  * Solana not even those in the open: what it fits best is tried first, and the facilitator judges.
  */
-import type { Facilitator } from "../../facilitator/facilitator.ts";
+import type { Facilitator, Payment } from "../../facilitator/facilitator.ts";
 import { sameAddress } from "../../x402/address.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { isEvmPayload, solanaTransactionOf } from "../../x402/payment-key.ts";
 import { printable } from "../../x402/printable.ts";
-import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ADDRESS_BYTES, decodeBase58 } from "../../x402/solana-address.ts";
 import type { SolanaTransaction } from "../../x402/solana-transaction.ts";
-import type { FacilitatorRequest, PaymentPayload, PaymentRequirements } from "../../x402/x402.ts";
+import type { PaymentPayload, PaymentRequirements } from "../../x402/x402.ts";
 import type { Presented } from "./admission.ts";
 import { noFeePayer } from "../answers.ts";
 import { feePayerOf, type FeePayers } from "./offers.ts";
 
 export interface Choosing {
-  readonly facilitator: Pick<Facilitator, "precheck">;
+  readonly facilitator: Pick<Facilitator, "read" | "precheck">;
   readonly feePayers: Pick<FeePayers, "isKnown">;
 }
 
@@ -28,7 +28,7 @@ export interface Choosing {
 export function choose(
   { payment, accepts }: Pick<Presented, "payment" | "accepts">,
   choosing: Choosing,
-): Result<FacilitatorRequest, Refusal> {
+): Result<Payment, Refusal> {
   const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
   if (sameScheme.length === 0) {
     const scheme = JSON.stringify(printable(payment.scheme));
@@ -50,13 +50,14 @@ function firstOf(
   payment: PaymentPayload,
   candidates: readonly PaymentRequirements[],
   { facilitator }: Choosing,
-): Result<FacilitatorRequest, Refusal> {
+): Result<Payment, Refusal> {
   let first: Result<never, Refusal> | undefined;
   for (const paymentRequirements of candidates) {
     const request = { paymentPayload: payment, paymentRequirements };
-    const verdict = facilitator.precheck(request);
-    if (verdict === undefined || verdict.isValid) return ok(request);
-    first ??= refuse(verdict.invalidReason, verdict.detail ?? "");
+    const read = facilitator.read(request);
+    const refusal = read.ok ? facilitator.precheck(read.value) : read.error;
+    if (refusal === undefined) return read;
+    first ??= err(refusal);
   }
   return first ?? refuse("unexpected_verify_error", noFeePayer([payment.network]));
 }

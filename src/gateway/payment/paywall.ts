@@ -6,12 +6,11 @@
  */
 import { hash, randomUUID } from "node:crypto";
 import { networkOf } from "../client/ip-address.ts";
-import { waitWithin } from "../../facilitator/facilitator.ts";
+import { waitWithin, type Payment } from "../../facilitator/facilitator.ts";
 import {
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
   type ClaimTerms,
-  type OwedPayment,
   type PayerProof,
   type SettledPayment,
   type TransitionOf,
@@ -20,7 +19,6 @@ import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
 import type { Time } from "../../time/time.ts";
 import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
-import type { FacilitatorRequest } from "../../x402/x402.ts";
 import {
   ABANDONED,
   explain,
@@ -57,6 +55,7 @@ export interface PaywallOptions {
 
 /** One payment's way from the claim to the recorded delivery. */
 interface Flight {
+  readonly payment: Payment;
   readonly presented: Presented;
   readonly terms: ClaimTerms;
   readonly signal: AbortSignal;
@@ -125,55 +124,46 @@ export class Paywall {
     for (;;) {
       const identified = await this.#identify(presented);
       if ("kind" in identified) return identified;
-      const { request } = identified;
-      const key = paymentKey(request);
-      if (!key.ok) return { kind: "refused", refusal: key.error };
+      const { payment } = identified;
       const seconds = identified.isDoubtful ? (presented.doubt?.() ?? 0) : 0;
       if (seconds > 0) return { kind: "limited", seconds };
-      if (identified.owed.length === 0) return this.#admitOwn(key.value, presented, identified);
-      const other = this.#collecting.get(key.value);
-      if (other === undefined) return this.#admitCollector(key.value, presented, identified);
-      const told = await this.#waiting.for(other, presented, this.#patience(request));
+      if (identified.owed.length === 0) return this.#admitOwn(presented, identified);
+      const other = this.#collecting.get(payment.key);
+      if (other === undefined) return this.#admitCollector(presented, identified);
+      const told = await this.#waiting.for(other, presented, this.#patience(payment));
       if (told !== undefined) return told;
     }
   }
 
-  async #admitOwn(
-    key: PaymentKey,
-    presented: Presented,
-    { request, isClaimed }: Identified,
-  ): Promise<Own> {
+  async #admitOwn(presented: Presented, { payment, isClaimed }: Identified): Promise<Own> {
     const refusal = isClaimed ? null : presented.refusal();
     if (refusal !== null) return { kind: "unservable", refusal };
-    notePayment(key);
-    const signal = this.#patience(request);
-    return this.#join(key, presented, request, { signal, isNew: !isClaimed });
+    notePayment(payment.key);
+    const signal = this.#patience(payment);
+    return this.#join(payment, presented, { signal, isNew: !isClaimed });
   }
 
   /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
-  async #admitCollector(
-    key: PaymentKey,
-    presented: Presented,
-    identified: Identified,
-  ): Promise<Own> {
+  async #admitCollector(presented: Presented, identified: Identified): Promise<Own> {
+    const { key } = identified.payment;
     const over = Promise.withResolvers<void>();
     this.#collecting.set(key, over.promise);
     try {
-      return await this.#collectOrPay(key, presented, identified);
+      return await this.#collectOrPay(presented, identified);
     } finally {
       this.#collecting.delete(key);
       over.resolve();
     }
   }
 
-  async #collectOrPay(key: PaymentKey, presented: Presented, first: Identified): Promise<Own> {
-    const { isProof, request } = first;
-    const signal = this.#patience(request);
+  async #collectOrPay(presented: Presented, first: Identified): Promise<Own> {
+    const { isProof, payment } = first;
+    const signal = this.#patience(payment);
     const tried = new Set<PaymentKey>();
     let identified: Identified | Admission = first;
     let owed = first.owed;
     while (owed.length > 0) {
-      const collected = await this.#collect(presented, request, owed, { isProof, signal });
+      const collected = await this.#collect(presented, payment, owed, { isProof, signal });
       const mayBeClaimed = isProof && collected?.kind === "refused";
       if (collected !== undefined && !mayBeClaimed) return collected;
       for (const each of owed) tried.add(each.key);
@@ -183,7 +173,7 @@ export class Paywall {
       if (collected !== undefined && !identified.isClaimed) return collected;
       owed = identified.owed.filter((each) => !tried.has(each.key));
     }
-    return this.#admitOwn(key, presented, identified);
+    return this.#admitOwn(presented, identified);
   }
 
   async #identify({
@@ -206,16 +196,16 @@ export class Paywall {
    */
   async #collect(
     presented: Presented,
-    request: FacilitatorRequest,
-    owed: readonly OwedPayment[],
+    payment: Payment,
+    owed: readonly Payment[],
     { isProof, signal }: Collecting,
   ): Promise<Admission | undefined> {
-    const proof = await this.#prove(request, claimantOf(presented.client), signal);
+    const proof = await this.#prove(payment, claimantOf(presented.client), signal);
     if (typeof proof === "object") return proof;
     let undecided: Admission | undefined;
-    for (const { key, request: earlier } of owed) {
-      notePayment(key);
-      const admission = await this.#join(key, presented, earlier, { proof, signal, isNew: true });
+    for (const earlier of owed) {
+      notePayment(earlier.key);
+      const admission = await this.#join(earlier, presented, { proof, signal, isNew: true });
       // Not told of what is collected.
       if (admission === ANEW) continue;
       if (isUndecided(admission)) undecided ??= admission;
@@ -227,12 +217,12 @@ export class Paywall {
   }
 
   async #prove(
-    request: FacilitatorRequest,
+    payment: Payment,
     claimant: string,
     signal: AbortSignal,
   ): Promise<PayerProof | Admission> {
     try {
-      return await this.#till.prove(request, claimant, signal);
+      return await this.#till.prove(payment, claimant, signal);
     } catch (cause) {
       return this.#notLookedUp(cause);
     }
@@ -249,11 +239,11 @@ export class Paywall {
 
   /** Waits for the flight of the same payment, if there is one, and then takes off. */
   async #join(
-    key: PaymentKey,
+    payment: Payment,
     presented: Presented,
-    request: FacilitatorRequest,
     { proof, signal, isNew }: Joining,
   ): Promise<Own> {
+    const { key, request } = payment;
     let hasWaited = false;
     for (;;) {
       const flight = this.#flights.get(key);
@@ -266,22 +256,24 @@ export class Paywall {
     const claimant = claimantOf(client);
     const idempotencyKey = this.#newIdempotencyKey();
     const terms = { binding, target, idempotencyKey, request, claimant, proof };
-    return this.#fly(key, presented, terms, { signal, isNew: isNew && !hasWaited });
+    return this.#fly(payment, presented, terms, { signal, isNew: isNew && !hasWaited });
   }
 
   /** How long a request is held. */
-  #patience({ paymentRequirements }: FacilitatorRequest): AbortSignal {
+  #patience({ request }: Payment): AbortSignal {
     const { settlementWaitMs, time } = this.#options;
-    return time.timeout(Math.min(settlementWaitMs, paymentRequirements.maxTimeoutSeconds * 1000));
+    const { maxTimeoutSeconds } = request.paymentRequirements;
+    return time.timeout(Math.min(settlementWaitMs, maxTimeoutSeconds * 1000));
   }
 
   /** Runs from the claim to the recorded delivery; nothing else here works on this payment meanwhile. */
   async #fly(
-    key: PaymentKey,
+    payment: Payment,
     presented: Presented,
     terms: ClaimTerms,
     { signal, isNew }: Pick<Flight, "signal" | "isNew">,
   ): Promise<Own> {
+    const { key } = payment;
     const landing = Promise.withResolvers<void>();
     this.#flights.set(key, landing.promise);
     let left: Promise<unknown> = Promise.resolve();
@@ -299,7 +291,7 @@ export class Paywall {
         landing.resolve();
       });
     };
-    const admission = await this.#board(key, { presented, terms, signal, isNew, land });
+    const admission = await this.#board(key, { payment, presented, terms, signal, isNew, land });
     if (admission === ANEW) {
       land();
       return ANEW;
@@ -380,7 +372,7 @@ export class Paywall {
       await this.#till.changed(key, claim.version, flight.signal);
       return "wait-over";
     }
-    const settled = await this.#settle(key, claim, flight);
+    const settled = await this.#settle(claim, flight);
     if (settled.kind !== "settled") return settled;
     if (flight.presented.isGone()) return ABANDONED;
     try {
@@ -396,15 +388,14 @@ export class Paywall {
   }
 
   #settle(
-    key: PaymentKey,
     claim: Exclude<ClaimOutcome, { kind: "busy" | "replayable" }>,
-    { terms, signal }: Flight,
+    { payment, terms, signal }: Flight,
   ): Promise<Settled> {
     switch (claim.kind) {
       case "granted":
-        return this.#till.charge(key, terms, signal);
+        return this.#till.charge(payment, terms, signal);
       case "unresolved":
-        return this.#till.resume(key, claim, signal);
+        return this.#till.resume(payment, claim, signal);
       case "settled":
         return Promise.resolve(claim);
       default: {

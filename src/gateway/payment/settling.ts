@@ -8,6 +8,8 @@ import {
   FacilitatorFault,
   HeldPayment,
   type Facilitator,
+  type Payment,
+  type Verified,
 } from "../../facilitator/facilitator.ts";
 import {
   LedgerConflict,
@@ -22,8 +24,8 @@ import { inSpan } from "../../telemetry/spans.ts";
 import { timed, type StepEnd, type Timeline } from "../../telemetry/timeline.ts";
 import { sooner, type Time } from "../../time/time.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
-import { saysUsed } from "../../x402/result.ts";
-import type { FacilitatorRequest, SettleResponse, VerifyResponse } from "../../x402/x402.ts";
+import { saysUsed, type Refusal, type Result } from "../../x402/result.ts";
+import type { SettleResponse } from "../../x402/x402.ts";
 import {
   explain,
   failureOf,
@@ -53,11 +55,14 @@ export interface SettlingOptions {
   readonly timeline?: Timeline | undefined;
 }
 
-type Refused = VerifyResponse & { readonly isValid: false };
+type Verdict = Result<Verified, Refusal>;
+type Refused = Exclude<Verdict, { ok: true }>;
 
 /** A claimed payment on its way through a facilitator. */
 interface Course {
-  readonly key: PaymentKey;
+  readonly payment: Payment;
+  /** What a verification a moment ago has found. */
+  readonly verified?: Verified;
   /** Those of the payment's first use. */
   readonly terms: ClaimTerms;
   /** A remote facilitator that may know the payment from an earlier request; null when none was asked. */
@@ -78,17 +83,18 @@ export class Settling {
   }
 
   /** Verifies and settles a payment that this request has claimed. */
-  async charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
-    const { request, claimant } = terms;
-    const verdict = await this.#verify(request, claimant, signal);
-    if (!(verdict instanceof Error) && verdict.isValid) {
-      return this.#collect({ key, terms, askedBefore: null, handedOverAt: null, signal });
+  async charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
+    const { key, network } = payment;
+    const verdict = await this.#verify(payment, terms.claimant, signal);
+    if (!(verdict instanceof Error) && verdict.ok) {
+      const first = { askedBefore: null, handedOverAt: null, verified: verdict.value };
+      return this.#collect({ payment, terms, signal, ...first });
     }
     const kept = await this.#release(key, terms);
     if (kept !== undefined) return kept;
-    const isUsed = !(verdict instanceof Error) && saysUsed(verdict.detail ?? "");
+    const isUsed = !(verdict instanceof Error) && saysUsed(verdict.error.detail);
     if (isUsed) await this.#noteUsedElsewhere(key, terms);
-    return this.#unverified(verdict, terms.request);
+    return this.#unverified(verdict, network);
   }
 
   /**
@@ -97,26 +103,23 @@ export class Settling {
    * nobody looks at the chain, it may be an old one that everybody can read there.
    */
   async prove(
-    request: FacilitatorRequest,
+    payment: Payment,
     claimant: string,
     signal: AbortSignal,
   ): Promise<PayerProof | Declined> {
-    const verdict = await this.#verify(request, claimant, signal);
-    if (verdict instanceof Error) return this.#unverified(verdict, request);
+    const { network } = payment;
+    const verdict = await this.#verify(payment, claimant, signal);
+    if (verdict instanceof Error) return this.#unverified(verdict, network);
     const { facilitator } = this.#options;
-    const { network } = request.paymentRequirements;
     const isNew = !facilitator.isRemote(network) || facilitator.seesUse?.(network) === true;
-    if (verdict.isValid) return isNew ? "valid" : "signed";
-    const isUnpayable = UNPAYABLE.has(verdict.invalidReason);
-    return isUnpayable ? "signed" : this.#unverified(verdict, request);
+    if (verdict.ok) return isNew ? "valid" : "signed";
+    const isUnpayable = UNPAYABLE.has(verdict.error.code);
+    return isUnpayable ? "signed" : this.#unverified(verdict, network);
   }
 
-  #unverified(verdict: Refused | Error, request: FacilitatorRequest): Declined {
-    if (!(verdict instanceof Error)) {
-      const { invalidReason, detail = "the facilitator refused the payment" } = verdict;
-      return refused(invalidReason, detail);
-    }
-    this.#warn(verdict, request, "a payment could not be verified");
+  #unverified(verdict: Refused | Error, network: string): Declined {
+    if (!(verdict instanceof Error)) return refused(verdict.error.code, verdict.error.detail);
+    this.#warn(verdict, network, "a payment could not be verified");
     const isFault = verdict instanceof FacilitatorFault;
     return unavailable(isFault ? verdict.code : "unexpected_verify_error");
   }
@@ -126,26 +129,30 @@ export class Settling {
     try {
       await this.#options.redemptions.noteUsedElsewhere(key, terms);
     } catch (cause) {
-      this.#warn(cause, terms.request, "a payment that was used elsewhere could not be noted");
+      const { network } = terms.request.paymentRequirements;
+      this.#warn(cause, network, "a payment that was used elsewhere could not be noted");
     }
   }
 
   /** Asks again about a settlement that was begun before, with the terms of its first use. */
-  resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
+  async resume(begun: Begun, signal: AbortSignal): Promise<Settled> {
     const { terms, facilitator: askedBefore, handedOverAt, isSigned, failure } = begun;
-    const course = { key, terms, askedBefore, handedOverAt, isSigned, signal };
+    const read = this.#options.facilitator.read(terms.request);
+    if (!read.ok) return UNRESOLVED;
+    const course = { payment: read.value, terms, askedBefore, handedOverAt, isSigned, signal };
     return failure === undefined ? this.#collect(course) : this.#lookAgain(course, failure);
   }
 
   /** A refusal of the facilitator's is told again only where the chain does not show the payment by now. */
   async #lookAgain(course: Course, failure: FailedPayment): Promise<Settled> {
     const { facilitator, redemptions } = this.#options;
-    const { key, terms, askedBefore, handedOverAt, signal } = course;
+    const { payment, terms, askedBefore, handedOverAt, signal } = course;
+    const { key } = payment;
     const { request, idempotencyKey } = terms;
     const failed = explain({ kind: "failed", failure }, request);
     if (askedBefore === null || handedOverAt === null) return failed;
     try {
-      const doubted = { request, facilitator: askedBefore, idempotencyKey, handedOverAt };
+      const doubted = { key, request, facilitator: askedBefore, idempotencyKey, handedOverAt };
       const seen = await facilitator.lookAgain?.(doubted, signal);
       if (seen === undefined) return failed;
       if (!seen.success) {
@@ -157,26 +164,21 @@ export class Settling {
       await redemptions.step(key, { kind: "settled", settlement });
       return { kind: "settled", settlement, attempts: 0, idempotencyKey };
     } catch (cause) {
-      this.#warn(cause, request, "a payment that was refused could not be looked for");
+      this.#warn(cause, payment.network, "a payment that was refused could not be looked for");
       return this.#afterFault(course, cause);
     }
   }
 
-  async #verify(
-    request: FacilitatorRequest,
-    claimant: string,
-    signal: AbortSignal,
-  ): Promise<VerifyResponse | Error> {
+  async #verify(payment: Payment, claimant: string, signal: AbortSignal): Promise<Verdict | Error> {
     const { facilitator, time, timeline } = this.#options;
-    const { network } = request.paymentRequirements;
-    const options = { attributes: { "coinslot.network": network } };
+    const options = { attributes: { "coinslot.network": payment.network } };
     try {
       const within = sooner(signal, time.timeout(VERIFY_TIMEOUT_MS));
       const ask = () =>
         inSpan("verify", options, async (span) => {
-          const verdict = await facilitator.verify(request, within, claimant);
-          span?.set({ "coinslot.result": verdict.isValid ? "valid" : "invalid" });
-          if (!verdict.isValid) span?.fail(verdict.invalidReason);
+          const verdict = await facilitator.verify(payment, within, claimant);
+          span?.set({ "coinslot.result": verdict.ok ? "valid" : "invalid" });
+          if (!verdict.ok) span?.fail(verdict.error.code);
           return verdict;
         });
       return await timed(timeline?.beginStep("verification"), ask, verdictNote);
@@ -188,8 +190,9 @@ export class Settling {
   /** Asks for the settlement; stored as handed over where it leaves this process, and when it succeeded. */
   async #collect(course: Course): Promise<Settled> {
     const { facilitator, redemptions, timeline } = this.#options;
-    const { key, terms, askedBefore, handedOverAt, isSigned, signal } = course;
-    const { request, idempotencyKey } = terms;
+    const { payment, verified, terms, askedBefore, handedOverAt, isSigned, signal } = course;
+    const { key, network } = payment;
+    const { idempotencyKey } = terms;
     let isHandedOver = false;
     const onHandOver = async (name: string, head: number | null): Promise<void> => {
       await redemptions.step(key, { kind: "handedOver", facilitator: name, head });
@@ -200,13 +203,13 @@ export class Settling {
       ...(isSigned && { isSigned }),
     };
     try {
-      const settle = { signal, idempotencyKey, isClaimed: true, onHandOver, ...asked };
-      const { network } = request.paymentRequirements;
+      const claim = verified === undefined ? "found" : "new";
+      const settle = { signal, idempotencyKey, claim, onHandOver, verified, ...asked } as const;
       const options = { attributes: { "coinslot.network": network } };
       const ask = () =>
         inSpan("settle", options, async (span) => {
           rememberPayment(key);
-          const answer = await facilitator.settle(request, settle);
+          const answer = await facilitator.settle(payment, settle);
           if (answer.success) span?.set({ "coinslot.transaction": answer.transaction });
           else span?.fail(answer.errorReason);
           return answer;
@@ -215,10 +218,12 @@ export class Settling {
       if (!response.success) return await this.#refuse(course, response, isHandedOver);
       const { transaction, payer } = response;
       const settlement = { transaction, network, payer };
-      await redemptions.step(key, { kind: "settled", settlement });
+      if (isHandedOver || askedBefore !== null) {
+        await redemptions.step(key, { kind: "settled", settlement });
+      }
       return { kind: "settled", settlement, attempts: 0, idempotencyKey };
     } catch (cause) {
-      this.#warn(cause, request, "a payment could not be settled");
+      this.#warn(cause, network, "a payment could not be settled");
       return this.#afterFault(course, cause);
     }
   }
@@ -229,7 +234,8 @@ export class Settling {
     isHandedOver: boolean,
   ): Promise<Settled> {
     const { redemptions } = this.#options;
-    const { key, terms, askedBefore } = course;
+    const { payment, terms, askedBefore } = course;
+    const { key } = payment;
     // The one that was asked before answers only what is definite (`askedBefore`).
     if (isHandedOver || askedBefore !== null) {
       await redemptions.step(key, { kind: "failed", failure: failureOf(response) });
@@ -244,7 +250,8 @@ export class Settling {
   }
 
   /** Nothing was settled that we know of: is it certain? Only then is the claim dropped. */
-  async #afterFault({ key, terms, askedBefore }: Course, cause: unknown): Promise<Settled> {
+  async #afterFault({ payment, terms, askedBefore }: Course, cause: unknown): Promise<Settled> {
+    const { key } = payment;
     if (cause instanceof HeldPayment) {
       await this.#options.redemptions.step(key, { kind: "held", transaction: cause.transaction });
       return held(cause);
@@ -265,22 +272,23 @@ export class Settling {
       return undefined;
     } catch (cause) {
       if (cause instanceof LedgerConflict) return UNRESOLVED;
-      this.#warn(cause, request, "a claim could not be dropped; it is dropped later");
+      const { network } = request.paymentRequirements;
+      this.#warn(cause, network, "a claim could not be dropped; it is dropped later");
       return { ...UNRESOLVED, unbegun: idempotencyKey };
     }
   }
 
-  #warn(cause: unknown, { paymentRequirements }: FacilitatorRequest, said: string): void {
+  #warn(cause: unknown, network: string, said: string): void {
     // Whoever makes the crowd does not fill the log with it as well.
     const level = cause instanceof CrowdedFault ? "debug" : "warn";
-    this.#options.logger[level]({ err: cause, network: paymentRequirements.network }, said);
+    this.#options.logger[level]({ err: cause, network }, said);
   }
 }
 
-function verdictNote(verdict: VerifyResponse): StepEnd {
-  if (verdict.isValid) return { isGood: true, note: "valid" };
-  const { invalidReason, detail = "the facilitator refused the payment" } = verdict;
-  return { isGood: false, note: `${invalidReason}: ${detail}` };
+function verdictNote(verdict: Verdict): StepEnd {
+  if (verdict.ok) return { isGood: true, note: "valid" };
+  const { code, detail } = verdict.error;
+  return { isGood: false, note: `${code}: ${detail}` };
 }
 
 function receiptNote(response: SettleResponse): StepEnd {

@@ -3,7 +3,7 @@
  * either here (`LocalTill`), or in the process that keeps the ledger and the chains (`src/workers/`). Each
  * question is whole in itself, so that whoever asks may die between two of them.
  */
-import type { Facilitator } from "../../facilitator/facilitator.ts";
+import type { Facilitator, Payment } from "../../facilitator/facilitator.ts";
 import {
   MAX_OWED,
   type ClaimTerms,
@@ -27,13 +27,15 @@ import { NO_FEE_PAYERS } from "./offers.ts";
 import { Proofs } from "./proofs.ts";
 import { Settling } from "./settling.ts";
 
+export { Payment } from "../../facilitator/facilitator.ts";
+
 /** What a presented payment is for. */
 export interface Identified {
-  readonly request: FacilitatorRequest;
+  readonly payment: Payment;
   /** Claimed before: it is what it was claimed for, whatever the configuration asks by now. */
   readonly isClaimed: boolean;
   /** What its payer is owed for the same sale, where it was not claimed before. */
-  readonly owed: readonly OwedPayment[];
+  readonly owed: readonly Payment[];
   /** It was presented before as the proof for these, and was not charged since. */
   readonly isProof: boolean;
   /** It was not claimed before, and only the chain can say who signed it: anybody can write such a payment. */
@@ -57,7 +59,7 @@ export interface Till extends Pick<Redemptions, "changed" | "answer"> {
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>>;
   /**
-   * The request of the payment's first use, else the offer that it fits best and that is not refused at
+   * The payment of that first use, else for the offer that it fits best and that is not refused at
    * once. Costs no write. Throws what the ledger throws.
    */
   identify(presented: Identifying): Promise<Result<Identified, Refusal>>;
@@ -66,15 +68,11 @@ export interface Till extends Pick<Redemptions, "changed" | "answer"> {
    * stored.
    * @param claimant as of a claim: who presents it
    */
-  prove(
-    request: FacilitatorRequest,
-    claimant: string,
-    signal: AbortSignal,
-  ): Promise<PayerProof | Declined>;
+  prove(payment: Payment, claimant: string, signal: AbortSignal): Promise<PayerProof | Declined>;
   /** Verifies and settles a payment that the caller has claimed with these terms. */
-  charge(key: PaymentKey, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
+  charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
-  resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled>;
+  resume(payment: Payment, begun: Begun, signal: AbortSignal): Promise<Settled>;
 }
 
 export interface TillOptions {
@@ -89,15 +87,11 @@ export interface TillOptions {
   readonly timeline?: Timeline | undefined;
 }
 
-function claimedBefore(request: FacilitatorRequest): Identified {
-  return { request, isClaimed: true, owed: [], isProof: false, isDoubtful: false };
-}
-
 /** The till where ledger and facilitator are in this process. */
 export class LocalTill implements Till {
   readonly #redemptions: Redemptions;
   readonly #settling: Settling;
-  readonly #choosing: Choosing & { readonly facilitator: Pick<Facilitator, "isDoubtful"> };
+  readonly #choosing: Choosing;
   readonly #proofs: Proofs;
 
   constructor(options: TillOptions) {
@@ -113,18 +107,34 @@ export class LocalTill implements Till {
     const recalled = await this.#redemptions.recall(payment, { binding, target });
     const { request: stored } = recalled;
     if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
-      if (isOfCheaperShop(stored, presented)) return PAID_ELSEWHERE;
-      return ok(claimedBefore(stored));
+      return isOfCheaperShop(stored, presented) ? PAID_ELSEWHERE : this.#claimedBefore(stored);
     }
     const chosen = choose(presented, this.#choosing);
     const owed = recalled.owed.filter(({ request }) => !isOfCheaperShop(request, presented));
     if (chosen.ok) {
-      const request = chosen.value;
-      const isDoubtful = this.#choosing.facilitator.isDoubtful?.(request) ?? false;
-      return ok({ request, isClaimed: false, isDoubtful, ...this.#debts(request, owed) });
+      const found = chosen.value;
+      const { isDoubtful } = found;
+      return ok({ payment: found, isClaimed: false, isDoubtful, ...this.#debts(found, owed) });
     }
     const buried = await this.#findBuried(presented);
-    return buried === undefined ? chosen : ok(claimedBefore(buried));
+    return buried === undefined ? chosen : this.#claimedBefore(buried);
+  }
+
+  #claimedBefore(request: FacilitatorRequest): Result<Identified, Refusal> {
+    const read = this.read(request);
+    if (!read.ok) return read;
+    return ok({
+      payment: read.value,
+      isClaimed: true,
+      owed: [],
+      isProof: false,
+      isDoubtful: false,
+    });
+  }
+
+  /** A payment that comes from another process. */
+  read(request: FacilitatorRequest): Result<Payment, Refusal> {
+    return this.#choosing.facilitator.read(request);
   }
 
   prove(...asked: Parameters<Till["prove"]>): ReturnType<Till["prove"]> {
@@ -160,16 +170,18 @@ export class LocalTill implements Till {
 
   /** Those that the payment was to collect when it was presented before, for whichever sale, and what is owed now. */
   #debts(
-    request: FacilitatorRequest,
+    { key, request }: Payment,
     owed: readonly OwedPayment[],
   ): Pick<Identified, "owed" | "isProof"> {
-    const key = paymentKey(request);
-    if (!key.ok) return { owed, isProof: false };
-    const before = this.#proofs.find(key.value) ?? [];
+    const before = this.#proofs.find(key) ?? [];
     const further = owed.filter((each) => !before.some((other) => other.key === each.key));
     const all = [...before, ...further].slice(-MAX_OWED);
-    if (further.length > 0) this.#proofs.remember(key.value, payerOf(request.paymentPayload), all);
-    return { owed: all, isProof: before.length > 0 };
+    if (further.length > 0) this.#proofs.remember(key, payerOf(request.paymentPayload), all);
+    const payments = all.flatMap((each) => {
+      const read = this.read(each.request);
+      return read.ok ? [read.value] : [];
+    });
+    return { owed: payments, isProof: before.length > 0 };
   }
 
   changed(...asked: Parameters<Till["changed"]>): Promise<void> {
@@ -180,7 +192,7 @@ export class LocalTill implements Till {
     return this.#settling.charge(...asked);
   }
 
-  resume(...asked: Parameters<Till["resume"]>): Promise<Settled> {
-    return this.#settling.resume(...asked);
+  resume(_: Payment, begun: Begun, signal: AbortSignal): Promise<Settled> {
+    return this.#settling.resume(begun, signal);
   }
 }

@@ -2,7 +2,7 @@
  * An EVM payment as a value (protocol section 2.2), and everything about it that needs neither chain
  * nor clock of its own: what the requirements ask, and whether the authorization gives it.
  */
-import { isEvmAddress, sameAddress } from "../../x402/address.ts";
+import { checksumAddress, isEvmAddress, sameAddress } from "../../x402/address.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import { isEvmPayload } from "../../x402/payment-key.ts";
 import type { EvmAsset, EvmNetwork, NetworkName } from "../../x402/network.ts";
@@ -13,6 +13,7 @@ import {
   type FacilitatorRequest,
   type PaymentRequirements,
 } from "../../x402/x402.ts";
+import type { Checked } from "../mechanism.ts";
 import { LeastRecent } from "../../x402/least-recent.ts";
 import { addressWord, uintWord } from "./abi.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
@@ -248,15 +249,32 @@ const NOBODY = `0x${"0".repeat(40)}`;
  * Why a payment is refused whose signature is no key's of the payer's, whatever a wallet would say of it: by the wire
  * the signature comes before every other fault, and nothing has proven it. Null: it may be a wallet's.
  */
-export function unprovenFault(
-  { from }: EvmCheckedAuthorization,
-  fault: Refusal | null,
-): Refusal | null {
+function unprovenFault({ from }: EvmCheckedAuthorization, fault: Refusal | null): Refusal | null {
   const code = "invalid_exact_evm_payload_signature";
   if (from === NOBODY) return { code, detail: "the zero address signs nothing" };
   if (fault === null) return null;
   const detail = `the signature is not the payer's own key's; of a smart wallet's payment: ${fault.detail}`;
   return { code, detail };
+}
+
+/**
+ * What the local checks have found, by the first fault other than the signature.
+ * @param denied why no signature is looked at that is no key's of the payer's
+ */
+export function checkedBy(
+  authorization: EvmCheckedAuthorization,
+  fault: Refusal | null,
+  denied?: Refusal,
+): Checked<EvmCheckedAuthorization> {
+  const { proven, from } = authorization;
+  return {
+    authorization,
+    payer: checksumAddress(from),
+    proven,
+    // An unproven signature leaves nobody else to judge it.
+    runsCode: !proven,
+    fault: proven ? fault : (denied ?? unprovenFault(authorization, fault)),
+  };
 }
 
 function unfit(detail: string): Result<never, Refusal> {

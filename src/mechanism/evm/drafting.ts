@@ -9,6 +9,7 @@ import type { Refusal, Result } from "../../x402/result.ts";
 import {
   ChainError,
   type Draft,
+  type Inspected,
   type Preparation,
   type SignedTransaction,
   type WalletBalance,
@@ -32,8 +33,6 @@ export interface DraftingOptions {
   readonly fees: FeeReader;
   /** Unix seconds. */
   readonly clock: () => number;
-  /** Whether the token asks code of the payer's, as far as is known. */
-  readonly runsCode: (authorization: EvmCheckedAuthorization) => boolean;
 }
 
 /** Where a transaction goes and what it says. */
@@ -55,12 +54,10 @@ export class Drafting {
   readonly #network: EvmNetwork;
   readonly #costs: NetworkCosts;
   readonly #fees: FeeReader;
-  readonly #runsCode: DraftingOptions["runsCode"];
   /** By lower-case address. */
   readonly #payers: ReadonlyMap<string, Payer>;
 
-  constructor({ network, accounts, costs, fees, clock, runsCode }: DraftingOptions) {
-    this.#runsCode = runsCode;
+  constructor({ network, accounts, costs, fees, clock }: DraftingOptions) {
     this.#network = network;
     this.#costs = costs;
     this.#fees = fees;
@@ -76,14 +73,15 @@ export class Drafting {
   /** See `Mechanism.prepare`. @throws {TypeError} for an account that is not ours, or without payments */
   async prepare(
     rpc: Rpc,
-    authorizations: readonly EvmCheckedAuthorization[],
+    payments: readonly Inspected<EvmCheckedAuthorization>[],
     address: string,
     signal: AbortSignal,
   ): Promise<Preparation> {
     const payer = this.#payerOf(address);
-    const [first, ...others] = authorizations;
+    const [first, ...others] = payments;
     if (first === undefined) throw new TypeError("a settlement needs a payment");
     if (others.length === 0) return this.#prepareAlone(rpc, first, payer, signal);
+    const authorizations = payments.map(({ authorization }) => authorization);
     const { indices, gasLimit } = await this.#together(rpc, authorizations, address, signal);
     const chosen = indices.flatMap((index) => authorizations[index] ?? []);
     const going = new Set(indices);
@@ -157,13 +155,13 @@ export class Drafting {
 
   async #prepareAlone(
     rpc: Rpc,
-    authorization: EvmCheckedAuthorization,
+    { authorization, runsCode }: Inspected<EvmCheckedAuthorization>,
     payer: Payer,
     signal: AbortSignal,
   ): Promise<Preparation> {
     const call = this.#directCall(authorization);
     const fees = await this.#fees.read(rpc, signal);
-    if (this.#runsCode(authorization)) {
+    if (runsCode) {
       const { address } = payer.account;
       const rehearsed = await rehearse(rpc, { ...call, fees, account: address }, signal);
       if (!rehearsed.ok) return { draft: undefined, leftOut: [], refused: rehearsed.error };

@@ -3,10 +3,9 @@
  * the token and pay the network fee (protocol sections 1, 2.2, 4.1, 4.2). Every transaction we sign calls
  * one of the configured tokens, or Multicall3 over several payments, and carries no value.
  */
-import { checksumAddress } from "../../x402/address.ts";
 import type { FairLane } from "../../x402/fair-lane.ts";
 import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
-import { isOk, ok, type Refusal, type Result } from "../../x402/result.ts";
+import { err, isOk, ok, type Refusal, type Result } from "../../x402/result.ts";
 import {
   EXACT_SCHEME,
   X402_VERSION,
@@ -21,6 +20,7 @@ import {
   type Checked,
   type Confirmation,
   type Finding,
+  type Inspected,
   type Look,
   type Mechanism,
   type Preparation,
@@ -39,11 +39,11 @@ import {
 } from "../judging-lane.ts";
 import { Account } from "./account.ts";
 import {
+  checkedBy,
   createTokens,
   firstFault,
   readAccepted,
   readRequest,
-  unprovenFault,
   VALID_BEFORE_MARGIN_SECONDS,
   type EvmCheckedAuthorization,
   type Terms,
@@ -53,7 +53,7 @@ import { readAccountNonce, type ConfirmationReader, type EvmSubmission } from ".
 import { Drafting } from "./drafting.ts";
 import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
 import { FeeReader } from "./fees.ts";
-import { inspect, MULTICALL3_ADDRESS, type Inspected } from "./inspection.ts";
+import { inspect, MULTICALL3_ADDRESS, type Judged } from "./inspection.ts";
 import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { ACCOUNT_RULES, createConfirmationReader, lookThrough, readSender } from "./observer.ts";
@@ -144,8 +144,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
     this.#fees = new FeeReader({ maxFeePerGasWei, clock });
     const [fees, costs] = [this.#fees, this.#costs];
-    const runsCode = (each: EvmCheckedAuthorization): boolean => this.#wallets.runsCode(each);
-    this.#drafting = new Drafting({ network, accounts, costs, fees, clock, runsCode });
+    this.#drafting = new Drafting({ network, accounts, costs, fees, clock });
     this.#wallets = new WalletInspection({
       smartWallets: options.smartWallets ?? "allow",
       drafting: this.#drafting,
@@ -166,16 +165,9 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   ): Result<Checked<EvmCheckedAuthorization>, Refusal> {
     const parsed = readRequest(request, this.network, this.#terms);
     if (!parsed.ok) return parsed;
-    const authorization = parsed.value;
     const margin = this.#terms.validBeforeMarginSeconds;
-    const { proven } = authorization;
-    const fault = firstFault(authorization, request.paymentRequirements, now, margin);
-    return ok({
-      authorization,
-      payer: checksumAddress(authorization.from),
-      proven,
-      fault: proven ? fault : (this.#wallets.refusal ?? unprovenFault(authorization, fault)),
-    });
+    const fault = firstFault(parsed.value, request.paymentRequirements, now, margin);
+    return ok(checkedBy(parsed.value, fault, this.#wallets.refusal));
   }
 
   parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
@@ -187,20 +179,16 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     checked: Checked<EvmCheckedAuthorization>,
     signal: AbortSignal,
     asker: Asker = SOMEBODY,
-  ): Promise<Result<void, Refusal>> {
+  ): Promise<Result<Inspected<EvmCheckedAuthorization>, Refusal>> {
     const { authorization, fault } = checked;
-    const { moment } = this.purses;
-    if (fault !== null) return { ok: false, error: fault };
-    const inspected = authorization.proven
+    const { moment: askedMs } = this.purses;
+    if (fault !== null) return err(fault);
+    const found = authorization.proven
       ? await this.#inspectProven(authorization, asker, signal)
       : await this.#inspectUnproven(authorization, asker, signal);
-    if (!inspected.ok) return inspected;
-    this.purses.noted(authorization, inspected.value.balanceAtomic, moment);
-    return ok(undefined);
-  }
-
-  runsCode({ authorization }: Checked<EvmCheckedAuthorization>): boolean {
-    return this.#wallets.runsCode(authorization);
+    if (!found.ok) return found;
+    const { balanceAtomic, runsCode } = found.value;
+    return ok({ ...checked, fault, runsCode, purse: { balanceAtomic, askedMs } });
   }
 
   accountFor(): undefined {
@@ -208,16 +196,15 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   }
 
   async prepare(
-    payments: readonly Checked<EvmCheckedAuthorization>[],
+    payments: readonly Inspected<EvmCheckedAuthorization>[],
     account: string,
     signal: AbortSignal,
   ): Promise<Preparation> {
     if (payments.length > this.maxTogether) {
       throw new TypeError(`${this.network}: at most ${this.maxTogether} payments go together`);
     }
-    const authorizations = payments.map(({ authorization }) => authorization);
     return this.#endpoints.run(
-      (rpc) => this.#drafting.prepare(rpc, authorizations, account, signal),
+      (rpc) => this.#drafting.prepare(rpc, payments, account, signal),
       signal,
     );
   }
@@ -305,18 +292,19 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   }
 
   /** What was found good before goes the way of the proven: no stranger's payments stand before it. */
-  #inspectUnproven(
+  async #inspectUnproven(
     authorization: EvmCheckedAuthorization,
     asker: Asker,
     signal: AbortSignal,
-  ): Promise<Result<Inspected, Refusal>> {
+  ): Promise<Result<Found, Refusal>> {
     const known = this.#wallets.known(authorization);
-    if (known !== undefined) return Promise.resolve(known);
-    return this.#inTurn(
+    if (known !== undefined) return known;
+    const judged = await this.#inTurn(
       { lane: this.#unproven, asker, by: this.#doubted },
       (rpc) => this.#wallets.inspectUnproven(rpc, authorization, signal),
       signal,
     );
+    return judged.ok ? found(judged.value, true) : judged;
   }
 
   /** What a call that is shared with others does not settle is asked about alone, and that in turn. */
@@ -324,17 +312,18 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     authorization: EvmCheckedAuthorization,
     asker: Asker,
     signal: AbortSignal,
-  ): Promise<Result<Inspected, Refusal>> {
+  ): Promise<Result<Found, Refusal>> {
     const shared = await this.#shared.inspect(authorization, signal);
-    if (shared !== undefined && !(shared.ok && shared.value.mayRunCode)) return shared;
+    if (shared?.ok === false) return shared;
+    if (shared?.value.mayRunCode === false) return found(shared.value, false);
     return this.#inTurn(
       { lane: this.#alone, asker, by: this.#endpoints },
       async (rpc) => {
-        const inspected =
-          shared ?? (await inspect(rpc, authorization, this.#costs.gasLimit, signal));
-        if (!inspected.ok || !inspected.value.mayRunCode) return inspected;
-        const judged = await this.#wallets.inspectProven(rpc, authorization, signal);
-        return judged.ok ? inspected : judged;
+        const judged = shared ?? (await inspect(rpc, authorization, this.#costs.gasLimit, signal));
+        if (!judged.ok) return judged;
+        if (!judged.value.mayRunCode) return found(judged.value, false);
+        const runsCode = await this.#wallets.inspectProven(rpc, authorization, signal);
+        return runsCode.ok ? found(judged.value, runsCode.value) : runsCode;
       },
       signal,
     );
@@ -350,6 +339,17 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     const work = (): Promise<Result<Value, Refusal>> => by.run(judge, signal);
     return lane.run({ client: asker.name, work, isGood: isOk }, signal);
   }
+}
+
+/** Of a payment that is good. */
+interface Found {
+  /** What the payer has, atomic units. */
+  readonly balanceAtomic: bigint;
+  readonly runsCode: boolean;
+}
+
+function found({ balanceAtomic }: Judged, runsCode: boolean): Result<Found, never> {
+  return ok({ balanceAtomic, runsCode });
 }
 
 /** What an endpoint offers beyond the usual is asked again next time. */

@@ -9,7 +9,7 @@ import { judgingLane, MAX_PROVEN_WAITING, MAX_UNPROVEN_WAITING } from "../judgin
 import type { Turn } from "../../x402/fair-lane.ts";
 import { LeastRecent } from "../../x402/least-recent.ts";
 import type { FirstLooks } from "../mechanism.ts";
-import { createTokens, firstFault, readRequest, unprovenFault } from "./authorization.ts";
+import { checkedBy, createTokens, firstFault, readRequest } from "./authorization.ts";
 import type { Token } from "./token.ts";
 
 /** Tokens that are remembered: they are named by our own requirements, or by who asks us to settle. */
@@ -44,9 +44,8 @@ export class EvmFirstLooks implements FirstLooks {
     const terms = { tokens, payTo: null, validBeforeMarginSeconds: 0 };
     const read = readRequest(request, network.name, terms);
     if (!read.ok) return undefined;
-    const { proven } = read.value;
     const fault = firstFault(read.value, requirements, this.#clock(), 0);
-    return { proven, fault: proven ? fault : unprovenFault(read.value, fault) };
+    return checkedBy(read.value, fault);
   }
 
   inTurn<Value>(isProven: boolean, turn: Turn<Value>, signal: AbortSignal): Promise<Value> {

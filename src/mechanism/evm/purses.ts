@@ -13,7 +13,6 @@ import { authorizationStateCall, balanceOfCall } from "./token.ts";
 export class EvmPurses implements PurseReader<EvmCheckedAuthorization> {
   readonly #endpoints: RpcEndpoints;
   readonly #clock: () => number;
-  readonly #readings = new WeakMap<EvmCheckedAuthorization, PurseBalance>();
 
   /** @param clock Unix seconds */
   constructor(endpoints: RpcEndpoints, clock: () => number) {
@@ -24,18 +23,6 @@ export class EvmPurses implements PurseReader<EvmCheckedAuthorization> {
   /** Milliseconds since the epoch, not later than now. */
   get moment(): number {
     return this.#clock() * 1000;
-  }
-
-  /** An inspection has shown that much. */
-  noted(authorization: EvmCheckedAuthorization, balanceAtomic: bigint, askedMs: number): void {
-    this.#readings.set(authorization, { balanceAtomic, askedMs });
-  }
-
-  reading({ authorization }: Checked<EvmCheckedAuthorization>): PurseBalance {
-    const reading = this.#readings.get(authorization);
-    if (reading === undefined)
-      throw new TypeError("a payment that was not inspected is not signed");
-    return reading;
   }
 
   async read(

@@ -9,7 +9,7 @@ import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import type { Drafting } from "./drafting.ts";
-import { inspectWallet, type Inspected } from "./inspection.ts";
+import { inspectWallet, type Judged } from "./inspection.ts";
 import { hasCode } from "./probe.ts";
 
 /** Whether payers with code are served. */
@@ -47,18 +47,11 @@ const DELEGATED_DENIED = refuse(
 
 export class WalletInspection {
   readonly #at: WalletInspectionOptions;
-  /** Proven payments whose payers have code. */
-  readonly #delegated = new WeakSet<EvmCheckedAuthorization>();
   /** When they were seen without code, Unix seconds, by lower-case address. */
   readonly #codeless = new LeastRecent<number>(MAX_CODELESS);
 
   constructor(options: WalletInspectionOptions) {
     this.#at = options;
-  }
-
-  /** As far as was found: an unproven signature leaves nobody else to judge it. */
-  runsCode(authorization: EvmCheckedAuthorization): boolean {
-    return !authorization.proven || this.#delegated.has(authorization);
   }
 
   /** Why no signature is looked at that is no key's of the payer's; undefined where a wallet's is. */
@@ -84,7 +77,7 @@ export class WalletInspection {
     rpc: Rpc,
     authorization: EvmCheckedAuthorization,
     signal: AbortSignal,
-  ): Promise<Result<Inspected, Refusal>> {
+  ): Promise<Result<Judged, Refusal>> {
     const { clock, drafting } = this.#at;
     const gasLimit = drafting.gasLimit(authorization);
     const { judged, signature } = await inspectWallet(rpc, authorization, gasLimit, signal);
@@ -100,16 +93,16 @@ export class WalletInspection {
     return signature === "refused" ? NOT_THE_PAYERS : judged;
   }
 
-  /** Of a good payment by a payer who may have code. @throws {ChainError} when the chain cannot be asked */
+  /** Whether the payer of a good payment has code. @throws {ChainError} when the chain cannot be asked */
   async inspectProven(
     rpc: Rpc,
     authorization: EvmCheckedAuthorization,
     signal: AbortSignal,
-  ): Promise<Result<void, Refusal>> {
-    if (!(await hasCode(rpc, authorization.from, signal, "pending"))) return ok(undefined);
+  ): Promise<Result<boolean, Refusal>> {
+    if (!(await hasCode(rpc, authorization.from, signal, "pending"))) return ok(false);
     if (this.#at.smartWallets === "deny") return DELEGATED_DENIED;
-    this.#delegated.add(authorization);
-    return this.#rehearse(rpc, authorization, signal);
+    const rehearsed = await this.#rehearse(rpc, authorization, signal);
+    return rehearsed.ok ? ok(true) : rehearsed;
   }
 
   async #rehearse(

@@ -17,6 +17,13 @@ import { judgeResolved, type SolanaAuthorization } from "./payment.ts";
 import type { Judged, RuleOptions } from "./rules.ts";
 import { describeFailure, simulate, type Failure, type Simulation } from "./simulation.ts";
 
+/** A payment that would be executed now. */
+export interface Simulated {
+  readonly judged: Judged;
+  /** What its payer may still take from the source then, atomic units. */
+  readonly left: bigint;
+}
+
 export interface InspectionOptions {
   readonly rules: RuleOptions;
   readonly tables: Pick<LookupTables, "load">;
@@ -56,20 +63,12 @@ const ABOUT_THE_TRANSACTION = /transaction/i;
 
 export class Inspection {
   readonly #options: InspectionOptions;
-  /** What was found of payments that could not be judged by what they say alone. */
-  readonly #judged = new WeakMap<SolanaAuthorization, Judged>();
-
   constructor(options: InspectionOptions) {
     this.#options = options;
   }
 
-  /** That every static rule is kept, and what follows from it; undefined while it is not known. */
-  judged(authorization: SolanaAuthorization): Judged | undefined {
-    return authorization.judged ?? this.#judged.get(authorization);
-  }
-
   /**
-   * What the payer may still take from the source when the payment has been executed, atomic units. One call;
+   * Whether it would be executed. One call;
    * one more for lookup tables that are not known yet, and one more to tell whose token account is missing.
    * @throws {ChainError} `CHAIN_GAS` when the fee payer, ours, cannot pay; another code when the chain cannot
    * be asked
@@ -78,7 +77,7 @@ export class Inspection {
     rpc: Rpc,
     authorization: SolanaAuthorization,
     signal: AbortSignal,
-  ): Promise<Result<bigint, Refusal>> {
+  ): Promise<Result<Simulated, Refusal>> {
     const judged = await this.#judge(rpc, authorization, signal);
     if (!judged.ok) return judged;
     const { transaction, message } = authorization;
@@ -93,7 +92,8 @@ export class Inspection {
     if (failure !== null)
       return explain(rpc, { authorization, judged: judged.value, failure }, signal);
     this.#options.notedValid(message.blockhash, slot);
-    return this.#judgeSource(simulation, authorization, judged.value);
+    const left = this.#judgeSource(simulation, authorization, judged.value);
+    return left.ok ? ok({ judged: judged.value, left: left.value }) : left;
   }
 
   /** Completes the static rules where they need lookup tables, or a mint that was not known before. */
@@ -102,17 +102,14 @@ export class Inspection {
     authorization: SolanaAuthorization,
     signal: AbortSignal,
   ): Promise<Result<Judged, Refusal>> {
-    const known = this.judged(authorization);
-    if (known !== undefined) return ok(known);
+    const { message, demand, judged } = authorization;
+    if (judged !== undefined) return ok(judged);
     const { rules, tables } = this.#options;
-    const { message, demand } = authorization;
     if (rules.tokens.get(demand.asset)?.program === null) {
       throw new ChainError("CHAIN_ANSWER", `the mint ${demand.asset} has not been read as yet`);
     }
     const loaded = await tables.load(rpc, message.lookups, signal);
-    const judged = judgeResolved(authorization, loaded, rules);
-    if (judged.ok) this.#judged.set(authorization, judged.value);
-    return judged;
+    return judgeResolved(authorization, loaded, rules);
   }
 
   /** V25. A delegate may move the tokens, and is the payer all the same; but never of an account of ours. */

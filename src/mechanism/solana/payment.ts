@@ -12,6 +12,7 @@ import type { Checked } from "../mechanism.ts";
 import { decodeMessage, resolve, type Message } from "./message.ts";
 import { judge, readDemand, type Demand, type Judged, type RuleOptions } from "./rules.ts";
 import { isSignedBy } from "./signing.ts";
+import type { FundsReading } from "./source-funds.ts";
 
 /** A payment that has been read. */
 export interface SolanaAuthorization {
@@ -25,7 +26,14 @@ export interface SolanaAuthorization {
   readonly feePayer: string;
   /** Set when every rule was found kept by what the request alone says; else it is for `inspect`. */
   readonly judged: Judged | undefined;
+  /** What `inspect` has found of it. */
+  readonly reading?: SolanaReading;
   readonly demand: Demand;
+}
+
+/** What the simulation of a payment has shown, and what is judged of it. */
+export interface SolanaReading extends FundsReading {
+  readonly judged: Judged;
 }
 
 /** The second signer's place: the fee payer signs first. */
@@ -83,7 +91,7 @@ export function checkPayment(
   const isSigned = isSignedByPayer(authorization);
   const payer = isSigned ? authorization.payer : "";
   const fault = findSignerFault(authorization) ?? (isSigned ? null : NOT_THE_PAYERS);
-  const unjudged = { authorization, payer, proven: true, fault };
+  const unjudged = { authorization, payer, proven: true, runsCode: false, fault };
   if (fault !== null || needsChain(authorization, rules)) return ok(unjudged);
   const judged = judgeResolved(authorization, NO_TABLES, rules);
   if (!judged.ok) return ok({ ...unjudged, fault: judged.error });

@@ -22,6 +22,7 @@ import {
   type Checked,
   type Confirmation,
   type Finding,
+  type Inspected,
   type Look,
   type Mechanism,
   type Preparation,
@@ -37,13 +38,18 @@ import { MAX_JUDGED, readHeadTime } from "./endpoints.ts";
 import { FirstPayments, type Unguarded } from "./first-payments.ts";
 import { GuardBudget, type Guarded, type GuardState } from "./guard-budget.ts";
 import { listTransactions, type Listed } from "./history.ts";
-import { Inspection } from "./inspection.ts";
+import { Inspection, type Simulated } from "./inspection.ts";
 import { ACCOUNT_RULES, openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
-import { checkPayment, readPayment, type SolanaAuthorization } from "./payment.ts";
+import {
+  checkPayment,
+  readPayment,
+  type SolanaAuthorization,
+  type SolanaReading,
+} from "./payment.ts";
 import { probe } from "./probe.ts";
-import type { RuleOptions, SolanaToken } from "./rules.ts";
+import type { Judged, RuleOptions, SolanaToken } from "./rules.ts";
 import { Keypair, withFirstSignature } from "./signing.ts";
-import { SourceFunds, type FundsReading } from "./source-funds.ts";
+import { SourceFunds } from "./source-funds.ts";
 import { readStanding } from "./standing.ts";
 
 export { createSolanaObserver, type SolanaChainOptions } from "./observer.ts";
@@ -95,13 +101,9 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   readonly #funds: SourceFunds;
   readonly #guards: GuardBudget;
   readonly #firsts: FirstPayments;
-  /** What the last simulation of a payment showed; of those that may be signed by it. */
-  readonly #readings = new WeakMap<SolanaAuthorization, FundsReading>();
   readonly #chain: SolanaChain;
   readonly #lane = judgingLane({ calls: MAX_JUDGED, waiting: MAX_PROVEN_WAITING });
   readonly #options: Pick<SolanaMechanismOptions, "time" | "onTrouble">;
-  /** By request, as an object; as long as the rules are the same. */
-  #checks = new WeakMap<FacilitatorRequest, Result<Checked<SolanaAuthorization>, Refusal>>();
   #alarmedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SolanaMechanismOptions) {
@@ -151,16 +153,9 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     return { x402Version: X402_VERSION, scheme: EXACT_SCHEME, network: this.network, extra };
   }
 
-  /**
-   * A transaction has no window of time that we could see: a blockhash is judged by the chain. So a request
-   * that comes again, as it does from one step of a purchase to the next, is not judged again.
-   */
+  /** A transaction has no window of time that we could see: a blockhash is judged by the chain. */
   check(request: FacilitatorRequest): Result<Checked<SolanaAuthorization>, Refusal> {
-    const known = this.#checks.get(request);
-    if (known !== undefined) return known;
-    const checked = checkPayment(request, this.network, this.#terms);
-    this.#checks.set(request, checked);
-    return checked;
+    return checkPayment(request, this.network, this.#terms);
   }
 
   parse(request: FacilitatorRequest): Result<SolanaAuthorization, Refusal> {
@@ -169,32 +164,40 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   }
 
   async inspect(
-    { authorization, fault }: Checked<SolanaAuthorization>,
+    checked: Checked<SolanaAuthorization>,
     signal: AbortSignal,
     asker: Asker = SOMEBODY,
-  ): Promise<Result<void, Refusal>> {
+  ): Promise<Result<Inspected<SolanaAuthorization>, Refusal>> {
+    const { authorization, fault } = checked;
     if (fault !== null) return err(fault);
-    const isJudged = this.#inspection.judged(authorization) !== undefined;
-    const admitted = await this.#admitGuarded(authorization, signal);
+    const { judged: known } = authorization;
+    const admitted = await this.#admitGuarded(authorization, known, signal);
     if (!admitted.ok) return admitted;
-    const read = (moment: number): Promise<Result<FundsReading, Refusal>> =>
+    const read = (moment: number): Promise<Result<SolanaReading, Refusal>> =>
       this.#read(authorization, { moment, asker }, signal);
     // A lane that renews a judgement signs nothing while it waits; what does not fit, `prepare` leaves out.
-    const isRenewed = this.#readings.has(authorization);
-    const readOnce = (): Promise<Result<FundsReading, Refusal>> =>
-      isRenewed ? read(this.#funds.moment) : this.#funds.admit(read, signal);
+    const isLast = asker.kind === "renewal" && asker.isLast === true;
+    const readOnce = (): Promise<Result<SolanaReading, Refusal>> =>
+      isLast ? read(this.#funds.moment) : this.#funds.admit(read, signal);
     let reading = await readOnce();
-    this.#readings.delete(authorization);
     if (!reading.ok) return reading;
-    const unguarded = this.#unguardedOf(authorization);
-    if (unguarded !== undefined && !isRenewed) {
+    const unguarded = unguardedOf(authorization, reading.value.judged);
+    if (unguarded !== undefined && !isLast) {
       const first = await this.#firsts.admit(unguarded, signal);
       if (!first.ok) return first;
       if (first.value) reading = await readOnce();
       if (!reading.ok) return reading;
     }
-    this.#readings.set(authorization, reading.value);
-    return isJudged ? ok(undefined) : this.#admitGuarded(authorization, signal);
+    const { judged } = reading.value;
+    if (known === undefined) {
+      const fits = await this.#admitGuarded(authorization, judged, signal);
+      if (!fits.ok) return fits;
+    }
+    return ok({
+      ...checked,
+      fault,
+      authorization: { ...authorization, judged, reading: reading.value },
+    });
   }
 
   accountFor({ authorization }: Checked<SolanaAuthorization>): string {
@@ -202,7 +205,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   }
 
   async prepare(
-    payments: readonly Checked<SolanaAuthorization>[],
+    payments: readonly Inspected<SolanaAuthorization>[],
     account: string,
     signal: AbortSignal,
   ): Promise<Preparation> {
@@ -215,22 +218,18 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     if (keypair === undefined || authorization.feePayer !== account) {
       throw new TypeError(`${this.network}: ${account} is not the payment's fee payer`);
     }
-    const judged = this.#inspection.judged(authorization);
-    if (payment.fault !== null || judged === undefined) {
+    const { judged, reading } = authorization;
+    if (judged === undefined || reading === undefined) {
       throw new TypeError(`${this.network}: what was not judged is not signed`);
     }
     const cost = judged.networkFeeLamports;
     // What is known may be old: an account that was filled up is not turned down.
     if (!this.#balances.canPay(account, cost)) await this.balance(account, signal);
     // From here to the reservations no other payment comes in between.
-    const reading = this.#readings.get(authorization);
-    const guarded = this.#guardedOf(authorization);
-    const unguarded = this.#unguardedOf(authorization);
+    const guarded = guardedOf(authorization, judged);
+    const unguarded = unguardedOf(authorization, judged);
     const isBounded = this.#guards.fits(guarded) && this.#firsts.fits(unguarded);
-    if (reading === undefined || !isBounded || !this.#funds.fits(reading)) {
-      this.#readings.delete(authorization);
-      return { draft: undefined, leftOut: [0] };
-    }
+    if (!isBounded || !this.#funds.fits(reading)) return { draft: undefined, leftOut: [0] };
     this.#balances.reserve(account, cost);
     this.#firsts.reserve(unguarded);
     this.#funds.reserve(reading);
@@ -324,23 +323,11 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   /** Ok for what has no assertions, or cannot be judged as yet. */
   async #admitGuarded(
     authorization: SolanaAuthorization,
+    judged: Judged | undefined,
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
-    const guarded = this.#guardedOf(authorization);
+    const guarded = judged && guardedOf(authorization, judged);
     return guarded === undefined ? ok(undefined) : this.#guards.admit(guarded, signal);
-  }
-
-  #guardedOf(authorization: SolanaAuthorization): Guarded | undefined {
-    const judged = this.#inspection.judged(authorization);
-    const { messageHash, feePayer } = authorization;
-    return judged?.isGuarded === true ? { ...judged, messageHash, feePayer } : undefined;
-  }
-
-  /** Undefined for what has assertions, or cannot be judged as yet. */
-  #unguardedOf(authorization: SolanaAuthorization): Unguarded | undefined {
-    const judged = this.#inspection.judged(authorization);
-    const { messageHash } = authorization;
-    return judged?.isGuarded === false ? { ...judged, messageHash } : undefined;
   }
 
   #listNewest(account: string, signal: AbortSignal): Promise<readonly Listed[]> {
@@ -353,15 +340,14 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     authorization: SolanaAuthorization,
     { moment, asker }: { moment: number; asker: Asker },
     signal: AbortSignal,
-  ): Promise<Result<FundsReading, Refusal>> {
+  ): Promise<Result<SolanaReading, Refusal>> {
     const { messageHash, demand } = authorization;
-    const left = await this.#simulate(authorization, asker, signal);
-    if (!left.ok) return left;
-    const judged = this.#inspection.judged(authorization);
-    if (judged === undefined) throw new TypeError(`${this.network}: simulated without judgement`);
+    const found = await this.#simulate(authorization, asker, signal);
+    if (!found.ok) return found;
+    const { judged, left } = found.value;
     const { payer, source, isGuarded } = judged;
     const { amount } = demand;
-    return ok({ messageHash, payer, source, amount, isGuarded, left: left.value, moment });
+    return ok({ messageHash, payer, source, amount, isGuarded, left, moment, judged });
   }
 
   /** What was found good before is no stranger's any more, and waits behind none. */
@@ -369,9 +355,9 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     authorization: SolanaAuthorization,
     asker: Asker,
     signal: AbortSignal,
-  ): Promise<Result<bigint, Refusal>> {
+  ): Promise<Result<Simulated, Refusal>> {
     const { endpoints } = this.#chain;
-    const work = (): Promise<Result<bigint, Refusal>> =>
+    const work = (): Promise<Result<Simulated, Refusal>> =>
       endpoints.run((rpc) => this.#inspection.inspect(rpc, authorization, signal), signal);
     try {
       if (asker.kind === "renewal") return await work();
@@ -390,7 +376,6 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     const token = this.#tokens.get(asset);
     if (token === undefined || token.program === program) return;
     this.#tokens.set(asset, { ...token, program });
-    this.#checks = new WeakMap();
   }
 
   /** Not for each payment anew. */
@@ -400,6 +385,19 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     this.#alarmedMs = nowMs;
     this.#options.onTrouble?.(`${this.network}: ${message}`);
   }
+}
+
+/** Undefined for what has no assertions. */
+function guardedOf(
+  { messageHash, feePayer }: SolanaAuthorization,
+  judged: Judged,
+): Guarded | undefined {
+  return judged.isGuarded ? { ...judged, messageHash, feePayer } : undefined;
+}
+
+/** Undefined for what has assertions. */
+function unguardedOf({ messageHash }: SolanaAuthorization, judged: Judged): Unguarded | undefined {
+  return judged.isGuarded ? undefined : { ...judged, messageHash };
 }
 
 /** By mint; a program that is not configured is not known before the mint has been read. */

@@ -122,10 +122,10 @@ export class SourceFunds {
    * before it is refused: with `insufficient_funds`, or with what the reading says.
    * @throws {ChainError} `CHAIN_TIMEOUT` when the signal ends the wait; and what `read` throws
    */
-  async admit(
-    read: (moment: number) => Promise<Result<FundsReading, Refusal>>,
+  async admit<Reading extends FundsReading>(
+    read: (moment: number) => Promise<Result<Reading, Refusal>>,
     signal: AbortSignal,
-  ): Promise<Result<FundsReading, Refusal>> {
+  ): Promise<Result<Reading, Refusal>> {
     const untilMs = this.#time.now() + WAIT_MS;
     for (;;) {
       const found = await read(this.#moment);

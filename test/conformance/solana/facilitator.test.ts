@@ -3,6 +3,7 @@
  * facilitator before a local node with the real token programs. `solana-case.ts` says what a case may
  * contain, `rules.yaml` what the rules are that it cites.
  */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { afterAll, describe, expect, test } from "vitest";
 import { isErrorCode } from "../../../src/x402/error-code.ts";
 import { encodeBase58 } from "../../../src/x402/solana-address.ts";
@@ -68,7 +69,7 @@ async function payBefore(
   if (paid !== "just now") return;
   const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
   node.resetCalls();
-  const settling = facilitator.facilitator.settle(scenario.original, { signal });
+  const settling = onTheWire(facilitator.facilitator).settle(scenario.original, { signal });
   undoing.defer(async () => {
     expect(await withSlots(node, settling)).toMatchObject({ success: true });
   });
@@ -80,7 +81,10 @@ async function settleDirectly(
   request: FacilitatorRequest,
 ): Promise<void> {
   const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
-  const settled = await withSlots(node, facilitator.facilitator.settle(request, { signal }));
+  const settled = await withSlots(
+    node,
+    onTheWire(facilitator.facilitator).settle(request, { signal }),
+  );
   expect(settled).toMatchObject({ success: true });
 }
 

@@ -3,6 +3,7 @@
  * on real listeners. Slots pass only where a transaction waits for one, so that a blockhash is as old as its
  * case says. Everything is opened when the first case needs it, and serves all others after it.
  */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
@@ -172,7 +173,7 @@ export class Stage implements AsyncDisposable {
   ): Promise<Facilitator> {
     const opened = await openFacilitator({ network, node, ...setup }, this.#closing);
     const endpoints = new FacilitatorEndpoints({
-      facilitator: opened.facilitator,
+      facilitator: onTheWire(opened.facilitator),
       list: () => ({ status: 200, body: "{}", etag: null }),
       basePath: "",
       callers: new Callers([]),

@@ -2,6 +2,7 @@
  * Remote facilitators whose word is compared with a real chain: real USDC on anvil, read by the observer
  * that the product uses.
  */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import type { ServerResponse } from "node:http";
 import { pad, toHex } from "viem";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -85,7 +86,7 @@ describe("a success that the chain shows", () => {
       const payment = await newPayment(chain);
       const settling = settledAs(payment, (transaction) => (isNamed ? transaction : NOWHERE));
       const { mesh } = await meshBefore(() => settling.reply);
-      expect(await mesh.settle(payment.request, handing())).toEqual({
+      expect(await onTheWire(mesh).settle(payment.request, handing())).toEqual({
         success: true,
         transaction: await settling.transaction,
         network: chain.network.name,
@@ -97,7 +98,7 @@ describe("a success that the chain shows", () => {
   test("counts as soon as it is in a block", async () => {
     const payment = await newPayment(chain);
     const { mesh, facilitator } = await meshBefore(() => claim(NOWHERE));
-    const settling = mesh.settle(payment.request, handing());
+    const settling = onTheWire(mesh).settle(payment.request, handing());
     await expect.poll(() => facilitator.calls.length).toBe(1);
     const transaction = await submit(payment);
     expect(await settling).toMatchObject({ success: true, transaction });
@@ -108,7 +109,9 @@ describe("a success that the chain does not show", () => {
   test("is unknown while the authorization can still be used", async () => {
     const payment = await newPayment(chain);
     const { mesh } = await meshBefore(() => claim(NOWHERE));
-    const fault = await faultOf(mesh.settle(payment.request, handing(AbortSignal.timeout(1_500))));
+    const fault = await faultOf(
+      onTheWire(mesh).settle(payment.request, handing(AbortSignal.timeout(1_500))),
+    );
     expect(fault).toMatchObject({ kind: "unknown", code: "unexpected_settle_error" });
   });
 
@@ -116,7 +119,9 @@ describe("a success that the chain does not show", () => {
     const [paid, unpaid] = [await newPayment(chain), await newPayment(chain)];
     const transaction = await submit(paid);
     const { mesh } = await meshBefore(() => claim(transaction));
-    const fault = await faultOf(mesh.settle(unpaid.request, handing(AbortSignal.timeout(1_500))));
+    const fault = await faultOf(
+      onTheWire(mesh).settle(unpaid.request, handing(AbortSignal.timeout(1_500))),
+    );
     expect(fault).toMatchObject({ kind: "unknown" });
   });
 
@@ -129,7 +134,7 @@ describe("a success that the chain does not show", () => {
       signer,
       nonce: pad(toHex(BigInt(payment.nonce))),
     });
-    expect(await mesh.settle(payment.request, handing())).toMatchObject({
+    expect(await onTheWire(mesh).settle(payment.request, handing())).toMatchObject({
       success: false,
       errorReason: "invalid_transaction_state",
       detail: expect.stringContaining("cancelled"),
@@ -144,7 +149,7 @@ describe("an answer that was lost", () => {
     const { mesh, facilitator } = await meshBefore(() => settling.reply, {
       confirm: "facilitator",
     });
-    const answer = await mesh.settle(payment.request, handing());
+    const answer = await onTheWire(mesh).settle(payment.request, handing());
     expect(answer).toMatchObject({ success: true, transaction: await settling.transaction });
     expect(facilitator.calls.length).toBe(1);
   });
@@ -157,11 +162,11 @@ describe("an answer that was lost", () => {
       handedOverAt = head;
     };
     const handingOver = { ...handing(AbortSignal.timeout(1_000)), onHandOver };
-    const lost = faultOf(mesh.settle(payment.request, handingOver));
+    const lost = faultOf(onTheWire(mesh).settle(payment.request, handingOver));
     expect(await lost).toMatchObject({ kind: "unknown" });
     const transaction = await submit(payment);
     const asking = { ...handing(), askedBefore: facilitator.url, handedOverAt };
-    expect(await mesh.settle(payment.request, asking)).toMatchObject({ transaction });
+    expect(await onTheWire(mesh).settle(payment.request, asking)).toMatchObject({ transaction });
     expect(facilitator.calls.length).toBe(1);
   });
 });

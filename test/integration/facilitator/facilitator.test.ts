@@ -1,3 +1,4 @@
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
 import { RecordedFacilitator } from "../../../src/facilitator/recorded-facilitator.ts";
@@ -18,7 +19,7 @@ const chain = (): Chain => started;
 
 describeFacilitator("the embedded facilitator", {
   chain,
-  wrap: (embedded) => embedded,
+  wrap: (embedded) => onTheWire(embedded),
   notBegun: "unavailable",
 });
 
@@ -30,13 +31,13 @@ describeFacilitator("the remote facilitator", {
 
 describeFacilitator("the mesh over the embedded facilitator", {
   chain,
-  wrap: (embedded) => openMesh({ embedded }),
+  wrap: (embedded) => onTheWire(openMesh({ embedded })),
   notBegun: "unavailable",
 });
 
 describeFacilitator("the mesh over the remote facilitator", {
   chain,
-  wrap: (_, url, closing) => openMesh({ remotes: [openRemote(url, closing)] }),
+  wrap: (_, url, closing) => onTheWire(openMesh({ remotes: [openRemote(url, closing)] })),
   notBegun: "unknown",
 });
 
@@ -44,7 +45,7 @@ describeFacilitator("the mesh over the remote facilitator, by receipt,", {
   chain,
   wrap: (_, url, closing) => {
     const remotes = [openRemote(url, closing, { confirm: "receipt" })];
-    return openMesh({ remotes, observers: openObservers(closing) });
+    return onTheWire(openMesh({ remotes, observers: openObservers(closing) }));
   },
   notBegun: "unknown",
 });

@@ -1,4 +1,5 @@
 /** Payers with code against a real node and the real USDC: what they can burn, and what others notice. */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { encodeFunctionData, erc20Abi, toHex, type Address } from "viem";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { SettleResponse } from "../../../src/x402/x402.ts";
@@ -50,7 +51,9 @@ async function fromWallets(tell: Tell, count: number, each: number): Promise<rea
 
 function settleAll(all: readonly Payment[]): Promise<SettleResponse[]> {
   const { facilitator } = running;
-  const answers = all.map(({ request }) => facilitator.settle(request, { signal: patience() }));
+  const answers = all.map(({ request }) =>
+    onTheWire(facilitator).settle(request, { signal: patience() }),
+  );
   return Promise.all(answers);
 }
 
@@ -119,7 +122,7 @@ describe("a wallet that behaves only in a simulation", () => {
       const all = await fromWallets(tell, 1, 3);
       const [first] = all;
       if (first === undefined) throw new Error("three were made");
-      const verdict = await running.facilitator.verify(first.request, patience());
+      const verdict = await onTheWire(running.facilitator).verify(first.request, patience());
       expect(verdict).toMatchObject({ isValid: false });
       const answers = await settleAll(all);
       expect(answers.every(({ success }) => !success)).toBe(true);
@@ -172,7 +175,7 @@ describe("an honest payer with code", () => {
       await newPayment(chain, { payer: delegated }),
     ];
     for (const { request } of all) {
-      expect(await running.facilitator.verify(request, patience())).toMatchObject({
+      expect(await onTheWire(running.facilitator).verify(request, patience())).toMatchObject({
         isValid: true,
       });
     }
@@ -190,12 +193,12 @@ describe("an honest payer with code", () => {
     ];
     for (const { request } of all) {
       const refused = { errorReason: "invalid_exact_evm_payload_signature" };
-      const answer = await strict.facilitator.settle(request, { signal: patience() });
+      const answer = await onTheWire(strict.facilitator).settle(request, { signal: patience() });
       expect(answer).toMatchObject({ success: false, ...refused });
       expect(answer).toMatchObject({ detail: expect.stringContaining("are not served here") });
     }
     const { request } = await newPayment(chain);
-    const answer = await strict.facilitator.settle(request, { signal: patience() });
+    const answer = await onTheWire(strict.facilitator).settle(request, { signal: patience() });
     expect(answer).toMatchObject({ success: true });
   });
 });
@@ -220,7 +223,7 @@ describe("a payer who delegates while a batch is in the air", () => {
     // However well it behaves now.
     await setCode(target, twoFacedCode({ sign: freshAccount().address }));
     const again = await newPayment(chain, { payer: poison.payer });
-    const verdict = await running.facilitator.verify(again.request, patience());
+    const verdict = await onTheWire(running.facilitator).verify(again.request, patience());
     expect(verdict).toMatchObject({ isValid: false, detail: expect.stringContaining("failed on") });
 
     const more: Payment[] = [];

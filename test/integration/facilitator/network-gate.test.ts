@@ -206,7 +206,10 @@ describe("a facilitator before the wrong chain", () => {
     const verdict = stage.facilitator.verify(payment.request, patience());
     expect(await faultOf(verdict)).toMatchObject({ kind: "unavailable" });
     for (const key of [{}, { idempotencyKey: "key" }]) {
-      const settling = stage.facilitator.settle(payment.request, { signal: patience(), ...key });
+      const settling = stage.facilitator.settle(payment.request, {
+        signal: patience(),
+        ...key,
+      });
       expect(await faultOf(settling)).toMatchObject({ kind: "unavailable" });
     }
     expect(stage.proxy.count("eth_sendRawTransaction")).toBe(0);

@@ -1,3 +1,4 @@
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { richBuyer } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
@@ -33,7 +34,9 @@ test("a settlement that the node refuses for good does not block the ones after 
     method: "eth_sendRawTransaction",
     error: { code: -32000, message: "transaction pool is full" },
   });
-  const expired = facilitator.settle(await pay(), { signal: AbortSignal.timeout(15_000) });
+  const expired = onTheWire(facilitator).settle(await pay(), {
+    signal: AbortSignal.timeout(15_000),
+  });
   await refused.hit();
   ahead = LATER;
   await chain.setNextBlockTimestamp(Math.floor(clock() / 1000));
@@ -41,7 +44,7 @@ test("a settlement that the node refuses for good does not block the ones after 
   expect(await expired).toMatchObject({ success: false, transaction: "" });
   // Its account nonce is still unused, and the next payment takes the next one.
   const behind = await pay();
-  const waiting = facilitator.settle(behind, { signal: AbortSignal.timeout(15_000) });
+  const waiting = onTheWire(facilitator).settle(behind, { signal: AbortSignal.timeout(15_000) });
   await refused.hit(refused.hits + 2);
   refused.lift();
   expect(await waiting).toMatchObject({ success: true });

@@ -2,6 +2,7 @@
  * Payers who present more than they have, all at once, at a node that shows no transaction before it is in a
  * block: whatever is signed moves money. And payers who have enough, who are not held up.
  */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openPostgresLedger } from "../../../src/ledger/postgres.ts";
@@ -59,9 +60,9 @@ async function buyAll(
   return Promise.all(
     payments.map(async ({ request, nonce }, index) => {
       const { facilitator } = sellers[index % sellers.length] ?? sellers[0]!;
-      const { isValid } = await facilitator.verify(request, signal);
+      const { isValid } = await onTheWire(facilitator).verify(request, signal);
       if (!isValid) return "invalid";
-      return facilitator.settle(request, { signal, idempotencyKey: nonce });
+      return onTheWire(facilitator).settle(request, { signal, idempotencyKey: nonce });
     }),
   );
 }

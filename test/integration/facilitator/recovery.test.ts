@@ -1,3 +1,4 @@
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -96,7 +97,7 @@ async function beginAndStop(payment: Payment, event: () => Promise<void>): Promi
   await using life = await begin();
   const caller = new AbortController();
   const options = { signal: caller.signal, idempotencyKey: "key" };
-  const settling = faultOf(life.facilitator.settle(payment.request, options));
+  const settling = faultOf(onTheWire(life.facilitator).settle(payment.request, options));
   await event();
   caller.abort();
   expect(await settling).toMatchObject({ kind: "unknown" });
@@ -120,7 +121,7 @@ async function inTheAir(life: Life): Promise<number> {
 }
 
 const ask = (life: Life, { request }: Payment) =>
-  life.facilitator.settle(request, { signal: patience(), idempotencyKey: "key" });
+  onTheWire(life.facilitator).settle(request, { signal: patience(), idempotencyKey: "key" });
 const received = ({ requirements }: Payment) => chain.balanceOf(getAddress(requirements.payTo));
 
 describe("a settlement that an earlier process signed", () => {
@@ -173,7 +174,7 @@ describe("a settlement that an earlier process signed", () => {
     lost.lift();
     await using life = await begin();
     const second = await newPayment(chain);
-    const settling = life.facilitator.settle(second.request, { signal: patience() });
+    const settling = onTheWire(life.facilitator).settle(second.request, { signal: patience() });
     await proxy.asked(BROADCAST, 2);
     await recover(life);
     expect(await settling).toMatchObject({ success: true });
@@ -195,7 +196,10 @@ describe("a settlement that an earlier process signed", () => {
       await life.facilitator.recover();
       expect(await inTheAir(life)).toBe(1);
       const signal = AbortSignal.timeout(1_000);
-      const settling = life.facilitator.settle(payment.request, { signal, idempotencyKey: "key" });
+      const settling = onTheWire(life.facilitator).settle(payment.request, {
+        signal,
+        idempotencyKey: "key",
+      });
       expect(await faultOf(settling)).toMatchObject({ kind: "unknown" });
       expect(proxy.count(BROADCAST)).toBe(sent);
     }
@@ -232,7 +236,10 @@ test("a claim that an earlier process never signed is free again", async () => {
   const held = proxy.inject({ method: "eth_call", hold: true, times: 1 });
   const caller = new AbortController();
   const settling = faultOf(
-    crashed.facilitator.settle(payment.request, { signal: caller.signal, idempotencyKey: "old" }),
+    onTheWire(crashed.facilitator).settle(payment.request, {
+      signal: caller.signal,
+      idempotencyKey: "old",
+    }),
   );
   await held.hit();
   // A crash leaves the files as they are in the middle of the work.
@@ -241,7 +248,7 @@ test("a claim that an earlier process never signed is free again", async () => {
   held.lift();
   expect(await settling).toMatchObject({ kind: "unavailable" });
   await using life = await begin(Date.now, join(folder, "left", "ledger.db"));
-  const answer = await life.facilitator.settle(payment.request, { signal: patience() });
+  const answer = await onTheWire(life.facilitator).settle(payment.request, { signal: patience() });
   expect(answer).toMatchObject({ success: true });
   expect(await received(payment)).toBe(10_000n);
   await crashed[Symbol.asyncDispose]();

@@ -1,4 +1,5 @@
 /** Many settlements at once, before a real chain whose blocks take their time and whose node has faults. */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { getAddress, type Hex } from "viem";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -36,7 +37,9 @@ function settleAll(
 ): Promise<readonly SettleResponse[]> {
   const signal = AbortSignal.timeout(PATIENCE_MS);
   return Promise.all(
-    all.map(({ request, nonce }) => facilitator.settle(request, { signal, idempotencyKey: nonce })),
+    all.map(({ request, nonce }) =>
+      onTheWire(facilitator).settle(request, { signal, idempotencyKey: nonce }),
+    ),
   );
 }
 
@@ -140,7 +143,7 @@ async function settleUntilDone(
       for (;;) {
         const signal = AbortSignal.timeout(10_000);
         try {
-          return await facilitator.settle(request, { signal, idempotencyKey });
+          return await onTheWire(facilitator).settle(request, { signal, idempotencyKey });
         } catch (cause) {
           if (until.aborted) throw cause;
         }

@@ -2,9 +2,9 @@
  * A running facilitator behind a proxy with faults, as the tests of this folder see it, and payments for
  * it by payers who can afford them.
  */
+import { onTheWire, type WireFacilitator } from "../../../src/facilitator/wire-facilitator.ts";
 import { parseAbi, parseEventLogs, type Hex, type Log } from "viem";
 import type { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
-import type { Facilitator } from "../../../src/facilitator/facilitator.ts";
 import { FacilitatorMesh, type MeshOptions } from "../../../src/facilitator/mesh.ts";
 import { RemoteFacilitator, type RemoteOptions } from "../../../src/facilitator/remote.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -38,7 +38,7 @@ export interface Stage {
   /** The one that settles, whatever stands before it. */
   readonly inner: RunningFacilitator;
   /** The one under test. */
-  readonly facilitator: Facilitator;
+  readonly facilitator: WireFacilitator;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -47,11 +47,11 @@ export type Wrap = (
   embedded: EmbeddedFacilitator,
   url: string,
   closing: AsyncDisposableStack,
-) => Facilitator;
+) => WireFacilitator;
 
 export async function openStage(
   setup: FacilitatorSetup,
-  wrap: Wrap = (embedded) => embedded,
+  wrap: Wrap = (embedded) => onTheWire(embedded),
 ): Promise<Stage> {
   await using closing = new AsyncDisposableStack();
   const proxy = closing.use(await startRpcProxy(setup.chain.rpcUrl));

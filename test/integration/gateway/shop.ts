@@ -78,7 +78,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
     format: "json",
     destination: { write: (line: string) => void log?.push(line) },
   });
-  const facilitator = new ActedFacilitator();
+  const facilitator = new ActedFacilitator(ledger);
   const { resource: _url, ...offer } = examplePayment(1).request.paymentRequirements;
   const label = "/*";
   const cacheControl = "private, no-store";

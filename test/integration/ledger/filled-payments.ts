@@ -1,6 +1,5 @@
 /** A ledger in PostgreSQL with some thousand payments, as its planner has to see them. */
 import type { Client } from "pg";
-import { requestText } from "../../../src/x402/request-text.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 
 const PAYMENTS = 20_000;
@@ -26,7 +25,7 @@ export async function fillPayments(client: Client): Promise<void> {
        n || '/0xd/base-sepolia', false, 'tx' || n, CASE WHEN n % 100 = 0 THEN NULL ELSE 'tx' || n END,
        1, 0, CASE WHEN n % 100 = 0 THEN 'insufficient_funds' END, 'life', n, n
      FROM generate_series(1, ${PAYMENTS}) AS n`,
-    [requestText(request)],
+    [JSON.stringify(request)],
   );
   await client.query(
     `INSERT INTO coinslot.tombstones (payment_key, transaction_id)

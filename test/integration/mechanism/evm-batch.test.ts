@@ -250,11 +250,12 @@ describe("a payer with code", () => {
     await chain.rpc("anvil_setCode", [delegate, twoFacedCode({ sign })]);
     await chain.rpc("anvil_setCode", [payer.address, delegation(delegate)]);
     const delegated = await payment(payer);
-    expect(await evm.inspect(delegated, never)).toMatchObject({ ok: true });
-    expect(evm.runsCode?.(delegated)).toBe(true);
-    expect((await prepare([delegated])).draft).toBeDefined();
+    const inspected = await evm.inspect(delegated, never);
+    if (!inspected.ok) throw new Error(inspected.error.detail);
+    expect(inspected.value.runsCode).toBe(true);
+    expect((await prepare([inspected.value])).draft).toBeDefined();
     await chain.rpc("anvil_setCode", [sign, "0x00"]);
-    expect(await prepare([delegated])).toMatchObject({ draft: undefined, refused: {} });
+    expect(await prepare([inspected.value])).toMatchObject({ draft: undefined, refused: {} });
   });
 
   test("burns nobody else's gas", async () => {

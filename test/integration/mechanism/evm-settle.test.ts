@@ -93,13 +93,14 @@ describe("on a chain that includes transactions at once", () => {
     const request = { paymentPayload, paymentRequirements: requirements };
     const checked = evm.check(request, unixNow());
     if (!checked.ok) throw new Error(checked.error.detail);
-    const signed = await signDraft(evm, checked.value);
+    const payment = { ...checked.value, fault: null };
+    const signed = await signDraft(evm, payment);
     await evm.broadcast(signed, never);
     const reborn = openMechanism(chain, signer.privateKey);
     const parsed = reborn.parse(request);
     if (!parsed.ok) throw new Error(parsed.error.detail);
     expect(
-      await confirm(reborn, { ...checked.value, authorization: parsed.value }, signed, soon()),
+      await confirm(reborn, { ...payment, authorization: parsed.value }, signed, soon()),
     ).toMatchObject({
       kind: "confirmed",
     });

@@ -9,7 +9,7 @@ import {
   type EvmMechanismOptions,
 } from "../../../src/mechanism/evm/evm.ts";
 import type {
-  Checked,
+  Inspected,
   Confirmation,
   Draft,
   Mechanism,
@@ -25,7 +25,7 @@ import {
 } from "../../support/payer.ts";
 
 export type EvmMechanism = Mechanism<EvmCheckedAuthorization>;
-export type Payment = Checked<EvmCheckedAuthorization>;
+export type Payment = Inspected<EvmCheckedAuthorization>;
 
 export const never = new AbortController().signal;
 export const unixNow = () => Math.floor(Date.now() / 1000);
@@ -58,12 +58,13 @@ export function payFor(payee: FreshAccount, amount = "10000") {
   return requirementsFor("base-sepolia", { payTo: payee.address, maxAmountRequired: amount });
 }
 
+/** As if the chain had found it good: what has never been asked is not signed. */
 export async function accept(evm: EvmMechanism, options: SignOptions): Promise<Payment> {
   const paymentPayload = await signPayment(options);
   const request = { paymentPayload, paymentRequirements: options.requirements };
   const checked = evm.check(request, unixNow());
   if (!checked.ok) throw new Error(checked.error.detail);
-  return checked.value;
+  return { ...checked.value, fault: null };
 }
 
 /** The draft of payments that all go together. */

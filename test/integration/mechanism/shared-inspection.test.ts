@@ -1,3 +1,4 @@
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { richBuyer } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
@@ -37,7 +38,7 @@ async function payment(
 }
 
 async function verdict(request: FacilitatorRequest): Promise<string> {
-  const answer = await running.facilitator.verify(request, AbortSignal.timeout(10_000));
+  const answer = await onTheWire(running.facilitator).verify(request, AbortSignal.timeout(10_000));
   return answer.isValid ? "valid" : answer.invalidReason;
 }
 
@@ -66,7 +67,7 @@ describe("verifications of concurrent buyers", () => {
     const requests = await Promise.all(good.map((buyer) => payment(buyer)));
     const [spent] = await buyers(1);
     const used = await payment(spent ?? freshAccount());
-    await running.facilitator.settle(used, { signal: AbortSignal.timeout(10_000) });
+    await onTheWire(running.facilitator).settle(used, { signal: AbortSignal.timeout(10_000) });
     const poor = await payment(freshAccount());
     const frozen = await richBuyer(chain);
     await chain.setBlacklisted(frozen.address, true);
@@ -154,7 +155,7 @@ describe("verifications of concurrent buyers", () => {
     if (!first || !second || !third) throw new Error("three were made");
     const leaving = new AbortController();
     const waiting = [verdict(first), verdict(third)];
-    const left = running.facilitator.verify(second, leaving.signal);
+    const left = onTheWire(running.facilitator).verify(second, leaving.signal);
     await held.hit();
     leaving.abort();
     await expect(left).rejects.toMatchObject({ kind: "unavailable" });

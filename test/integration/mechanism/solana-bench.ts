@@ -1,6 +1,11 @@
 /** A local node and a mechanism on it, and the steps of a settlement as a facilitator takes them. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Checked, Confirmation, SignedTransaction } from "../../../src/mechanism/mechanism.ts";
+import type {
+  Checked,
+  Inspected,
+  Confirmation,
+  SignedTransaction,
+} from "../../../src/mechanism/mechanism.ts";
 import type { Keypair } from "../../../src/mechanism/solana/signing.ts";
 import type {
   SolanaAuthorization,
@@ -41,6 +46,7 @@ const PATIENCE_MS = 10_000;
 const FIRST_FRESH_KEY = 10;
 
 export type SolanaPayment = Checked<SolanaAuthorization>;
+export type ReadyPayment = Inspected<SolanaAuthorization>;
 
 export class Bench {
   readonly node: SolanaNode;
@@ -101,9 +107,16 @@ export class Bench {
     return verdict.ok ? "valid" : `${verdict.error.code}: ${verdict.error.detail}`;
   }
 
-  async sign(checked: SolanaPayment, by = this.solana): Promise<SignedTransaction> {
-    const account = by.accountFor(checked) ?? "";
-    const { draft } = await by.prepare([checked], account, never);
+  /** Finds it good. */
+  async inspect(checked: SolanaPayment, by = this.solana): Promise<ReadyPayment> {
+    const inspected = await by.inspect(checked, never);
+    if (!inspected.ok) throw new Error(inspected.error.detail);
+    return inspected.value;
+  }
+
+  async sign(ready: ReadyPayment, by = this.solana): Promise<SignedTransaction> {
+    const account = by.accountFor(ready) ?? "";
+    const { draft } = await by.prepare([ready], account, never);
     if (draft === undefined) throw new Error("nothing was drafted");
     return draft.sign(await by.accountNonce(account, never));
   }

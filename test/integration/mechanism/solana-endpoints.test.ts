@@ -106,8 +106,7 @@ test("a payment in a token that is not configured any more is followed to its en
   const later = bench.mechanism({ assets: [asset], keys: [secretOf(8)], allowPayTo: [] });
   const plan = bench.plan();
   const checked = bench.accept(plan);
-  await bench.solana.inspect(checked, never);
-  const signed = await bench.sign(checked);
+  const signed = await bench.sign(await bench.inspect(checked));
   const { transaction } = signed;
   await bench.settle(checked, signed);
   const request = requestOf(buildTransaction(plan), requirementsOf(bench.payment));
@@ -134,8 +133,7 @@ describe("an observer", () => {
   test("sees a payment that others have settled, by the transaction that they name, or without", async () => {
     const plan = bench.plan();
     const checked = bench.accept(plan);
-    await bench.solana.inspect(checked, never);
-    const signed = await bench.sign(checked);
+    const signed = await bench.sign(await bench.inspect(checked));
     const { transaction } = signed;
     await bench.settle(checked, signed);
     const request = requestOf(buildTransaction(plan), requirementsOf(bench.payment));
@@ -155,8 +153,7 @@ describe("an observer", () => {
   test("knows what was on the chain before a hand-over, and does not count it", async () => {
     const plan = bench.plan();
     const checked = bench.accept(plan);
-    await bench.solana.inspect(checked, never);
-    const signed = await bench.sign(checked);
+    const signed = await bench.sign(await bench.inspect(checked));
     const { transaction } = signed;
     // Without the fee payer's signature, as buyers present it, and thieves.
     const request = requestOf(buildTransaction(plan), requirementsOf(bench.payment));
@@ -199,8 +196,7 @@ describe("an observer", () => {
           isLookedUp ? { tables: { [table]: [destinationOf(bench.payment)] } } : {},
         );
         const checked = bench.accept(signed);
-        await bench.solana.inspect(checked, never);
-        await bench.settle(checked, await bench.sign(checked));
+        await bench.settle(checked, await bench.sign(await bench.inspect(checked)));
         const wanted = requirementsOf({ ...bench.payment, ...change() });
         const watching = observer();
         const parsed = watching.parse(requestOf(buildTransaction(signed), wanted));

@@ -5,7 +5,14 @@ import { layOut, memo, sourceOf, transfer, unitLimit } from "../../support/solan
 import { MovableTime } from "../../support/movable-time.ts";
 import { never } from "../../support/solana-requests.ts";
 import { hurriedTime } from "../../unit/mechanism/solana/tracking.ts";
-import { FEE_PAYER, MINT, openBench, type Bench, type SolanaPayment } from "./solana-bench.ts";
+import {
+  FEE_PAYER,
+  MINT,
+  openBench,
+  type Bench,
+  type ReadyPayment,
+  type SolanaPayment,
+} from "./solana-bench.ts";
 
 /** Longer than a payment waits for others of its account. */
 const TIMEOUT_MS = 20_000;
@@ -37,13 +44,13 @@ function payments(count: number, source?: string): SolanaPayment[] {
   });
 }
 
-async function verdicts(all: readonly SolanaPayment[]): Promise<readonly string[]> {
-  const inspected = await Promise.all(all.map((each) => bench.solana.inspect(each, never)));
-  return inspected.map((each) => (each.ok ? "valid" : each.error.code));
+/** All at once; each is found good. */
+function inspected(all: readonly SolanaPayment[]): Promise<ReadyPayment[]> {
+  return Promise.all(all.map((each) => bench.inspect(each)));
 }
 
 /** Whether each is signed, asked for one after the other; what is signed is not sent. */
-async function drafted(all: readonly SolanaPayment[]): Promise<readonly boolean[]> {
+async function drafted(all: readonly ReadyPayment[]): Promise<readonly boolean[]> {
   const found: boolean[] = [];
   for (const each of all) {
     const { draft, leftOut } = await bench.solana.prepare([each], FEE_PAYER, never);
@@ -57,8 +64,7 @@ describe("payments that were verified at once", { timeout: TIMEOUT_MS }, () => {
   test("are signed only as far as the account can pay all of them", async () => {
     await fund(2n);
     const all = payments(5);
-    expect(await verdicts(all)).toEqual(all.map(() => "valid"));
-    expect(await drafted(all)).toEqual([true, true, false, false, false]);
+    expect(await drafted(await inspected(all))).toEqual([true, true, false, false, false]);
   });
 
   test("are signed only as far as a delegate is allowed to pay", async () => {
@@ -66,8 +72,7 @@ describe("payments that were verified at once", { timeout: TIMEOUT_MS }, () => {
     const source = await bench.node.fundToken({ mint: MINT, owner, amount: 1_000_000n });
     bench.node.approve(source, bench.payment.payer.address, 2n * bench.payment.amount);
     const all = payments(3, source);
-    expect(await verdicts(all)).toEqual(["valid", "valid", "valid"]);
-    expect(await drafted(all)).toEqual([true, true, false]);
+    expect(await drafted(await inspected(all))).toEqual([true, true, false]);
   });
 
   test("are signed one by one where they are guarded by assertions", async () => {
@@ -75,8 +80,7 @@ describe("payments that were verified at once", { timeout: TIMEOUT_MS }, () => {
       const plan = layOut("phantom", bench.payment, { memo: text });
       return bench.accept({ ...plan, blockhash: bench.node.blockhash });
     });
-    expect(await verdicts(all)).toEqual(["valid", "valid"]);
-    expect(await drafted(all)).toEqual([true, false]);
+    expect(await drafted(await inspected(all))).toEqual([true, false]);
   });
 });
 
@@ -84,12 +88,11 @@ test("payments with assertions are signed as far as all of them together may be 
   const time = new MovableTime();
   // Of new payers half, which is one payment's fee.
   const careful = bench.mechanism({ time, lighthouseLossPerHour: 30_000n });
-  const guarded = async (): Promise<SolanaPayment> => {
+  const guarded = async (): Promise<ReadyPayment> => {
     await fund(1n);
     const plan = { ...layOut("phantom", bench.payment), blockhash: bench.node.blockhash };
     const payment = bench.accept(plan, careful);
-    expect(await careful.inspect(payment, never)).toEqual({ ok: true, value: undefined });
-    return payment;
+    return bench.inspect(payment, careful);
   };
   await careful.balance(FEE_PAYER, never);
   const [first, second] = [await guarded(), await guarded()];
@@ -102,8 +105,8 @@ test("payments with assertions are signed as far as all of them together may be 
     error: { detail: expect.stringContaining("are under way") },
   });
   time.offsetMs += 600_000;
-  expect(await careful.inspect(second, never)).toEqual({ ok: true, value: undefined });
-  expect((await careful.prepare([second], FEE_PAYER, never)).leftOut).toEqual([]);
+  const again = await bench.inspect(second, careful);
+  expect((await careful.prepare([again], FEE_PAYER, never)).leftOut).toEqual([]);
 });
 
 describe("a second payment of an account", { timeout: TIMEOUT_MS }, () => {
@@ -111,31 +114,30 @@ describe("a second payment of an account", { timeout: TIMEOUT_MS }, () => {
     await fund(1n);
     const [first, second] = payments(2);
     if (first === undefined || second === undefined) throw new Error("two payments");
-    expect(await verdicts([first, second])).toEqual(["valid", "valid"]);
-    const signed = await bench.sign(first);
-    expect(await drafted([second])).toEqual([false]);
+    const [ready, waiting] = [await bench.inspect(first), await bench.inspect(second)];
+    const signed = await bench.sign(ready);
+    expect(await drafted([waiting])).toEqual([false]);
     const [said, verdict] = await Promise.all([
       bench.settle(first, signed),
       bench.solana.inspect(second, never),
     ]);
     expect(said.kind).toBe("confirmed");
     expect(verdict).toMatchObject({ error: { code: "insufficient_funds" } });
-    expect(await drafted([second])).toEqual([false]);
+    expect(await drafted([waiting])).toEqual([false]);
   });
 
   test("waits for the first, and is paid where there is enough for both", async () => {
     await fund(2n);
     const [first, second] = payments(2);
     if (first === undefined || second === undefined) throw new Error("two payments");
-    await verdicts([first]);
-    const signed = await bench.sign(first);
+    const signed = await bench.sign(await bench.inspect(first));
     // In a block, but not decided as yet: from what is seen, one price is left, and one is under way.
     await bench.solana.broadcast(signed, never);
-    const verdict = bench.solana.inspect(second, never);
+    const waiting = bench.inspect(second);
     const said = await bench.settle(first, signed);
     expect(said.kind).toBe("confirmed");
-    expect(await verdict).toEqual({ ok: true, value: undefined });
-    expect((await bench.settle(second, await bench.sign(second))).kind).toBe("confirmed");
+    const signedLater = await bench.sign(await waiting);
+    expect((await bench.settle(second, signedLater)).kind).toBe("confirmed");
     expect(await bench.node.tokenBalanceOf(bench.payment.payer.address, MINT)).toBe(0n);
   });
 
@@ -144,8 +146,7 @@ describe("a second payment of an account", { timeout: TIMEOUT_MS }, () => {
     const [first, second] = payments(2);
     if (first === undefined || second === undefined) throw new Error("two payments");
     const hurried = bench.mechanism({ time: hurriedTime(20) });
-    await hurried.inspect(first, never);
-    await bench.sign(first, hurried);
+    await bench.sign(await bench.inspect(first, hurried), hurried);
     expect(await hurried.inspect(second, never)).toMatchObject({
       error: {
         code: "insufficient_funds",

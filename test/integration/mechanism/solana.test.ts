@@ -47,9 +47,9 @@ describe("a payment", () => {
       const built = layOut(layout, bench.payment, { version });
       const checked = bench.accept({ ...built, blockhash: bench.node.blockhash });
       const before = bench.node.lamportsOf(FEE_PAYER);
-      expect(await bench.solana.inspect(checked, never)).toEqual({ ok: true, value: undefined });
+      const ready = await bench.inspect(checked);
       expect(bench.node.calls()).toEqual({ simulateTransaction: 1 });
-      const signed = await bench.sign(checked);
+      const signed = await bench.sign(ready);
       expect(bench.node.calls()).toEqual({ simulateTransaction: 1 });
       const said = await bench.settle(checked, signed);
       expect(said).toEqual({ kind: "confirmed", transaction: signed.transaction });
@@ -74,8 +74,8 @@ describe("a payment", () => {
     expect(await bench.verify(signed, by, other)).toMatch(/^invalid_transaction_state: .*\[0\]$/);
     bench.node.fundSol(other.payer.address, SOL);
     const checked = bench.accept(signed, by, other);
-    expect(await by.inspect(checked, never)).toMatchObject({ ok: true });
-    const said = await bench.settle(checked, await bench.sign(checked, by), by);
+    const ready = await bench.inspect(checked, by);
+    const said = await bench.settle(checked, await bench.sign(ready, by), by);
     expect(said.kind).toBe("confirmed");
     expect(await bench.node.tokenBalanceOf(other.payTo, token)).toBe(other.amount);
   });
@@ -83,8 +83,7 @@ describe("a payment", () => {
   test("is one and the same with another signature in the fee payer's place", async () => {
     const first = bench.plan();
     const checked = bench.accept(first);
-    await bench.solana.inspect(checked, never);
-    const signed = await bench.sign(checked);
+    const signed = await bench.sign(await bench.inspect(checked));
     const bytes = Buffer.from(buildTransaction(first), "base64");
     bytes.fill(7, 1, 65);
     const varied = bench.solana.check(
@@ -92,8 +91,7 @@ describe("a payment", () => {
       0,
     );
     if (!varied.ok) throw new Error(varied.error.detail);
-    await bench.solana.inspect(varied.value, never);
-    expect(await bench.sign(varied.value)).toEqual(signed);
+    expect(await bench.sign(await bench.inspect(varied.value))).toEqual(signed);
     await bench.settle(checked, signed);
     const again = await bench.solana.inspect(varied.value, never);
     expect(again).toMatchObject({ error: { code: "invalid_transaction_state" } });
@@ -107,7 +105,7 @@ describe("a payment", () => {
     const checked = bench.accept(
       bench.plan({ instructions: [transfer(bench.payment, { source })] }),
     );
-    expect(await bench.solana.inspect(checked, never)).toEqual({ ok: true, value: undefined });
+    await bench.inspect(checked);
     expect(checked.payer).toBe(bench.payment.payer.address);
     bench.node.approve(source, bench.payment.payer.address, bench.payment.amount - 1n);
     expect(await bench.solana.inspect(checked, never)).toMatchObject({
@@ -190,11 +188,11 @@ describe("a payment with lookup tables", () => {
     const tables = { [table]: [MINT, destinationOf(bench.payment)] };
     const checked = bench.accept(bench.plan({ tables }));
     expect(checked.authorization.judged).toBeUndefined();
-    expect(await bench.solana.inspect(checked, never)).toMatchObject({ ok: true });
+    const ready = await bench.inspect(checked);
     expect(bench.node.calls()).toEqual({ getMultipleAccounts: 1, simulateTransaction: 1 });
     expect(await bench.verify(bench.plan({ tables }))).toBe("valid");
     expect(bench.node.calls()).toEqual({ getMultipleAccounts: 1, simulateTransaction: 2 });
-    const said = await bench.settle(checked, await bench.sign(checked));
+    const said = await bench.settle(checked, await bench.sign(ready));
     expect(said.kind).toBe("confirmed");
     expect(await bench.node.tokenBalanceOf(bench.payment.payTo, MINT)).toBe(bench.payment.amount);
   });
@@ -244,12 +242,12 @@ describe("a fee payer that runs out of money", () => {
     bench.node.setLamports(poor, SOL);
     const of = { ...bench.payment, feePayer: poor };
     const checked = bench.accept(bench.plan({}, of), by, of);
-    expect(await by.inspect(checked, never)).toMatchObject({ ok: true });
+    const ready = await bench.inspect(checked, by);
     bench.node.setLamports(poor, RENT_EXEMPT_LAMPORTS);
     await by.balance(poor, never);
-    await expect(bench.sign(checked, by)).rejects.toMatchObject({ code: "CHAIN_GAS" });
+    await expect(bench.sign(ready, by)).rejects.toMatchObject({ code: "CHAIN_GAS" });
     bench.node.setLamports(poor, SOL);
-    const said = await bench.settle(checked, await bench.sign(checked, by), by);
+    const said = await bench.settle(checked, await bench.sign(ready, by), by);
     expect(said.kind).toBe("confirmed");
     expect(bench.node.lamportsOf(poor)).toBeLessThan(SOL);
   });
@@ -257,8 +255,7 @@ describe("a fee payer that runs out of money", () => {
 
 test("the balance of an account says what a settlement costs", async () => {
   const checked = bench.accept(bench.plan());
-  await bench.solana.inspect(checked, never);
-  await bench.sign(checked);
+  await bench.sign(await bench.inspect(checked));
   const wallet = await bench.solana.balance(FEE_PAYER, never);
   expect(wallet).toMatchObject({
     address: FEE_PAYER,

@@ -1,3 +1,4 @@
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import type { Mechanism } from "../../../src/mechanism/mechanism.ts";
 import { isEvmPayload } from "../../../src/x402/payment-key.ts";
@@ -128,7 +129,9 @@ describe("a payer whose payments failed on chain", () => {
     const at = await openEngine({ accounts, members });
     const waiting = first(50);
     const { signal } = new AbortController();
-    expect(await at.facilitator.verify(waiting, signal)).toMatchObject({ isValid: true });
+    expect(await onTheWire(at.facilitator).verify(waiting, signal)).toMatchObject({
+      isValid: true,
+    });
     const failing = [first(1), first(2), first(3)];
     for (const request of failing) at.chain.fails.add(nonceIn(request));
     await at.time.of(Promise.all(failing.map((request) => settle(at, request))));

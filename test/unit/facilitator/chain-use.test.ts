@@ -1,4 +1,5 @@
 /** Whose a use of an authorization is, where a facilitator elsewhere was to settle it. */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import { faultOf } from "../../support/fault-of.ts";
 import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
@@ -39,7 +40,7 @@ async function lost(
   const observer = scriptObserver(say);
   const setup = { observer, tellsSigners: false, ...(foreign && { foreign }) };
   const { mesh } = meshOver([facilitator], setup);
-  return { facilitator, mesh, settling: mesh.settle(exampleRequest, handing()) };
+  return { facilitator, mesh, settling: onTheWire(mesh).settle(exampleRequest, handing()) };
 }
 
 describe("a payment on chain whose facilitator's answer was lost", () => {
@@ -88,10 +89,12 @@ describe("accounts are learned from what a facilitator has settled", () => {
     const observer = scriptObserver(confirmedBy(SIGNER), confirmedBy(SIGNER, THEIRS));
     const remote = { confirm: "receipt" } as const;
     const { mesh } = meshOver([facilitator], { observer, remote, tellsSigners: false });
-    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
     facilitator.settles(broken);
     const second = handing({ idempotencyKey: "second" });
-    expect(await mesh.settle(exampleRequest, second)).toMatchObject({ transaction: THEIRS });
+    expect(await onTheWire(mesh).settle(exampleRequest, second)).toMatchObject({
+      transaction: THEIRS,
+    });
   });
 
   test("by the transactions that it named, which are read once there is a doubt", async () => {
@@ -99,11 +102,13 @@ describe("accounts are learned from what a facilitator has settled", () => {
     const observer = scriptObserver(confirmedBy(SIGNER, THEIRS));
     observer.senders.set(TRANSACTION, SIGNER);
     const { mesh } = meshOver([facilitator], { observer, tellsSigners: false });
-    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
     expect(observer.looks).toEqual([]);
     facilitator.settles(broken);
     const second = handing({ idempotencyKey: "second" });
-    expect(await mesh.settle(exampleRequest, second)).toMatchObject({ transaction: THEIRS });
+    expect(await onTheWire(mesh).settle(exampleRequest, second)).toMatchObject({
+      transaction: THEIRS,
+    });
   });
 
   test("but not from a use in another transaction than it named", async () => {
@@ -112,7 +117,9 @@ describe("accounts are learned from what a facilitator has settled", () => {
     const remote = { confirm: "receipt" } as const;
     const { mesh } = meshOver([facilitator], { observer, remote, tellsSigners: false });
     for (const idempotencyKey of ["first", "second"]) {
-      const fault = await faultOf(mesh.settle(exampleRequest, handing({ idempotencyKey })));
+      const fault = await faultOf(
+        onTheWire(mesh).settle(exampleRequest, handing({ idempotencyKey })),
+      );
       expect(fault).toMatchObject(HELD);
     }
   });
@@ -128,7 +135,7 @@ describe("a facilitator whose refusals are final", () => {
       const observer = scriptObserver(confirmedBy(SIGNER, THEIRS));
       const { mesh } = meshOver([facilitator], { observer, tellsSigners: false });
       if (isHeard) await mesh.supported(AbortSignal.timeout(5_000));
-      const answer = await mesh.settle(exampleRequest, handing());
+      const answer = await onTheWire(mesh).settle(exampleRequest, handing());
       expect(answer).toMatchObject({ success: false, errorReason: "invalid_transaction_state" });
       expect(observer.looks.length).toBe(isHeard ? 0 : 1);
     },
@@ -164,5 +171,7 @@ test("a refusal of any other facilitator is overruled by the chain, in its own t
   const facilitator = await telling(USED, { signers: { "eip155:84532": [SIGNER] } });
   const observer = scriptObserver(UNUSED, confirmedBy(SIGNER, THEIRS));
   const { mesh } = meshOver([facilitator], { observer, tellsSigners: false });
-  expect(await mesh.settle(exampleRequest, handing())).toMatchObject({ transaction: THEIRS });
+  expect(await onTheWire(mesh).settle(exampleRequest, handing())).toMatchObject({
+    transaction: THEIRS,
+  });
 });

@@ -5,7 +5,7 @@ import {
   MAX_WAITING,
   MAX_WAITING_OF_ONE,
 } from "../../../src/facilitator/contested-purses.ts";
-import { Flight, type Settling } from "../../../src/facilitator/flight.ts";
+import { Flight, type Signable } from "../../../src/facilitator/flight.ts";
 import type { Spend } from "../../../src/ledger/purse.ts";
 import type { PurseReader } from "../../../src/mechanism/mechanism.ts";
 import { paymentKey, type PaymentKey } from "../../../src/x402/payment-key.ts";
@@ -25,13 +25,12 @@ let prices: number;
 let reads: number;
 let fault: Error | undefined;
 let decided: PromiseWithResolvers<void>;
-let admitted: Settling[];
+let admitted: Signable[];
 let refused: Map<PaymentKey, string>;
 let unread: unknown[];
 let purses: ContestedPurses;
 
 const reader: PurseReader = {
-  reading: () => ({ balanceAtomic: 0n, askedMs: 0 }),
   async read(_checked, nonces) {
     reads += 1;
     if (fault !== undefined) throw fault;
@@ -63,21 +62,21 @@ beforeEach(() => {
 });
 
 /** A payment of one price, of the usual payer or another. */
-function item(number: number, payer = PAYER): Settling {
+function item(number: number, payer = PAYER): Signable {
   const text = JSON.stringify(examplePayment(number).request).replaceAll(PAYER, payer);
-  const request = JSON.parse(text) as Settling["request"];
+  const request = JSON.parse(text) as Signable["request"];
   const key = paymentKey(request);
   if (!key.ok) throw new Error(key.error.detail);
+  const inspected = { authorization: {}, payer, proven: true, runsCode: false, fault: null };
   return {
     key: key.value,
     request,
-    checked: { authorization: {}, payer, proven: true, fault: null },
+    checked: inspected,
+    judged: { inspected, atMs: time.now() },
     flight: new Flight(true),
     origin: "begun",
     account: undefined,
     isAlone: false,
-    runsCode: false,
-    judgedMs: time.now(),
     queuedMs: time.now(),
   };
 }

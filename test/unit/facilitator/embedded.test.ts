@@ -1,3 +1,5 @@
+import { verifiedBy } from "../../support/verified.ts";
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import type { Asker } from "../../../src/mechanism/mechanism.ts";
 import { describe, expect, test } from "vitest";
 import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
@@ -25,7 +27,7 @@ import { PAYER } from "./example-request.ts";
 const VERIFIED_FOR_MS = 5_000;
 
 const verify = ({ facilitator, time }: EngineStage, request: ReturnType<typeof payment>) =>
-  facilitator.verify(request, time.timeout(10_000));
+  onTheWire(facilitator).verify(request, time.timeout(10_000));
 
 describe("the supported kinds", () => {
   test("are in the protocol's order, then those that it does not name", async () => {
@@ -77,12 +79,11 @@ describe("the local check", () => {
     ["refuses what no signature could make good", false, fault, true],
   ])("%s", async (_, proven, found, isRefused) => {
     const authorization = { nonce: nonceOf(1) };
-    const value = { authorization, payer: PAYER, proven, fault: found };
+    const value = { authorization, payer: PAYER, proven, runsCode: !proven, fault: found };
     const at = await openEngine({ members: { check: () => ({ ok: true, value }) } });
     at.chain.calls.length = 0;
-    const verdict = at.facilitator.precheck(payment(1));
-    const refusal = { isValid: false, invalidReason: fault.code, payer: PAYER, detail: "less" };
-    expect(verdict).toEqual(isRefused ? refusal : undefined);
+    const read = at.facilitator.read(payment(1));
+    expect(read.ok && at.facilitator.precheck(read.value)).toEqual(isRefused ? fault : undefined);
     if (isRefused) {
       const refused = { success: false, errorReason: fault.code };
       expect(await at.time.of(settle(at, payment(1)))).toMatchObject(refused);
@@ -94,20 +95,39 @@ describe("the local check", () => {
 });
 
 describe("a verification", () => {
-  test("stands in for the settlement's own for five seconds, for that very request", async () => {
+  test("stands in for the settlement's own for five seconds, where it is handed on", async () => {
     const at = await openEngine();
     at.chain.isFinal = true;
-    const [quick, slow, copied] = [payment(1), payment(2), payment(3)];
-    for (const request of [quick, slow, copied]) await verify(at, request);
+    const [quick, slow, forgotten] = [payment(1), payment(2), payment(3)];
+    await verify(at, forgotten);
+    const found = [];
+    for (const request of [quick, slow]) {
+      found.push(await verifiedBy(at.facilitator, request, at.time.timeout(1_000)));
+    }
     expect(at.chain.count("inspect")).toBe(3);
-    await at.time.of(settle(at, { ...copied }));
+    await at.time.of(settle(at, forgotten));
     expect(at.chain.count("inspect")).toBe(4);
-    const verified = at.time.now();
-    await at.time.of(settle(at, quick));
+    const verifiedMs = at.time.now();
+    const [ofQuick = {}, ofSlow = {}] = found;
+    await at.time.of(settle(at, quick, { verified: ofQuick }));
     expect(at.chain.count("inspect")).toBe(4);
-    await at.time.advance(VERIFIED_FOR_MS - (at.time.now() - verified));
-    await at.time.of(settle(at, slow));
+    await at.time.advance(VERIFIED_FOR_MS - (at.time.now() - verifiedMs));
+    await at.time.of(settle(at, slow, { verified: ofSlow }));
     expect(at.chain.count("inspect")).toBe(5);
+  });
+
+  test("signs nothing for a claim that is gone by then", async () => {
+    const at = await openEngine();
+    const request = payment(1);
+    const verified = await verifiedBy(at.facilitator, request, at.time.timeout(1_000));
+    const claimed = {
+      signal: at.time.timeout(10_000),
+      idempotencyKey: "key",
+      claim: "new",
+    } as const;
+    const settling = onTheWire(at.facilitator).settle(request, { ...claimed, verified });
+    expect(await at.time.of(faultOf(settling))).toMatchObject({ kind: "unavailable" });
+    expect(at.chain.sent).toEqual([]);
   });
 
   test("that was a refusal stands in for nothing", async () => {
@@ -334,18 +354,18 @@ test("who wants a payment judged is told, until it was found good", async () => 
   const askers: (Asker | undefined)[] = [];
   const at = await openEngine({
     members: {
-      inspect: async (_checked, _signal, asker) => {
+      inspect: async (checked, _signal, asker) => {
         askers.push(asker);
-        return { ok: true, value: undefined };
+        return { ok: true, value: { ...checked, fault: null } };
       },
     },
   });
   at.chain.isFinal = true;
   const { signal } = new AbortController();
   const { facilitator, time } = at;
-  await time.of(facilitator.settle(payment(1), { signal, client: "one" }));
-  await time.of(facilitator.settle(payment(2), { signal }));
-  await time.of(facilitator.verify(payment(3), signal, "three"));
+  await time.of(onTheWire(facilitator).settle(payment(1), { signal, client: "one" }));
+  await time.of(onTheWire(facilitator).settle(payment(2), { signal }));
+  await time.of(onTheWire(facilitator).verify(payment(3), signal, "three"));
   expect(askers).toEqual([
     { kind: "client", name: "one" },
     { kind: "client", name: "" },

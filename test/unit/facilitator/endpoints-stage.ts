@@ -1,4 +1,5 @@
 /** The REST endpoints over a facilitator that answers what a test says; closed when the test ends. */
+import type { WireFacilitator } from "../../../src/facilitator/wire-facilitator.ts";
 import { createServer, request as httpRequest, type ServerOptions } from "node:http";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { onTestFinished } from "vitest";
@@ -8,7 +9,7 @@ import {
   type EndpointOptions,
   type Listing,
 } from "../../../src/facilitator/endpoints.ts";
-import type { Facilitator, SettleOptions } from "../../../src/facilitator/facilitator.ts";
+import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
@@ -36,7 +37,7 @@ export interface StageOptions extends Partial<
   /** A token that callers need; default: as `callers` say, else none. */
   readonly bearer?: string;
   readonly server?: ServerOptions;
-  readonly facilitator?: Partial<Facilitator>;
+  readonly facilitator?: Partial<WireFacilitator>;
   readonly listing?: Listing;
 }
 
@@ -46,9 +47,7 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
   const asked: Asked[] = [];
   const queries: string[] = [];
   const log: Record<string, unknown>[] = [];
-  const answering: Facilitator = {
-    precheck: () => undefined,
-    isRemote: () => false,
+  const answering: WireFacilitator = {
     verify: async () => ({ isValid: true, payer: PAYER }),
     settle: async () => ({
       success: true,
@@ -61,7 +60,7 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
     }),
     ...options.facilitator,
   };
-  const facilitator: Facilitator = {
+  const facilitator: WireFacilitator = {
     ...answering,
     verify(request, signal, client) {
       asked.push({ what: "verify", request, idempotencyKey: undefined });

@@ -1,4 +1,6 @@
 /** The embedded facilitator on a real ledger in memory, before a scripted chain, in time that a test moves. */
+import type { Verified } from "../../../src/facilitator/facilitator.ts";
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import type { ForeignRule } from "../../../src/facilitator/facilitator.ts";
 import { onTestFinished } from "vitest";
 import { EmbeddedFacilitator, type EmbeddedOptions } from "../../../src/facilitator/embedded.ts";
@@ -129,11 +131,16 @@ export function keyOf(request: FacilitatorRequest): PaymentKey {
 export function settle(
   { facilitator, time }: EngineStage,
   request: FacilitatorRequest,
-  options: { readonly key?: string; readonly patienceMs?: number } = {},
+  options: {
+    readonly key?: string;
+    readonly patienceMs?: number;
+    readonly verified?: Verified;
+  } = {},
 ): Promise<SettleResponse> {
-  const { key, patienceMs = 30_000 } = options;
-  const settling = facilitator.settle(request, {
+  const { key, patienceMs = 30_000, verified } = options;
+  const settling = onTheWire(facilitator).settle(request, {
     signal: time.timeout(patienceMs),
+    verified,
     ...(key === undefined ? {} : { idempotencyKey: key }),
   });
   // A test that fails before it looks at the answer is not to fail twice.

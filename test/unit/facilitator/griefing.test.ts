@@ -1,4 +1,5 @@
 /** Payers who make our transactions fail: how much of that each of them, and all of them, can do. */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import { BatchPause, FIRST_PAUSE_MS, MAX_PAUSE_MS } from "../../../src/facilitator/batch-pause.ts";
 import { MAX_FAILURES } from "../../../src/facilitator/failure-budget.ts";
@@ -85,7 +86,7 @@ describe("a payer with code", () => {
       { success: false, errorReason: "invalid_transaction_state" },
     ]);
     expect(sentCount(at)).toBe(1);
-    const verdict = at.facilitator.verify(payment(9, WALLET), at.time.timeout(1_000));
+    const verdict = onTheWire(at.facilitator).verify(payment(9, WALLET), at.time.timeout(1_000));
     expect(await verdict).toMatchObject({ isValid: false });
     expect(at.chain.count("inspect")).toBe(2);
     await at.time.advance(600_000);
@@ -150,10 +151,12 @@ describe("a payer with code", () => {
     const { signal } = new AbortController();
     const payer = WALLET;
     const [first, second] = [payment(1, payer), payment(2, payer)];
-    expect(await at.facilitator.verify(second, signal)).toMatchObject({ isValid: true });
+    expect(await onTheWire(at.facilitator).verify(second, signal)).toMatchObject({ isValid: true });
     const settling = settle(at, first);
     await at.time.until(() => sentCount(at) === 1);
     at.chain.delegated.add(payerAddress(payer));
+    // What the chain said before does not count any more.
+    await at.time.advance(5_000);
     const late = settle(at, second);
     await at.time.advance(1_000);
     expect(sentCount(at)).toBe(1);
@@ -246,7 +249,7 @@ describe("all payers with code", () => {
     expect(answers.every(({ success }) => !success)).toBe(true);
     expect(sentCount(at)).toBe(CODE_PLACES);
     const refused = payment(7, WALLET + 8);
-    expect(await at.facilitator.verify(refused, at.time.timeout(1_000))).toMatchObject({
+    expect(await onTheWire(at.facilitator).verify(refused, at.time.timeout(1_000))).toMatchObject({
       isValid: false,
       detail: expect.stringContaining("pay from an address without code"),
     });
@@ -301,7 +304,7 @@ describe("a payer whom nobody knows", () => {
     at.chain.delegated.add(payerAddress(5));
     expect(await mineUntil(at, first)).toMatchObject({ success: false });
     at.chain.delegated.delete(payerAddress(5));
-    const verdict = at.facilitator.verify(payment(2, 5), at.time.timeout(1_000));
+    const verdict = onTheWire(at.facilitator).verify(payment(2, 5), at.time.timeout(1_000));
     expect(await verdict).toMatchObject({
       isValid: false,
       detail: expect.stringContaining("failed on chain"),

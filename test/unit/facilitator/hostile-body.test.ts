@@ -1,3 +1,4 @@
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import * as fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
@@ -42,8 +43,8 @@ async function openStage(): Promise<Stage> {
   });
   return stage({
     facilitator: {
-      verify: (request, signal) => facilitator.verify(request, signal),
-      settle: (request, options) => facilitator.settle(request, options),
+      verify: (...asked) => onTheWire(facilitator).verify(...asked),
+      settle: (...asked) => onTheWire(facilitator).settle(...asked),
     },
   });
 }

@@ -1,4 +1,6 @@
 /** Several lives on one ledger: who signs, who waits, and who takes up what another one left. */
+import { verifiedBy } from "../../support/verified.ts";
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import { ChainError } from "../../../src/mechanism/mechanism.ts";
 import type { ForeignRule } from "../../../src/facilitator/facilitator.ts";
@@ -81,7 +83,7 @@ describe("two lives with one account", () => {
     await lives.open("one");
     const two = await lives.open("two");
     const request = payment(1);
-    await two.facilitator.verify(request, lives.time.timeout(1_000));
+    await onTheWire(two.facilitator).verify(request, lives.time.timeout(1_000));
     lives.chain.refused.set(nonceOf(1), { code: "insufficient_funds", detail: "spent" });
     expect(await lives.time.of(settle(two, request))).toMatchObject({
       success: false,
@@ -96,9 +98,10 @@ describe("two lives with one account", () => {
     const lives = new Lives();
     const [one, two] = [await lives.open("one"), await lives.open("two")];
     const request = payment(1);
-    await two.facilitator.verify(request, lives.time.timeout(1_000));
+    const signal = lives.time.timeout(1_000);
+    const verified = await verifiedBy(two.facilitator, request, signal);
     lives.chain.errors.set("inspect", new ChainError("CHAIN_TIMEOUT", "no answer"));
-    const settling = settle(two, request);
+    const settling = settle(two, request, { verified });
     await lives.time.until(() => lives.chain.count("inspect") === 2);
     await lives.time.advance(1_000);
     expect(lives.chain.count("inspect")).toBe(2);

@@ -1,3 +1,5 @@
+import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import type { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
 import { faultOf } from "../../support/fault-of.ts";
@@ -34,7 +36,12 @@ async function told(...all: readonly { readonly url: string }[]): Promise<Facili
 }
 
 const verify = (mesh: FacilitatorMesh, feePayer: string) =>
-  mesh.verify(solanaRequest(feePayer), soon());
+  onTheWire(mesh).verify(solanaRequest(feePayer), soon());
+
+const precheck = (mesh: FacilitatorMesh, request: FacilitatorRequest) => {
+  const read = mesh.read(request);
+  return read.ok ? mesh.precheck(read.value) : read.error;
+};
 
 describe("a payment on Solana", () => {
   test("is verified and settled by the facilitator whose account it names, and by no other", async () => {
@@ -43,11 +50,11 @@ describe("a payment on Solana", () => {
     await verify(mesh, OTHER_FEE_PAYER);
     expect(asked(first, second)).toEqual([0, 1]);
     const handed = handing();
-    const answer = await mesh.settle(solanaRequest(OTHER_FEE_PAYER), handed);
+    const answer = await onTheWire(mesh).settle(solanaRequest(OTHER_FEE_PAYER), handed);
     expect(answer).toMatchObject({ success: true, transaction: TRANSACTION });
     expect(handed.names).toEqual([second.url]);
     expect(asked(first, second)).toEqual([0, 2]);
-    expect(mesh.precheck(solanaRequest(OTHER_FEE_PAYER))).toBeUndefined();
+    expect(precheck(mesh, solanaRequest(OTHER_FEE_PAYER))).toBeUndefined();
   });
 
   test("goes to who told its account before, also when another account is told now", async () => {
@@ -88,17 +95,15 @@ describe("a payment on Solana", () => {
       message: sentence,
     });
     const handed = handing();
-    const settling = await faultOf(mesh.settle(solanaRequest(stranger), handed));
+    const settling = await faultOf(onTheWire(mesh).settle(solanaRequest(stranger), handed));
     expect(settling).toMatchObject({
       kind: "unavailable",
       code: "unexpected_settle_error",
       message: sentence,
     });
     expect([...asked(first, second), handed.names]).toEqual([0, 0, []]);
-    expect(mesh.precheck(solanaRequest(stranger))).toMatchObject({
-      isValid: false,
-      invalidReason: "invalid_payload",
-      payer: PAYER,
+    expect(precheck(mesh, solanaRequest(stranger))).toMatchObject({
+      code: "invalid_payload",
       detail: expect.stringContaining(sentence),
     });
   });
@@ -107,24 +112,24 @@ describe("a payment on Solana", () => {
     const [first, second] = [await paying(FEE_PAYER), await paying(OTHER_FEE_PAYER)];
     const mesh = await told(first, second);
     const options = handing({ askedBefore: first.url });
-    const answer = await mesh.settle(solanaRequest(OTHER_FEE_PAYER), options);
+    const answer = await onTheWire(mesh).settle(solanaRequest(OTHER_FEE_PAYER), options);
     expect(answer).toMatchObject({ success: true });
     expect(asked(first, second)).toEqual([1, 0]);
   });
 
-  test("that cannot be read is left to the facilitators", async () => {
+  test("that cannot be read is refused before anybody is asked", async () => {
     const first = await paying(FEE_PAYER);
     const mesh = await told(first);
     const { paymentRequirements } = solanaRequest();
     const paymentPayload = { ...solanaPayment(), payload: { transaction: "AAAA" } };
-    expect(mesh.precheck({ paymentPayload, paymentRequirements })).toBeUndefined();
-    await mesh.verify({ paymentPayload, paymentRequirements }, soon());
-    expect(asked(first)).toEqual([1]);
+    const verdict = await onTheWire(mesh).verify({ paymentPayload, paymentRequirements }, soon());
+    expect(verdict).toMatchObject({ isValid: false, invalidReason: "invalid_payload" });
+    expect(asked(first)).toEqual([0]);
   });
 
   test("is nobody's where there is no facilitator at all", async () => {
     const { mesh } = meshOver([]);
-    expect(mesh.precheck(solanaRequest())).toBeUndefined();
+    expect(precheck(mesh, solanaRequest())).toBeUndefined();
     expect((await faultOf(verify(mesh, FEE_PAYER))).message).toContain("no facilitator serves");
   });
 });

@@ -1,4 +1,5 @@
 /** A mesh over scripted facilitators, and what a paywall makes durable for it. */
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { onTestFinished } from "vitest";
 import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
 import { FacilitatorMesh, type MeshOptions } from "../../../src/facilitator/mesh.ts";
@@ -78,7 +79,7 @@ export function meshOver(
   return { mesh: new FacilitatorMesh(options), metrics, telemetry, time, log };
 }
 
-export const verify = (mesh: FacilitatorMesh) => mesh.verify(exampleRequest, soon());
+export const verify = (mesh: FacilitatorMesh) => onTheWire(mesh).verify(exampleRequest, soon());
 
 export interface Handed extends SettleOptions {
   /** Facilitators to which the payment was handed, in order. */

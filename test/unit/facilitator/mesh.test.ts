@@ -1,3 +1,5 @@
+import { verifiedBy } from "../../support/verified.ts";
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import { CrowdedFault, type SettleOptions } from "../../../src/facilitator/facilitator.ts";
 import type { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
@@ -28,7 +30,10 @@ const refusedToVerify = {
   body: { isValid: false, invalidReason: "insufficient_funds", payer: PAYER },
 };
 
-const settle = (mesh: FacilitatorMesh) => mesh.settle(exampleRequest, { signal: soon() });
+const settle = (mesh: FacilitatorMesh) =>
+  onTheWire(mesh).settle(exampleRequest, { signal: soon() });
+
+const LOOKS_GOOD = { authorization: {}, payer: PAYER, proven: true, runsCode: false, fault: null };
 
 describe("a verification", () => {
   test.each<[string, FacilitatorReply]>([
@@ -49,7 +54,7 @@ describe("a verification", () => {
 
   test("whose turn does not come is told that there are too many", async () => {
     const firstLooks: FirstLooks = {
-      look: () => ({ proven: true, fault: null }),
+      look: () => LOOKS_GOOD,
       inTurn: () => Promise.reject(new ChainError("CHAIN_BUSY", "too many")),
     };
     const { mesh } = meshOver([await scripted(valid)], { firstLooks });
@@ -62,7 +67,7 @@ describe("a verification", () => {
   ])("tells the turns of its client that it was %s", async (_, reply, isGood) => {
     const told: unknown[] = [];
     const firstLooks: FirstLooks = {
-      look: () => ({ proven: true, fault: null }),
+      look: () => LOOKS_GOOD,
       async inTurn(_isProven, turn) {
         const value = await turn.work();
         told.push(turn.isGood(value));
@@ -129,7 +134,9 @@ describe("a settlement", () => {
     const down = await nobody();
     const [second, third] = [await scripted(settled), await scripted(settled)];
     const handed = handing();
-    expect(await meshOf(down, second, third).settle(exampleRequest, handed)).toEqual(success);
+    expect(await onTheWire(meshOf(down, second, third)).settle(exampleRequest, handed)).toEqual(
+      success,
+    );
     expect([second.calls.length, third.calls.length]).toEqual([1, 0]);
     expect(handed.names).toEqual([down.url, second.url]);
   });
@@ -139,7 +146,7 @@ describe("a settlement", () => {
     const handed = handing({
       onHandOver: () => Promise.reject(new LedgerUnavailable("disk full")),
     });
-    const settling = meshOf(first, second).settle(exampleRequest, handed);
+    const settling = onTheWire(meshOf(first, second)).settle(exampleRequest, handed);
     await expect(settling).rejects.toThrow("disk full");
     expect([first.calls.length, second.calls.length]).toEqual([0, 0]);
   });
@@ -147,10 +154,11 @@ describe("a settlement", () => {
   test("begins where the payment was verified", async () => {
     const [first, second] = [await scripted({ status: 500 }), await scripted(valid)];
     const mesh = meshOf(first, second);
-    await verify(mesh);
+    const verified = await verifiedBy(mesh, exampleRequest, soon());
     second.reply = settled;
     first.reply = settled;
-    expect(await settle(mesh)).toEqual(success);
+    const options = { signal: soon(), verified };
+    expect(await onTheWire(mesh).settle(exampleRequest, options)).toEqual(success);
     expect([first.count("/settle"), second.count("/settle")]).toEqual([0, 1]);
   });
 
@@ -182,7 +190,7 @@ describe("a settlement", () => {
     for (let count = 0; count < 3; count += 1) await verify(mesh);
     second.reply = settled;
     const handed = handing();
-    expect(await mesh.settle({ ...exampleRequest }, handed)).toEqual(success);
+    expect(await onTheWire(mesh).settle({ ...exampleRequest }, handed)).toEqual(success);
     expect(handed.names).toEqual([second.url]);
   });
 
@@ -201,7 +209,7 @@ describe("a settlement", () => {
     const facilitator = await scripted(settled);
     const { mesh } = meshOver([facilitator], { remote: { confirm: "receipt" } });
     const handed = handing();
-    const fault = await faultOf(mesh.settle(exampleRequest, handed));
+    const fault = await faultOf(onTheWire(mesh).settle(exampleRequest, handed));
     expect(fault.kind).toBe("unavailable");
     expect(fault.message).toContain("RPC");
     expect([handed.names, facilitator.calls]).toEqual([[], []]);
@@ -258,14 +266,14 @@ test("a payment in bytes of ours is asked for here, whoever settles on its netwo
   const options = {
     signal: soon(),
     idempotencyKey: "key",
-    isClaimed: true,
+    claim: "new",
     isSigned: true,
   } as const;
   expect(mesh.isRemote("base-sepolia")).toBe(true);
-  expect(await mesh.settle(exampleRequest, options)).toEqual(answer);
-  expect(await mesh.settle(exampleRequest, { ...options, askedBefore: elsewhere.url })).toBe(
-    answer,
-  );
+  expect(await onTheWire(mesh).settle(exampleRequest, options)).toEqual(answer);
+  expect(
+    await onTheWire(mesh).settle(exampleRequest, { ...options, askedBefore: elsewhere.url }),
+  ).toBe(answer);
   expect(asked).toHaveLength(2);
   expect(elsewhere.calls).toEqual([]);
 });
@@ -297,7 +305,8 @@ describe("the supported kinds", () => {
   test("of networks settled elsewhere are remote", async () => {
     const mesh = meshOf(await scripted(kindsOf("base")));
     expect(mesh.isRemote("base")).toBe(true);
-    expect(mesh.precheck(exampleRequest)).toBeUndefined();
+    const read = mesh.read(exampleRequest);
+    expect(read.ok && mesh.precheck(read.value)).toBeUndefined();
   });
 });
 

@@ -69,7 +69,6 @@ async function hub() {
   const { mesh } = meshOver([remote], { firstLooks, observer });
   const facilitator = new RecordedFacilitator({
     facilitator: mesh,
-    firstLooks,
     ledger,
     time: systemTime,
   });

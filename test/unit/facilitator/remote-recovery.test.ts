@@ -1,3 +1,4 @@
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { startRemoteRecovery } from "../../../src/facilitator/remote-recovery.ts";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
@@ -91,7 +92,7 @@ describe("a payment that was handed over and left", () => {
     await hand(payment, asked.url);
     const caller = new AbortController();
     const idempotencyKey = `key of ${payment.key}`;
-    const working = mesh
+    const working = onTheWire(mesh)
       .settle(payment.request, handing({ signal: caller.signal, idempotencyKey }))
       .catch(() => undefined);
     await heard.promise;
@@ -292,7 +293,9 @@ describe("recovery of what was handed over", () => {
     const asked = await scripted({ status: 500 });
     const { time, start, mesh } = await stage({ facilitators: [asked] });
     for (let count = 0; count < 3; count += 1) {
-      await mesh.verify(payment.request, handing().signal).catch(() => undefined);
+      await onTheWire(mesh)
+        .verify(payment.request, handing().signal)
+        .catch(() => undefined);
     }
     start();
     await time.asleep();

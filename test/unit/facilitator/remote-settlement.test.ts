@@ -1,3 +1,6 @@
+import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
+import { Payment } from "../../../src/facilitator/facilitator.ts";
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import type { Confirmation } from "../../../src/mechanism/mechanism.ts";
 import { faultOf } from "../../support/fault-of.ts";
@@ -56,7 +59,7 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
     const facilitator = await scripted(reply);
     const observer = scriptObserver(UNUSED, NO_CHAIN, UNUSED, CONFIRMED);
     const { mesh } = meshOver([facilitator], { observer });
-    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
     expect(facilitator.calls.length).toBe(1);
     expect(observer.looks.length).toBe(4);
   });
@@ -65,14 +68,14 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
     const facilitator = await scripted({ raw: () => {} });
     const observer = scriptObserver(CONFIRMED);
     const { mesh } = meshOver([facilitator], { observer, remote: { timeoutMs: 50 } });
-    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
   });
 
   test("is failed when two looks in a row find the same failure, and not before", async () => {
     const facilitator = await scripted(broken);
     const observer = scriptObserver(EXPIRED, NO_CHAIN, EXPIRED, UNUSED, EXPIRED, EXPIRED);
     const { mesh } = meshOver([facilitator], { observer });
-    expect(await mesh.settle(exampleRequest, handing())).toEqual({
+    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual({
       ...failed,
       errorReason: "invalid_transaction_state",
       detail: "the authorization expired unused",
@@ -84,7 +87,7 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
     const { signal, say } = lastWord(UNUSED);
     const observer = scriptObserver(REVERTED, REVERTED, REVERTED, say);
     const { mesh, time } = meshOver([await scripted(broken)], { observer });
-    const fault = await faultOf(mesh.settle(exampleRequest, handing({ signal })));
+    const fault = await faultOf(onTheWire(mesh).settle(exampleRequest, handing({ signal })));
     expect(fault).toMatchObject(UNKNOWN);
     expect(time.pauses).toEqual([250, 375, 562.5]);
   });
@@ -92,7 +95,9 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
   test("stays unknown when the chain could not be read", async () => {
     const observer = scriptObserver(new TypeError("a bug"));
     const stage = meshOver([await scripted(broken)], { observer });
-    expect(await faultOf(stage.mesh.settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+    expect(await faultOf(onTheWire(stage.mesh).settle(exampleRequest, handing()))).toMatchObject(
+      UNKNOWN,
+    );
     expect(loud(stage)).toMatchObject([{ err: { message: "a bug" }, network: "base-sepolia" }]);
   });
 
@@ -100,7 +105,9 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
     const observer = scriptObserver(CONFIRMED);
     const { mesh } = meshOver([await scripted(broken)], { observer });
     const { signal } = handing();
-    const fault = await faultOf(mesh.settle(exampleRequest, { signal, idempotencyKey: "key" }));
+    const fault = await faultOf(
+      onTheWire(mesh).settle(exampleRequest, { signal, idempotencyKey: "key" }),
+    );
     expect(fault).toMatchObject(UNKNOWN);
     expect(observer.looks).toEqual([]);
   });
@@ -110,7 +117,7 @@ describe("an outcome that the facilitator leaves open, where no chain can be ask
   test.each(SILENCES)("is asked for again with the same key when it %s", async (_, reply) => {
     const facilitator = await scripted(reply);
     const { mesh, time } = meshOver([facilitator, await scripted(settled)]);
-    const settling = mesh.settle(exampleRequest, handing({ idempotencyKey: "first" }));
+    const settling = onTheWire(mesh).settle(exampleRequest, handing({ idempotencyKey: "first" }));
     time.sleep = async (ms) => {
       time.pauses.push(ms);
       if (time.pauses.length === 3) facilitator.reply = settled;
@@ -124,7 +131,7 @@ describe("an outcome that the facilitator leaves open, where no chain can be ask
   test("is asked for a bounded number of times", async () => {
     const facilitator = await scripted(broken);
     const { mesh, time } = meshOver([facilitator]);
-    expect(await faultOf(mesh.settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+    expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
     expect(facilitator.calls.length).toBe(5);
     expect(time.pauses).toEqual([1_000, 1_000, 2_000, 4_000]);
   });
@@ -135,7 +142,9 @@ describe("an outcome that the facilitator leaves open, where no chain can be ask
       const facilitator = await scripted(broken);
       const { mesh, time } = meshOver([facilitator]);
       time.sleep = async () => void (facilitator.reply = refusal(code));
-      expect(await faultOf(mesh.settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+      expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handing()))).toMatchObject(
+        UNKNOWN,
+      );
       expect(facilitator.calls.length).toBe(2);
     },
   );
@@ -152,7 +161,7 @@ describe("a first refusal", () => {
     async (code, looks) => {
       const observer = scriptObserver(UNUSED);
       const { mesh } = meshOver([await scripted(refusal(code))], { observer });
-      const answer = await mesh.settle(exampleRequest, handing());
+      const answer = await onTheWire(mesh).settle(exampleRequest, handing());
       expect(answer).toMatchObject({ ...failed, errorReason: code });
       expect(observer.heads).toEqual(Array.from({ length: looks }, () => HEAD));
     },
@@ -163,7 +172,7 @@ describe("a first refusal", () => {
     async (code) => {
       const observer = scriptObserver(CONFIRMED);
       const { mesh } = meshOver([await scripted(refusal(code))], { observer });
-      expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+      expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
     },
   );
 
@@ -173,29 +182,31 @@ describe("a first refusal", () => {
   test("that may mean used counts as paid when the chain shows it", async () => {
     const observer = scriptObserver(UNUSED, CONFIRMED);
     const { mesh } = meshOver([await scripted(used)], { observer });
-    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
   });
 
   test("that may mean used counts as refused for a caller without a claim", async () => {
     const observer = scriptObserver(CONFIRMED);
     const { mesh } = meshOver([await scripted(used)], { observer });
-    expect(await mesh.settle(exampleRequest, { signal: handing().signal })).toMatchObject(refused);
+    expect(
+      await onTheWire(mesh).settle(exampleRequest, { signal: handing().signal }),
+    ).toMatchObject(refused);
     expect(observer.looks).toEqual([]);
   });
 
   test("that may mean used is believed after three looks, and where there is no chain", async () => {
     const observer = scriptObserver(UNUSED);
     const { mesh } = meshOver([await scripted(used)], { observer });
-    expect(await mesh.settle(exampleRequest, handing())).toMatchObject(refused);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toMatchObject(refused);
     expect(observer.looks.length).toBe(3);
     const blind = meshOver([await scripted(used)]);
-    expect(await blind.mesh.settle(exampleRequest, handing())).toMatchObject(refused);
+    expect(await onTheWire(blind.mesh).settle(exampleRequest, handing())).toMatchObject(refused);
   });
 
   test("that may mean used is not believed while the chain cannot be asked", async () => {
     const observer = scriptObserver(NO_CHAIN);
     const { mesh } = meshOver([await scripted(used)], { observer });
-    expect(await faultOf(mesh.settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+    expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
   });
 });
 
@@ -205,7 +216,7 @@ describe("a success, where receipts count,", () => {
   test("counts when the chain shows it, in the transaction that the chain names", async () => {
     const observer = scriptObserver(UNUSED, confirmedBy(SIGNER, THEIRS));
     const stage = meshOver([await scripted(settled)], { observer, remote });
-    const answer = await stage.mesh.settle(exampleRequest, handing());
+    const answer = await onTheWire(stage.mesh).settle(exampleRequest, handing());
     expect(answer).toEqual({ ...success, transaction: THEIRS });
     expect(observer.looks).toEqual([TRANSACTION, TRANSACTION]);
     expect(loud(stage)).toEqual([]);
@@ -216,9 +227,9 @@ describe("a success, where receipts count,", () => {
     const observer = scriptObserver(UNUSED, say);
     const facilitator = await scripted(settled);
     const stage = meshOver([facilitator], { observer, remote });
-    expect(await faultOf(stage.mesh.settle(exampleRequest, handing({ signal })))).toMatchObject(
-      UNKNOWN,
-    );
+    expect(
+      await faultOf(onTheWire(stage.mesh).settle(exampleRequest, handing({ signal }))),
+    ).toMatchObject(UNKNOWN);
     expect(loud(stage)).toMatchObject([
       { facilitator: facilitator.url, claimed: TRANSACTION, chain: "the transaction was reverted" },
     ]);
@@ -228,7 +239,7 @@ describe("a success, where receipts count,", () => {
   test("is failed when the chain denies it for certain", async () => {
     const observer = scriptObserver(UNUSED, EXPIRED, EXPIRED);
     const stage = meshOver([await scripted(settled)], { observer, remote });
-    expect(await stage.mesh.settle(exampleRequest, handing())).toMatchObject({
+    expect(await onTheWire(stage.mesh).settle(exampleRequest, handing())).toMatchObject({
       ...failed,
       detail: "the authorization expired unused",
     });
@@ -238,7 +249,7 @@ describe("a success, where receipts count,", () => {
   test("is not looked for where the facilitator's word counts", async () => {
     const observer = scriptObserver(EXPIRED);
     const { mesh } = meshOver([await scripted(settled)], { observer });
-    expect(await mesh.settle(exampleRequest, handing())).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
     expect(observer.looks).toEqual([]);
   });
 });
@@ -247,7 +258,9 @@ describe("a settlement that was handed over before", () => {
   test("is asked for where it was left, whatever the order, and handed to nobody else", async () => {
     const [first, second] = [await scripted(settled), await scripted(settled)];
     const handed = handing({ askedBefore: second.url, idempotencyKey: "stored" });
-    expect(await meshOver([first, second]).mesh.settle(exampleRequest, handed)).toEqual(success);
+    expect(await onTheWire(meshOver([first, second]).mesh).settle(exampleRequest, handed)).toEqual(
+      success,
+    );
     expect([first.calls.length, handed.names]).toEqual([0, [second.url]]);
     expect(second.calls.map(({ headers }) => headers["idempotency-key"])).toEqual(["stored"]);
   });
@@ -258,7 +271,7 @@ describe("a settlement that was handed over before", () => {
     for (let count = 0; count < 3; count += 1) await faultOf(verify(mesh));
     first.reply = settled;
     const handed = handing({ askedBefore: first.url });
-    expect(await mesh.settle(exampleRequest, handed)).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handed)).toEqual(success);
   });
 
   test.each<[string, FacilitatorReply | "down"]>([
@@ -272,7 +285,7 @@ describe("a settlement that was handed over before", () => {
     const asked = reply === "down" ? await nobody() : await scripted(reply);
     const { mesh } = meshOver([other, asked]);
     const handed = handing({ askedBefore: asked.url });
-    expect(await faultOf(mesh.settle(exampleRequest, handed))).toMatchObject(UNKNOWN);
+    expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handed))).toMatchObject(UNKNOWN);
     expect(other.calls).toEqual([]);
   });
 
@@ -281,7 +294,7 @@ describe("a settlement that was handed over before", () => {
     const observer = scriptObserver(confirmedBy(SIGNER, THEIRS));
     const { mesh } = meshOver([facilitator], { observer });
     const handed = handing({ askedBefore: facilitator.url, handedOverAt: HEAD });
-    const answer = await mesh.settle(exampleRequest, handed);
+    const answer = await onTheWire(mesh).settle(exampleRequest, handed);
     expect(answer).toEqual({ ...success, transaction: THEIRS });
     expect(observer.heads).toEqual([HEAD]);
     expect(observer.standings).toBe(0);
@@ -293,7 +306,7 @@ describe("a settlement that was handed over before", () => {
     const observer = scriptObserver(UNUSED, UNUSED, EXPIRED, EXPIRED);
     const { mesh } = meshOver([facilitator], { observer });
     const handed = handing({ askedBefore: facilitator.url });
-    expect(await mesh.settle(exampleRequest, handed)).toMatchObject(failed);
+    expect(await onTheWire(mesh).settle(exampleRequest, handed)).toMatchObject(failed);
     expect([facilitator.calls.length, observer.looks.length]).toEqual([1, 4]);
   });
 
@@ -301,7 +314,9 @@ describe("a settlement that was handed over before", () => {
     const other = await scripted(settled);
     const stage = meshOver([other]);
     const handed = handing({ askedBefore: "https://gone.example" });
-    expect(await faultOf(stage.mesh.settle(exampleRequest, handed))).toMatchObject(UNKNOWN);
+    expect(await faultOf(onTheWire(stage.mesh).settle(exampleRequest, handed))).toMatchObject(
+      UNKNOWN,
+    );
     expect(other.calls).toEqual([]);
     expect(loud(stage)).toMatchObject([
       { facilitator: "https://gone.example", msg: expect.stringContaining("not configured") },
@@ -312,10 +327,10 @@ describe("a settlement that was handed over before", () => {
     const observer = scriptObserver(UNUSED, NO_CHAIN, CONFIRMED);
     const { mesh } = meshOver([], { observer });
     const handed = handing({ askedBefore: "https://gone.example", handedOverAt: HEAD });
-    const fault = await faultOf(mesh.settle(exampleRequest, handed));
+    const fault = await faultOf(onTheWire(mesh).settle(exampleRequest, handed));
     expect(fault).toMatchObject({ ...UNKNOWN, transaction: TRANSACTION });
     const delivering = meshOver([], { observer, foreign: "deliver" });
-    expect(await delivering.mesh.settle(exampleRequest, handed)).toEqual(success);
+    expect(await onTheWire(delivering.mesh).settle(exampleRequest, handed)).toEqual(success);
   });
 
   test.each(["hold", "deliver"] as const)(
@@ -325,7 +340,7 @@ describe("a settlement that was handed over before", () => {
       const facilitator = await scripted(settled);
       const { mesh } = meshOver([facilitator], { observer, foreign });
       const handed = handing({ askedBefore: facilitator.url });
-      const fault = await faultOf(mesh.settle(exampleRequest, handed));
+      const fault = await faultOf(onTheWire(mesh).settle(exampleRequest, handed));
       expect(fault).toMatchObject({ ...UNKNOWN, transaction: TRANSACTION });
       expect([observer.heads, facilitator.count("/settle")]).toEqual([[null], 0]);
     },
@@ -335,6 +350,7 @@ describe("a settlement that was handed over before", () => {
     const facilitator = await scripted(settled);
     const embedded = {
       networks: ["base-sepolia"],
+      read: (request: FacilitatorRequest) => Payment.read(request),
       precheck: () => undefined,
       isRemote: () => false,
       verify: () => Promise.reject(new Error("not asked")),
@@ -343,7 +359,7 @@ describe("a settlement that was handed over before", () => {
     };
     const { mesh } = meshOver([facilitator], { embedded });
     const handed = handing({ askedBefore: facilitator.url });
-    expect(await mesh.settle(exampleRequest, handed)).toEqual(success);
-    await expect(mesh.settle(exampleRequest, handing())).rejects.toThrow("not asked");
+    expect(await onTheWire(mesh).settle(exampleRequest, handed)).toEqual(success);
+    await expect(onTheWire(mesh).settle(exampleRequest, handing())).rejects.toThrow("not asked");
   });
 });

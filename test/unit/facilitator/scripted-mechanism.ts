@@ -164,12 +164,13 @@ export class ScriptedChain {
       accountFor: () => undefined,
       check: (request) => ok(this.#checked(request)),
       parse: (request) => ok(authorizationOf(request)),
-      runsCode: ({ payer, proven }) => !proven || this.delegated.has(payer),
       standing: async () => ({ head: 0, used: null }),
-      inspect: async ({ authorization: { nonce } }) => {
+      inspect: async (checked) => {
         await asked("inspect");
-        const refusal = this.refused.get(nonce);
-        return refusal === undefined ? ok(undefined) : refuse(refusal.code, refusal.detail);
+        const refusal = this.refused.get(checked.authorization.nonce);
+        if (refusal !== undefined) return refuse(refusal.code, refusal.detail);
+        const runsCode = checked.runsCode || this.delegated.has(checked.payer);
+        return ok({ ...checked, fault: null, runsCode });
       },
       prepare: async (payments, account) => {
         await asked("prepare");
@@ -230,7 +231,13 @@ export class ScriptedChain {
   #checked(request: FacilitatorRequest): Checked<Authorization> {
     const payer = payerOf(request.paymentPayload);
     const proven = !this.unproven.has(payer);
-    return { authorization: authorizationOf(request), payer, proven, fault: null };
+    return {
+      authorization: authorizationOf(request),
+      payer,
+      proven,
+      runsCode: !proven,
+      fault: null,
+    };
   }
 
   #sign(

@@ -5,7 +5,7 @@ import { examplePayment } from "../ledger/example-payment.ts";
 import { LeapingTime } from "./leaping-time.ts";
 
 const look = async () => undefined;
-const requestOf = (number: number) => examplePayment(number).request;
+const keyOf = (number: number) => examplePayment(number).key;
 
 test("one payment is looked for once in a while, whoever shows it", async () => {
   const time = new LeapingTime();
@@ -13,11 +13,11 @@ test("one payment is looked for once in a while, whoever shows it", async () => 
   let count = 0;
   const counted = async () => void (count += 1);
   for (let pass = 0; pass < 3; pass += 1) {
-    for (let shown = 0; shown < 10; shown += 1) await looks.take(requestOf(1), counted);
+    for (let shown = 0; shown < 10; shown += 1) await looks.take(keyOf(1), counted);
     time.nowMs += 5_000;
   }
   expect(count).toBe(3);
-  await looks.take(requestOf(2), counted);
+  await looks.take(keyOf(2), counted);
   expect(count).toBe(4);
 });
 
@@ -25,18 +25,18 @@ test("no more than eight are looked for at the same time, and then others again"
   const looks = new SecondLooks(new LeapingTime());
   const end = Promise.withResolvers<undefined>();
   const running = Array.from({ length: 8 }, (_, number) => {
-    return looks.take(requestOf(number), () => end.promise);
+    return looks.take(keyOf(number), () => end.promise);
   });
-  expect(await faultOf(looks.take(requestOf(9), look))).toMatchObject({ kind: "unknown" });
+  expect(await faultOf(looks.take(keyOf(9), look))).toMatchObject({ kind: "unknown" });
   end.resolve(undefined);
   await Promise.all(running);
-  expect(await looks.take(requestOf(9), look)).toBeUndefined();
+  expect(await looks.take(keyOf(9), look)).toBeUndefined();
 });
 
 test("a look that fails makes room for another one", async () => {
   const looks = new SecondLooks(new LeapingTime());
   for (let number = 0; number < 20; number += 1) {
-    const failing = looks.take(requestOf(number), () => Promise.reject(new Error("a bug")));
+    const failing = looks.take(keyOf(number), () => Promise.reject(new Error("a bug")));
     await expect(failing).rejects.toThrow("a bug");
   }
 });
@@ -44,8 +44,7 @@ test("a look that fails makes room for another one", async () => {
 test("a thousand payments are remembered, and the oldest forgotten", async () => {
   const looks = new SecondLooks(new LeapingTime());
   const looked: number[] = [];
-  const take = (number: number) =>
-    looks.take(requestOf(number), async () => void looked.push(number));
+  const take = (number: number) => looks.take(keyOf(number), async () => void looked.push(number));
   for (let number = 0; number <= 1_000; number += 1) await take(number);
   looked.length = 0;
   await take(1);

@@ -1,3 +1,5 @@
+import { verifiedBy } from "../../support/verified.ts";
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import type { SettleResponse } from "../../../src/x402/x402.ts";
 import { MAX_FAILURES } from "../../../src/facilitator/failure-budget.ts";
@@ -265,8 +267,8 @@ describe("a queue", () => {
 
   test("has room for what is judged, however many others are not judged yet", async () => {
     const at = await openEngine();
-    const verified = payment(1);
-    await at.facilitator.verify(verified, at.time.timeout(1_000));
+    const first = payment(1);
+    const verified = await verifiedBy(at.facilitator, first, at.time.timeout(1_000));
     const held = Promise.withResolvers<void>();
     at.chain.hold("inspect", held.promise);
     const unjudged = Promise.all(
@@ -276,7 +278,7 @@ describe("a queue", () => {
       }),
     );
     await at.time.until(() => at.chain.count("inspect") === 1 + 2 * MAX_QUEUED);
-    expect(await at.time.of(settle(at, verified))).toMatchObject({ success: true });
+    expect(await at.time.of(settle(at, first, { verified }))).toMatchObject({ success: true });
     held.resolve();
     const answers = await at.time.of(unjudged);
     expect(new Set(answers.map(({ success }) => success))).toEqual(new Set([false]));
@@ -381,7 +383,7 @@ describe("a payer", () => {
       at.chain.fails.add(nonceOf(number));
       expect(await at.time.of(settle(at, payment(number)))).toMatchObject({ success: false });
     }
-    const verdict = at.facilitator.verify(payment(9), at.time.timeout(1_000));
+    const verdict = onTheWire(at.facilitator).verify(payment(9), at.time.timeout(1_000));
     expect(await verdict).toMatchObject({
       isValid: false,
       invalidReason: "invalid_transaction_state",
@@ -415,7 +417,7 @@ describe("a payer", () => {
     await at.time.until(() => at.chain.sent.length === MAX_FAILURES);
     for (const number of range(1, MAX_FAILURES)) at.chain.expired.add(nonceOf(number));
     for (const each of all) expect(await at.time.of(each)).toMatchObject({ success: false });
-    const verdict = at.facilitator.verify(payment(9), at.time.timeout(1_000));
+    const verdict = onTheWire(at.facilitator).verify(payment(9), at.time.timeout(1_000));
     expect(await verdict).toMatchObject({ isValid: true });
   });
 });

@@ -1,4 +1,7 @@
 /** What the chain shows before a payment is handed over, and after it was refused. */
+import { verifiedBy } from "../../support/verified.ts";
+import { examplePayment } from "../ledger/example-payment.ts";
+import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import { faultOf } from "../../support/fault-of.ts";
 import { exampleRequest, TRANSACTION } from "./example-request.ts";
@@ -22,12 +25,13 @@ describe("before anything is handed over, the chain", () => {
     const { mesh } = meshOver([facilitator], { observer });
     const heads: unknown[] = [];
     const onHandOver = async (_name: string, head: number | null) => void heads.push(head);
-    expect(await verify(mesh)).toMatchObject({ isValid: true });
+    const verified = await verifiedBy(mesh, exampleRequest, handing().signal);
     facilitator.reply = settled;
-    expect(await mesh.settle(exampleRequest, handing({ onHandOver }))).toEqual(success);
+    const handed = handing({ onHandOver, verified });
+    expect(await onTheWire(mesh).settle(exampleRequest, handed)).toEqual(success);
     expect([observer.standings, heads]).toEqual([1, [HEAD]]);
     // Asked to settle without that, it is asked then.
-    expect(await mesh.settle(exampleRequest, handing({ onHandOver }))).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing({ onHandOver }))).toEqual(success);
     expect([observer.standings, heads]).toEqual([2, [HEAD, HEAD]]);
   });
 
@@ -44,7 +48,7 @@ describe("before anything is handed over, the chain", () => {
     });
     facilitator.reply = settled;
     const handed = handing();
-    expect(await mesh.settle(exampleRequest, handed)).toMatchObject({
+    expect(await onTheWire(mesh).settle(exampleRequest, handed)).toMatchObject({
       ...failed,
       errorReason: STANDS.code,
       ...said,
@@ -62,7 +66,7 @@ describe("before anything is handed over, the chain", () => {
       code: "unexpected_verify_error",
     });
     const handed = handing();
-    expect(await faultOf(mesh.settle(exampleRequest, handed))).toMatchObject({
+    expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handed))).toMatchObject({
       kind: "unavailable",
       code: "unexpected_settle_error",
     });
@@ -75,7 +79,7 @@ describe("before anything is handed over, the chain", () => {
     const { mesh } = meshOver([await nobody(), await scripted(settled)], {
       observer: scriptObserver(UNUSED),
     });
-    expect(await mesh.settle(exampleRequest, handing({ onHandOver }))).toEqual(success);
+    expect(await onTheWire(mesh).settle(exampleRequest, handing({ onHandOver }))).toEqual(success);
     expect(heads).toEqual([HEAD, HEAD]);
   });
 
@@ -88,7 +92,8 @@ describe("before anything is handed over, the chain", () => {
 });
 
 describe("a refused payment that is presented again", () => {
-  const asked = { request: exampleRequest, idempotencyKey: "key", handedOverAt: HEAD };
+  const { key } = examplePayment(1);
+  const asked = { key, request: exampleRequest, idempotencyKey: "key", handedOverAt: HEAD };
   const doubted = { ...asked, facilitator: "https://gone.example" };
 
   test("is looked for once, and again after a pause", async () => {

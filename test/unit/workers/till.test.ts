@@ -1,3 +1,4 @@
+import { Payment } from "../../../src/facilitator/facilitator.ts";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
 import { LedgerConflict } from "../../../src/ledger/ledger.ts";
@@ -113,10 +114,11 @@ describe("a payment at a worker", () => {
       caller: { claimedUnder: terms.idempotencyKey },
     });
     const { till } = worker("1");
+    const payment = new Payment(key, terms.request);
     const begun = { terms, facilitator: null, handedOverAt: null };
     const signal = AbortSignal.timeout(1_000);
-    await till.resume(key, { ...begun, isSigned: true }, signal);
-    await till.resume(key, begun, signal);
+    await till.resume(payment, { ...begun, isSigned: true }, signal);
+    await till.resume(payment, begun, signal);
     const [signed, other] = facilitator.settled;
     expect(signed).toMatchObject({ isSigned: true });
     expect(other).not.toHaveProperty("isSigned");
@@ -239,7 +241,9 @@ describe("a till at the other end", () => {
       till.step(key, { kind: "claim", terms: termsOf({ request }) }),
     ).rejects.toMatchObject(unreadable);
     await expect(till.identify(asked)).rejects.toMatchObject(unreadable);
-    await expect(till.charge(key, termsOf({ request }), signal)).rejects.toMatchObject(unreadable);
+    await expect(
+      till.charge(new Payment(key, request), termsOf({ request }), signal),
+    ).rejects.toMatchObject(unreadable);
     await expect(till.step(key, { kind: "delivering" })).rejects.toMatchObject(unreadable);
   });
 

@@ -30,7 +30,7 @@ export interface WorkersStage {
 export async function workersStage(): Promise<WorkersStage> {
   const time = systemTime;
   const ledger = await openSqliteLedger({ path: ":memory:", time, life: "first" });
-  const facilitator = new ActedFacilitator();
+  const facilitator = new ActedFacilitator(ledger);
   const logger = createLogger({ level: "silent", format: "json" });
   const closing = new AbortController();
   onTestFinished(async () => {

@@ -3,6 +3,7 @@
  * whose transactions a local node executes. Whatever they are: our accounts lose the network fee of a payment
  * that was signed, within the cap, and nothing else; and who is told to be paid was paid, to the last unit.
  */
+import { onTheWire } from "../../../../src/facilitator/wire-facilitator.ts";
 import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { associatedAccount } from "../../../../src/mechanism/solana/associated-account.ts";
@@ -116,7 +117,10 @@ async function play(index: number): Promise<boolean> {
   const name = `mutant ${index} (${steps.join(", ")})`;
   node.resetCalls();
   const before = look(destination);
-  const verdict = await facilitator.facilitator.verify(request, new AbortController().signal);
+  const verdict = await onTheWire(facilitator.facilitator).verify(
+    request,
+    new AbortController().signal,
+  );
   const settled = await settle(request, isDrained ? tokensOf(payer.address) : undefined);
   const after = look(destination);
   const { sent } = node;
@@ -216,7 +220,9 @@ async function settle(
   // A time limit for each would leave thousands of timers behind: the test's own is enough.
   const { signal } = new AbortController();
   const over = new AbortController();
-  const settling = facilitator.facilitator.settle(request, { signal }).finally(() => over.abort());
+  const settling = onTheWire(facilitator.facilitator)
+    .settle(request, { signal })
+    .finally(() => over.abort());
   const [settled] = await Promise.all([settling, letSlotsPass(over.signal, drained)]);
   return settled;
 }

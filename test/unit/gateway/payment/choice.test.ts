@@ -1,10 +1,8 @@
+import type { Refusal } from "../../../../src/x402/result.ts";
+import { Payment } from "../../../../src/facilitator/facilitator.ts";
 import { describe, expect, test } from "vitest";
 import { choose } from "../../../../src/gateway/payment/choice.ts";
-import type {
-  FacilitatorRequest,
-  PaymentPayload,
-  VerifyResponse,
-} from "../../../../src/x402/x402.ts";
+import type { FacilitatorRequest, PaymentPayload } from "../../../../src/x402/x402.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
 import {
   FEE_PAYER,
@@ -18,7 +16,7 @@ import {
 } from "./solana-payment.ts";
 import { Told } from "../told.ts";
 
-type Judge = (request: FacilitatorRequest) => VerifyResponse | undefined;
+type Judge = (request: FacilitatorRequest) => Refusal | undefined;
 
 const { extra: _, ...bare } = solanaRequirements();
 
@@ -27,13 +25,15 @@ function chosen(
   accepts = [solanaRequirements()],
   { judge = () => undefined, feePayers = told() }: { judge?: Judge; feePayers?: Told } = {},
 ) {
-  return choose({ payment, accepts }, { facilitator: { precheck: judge }, feePayers });
+  const facilitator = {
+    read: (request: FacilitatorRequest) => Payment.read(request),
+    precheck: ({ request }: Payment) => judge(request),
+  };
+  return choose({ payment, accepts }, { facilitator, feePayers });
 }
 
 const strict: Judge = ({ paymentRequirements: { asset, maxAmountRequired } }) => ({
-  isValid: false,
-  invalidReason: "invalid_payload",
-  payer: "",
+  code: "invalid_payload",
   detail: `not ${maxAmountRequired} of ${asset}`,
 });
 
@@ -61,7 +61,10 @@ describe("of several offers on one network", () => {
     ["nothing that is known", { mint: addressOf(9), amount: 1n }, dearer],
   ])("a transfer with %s means the one that it fits, else the first", (_, transfer, expected) => {
     const choice = chosen(solanaPayment(transfer), offers);
-    expect(choice).toMatchObject({ ok: true, value: { paymentRequirements: expected } });
+    expect(choice).toMatchObject({
+      ok: true,
+      value: { request: { paymentRequirements: expected } },
+    });
   });
 
   test("what the facilitator refuses at once is not meant, and its first word counts", () => {
@@ -71,7 +74,7 @@ describe("of several offers on one network", () => {
     };
     expect(chosen(solanaPayment(), offers, { judge: picky })).toMatchObject({
       ok: true,
-      value: { paymentRequirements: dearer },
+      value: { request: { paymentRequirements: dearer } },
     });
     expect(chosen(solanaPayment(), offers, { judge: strict })).toMatchObject({
       ok: false,
@@ -83,7 +86,7 @@ describe("of several offers on one network", () => {
     const absurd = solanaRequirements({ maxAmountRequired: (2n ** 64n).toString() });
     expect(chosen(solanaPayment(), [absurd, usdc])).toMatchObject({
       ok: true,
-      value: { paymentRequirements: { maxAmountRequired: "10000" } },
+      value: { request: { paymentRequirements: { maxAmountRequired: "10000" } } },
     });
   });
 });
@@ -96,7 +99,7 @@ describe("the fee payer of what is chosen", () => {
     const choice = chosen(solanaPayment({ feePayer: FEE_PAYER }), accepts, { feePayers });
     expect(choice).toMatchObject({
       ok: true,
-      value: { paymentRequirements: { extra: { feePayer: FEE_PAYER, memo: "m" } } },
+      value: { request: { paymentRequirements: { extra: { feePayer: FEE_PAYER, memo: "m" } } } },
     });
     // The offers belong to every request.
     expect(accepts[0]?.extra?.["feePayer"]).toBe(OTHER_FEE_PAYER);
@@ -108,7 +111,7 @@ describe("the fee payer of what is chosen", () => {
     const choice = chosen(solanaPayment(), [bare], { feePayers });
     expect(choice).toMatchObject({
       ok: true,
-      value: { paymentRequirements: { extra: { feePayer: FEE_PAYER } } },
+      value: { request: { paymentRequirements: { extra: { feePayer: FEE_PAYER } } } },
     });
   });
 
@@ -116,7 +119,7 @@ describe("the fee payer of what is chosen", () => {
     const choice = chosen(solanaPayment({ feePayer: addressOf(9) }));
     expect(choice).toMatchObject({
       ok: true,
-      value: { paymentRequirements: { extra: { feePayer: FEE_PAYER } } },
+      value: { request: { paymentRequirements: { extra: { feePayer: FEE_PAYER } } } },
     });
   });
 
@@ -125,7 +128,7 @@ describe("the fee payer of what is chosen", () => {
     const choice = chosen(solanaPayment({ feePayer: OTHER_FEE_PAYER }), undefined, { feePayers });
     expect(choice).toMatchObject({
       ok: true,
-      value: { paymentRequirements: { extra: { feePayer: FEE_PAYER } } },
+      value: { request: { paymentRequirements: { extra: { feePayer: FEE_PAYER } } } },
     });
   });
 
@@ -154,7 +157,7 @@ test("EVM offers are left as they are, and never meant by a payment on Solana", 
   const accepts = [solanaRequirements(), paymentRequirements];
   expect(chosen(paymentPayload, accepts)).toMatchObject({
     ok: true,
-    value: { paymentRequirements },
+    value: { request: { paymentRequirements } },
   });
   expect(chosen(solanaPayment(), [paymentRequirements])).toMatchObject({
     ok: false,

@@ -30,7 +30,7 @@ async function stage(feePayers = new Told({ [NETWORK]: FEE_PAYER })) {
   const time = new ManualTime();
   const ledger = await openSqliteLedger({ path: ":memory:", time, life: "only" });
   onTestFinished(() => ledger.close());
-  const facilitator = new ActedFacilitator();
+  const facilitator = new ActedFacilitator(ledger);
   facilitator.onVerify = async () => ({ isValid: true, payer: PAYER });
   facilitator.onSettle = async () => SETTLED;
   const logger = createLogger({ level: "silent", format: "json" });

@@ -1,4 +1,6 @@
 /** A paywall before a real ledger, with a facilitator that does what the test says. */
+import { err, ok, type Refusal, type Result } from "../../../../src/x402/result.ts";
+import { Payment, type Verified } from "../../../../src/facilitator/facilitator.ts";
 import { createHash } from "node:crypto";
 import { onTestFinished } from "vitest";
 import type { Facilitator, SettleOptions } from "../../../../src/facilitator/facilitator.ts";
@@ -39,6 +41,7 @@ export type Settle = (
 ) => Promise<SettleResponse>;
 
 export class ActedFacilitator implements Facilitator {
+  readonly #ledger: Pick<Redemptions, "step">;
   readonly verified: FacilitatorRequest[] = [];
   readonly settled: (SettleOptions & { readonly request: FacilitatorRequest })[] = [];
   /** What `precheck` finds wrong with a request. */
@@ -54,26 +57,49 @@ export class ActedFacilitator implements Facilitator {
   /** Who wanted payments verified, one for each of {@link verified}. */
   readonly clients: (string | undefined)[] = [];
 
+  /** @param ledger where it stores what it has settled */
+  constructor(ledger: Pick<Redemptions, "step">) {
+    this.#ledger = ledger;
+  }
+
   isRemote = (): boolean => false;
   seesUse = (): boolean => false;
 
-  precheck(request: FacilitatorRequest): VerifyResponse | undefined {
-    return this.judge(request);
+  read(request: FacilitatorRequest): Result<Payment, Refusal> {
+    const unproven = { authorization: {}, payer: "", proven: false, runsCode: true, fault: null };
+    return Payment.read(request, (each) => (this.isDoubtful(each) ? ok(unproven) : undefined));
   }
 
-  verify(
-    request: FacilitatorRequest,
+  precheck({ request }: Payment): Refusal | undefined {
+    const verdict = this.judge(request);
+    return verdict && refusalOf(verdict);
+  }
+
+  async verify(
+    { request }: Payment,
     signal: AbortSignal,
     client?: string,
-  ): Promise<VerifyResponse> {
+  ): Promise<Result<Verified, Refusal>> {
     this.verified.push(request);
     this.clients.push(client);
-    return this.onVerify(request, signal);
+    const refusal = refusalOf(await this.onVerify(request, signal));
+    return refusal === undefined ? ok({}) : err(refusal);
   }
 
-  settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
+  /** As a real one: what it has settled itself is stored when it is told. */
+  async settle({ key, request }: Payment, options: SettleOptions): Promise<SettleResponse> {
     this.settled.push({ ...options, request });
-    return this.onSettle(request, options);
+    let isHandedOver = options.askedBefore !== undefined;
+    const onHandOver: SettleOptions["onHandOver"] = async (...to) => {
+      isHandedOver = true;
+      await options.onHandOver?.(...to);
+    };
+    const answer = await this.onSettle(request, { ...options, onHandOver });
+    if (!answer.success || isHandedOver) return answer;
+    const { transaction, network, payer } = answer;
+    const settlement = { transaction, network, payer };
+    await this.#ledger.step(key, { kind: "settled", settlement });
+    return answer;
   }
 
   lookAgain(...asked: Parameters<NonNullable<Facilitator["lookAgain"]>>) {
@@ -83,6 +109,12 @@ export class ActedFacilitator implements Facilitator {
   async supported(): Promise<{ readonly kinds: [] }> {
     return { kinds: [] };
   }
+}
+
+function refusalOf(verdict: VerifyResponse): Refusal | undefined {
+  if (verdict.isValid) return undefined;
+  const { invalidReason: code, detail = "the facilitator refused the payment" } = verdict;
+  return { code, detail };
 }
 
 /** A settlement that a facilitator elsewhere makes. */
@@ -116,7 +148,7 @@ export async function paywallStage(
   const ledger =
     options.ledger ?? (await openSqliteLedger({ path: ":memory:", time, life: "only" }));
   onTestFinished(() => ledger.close());
-  const facilitator = new ActedFacilitator();
+  const facilitator = new ActedFacilitator(ledger);
   const log: Record<string, unknown>[] = [];
   const logger = createLogger({
     level: "info",

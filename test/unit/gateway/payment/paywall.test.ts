@@ -199,6 +199,7 @@ describe("a settlement whose outcome is unknown", () => {
     const { paywall, facilitator } = await paywallStage({
       redemptions: (ledger) => failing(ledger, { settled: { count: 1, error } }),
     });
+    facilitator.onSettle = elsewhere(async () => SETTLED);
     expect(tell(await paywall.admit(presented()))).toBe("unknown");
     expect(tell(await paywall.admit(presented()))).toBe("admitted");
     expect(facilitator.settled.map(({ idempotencyKey }) => idempotencyKey)).toEqual([

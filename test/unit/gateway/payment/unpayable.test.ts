@@ -40,7 +40,7 @@ async function openShop(feePayers: Told) {
     cacheControl: "private, no-store",
   };
   const routes = [{ methods: null, pattern: "/weather", value: plan }];
-  const facilitator = new ActedFacilitator();
+  const facilitator = new ActedFacilitator(ledger);
   const gateway = new Gateway({
     snapshot: {
       router: new Router<RoutePlan>(routes, { guarded: () => true, unmatchedGuarded: true }),
