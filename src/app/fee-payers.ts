@@ -5,11 +5,11 @@
  */
 import type { FacilitatorMesh } from "../facilitator/mesh.ts";
 import type { RemoteFacilitator } from "../facilitator/remote.ts";
-import { waitWithin } from "../facilitator/facilitator.ts";
+
 import type { FeePayers } from "../gateway/payment/offers.ts";
 import type { Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Time } from "../time/time.ts";
+import { type Time, waitWithin } from "../time/time.ts";
 import type { NetworkName } from "../x402/network.ts";
 
 /** How long a start waits for the first answers, milliseconds; what comes later counts as soon as it comes. */

@@ -6,7 +6,7 @@
 import type { AddressInfo } from "node:net";
 import { PROXY_UPSTREAM, type Config } from "../config/config.ts";
 import { keyPairFault } from "../config/key-pair.ts";
-import { waitWithin } from "../facilitator/facilitator.ts";
+
 import { NO_DRAFTS, type Drafts } from "../gateway/payment/drafts.ts";
 import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
 import type { Publisher } from "../gateway/declined.ts";
@@ -18,7 +18,7 @@ import type { Till } from "../gateway/payment/till.ts";
 import { Sidecar } from "../gateway/sidecar/sidecar.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { systemTime } from "../time/time.ts";
+import { systemTime, waitWithin } from "../time/time.ts";
 import { Backends } from "./backends.ts";
 import { clientOptions } from "./client-options.ts";
 import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";

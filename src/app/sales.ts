@@ -7,7 +7,6 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { systemTime } from "../time/time.ts";
 import type { Publisher } from "../gateway/declined.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
-import type { FrontConfig } from "./front.ts";
 import type { OtherEntries } from "../discovery/shared-entries.ts";
 import { Publications, readTermsChanges, type TermsChanges } from "./publishing.ts";
 import { longestQuoteMs } from "./selling.ts";
@@ -17,7 +16,7 @@ export const MAX_EARLIER = 64;
 
 /** What of a configuration that was replaced is still of use. */
 export interface EarlierConfig {
-  readonly config: Pick<FrontConfig, "routes" | "publicUrl" | "unmatched">;
+  readonly config: Pick<Config, "routes" | "publicUrl" | "unmatched">;
   /** Milliseconds since the epoch. */
   readonly replacedMs: number;
 }

@@ -1,4 +1,5 @@
 /** The listeners beside the gateway's: small requests, with as many connections at a time as the gateway's may have. */
+import type { HttpServer } from "../gateway/listener/http-server.ts";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Config, ListenAddress, ListenerTls } from "../config/config.ts";
@@ -7,7 +8,7 @@ import { answerInTurn } from "../gateway/listener/answers-in-turn.ts";
 import { CertifiedServer } from "../gateway/listener/certified-server.ts";
 import { boundConnections } from "../gateway/listener/bounded-connections.ts";
 import { ConnectionTable } from "../gateway/listener/connection-table.ts";
-import type { HttpServer } from "../gateway/listener/http1-server.ts";
+
 import { drain, listen } from "../gateway/listener/listener.ts";
 import { UNREAD_MS } from "../gateway/message/unread.ts";
 import type { Logger } from "../telemetry/logger.ts";

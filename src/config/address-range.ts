@@ -1,9 +1,9 @@
 /** Ranges of IP addresses, as `trustedProxies` lists them: one address, or `10.0.0.0/8`. */
+import type { AddressRange } from "./listener-settings.ts";
 import { isIPv4, isIPv6 } from "node:net";
 import { ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
 import { bad, type Reader } from "./reading.ts";
-import type { AddressRange } from "./settings.ts";
 
 const FORM = "must be an address or a range such as 10.0.0.0/8 or 2001:db8::/32";
 const IPV4_BITS = 32;

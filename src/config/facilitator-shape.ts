@@ -7,8 +7,15 @@ import { auth, catalogue } from "./hub.ts";
 import { listener } from "./listener-shape.ts";
 import { NATIVE_PRICE_FORM, readNativePrice } from "./price.ts";
 import type { Fault } from "./problem.ts";
-import { bad, literalKey, readBaseUrl, readCommitment, readRpcUrl } from "./reading.ts";
-import { COMMITMENTS, LIGHTHOUSE_RULES } from "./settings.ts";
+import {
+  bad,
+  literalKey,
+  readBaseUrl,
+  readCommitment,
+  readRpcUrl,
+  COMMITMENTS,
+} from "./reading.ts";
+import { LIGHTHOUSE_RULES } from "./settings.ts";
 import {
   described,
   duration,

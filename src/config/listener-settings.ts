@@ -25,3 +25,9 @@ export interface ListenerTls {
   readonly certFile: string;
   readonly keyFile: string;
 }
+
+/** An address without bits behind its prefix: dotted decimal with 0 to 32 of them, or IPv6 with 0 to 128. */
+export interface AddressRange {
+  readonly address: string;
+  readonly prefixBits: number;
+}

@@ -8,8 +8,13 @@ import { NETWORK_NAMES, networkOf, type NetworkName } from "../x402/network.ts";
 import { ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
 import type { ProblemCode } from "./problem-codes.ts";
-import { COMMITMENTS, type Commitment, type ListenAddress } from "./settings.ts";
+import type { ListenAddress } from "./listener-settings.ts";
 import { didYouMean } from "./suggestion.ts";
+
+/** What the cluster has to say about a Solana transaction before it counts as settled. */
+export const COMMITMENTS = ["confirmed", "finalized"] as const;
+
+export type Commitment = (typeof COMMITMENTS)[number];
 
 export type Reader<Value> = (text: string) => Result<Value, Fault>;
 

@@ -3,6 +3,8 @@
  * (references looked up, prices in atomic units, paths absolute) and deep-frozen. Units come last in
  * names; `null` says "not configured" where there is no default.
  */
+import type { AddressRange } from "./listener-settings.ts";
+import type { Commitment } from "./reading.ts";
 import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
@@ -120,12 +122,6 @@ export interface Limits {
 export interface RequestRate {
   readonly requests: number;
   readonly perMs: number;
-}
-
-/** An address without bits behind its prefix: dotted decimal with 0 to 32 of them, or IPv6 with 0 to 128. */
-export interface AddressRange {
-  readonly address: string;
-  readonly prefixBits: number;
 }
 
 /** A backend: a group of targets that serve the same. */
@@ -310,11 +306,6 @@ export interface SolanaEmbeddedNetwork extends Settling {
   /** Tokens settled here: the network's own stablecoin first, then our routes' and `allow.assets`. */
   readonly assets: readonly SolanaAsset[];
 }
-
-/** What the cluster has to say about a Solana transaction before it counts as settled. */
-export const COMMITMENTS = ["confirmed", "finalized"] as const;
-
-export type Commitment = (typeof COMMITMENTS)[number];
 
 /** `assertions`: those that change nothing are allowed; `deny`: none is. */
 export const LIGHTHOUSE_RULES = ["assertions", "deny"] as const;

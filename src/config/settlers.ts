@@ -3,15 +3,9 @@ import { isNetworkName, networkOf, type Network, type NetworkName } from "../x40
 import type { Context } from "./context.ts";
 import type { ConfigDocument } from "./document.ts";
 import { findKey, readKey } from "./private-key.ts";
-import { fault, literalKey } from "./reading.ts";
+import { fault, literalKey, type Commitment } from "./reading.ts";
 import { Secret } from "./secret.ts";
-import type {
-  Commitment,
-  EvmEmbeddedNetwork,
-  Lighthouse,
-  Signer,
-  SolanaEmbeddedNetwork,
-} from "./settings.ts";
+import type { EvmEmbeddedNetwork, Lighthouse, Signer, SolanaEmbeddedNetwork } from "./settings.ts";
 import type { Path } from "./tree.ts";
 
 const NETWORKS: Path = ["facilitator", "embedded", "networks"];

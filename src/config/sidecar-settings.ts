@@ -1,5 +1,6 @@
 /** What `sidecar` means once it is read: where another proxy asks what may pass. */
-import type { AddressRange, ListenAddress } from "./settings.ts";
+import type { ListenAddress } from "./listener-settings.ts";
+import type { AddressRange } from "./listener-settings.ts";
 
 /** What every route leads to where another proxy forwards the requests. */
 export const PROXY_UPSTREAM = "proxy";

@@ -1,6 +1,7 @@
 /** What was signed with one account and is not final yet: taken up from the ledger, and watched to its end. */
+import type { WatchSurroundings } from "./surroundings.ts";
 import type { StoredSubmission } from "../ledger/ledger.ts";
-import { SubmissionWatch, type WatchedLane, type WatchSurroundings } from "./submission-watch.ts";
+import { SubmissionWatch, type WatchedLane } from "./submission-watch.ts";
 
 /** How long the late looks of one round may take before the rest is left to the next, milliseconds. */
 const LATE_LOOKS_MS = 5_000;

@@ -8,12 +8,13 @@
  *        │                                (held where it may have been there before the hand-over)
  *        └── in somebody else's ───────── held for the operator, or counted (`facilitator.foreign`)
  */
+import type { HandedTo } from "./handed.ts";
+import type { Asked } from "./handed.ts";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { sooner, type Time } from "../time/time.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
 import { FacilitatorFault, HeldPayment, type ForeignRule } from "./facilitator.ts";
-import type { Asked, Repeat } from "./remote-settlement.ts";
 
 /** Longest that a facilitator may take to tell its accounts, milliseconds. */
 const TELL_TIMEOUT_MS = 3_000;
@@ -27,9 +28,6 @@ export interface Use {
   /** It may have been there before the hand-over: only its facilitator can say whether it is another sale's. */
   readonly isUndated?: true;
 }
-
-/** Whom the payment was handed to, and how to ask again. */
-export type HandedTo = Pick<Repeat, "asked" | "idempotencyKey" | "signal" | "onHandOver">;
 
 export interface ChainUseOptions {
   readonly observers: ReadonlyMap<string, Observer>;

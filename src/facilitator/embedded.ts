@@ -3,6 +3,7 @@
  * before they are sent; a claim and what came of it are in the ledger before anybody hears of them, though a crash
  * may undo these within a moment (decision record 30): the chain is asked again then.
  */
+import type { WatchSurroundings } from "./surroundings.ts";
 import type { BeginOutcome, Ledger } from "../ledger/ledger.ts";
 import {
   ChainError,
@@ -38,7 +39,6 @@ import type { NetworkGate } from "./network-gate.ts";
 import { endingOf } from "./payment-verdicts.ts";
 import { failure } from "./said-no.ts";
 import { serve, type Served } from "./served.ts";
-import type { WatchSurroundings } from "./submission-watch.ts";
 
 /** Shortest pause between two looks for offered claims, milliseconds. */
 const OFFERS_PAUSE_MS = 50;

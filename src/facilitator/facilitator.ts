@@ -165,21 +165,3 @@ export function heldSentence(transaction: string): string {
     "ask there, and do not pay again"
   );
 }
-
-/**
- * Waits for something that goes on whether or not anybody waits: its value, or `otherwise` when the
- * signal ends first. Rejects as `event` does.
- */
-export function waitWithin<Value>(
-  event: Promise<Value>,
-  signal: AbortSignal,
-  otherwise: Value,
-): Promise<Value> {
-  if (signal.aborted) return Promise.resolve(otherwise);
-  return new Promise((resolve, reject) => {
-    const timeUp = (): void => resolve(otherwise);
-    signal.addEventListener("abort", timeUp, { once: true });
-    const over = (): void => signal.removeEventListener("abort", timeUp);
-    event.finally(over).then(resolve, reject);
-  });
-}

@@ -1,11 +1,11 @@
 /** One payment on its way through this process, from its granted claim to its end, and who waits for it. */
+import { waitWithin } from "../time/time.ts";
 import type { SettledPayment } from "../ledger/ledger.ts";
 import type { PurseReading } from "../ledger/purse.ts";
 import type { Checked, Inspected } from "../mechanism/mechanism.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
-import { waitWithin } from "./facilitator.ts";
 
 /** How a payment's way through this process ended. */
 export type Ending =

@@ -4,10 +4,11 @@
  * the account and stands in nobody's way who has the key; its own lease, on the watching, only keeps several
  * replicas without the key from doing the same work.
  */
+import type { WatchSurroundings } from "./surroundings.ts";
 import type { Lease } from "../ledger/ledger.ts";
 import { AccountWatches } from "./account-watches.ts";
 import type { VerdictEvents } from "./payment-verdicts.ts";
-import type { WatchedLane, WatchSurroundings } from "./submission-watch.ts";
+import type { WatchedLane } from "./submission-watch.ts";
 import type { Account } from "../ledger/unattended.ts";
 
 /** Before the address: the lease on watching an account. No network has such addresses. */

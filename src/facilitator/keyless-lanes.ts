@@ -3,11 +3,12 @@
  * gone, or of a network that is settled elsewhere by now. What they left unfinished is found at the start and
  * then round by round, named once, and watched as long as nobody with the key does.
  */
+import type { WatchSurroundings } from "./surroundings.ts";
 import { accountName } from "../ledger/submission-row.ts";
 import type { Follower } from "../mechanism/mechanism.ts";
 import { KeylessLane } from "./keyless-lane.ts";
 import type { SettlementEngine } from "./settlement-engine.ts";
-import { PUT_BACK, type WatchSurroundings } from "./submission-watch.ts";
+import { PUT_BACK } from "./submission-watch.ts";
 import type { Account, LeftAccount, Unattended } from "../ledger/unattended.ts";
 
 /** An account whose key is not here, and what it left. */

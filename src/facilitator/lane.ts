@@ -2,6 +2,7 @@
  * One account of ours, whose lease we hold: its only writer. It signs one transaction after the other, each
  * stored before it is sent, and watches over what it has signed, and what earlier lives signed with it.
  */
+import type { LaneSurroundings } from "./surroundings.ts";
 import {
   LedgerConflict,
   LedgerUnavailable,
@@ -19,7 +20,7 @@ import type { FacilitatorRequest } from "../x402/x402.ts";
 import { AccountWatches } from "./account-watches.ts";
 import type { Ending, Signable } from "./flight.ts";
 import type { Judgement } from "./judgement.ts";
-import type { LaneSurroundings, WatchedLane } from "./submission-watch.ts";
+import type { WatchedLane } from "./submission-watch.ts";
 
 /** Longest that the making of one transaction may take, milliseconds. */
 const PREPARE_TIMEOUT_MS = 10_000;

@@ -6,6 +6,8 @@
  * the order and whatever the circuit. On Solana a payment names the account that pays its network fee, so
  * only the facilitator with that account can settle it, and no other is asked.
  */
+import type { Asked, Handed } from "./handed.ts";
+import type { WatchSurroundings } from "./surroundings.ts";
 import type { HandedOver } from "../ledger/ledger.ts";
 import { amountOf } from "../ledger/payment-row.ts";
 import {
@@ -38,12 +40,11 @@ import {
 } from "./facilitator.ts";
 import type { Judge } from "./payment.ts";
 import { describeForeign, nobody, NO_RECEIPTS } from "./nobody.ts";
-import { RemoteSettlement, type Asked, type Handed } from "./remote-settlement.ts";
+import { RemoteSettlement } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
 import { failure } from "./said-no.ts";
 import { SecondLooks } from "./second-looks.ts";
 import { Standings } from "./standings.ts";
-import type { WatchSurroundings } from "./submission-watch.ts";
 
 /** How long a verification waits for one facilitator while another one can be asked, milliseconds. */
 const VERIFY_SHARE_MS = 3_000;

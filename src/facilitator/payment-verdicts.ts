@@ -2,6 +2,7 @@
  * What the chain says of the payments of one submission, stored as soon as it is known. A payment is
  * settled by one look that shows its transfer; a failure counts when two looks in a row have found it.
  */
+import type { WatchSurroundings } from "./surroundings.ts";
 import {
   LedgerConflict,
   type SettlementOutcome,
@@ -15,7 +16,6 @@ import type { Logger } from "../telemetry/logger.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Ending } from "./flight.ts";
-import type { WatchSurroundings } from "./submission-watch.ts";
 
 export interface VerdictEvents {
   landed(key: PaymentKey, ending: Ending): void;

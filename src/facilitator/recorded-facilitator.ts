@@ -6,7 +6,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { BeginOutcome, Settlements } from "../ledger/ledger.ts";
-import type { Time } from "../time/time.ts";
+import { type Time, waitWithin } from "../time/time.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type {
@@ -19,7 +19,6 @@ import type {
 import {
   FacilitatorFault,
   HeldPayment,
-  waitWithin,
   type Doubted,
   type Facilitator,
   type Payment,

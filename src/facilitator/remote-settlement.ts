@@ -14,6 +14,8 @@
  * chain shows counts only in a later block than the newest one before the first hand-over: what was there
  * before was paid to somebody else, or for something else.
  */
+import type { Asked, Handed, Repeat } from "./handed.ts";
+import type { HandedTo } from "./handed.ts";
 import { randomUUID } from "node:crypto";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -22,8 +24,7 @@ import { payerOf } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
 import { watchChain, type Seen, type Sighting } from "./chain-watch.ts";
-import type { Send } from "./circuit.ts";
-import { weighUse, type HandedTo } from "./chain-use.ts";
+import { weighUse } from "./chain-use.ts";
 import {
   FacilitatorFault,
   HeldPayment,
@@ -49,36 +50,6 @@ const READS_AS_USED: ReadonlySet<ErrorCode> = new Set([
   "invalid_transaction_state",
   "insufficient_funds",
 ]);
-
-/** A remote facilitator, and the way on which requests to it are counted. */
-export interface Asked {
-  readonly remote: RemoteFacilitator;
-  readonly send: Send;
-}
-
-/** A payment that is handed over. */
-export interface Handed {
-  readonly request: FacilitatorRequest;
-  /** The chain's head before the first hand-over; null where it is not known. */
-  readonly head: number | null;
-}
-
-/** A settlement that was handed over before. */
-export interface Repeat {
-  /** As it was handed over. */
-  readonly name: string;
-  /** Undefined where it is not configured any more. */
-  readonly asked: Asked | undefined;
-  readonly idempotencyKey: string;
-  readonly signal: AbortSignal;
-  readonly inTurn?: InTurn;
-  readonly gone?: AbortSignal;
-  /**
-   * Awaited before it is asked again. Whoever handed it over first may still be waiting in another process,
-   * and must not drop the claim as unseen once it is asked for from here.
-   */
-  readonly onHandOver?: SettleOptions["onHandOver"];
-}
 
 export interface RemoteSettlementOptions {
   readonly observers: ReadonlyMap<string, Observer>;

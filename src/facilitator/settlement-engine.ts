@@ -6,6 +6,7 @@
  *     granted claim -> judged -> queue -> lane: prepared, signed and stored, sent -> watched to its end
  *                         \-> no lane: offered   \-> more than its payer has: held, and judged again
  */
+import type { LaneSurroundings } from "./surroundings.ts";
 import type { OfferedPayment, Settlements } from "../ledger/ledger.ts";
 import { forNobody, forPayment } from "../telemetry/request-context.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
@@ -20,7 +21,7 @@ import type { Judgement } from "./judgement.ts";
 import { Lane, type Desk } from "./lane.ts";
 import { MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
 import type { Places } from "./places.ts";
-import type { LaneSurroundings } from "./submission-watch.ts";
+
 import { UnsignedClaims, type UnsignedClaim } from "./unsigned-claims.ts";
 
 /** Offered claims taken at once, at most. */

@@ -8,20 +8,17 @@
  *     OPEN ── all payments decided, nonce used ── INCLUDED ── final ── CLOSED
  *       └──────── gone from the chain again ─────────┘
  */
+import type { WatchSurroundings } from "./surroundings.ts";
 import {
   LedgerConflict,
   type Lease,
-  type Settlements,
   type StoredSubmission,
   type StoredTransaction,
   type SubmissionState,
 } from "../ledger/ledger.ts";
-import type { Follower, Look, Mechanism, Submission } from "../mechanism/mechanism.ts";
+import type { Look, Mechanism, Submission } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { Telemetry } from "../telemetry/telemetry.ts";
-import { OVER, type Time } from "../time/time.ts";
-import type { ForeignRule } from "./facilitator.ts";
-import type { NetworkGate } from "./network-gate.ts";
+import { OVER } from "../time/time.ts";
 import { Broadcaster } from "./broadcaster.ts";
 import { PaymentVerdicts, type VerdictEvents } from "./payment-verdicts.ts";
 
@@ -41,28 +38,6 @@ const MAX_LATE_LOOK_MS = 60_000;
 
 /** What helps where a key is missing that stuck bytes were signed with. */
 export const PUT_BACK = "put the key back as one more signer until it is through";
-
-/** What a watch does its work with; the same for all of a lane. */
-export interface WatchSurroundings {
-  readonly mechanism: Follower;
-  readonly ledger: Settlements;
-  readonly gate: Pick<NetworkGate, "isTrusted">;
-  readonly telemetry: Telemetry;
-  readonly time: Time;
-  /** Default: such payments are held. */
-  readonly foreign?: ForeignRule | undefined;
-  /** Symbol and decimals of a token that the mechanism accepts, for logs and metrics. */
-  readonly describeAsset: (
-    network: string,
-    asset: string,
-  ) => { readonly symbol: string; readonly decimals: number };
-}
-
-/** The same where the keys are: what a lane signs with, too. */
-export interface LaneSurroundings extends WatchSurroundings {
-  readonly mechanism: Mechanism;
-  readonly gate: Pick<NetworkGate, "isOpen" | "isTrusted">;
-}
 
 export interface WatchedLane extends VerdictEvents {
   readonly lease: Lease;

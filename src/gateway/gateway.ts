@@ -16,12 +16,12 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { waitWithin } from "../facilitator/facilitator.ts";
+
 import type { BrokenDelivery } from "../ledger/ledger.ts";
 import type { PaymentOutcome, PlacesReading, RouteMeter } from "../telemetry/metrics.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { systemTime } from "../time/time.ts";
+import { systemTime, waitWithin } from "../time/time.ts";
 import type { Admission, Paid, Presented } from "./payment/admission.ts";
 import { ended, logAnswered, statusOf, type Ending } from "./access-log.ts";
 import {

@@ -3,6 +3,7 @@
  * done for it. A client's valid `traceparent` is continued at the backend, with its `tracestate`; an invalid one is
  * replaced by one that begins here. A free request without one costs a look at its headers, unless spans are recorded.
  */
+import type { Passage } from "./upstream/passage.ts";
 import {
   exemplarOf,
   formatTraceParent,
@@ -17,16 +18,23 @@ import type { Answer } from "./answers.ts";
 import { decide, type Decision, type Snapshot } from "./decision.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import type { Delivery, Engine } from "./upstream/upstream.ts";
-import type { Passage, Visitor } from "./visitor.ts";
 
 /** What the client's header says: nothing, what is continued, or nonsense that goes no further. */
 type Asked = TraceParent | "none" | "invalid";
+
+/** A request that has a part in a trace. */
+interface Traced {
+  readonly id: string;
+  readonly request: InboundRequest;
+  readonly trace: RequestTrace | null;
+  readonly forward: (engine: Engine, passage: Passage, late?: () => Answer) => Promise<Delivery>;
+}
 
 export class RequestTrace {
   readonly context: RequestContext;
   readonly #span: OpenSpan | null;
 
-  private constructor(visitor: Visitor, asked: Asked) {
+  private constructor(visitor: Traced, asked: Asked) {
     const { request } = visitor;
     const above = typeof asked === "string" ? null : asked;
     const facts = { requestId: visitor.id, payment: null };
@@ -36,7 +44,7 @@ export class RequestTrace {
   }
 
   /** For a request whose work is recorded, or is logged under its ids. */
-  static of(visitor: Visitor): RequestTrace {
+  static of(visitor: Traced): RequestTrace {
     return new RequestTrace(visitor, askedIn(visitor.request));
   }
 
@@ -72,7 +80,7 @@ export function decideInSpan(snapshot: Snapshot, request: InboundRequest): Decis
  * Hands the exchange to the upstream; where spans are recorded the backend is told of the span that waits for it.
  */
 export function forward(
-  visitor: Visitor,
+  visitor: Traced,
   engine: Engine,
   passage: Passage,
   late?: () => Answer,
@@ -86,7 +94,7 @@ export function forward(
 }
 
 function forwardInSpan(
-  visitor: Visitor,
+  visitor: Traced,
   engine: Engine,
   passage: Passage,
   late?: () => Answer,

@@ -2,13 +2,13 @@
  * Who is being served: a request with its response, or an upgrade with its bare socket. The stages of
  * the request path are the same for both; only here is anything written to a client.
  */
+import type { Passage } from "./upstream/passage.ts";
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { LATE_ANSWER, type Answer } from "./answers.ts";
 import type { AnswerWatch, Reader } from "./message/answer-watch.ts";
 import type { Sender } from "./message/body-watch.ts";
-import type { Client } from "./client/client.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
 import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
@@ -19,24 +19,13 @@ import { hashAsked, isKeepable, readAndKeepBody, readBodyHash } from "./message/
 import type { RequestTrace } from "./request-trace.ts";
 import type { Holder } from "./room.ts";
 import { answerOn } from "./upstream/upgrade-engine.ts";
-import type { Delivery, Engine, Sale, Unanswered } from "./upstream/upstream.ts";
+import type { Delivery, Engine, Unanswered } from "./upstream/upstream.ts";
 
 /** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
 const MAX_DROPPED_BODY_BYTES = 64 * 1024;
 export const JSON_TYPE = "application/json";
 /** The largest request body that is read to find out whether a kept answer is for it, bytes. */
 const MAX_COMPARED_BODY_BYTES = 10 * 1024 * 1024;
-
-/** What goes along with a forwarded request; see `upstream.ts` for the meaning of each. */
-export interface Passage {
-  readonly client: Client;
-  readonly target: string;
-  readonly requestHeaders: readonly string[];
-  readonly responseSet: readonly string[];
-  readonly responseVary: string | null;
-  readonly sale: Sale | null;
-  readonly removed?: ReadonlySet<string>;
-}
 
 export interface Visitor extends Holder {
   /** Names this request in the log, and in the answer when something failed. */

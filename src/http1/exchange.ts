@@ -4,7 +4,14 @@
  */
 import type { Readable } from "node:stream";
 import { H1Fault, asError } from "./fault.ts";
-import type { RequestHead } from "./request-head.ts";
+
+export interface RequestHead {
+  /** Latin1, the empty line included. */
+  readonly text: string;
+  /** `counted`: a body of exactly {@link length} bytes. `none`: not one byte follows the head. */
+  readonly framing: "none" | "counted" | "chunked";
+  readonly length: number;
+}
 
 export interface H1Request {
   /** Written as it is: origin-form, latin1 without blanks and controls. */

@@ -10,10 +10,11 @@ import {
   type H1Controller,
   type H1Handler,
   type H1Request,
+  type RequestHead,
 } from "./exchange.ts";
 import { H1Fault, asError } from "./fault.ts";
 import { SocketOpener, type H1TlsOptions } from "./open-socket.ts";
-import { requestHead, type RequestHead } from "./request-head.ts";
+import { requestHead } from "./request-head.ts";
 
 /** How often everything that waits is looked at: no deadline is kept more exactly, milliseconds. */
 const SWEEP_MS = 250;

@@ -1,15 +1,7 @@
 /** The head of a request as text, and how its body is framed. Refuses what would not be one request. */
 import { H1Fault } from "./fault.ts";
 import { fieldName, isFieldValue } from "./field-grammar.ts";
-import type { H1Request } from "./exchange.ts";
-
-export interface RequestHead {
-  /** Latin1, the empty line included. */
-  readonly text: string;
-  /** `counted`: a body of exactly {@link length} bytes. `none`: not one byte follows the head. */
-  readonly framing: "none" | "counted" | "chunked";
-  readonly length: number;
-}
+import type { H1Request, RequestHead } from "./exchange.ts";
 
 const METHOD = /^[\w!#$%&'*+.^`|~-]+$/;
 const TARGET = /^(?:\/[\x21-\x7e\x80-\xff]*|\*)$/;

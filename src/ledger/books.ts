@@ -1,6 +1,6 @@
 /** What the ledger tells an operator. Reads only, and never in the way of a payment. */
 import type { PaymentKey } from "../x402/payment-key.ts";
-import type { PaymentState, SubmissionState } from "./ledger.ts";
+import type { PaymentState, SubmissionState } from "./transition.ts";
 import type { UsedElsewhere } from "./used-elsewhere.ts";
 
 export interface PaymentFilter {

@@ -23,7 +23,6 @@ import type { SoldOffers } from "./sold-offers.ts";
 import type { Sweeping } from "./sweep.ts";
 import type { Unattended } from "./unattended.ts";
 import type { Rowless } from "./used-elsewhere.ts";
-import type { WorkerLife } from "./worker-life.ts";
 import type {
   ClaimTerms,
   FailedPayment,
@@ -31,12 +30,12 @@ import type {
   PaymentState,
   SettledPayment,
   StoredResponse,
+  SubmissionState,
   TransitionKind,
   TransitionOf,
 } from "./transition.ts";
 export { FIRST_DOUBT_MS, type HandedOver } from "./handed-over.ts";
 export { LedgerConflict, LedgerUnavailable } from "./ledger-fault.ts";
-export type { WorkerLife } from "./worker-life.ts";
 export * from "./transition.ts";
 
 /** What the ledger knows when a payment is presented. */
@@ -94,13 +93,6 @@ export interface StoredTransaction {
   readonly account: string;
   readonly accountNonce: number;
 }
-
-/**
- * - `OPEN`: none of its variants is known to be in a block.
- * - `INCLUDED`: all its payments are decided; watched until no reorganization can undo it.
- * - `CLOSED`: final, nothing is left to do.
- */
-export type SubmissionState = "OPEN" | "INCLUDED" | "CLOSED";
 
 /** One account nonce of ours, and everything that was signed for it. */
 export interface StoredSubmission {
@@ -223,4 +215,16 @@ export interface Ledger extends Redemptions, Settlements, Sweeping, Unattended {
   /** Resolves when a trivial write succeeds; throws otherwise (readiness). */
   ping(): Promise<void>;
   close(): Promise<void>;
+}
+
+/**
+ * The resource server's view for one life of a worker process. What it claims is busy for its siblings until it
+ * is settled by the process; what it delivers is its own.
+ */
+export interface WorkerLife extends Redemptions {
+  /**
+   * The life is over: its claims are dropped and its deliveries broken, as {@link Ledger.reap} does for a
+   * process. Not so the claims of `kept`, whose settlement goes on without a request. Resolves with the number of payments freed.
+   */
+  end(kept: ReadonlySet<PaymentKey>): Promise<number>;
 }

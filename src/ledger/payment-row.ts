@@ -13,14 +13,9 @@ import {
 import { parseFacilitatorRequest } from "../x402/schema.ts";
 import { messageHash } from "../x402/solana-transaction.ts";
 import { EXACT_SCHEME, type FacilitatorRequest, type PaymentPayload } from "../x402/x402.ts";
-import {
-  LedgerUnavailable,
-  type ClaimTerms,
-  type FailedPayment,
-  type HandedOver,
-  type PaymentState,
-  type SettledPayment,
-} from "./ledger.ts";
+import type { HandedOver } from "./handed-over.ts";
+import { LedgerUnavailable } from "./ledger-fault.ts";
+import type { ClaimTerms, FailedPayment, PaymentState, SettledPayment } from "./transition.ts";
 
 export const PAYMENT_STATES = [
   "CLAIMED",

@@ -31,7 +31,7 @@ import {
   usedElsewhere,
   type AskedFor,
 } from "./used-elsewhere.ts";
-import type { WorkerLife } from "./worker-life.ts";
+import type { WorkerLife } from "./ledger.ts";
 
 /**
  * The index of identities has that collation, and no comparison in another finds it. An open payment that another

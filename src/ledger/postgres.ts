@@ -47,7 +47,7 @@ import type { Purse, Draws, Spend } from "./purse.ts";
 import type { SoldOffers } from "./sold-offers.ts";
 import type { Swept, SweepStep } from "./sweep.ts";
 import { buriedSettlement } from "./tombstone.ts";
-import type { WorkerLife } from "./worker-life.ts";
+import type { WorkerLife } from "./ledger.ts";
 import type { LeftAccount } from "./unattended.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";

@@ -5,7 +5,7 @@ import * as machine from "./machine.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { SqliteRedemptions } from "./sqlite-redemptions.ts";
-import type { WorkerLife } from "./worker-life.ts";
+import type { WorkerLife } from "./ledger.ts";
 
 /** Left-over rows that one transaction frees at most. */
 const REAPED_TOGETHER = 200;

@@ -47,7 +47,7 @@ import { sweepOnce } from "./sqlite-sweep.ts";
 import { firstSubmission, requireSignedFor } from "./submission-row.ts";
 import type { Swept, SweepStep } from "./sweep.ts";
 import { buriedSettlement } from "./tombstone.ts";
-import type { WorkerLife } from "./worker-life.ts";
+import type { WorkerLife } from "./ledger.ts";
 import type { LeftAccount } from "./unattended.ts";
 
 export interface SqliteLedgerOptions {

@@ -5,7 +5,7 @@
 import { isEvmPayload } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { PaymentDetail } from "./books.ts";
-import type { PaymentState, SubmissionState } from "./ledger.ts";
+import type { PaymentState, SubmissionState } from "./transition.ts";
 
 /**
  * So long after its `validBefore` no block takes an authorization any more, and what a block has said of it is

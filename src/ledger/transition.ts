@@ -9,6 +9,13 @@ import type { HandedOver } from "./handed-over.ts";
 export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DELIVERED" | "FAILED";
 
 /**
+ * - `OPEN`: none of its variants is known to be in a block.
+ * - `INCLUDED`: all its payments are decided; watched until no reorganization can undo it.
+ * - `CLOSED`: final, nothing is left to do.
+ */
+export type SubmissionState = "OPEN" | "INCLUDED" | "CLOSED";
+
+/**
  * What somebody who shows a payment proves beside it: that he is the payer, with a new payment that is not used up.
  * `signed`: the chain did not say that it could be paid; that counts where the claimant is the same.
  */

@@ -5,7 +5,7 @@
  * all, and the first ones stay: whoever floods the list pushes nobody out of it.
  */
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
-import type { ClaimTerms } from "./ledger.ts";
+import type { ClaimTerms } from "./transition.ts";
 import { amountOf } from "./payment-row.ts";
 
 /** Payments that are remembered for one payer, and in all. */

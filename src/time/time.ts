@@ -90,3 +90,21 @@ function sharedTimeout(ms: number): AbortSignal {
   shared.set(ms, { sinceMs: nowMs, signal });
   return signal;
 }
+
+/**
+ * Waits for something that goes on whether or not anybody waits: its value, or `otherwise` when the
+ * signal ends first. Rejects as `event` does.
+ */
+export function waitWithin<Value>(
+  event: Promise<Value>,
+  signal: AbortSignal,
+  otherwise: Value,
+): Promise<Value> {
+  if (signal.aborted) return Promise.resolve(otherwise);
+  return new Promise((resolve, reject) => {
+    const timeUp = (): void => resolve(otherwise);
+    signal.addEventListener("abort", timeUp, { once: true });
+    const over = (): void => signal.removeEventListener("abort", timeUp);
+    event.finally(over).then(resolve, reject);
+  });
+}

@@ -4,9 +4,9 @@
  */
 import { hash } from "node:crypto";
 import type { Paid } from "../../src/gateway/payment/admission.ts";
-import { waitWithin } from "../../src/facilitator/facilitator.ts";
+
 import { RECORDED_WITHIN_MS, type Paywall } from "../../src/gateway/payment/paywall.ts";
-import type { Time } from "../../src/time/time.ts";
+import { type Time, waitWithin } from "../../src/time/time.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Boundary } from "./faults.ts";
 import type { Journal } from "./journal.ts";

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { structureOf } from "../bench/house/structure.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const run = promisify(execFile);
@@ -80,6 +81,12 @@ describe("source files", () => {
     for (const { name, text } of await sources("src/mechanism")) {
       expect(text, name).not.toMatch(/new Weak(?:Map|Set)<\w*(?:Authorization|Request|Payment)/);
     }
+  });
+
+  it("do not import each other in a circle, types included", () => {
+    const { cycles } = structureOf(ROOT);
+    // Those that say what a key means read the whole document, which is made of them.
+    expect(cycles.filter((group) => !group.includes("config/document.ts"))).toEqual([]);
   });
 
   it("never make money a float", async () => {

@@ -3,7 +3,8 @@
  * proxies that the configuration trusts, it is whoever the outermost of them saw. What anybody else says about
  * its own address, host or protocol is never read.
  */
-import { valueOf, valuesOf } from "../message/field-lines.ts";
+import { valueOf, valuesOf } from "../message/field-values.ts";
+
 import { readChain, trimBlanks, type Hop } from "./forwarded.ts";
 import type { InboundRequest, InboundSocket } from "../message/inbound.ts";
 import type { TrustedProxies } from "./trusted-proxies.ts";

@@ -4,7 +4,8 @@
  * written by the client. Both are read hop by hop under strict rules, and a hop that breaks them ends the
  * chain.
  */
-import { valuesOf } from "../message/field-lines.ts";
+
+import { valuesOf } from "../message/field-values.ts";
 import { readIp, writeIp } from "./ip-address.ts";
 
 /** Hops of a chain that are read; nobody has more proxies than this before one gateway. */

@@ -1,13 +1,13 @@
 /**
  * The order of answers on one connection of HTTP/1.1: each in its turn, so many at a time, and none behind the last.
  */
+import type { HttpServer } from "./http-server.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { noteUnread } from "../message/unread.ts";
 import { asksForWebSocket } from "../upstream/upgrade-engine.ts";
 import { endConnection, isEnding } from "../visitor.ts";
 import type { ConnectionTable } from "./connection-table.ts";
-import type { HttpServer } from "./http1-server.ts";
 
 /**
  * Answers that are owed on one connection: the last of them ends it, and what was sent behind its request is for the

@@ -1,4 +1,5 @@
 /** Node's HTTP/1.1 server, plain or behind TLS, with its strict parser and every timeout on. */
+import type { HttpServer } from "./http-server.ts";
 import {
   createServer,
   type IncomingMessage,
@@ -25,7 +26,6 @@ export const KEEP_ALIVE_MS = 75_000;
 /** How often the timeouts above are looked at, milliseconds. */
 export const SWEEP_MS = 5_000;
 
-export type HttpServer = PlainServer | SecureServer;
 export type { SecureServer };
 
 /** What all public servers have in common. */

@@ -2,6 +2,7 @@
  * A public listener: HTTP/1.1, and behind TLS HTTP/2 as well, with every timeout on, a limit on connections, and
  * a drain that ends by itself (protocol-independent limits of the front door).
  */
+import type { HttpServer } from "./http-server.ts";
 import type { AddressInfo, Socket } from "node:net";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Gateway } from "../gateway.ts";
@@ -9,13 +10,7 @@ import { isTunnel } from "../upstream/tunnels.ts";
 import { boundConnections } from "./bounded-connections.ts";
 import { ConnectionTable } from "./connection-table.ts";
 import { breakOff } from "./answers-in-turn.ts";
-import {
-  createPlainServer,
-  retireHttp1,
-  serveHttp1,
-  type Connections,
-  type HttpServer,
-} from "./http1-server.ts";
+import { createPlainServer, retireHttp1, serveHttp1, type Connections } from "./http1-server.ts";
 import type { SecureOptions } from "./certified-server.ts";
 import { SecureServer } from "./secure-server.ts";
 

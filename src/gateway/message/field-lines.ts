@@ -2,6 +2,7 @@
  * Which header lines cross the gateway, and which are written here. Raw `name, value` arrays in both
  * directions, so that names keep their letter case and repeated lines (Set-Cookie) stay apart.
  */
+import { isNamed, valueOf, valuesOf } from "./field-values.ts";
 import { believerOf, isPlainName, NEEDED_NAMES } from "../../x402/header-names.ts";
 import type { Client } from "../client/client.ts";
 import type { InboundRequest } from "./inbound.ts";
@@ -311,32 +312,10 @@ function isSet(name: string, set: readonly string[]): boolean {
   return false;
 }
 
-/** The first value of a field in raw lines. */
-export function valueOf(raw: readonly string[], lowerCaseName: string): string | undefined {
-  for (let index = 0; index < raw.length; index += 2) {
-    if (isNamed(raw[index] ?? "", lowerCaseName)) return raw[index + 1] ?? "";
-  }
-  return undefined;
-}
-
 /** Adds raw lines whose names are not there yet. */
 export function addMissing(lines: string[], added: readonly string[]): void {
   for (let index = 0; index < added.length; index += 2) {
     const name = added[index] ?? "";
     if (valueOf(lines, name.toLowerCase()) === undefined) lines.push(name, added[index + 1] ?? "");
   }
-}
-
-/** All values of a field in raw lines, in their order. */
-export function valuesOf(raw: readonly string[], lowerCaseName: string): string[] {
-  const values: string[] = [];
-  for (let index = 0; index < raw.length; index += 2) {
-    if (isNamed(raw[index] ?? "", lowerCaseName)) values.push(raw[index + 1] ?? "");
-  }
-  return values;
-}
-
-/** Compares lengths first: almost every line is out after one comparison. */
-function isNamed(name: string, lowerCaseName: string): boolean {
-  return name.length === lowerCaseName.length && name.toLowerCase() === lowerCaseName;
 }

@@ -6,7 +6,7 @@
  */
 import { hash, randomUUID } from "node:crypto";
 import { networkOf } from "../client/ip-address.ts";
-import { waitWithin, type Payment } from "../../facilitator/facilitator.ts";
+import type { Payment } from "../../facilitator/facilitator.ts";
 import {
   MAX_DELIVERY_ATTEMPTS,
   type ClaimOutcome,
@@ -17,7 +17,7 @@ import {
 } from "../../ledger/ledger.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { notePayment } from "../../telemetry/request-context.ts";
-import type { Time } from "../../time/time.ts";
+import { type Time, waitWithin } from "../../time/time.ts";
 import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
 import {
   ABANDONED,

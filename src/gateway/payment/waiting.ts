@@ -2,7 +2,8 @@
  * Requests that wait for another with the same payment. Each has a place for as long as that one's delivery takes, so
  * few do: whoever shows one payment on hundreds of connections would have all places.
  */
-import { waitWithin } from "../../facilitator/facilitator.ts";
+
+import { waitWithin } from "../../time/time.ts";
 import { ABANDONED, IN_FLIGHT, type Admission, type Presented } from "./admission.ts";
 
 /** Those that wait for one payment; further ones are told at once that it is in flight. */

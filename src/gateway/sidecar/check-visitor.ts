@@ -2,12 +2,14 @@
  * Who is served where the data path is another proxy's: the proxy, which is told to let a request pass, with what
  * its backend and its client are to be told, or is given the whole answer for its client.
  */
+import type { Passage } from "../upstream/passage.ts";
+import { valueOf } from "../message/field-values.ts";
 import { createHash } from "node:crypto";
 import type { StoredResponse } from "../../ledger/ledger.ts";
 import type { Answer } from "../answers.ts";
 import type { TimelineEntry } from "../../telemetry/timeline.ts";
 import type { InboundResponse } from "../message/inbound.ts";
-import { valueOf } from "../message/field-lines.ts";
+
 import type { RequestTrace } from "../request-trace.ts";
 import type { Delivery, Engine, Sold, Unanswered } from "../upstream/upstream.ts";
 import {
@@ -15,7 +17,6 @@ import {
   newVisitId,
   onResponseGone,
   whenSent,
-  type Passage,
   type Replaying,
   type Visitor,
 } from "../visitor.ts";

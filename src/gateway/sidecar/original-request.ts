@@ -2,10 +2,11 @@
  * The request that a proxy asks about, read from the check that the proxy sent. Whatever the proxy does not say
  * exactly once is refused: a line that is missing or there twice may be the client's.
  */
+import { valuesOf } from "../message/field-values.ts";
 import type { IncomingHttpHeaders } from "node:http";
 import { trimBlanks } from "../client/forwarded.ts";
 import { readIp, writeIp } from "../client/ip-address.ts";
-import { nameProblem, valuesOf } from "../message/field-lines.ts";
+import { nameProblem } from "../message/field-lines.ts";
 import type { InboundRequest, InboundSocket } from "../message/inbound.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import type { Dialect } from "./dialect.ts";

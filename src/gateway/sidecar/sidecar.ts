@@ -7,6 +7,7 @@
  *     /report          how the backend answered a paid request, for proxies that can tell
  *     /answer/…        the answer to a request that needs no backend, for proxies that take 2xx for a pass
  */
+import { valueOf, valuesOf } from "../message/field-values.ts";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "../../telemetry/logger.ts";
@@ -17,7 +18,7 @@ import type { Gateway } from "../gateway.ts";
 import { MAX_HEADER_LINES } from "../listener/http2-head.ts";
 import { serverOptions } from "../listener/http1-server.ts";
 import { drain, listen } from "../listener/listener.ts";
-import { valueOf, valuesOf } from "../message/field-lines.ts";
+
 import { CheckVisitor, HELD, REPORT, writeAnswer, type Manner } from "./check-visitor.ts";
 import { DIALECTS, type SidecarProxy } from "./dialect.ts";
 import { HeldAnswers } from "./held-answers.ts";

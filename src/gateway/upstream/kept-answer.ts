@@ -2,10 +2,10 @@
  * An answer that is kept while it is passed on, so that a buyer who did not get all of it gets it again:
  * small ones only, and none that never ends, without its cookies.
  */
+import { valueOf } from "../message/field-values.ts";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Gathered } from "../../http1/gathered.ts";
 import type { StoredResponse } from "../../ledger/ledger.ts";
-import { valueOf } from "../message/field-lines.ts";
 
 export class KeptAnswer {
   readonly #status: number;

@@ -8,6 +8,7 @@
  * - It lets switched sockets live and idle for ever. Here a tunnel has two deadlines (`tunnels.ts`).
  * - It checks a certificate against the name that the client wrote into Host. Here it is the target's name.
  */
+import { valueOf } from "../message/field-values.ts";
 import { STATUS_CODES } from "node:http";
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import { Agent } from "node:https";
@@ -19,7 +20,6 @@ import {
   requestLines,
   responseLines,
   upgradeRequiredLines,
-  valueOf,
 } from "../message/field-lines.ts";
 import { UNREAD_MS } from "../message/unread.ts";
 import { Gathered } from "../../http1/gathered.ts";

@@ -2,7 +2,8 @@
  * The creation of the payee's token account (V22): a payer who is the first to pay somebody in a token may
  * make room for it in the same transaction, at the payer's own cost.
  */
-import type { Found } from "./instructions.ts";
+
+import type { Found } from "./message.ts";
 import { SYSTEM_PROGRAM } from "./programs.ts";
 
 /** What a creation has to create. Addresses in base58. */

@@ -7,7 +7,7 @@
  */
 import { err, ok, type Result } from "../../x402/result.ts";
 import { isAssertion } from "./lighthouse.ts";
-import type { Instruction, ResolvedMessage } from "./message.ts";
+import type { Instruction, ResolvedMessage, Found } from "./message.ts";
 import {
   ASSOCIATED_TOKEN_PROGRAM,
   COMPUTE_BUDGET_PROGRAM,
@@ -17,17 +17,6 @@ import {
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
 } from "./programs.ts";
-
-/** An instruction with its addresses. */
-export interface Found {
-  /** Its place in the message, from 0. */
-  readonly index: number;
-  /** Base58. */
-  readonly program: string;
-  /** Base58, in the program's order. */
-  readonly accounts: readonly string[];
-  readonly data: Uint8Array;
-}
 
 type Kind = "budgets" | "transfers" | "memos" | "assertions" | "creations";
 

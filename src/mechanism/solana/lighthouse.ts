@@ -4,8 +4,8 @@
  * fails in its block costs us the network fee, and the payer nothing. So what Phantom adds is allowed, read to
  * the last byte, and nothing else: nothing that time or strangers can make untrue (decision record 42).
  */
+import type { Found } from "./message.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
-import type { Found } from "./instructions.ts";
 
 /** Whose accounts may be asserted on. Base58. */
 export interface Asserted {

@@ -1,5 +1,5 @@
 /** The memo of a payment (V21): a note that the seller may ask for, such as an order number. */
-import type { Found } from "./instructions.ts";
+import type { Found } from "./message.ts";
 
 /**
  * The first fault of a message's memos, a sentence: at most one; and exactly one with these bytes where the

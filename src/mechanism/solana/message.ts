@@ -346,3 +346,14 @@ export function resolve(
   }
   return new Set(accounts).size < accounts.length ? undefined : { ...message, accounts };
 }
+
+/** An instruction with its addresses. */
+export interface Found {
+  /** Its place in the message, from 0. */
+  readonly index: number;
+  /** Base58. */
+  readonly program: string;
+  /** Base58, in the program's order. */
+  readonly accounts: readonly string[];
+  readonly data: Uint8Array;
+}

@@ -3,8 +3,8 @@
  * counts is the sum, so the sum is what is capped.
  */
 import { err, ok, type Result } from "../../x402/result.ts";
-import { SET_LOADED_ACCOUNTS, SET_UNIT_LIMIT, SET_UNIT_PRICE, type Found } from "./instructions.ts";
-import type { Message } from "./message.ts";
+import { SET_LOADED_ACCOUNTS, SET_UNIT_LIMIT, SET_UNIT_PRICE } from "./instructions.ts";
+import type { Message, Found } from "./message.ts";
 
 /** What each signature costs. */
 const LAMPORTS_PER_SIGNATURE = 5_000n;

@@ -1,6 +1,6 @@
 /** The one token transfer of a payment (V23, V24): from the payer's tokens to the payee, to the last unit. */
+import type { Found } from "./message.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
-import type { Found } from "./instructions.ts";
 
 /** What the transfer has to do. Addresses in base58. */
 export interface Expected {

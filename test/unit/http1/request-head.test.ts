@@ -1,8 +1,8 @@
+import type { RequestHead } from "../../../src/http1/exchange.ts";
 import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import type { H1Request } from "../../../src/http1/exchange.ts";
 import { requestHead, trailerText, withoutBody } from "../../../src/http1/request-head.ts";
-import type { RequestHead } from "../../../src/http1/request-head.ts";
 
 const plain: H1Request = { method: "GET", path: "/", headers: [], body: null };
 

@@ -1,0 +1,13 @@
+import type { Client } from "../client/client.ts";
+import type { Sale } from "./upstream.ts";
+
+/** What goes along with a forwarded request; see `upstream.ts` for the meaning of each. */
+export interface Passage {
+  readonly client: Client;
+  readonly target: string;
+  readonly requestHeaders: readonly string[];
+  readonly responseSet: readonly string[];
+  readonly responseVary: string | null;
+  readonly sale: Sale | null;
+  readonly removed?: ReadonlySet<string>;
+}
