@@ -12,13 +12,13 @@ import { wordsOfRoutes } from "./app/listing/heard-words.ts";
 import { openMoney, type Money } from "./app/money.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
-import type { Wallet } from "./app/wallets.ts";
+import type { FeeWallet } from "./app/wallets.ts";
 import { countWorkers } from "./app/count-workers.ts";
 import { openWorkers } from "./app/workers.ts";
 import { Reloading, type ReloadCause, type Reloaded } from "./app/reloading.ts";
 import { cannotChange, restartProblems } from "./app/restart.ts";
 import { loadConfig, type Config, type ParseResult, type Problem } from "./config/config.ts";
-import type { Probe } from "./facilitator/network-gate.ts";
+import type { NetworkProbe } from "./facilitator/network-gate.ts";
 import { LocalTill } from "./gateway/payment/till.ts";
 import { createLogger, type Logger } from "./telemetry/logger.ts";
 import type { MetricsSnapshot } from "./telemetry/metric-registry.ts";
@@ -36,9 +36,9 @@ export interface Running {
     readonly admin: AddressInfo | null;
   };
   /** What the start-up checks of each embedded network found. */
-  readonly probes: readonly Probe[];
+  readonly probes: readonly NetworkProbe[];
   /** Our accounts that pay network fees. */
-  readonly wallets: readonly Wallet[];
+  readonly wallets: readonly FeeWallet[];
   /** Who pays network fees on Solana networks that others settle, as told so far. */
   readonly feePayers: readonly ToldElsewhere[];
   readonly telemetry: Telemetry;

@@ -21,11 +21,11 @@ export interface PaymentsPages {
   /** A payment by its key, transaction or nonce; `found`: there is one. */
   show(name: string): Promise<{ readonly found: boolean; readonly page: string }>;
   /** What changes after that version, until it is stopped. */
-  follow(after: number, follower: Follower): () => void;
+  follow(after: number, follower: PaymentFollower): () => void;
 }
 
 /** Who is kept up to date. */
-export interface Follower {
+export interface PaymentFollower {
   send(event: { readonly version: number; readonly data: string } | "still-there"): void;
   end(): void;
 }

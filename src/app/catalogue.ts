@@ -1,5 +1,5 @@
 /** Configuration -> the catalogue page: which routes it shows, how they are searched, and in what portions. */
-import type { Config, PricedAction, Route } from "../config/config.ts";
+import type { Config, PricedAction, RouteSettings } from "../config/config.ts";
 import { cataloguePage, CATALOGUE_POLICY } from "../web/catalogue-page.ts";
 import type { CatalogueInput, CatalogueRoute } from "../web/catalogue-view.ts";
 import { formatAmount } from "../x402/amount.ts";
@@ -89,7 +89,7 @@ function pageIn(text: string): number {
   return /^[1-9]\d{0,6}$/.test(text) ? Number(text) : 1;
 }
 
-function entryOf(route: Route, base: string): readonly Entry[] {
+function entryOf(route: RouteSettings, base: string): readonly Entry[] {
   const { action, methods, pattern, segments } = route;
   if (action.kind !== "priced" || !action.discoverable) return [];
   const { description, mimeType } = action;

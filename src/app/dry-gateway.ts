@@ -5,7 +5,7 @@
  */
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
-import { PROXY_UPSTREAM, type Config, type Route } from "../config/config.ts";
+import { PROXY_UPSTREAM, type Config, type RouteSettings } from "../config/config.ts";
 import { decide, type Decision } from "../gateway/decision.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import type { FeePayers } from "../gateway/payment/offers.ts";
@@ -43,7 +43,7 @@ export interface DryRequest {
 export interface DryOutcome {
   readonly decision: Decision;
   /** The rule that the decision comes from; null: none of the file. */
-  readonly route: Route | null;
+  readonly route: RouteSettings | null;
   /** Null where a backend would answer, or where a payment would have to be looked into. */
   readonly answer: DryAnswer | null;
 }
@@ -52,7 +52,7 @@ export class DryGateway {
   readonly #config: Config;
   readonly #gateway: Gateway;
   readonly #snapshot: ReturnType<typeof createSnapshot>;
-  readonly #routes: ReadonlyMap<string, Route>;
+  readonly #routes: ReadonlyMap<string, RouteSettings>;
   /** Which meter a route has: the one thing that a decision about a free or denied route names. */
   readonly #keys = new Map<RouteMeter, string>();
 
@@ -112,7 +112,7 @@ export class DryGateway {
     return decision.kind === "challenge" ? decision.plan.offers.accepts(decision.resource) : [];
   }
 
-  #routeOf(decision: Decision): Route | null {
+  #routeOf(decision: Decision): RouteSettings | null {
     const meter =
       "plan" in decision ? decision.plan.meter : "meter" in decision ? decision.meter : null;
     const key = meter === null ? undefined : this.#keys.get(meter);

@@ -2,7 +2,7 @@
  * Why a request is answered as it is: how its URL is read, which rule wins over which, and the answer itself as
  * the gateway would give it (`dry-gateway.ts`). Asks nobody, so it holds for a process that is not running.
  */
-import { PUBLISHED_PATHS, type Config, type Route } from "../config/config.ts";
+import { PUBLISHED_PATHS, type Config, type RouteSettings } from "../config/config.ts";
 import { hostFor, rewriteTarget } from "../gateway/upstream/backend/rewriting.ts";
 import { Router } from "../gateway/paths/router.ts";
 import { readTarget } from "../gateway/paths/target.ts";
@@ -16,7 +16,7 @@ import {
   whyBeaten,
 } from "./rule-order.ts";
 
-export interface Question {
+export interface ExplainQuestion {
   /** Upper-case. */
   readonly method: string;
   /** A URL, or the path and query of one. */
@@ -36,9 +36,9 @@ export interface Explanation {
   readonly outcome: Outcome;
   /** One sentence without a final period. */
   readonly why: string;
-  readonly winner: Route | null;
+  readonly winner: RouteSettings | null;
   /** Rules that match the path as well, in the order in which they would win. */
-  readonly beaten: readonly { readonly route: Route; readonly why: string }[];
+  readonly beaten: readonly { readonly route: RouteSettings; readonly why: string }[];
   readonly forwarded: Forwarded | null;
   /** What the gateway answers; null where the backend does. */
   readonly answer: DryAnswer | null;
@@ -68,7 +68,7 @@ interface Forwarded {
 }
 
 /** The configuration must have routes. */
-export function explain(config: Config, { method, url, headers }: Question): Explanation {
+export function explain(config: Config, { method, url, headers }: ExplainQuestion): Explanation {
   const { target, notes } = targetOf(config, url);
   const dry = new DryGateway(config);
   const outcome = dry.ask({ method, target, headers });
@@ -134,7 +134,7 @@ function nameOf({ decision, answer }: DryOutcome): Outcome {
 /** What an explanation looks at. */
 interface Looked {
   /** Rules that match the path, the winner first. */
-  readonly matching: readonly Route[];
+  readonly matching: readonly RouteSettings[];
   readonly method: string;
   readonly path: string | null;
 }
@@ -172,7 +172,7 @@ function whyOurs(path: string, page: string | null): string {
   return `${what} is the gateway's own, ${before} (discovery.${key})`;
 }
 
-function whyItWins(route: Route, { matching, method }: Looked): string {
+function whyItWins(route: RouteSettings, { matching, method }: Looked): string {
   if (matching.length <= 1) return "the only rule that matches";
   if (listsMethod(route, method)) return "the most specific rule, and it names the method";
   return "the most specific rule";
@@ -205,15 +205,15 @@ function suspectsOf(config: Config, { matching, method, path }: Looked): string 
   return keys.length === 0 ? "" : `: some backends would serve ${keys.join(" or ")}`;
 }
 
-function isGuarded({ action }: Route): boolean {
+function isGuarded({ action }: RouteSettings): boolean {
   return action.kind !== "free";
 }
 
 function preflightWinner(
   { decision }: DryOutcome,
-  matching: readonly Route[],
+  matching: readonly RouteSettings[],
   method: string,
-): Route | null {
+): RouteSettings | null {
   if (decision.kind !== "preflight") return null;
   const [first] = matching;
   const keys = matching.filter((each) => first !== undefined && isSamePattern(first, each));
@@ -221,8 +221,8 @@ function preflightWinner(
 }
 
 function beatenBy(
-  winner: Route | null,
-  matching: readonly Route[],
+  winner: RouteSettings | null,
+  matching: readonly RouteSettings[],
   method: string,
 ): Explanation["beaten"] {
   const [first] = matching;

@@ -1,8 +1,8 @@
 /** Configuration -> everything that verifies and settles: mechanisms, their gate, the facilitators. */
-import type { Config, RemoteFacilitator as RemoteSettings } from "../config/config.ts";
+import type { Config, RemoteFacilitatorSettings as RemoteSettings } from "../config/config.ts";
 import { EmbeddedFacilitator } from "../facilitator/embedded.ts";
 import { FacilitatorMesh } from "../facilitator/mesh.ts";
-import { NetworkGate, type Probe } from "../facilitator/network-gate.ts";
+import { NetworkGate, type NetworkProbe } from "../facilitator/network-gate.ts";
 import { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { EvmFirstLooks } from "../mechanism/evm/first-look.ts";
@@ -15,7 +15,7 @@ import { KnownFeePayers, type FeePayerSources } from "./fee-payers.ts";
 import { findLosses } from "./gas-costs.ts";
 import { readBalances } from "./gauges.ts";
 import { isSameToken } from "./token-address.ts";
-import { describeWallets, type Wallet } from "./wallets.ts";
+import { describeWallets, type FeeWallet } from "./wallets.ts";
 
 export interface Facilitation {
   /** What settles: embedded where a network is settled here, else the remote ones. */
@@ -32,8 +32,8 @@ export interface Facilitation {
   readonly remotes: readonly RemoteFacilitator[];
   readonly mechanisms: readonly Mechanism[];
   readonly gate: NetworkGate;
-  readonly probes: readonly Probe[];
-  readonly wallets: readonly Wallet[];
+  readonly probes: readonly NetworkProbe[];
+  readonly wallets: readonly FeeWallet[];
 }
 
 /** What facilitation stands on. */
@@ -129,7 +129,7 @@ async function balancesOf(
   return new Map(await Promise.all(read));
 }
 
-function withLosses(probe: Probe, config: Config, balances: Balances): Probe {
+function withLosses(probe: NetworkProbe, config: Config, balances: Balances): NetworkProbe {
   for (const [network, [wallet]] of balances) {
     if (network !== probe.network || wallet === undefined) continue;
     return { ...probe, findings: [...probe.findings, ...findLosses(config, network, wallet)] };
@@ -180,7 +180,7 @@ function describeToken(
   return asset ?? { symbol: "unknown", decimals: 0 };
 }
 
-function describe({ network, findings }: Probe): string {
+function describe({ network, findings }: NetworkProbe): string {
   const errors = findings.filter(({ level }) => level === "error");
   // Most say by themselves which network it is.
   const title = `${network}: `;

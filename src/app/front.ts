@@ -46,7 +46,7 @@ export interface FrontOptions {
 }
 
 /** Where a front listens. */
-export interface Places {
+export interface FrontPlaces {
   /** In place of the configured ports, in the order of the listeners. */
   readonly ports?: readonly number[];
   /** The sockets of another process' listeners, in their order. */
@@ -101,7 +101,7 @@ export class Front {
   }
 
   /** Resolves with the addresses once all of them accept connections. Rejects where one cannot be had. */
-  async open({ ports = [], sockets = [] }: Places = {}): Promise<readonly AddressInfo[]> {
+  async open({ ports = [], sockets = [] }: FrontPlaces = {}): Promise<readonly AddressInfo[]> {
     const { config, fronts, telemetry } = this.#options;
     const ticketKeys = this.#ticketKeys;
     const tickets = ticketKeys === undefined ? {} : { ticketKeys };

@@ -10,7 +10,7 @@ import { readClient } from "../gateway/client/client.ts";
 import { networkOf } from "../gateway/client/ip-address.ts";
 import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 import type { FacilitatorMesh } from "../facilitator/mesh.ts";
-import type { Probe } from "../facilitator/network-gate.ts";
+import type { NetworkProbe } from "../facilitator/network-gate.ts";
 import type { Recovery } from "../facilitator/recovery.ts";
 import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
 import { onTheWire } from "../facilitator/wire-facilitator.ts";
@@ -27,7 +27,7 @@ import { startRecoveries } from "./recoveries.ts";
 import { Sales } from "./sales.ts";
 import { openServer, type Parts } from "./server.ts";
 import { startSweeper } from "./sweeper.ts";
-import type { Wallet } from "./wallets.ts";
+import type { FeeWallet } from "./wallets.ts";
 
 export interface Money {
   readonly ledger: Ledger;
@@ -41,8 +41,8 @@ export interface Money {
   readonly hub: Hub | undefined;
   /** Of the facilitator's listener; null: none. */
   readonly address: AddressInfo | null;
-  readonly probes: readonly Probe[];
-  readonly wallets: readonly Wallet[];
+  readonly probes: readonly NetworkProbe[];
+  readonly wallets: readonly FeeWallet[];
   /** Why nothing can be taken or settled now, in sentences; empty when it can. */
   readiness(): Promise<readonly string[]>;
 }

@@ -2,7 +2,7 @@
  * The operator's page as it stands, and what changes in it: as long as somebody follows it, the list is made again
  * a few times a second, and those entries are sent that read differently.
  */
-import type { Follower, PaymentsPages } from "../admin/payments.ts";
+import type { PaymentFollower, PaymentsPages } from "../admin/payments.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { paymentPage, requestItem, requestsPage, REQUESTS_POLICY } from "../web/requests-page.ts";
@@ -31,7 +31,7 @@ export interface PagesGround {
 export class TimelinePages implements PaymentsPages {
   readonly policy = REQUESTS_POLICY;
   readonly #ground: PagesGround;
-  readonly #followers = new Map<Follower, number>();
+  readonly #followers = new Map<PaymentFollower, number>();
   readonly #ending = new AbortController();
   #items: ReadonlyMap<string, Item> = new Map();
   #views: readonly RequestView[] = [];
@@ -55,7 +55,7 @@ export class TimelinePages implements PaymentsPages {
     return { found: payment !== undefined, page: paymentPage(payment) };
   }
 
-  follow(after: number, follower: Follower): () => void {
+  follow(after: number, follower: PaymentFollower): () => void {
     if (this.#ending.signal.aborted) follower.end();
     else {
       // A clock may have been set back.

@@ -34,7 +34,7 @@ export function readMemory(): Memory {
   return { machine, allowed: limit > 0 && limit < machine ? limit : undefined };
 }
 
-export interface Places {
+export interface ProcessPlaces {
   readonly count: number;
   /** A clause for people. */
   readonly reason: string;
@@ -53,7 +53,7 @@ export function placesOf(
   written: number | null,
   fronts: number,
   memory: Memory = readMemory(),
-): Places {
+): ProcessPlaces {
   if (written !== null) return { count: written, reason: "as the file says" };
   const { machine, allowed } = memory;
   const bytes = allowed ?? machine;

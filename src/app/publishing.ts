@@ -7,7 +7,7 @@ import {
   PUBLISHED_PATHS,
   type Config,
   type PricedAction,
-  type Route,
+  type RouteSettings,
 } from "../config/config.ts";
 import {
   createCatalogue,
@@ -28,7 +28,7 @@ import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts"
 import { Offers, type FeePayers, type Offer } from "../gateway/payment/offers.ts";
 import { Router } from "../gateway/paths/router.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { writeOpenApi, type Fate } from "../openapi/published.ts";
+import { writeOpenApi, type PublishedFate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
 import { networkOf } from "../x402/network.ts";
@@ -245,8 +245,8 @@ function answered(
 
 /** What becomes of requests, as far as buyers are told. */
 class Fates {
-  readonly #router: Router<Fate>;
-  readonly #unmatched: Fate;
+  readonly #router: Router<PublishedFate>;
+  readonly #unmatched: PublishedFate;
 
   constructor({ routes, unmatched }: Sales, payable: readonly Sold[]) {
     const sold = new Map(payable.map((each) => [each.route, each]));
@@ -261,14 +261,14 @@ class Fates {
     });
   }
 
-  of(method: string, path: string): Fate {
+  of(method: string, path: string): PublishedFate {
     const match = this.#router.match(method, path);
     if (match.kind === "route") return match.value;
     return match.kind === "unmatched" ? this.#unmatched : { kind: "hidden" };
   }
 }
 
-function fateOf({ action }: Route, sold: Sold | undefined): Fate {
+function fateOf({ action }: RouteSettings, sold: Sold | undefined): PublishedFate {
   if (action.kind === "free") return { kind: "free" };
   if (sold === undefined) return { kind: "hidden" };
   return { kind: "sold", accepts: sold.offers.accepts(sold.entry.resource) };
@@ -308,19 +308,19 @@ function listed({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">): re
   });
 }
 
-function isTemplate({ segments }: Route): boolean {
+function isTemplate({ segments }: RouteSettings): boolean {
   return segments.some(({ kind }) => kind !== "static");
 }
 
 interface Listed {
-  readonly route: Route;
+  readonly route: RouteSettings;
   readonly action: PricedAction;
   readonly offers: readonly Offer[];
   readonly terms: PublicTerms;
 }
 
 interface Sold {
-  readonly route: Route;
+  readonly route: RouteSettings;
   readonly action: PricedAction;
   readonly entry: CatalogueEntry;
   readonly offers: Offers;
@@ -336,7 +336,7 @@ function catalogueOf(sold: readonly Sold[]): Catalogue {
 
 /** What is asked for, and by which method; default: the first one of the route. */
 export interface AskedRoute {
-  readonly route: Route;
+  readonly route: RouteSettings;
   readonly action: PricedAction;
   readonly publicUrl: string | null;
   readonly method?: string;

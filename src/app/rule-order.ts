@@ -2,19 +2,19 @@
  * The routes of a configuration as a list in which the first one that matches a request wins. The router needs
  * no such list; people do, since the order of the file means nothing.
  */
-import type { Route } from "../config/config.ts";
+import type { RouteSettings } from "../config/config.ts";
 
-type Segment = Route["segments"][number];
+type Segment = RouteSettings["segments"][number];
 
 /** More specific first: static, `:param`, `*`, compared from left to right; then the longer pattern. */
 const RANKS: Readonly<Record<Segment["kind"], number>> = { static: 0, param: 1, rest: 2 };
 
-export function inWinningOrder(routes: readonly Route[]): readonly Route[] {
+export function inWinningOrder(routes: readonly RouteSettings[]): readonly RouteSettings[] {
   return routes.toSorted(compareRoutes);
 }
 
 /** Whether a canonical path matches the pattern, letter by letter; whatever the method. */
-export function matchesPath({ segments }: Pick<Route, "segments">, path: string): boolean {
+export function matchesPath({ segments }: Pick<RouteSettings, "segments">, path: string): boolean {
   const texts = path.slice(1).split("/");
   for (const [index, segment] of segments.entries()) {
     const text = texts[index];
@@ -26,18 +26,21 @@ export function matchesPath({ segments }: Pick<Route, "segments">, path: string)
 }
 
 /** Whether a key names the method, or covers it: `GET` covers `HEAD`. */
-export function listsMethod({ methods }: Pick<Route, "methods">, method: string): boolean {
+export function listsMethod({ methods }: Pick<RouteSettings, "methods">, method: string): boolean {
   if (methods === null) return false;
   return methods.includes(method) || (method === "HEAD" && methods.includes("GET"));
 }
 
 /** Whether two patterns match the same paths: the names of parameters make no difference. */
-export function isSamePattern(left: Pick<Route, "segments">, right: Pick<Route, "segments">) {
+export function isSamePattern(
+  left: Pick<RouteSettings, "segments">,
+  right: Pick<RouteSettings, "segments">,
+) {
   return compareSegments(left.segments, right.segments) === 0;
 }
 
 /** Why `loser`, whose pattern matches as well, does not answer; words that go on from its key. */
-export function whyBeaten(winner: Route, loser: Route, method: string): string {
+export function whyBeaten(winner: RouteSettings, loser: RouteSettings, method: string): string {
   // No two keys of a pattern cover the same method.
   if (isSamePattern(winner, loser)) {
     return `is for ${loser.methods?.join(", ") ?? "other methods"}, not for ${method}`;
@@ -55,7 +58,7 @@ function written(segment: Segment): string {
   return segment.kind === "param" ? `:${segment.name}` : JSON.stringify(segment.text);
 }
 
-function compareRoutes(left: Route, right: Route): number {
+function compareRoutes(left: RouteSettings, right: RouteSettings): number {
   const bySegments = compareSegments(left.segments, right.segments);
   if (bySegments !== 0) return bySegments;
   if (left.methods === null || right.methods === null) {

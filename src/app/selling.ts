@@ -2,9 +2,9 @@
 import {
   PUBLISHED_PATHS,
   type Config,
-  type Offer as OfferSettings,
+  type OfferSettings,
   type PricedAction,
-  type Route,
+  type RouteSettings,
 } from "../config/config.ts";
 import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/payment/earlier-quotes.ts";
@@ -50,7 +50,7 @@ export function createSnapshot(
   { metrics, feePayers, drafts, earlier }: SnapshotGround,
 ): Snapshot {
   const { publicUrl: base } = config;
-  const planner = (route: Route): ((method: string) => RoutePlan) => {
+  const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
     const meter = metrics.route(route.key);
     const { action } = route;
     if (action.kind === "deny") return () => ({ kind: "deny", meter });
@@ -110,7 +110,7 @@ const USUAL_METHODS = ["POST", "PUT", "PATCH", "DELETE"] as const;
  */
 function byMethod<Value>(
   routes: Config["routes"],
-  plannerOf: (route: Route) => (method: string) => Value,
+  plannerOf: (route: RouteSettings) => (method: string) => Value,
 ): RouterEntry<Value>[] {
   return routes.flatMap((route) => {
     const { methods, pattern, action } = route;

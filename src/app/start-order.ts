@@ -71,7 +71,7 @@ function copy(value: unknown, each: (member: unknown) => unknown): unknown {
 }
 
 /** Fee payers as the process with the money tells them. */
-export class ToldFeePayers implements FeePayers {
+export class FeePayerNews implements FeePayers {
   #revision = 0;
   #told: ReadonlyMap<string, string>;
 

@@ -2,8 +2,8 @@
 import type { PaymentSummary } from "../ledger/books.ts";
 import type {
   RequestEnd,
-  RequestHead,
-  Step,
+  TimelineHead,
+  TimelineStep,
   StepName,
   TimelineRecord,
 } from "../telemetry/timeline.ts";
@@ -45,7 +45,7 @@ const OUTCOMES: Readonly<Record<PaymentOutcome, string>> = {
 const GOOD: ReadonlySet<PaymentOutcome> = new Set(["paid", "replayed"]);
 const QUIET: ReadonlySet<PaymentOutcome> = new Set(["challenged", "free"]);
 
-export function viewOfRequest(known: Known, head: RequestHead, tokens: Tokens): RequestView {
+export function viewOfRequest(known: Known, head: TimelineHead, tokens: Tokens): RequestView {
   const { record, payment } = known;
   const { end, error } = record;
   const view = payment === null ? null : viewOf(payment, tokens);
@@ -116,7 +116,7 @@ function adviceOf({ record, advice }: Known): string {
   return `${text ?? adviceOnRequest(end.outcome, error)}.`;
 }
 
-function stagesOf(known: Known, head: RequestHead): readonly StageView[] {
+function stagesOf(known: Known, head: TimelineHead): readonly StageView[] {
   const { record, question } = known;
   const isUnread = record.end?.outcome === "malformed";
   const asked = head.presented === null && !isUnread ? record : question;
@@ -135,7 +135,7 @@ function questionStage(asked: TimelineRecord | null): StageView {
 }
 
 /** Refused here is what was not even worth a question to the facilitator. */
-function paymentStage({ record, question }: Known, { presented }: RequestHead): StageView {
+function paymentStage({ record, question }: Known, { presented }: TimelineHead): StageView {
   const name = "payment";
   const { end, steps } = record;
   if (presented === null) {
@@ -150,7 +150,7 @@ function paymentStage({ record, question }: Known, { presented }: RequestHead): 
 }
 
 /** The last of them counts; how long is said of all. */
-function stageOf(name: StepName, steps: readonly Step[]): StageView {
+function stageOf(name: StepName, steps: readonly TimelineStep[]): StageView {
   const own = steps.filter((step) => step.name === name);
   const last = own.at(-1);
   if (last === undefined) return { name, state: "none", ms: null, note: "" };
@@ -160,7 +160,7 @@ function stageOf(name: StepName, steps: readonly Step[]): StageView {
 }
 
 function payloadOf(
-  { route, presented, asked }: RequestHead,
+  { route, presented, asked }: TimelineHead,
   { id, key }: TimelineRecord,
   tokens: Tokens,
 ): readonly FactView[] {
@@ -258,7 +258,7 @@ export function withoutUrls(text: string): string {
   );
 }
 
-function noteOf({ note }: Step): string {
+function noteOf({ note }: TimelineStep): string {
   return clipped(shortened(withoutUrls(note)));
 }
 

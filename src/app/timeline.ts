@@ -3,7 +3,7 @@
  * put together when somebody asks, and again and again only while somebody watches.
  */
 import type { Books, PaymentSummary } from "../ledger/books.ts";
-import type { RequestHead, TimelinePart, TimelineRecord } from "../telemetry/timeline.ts";
+import type { TimelineHead, TimelinePart, TimelineRecord } from "../telemetry/timeline.ts";
 import type { PaymentDetailsView, RequestView } from "../web/requests-view.ts";
 import { adviceOn } from "./advice.ts";
 import { detailOf, type Tokens } from "./payment-view.ts";
@@ -191,7 +191,7 @@ function questionOf(
 }
 
 /** The same for a question and for the payment that answers it. */
-function buyerOf({ client, method, target }: RequestHead): string {
+function buyerOf({ client, method, target }: TimelineHead): string {
   return `${client} ${method} ${target}`;
 }
 

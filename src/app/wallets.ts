@@ -5,7 +5,7 @@ import { formatAmount } from "../x402/amount.ts";
 import { networkOf, type NetworkName } from "../x402/network.ts";
 import { roughly } from "./gas-costs.ts";
 
-export interface Wallet {
+export interface FeeWallet {
   readonly network: string;
   readonly address: string;
   /** Where its key came from: `env:NAME` or `file:PATH`. */
@@ -19,7 +19,7 @@ export function describeWallets(
   config: Config,
   mechanisms: readonly Pick<Mechanism, "network" | "accounts">[],
   balances: ReadonlyMap<NetworkName, readonly WalletBalance[]>,
-): readonly Wallet[] {
+): readonly FeeWallet[] {
   return config.facilitator.embedded.flatMap(({ network, signers }) => {
     const accounts = mechanisms.find((each) => each.network === network)?.accounts ?? [];
     return accounts.map((address, index) => {

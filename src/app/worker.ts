@@ -12,12 +12,12 @@ import { systemTime } from "../time/time.ts";
 import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
 import { RemoteTill } from "../workers/remote-till.ts";
-import type { Places } from "../workers/worker-process.ts";
+import type { WorkerPlaces } from "../workers/worker-process.ts";
 import { RemoteDrafts } from "./drafts.ts";
 import { Front } from "./front.ts";
 import { SharedEntries, type EntryChanges } from "../discovery/shared-entries.ts";
 import { Publications } from "./publishing.ts";
-import { ToldFeePayers, unpack, type StartOrder, type Told } from "./start-order.ts";
+import { FeePayerNews, unpack, type StartOrder, type Told } from "./start-order.ts";
 
 /** What is left after the end may hold up the process for so long, milliseconds. */
 const EXIT_MS = 2_000;
@@ -37,7 +37,7 @@ export async function runWorker(): Promise<number> {
     time: systemTime,
     serves: {
       start: ([order]) => worker.start(unpack(order) as StartOrder, channel),
-      listen: ([places]) => worker.listen(places as Places),
+      listen: ([places]) => worker.listen(places as WorkerPlaces),
       sockets: () => worker.passSockets(channel),
       retire: () => worker.retire(),
       ping: () => null,
@@ -72,7 +72,7 @@ interface Started {
   readonly front: Front;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  readonly feePayers: ToldFeePayers;
+  readonly feePayers: FeePayerNews;
   readonly others: SharedEntries;
   readonly spans: Spans;
   readonly timeline: Timeline | undefined;
@@ -92,7 +92,7 @@ class Worker {
     const logger = createLogger({ ...config.logging, isShared: true }).child({ worker });
     const metrics = new Metrics(version);
     const spans = await openSpans({ env: process.env, version, meter: metrics.spans, logger });
-    const feePayers = new ToldFeePayers(order.feePayers);
+    const feePayers = new FeePayerNews(order.feePayers);
     const others = new SharedEntries();
     others.apply(order.others);
     const changes = new Map(termsChanges);
@@ -113,7 +113,7 @@ class Worker {
     this.#starting.resolve(this.#started);
   }
 
-  async listen({ ports, sockets }: Places): Promise<readonly AddressInfo[]> {
+  async listen({ ports, sockets }: WorkerPlaces): Promise<readonly AddressInfo[]> {
     const taken = this.#sockets.slice(0, sockets);
     if (taken.length !== sockets)
       throw new Error("a socket of the worker before this one is missing");

@@ -7,7 +7,7 @@ import { newTicketKeys, TICKET_KEYS_MS } from "../gateway/listener/ticket-keys.t
 import { Proofs } from "../gateway/payment/proofs.ts";
 import { LocalTill } from "../gateway/payment/till.ts";
 import { Crew } from "../workers/crew.ts";
-import { Desk } from "../workers/desk.ts";
+import { WorkerSession } from "../workers/desk.ts";
 import { WorkerProcess } from "../workers/worker-process.ts";
 import { countWorkers } from "./count-workers.ts";
 import { draftDesk } from "./drafts.ts";
@@ -34,7 +34,7 @@ const ENVIRONMENT =
   /^(?:NODE_\w+|UV_\w+|OPENSSL_\w+|SSL_CERT_\w+|OTEL_\w+|LC_\w+|LANG|TZ|TERM|NO_COLOR|FORCE_COLOR|PATH|HOME|TMPDIR)$/;
 
 /** How a worker process is begun. */
-export interface Entry {
+export interface WorkerEntry {
   /** The script of this process, which has the command `worker`. */
   readonly script: string;
   readonly version: string;
@@ -46,7 +46,11 @@ export interface Workers {
 }
 
 /** Resolves when all workers listen; `closing` gets their end. */
-export async function openWorkers(parts: Parts, money: Money, entry: Entry): Promise<Workers> {
+export async function openWorkers(
+  parts: Parts,
+  money: Money,
+  entry: WorkerEntry,
+): Promise<Workers> {
   const { config, telemetry, time, closing } = parts;
   const { shutdown } = config;
   for (const address of config.listen) await requireFree(address, parts);
@@ -91,7 +95,7 @@ class Desks {
     this.#ground = ground;
   }
 
-  fork(worker: number, { script }: Entry): WorkerProcess {
+  fork(worker: number, { script }: WorkerEntry): WorkerProcess {
     const { time, money } = this.#ground;
     const { drafts } = money;
     this.#forked += 1;
@@ -110,7 +114,7 @@ class Desks {
     await Promise.all(this.#ending);
   }
 
-  #open(name: string): Desk {
+  #open(name: string): WorkerSession {
     const { config, money, telemetry, time, closing } = this.#ground;
     const { logger, timeline } = telemetry;
     const { mesh: facilitator, feePayers, ledger } = money;
@@ -118,7 +122,7 @@ class Desks {
     const books = { redemptions: life, timeline, proofs: this.#proofs };
     const till = new LocalTill({ facilitator, feePayers, ...books, logger, time });
     const { settlementWaitMs } = config.limits;
-    return new Desk({ life, till, settlementWaitMs, logger, time, closing });
+    return new WorkerSession({ life, till, settlementWaitMs, logger, time, closing });
   }
 }
 

@@ -12,7 +12,7 @@ export class AnswerChanged extends Error {
   override readonly name = "AnswerChanged";
 }
 
-export class AnswerSink {
+export class BoughtAnswerSink {
   readonly #write: WriteBytes;
   readonly #hash = createHash("sha256");
   #written = 0;

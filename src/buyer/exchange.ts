@@ -13,7 +13,7 @@ export interface BuyerRequest {
   readonly body: Buffer | null;
 }
 
-export interface Answer {
+export interface BuyerAnswer {
   readonly status: number;
   /** The head without its last line break, as it was received. */
   readonly head: string;
@@ -46,11 +46,11 @@ export interface ExchangeOptions {
 }
 
 /** Resolves with the head of the answer. @throws {NoAnswer} */
-export function exchange(request: BuyerRequest, options: ExchangeOptions): Promise<Answer> {
+export function exchange(request: BuyerRequest, options: ExchangeOptions): Promise<BuyerAnswer> {
   const { url, method, body } = request;
   const { silenceMs, signal } = options;
   const send = url.protocol === "https:" ? requestHttps : requestHttp;
-  const outcome = Promise.withResolvers<Answer>();
+  const outcome = Promise.withResolvers<BuyerAnswer>();
   // As pairs in one list, so that a name may come twice.
   const headers = headerLines(request, options.payment).flat();
   const sent = send(url, { method, headers, agent: false, timeout: silenceMs, signal });
@@ -95,7 +95,7 @@ function headerLines(
   return lines;
 }
 
-function toAnswer(response: IncomingMessage): Answer {
+function toAnswer(response: IncomingMessage): BuyerAnswer {
   const { statusCode = 0, statusMessage = "", httpVersion, rawHeaders, headers } = response;
   const lines = [`HTTP/${httpVersion} ${statusCode} ${statusMessage}`];
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -130,7 +130,7 @@ const MEANINGS: Readonly<Record<string, string | undefined>> = {
 };
 
 /** A body as a whole, or undefined where it is larger than that. @throws when it is cut */
-export async function readBody(answer: Answer, maxBytes: number): Promise<Buffer | undefined> {
+export async function readBody(answer: BuyerAnswer, maxBytes: number): Promise<Buffer | undefined> {
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const part of answer.body) {

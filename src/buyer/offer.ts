@@ -7,7 +7,7 @@ import { err, ok, type Result } from "../x402/result.ts";
 import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
 
 /** One way to pay that was understood; nothing is known yet of whether it should be. */
-export interface Offer {
+export interface SellersOffer {
   /** Its place in `accepts`, from 0. */
   readonly index: number;
   readonly network: string;
@@ -26,7 +26,7 @@ export interface Offer {
 export interface Quote {
   /** Why payment is required, in the seller's words. */
   readonly error: string;
-  readonly offers: readonly Offer[];
+  readonly offers: readonly SellersOffer[];
   /** One sentence for each offer that could not be read. */
   readonly unreadable: readonly string[];
 }
@@ -52,7 +52,7 @@ export function readQuote(body: Uint8Array): Result<Quote, string> {
     return err(`the 402 answer is of ${said} of x402; only version ${X402_VERSION} is spoken here`);
   }
   if (!Array.isArray(accepts)) return err("the 402 answer has no list of offers (accepts)");
-  const offers: Offer[] = [];
+  const offers: SellersOffer[] = [];
   const unreadable: string[] = [];
   for (const [index, entry] of accepts.slice(0, MAX_OFFERS).entries()) {
     const offer = readOffer(entry, index);
@@ -65,7 +65,7 @@ export function readQuote(body: Uint8Array): Result<Quote, string> {
   return ok({ error: text(json["error"]), offers, unreadable });
 }
 
-function readOffer(entry: unknown, index: number): Result<Offer, string> {
+function readOffer(entry: unknown, index: number): Result<SellersOffer, string> {
   if (!isRecord(entry)) return err("is not an object");
   const { scheme, network, asset, payTo, maxAmountRequired, maxTimeoutSeconds, extra } = entry;
   if (scheme !== EXACT_SCHEME) return err(`is not of the scheme "${EXACT_SCHEME}"`);

@@ -3,10 +3,10 @@
  * answer was lost or asks for that; a second one is never signed here, so nothing is charged twice.
  */
 import { systemTime, type Time } from "../time/time.ts";
-import { AnswerChanged, type AnswerSink } from "./answer-sink.ts";
-import { exchange, NoAnswer, readBody, type Answer, type BuyerRequest } from "./exchange.ts";
+import { AnswerChanged, type BoughtAnswerSink } from "./answer-sink.ts";
+import { exchange, NoAnswer, readBody, type BuyerAnswer, type BuyerRequest } from "./exchange.ts";
 import { isRecord, MAX_QUOTE_BYTES, parseJson } from "./offer.ts";
-import { readReceipt, type Receipt } from "./receipt.ts";
+import { readReceipt, type PaymentReceipt } from "./receipt.ts";
 
 /** Pauses before the same payment is sent again, milliseconds; then it is given up. */
 const PAUSES_MS = [1_000, 3_000, 6_000, 12_000] as const;
@@ -21,9 +21,9 @@ export interface PresentOptions {
   readonly request: BuyerRequest;
   /** The value of `X-PAYMENT`. */
   readonly payment: string;
-  readonly sink: AnswerSink;
+  readonly sink: BoughtAnswerSink;
   /** Told the head of an answer before its body goes to the sink; once for each. */
-  readonly onHead: (answer: Answer) => Promise<void>;
+  readonly onHead: (answer: BuyerAnswer) => Promise<void>;
   /** Told before each repetition. */
   readonly onRepeat: (reason: string, pauseMs: number) => void;
   /** Longest silence of the server, milliseconds. */
@@ -39,18 +39,18 @@ export interface PresentOptions {
  * - `refused`: the seller says that nothing was settled, and nothing speaks against it.
  * - `unserved`: paid, or perhaps paid, and there is no whole answer. The payment is worth keeping.
  */
-export interface Presented {
+export interface PresentedOnce {
   readonly kind: "served" | "refused" | "unserved";
   /** Of the last answer; null where there was none. */
   readonly status: number | null;
   /** The last that was received: a success outlives whatever follows. */
-  readonly receipt: Receipt | null;
+  readonly receipt: PaymentReceipt | null;
   /** A sentence; "" for what was served. */
   readonly reason: string;
 }
 
 /** Never rejects for what a server does; whatever the sink throws of itself is passed on. */
-export async function present(options: PresentOptions): Promise<Presented> {
+export async function present(options: PresentOptions): Promise<PresentedOnce> {
   const presentation = new Presentation(options);
   for (const pauseMs of [...PAUSES_MS, null]) {
     const outcome = await presentation.attempt(pauseMs === null);
@@ -65,7 +65,7 @@ class Presentation {
   readonly #options: PresentOptions;
   /** An earlier attempt may have been taken without our hearing of it. */
   #mayBePaid = false;
-  #receipt: Receipt | null = null;
+  #receipt: PaymentReceipt | null = null;
   #status: number | null = null;
   #reason = "";
   #retryAfterMs = 0;
@@ -75,10 +75,10 @@ class Presentation {
   }
 
   /** Null: to be tried again. */
-  async attempt(isLast: boolean): Promise<Presented | null> {
+  async attempt(isLast: boolean): Promise<PresentedOnce | null> {
     this.#retryAfterMs = 0;
     const { request, payment, silenceMs, signal } = this.#options;
-    let answer: Answer;
+    let answer: BuyerAnswer;
     try {
       answer = await exchange(request, { payment, silenceMs, signal });
     } catch (cause) {
@@ -104,14 +104,14 @@ class Presentation {
     await time.sleep(longer, signal);
   }
 
-  givenUp(): Presented {
+  givenUp(): PresentedOnce {
     // What never left is no payment: the seller has seen nothing of it.
     const isKnown = !this.#mayBePaid && this.#status === null;
     return this.#end(isKnown ? "refused" : "unserved");
   }
 
   /** Null: the answer was cut. */
-  async #deliver(answer: Answer): Promise<Presented | null> {
+  async #deliver(answer: BuyerAnswer): Promise<PresentedOnce | null> {
     const { sink, onHead } = this.#options;
     const isRedirect = answer.status >= 300 && answer.header("location") !== "";
     if (isRedirect && this.#receipt?.success !== true) return this.#redirected(answer);
@@ -127,21 +127,21 @@ class Presentation {
   }
 
   /** A payment is for the address that named its price: it is taken nowhere else. */
-  #redirected(answer: Answer): Presented {
+  #redirected(answer: BuyerAnswer): PresentedOnce {
     answer.drop();
     this.#reason = `${answer.status}: redirected elsewhere, where no payment is taken; ask that address for its own price`;
     return this.#end(this.#mayBePaid ? "unserved" : "refused");
   }
 
   /** 402: not settled, unless an earlier attempt was. */
-  async #refused(answer: Answer): Promise<Presented> {
+  async #refused(answer: BuyerAnswer): Promise<PresentedOnce> {
     this.#reason = await errorOf(answer);
     const isPaid = this.#receipt?.success === true;
     const isDoubtful = this.#mayBePaid && this.#receipt?.success !== false;
     return this.#end(isPaid || isDoubtful ? "unserved" : "refused");
   }
 
-  async #notNow(answer: Answer, isLast: boolean): Promise<Presented | null> {
+  async #notNow(answer: BuyerAnswer, isLast: boolean): Promise<PresentedOnce | null> {
     this.#mayBePaid = true;
     this.#retryAfterMs = retryAfterMs(answer);
     if (!isLast) {
@@ -152,7 +152,7 @@ class Presentation {
   }
 
   /** An answer with an error is passed on: where it was paid for, it is what was bought. */
-  async #faulty(answer: Answer): Promise<Presented> {
+  async #faulty(answer: BuyerAnswer): Promise<PresentedOnce> {
     const { sink, onHead } = this.#options;
     this.#reason = `the answer is ${answer.status}`;
     if (sink.written === 0) {
@@ -164,13 +164,13 @@ class Presentation {
     return this.#end(isSettled ? "unserved" : "refused");
   }
 
-  #end(kind: Presented["kind"]): Presented {
+  #end(kind: PresentedOnce["kind"]): PresentedOnce {
     return { kind, status: this.#status, receipt: this.#receipt, reason: this.#reason };
   }
 }
 
 /** What cut the answer, or null. Faults of the sink itself are thrown. */
-async function takeAll(sink: AnswerSink, answer: Answer): Promise<Error | null> {
+async function takeAll(sink: BoughtAnswerSink, answer: BuyerAnswer): Promise<Error | null> {
   try {
     await sink.take(tagged(answer.body));
     return null;
@@ -202,7 +202,7 @@ async function* tagged(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arr
 }
 
 /** The seller's own sentence, as far as there is one. */
-async function errorOf(answer: Answer): Promise<string> {
+async function errorOf(answer: BuyerAnswer): Promise<string> {
   const fallback = `the answer is ${answer.status}`;
   try {
     const body = await readBody(answer, MAX_QUOTE_BYTES);
@@ -216,7 +216,7 @@ async function errorOf(answer: Answer): Promise<string> {
 }
 
 /** Seconds only: a date would need the seller's clock. */
-function retryAfterMs(answer: Answer): number {
+function retryAfterMs(answer: BuyerAnswer): number {
   const text = answer.header("retry-after");
   const seconds = /^\d{1,6}$/.test(text) ? Number(text) : 0;
   return Math.min(seconds * 1_000, MAX_RETRY_AFTER_MS);

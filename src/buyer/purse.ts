@@ -7,7 +7,7 @@ import { privateKeyToAccount, type PrivateKeyAccount } from "viem/accounts";
 import { Keypair } from "../mechanism/solana/signing.ts";
 import { ADDRESS_BYTES, decodeBase58 } from "../x402/solana-address.ts";
 
-export type Purse =
+export type BuyerKey =
   | { readonly kind: "evm"; readonly address: string; readonly account: PrivateKeyAccount }
   | { readonly kind: "solana"; readonly address: string; readonly keypair: Keypair };
 
@@ -17,7 +17,7 @@ const SECRET_BYTES = 32;
 const GROUP_ORDER = BigInt("0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
 
 /** From the private key: `0x` and 64 hex digits; for Solana the 128 hex digits of seed and public key. */
-export function openPurse(kind: Purse["kind"], key: string): Purse {
+export function openPurse(kind: BuyerKey["kind"], key: string): BuyerKey {
   if (kind === "evm") {
     const account = privateKeyToAccount(`0x${key.replace(/^0x/, "")}`);
     return { kind, address: account.address, account };
@@ -33,7 +33,7 @@ export interface FreshKey {
   readonly text: string;
 }
 
-export function freshKey(kind: Purse["kind"]): FreshKey {
+export function freshKey(kind: BuyerKey["kind"]): FreshKey {
   if (kind === "solana") {
     const seed = randomBytes(SECRET_BYTES);
     const { address } = new Keypair(seed);

@@ -3,7 +3,7 @@ import { explorerLink, findNetwork } from "../x402/network.ts";
 import { decodeBase58 } from "../x402/solana-address.ts";
 import { isRecord, parseJson } from "./offer.ts";
 
-export interface Receipt {
+export interface PaymentReceipt {
   readonly success: boolean;
   /** "" where nothing was settled. */
   readonly transaction: string;
@@ -23,7 +23,7 @@ const MAX_MEMBER = 128;
 const SIGNATURE_BYTES = 64;
 
 /** Null where there is none, or what is there is no receipt. */
-export function readReceipt(header: string): Receipt | null {
+export function readReceipt(header: string): PaymentReceipt | null {
   if (header === "" || header.length > MAX_HEADER) return null;
   const json = parseJson(Buffer.from(header, "base64"));
   if (!isRecord(json) || typeof json["success"] !== "boolean") return null;

@@ -15,8 +15,8 @@ import {
 import { openRpc, type Rpc } from "../mechanism/rpc.ts";
 import { systemTime } from "../time/time.ts";
 import { EXACT_SCHEME, X402_VERSION, type PaymentPayload } from "../x402/x402.ts";
-import type { Purse } from "./purse.ts";
-import type { Terms } from "./terms.ts";
+import type { BuyerKey } from "./purse.ts";
+import type { BuyerTerms } from "./terms.ts";
 
 /** So long ago an authorization begins, seconds: clocks differ, and so do blocks. */
 const BACKDATED_SECONDS = 600;
@@ -26,8 +26,8 @@ const MAX_VALIDITY_SECONDS = 3_600;
 const RPC_TIMEOUT_MS = 15_000;
 
 export interface SignOptions {
-  readonly purse: Purse;
-  readonly terms: Terms;
+  readonly purse: BuyerKey;
+  readonly terms: BuyerTerms;
   /** Solana: the node that is asked for a blockhash; undefined: a public one of the network. */
   readonly rpcUrl?: string | undefined;
 }
@@ -57,8 +57,8 @@ export async function signPayment({ purse, terms, rpcUrl }: SignOptions): Promis
 }
 
 async function authorize(
-  { offer, network, domain }: Extract<Terms, { kind: "evm" }>,
-  { account }: Extract<Purse, { kind: "evm" }>,
+  { offer, network, domain }: Extract<BuyerTerms, { kind: "evm" }>,
+  { account }: Extract<BuyerKey, { kind: "evm" }>,
 ): Promise<SignedPayment> {
   const now = Math.floor(systemTime.now() / 1_000);
   const validBefore = now + Math.min(offer.maxTimeoutSeconds, MAX_VALIDITY_SECONDS);
@@ -104,7 +104,7 @@ function hex(text: string): `0x${string}` {
   return `0x${text.slice(2)}`;
 }
 
-type SolanaTerms = Extract<Terms, { kind: "solana" }>;
+type SolanaTerms = Extract<BuyerTerms, { kind: "solana" }>;
 
 async function transact(terms: SolanaTerms, keypair: Keypair, rpc: Rpc): Promise<SignedPayment> {
   const { offer, token, tokenProgram, feePayer, memo, network } = terms;

@@ -12,7 +12,7 @@ import {
 } from "../x402/network.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { isSolanaAddress } from "../x402/solana-address.ts";
-import type { Offer } from "./offer.ts";
+import type { SellersOffer } from "./offer.ts";
 
 /** What is known of a token; null where nothing but the seller's word is. */
 interface KnownToken {
@@ -21,13 +21,13 @@ interface KnownToken {
 }
 
 interface CommonTerms {
-  readonly offer: Offer;
+  readonly offer: SellersOffer;
   /** Null: allowed by its address alone, worth nobody knows what. A known one is worth a dollar. */
   readonly token: KnownToken | null;
 }
 
 /** An offer that may be signed. */
-export type Terms =
+export type BuyerTerms =
   | (CommonTerms & {
       readonly kind: "evm";
       readonly network: EvmNetwork;
@@ -55,7 +55,10 @@ const MAX_NAME = 64;
  * The terms of an offer, or a sentence on why it is not signed.
  * @param allowedAssets addresses of tokens that the buyer vouches for
  */
-export function readTerms(offer: Offer, allowedAssets: readonly string[]): Result<Terms, string> {
+export function readTerms(
+  offer: SellersOffer,
+  allowedAssets: readonly string[],
+): Result<BuyerTerms, string> {
   const network = findNetwork(offer.network);
   if (network === undefined) return err("the network is not known here");
   return network.kind === "evm"
@@ -64,10 +67,10 @@ export function readTerms(offer: Offer, allowedAssets: readonly string[]): Resul
 }
 
 function evmTerms(
-  offer: Offer,
+  offer: SellersOffer,
   network: EvmNetwork,
   allowedAssets: readonly string[],
-): Result<Terms, string> {
+): Result<BuyerTerms, string> {
   if (!isEvmAddress(offer.payTo)) return err("payTo is not an EVM address");
   if (!isEvmAddress(offer.asset)) return err("asset is not an EVM address");
   const { asset } = network;
@@ -84,10 +87,10 @@ function evmTerms(
 }
 
 function solanaTerms(
-  offer: Offer,
+  offer: SellersOffer,
   network: SolanaNetwork,
   allowedAssets: readonly string[],
-): Result<Terms, string> {
+): Result<BuyerTerms, string> {
   const { feePayer, memo } = offer.extra;
   if (!isSolanaAddress(offer.payTo)) return err("payTo is not a Solana address");
   if (!isSolanaAddress(offer.asset)) return err("asset is not a Solana address");
@@ -113,7 +116,7 @@ function readMemo(memo: unknown): string | null | undefined {
   return Buffer.byteLength(memo) <= MAX_MEMO_BYTES ? memo : undefined;
 }
 
-function unknownAsset({ asset }: Offer): Result<never, string> {
+function unknownAsset({ asset }: SellersOffer): Result<never, string> {
   return err(`the token is not known here; --allow-asset ${asset} would allow it, if you know it`);
 }
 
@@ -122,7 +125,7 @@ function isName(value: unknown): value is string {
 }
 
 /** `0.01 USDC ($0.01)`, or `77 atomic units of 0x…` where the token is not known. */
-export function amountText({ offer, token }: Terms): string {
+export function amountText({ offer, token }: BuyerTerms): string {
   if (token === null) return `${offer.amount} atomic units of the token ${offer.asset}`;
   const amount = formatAmount(offer.amount, token.decimals);
   return `${amount} ${token.symbol} ($${amount})`;
@@ -137,7 +140,7 @@ export type Limit =
 export const LIMIT_DECIMALS = 36;
 
 /** A sentence on why the limit does not allow these terms; undefined where it does. */
-export function limitFault(terms: Terms, limit: Limit): string | undefined {
+export function limitFault(terms: BuyerTerms, limit: Limit): string | undefined {
   const { offer, token } = terms;
   if (limit.kind === "units") {
     return offer.amount <= limit.amount ? undefined : over(terms, `${limit.amount} atomic units`);
@@ -149,6 +152,6 @@ export function limitFault(terms: Terms, limit: Limit): string | undefined {
   return cost <= limit.amount ? undefined : over(terms, limit.written);
 }
 
-function over(terms: Terms, limit: string): string {
+function over(terms: BuyerTerms, limit: string): string {
   return `${amountText(terms)} is more than the most that may be paid, ${limit}; raise it with --max`;
 }

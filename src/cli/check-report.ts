@@ -1,5 +1,5 @@
 /** What `coinslot check` found in one file, before it is written in a format. */
-import type { Places } from "../app/places.ts";
+import type { ProcessPlaces } from "../app/places.ts";
 import type { Problem } from "../config/config.ts";
 
 export interface CheckedFile {
@@ -12,7 +12,7 @@ export interface CheckedFile {
   /** With its secrets masked, for quotations. */
   readonly text: string;
   /** For requests in flight, and why so many; not there where it is refused. */
-  readonly places?: Places;
+  readonly places?: ProcessPlaces;
 }
 
 export function countOf({ problems }: CheckedFile, severity: Problem["severity"]): number {

@@ -1,6 +1,6 @@
 /** `coinslot check FILE...`: accepts configuration files or explains them, to people and to programs. */
 import { countWorkers } from "../app/count-workers.ts";
-import { placesOf, type Places } from "../app/places.ts";
+import { placesOf, type ProcessPlaces } from "../app/places.ts";
 import {
   formatProblems,
   loadConfig,
@@ -72,7 +72,7 @@ async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]
   });
 }
 
-function placesIn(config: Config): Places {
+function placesIn(config: Config): ProcessPlaces {
   return placesOf(config.limits.inFlight, countWorkers(config));
 }
 

@@ -1,5 +1,5 @@
 /** The report of `doctor` for people: a line for each finding, and below it what to do. */
-import type { Finding, Report, Status } from "../app/doctor/doctor.ts";
+import type { DoctorFinding, Report, Status } from "../app/doctor/doctor.ts";
 import { printable } from "../config/config.ts";
 
 const COLORS: Readonly<Record<Status, number>> = { ok: 32, warn: 33, fail: 31 };
@@ -12,7 +12,7 @@ export function reportText(
 ): string {
   const paint = (code: number, text: string): string =>
     color ? `\u001b[${code}m${text}\u001b[0m` : text;
-  const line = ({ subject, status, message, fix }: Finding): string => {
+  const line = ({ subject, status, message, fix }: DoctorFinding): string => {
     const head = `  ${paint(COLORS[status], status.padEnd(4))}  ${printable(`${subject}: ${message}`)}\n`;
     return fix === null ? head : `${head}        fix: ${printable(fix)}\n`;
   };

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { open, rm, stat, type FileHandle } from "node:fs/promises";
 import type { WriteBytes } from "../buyer/answer-sink.ts";
-import type { Answer } from "../buyer/exchange.ts";
+import type { BuyerAnswer } from "../buyer/exchange.ts";
 import { printable } from "../config/config.ts";
 
 const NEW_LINE = 0x0a;
@@ -39,7 +39,7 @@ export class Output {
   }
 
   /** Tells the head of the answer whose body follows; once, whatever comes twice. */
-  readonly begin = async (answer: Answer): Promise<void> => {
+  readonly begin = async (answer: BuyerAnswer): Promise<void> => {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
     await this.#file?.truncate(0);

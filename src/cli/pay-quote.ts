@@ -2,14 +2,14 @@
  * What a 402 asks for, weighed: which offer the key can pay and the buyer allows, and all of it as text. What
  * the seller wrote is shown on one line each, without what a terminal would obey.
  */
-import type { Offer, Quote } from "../buyer/offer.ts";
-import { amountText, limitFault, readTerms, type Limit, type Terms } from "../buyer/terms.ts";
+import type { SellersOffer, Quote } from "../buyer/offer.ts";
+import { amountText, limitFault, readTerms, type Limit, type BuyerTerms } from "../buyer/terms.ts";
 import { printable } from "../config/config.ts";
 import { paint, say } from "./terminal.ts";
 
 export interface Wishes {
   /** Null: no key is at hand, which only a dry run allows. */
-  readonly family: Terms["kind"] | null;
+  readonly family: BuyerTerms["kind"] | null;
   /** Empty: any. */
   readonly networks: readonly string[];
   readonly allowedAssets: readonly string[];
@@ -18,8 +18,8 @@ export interface Wishes {
 
 /** An offer, and either the terms of it or a sentence on why it is not for us. */
 export interface Weighed {
-  readonly offer: Offer;
-  readonly terms: Terms | null;
+  readonly offer: SellersOffer;
+  readonly terms: BuyerTerms | null;
   /** "" where it can be paid. */
   readonly objection: string;
 }
@@ -36,7 +36,7 @@ export function weigh({ offers }: Quote, wishes: Wishes): readonly Weighed[] {
   });
 }
 
-function objectionTo({ kind, network }: Terms, { family, networks }: Wishes): string {
+function objectionTo({ kind, network }: BuyerTerms, { family, networks }: Wishes): string {
   if (networks.length > 0 && !networks.includes(network.name)) return "not the --network you want";
   if (family !== null && family !== kind) {
     return `needs a key for ${kind === "evm" ? "EVM networks" : "Solana"}`;
@@ -45,7 +45,7 @@ function objectionTo({ kind, network }: Terms, { family, networks }: Wishes): st
 }
 
 /** The first that can be paid: sellers put first what they like best. */
-export function chosenOf(weighed: readonly Weighed[]): Terms | null {
+export function chosenOf(weighed: readonly Weighed[]): BuyerTerms | null {
   return weighed.find(({ objection }) => objection === "")?.terms ?? null;
 }
 
@@ -102,7 +102,7 @@ function isSamePlace(resource: string, { origin, pathname }: URL): boolean {
 }
 
 /** Why the chosen terms are over the limit; undefined where they are not. */
-export function overLimit(terms: Terms, { max }: Wishes): string | undefined {
+export function overLimit(terms: BuyerTerms, { max }: Wishes): string | undefined {
   return limitFault(terms, max);
 }
 

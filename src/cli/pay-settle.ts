@@ -1,7 +1,7 @@
 /** The paid part of `coinslot pay`: presents the payment, prints what it bought, and keeps what is not resolved. */
-import { AnswerSink } from "../buyer/answer-sink.ts";
-import type { Answer, BuyerRequest } from "../buyer/exchange.ts";
-import { present, type Presented } from "../buyer/presentation.ts";
+import { BoughtAnswerSink } from "../buyer/answer-sink.ts";
+import type { BuyerAnswer, BuyerRequest } from "../buyer/exchange.ts";
+import { present, type PresentedOnce } from "../buyer/presentation.ts";
 import { printable } from "../config/config.ts";
 import { keepPayment, type KeptPayment } from "./kept-payment.ts";
 import type { Output } from "./pay-output.ts";
@@ -22,7 +22,7 @@ const WAITING = "paying: the seller settles before it answers";
 /** What a seller answers where the buyer's account holds less than the price. */
 const NO_FUNDS = "insufficient_funds";
 
-export interface Settling {
+export interface SettleCommand {
   readonly request: BuyerRequest;
   readonly output: Output;
   readonly signal: AbortSignal;
@@ -36,10 +36,10 @@ export interface Settling {
 }
 
 /** Resolves with the exit code. */
-export async function settleUp(settling: Settling): Promise<number> {
+export async function settleUp(settling: SettleCommand): Promise<number> {
   const { request, output, signal, silenceMs, kept } = settling;
-  const sink = new AnswerSink(output.write);
-  let presented: Presented;
+  const sink = new BoughtAnswerSink(output.write);
+  let presented: PresentedOnce;
   const display = new ProgressLine();
   display.show(WAITING);
   const onRepeat = (reason: string, pauseMs: number): void => {
@@ -47,7 +47,7 @@ export async function settleUp(settling: Settling): Promise<number> {
     say(`${printable(reason)}: the same payment is sent again in ${pauseMs / 1_000} s`);
     display.show(WAITING);
   };
-  const onHead = (answer: Answer): Promise<void> => {
+  const onHead = (answer: BuyerAnswer): Promise<void> => {
     display.clear();
     return output.begin(answer);
   };
@@ -68,7 +68,7 @@ export async function settleUp(settling: Settling): Promise<number> {
   return conclude(presented, settling, file);
 }
 
-function conclude(presented: Presented, { kept }: Settling, file: string | null): number {
+function conclude(presented: PresentedOnce, { kept }: SettleCommand, file: string | null): number {
   const { kind, receipt, reason } = presented;
   if (kind === "served") return PAY_EXIT.done;
   if (kind === "unserved") return concludeUnserved(presented, kept, file);
@@ -86,7 +86,7 @@ function conclude(presented: Presented, { kept }: Settling, file: string | null)
 }
 
 function concludeUnserved(
-  { status, receipt, reason }: Presented,
+  { status, receipt, reason }: PresentedOnce,
   kept: KeptPayment,
   file: string | null,
 ): number {
@@ -114,7 +114,7 @@ function isoOf(seconds: number): string {
   return new Date(seconds * 1_000).toISOString();
 }
 
-function showReceipt({ receipt, kind }: Presented, kept: KeptPayment): void {
+function showReceipt({ receipt, kind }: PresentedOnce, kept: KeptPayment): void {
   if (receipt === null) {
     if (kind === "served") say(paint("yellow", "the answer came without a receipt"));
     return;
@@ -130,8 +130,8 @@ function showReceipt({ receipt, kind }: Presented, kept: KeptPayment): void {
 }
 
 function viewOf(
-  { kind, status, receipt, reason }: Presented,
-  { request, body, kept }: Settling,
+  { kind, status, receipt, reason }: PresentedOnce,
+  { request, body, kept }: SettleCommand,
   keptIn: string | null,
 ): Readonly<Record<string, unknown>> {
   const isPaid = receipt?.success ?? (kind === "refused" ? false : null);

@@ -2,11 +2,17 @@
  * `coinslot pay URL`: asks for the price, shows it, pays when that is wanted, and prints what was bought. Nothing
  * is signed before somebody agreed to it, and nothing that was signed is lost.
  */
-import { AnswerSink } from "../buyer/answer-sink.ts";
-import { exchange, NoAnswer, readBody, type Answer, type BuyerRequest } from "../buyer/exchange.ts";
+import { BoughtAnswerSink } from "../buyer/answer-sink.ts";
+import {
+  exchange,
+  NoAnswer,
+  readBody,
+  type BuyerAnswer,
+  type BuyerRequest,
+} from "../buyer/exchange.ts";
 import { MAX_QUOTE_BYTES, readQuote, type Quote } from "../buyer/offer.ts";
-import type { Purse } from "../buyer/purse.ts";
-import { amountText, type Limit, type Terms } from "../buyer/terms.ts";
+import type { BuyerKey } from "../buyer/purse.ts";
+import { amountText, type Limit, type BuyerTerms } from "../buyer/terms.ts";
 import { encodePaymentHeader } from "../x402/header.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { readKeptPayment } from "./kept-payment.ts";
@@ -115,7 +121,7 @@ class Purchase {
   }
 
   /** A dry run shows prices to whoever has no key. */
-  #openPurse(): Result<Purse | null, string> {
+  #openPurse(): Result<BuyerKey | null, string> {
     const { key, dryRun } = this.#options;
     if (key !== undefined) return openKey(key);
     const isSet = process.env["COINSLOT_KEY"] ?? process.env["COINSLOT_KEY_FILE"];
@@ -126,10 +132,10 @@ class Purchase {
     );
   }
 
-  async #askForPrice(): Promise<Result<Answer, string>> {
+  async #askForPrice(): Promise<Result<BuyerAnswer, string>> {
     const { location, timeout } = this.#options;
     for (let redirects = 0; ; redirects += 1) {
-      let answer: Answer;
+      let answer: BuyerAnswer;
       try {
         const limits = { silenceMs: timeout, signal: this.#signal };
         answer = await exchange(this.#request, limits);
@@ -149,17 +155,17 @@ class Purchase {
   }
 
   /** Nothing was asked for: the answer is what was wanted, or an error. */
-  async #unpriced(answer: Answer): Promise<number> {
+  async #unpriced(answer: BuyerAnswer): Promise<number> {
     const { status } = answer;
     await this.#output.begin(answer);
-    await new AnswerSink(this.#output.write).take(answer.body);
+    await new BoughtAnswerSink(this.#output.write).take(answer.body);
     say(`nothing was paid: the answer is ${status}`);
     if (status >= 300 && status < 400) say("it is a redirect; -L follows those to the same host");
     if (this.#options.json) this.#tell({ status, paid: false });
     return status < 400 ? PAY_EXIT.done : PAY_EXIT.failed;
   }
 
-  async #decide(quote: Quote, purse: Purse | null): Promise<number> {
+  async #decide(quote: Quote, purse: BuyerKey | null): Promise<number> {
     const options = this.#options;
     const wishes = {
       family: purse?.kind ?? null,
@@ -183,7 +189,7 @@ class Purchase {
 
   #showOnly(
     weighed: readonly Weighed[],
-    { terms, objection }: { terms: Terms | null; objection: string | undefined },
+    { terms, objection }: { terms: BuyerTerms | null; objection: string | undefined },
   ): number {
     const would = terms === null ? "" : `would pay ${amountText(terms)} on ${terms.network.name}`;
     say(objection === undefined ? `dry run: ${would}` : `dry run: would not pay: ${objection}`);
@@ -205,7 +211,7 @@ class Purchase {
   }
 
   /** Undefined: agreed. */
-  async #askForConsent(terms: Terms, purse: Purse): Promise<string | undefined> {
+  async #askForConsent(terms: BuyerTerms, purse: BuyerKey): Promise<string | undefined> {
     const question = `pay ${amountText(terms)} on ${terms.network.name} from ${purse.address}`;
     if (this.#options.yes) {
       say(question);
@@ -216,7 +222,7 @@ class Purchase {
     return /^y(?:es)?$/i.test(answer) ? undefined : "you did not say yes";
   }
 
-  async #buy(terms: Terms, purse: Purse): Promise<number> {
+  async #buy(terms: BuyerTerms, purse: BuyerKey): Promise<number> {
     // The libraries behind it take half a second to load, which a dry run need not wait for.
     const { signPayment } = await import("../buyer/signing.ts");
     const signed = await signPayment({ purse, terms, rpcUrl: this.#options.rpc });

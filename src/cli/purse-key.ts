@@ -1,12 +1,12 @@
 /** Keys of buyers, by reference: `env:NAME` or `file:PATH`, in the forms that a configuration accepts. */
 import { resolve } from "node:path";
-import { openPurse, type Purse } from "../buyer/purse.ts";
+import { openPurse, type BuyerKey } from "../buyer/purse.ts";
 import { processEnvironment } from "../config/environment.ts";
 import { findKey, readKey } from "../config/private-key.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 
 /** The key, or a sentence on why there is none; what the reference leads to is never part of it. */
-export function openKey(reference: string): Result<Purse, string> {
+export function openKey(reference: string): Result<BuyerKey, string> {
   const found = findKey(reference, { environment: processEnvironment, absolute: resolve });
   if (!found.ok) {
     const { message, suggestion } = found.error;

@@ -10,7 +10,7 @@ import { Tokens, viewOf } from "../app/payment-view.ts";
 import { toJson } from "./payment-text.ts";
 import { fail, print, ProgressLine, reasonOf } from "./terminal.ts";
 
-export interface RecoverOptions {
+export interface RecoverCommandOptions {
   readonly version: string;
   readonly timeoutMs: number;
   readonly json?: boolean | undefined;
@@ -22,7 +22,7 @@ const RUNNING =
   "the process that has the ledger open finds the outcomes by itself, every few seconds";
 
 /** Resolves with the exit code: 0 when nothing is left unresolved. */
-export async function recover(file: string, options: RecoverOptions): Promise<number> {
+export async function recover(file: string, options: RecoverCommandOptions): Promise<number> {
   const { version, timeoutMs, json } = options;
   const config = await loadOrExplain(file, { json });
   if (config === undefined) return 1;

@@ -1,6 +1,6 @@
 /** `coinslot reload`: asks the admin listener of a running gateway to read its configuration again. */
 import { readFile } from "node:fs/promises";
-import { exchange, readBody, type Answer } from "../buyer/exchange.ts";
+import { exchange, readBody, type BuyerAnswer } from "../buyer/exchange.ts";
 import { readAdminAddress, urlOfAddress } from "../config/admin-address.ts";
 import { formatProblems, printable, type Problem } from "../config/config.ts";
 import { processEnvironment } from "../config/environment.ts";
@@ -72,7 +72,7 @@ async function adminUrlOf(file: string): Promise<Result<URL, string>> {
 }
 
 async function ask(url: URL): Promise<Verdict> {
-  let answer: Answer;
+  let answer: BuyerAnswer;
   let body: Buffer | undefined;
   try {
     const request = { url, method: "POST", headers: [], body: null };

@@ -1,6 +1,6 @@
 /** Rules and explanations as `routes --json` writes them: plain values, nothing secret. */
 import type { Explanation } from "../app/explanation.ts";
-import type { Config, Route } from "../config/config.ts";
+import type { Config, RouteSettings } from "../config/config.ts";
 import { formatAmount } from "../x402/amount.ts";
 
 export interface PriceView {
@@ -59,7 +59,7 @@ export interface ExplanationView {
   readonly notes: readonly string[];
 }
 
-export function ruleView({ key, line, methods, pattern, action }: Route): RuleView {
+export function ruleView({ key, line, methods, pattern, action }: RouteSettings): RuleView {
   const offers = action.kind === "priced" ? action.offers : [];
   return {
     key,

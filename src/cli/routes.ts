@@ -17,7 +17,7 @@ export interface RoutesOptions {
 }
 
 /** Both or none. */
-export interface Asked {
+export interface RoutesAsked {
   readonly method: string | undefined;
   readonly url: string | undefined;
 }
@@ -28,7 +28,7 @@ const SOME_ORIGIN = "https://origin.example";
 /** Resolves with the exit code: 1 where the file is refused, or has no routes. */
 export async function routes(
   file: string,
-  { method, url }: Asked,
+  { method, url }: RoutesAsked,
   { header, preflight, json }: RoutesOptions,
 ): Promise<number> {
   const config = await loadOrExplain(file, { json });

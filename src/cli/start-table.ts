@@ -1,7 +1,7 @@
 /** The table that `serve` prints once: what listens where, what costs what, what to look at. */
 import type { AddressInfo } from "node:net";
 import type { Running } from "../app.ts";
-import type { Config, EmbeddedNetwork, Problem, Route } from "../config/config.ts";
+import type { Config, EmbeddedNetwork, Problem, RouteSettings } from "../config/config.ts";
 
 type Shown = "addresses" | "probes" | "wallets" | "feePayers" | "workers";
 type Wallet = Running["wallets"][number];
@@ -72,7 +72,7 @@ function crew({ workers: written }: Config, workers: number): Row[] {
   return [["workers", written === "auto" ? `${said} (auto)` : said]];
 }
 
-function describe({ action }: Route): string {
+function describe({ action }: RouteSettings): string {
   if (action.kind !== "priced") return action.kind;
   const offers = action.offers.map(({ network, asset, amountAtomic, dollars }) =>
     dollars === null

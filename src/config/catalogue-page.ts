@@ -4,7 +4,7 @@ import type { Context } from "./context.ts";
 import type { Fault } from "./problem.ts";
 import { fault } from "./reading.ts";
 import { readFixedPath, type RouteKey } from "./route-key.ts";
-import type { Route } from "./settings.ts";
+import type { RouteSettings } from "./settings.ts";
 import { matching } from "./shapes.ts";
 
 const FORM = "must be a path that begins with /";
@@ -28,7 +28,7 @@ const HINT = "write page: /catalogue";
 /** A route that the file names there would never be asked for; a pattern around it loses this one path. */
 export function checkPage(
   page: string | undefined,
-  routes: readonly Route[],
+  routes: readonly RouteSettings[],
   context: Context,
 ): void {
   if (page === undefined) return;

@@ -30,10 +30,10 @@ export type {
   ListenAddress,
   ListenerTls,
   ObservedNetwork,
-  Offer,
+  OfferSettings,
   PricedAction,
-  RemoteFacilitator,
-  Route,
+  RemoteFacilitatorSettings,
+  RouteSettings,
   Upstream,
 } from "./settings.ts";
 

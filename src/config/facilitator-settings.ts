@@ -24,9 +24,9 @@ import {
 import type {
   FacilitatorSettings,
   ObservedNetwork,
-  Offer,
-  RemoteFacilitator,
-  Route,
+  OfferSettings,
+  RemoteFacilitatorSettings,
+  RouteSettings,
 } from "./settings.ts";
 import { didYouMean } from "./suggestion.ts";
 
@@ -56,7 +56,7 @@ export function settlesWith(context: Context, settlers: readonly Settler[]) {
 export interface FacilitatorParts {
   readonly assets: Assets;
   readonly settlers: readonly Settler[];
-  readonly routes: readonly Route[];
+  readonly routes: readonly RouteSettings[];
 }
 
 export function resolveFacilitator(context: Context, parts: FacilitatorParts): FacilitatorSettings {
@@ -105,7 +105,7 @@ function checkListener({ document, tree, problems }: Context): void {
 /** The tokens that are settled on one network, each once: all of its family. */
 function settledAssets(
   network: NetworkName,
-  offers: readonly Offer[],
+  offers: readonly OfferSettings[],
   known: readonly Asset[],
 ): readonly Asset[] {
   const offered = offers.filter((offer) => offer.network === network).map((offer) => offer.asset);
@@ -151,7 +151,7 @@ function unknownAsset(name: string, symbols: readonly string[]): Fault {
 
 interface Settled {
   readonly embedded: readonly Settler[];
-  readonly offers: readonly Offer[];
+  readonly offers: readonly OfferSettings[];
 }
 
 /** `rpc`: what the chains are asked by that others settle on. */
@@ -183,7 +183,7 @@ function resolveObserved(context: Context, settled: Settled): readonly ObservedN
 function observe(
   name: NetworkName,
   urls: readonly URL[],
-  offers: readonly Offer[],
+  offers: readonly OfferSettings[],
 ): ObservedNetwork {
   const network = networkOf(name);
   const rpc = urls.map((url) => ({ url: new Secret(url.href), host: url.host }));
@@ -232,7 +232,7 @@ function checkReceipts(context: Context, { embedded, offers }: Settled): void {
 
 type WrittenRemote = NonNullable<WrittenFacilitator["remote"]>[number];
 
-function remoteFacilitator(remote: WrittenRemote): RemoteFacilitator {
+function remoteFacilitator(remote: WrittenRemote): RemoteFacilitatorSettings {
   if (typeof remote === "string") {
     return { url: remote, headers: [], timeoutMs: REMOTE_TIMEOUT_MS, confirm: "facilitator" };
   }

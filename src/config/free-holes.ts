@@ -6,7 +6,7 @@ import type { Context } from "./context.ts";
 import { aliasesOf } from "./path-aliases.ts";
 import { fault } from "./reading.ts";
 import { methodsOverlap } from "./routes.ts";
-import type { Config, Route, Segment } from "./settings.ts";
+import type { Config, RouteSettings, PathSegmentSetting } from "./settings.ts";
 import type { Path } from "./tree.ts";
 
 /** Examples named in one message. */
@@ -50,14 +50,17 @@ export function warnOfFreeAliases(
   problems.add("warning", ["unmatched"], fault("free-aliases", message, hint), "key");
 }
 
-function takesAll({ pattern, methods }: Route): boolean {
+function takesAll({ pattern, methods }: RouteSettings): boolean {
   return pattern === "/*" && methods === null;
 }
 
 /** Priced paths below which everything is free, by what makes it so: a route or `unmatched`. */
-function freeBelow(config: Config, rests: RestPatterns): ReadonlyMap<Path, readonly Route[]> {
+function freeBelow(
+  config: Config,
+  rests: RestPatterns,
+): ReadonlyMap<Path, readonly RouteSettings[]> {
   const unmatched: Path = ["unmatched"];
-  const found = new Map<Route | null, Route[]>();
+  const found = new Map<RouteSettings | null, RouteSettings[]>();
   for (const route of config.routes) {
     if (route.action.kind !== "priced" || route.segments.at(-1)?.kind === "rest") continue;
     const deciding = rests.below(route);
@@ -77,14 +80,14 @@ interface Node {
   readonly statics: Map<string, Node>;
   param: Node | undefined;
   /** Routes whose pattern ends here with `*`. */
-  readonly rests: Route[];
+  readonly rests: RouteSettings[];
 }
 
 /** The patterns that end with `*`, by their segments before it. */
 class RestPatterns {
   readonly #root: Node = emptyNode();
 
-  constructor(routes: readonly Route[]) {
+  constructor(routes: readonly RouteSettings[]) {
     for (const route of routes) {
       if (route.segments.at(-1)?.kind !== "rest") continue;
       let node = this.#root;
@@ -94,8 +97,8 @@ class RestPatterns {
   }
 
   /** Patterns that would match what the route matches, were it not for the route. */
-  around(route: Route): readonly Route[] {
-    const found: Route[] = [];
+  around(route: RouteSettings): readonly RouteSettings[] {
+    const found: RouteSettings[] = [];
     const isRest = route.segments.at(-1)?.kind === "rest";
     const depth = isRest ? route.segments.length : route.segments.length - 1;
     let level = [this.#root];
@@ -111,8 +114,8 @@ class RestPatterns {
    * The routes of the most specific pattern for paths below the route's own: that pattern alone decides
    * there, whatever its methods. Empty: no pattern does.
    */
-  below(route: Route): readonly Route[] {
-    const best = (node: Node | undefined, index: number): readonly Route[] => {
+  below(route: RouteSettings): readonly RouteSettings[] {
+    const best = (node: Node | undefined, index: number): readonly RouteSettings[] => {
       if (node === undefined) return [];
       const segment = route.segments[index];
       if (segment === undefined) return node.rests;
@@ -128,7 +131,7 @@ function emptyNode(): Node {
   return { statics: new Map(), param: undefined, rests: [] };
 }
 
-function descend(node: Node, segment: Segment): Node {
+function descend(node: Node, segment: PathSegmentSetting): Node {
   if (segment.kind !== "static") return (node.param ??= emptyNode());
   const next = node.statics.get(segment.text) ?? emptyNode();
   node.statics.set(segment.text, next);
@@ -136,7 +139,7 @@ function descend(node: Node, segment: Segment): Node {
 }
 
 /** The nodes whose patterns are no more specific than the segment. */
-function within(node: Node, segment: Segment): readonly Node[] {
+function within(node: Node, segment: PathSegmentSetting): readonly Node[] {
   const fixed = segment.kind === "static" ? node.statics.get(segment.text) : undefined;
   return [fixed, node.param].filter((each) => each !== undefined);
 }

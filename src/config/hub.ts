@@ -82,7 +82,7 @@ function readListedUrl(written: string): Result<string, Fault> {
   return ok(href.replace(/\/+$/, ""));
 }
 
-export interface Hub {
+export interface HubWriting {
   readonly bearer: Secret | null;
   readonly gateways: readonly CallingGateway[];
   readonly catalogue: CatalogueSettings;
@@ -95,7 +95,7 @@ interface WrittenHub {
 
 const AUTH: Path = ["facilitator", "auth"];
 
-export function resolveHub(written: WrittenHub, context: Context): Hub {
+export function resolveHub(written: WrittenHub, context: Context): HubWriting {
   const { bearer: shared, gateways = {} } = written.auth ?? {};
   const { expires, resources = STANDARD.resources, public: isPublic } = written.catalogue ?? {};
   const named = Object.entries(gateways);

@@ -18,7 +18,7 @@ import type { Payees, PriceBlock } from "./document.ts";
 import type { DollarPrice } from "./price.ts";
 import type { Fault } from "./problem.ts";
 import { fault } from "./reading.ts";
-import type { Offer } from "./settings.ts";
+import type { OfferSettings } from "./settings.ts";
 import type { Path } from "./tree.ts";
 
 type Price = DollarPrice | Extract<PriceBlock["price"], { readonly amount: unknown }>;
@@ -47,12 +47,12 @@ export class Pricing {
     this.#accepted = acceptedTokens(accept, ["accept"], assets, context);
   }
 
-  offers(route: Path, wanted: Wanted): readonly Offer[] {
+  offers(route: Path, wanted: Wanted): readonly OfferSettings[] {
     this.#checkFacilitator(route);
     const tokens = this.#tokens(route, wanted);
     this.#checkPayees(route, wanted, tokens);
     if (tokens.length === 0) this.#checkPrice(wanted);
-    const offers: Offer[] = [];
+    const offers: OfferSettings[] = [];
     for (const token of tokens) {
       this.#checkSettled(token);
       const payTo = this.#payTo(token, wanted);
@@ -150,7 +150,7 @@ export class Pricing {
   #amount(
     token: AcceptedToken,
     { price, pricePath }: Wanted,
-  ): Result<Pick<Offer, "amountAtomic" | "dollars">, { path: Path; fault: Fault }> {
+  ): Result<Pick<OfferSettings, "amountAtomic" | "dollars">, { path: Path; fault: Fault }> {
     const { network, asset, amount, path } = token;
     if (amount !== null) {
       if (price !== undefined) this.#noteFixed(token, price);
@@ -209,7 +209,7 @@ function dollarAmount({ dollars }: DollarPrice, decimals: number): Result<Atomic
 }
 
 /** EVM before Solana: what older clients can pay stands first. */
-function rankOf({ network }: Offer): number {
+function rankOf({ network }: OfferSettings): number {
   return networkOf(network).kind === "evm" ? 0 : 1;
 }
 

@@ -6,13 +6,13 @@ import { readingsOf } from "../x402/path-readings.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import type { Fault } from "./problem.ts";
 import { bad, fault, readMethod } from "./reading.ts";
-import type { Segment } from "./settings.ts";
+import type { PathSegmentSetting } from "./settings.ts";
 
 export interface RouteKey {
   /** Null: every method. */
   readonly methods: readonly string[] | null;
   readonly pattern: string;
-  readonly segments: readonly Segment[];
+  readonly segments: readonly PathSegmentSetting[];
 }
 
 const PARAMETER = /^:[A-Za-z_][A-Za-z0-9_]*$/;
@@ -79,7 +79,10 @@ function readMethods(text: string, pattern: string): Result<readonly string[] | 
   );
 }
 
-function readPattern(pattern: string, prefix: string): Result<readonly Segment[], Fault> {
+function readPattern(
+  pattern: string,
+  prefix: string,
+): Result<readonly PathSegmentSetting[], Fault> {
   const reason = forbidden(pattern);
   if (reason !== undefined) return refuse(reason);
   const canonical = canonicalPattern(pattern);
@@ -99,7 +102,7 @@ function readPattern(pattern: string, prefix: string): Result<readonly Segment[]
     );
   }
   const names = new Set<string>();
-  const segments: Segment[] = [];
+  const segments: PathSegmentSetting[] = [];
   for (const [index, text] of texts.entries()) {
     const segment = readSegment(text, index === texts.length - 1);
     if (!segment.ok) return segment;
@@ -121,7 +124,7 @@ function hasTooManyReadings(texts: readonly string[]): boolean {
   return readingsOf(decoded, isSlashed) === null;
 }
 
-function readSegment(text: string, last: boolean): Result<Segment, Fault> {
+function readSegment(text: string, last: boolean): Result<PathSegmentSetting, Fault> {
   if (text === "*" && last) return ok({ kind: "rest" });
   if (text.includes("*")) {
     return refuse("* stands only as the whole last segment; :name stands for any one segment");

@@ -4,7 +4,7 @@ import type { Action, PriceBlock } from "./document.ts";
 import type { Pricing } from "./pricing.ts";
 import { fault } from "./reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
-import type { PricedAction, Route, RouteAction } from "./settings.ts";
+import type { PricedAction, RouteSettings, RouteAction } from "./settings.ts";
 import type { Path } from "./tree.ts";
 import type { Upstreams } from "./upstreams.ts";
 
@@ -17,12 +17,12 @@ interface Parts {
   readonly upstreams: Upstreams;
 }
 
-export function resolveRoutes(parts: Parts): readonly Route[] {
+export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
   const { problems, tree, document } = parts.context;
   const written = tree.find(["routes"]);
   const keys = written?.kind === "mapping" ? [...written.entries.keys()] : [];
   const conflicts = new Conflicts(parts.context);
-  const routes: Route[] = [];
+  const routes: RouteSettings[] = [];
   for (const key of keys) {
     const path = ["routes", key];
     const read = readRouteKey(key);

@@ -52,7 +52,7 @@ export interface Config {
   readonly upstreams: readonly Upstream[];
   readonly facilitator: FacilitatorSettings;
   /** In the order written, which never matters for matching. Empty: no gateway, only a facilitator. */
-  readonly routes: readonly Route[];
+  readonly routes: readonly RouteSettings[];
   /** What happens to a request that no route matches; `free` goes to {@link Config.defaultUpstream}. */
   readonly unmatched: "deny" | "free";
   /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
@@ -129,7 +129,7 @@ export interface Upstream {
   readonly name: string;
   /** At least one, all different. */
   readonly targets: readonly UpstreamTarget[];
-  readonly balance: Balance;
+  readonly balance: BalanceSettings;
   /** Null: nobody asks but the requests themselves. */
   readonly health: HealthCheck | null;
   readonly connectTimeoutMs: number;
@@ -141,7 +141,7 @@ export interface Upstream {
   /** For `https` targets. */
   readonly tls: UpstreamTls;
   readonly protocol: Protocol;
-  readonly host: HostRule;
+  readonly host: HostRuleSetting;
   /**
    * How the path changes on its way: what it begins with is taken off, then put before what is left. Both
    * are canonical, without a slash at the end; "" changes nothing. Every route of the upstream begins with
@@ -168,7 +168,7 @@ export interface UpstreamTarget {
 /** How a target is chosen: in turn, by what it has to do, or by the client's address. */
 export const BALANCES = ["round-robin", "least-requests", "hash(ip)"] as const;
 
-export type Balance = (typeof BALANCES)[number];
+export type BalanceSettings = (typeof BALANCES)[number];
 
 /** What is spoken with a target; `h2` over TLS only. */
 export const PROTOCOLS = ["h1", "h2"] as const;
@@ -192,14 +192,14 @@ export interface HealthCheck {
  */
 export const RETRY_REASONS = ["connect-failure", "connection-lost", "502", "503", "504"] as const;
 
-export type RetryReason = (typeof RETRY_REASONS)[number];
+export type RetryReasonSetting = (typeof RETRY_REASONS)[number];
 
 export interface RetrySettings {
   /** All together, the first one included: 1 is none again. */
   readonly attempts: number;
   /** What of them may be sent twice, unpaid; a request of which nothing was sent has no need to be here. */
   readonly methods: readonly string[];
-  readonly on: readonly RetryReason[];
+  readonly on: readonly RetryReasonSetting[];
 }
 
 /** Texts of PEM files; null where not given. */
@@ -214,7 +214,7 @@ export interface UpstreamTls {
 }
 
 /** What `Host` says: the target's own name, what the client wrote, or a name. */
-export type HostRule =
+export type HostRuleSetting =
   | { readonly kind: "upstream" }
   | { readonly kind: "preserve" }
   | { readonly kind: "name"; readonly name: string };
@@ -239,7 +239,7 @@ export interface FacilitatorSettings {
   /** What others have to pay at least, in 10^-18 dollars; null: about what its settlement costs, where that is known. */
   readonly leastAttodollars: AtomicAmount | null;
   /** For networks that are not embedded, tried in this order, their URLs all different; empty: none. */
-  readonly remote: readonly RemoteFacilitator[];
+  readonly remote: readonly RemoteFacilitatorSettings[];
   /** Networks settled elsewhere whose chain can be asked what became of a payment; empty: none. */
   readonly observed: readonly ObservedNetwork[];
   /** What becomes of a payment in a transaction of nobody that we know. */
@@ -328,7 +328,7 @@ export interface Signer {
   readonly key: Secret;
 }
 
-export interface RemoteFacilitator {
+export interface RemoteFacilitatorSettings {
   /** Absolute http(s) URL without query, fragment or trailing slash. */
   readonly url: string;
   readonly headers: readonly { readonly name: string; readonly value: Secret }[];
@@ -337,7 +337,7 @@ export interface RemoteFacilitator {
   readonly confirm: "facilitator" | "receipt";
 }
 
-export interface Route {
+export interface RouteSettings {
   /** The key as written: `GET,HEAD /health`. */
   readonly key: string;
   /** 1-based line of the key, for messages. */
@@ -347,11 +347,11 @@ export interface Route {
   /** The part of the key after the methods, in canonical form: `/reports/:id`. */
   readonly pattern: string;
   /** The pattern's segments; `/` is one empty static segment, `rest` comes last only. */
-  readonly segments: readonly Segment[];
+  readonly segments: readonly PathSegmentSetting[];
   readonly action: RouteAction;
 }
 
-export type Segment =
+export type PathSegmentSetting =
   | { readonly kind: "static"; readonly text: string }
   | { readonly kind: "param"; readonly name: string }
   | { readonly kind: "rest" };
@@ -366,7 +366,7 @@ export interface PricedAction {
   /** Name of one of {@link Config.upstreams}. */
   readonly upstream: string;
   /** At least one; EVM before Solana, else as configured: the order that buyers see. */
-  readonly offers: readonly Offer[];
+  readonly offers: readonly OfferSettings[];
   /** "" when not given. */
   readonly description: string;
   /** "" when not given. */
@@ -384,7 +384,7 @@ export interface PricedAction {
 }
 
 /** One way to pay for a route. */
-export interface Offer {
+export interface OfferSettings {
   readonly network: NetworkName;
   readonly asset: Asset;
   /** EIP-55 checksummed, or base58 on Solana. */

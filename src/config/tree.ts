@@ -27,13 +27,13 @@ interface Sequence extends Common {
 
 interface Mapping extends Common {
   readonly kind: "mapping";
-  readonly entries: ReadonlyMap<string, Entry>;
+  readonly entries: ReadonlyMap<string, TreeEntry>;
 }
 
 /** One value of the document. */
 export type Located = Scalar | Sequence | Mapping;
 
-export interface Entry {
+export interface TreeEntry {
   readonly key: Span;
   readonly value: Located;
 }
@@ -87,8 +87,8 @@ export class Tree {
     return this.root.refused ? undefined : plain(this.root);
   }
 
-  #locate(path: Path): Entry | undefined {
-    let entry: Entry | undefined = { key: this.root.span, value: this.root };
+  #locate(path: Path): TreeEntry | undefined {
+    let entry: TreeEntry | undefined = { key: this.root.span, value: this.root };
     for (const step of path) {
       entry = this.#child(entry.value, step);
       if (entry === undefined) return undefined;
@@ -96,7 +96,7 @@ export class Tree {
     return entry;
   }
 
-  #child(parent: Located, step: string | number): Entry | undefined {
+  #child(parent: Located, step: string | number): TreeEntry | undefined {
     if (parent.kind === "mapping") return parent.entries.get(String(step));
     if (parent.kind === "scalar") return undefined;
     let standing = this.#standing.get(parent);

@@ -5,11 +5,11 @@
  */
 import type { Context } from "./context.ts";
 import { fault } from "./reading.ts";
-import type { Route, Segment, Upstream } from "./settings.ts";
+import type { RouteSettings, PathSegmentSetting, Upstream } from "./settings.ts";
 
 interface Leading {
   readonly upstreams: readonly Upstream[];
-  readonly routes: readonly Route[];
+  readonly routes: readonly RouteSettings[];
   /** Where `unmatched: free` leads; null when it is `deny`. */
   readonly defaultUpstream: string | null;
 }
@@ -35,7 +35,10 @@ export function checkStripping(
 }
 
 /** Why a route's paths cannot all be sent; undefined where they can. */
-function outside(segments: readonly Segment[], path: Upstream["path"]): string | undefined {
+function outside(
+  segments: readonly PathSegmentSetting[],
+  path: Upstream["path"],
+): string | undefined {
   const stripped = path.strip.slice(1).split("/");
   const begins = stripped.every((text, index) => {
     const segment = segments[index];

@@ -5,7 +5,7 @@ import type { Fault } from "./problem.ts";
 import { ORIGIN } from "./forms.ts";
 import { bad, readMethod, readOrigin, readWord } from "./reading.ts";
 import { readFixedPath } from "./route-key.ts";
-import { BALANCES, PROTOCOLS, RETRY_REASONS, type HostRule } from "./settings.ts";
+import { BALANCES, PROTOCOLS, RETRY_REASONS, type HostRuleSetting } from "./settings.ts";
 import { allowedNames } from "./upstream-headers.ts";
 import {
   described,
@@ -182,7 +182,7 @@ function readServerName(name: string): Result<string, Fault> {
   return SERVER_NAME.test(name) ? ok(name) : bad(SERVER_NAME_FORM);
 }
 
-function readHost(host: string): Result<HostRule, Fault> {
+function readHost(host: string): Result<HostRuleSetting, Fault> {
   if (host === "upstream" || host === "preserve") return ok({ kind: host });
   if (HOST.test(host)) return ok({ kind: "name", name: host });
   return bad(HOST_FORM);

@@ -30,7 +30,7 @@ import {
   yamlFaults,
   type LocatedFault,
 } from "./yaml-faults.ts";
-import { Tree, type Entry, type Located, type Scalar, type Span } from "./tree.ts";
+import { Tree, type TreeEntry, type Located, type Scalar, type Span } from "./tree.ts";
 
 /** Longest configuration file, UTF-16 code units; ten thousand routes need about a tenth. */
 const MAX_TEXT_LENGTH = 16 * 1024 * 1024;
@@ -182,7 +182,7 @@ class Reader {
   }
 
   #mapping(node: YAMLMap<Node, Node | null>, span: Span): Located {
-    const entries = new Map<string, Entry>();
+    const entries = new Map<string, TreeEntry>();
     for (const pair of node.items) {
       const keySpan = spanOf(pair.key) ?? span;
       const key = isScalar(pair.key) ? String(pair.key.value) : "";
@@ -201,7 +201,7 @@ class Reader {
 
   /** One map of the parts of one, each with keys of its own. */
   join(parts: readonly Located[], span: Span): Located {
-    const entries = new Map<string, Entry>();
+    const entries = new Map<string, TreeEntry>();
     for (const part of parts) {
       for (const [key, entry] of part.kind === "mapping" ? part.entries : []) {
         const earlier = entries.get(key);
@@ -212,7 +212,7 @@ class Reader {
     return { kind: "mapping", span, entries, refused: false };
   }
 
-  #duplicate(key: string, earlier: Entry): Fault {
+  #duplicate(key: string, earlier: TreeEntry): Fault {
     return duplicateKey(key, this.#lines.position(earlier.key.offset).line);
   }
 

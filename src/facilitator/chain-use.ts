@@ -9,7 +9,7 @@
  *        └── in somebody else's ───────── held for the operator, or counted (`facilitator.foreign`)
  */
 import type { HandedTo } from "./handed.ts";
-import type { Asked } from "./handed.ts";
+import type { AskedFacilitator } from "./handed.ts";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { sooner, type Time } from "../time/time.ts";
@@ -22,7 +22,7 @@ const TELL_TIMEOUT_MS = 3_000;
 const TOLD_MS = 60_000;
 
 /** As the chain shows it. */
-export interface Use {
+export interface SeenUse {
   readonly transaction: string;
   readonly sender?: string | undefined;
   /** It may have been there before the hand-over: only its facilitator can say whether it is another sale's. */
@@ -42,7 +42,7 @@ export interface ChainUseOptions {
  * @throws {FacilitatorFault} `unknown`, where the facilitator has to say and cannot be asked
  */
 export async function weighUse(
-  use: Use,
+  use: SeenUse,
   request: FacilitatorRequest,
   handed: HandedTo,
   options: ChainUseOptions,
@@ -68,8 +68,8 @@ interface Question {
 }
 
 async function isFrom(
-  { remote }: Asked,
-  { sender }: Use,
+  { remote }: AskedFacilitator,
+  { sender }: SeenUse,
   { network, handed, options }: Question,
 ): Promise<boolean> {
   const { word, feePayers } = remote;
@@ -103,7 +103,7 @@ async function isFrom(
 
 /** The money has moved: to ask again charges nobody, and with the same key it is the same answer. */
 async function askAgain(
-  { remote, send }: Asked,
+  { remote, send }: AskedFacilitator,
   request: FacilitatorRequest,
   { idempotencyKey, signal, onHandOver }: HandedTo,
 ): Promise<SettleResponse> {

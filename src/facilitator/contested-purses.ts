@@ -18,7 +18,7 @@ import type { PurseReader } from "../mechanism/mechanism.ts";
 import { forNobody } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
 import type { Refusal } from "../x402/result.ts";
-import type { Signable } from "./flight.ts";
+import type { SignablePayment } from "./flight.ts";
 
 /** How long a payment waits for others of its payer to be decided, milliseconds: a few blocks. */
 const WAIT_MS = 4_000;
@@ -39,15 +39,15 @@ export interface ContestedPursesOptions {
   readonly time: Time;
   readonly closing: AbortSignal;
   /** Fits by what was read: to be judged again, and signed. */
-  readonly admitted: (item: Signable) => void;
-  readonly refused: (item: Signable, refusal: Refusal) => void;
+  readonly admitted: (item: SignablePayment) => void;
+  readonly refused: (item: SignablePayment, refusal: Refusal) => void;
   /** Its purse cannot be read. */
-  readonly unread: (item: Signable, cause: unknown) => void;
+  readonly unread: (item: SignablePayment, cause: unknown) => void;
 }
 
 /** One payment that waits. */
 interface Waiting {
-  readonly item: Signable;
+  readonly item: SignablePayment;
   readonly untilMs: number;
   readonly amountAtomic: bigint;
 }
@@ -82,12 +82,12 @@ export class ContestedPurses {
   }
 
   /** Whether it has to stand behind others of its purse, and does not come from there. */
-  isBehind({ key, held }: Signable): boolean {
+  isBehind({ key, held }: SignablePayment): boolean {
     return held === undefined && this.#lines.has(purseName(key));
   }
 
   /** Takes a payment that may not fit; it comes back by one of the options' calls. */
-  hold(item: Signable): void {
+  hold(item: SignablePayment): void {
     const name = purseName(item.key);
     const line = this.#lines.get(name);
     const isFull = this.#size >= MAX_WAITING || (line?.length ?? 0) >= MAX_WAITING_OF_ONE;
@@ -124,7 +124,7 @@ export class ContestedPurses {
     this.#lines.delete(name);
   }
 
-  async #read(item: Signable): Promise<Seen> {
+  async #read(item: SignablePayment): Promise<Seen> {
     const { ledger, time, closing } = this.#at;
     if (this.#purses === undefined) throw new TypeError("purses cannot be read on this network");
     // Before the chain is asked: what is decided in between is told by the chain.

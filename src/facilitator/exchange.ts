@@ -7,7 +7,7 @@ import { asError } from "../http1/fault.ts";
 import type { H1Pool } from "../http1/pool.ts";
 import { giveBack } from "../http1/read-buffers.ts";
 
-export interface Question {
+export interface WireQuestion {
   readonly method: "GET" | "POST";
   readonly path: string;
   /** Raw `name, value` pairs. */
@@ -42,7 +42,7 @@ export class NothingSent extends Error {
  */
 export async function exchange(
   pool: Pick<H1Pool, "dispatch">,
-  { body, ...question }: Question,
+  { body, ...question }: WireQuestion,
   { signal, maxBytes }: ExchangeLimits,
 ): Promise<Reply> {
   if (signal.aborted) throw nothingSent(asError(signal.reason));

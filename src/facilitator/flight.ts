@@ -79,7 +79,7 @@ export interface Judged {
 }
 
 /** A payment that is to be signed. */
-export interface Settling extends GrantedClaim {
+export interface PendingPayment extends GrantedClaim {
   readonly flight: Flight;
   /**
    * Where its claim comes from: begun here, offered by another life, or withdrawn from a transaction that
@@ -99,7 +99,7 @@ export interface Settling extends GrantedClaim {
 }
 
 /** One that the chain has found good. */
-export interface Signable extends Settling {
+export interface SignablePayment extends PendingPayment {
   readonly judged: Judged;
 }
 

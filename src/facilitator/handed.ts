@@ -5,7 +5,7 @@ import type { InTurn, SettleOptions } from "./facilitator.ts";
 import type { RemoteFacilitator } from "./remote.ts";
 
 /** A remote facilitator, and the way on which requests to it are counted. */
-export interface Asked {
+export interface AskedFacilitator {
   readonly remote: RemoteFacilitator;
   readonly send: Send;
 }
@@ -22,7 +22,7 @@ export interface Repeat {
   /** As it was handed over. */
   readonly name: string;
   /** Undefined where it is not configured any more. */
-  readonly asked: Asked | undefined;
+  readonly asked: AskedFacilitator | undefined;
   readonly idempotencyKey: string;
   readonly signal: AbortSignal;
   readonly inTurn?: InTurn;

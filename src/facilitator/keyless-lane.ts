@@ -9,7 +9,7 @@ import type { Lease } from "../ledger/ledger.ts";
 import { AccountWatches } from "./account-watches.ts";
 import type { VerdictEvents } from "./payment-verdicts.ts";
 import type { WatchedLane } from "./submission-watch.ts";
-import type { Account } from "../ledger/unattended.ts";
+import type { UnattendedAccount } from "../ledger/unattended.ts";
 
 /** Before the address: the lease on watching an account. No network has such addresses. */
 const WATCHING = "keyless/";
@@ -38,7 +38,7 @@ export class KeylessLane implements WatchedLane {
 
   /** Undefined where another life watches the account. Throws what the ledger throws. */
   static async open(
-    { network, address }: Account,
+    { network, address }: UnattendedAccount,
     options: Omit<KeylessLaneOptions, "lease">,
   ): Promise<KeylessLane | undefined> {
     const watching = await options.ledger.lease(network, WATCHING + address);

@@ -9,10 +9,10 @@ import type { Follower } from "../mechanism/mechanism.ts";
 import { KeylessLane } from "./keyless-lane.ts";
 import type { SettlementEngine } from "./settlement-engine.ts";
 import { PUT_BACK } from "./submission-watch.ts";
-import type { Account, LeftAccount, Unattended } from "../ledger/unattended.ts";
+import type { UnattendedAccount, LeftAccount, Unattended } from "../ledger/unattended.ts";
 
 /** An account whose key is not here, and what it left. */
-export interface Stranger extends Account {
+export interface Stranger extends UnattendedAccount {
   /** Submissions that are not known to be in a block. */
   readonly open: number;
   /** Milliseconds since the epoch: when the oldest of them was signed. */
@@ -28,7 +28,7 @@ export interface KeylessLanesOptions extends Omit<WatchSurroundings, "mechanism"
   /** Whether that network's chain may be believed. */
   readonly isTrusted: (network: string) => boolean;
   /** Those with a key here. */
-  readonly accounts: readonly Account[];
+  readonly accounts: readonly UnattendedAccount[];
   /** Signs anew what was left behind; undefined on networks on which nobody here signs. */
   readonly signerOf: (network: string) => Pick<SettlementEngine, "accept"> | undefined;
 }
@@ -90,7 +90,7 @@ export class KeylessLanes {
     return accounts.filter((account) => !this.#ours.has(nameOf(account)));
   }
 
-  async #take(name: string, account: Account): Promise<void> {
+  async #take(name: string, account: UnattendedAccount): Promise<void> {
     const { network } = account;
     const { followers, isTrusted, signerOf } = this.#at;
     if (this.#isClosed || this.#lanes.has(name)) return;
@@ -106,7 +106,7 @@ export class KeylessLanes {
     else if (lane !== undefined) this.#lanes.set(name, lane);
   }
 
-  async #name(account: Account): Promise<void> {
+  async #name(account: UnattendedAccount): Promise<void> {
     const stranger = await this.#read(account);
     this.#named.add(nameOf(account));
     if (stranger.open === 0) return;
@@ -116,7 +116,7 @@ export class KeylessLanes {
     logger.warn({ network, account: address, open, oldest }, describeStranger(stranger));
   }
 
-  async #read(account: Account): Promise<Stranger> {
+  async #read(account: UnattendedAccount): Promise<Stranger> {
     const { network } = account;
     const unfinished = await this.#at.ledger.unfinished(network, account.address);
     const open = unfinished.filter(({ state }) => state === "OPEN");
@@ -136,6 +136,6 @@ export function describeStranger({ network, isFollowed }: Stranger): string {
         `endpoint, and nobody looks after them: name one under facilitator.rpc.${network}`;
 }
 
-function nameOf({ network, address }: Account): string {
+function nameOf({ network, address }: UnattendedAccount): string {
   return `${network} ${accountName(address)}`;
 }

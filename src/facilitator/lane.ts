@@ -18,7 +18,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import { AccountWatches } from "./account-watches.ts";
-import type { Ending, Signable } from "./flight.ts";
+import type { Ending, SignablePayment } from "./flight.ts";
 import type { Judgement } from "./judgement.ts";
 import type { WatchedLane } from "./submission-watch.ts";
 
@@ -35,7 +35,7 @@ const SEED_TIMEOUT_MS = 10_000;
 const SHORT_MS = 30_000;
 
 /** Where a lane's payments come from, and where those go that it did not sign. */
-export interface Desk {
+export interface LaneDesk {
   landed(key: PaymentKey, ending: Ending): void;
   withdrawn(key: PaymentKey, request: FacilitatorRequest): void;
   failedOnChain(payer: string, hasCode: boolean): void;
@@ -43,17 +43,17 @@ export interface Desk {
   leftBehind(gas: bigint, keys: readonly PaymentKey[]): void;
   reverted(gas: bigint, keys: readonly PaymentKey[]): void;
   /** Fails for certain, unsigned. */
-  refused(item: Signable, refusal: Refusal): void;
+  refused(item: SignablePayment, refusal: Refusal): void;
   /** Cannot be signed now, and was not. */
-  unsigned(item: Signable, cause: unknown): void;
+  unsigned(item: SignablePayment, cause: unknown): void;
   /** Cannot be moved together with others: to be judged again, alone. */
-  leftOut(item: Signable): void;
+  leftOut(item: SignablePayment): void;
   /** Not signed, since its payer's other payments may take what it needs. */
-  overdrawn(item: Signable): void;
+  overdrawn(item: SignablePayment): void;
   /** Not signed by this lane, for a reason that is not the payments'. */
-  returned(items: readonly Signable[]): void;
+  returned(items: readonly SignablePayment[]): void;
   /** May have been signed: the ledger did not say. */
-  doubtful(items: readonly Signable[]): void;
+  doubtful(items: readonly SignablePayment[]): void;
   /** The lane may take something, or has ended. */
   changed(): void;
 }
@@ -63,13 +63,13 @@ export interface LaneOptions extends LaneSurroundings {
   /** The chain's next account nonce when the lease was taken. */
   readonly seed: number;
   readonly judgement: Judgement;
-  readonly desk: Desk;
+  readonly desk: LaneDesk;
 }
 
 export class Lane implements WatchedLane {
   readonly lease: Lease;
   readonly #at: LaneOptions;
-  readonly #desk: Desk;
+  readonly #desk: LaneDesk;
   readonly #ending = new AbortController();
   readonly #watches: AccountWatches;
   /** What is being signed. */
@@ -184,7 +184,7 @@ export class Lane implements WatchedLane {
   }
 
   /** Signs these in one transaction and sends it; whatever is not signed goes back. Never rejects. */
-  sign(items: readonly Signable[]): void {
+  sign(items: readonly SignablePayment[]): void {
     this.#signing += 1;
     const keys = items.map(({ key }) => key);
     const signing = inContext(contextOfPayments(keys), () => this.#signInSpan(items, keys))
@@ -213,13 +213,13 @@ export class Lane implements WatchedLane {
     this.#desk.changed();
   }
 
-  #signInSpan(items: readonly Signable[], keys: readonly string[]): Promise<void> {
+  #signInSpan(items: readonly SignablePayment[], keys: readonly string[]): Promise<void> {
     const { network } = this.lease;
     const attributes = { "coinslot.network": network, "coinslot.payments": keys.length };
     return inSpan("submit", { attributes, links: otherTraces(keys) }, () => this.#sign(items));
   }
 
-  async #sign(items: readonly Signable[]): Promise<void> {
+  async #sign(items: readonly SignablePayment[]): Promise<void> {
     const prepared = await this.#prepare(items);
     if (prepared === undefined) return;
     const { draft, carried } = prepared;
@@ -238,7 +238,7 @@ export class Lane implements WatchedLane {
   }
 
   /** What is to leave the payers' purses, and what is known of them; undefined where the mechanism sees to them. */
-  #drawsOf(items: readonly Signable[]): Draws | undefined {
+  #drawsOf(items: readonly SignablePayment[]): Draws | undefined {
     const { purses } = this.#at.mechanism;
     if (purses === undefined) return undefined;
     return new Map(
@@ -261,8 +261,8 @@ export class Lane implements WatchedLane {
 
   /** What to sign, or undefined where nothing is left of it. */
   async #prepare(
-    items: readonly Signable[],
-  ): Promise<{ readonly draft: Draft; readonly carried: readonly Signable[] } | undefined> {
+    items: readonly SignablePayment[],
+  ): Promise<{ readonly draft: Draft; readonly carried: readonly SignablePayment[] } | undefined> {
     const { mechanism, judgement, time } = this.#at;
     const signal = AbortSignal.any([this.#ending.signal, time.timeout(PREPARE_TIMEOUT_MS)]);
     try {
@@ -293,7 +293,7 @@ export class Lane implements WatchedLane {
   }
 
   /** Payers may have used up their failures since their payments were judged. */
-  #withoutSuspended(items: readonly Signable[]): readonly Signable[] {
+  #withoutSuspended(items: readonly SignablePayment[]): readonly SignablePayment[] {
     const { judgement } = this.#at;
     return items.filter((item) => {
       const refusal = judgement.suspension(item.checked);
@@ -303,7 +303,10 @@ export class Lane implements WatchedLane {
   }
 
   /** A lone payment is not simulated again when it is prepared: one that has waited is judged anew. */
-  async #freshen(items: readonly Signable[], signal: AbortSignal): Promise<readonly Signable[]> {
+  async #freshen(
+    items: readonly SignablePayment[],
+    signal: AbortSignal,
+  ): Promise<readonly SignablePayment[]> {
     const [item] = items;
     const { judgement, time } = this.#at;
     if (item === undefined || judgement.isFresh(item.judged.atMs)) return items;
@@ -320,7 +323,7 @@ export class Lane implements WatchedLane {
   }
 
   /** Nothing was signed. */
-  #unprepared(items: readonly Signable[], cause: unknown): void {
+  #unprepared(items: readonly SignablePayment[], cause: unknown): void {
     const { time, telemetry } = this.#at;
     const isShort = cause instanceof ChainError && cause.code === "CHAIN_GAS";
     if (isShort) {
@@ -334,7 +337,7 @@ export class Lane implements WatchedLane {
     }
   }
 
-  async #notSigned(items: readonly Signable[], cause: unknown): Promise<void> {
+  async #notSigned(items: readonly SignablePayment[], cause: unknown): Promise<void> {
     const { telemetry } = this.#at;
     const { network, address } = this.lease;
     if (cause instanceof LedgerUnavailable) {
@@ -359,7 +362,7 @@ export class Lane implements WatchedLane {
    * The ledger stored nothing, unless an earlier attempt of its own had: in either case it stores no second
    * signature for the same payment, so what is signed again is signed once.
    */
-  async #conflicted(items: readonly Signable[]): Promise<void> {
+  async #conflicted(items: readonly SignablePayment[]): Promise<void> {
     this.#watches.fallBehind();
     if (!(await this.#holdsLease())) {
       this.#end();

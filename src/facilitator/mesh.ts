@@ -6,7 +6,7 @@
  * the order and whatever the circuit. On Solana a payment names the account that pays its network fee, so
  * only the facilitator with that account can settle it, and no other is asked.
  */
-import type { Asked, Handed } from "./handed.ts";
+import type { AskedFacilitator, Handed } from "./handed.ts";
 import type { WatchSurroundings } from "./surroundings.ts";
 import type { HandedOver } from "../ledger/ledger.ts";
 import { amountOf } from "../ledger/payment-row.ts";
@@ -38,7 +38,7 @@ import {
   type SettleOptions,
   type Verified,
 } from "./facilitator.ts";
-import type { Judge } from "./payment.ts";
+import type { LocalJudge } from "./payment.ts";
 import { describeForeign, nobody, NO_RECEIPTS } from "./nobody.ts";
 import { RemoteSettlement } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
@@ -114,7 +114,7 @@ export class FacilitatorMesh implements Facilitator {
     return Payment.read(request, (each) => this.#firstLook(each));
   }
 
-  #firstLook(request: FacilitatorRequest): ReturnType<Judge> {
+  #firstLook(request: FacilitatorRequest): ReturnType<LocalJudge> {
     const checked = this.#options.firstLooks?.look(request);
     return checked && ok(checked);
   }
@@ -391,7 +391,7 @@ export class FacilitatorMesh implements Facilitator {
     return isFor ? nobody(code, describeForeign(request)) : nobody(code);
   }
 
-  #named(name: string): Asked | undefined {
+  #named(name: string): AskedFacilitator | undefined {
     const member = this.#members.find(({ remote }) => remote.name === name);
     return member && { remote: member.remote, send: member.circuit.send };
   }

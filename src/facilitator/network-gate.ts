@@ -19,7 +19,7 @@ const RECHECK_MS = 30_000;
 const PROBE_TIMEOUT_MS = 10_000;
 
 /** What the checks of one network found. `state` is `open` without errors. */
-export interface Probe {
+export interface NetworkProbe {
   readonly network: string;
   readonly state: "open" | "wrong" | "unreachable";
   readonly findings: readonly Finding[];
@@ -32,7 +32,7 @@ export class NetworkGate {
   readonly #open = new Set<string>();
   /** Those, and the ones where nothing is wrong but on our side. */
   readonly #trusted = new Set<string>();
-  readonly #states = new Map<string, Probe["state"]>();
+  readonly #states = new Map<string, NetworkProbe["state"]>();
   readonly #time: Time;
   readonly #closing = new AbortController();
   #retryMs = FIRST_RETRY_MS;
@@ -62,7 +62,7 @@ export class NetworkGate {
   }
 
   /** Checks every network once, and again in the background until the gate is closed. */
-  async probe(): Promise<readonly Probe[]> {
+  async probe(): Promise<readonly NetworkProbe[]> {
     const { signal } = this.#closing;
     const time = this.#time;
     const probes = await Promise.all(this.#mechanisms.map((each) => probe(each, time, signal)));
@@ -124,7 +124,11 @@ function isHarmless({ level, isChainRight }: Finding): boolean {
   return level === "warning" || isChainRight === true;
 }
 
-async function probe(mechanism: Mechanism, time: Time, closing: AbortSignal): Promise<Probe> {
+async function probe(
+  mechanism: Mechanism,
+  time: Time,
+  closing: AbortSignal,
+): Promise<NetworkProbe> {
   const { network } = mechanism;
   try {
     const signal = AbortSignal.any([closing, time.timeout(PROBE_TIMEOUT_MS)]);

@@ -4,7 +4,7 @@
  */
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
-import type { Signable } from "./flight.ts";
+import type { SignablePayment } from "./flight.ts";
 
 /** Payments that wait at most; more are turned away. */
 export const MAX_QUEUED = 1_024;
@@ -18,7 +18,7 @@ export interface QueueRules {
   /** Payments that one transaction carries at most, as things stand. */
   readonly maxTogether: () => number;
   /** Why one that may wait in vain for its place is refused then; undefined for all others. */
-  readonly crowding: (item: Signable) => Refusal | undefined;
+  readonly crowding: (item: SignablePayment) => Refusal | undefined;
 }
 
 /** What one account can be given now. */
@@ -28,13 +28,13 @@ export interface Taking {
   /** It has nothing in the air. */
   readonly isIdle: boolean;
   /** Whether there is a place for it, beside others that go with it. */
-  readonly admits: (item: Signable, beside?: readonly Signable[]) => boolean;
+  readonly admits: (item: SignablePayment, beside?: readonly SignablePayment[]) => boolean;
 }
 
 export class PaymentQueue {
   readonly #rules: QueueRules;
-  #together: Signable[] = [];
-  #alone: Signable[] = [];
+  #together: SignablePayment[] = [];
+  #alone: SignablePayment[] = [];
 
   constructor(rules: QueueRules) {
     this.#rules = rules;
@@ -44,12 +44,12 @@ export class PaymentQueue {
     return this.#together.length + this.#alone.length;
   }
 
-  add(item: Signable): void {
+  add(item: SignablePayment): void {
     (item.isAlone ? this.#alone : this.#together).push(item);
   }
 
   /** Puts back what was taken, before all others. */
-  putBack(items: readonly Signable[]): void {
+  putBack(items: readonly SignablePayment[]): void {
     this.#together.unshift(...items.filter(({ isAlone }) => !isAlone));
     this.#alone.unshift(...items.filter(({ isAlone }) => isAlone));
   }
@@ -58,9 +58,9 @@ export class PaymentQueue {
    * What one account is to sign now, oldest first; those that there is no place for hold up nobody, and
    * code of payers' runs when nobody else waits.
    */
-  take({ account, nowMs, isIdle, admits }: Taking): readonly Signable[] {
-    const isFor = (item: Signable): boolean => (item.account ?? account) === account;
-    const isReady = (item: Signable): boolean => isFor(item) && admits(item);
+  take({ account, nowMs, isIdle, admits }: Taking): readonly SignablePayment[] {
+    const isFor = (item: SignablePayment): boolean => (item.account ?? account) === account;
+    const isReady = (item: SignablePayment): boolean => isFor(item) && admits(item);
     const together = this.#together.filter(isReady);
     const [first] = together;
     const alone =
@@ -71,7 +71,7 @@ export class PaymentQueue {
       first !== undefined &&
       (isIdle || together.length >= maxTogether || nowMs - first.queuedMs >= COLLECT_MS);
     if (isDue && (!alone || alone.checked.runsCode || first.queuedMs <= alone.queuedMs)) {
-      const going: Signable[] = [];
+      const going: SignablePayment[] = [];
       for (const item of together) {
         if (going.length < maxTogether && admits(item, going)) going.push(item);
       }
@@ -96,8 +96,8 @@ export class PaymentQueue {
   /** Takes out those that `refusalOf` refuses, and of each crowd those that have waited for too long or are too many. */
   drainRefused(
     nowMs: number,
-    refusalOf: (item: Signable) => Refusal | undefined,
-  ): readonly { readonly item: Signable; readonly refusal: Refusal }[] {
+    refusalOf: (item: SignablePayment) => Refusal | undefined,
+  ): readonly { readonly item: SignablePayment; readonly refusal: Refusal }[] {
     const crowds = new Map<Refusal | undefined, number>();
     const over = this.#all.flatMap((item) => {
       const crowding = this.#rules.crowding(item);
@@ -112,22 +112,22 @@ export class PaymentQueue {
   }
 
   /** Calls one back; undefined when it is not here any more. */
-  remove(key: PaymentKey): Signable | undefined {
+  remove(key: PaymentKey): SignablePayment | undefined {
     const found = this.#all.find((item) => item.key === key);
     if (found !== undefined) this.#takeOut([found]);
     return found;
   }
 
   /** Takes out those for which `isWanted`; all, where nothing is said. */
-  drain(isWanted: (item: Signable) => boolean = () => true): readonly Signable[] {
+  drain(isWanted: (item: SignablePayment) => boolean = () => true): readonly SignablePayment[] {
     return this.#takeOut(this.#all.filter(isWanted));
   }
 
-  get #all(): readonly Signable[] {
+  get #all(): readonly SignablePayment[] {
     return [...this.#together, ...this.#alone];
   }
 
-  #takeOut(items: readonly Signable[]): readonly Signable[] {
+  #takeOut(items: readonly SignablePayment[]): readonly SignablePayment[] {
     const taken = new Set(items);
     this.#together = this.#together.filter((item) => !taken.has(item));
     this.#alone = this.#alone.filter((item) => !taken.has(item));

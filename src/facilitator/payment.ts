@@ -9,23 +9,25 @@ import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Judged } from "./flight.ts";
 
 /** What needs nobody else to know of a payment; undefined where nothing is certain of it here. */
-export type Judge = (request: FacilitatorRequest) => Result<Checked<unknown>, Refusal> | undefined;
+export type LocalJudge = (
+  request: FacilitatorRequest,
+) => Result<Checked<unknown>, Refusal> | undefined;
 
 export class Payment {
   readonly key: PaymentKey;
   readonly request: FacilitatorRequest;
-  readonly #judge: Judge;
-  #checked: { readonly found: ReturnType<Judge> } | undefined;
+  readonly #judge: LocalJudge;
+  #checked: { readonly found: ReturnType<LocalJudge> } | undefined;
 
   /** @param judge is asked once at most, when the first wants to know */
-  constructor(key: PaymentKey, request: FacilitatorRequest, judge: Judge = nothingCertain) {
+  constructor(key: PaymentKey, request: FacilitatorRequest, judge: LocalJudge = nothingCertain) {
     this.key = key;
     this.request = request;
     this.#judge = judge;
   }
 
   /** Refusal: that of {@link paymentKey}. */
-  static read(request: FacilitatorRequest, judge?: Judge): Result<Payment, Refusal> {
+  static read(request: FacilitatorRequest, judge?: LocalJudge): Result<Payment, Refusal> {
     const key = paymentKey(request);
     return key.ok ? ok(new Payment(key.value, request, judge)) : key;
   }
@@ -34,7 +36,7 @@ export class Payment {
     return this.request.paymentRequirements.network;
   }
 
-  get checked(): ReturnType<Judge> {
+  get checked(): ReturnType<LocalJudge> {
     this.#checked ??= { found: this.#judge(this.request) };
     return this.#checked.found;
   }

@@ -12,7 +12,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import { BatchPause } from "./batch-pause.ts";
 import { MAX_FAILURES, type FailureBudget } from "./failure-budget.ts";
-import type { Ending, Settling } from "./flight.ts";
+import type { Ending, PendingPayment } from "./flight.ts";
 import { NewPayers } from "./new-payers.ts";
 import type { RevertedGas } from "./reverted-gas.ts";
 
@@ -45,8 +45,8 @@ export interface PlacesOptions {
   readonly time: Pick<Time, "now">;
 }
 
-type Placed = Pick<Settling, "key"> & {
-  readonly checked: Pick<Settling["checked"], "payer" | "runsCode">;
+type Placed = Pick<PendingPayment, "key"> & {
+  readonly checked: Pick<PendingPayment["checked"], "payer" | "runsCode">;
 };
 
 export class Places {

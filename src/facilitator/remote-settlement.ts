@@ -14,7 +14,7 @@
  * chain shows counts only in a later block than the newest one before the first hand-over: what was there
  * before was paid to somebody else, or for something else.
  */
-import type { Asked, Handed, Repeat } from "./handed.ts";
+import type { AskedFacilitator, Handed, Repeat } from "./handed.ts";
 import type { HandedTo } from "./handed.ts";
 import { randomUUID } from "node:crypto";
 import type { Observer } from "../mechanism/mechanism.ts";
@@ -91,7 +91,7 @@ export class RemoteSettlement {
    * everybody's who shows it.
    */
   async first(
-    { remote, send }: Asked,
+    { remote, send }: AskedFacilitator,
     handed: Handed,
     options: SettleOptions,
   ): Promise<SettleResponse> {
@@ -155,7 +155,7 @@ export class RemoteSettlement {
 
   /** A success, counted as its facilitator's settlements count. */
   async #count(
-    to: HandedTo & { readonly asked: Asked },
+    to: HandedTo & { readonly asked: AskedFacilitator },
     handed: Handed,
     answer: Settled,
   ): Promise<SettleResponse> {
@@ -193,7 +193,7 @@ export class RemoteSettlement {
    * that the same facilitator has settled it, for a request of ours that something on the way sent twice.
    */
   async #doubt(
-    to: HandedTo & { readonly asked: Asked },
+    to: HandedTo & { readonly asked: AskedFacilitator },
     handed: Handed,
     answer: Refused,
   ): Promise<SettleResponse> {

@@ -15,10 +15,16 @@ import { Alarm } from "./alarm.ts";
 import { ContestedPurses } from "./contested-purses.ts";
 import type { FailureBudget } from "./failure-budget.ts";
 import { RENEWAL, type Asker, type Inspected } from "../mechanism/mechanism.ts";
-import { Flight, type Ending, type GrantedClaim, type Settling, type Signable } from "./flight.ts";
+import {
+  Flight,
+  type Ending,
+  type GrantedClaim,
+  type PendingPayment,
+  type SignablePayment,
+} from "./flight.ts";
 import { handOut } from "./hand-out.ts";
 import type { Judgement } from "./judgement.ts";
-import { Lane, type Desk } from "./lane.ts";
+import { Lane, type LaneDesk } from "./lane.ts";
 import { MAX_QUEUED, PaymentQueue } from "./payment-queue.ts";
 import type { Places } from "./places.ts";
 
@@ -193,11 +199,11 @@ export class SettlementEngine {
   }
 
   /** By those that were judged and wait to be signed: whom the chain will refuse takes nobody's room. */
-  #isFullFor({ origin }: Settling): boolean {
+  #isFullFor({ origin }: PendingPayment): boolean {
     return origin === "begun" && this.#queue.size >= MAX_QUEUED;
   }
 
-  #itemOf(claim: GrantedClaim, flight: Flight, origin: Settling["origin"]): Settling {
+  #itemOf(claim: GrantedClaim, flight: Flight, origin: PendingPayment["origin"]): PendingPayment {
     const { checked } = claim;
     const { budget, mechanism, time } = this.#at;
     const isAlone = origin === "withdrawn" || checked.runsCode || budget.isSuspect(checked.payer);
@@ -206,7 +212,7 @@ export class SettlementEngine {
   }
 
   /** Judges it where that was not done just now, and puts it into the queue. */
-  #launch(item: Settling): void {
+  #launch(item: PendingPayment): void {
     this.#flights.set(item.key, item.flight);
     this.#claims.revive(item.key);
     if (this.#isFullFor(item)) return this.#run(this.#giveUp(item, FULL));
@@ -219,7 +225,7 @@ export class SettlementEngine {
     );
   }
 
-  async #admit(item: Settling): Promise<void> {
+  async #admit(item: PendingPayment): Promise<void> {
     const { judgement } = this.#at;
     const signal = AbortSignal.any([this.#closing.signal, item.flight.deserted]);
     try {
@@ -235,13 +241,13 @@ export class SettlementEngine {
     }
   }
 
-  #judgedNow(item: Settling, inspected: Inspected<unknown>): Signable {
+  #judgedNow(item: PendingPayment, inspected: Inspected<unknown>): SignablePayment {
     const atMs = this.#at.time.now();
     const isAlone = item.isAlone || inspected.runsCode;
     return { ...item, checked: inspected, judged: { inspected, atMs }, isAlone, queuedMs: atMs };
   }
 
-  async #enqueue(item: Signable): Promise<void> {
+  async #enqueue(item: SignablePayment): Promise<void> {
     if (!this.#hasLane(item)) await this.#openSoon();
     if (this.#closing.signal.aborted) return this.#giveUp(item, CLOSED);
     item.flight.deserted.throwIfAborted();
@@ -278,13 +284,13 @@ export class SettlementEngine {
   }
 
   /** Until its payer's other payments are decided. */
-  #hold(item: Signable): void {
+  #hold(item: SignablePayment): void {
     this.#at.places.release([item.key]);
     this.#purses.hold(item);
   }
 
   /** Whether some lane here can sign it. */
-  #hasLane({ account }: Settling): boolean {
+  #hasLane({ account }: PendingPayment): boolean {
     return account === undefined ? this.#lanes.size > 0 : this.#lanes.has(account);
   }
 
@@ -324,7 +330,7 @@ export class SettlementEngine {
     this.#noLane = isHeldElsewhere ? undefined : trouble;
   }
 
-  readonly #desk: Desk = {
+  readonly #desk: LaneDesk = {
     landed: (key, ending) => this.#landed(key, ending),
     included: (keys) => {
       this.#at.places.release(keys);
@@ -360,7 +366,7 @@ export class SettlementEngine {
   /** A claim that is ours although nobody here began it: judged from the beginning. */
   accept(
     { key, request }: Pick<OfferedPayment, "key" | "request">,
-    origin: Settling["origin"],
+    origin: PendingPayment["origin"],
   ): void {
     const flight = this.#flights.get(key) ?? new Flight(true);
     flight.bind();
@@ -378,7 +384,7 @@ export class SettlementEngine {
   }
 
   /** Judged again, since it could not go with others. */
-  async #again(item: Settling): Promise<void> {
+  async #again(item: PendingPayment): Promise<void> {
     const { judgement } = this.#at;
     try {
       const inspected = await judgement.again(item.request, this.#closing.signal);
@@ -390,9 +396,9 @@ export class SettlementEngine {
     }
   }
 
-  #returned(items: readonly Signable[]): void {
+  #returned(items: readonly SignablePayment[]): void {
     const solvent = [...this.#lanes].filter(([, lane]) => !lane.isEnded && !lane.isShort);
-    const back: Signable[] = [];
+    const back: SignablePayment[] = [];
     this.#at.places.release(items.map(({ key }) => key));
     for (const item of items) {
       const isPayable = solvent.some(([address]) => (item.account ?? address) === address);
@@ -429,12 +435,12 @@ export class SettlementEngine {
   }
 }
 
-function isJudged(item: Settling): item is Signable {
+function isJudged(item: PendingPayment): item is SignablePayment {
   return item.judged !== undefined;
 }
 
 /** What nobody here began was judged before it was offered, or before it was signed with others. */
-function askerOf({ origin, judged, client = "" }: Settling): Asker {
+function askerOf({ origin, judged, client = "" }: PendingPayment): Asker {
   return origin === "begun" && judged === undefined ? { kind: "client", name: client } : RENEWAL;
 }
 

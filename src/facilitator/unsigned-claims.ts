@@ -10,13 +10,13 @@ import type { Time } from "../time/time.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { ForeignRule } from "./facilitator.ts";
-import type { Ending, Settling } from "./flight.ts";
+import type { Ending, PendingPayment } from "./flight.ts";
 import { endingOf } from "./payment-verdicts.ts";
 
 /** Longest that the chain may take to say what became of an authorization, milliseconds. */
 const RECONCILE_TIMEOUT_MS = 10_000;
 
-export type UnsignedClaim = Pick<Settling, "key" | "request" | "origin">;
+export type UnsignedClaim = Pick<PendingPayment, "key" | "request" | "origin">;
 
 export interface UnsignedClaimsOptions {
   readonly mechanism: Pick<Mechanism, "parse" | "reconcile">;

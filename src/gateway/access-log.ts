@@ -12,7 +12,7 @@ export interface Answered {
 }
 
 /** How a request ended, for the meter. */
-export interface Ending {
+export interface RequestEnding {
   readonly status: number;
   readonly outcome: PaymentOutcome;
   /** Null: no route of the configuration. */
@@ -20,7 +20,11 @@ export interface Ending {
   readonly upstreamMs: number;
 }
 
-export function ended(delivery: Delivery, outcome: PaymentOutcome, meter: RouteMeter): Ending {
+export function ended(
+  delivery: Delivery,
+  outcome: PaymentOutcome,
+  meter: RouteMeter,
+): RequestEnding {
   const upstreamMs = delivery.kind === "delivered" ? delivery.upstreamMs : 0;
   return { status: statusOf(delivery), outcome, meter, upstreamMs };
 }

@@ -40,7 +40,7 @@ export interface AskingOptions {
 }
 
 /** An answer that asks for a payment, and what it is for the meter. */
-export interface Asked {
+export interface Challenged {
   readonly answer: Answer;
   readonly outcome: PaymentOutcome;
 }
@@ -114,7 +114,7 @@ export class Asking {
     decision: PricedDecision,
     client: Client,
     lines: readonly string[],
-  ): Asked | Promise<Asked> {
+  ): Challenged | Promise<Challenged> {
     const { page, offers } = decision.plan;
     if (page !== null && !offers.areNone) {
       const header = readDraftHeader(request);
@@ -132,7 +132,7 @@ export class Asking {
     { plan, resource }: PricedDecision,
     { address }: Client,
     lines: readonly string[],
-  ): Promise<Asked> {
+  ): Promise<Challenged> {
     const { drafts = NO_DRAFTS } = this.#options;
     this.#unpaid.count(address, "asked");
     const { error } = CHALLENGED;
@@ -146,7 +146,7 @@ export class Asking {
     decision: PricedDecision,
     { address }: Client,
     { status, outcome, error, lines }: Refused,
-  ): Asked {
+  ): Challenged {
     const answer = this.#quote(decision, status, error, lines);
     if (answer.status < 500) {
       this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");

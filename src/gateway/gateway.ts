@@ -23,7 +23,7 @@ import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
 import type { Admission, Paid, Presented } from "./payment/admission.ts";
-import { ended, logAnswered, statusOf, type Ending } from "./access-log.ts";
+import { ended, logAnswered, statusOf, type RequestEnding } from "./access-log.ts";
 import {
   corsLines,
   errorAnswer,
@@ -38,7 +38,7 @@ import {
   type Answer,
   type CrossOrigin,
 } from "./answers.ts";
-import { acceptable, Asking, type Asked } from "./asking.ts";
+import { acceptable, Asking, type Challenged } from "./asking.ts";
 import { AnswerWatch, type AnswerLimits } from "./message/answer-watch.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import { readClient, type Client } from "./client/client.ts";
@@ -217,7 +217,7 @@ export class Gateway {
     }
   }
 
-  #record(visitor: Visitor, ending: Ending, started: number): void {
+  #record(visitor: Visitor, ending: RequestEnding, started: number): void {
     const { outcome, upstreamMs } = ending;
     const status = visitor.isLate ? LATE_ANSWER.status : ending.status;
     const ms = performance.now() - started;
@@ -229,12 +229,12 @@ export class Gateway {
     logAnswered(this.#options.telemetry.logger, visitor, { status, outcome, ms });
   }
 
-  #serveTraced(visitor: Visitor): Ending | Promise<Ending> {
+  #serveTraced(visitor: Visitor): RequestEnding | Promise<RequestEnding> {
     visitor.trace = RequestTrace.of(visitor);
     return visitor.trace.run(() => this.#serve(visitor));
   }
 
-  #serve(visitor: Visitor): Ending | Promise<Ending> {
+  #serve(visitor: Visitor): RequestEnding | Promise<RequestEnding> {
     const { snapshot } = this.#options;
     const decision = decideInSpan(snapshot, visitor.request);
     switch (decision.kind) {
@@ -249,7 +249,7 @@ export class Gateway {
     }
   }
 
-  async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<Ending> {
+  async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<RequestEnding> {
     const client = this.#client(visitor);
     const { maxInFlight } = this.#options;
     const leave =
@@ -271,14 +271,14 @@ export class Gateway {
     visitor: Visitor,
     { meter }: Pick<RoutePlan, "meter">,
     lines: readonly string[],
-  ): Ending {
+  ): RequestEnding {
     const said = "too many requests at once";
     const answer = errorAnswer(503, said, [...lines, "Retry-After", "1"]);
     return this.#end(visitor, answer, "rejected", meter);
   }
 
   /** A priced route: quote, refuse or serve. */
-  #sell(visitor: Visitor, decision: PricedDecision): Ending | Promise<Ending> {
+  #sell(visitor: Visitor, decision: PricedDecision): RequestEnding | Promise<RequestEnding> {
     const { plan } = decision;
     const client = this.#client(visitor);
     beginEntry(this.#options.telemetry, visitor, decision, client);
@@ -290,7 +290,8 @@ export class Gateway {
     }
     if (decision.kind === "challenge") {
       const asked = this.#asking.challenge(visitor.request, decision, client, lines);
-      const end = ({ answer, outcome }: Asked) => this.#end(visitor, answer, outcome, plan.meter);
+      const end = ({ answer, outcome }: Challenged) =>
+        this.#end(visitor, answer, outcome, plan.meter);
       return asked instanceof Promise ? asked.then(end) : end(asked);
     }
     if (decision.kind === "malformed") {
@@ -311,7 +312,7 @@ export class Gateway {
     decision: PresentedDecision,
     client: Client,
     lines: readonly string[],
-  ): Promise<Ending> {
+  ): Promise<RequestEnding> {
     const { plan } = decision;
     const { telemetry } = this.#options;
     const doubt = this.#asking.doubtOf(client);
@@ -368,7 +369,12 @@ export class Gateway {
     }
   }
 
-  #ask(visitor: Visitor, decision: PricedDecision, client: Client, refused: Refused): Ending {
+  #ask(
+    visitor: Visitor,
+    decision: PricedDecision,
+    client: Client,
+    refused: Refused,
+  ): RequestEnding {
     const { answer, outcome } = this.#asking.ask(decision, client, refused);
     refuseEntry(this.#options.telemetry, visitor, refused);
     return this.#end(visitor, answer, outcome, decision.plan.meter);
@@ -385,7 +391,7 @@ export class Gateway {
     { plan, target }: PricedDecision,
     client: Client,
     { paid, cors }: { readonly paid: Paid; readonly cors: readonly string[] },
-  ): Promise<Ending> {
+  ): Promise<RequestEnding> {
     const { settlement } = paid;
     const receipt = [...cors, ...settlementLines({ success: true, ...settlement })];
     const step = this.#options.telemetry.timeline?.beginStep("delivery");
@@ -431,7 +437,7 @@ export class Gateway {
     { plan }: PricedDecision,
     { response, settlement, collected }: Extract<Admission, { kind: "replayed" }>,
     cors: readonly string[],
-  ): Promise<Ending> {
+  ): Promise<RequestEnding> {
     const { logger, metrics } = this.#options.telemetry;
     const isSent = await visitor.replaying?.replay(response, cors);
     if (isSent === true) await collected();
@@ -443,7 +449,7 @@ export class Gateway {
   }
 
   /** The exits that have nothing to do with money. */
-  #decline(visitor: Visitor, decision: OtherDecision): Ending {
+  #decline(visitor: Visitor, decision: OtherDecision): RequestEnding {
     const { publish } = this.#options;
     const { request } = visitor;
     const { answer, outcome, meter } = declinedAnswer(decision, {
@@ -470,7 +476,7 @@ export class Gateway {
     answer: Answer,
     outcome: PaymentOutcome,
     meter: RouteMeter | null,
-  ): Ending {
+  ): RequestEnding {
     visitor.answer(answer);
     return { status: answer.status, outcome, meter, upstreamMs: 0 };
   }

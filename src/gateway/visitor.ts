@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { LATE_ANSWER, type Answer } from "./answers.ts";
-import type { AnswerWatch, Reader } from "./message/answer-watch.ts";
+import type { AnswerWatch, AnswerReaderState } from "./message/answer-watch.ts";
 import type { Sender } from "./message/body-watch.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
@@ -98,7 +98,7 @@ export function isEnding(socket: InboundSocket): boolean {
   return ending.has(socket);
 }
 
-export class RequestVisitor implements Visitor, Replaying, Sender, Reader {
+export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderState {
   readonly #visit = nextVisit();
   readonly request: InboundRequest;
   trace: RequestTrace | null = null;

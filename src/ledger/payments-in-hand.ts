@@ -11,7 +11,7 @@ import type { Moment, Step } from "./machine.ts";
 import { identityOf, requestOf, type PaymentRow } from "./payment-row.ts";
 import {
   isAnotherUse,
-  type KeptAnswer,
+  type KeptAnswerRow,
   type OwedQuestion,
   type SqliteRows,
   type Written,
@@ -200,7 +200,7 @@ function historyLine({ state }: PaymentRow, note: string, { nowMs, life }: Momen
 function answerOf(
   { replayUntilMs }: PaymentRow,
   response: StoredResponse | undefined,
-): KeptAnswer | undefined {
+): KeptAnswerRow | undefined {
   if (response === undefined || replayUntilMs === null) return undefined;
   return { response, untilMs: replayUntilMs };
 }

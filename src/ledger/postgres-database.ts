@@ -15,7 +15,7 @@ import {
 } from "pg";
 import { LedgerUnavailable } from "./ledger.ts";
 
-export type Columns = Readonly<Record<string, unknown>>;
+export type PostgresColumns = Readonly<Record<string, unknown>>;
 
 export interface Statement {
   /** Unique in the program: under it the statement is prepared once a connection. */
@@ -26,7 +26,7 @@ export interface Statement {
 /** Whatever takes statements: a pool, or one transaction. */
 export interface Session {
   /** The rows of the answer. */
-  query(statement: Statement, values: readonly unknown[]): Promise<readonly Columns[]>;
+  query(statement: Statement, values: readonly unknown[]): Promise<readonly PostgresColumns[]>;
   /** Statements without values; `withinMs` in place of the limit that all have. */
   run(sql: string, withinMs?: number): Promise<void>;
 }
@@ -94,7 +94,10 @@ export class PostgresDatabase implements Session {
     this.#pool.on("error", (error) => onLost(reasonOf(error)));
   }
 
-  async query(statement: Statement, values: readonly unknown[]): Promise<readonly Columns[]> {
+  async query(
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<readonly PostgresColumns[]> {
     return unlessFaulty(() => rowsOf(this.#pool, statement, values));
   }
 
@@ -193,8 +196,8 @@ async function rowsOf(
   connection: Pool | ClientBase,
   statement: Statement,
   values: readonly unknown[],
-): Promise<readonly Columns[]> {
-  const { rows } = await connection.query<Columns>({ ...statement, values: [...values] });
+): Promise<readonly PostgresColumns[]> {
+  const { rows } = await connection.query<PostgresColumns>({ ...statement, values: [...values] });
   return rows;
 }
 

@@ -48,7 +48,7 @@ const HAS_OFFERS: Statement = {
   text: `SELECT EXISTS (SELECT FROM coinslot.payments WHERE offered) AS "there"`,
 };
 
-export interface ListenerOptions {
+export interface PostgresListenerOptions {
   readonly url: string;
   readonly life: string;
   readonly time: Time;
@@ -63,7 +63,7 @@ interface Wait {
 }
 
 export class PostgresListener {
-  readonly #options: ListenerOptions;
+  readonly #options: PostgresListenerOptions;
   readonly #closing = new AbortController();
   readonly #waits = new Set<Wait>();
   readonly #changes = new Waiters(MAX_WAITS);
@@ -74,7 +74,7 @@ export class PostgresListener {
   #present: Promise<void> = Promise.resolve();
   #looking: Promise<void> = Promise.resolve();
 
-  constructor(options: ListenerOptions) {
+  constructor(options: PostgresListenerOptions) {
     this.#options = options;
   }
 

@@ -9,7 +9,7 @@ import type { Moment, Step } from "./machine.ts";
 import { amountOf, identityOf, readPaymentRow, requestOf, type PaymentRow } from "./payment-row.ts";
 import {
   StatementRefused,
-  type Columns,
+  type PostgresColumns,
   type Session,
   type Statement,
 } from "./postgres-database.ts";
@@ -200,7 +200,7 @@ export async function readPayment(session: Session, key: PaymentKey): Promise<St
 }
 
 /** Reads {@link COLUMNS}. */
-export function storedOf(columns: Columns): Stored {
+export function storedOf(columns: PostgresColumns): Stored {
   // The column holds nothing but keys.
   const key = String(columns.key) as PaymentKey;
   const row = readPaymentRow(columns);

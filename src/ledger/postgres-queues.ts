@@ -2,7 +2,7 @@
 import type { HandedOver, OfferedPayment } from "./ledger.ts";
 import { isPublic } from "./payment-judgement.ts";
 import { handedOverOf, requestOf } from "./payment-row.ts";
-import type { Columns, Session, Statement } from "./postgres-database.ts";
+import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
 
 /** Hears of a row that had to be left out. */
@@ -75,9 +75,9 @@ export async function readOffers(
 
 /** Reads up to a limit of rows page by page: those that cannot be read take nobody's place. */
 async function readQueue<Value>(
-  page: (behind: readonly [sinceMs: number, id: number]) => Promise<readonly Columns[]>,
+  page: (behind: readonly [sinceMs: number, id: number]) => Promise<readonly PostgresColumns[]>,
   { limit, onUnreadable }: { readonly limit: number; readonly onUnreadable: OnUnreadable },
-  read: (stored: Stored, columns: Columns) => Value,
+  read: (stored: Stored, columns: PostgresColumns) => Value,
 ): Promise<readonly Value[]> {
   const found: Value[] = [];
   for (let behind: readonly [number, number] = [0, 0]; ;) {
@@ -94,7 +94,7 @@ async function readQueue<Value>(
 
 /** Undefined for a row that cannot be read, which is told. */
 export function readOrTell<Value>(
-  columns: Columns,
+  columns: PostgresColumns,
   onUnreadable: OnUnreadable,
   read: (stored: Stored) => Value,
 ): Value | undefined {

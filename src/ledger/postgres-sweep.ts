@@ -6,7 +6,7 @@ import type { PaymentKey } from "../x402/payment-key.ts";
 import type { PaymentDetail } from "./books.ts";
 import { requestIn, stateOf } from "./payment-row.ts";
 import { PostgresBooks } from "./postgres-books.ts";
-import type { Columns, PostgresDatabase, Session, Statement } from "./postgres-database.ts";
+import type { PostgresColumns, PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import type { OnUnreadable } from "./postgres-queues.ts";
 import { submissionStateOf } from "./submission-row.ts";
 import { fateOf, type Fate, type SweepPlace, type SweepStep, type Swept } from "./sweep.ts";
@@ -135,7 +135,7 @@ async function sweepPayments(
 }
 
 function readFate(
-  columns: Columns,
+  columns: PostgresColumns,
   { beforeMs, nowMs }: { readonly beforeMs: number; readonly nowMs: number },
   onUnreadable: OnUnreadable,
 ): Fate {
@@ -155,7 +155,10 @@ function readFate(
   }
 }
 
-function removal({ key, id, version, transaction, caller }: Columns, isBuried: boolean): object {
+function removal(
+  { key, id, version, transaction, caller }: PostgresColumns,
+  isBuried: boolean,
+): object {
   const stays = isBuried && {
     digest: digestOf(String(key)).toString("hex"),
     transaction: packTransaction(String(transaction)).toString("hex"),
@@ -175,7 +178,7 @@ async function sweepSubmissions(
 }
 
 /** Where the next step of a stage goes on; undefined where the stage is over. */
-function behind({ stage }: SweepPlace, rows: readonly Columns[]): SweepPlace | undefined {
+function behind({ stage }: SweepPlace, rows: readonly PostgresColumns[]): SweepPlace | undefined {
   const last = rows.length < SWEPT_TOGETHER ? undefined : rows.at(-1);
   if (last === undefined) return undefined;
   const id = stage === "payments" ? Number(last.id) : String(last.id);

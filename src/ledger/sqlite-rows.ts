@@ -92,7 +92,7 @@ export interface OwedQuestion {
 }
 
 /** An answer that was sold, and until when it may be given again, milliseconds since the epoch. */
-export interface KeptAnswer {
+export interface KeptAnswerRow {
   readonly response: StoredResponse;
   readonly untilMs: number;
 }
@@ -106,7 +106,7 @@ export interface Written {
   /** Of its first use; undefined where another than the stored one is not known. */
   readonly createdMs: number | undefined;
   readonly identity: string | null;
-  readonly answer: KeptAnswer | undefined;
+  readonly answer: KeptAnswerRow | undefined;
 }
 
 /** Every method that writes is part of its caller's transaction. */
@@ -220,7 +220,7 @@ export class SqliteRows {
     this.#database.run("DELETE FROM responses WHERE until_ms <= ?", [nowMs]);
   }
 
-  #keep(key: string, { response: { status, headers, body }, untilMs }: KeptAnswer): void {
+  #keep(key: string, { response: { status, headers, body }, untilMs }: KeptAnswerRow): void {
     this.#database.run(
       `INSERT INTO responses (payment_key, status, headers, body, until_ms)
        VALUES (?, ?, ?, ?, ?)`,

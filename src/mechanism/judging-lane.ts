@@ -1,5 +1,5 @@
 /** How many payments are judged at a time, and wait to be: see {@link FairLane}. */
-import { FairLane, type LaneOptions } from "../x402/fair-lane.ts";
+import { FairLane, type FairLaneOptions } from "../x402/fair-lane.ts";
 import { ChainError } from "./mechanism.ts";
 
 /** Payments whose signatures prove nothing that are judged at the same time. */
@@ -10,7 +10,7 @@ export const MAX_UNPROVEN_WAITING = 48;
 export const MAX_PROVEN_WAITING = 8_192;
 
 /** Throws {@link ChainError}: `CHAIN_BUSY` where it is crowded, `CHAIN_TIMEOUT` where the signal ends the wait. */
-export function judgingLane(limits: Pick<LaneOptions, "calls" | "waiting">): FairLane {
+export function judgingLane(limits: Pick<FairLaneOptions, "calls" | "waiting">): FairLane {
   return new FairLane({ ...limits, fault });
 }
 

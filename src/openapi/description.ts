@@ -5,10 +5,10 @@
 import { parseDocument } from "yaml";
 import { err, ok, type Result } from "../x402/result.ts";
 
-export type Values = Readonly<Record<string, unknown>>;
+export type DescriptionValues = Readonly<Record<string, unknown>>;
 
 export interface Description {
-  readonly root: Values;
+  readonly root: DescriptionValues;
   /** How it calls itself: `OpenAPI 3.1.0`, `Swagger 2.0`. */
   readonly form: string;
   readonly isSwagger: boolean;
@@ -67,14 +67,14 @@ function parse(text: string): Result<unknown, string> {
 }
 
 /** An object, or an empty one in place of anything else. */
-export function recordOf(value: unknown): Values {
+export function recordOf(value: unknown): DescriptionValues {
   return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as Values)
+    ? (value as DescriptionValues)
     : {};
 }
 
 /** An own member: descriptions may have paths and parameters of any name. */
-export function own(values: Values, name: string): unknown {
+export function own(values: DescriptionValues, name: string): unknown {
   return Object.hasOwn(values, name) ? values[name] : undefined;
 }
 
@@ -87,7 +87,7 @@ export function listOf(value: unknown): readonly unknown[] {
 }
 
 /** What a value or its `$ref` stands for; null for references that lead out of the file, in circles or nowhere. */
-export function resolved(value: unknown, root: Values): Values | null {
+export function resolved(value: unknown, root: DescriptionValues): DescriptionValues | null {
   let current = recordOf(value);
   for (let step = 0; step < MAX_REFERENCES; step += 1) {
     const reference = own(current, "$ref");
@@ -100,10 +100,10 @@ export function resolved(value: unknown, root: Values): Values | null {
 }
 
 /** What references of a description lead to: it may have any number of long ones, which all lead to one place. */
-const FOLLOWED = new WeakMap<Values, Map<string, Values | null>>();
+const FOLLOWED = new WeakMap<DescriptionValues, Map<string, DescriptionValues | null>>();
 
-function followed(reference: string, root: Values): Values | null {
-  const known = FOLLOWED.get(root) ?? new Map<string, Values | null>();
+function followed(reference: string, root: DescriptionValues): DescriptionValues | null {
+  const known = FOLLOWED.get(root) ?? new Map<string, DescriptionValues | null>();
   FOLLOWED.set(root, known);
   const before = known.get(reference);
   if (before !== undefined) return before;
@@ -114,11 +114,11 @@ function followed(reference: string, root: Values): Values | null {
 }
 
 /** JSON Pointer in a URI fragment (RFC 6901, section 6). */
-function follow(steps: readonly string[], root: Values): Values | null {
+function follow(steps: readonly string[], root: DescriptionValues): DescriptionValues | null {
   let current: unknown = root;
   for (const step of steps) {
     if (typeof current !== "object" || current === null) return null;
-    current = own(current as Values, unescaped(step));
+    current = own(current as DescriptionValues, unescaped(step));
   }
   return typeof current === "object" && current !== null ? recordOf(current) : null;
 }

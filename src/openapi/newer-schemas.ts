@@ -2,7 +2,7 @@
  * OpenAPI 3.0 as 3.1: the two differ in how a schema says that a value may be null or has an exclusive bound.
  * Everything else of 3.0 means the same in 3.1.
  */
-import { recordOf, type Values } from "./description.ts";
+import { recordOf, type DescriptionValues } from "./description.ts";
 import { memberKind } from "./member-kinds.ts";
 
 /** @param areNames the members are called what somebody liked, so that none of them is a keyword */
@@ -18,7 +18,7 @@ export function asNewer(value: unknown, areNames = false): unknown {
   return areNames ? written : newerSchema(written);
 }
 
-function newerSchema(values: Values): Values {
+function newerSchema(values: DescriptionValues): DescriptionValues {
   const { nullable, ...rest } = values;
   // A member of that name among the properties of a schema is no mark.
   let schema = typeof nullable === "boolean" ? rest : values;
@@ -30,7 +30,7 @@ function newerSchema(values: Values): Values {
   return exclusive(schema, "exclusiveMaximum", "maximum");
 }
 
-function exclusive(schema: Values, mark: string, bound: string): Values {
+function exclusive(schema: DescriptionValues, mark: string, bound: string): DescriptionValues {
   if (typeof schema[mark] !== "boolean") return schema;
   const { [mark]: isExclusive, [bound]: limit, ...rest } = recordOf(schema);
   if (limit === undefined) return rest;

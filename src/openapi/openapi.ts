@@ -6,11 +6,11 @@ import { readRouteKey, type RouteKey } from "../config/route-key.ts";
 import { methodsOverlap, shapeOf } from "../config/routes.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { listOf, own, readDescription, recordOf, resolved, textOf } from "./description.ts";
-import type { Description, Values } from "./description.ts";
+import type { Description, DescriptionValues } from "./description.ts";
 import { FreeNames } from "./free-names.ts";
-import { readOperation, type Terms } from "./operation.ts";
+import { readOperation, type OperationTerms } from "./operation.ts";
 
-export interface ImportedRoute extends Terms {
+export interface ImportedRoute extends OperationTerms {
   /** `GET /pets/:id` */
   readonly key: string;
 }
@@ -86,7 +86,7 @@ class Importer {
   #addOperation(
     path: string,
     method: string,
-    { item, operation }: { readonly item: Values; readonly operation: unknown },
+    { item, operation }: { readonly item: DescriptionValues; readonly operation: unknown },
   ): void {
     const name = `${method.toUpperCase()} ${path}`;
     this.#count += 1;
@@ -156,8 +156,8 @@ export function patternOf(path: string): Result<string, string> {
 /** What stands before every path of an operation: of the nearest `servers`, or of `basePath`. */
 export function basePathOf(
   { root, isSwagger }: Description,
-  item: Values,
-  operation: Values,
+  item: DescriptionValues,
+  operation: DescriptionValues,
 ): Result<string, string> {
   const written = isSwagger
     ? textOf(root["basePath"])
@@ -166,7 +166,7 @@ export function basePathOf(
   return path === undefined ? err("the URL of its server cannot be read") : ok(path);
 }
 
-function nearest(name: string, places: readonly Values[]): unknown {
+function nearest(name: string, places: readonly DescriptionValues[]): unknown {
   return places.map((place) => own(place, name)).find((value) => listOf(value).length > 0);
 }
 

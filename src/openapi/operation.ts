@@ -6,7 +6,7 @@ import {
   resolved,
   textOf,
   type Description,
-  type Values,
+  type DescriptionValues,
 } from "./description.ts";
 
 export interface QueryParameter {
@@ -16,7 +16,7 @@ export interface QueryParameter {
   readonly enum?: readonly (string | number | boolean)[];
 }
 
-export interface Terms {
+export interface OperationTerms {
   /** One line, never "". */
   readonly description: string;
   /** Of the answer 200; "" where it is not said. */
@@ -33,7 +33,11 @@ const MAX_ENUM = 30;
 /** As the configuration accepts them. */
 const MIME_TYPE = /^[\w.+-]+\/[\w.+*-]+(?: *;[\x20-\x7e]*)?$/;
 
-export function readOperation(description: Description, item: Values, operation: Values): Terms {
+export function readOperation(
+  description: Description,
+  item: DescriptionValues,
+  operation: DescriptionValues,
+): OperationTerms {
   const said = ["summary", "description", "operationId"].map((name) => oneLine(operation[name]));
   const text = said.find((each) => each !== "") ?? oneLine(item["summary"]);
   return {
@@ -63,7 +67,7 @@ function clipped(text: string, length: number): string {
 }
 
 /** JSON where the answer may be JSON, else the first type that is named. */
-function mimeTypeOf({ root, isSwagger }: Description, operation: Values): string {
+function mimeTypeOf({ root, isSwagger }: Description, operation: DescriptionValues): string {
   const responses = recordOf(operation["responses"]);
   const code = ["200", "201", "2XX", "2xx", "default"].find(
     (each) => own(responses, each) !== undefined,
@@ -78,8 +82,8 @@ function mimeTypeOf({ root, isSwagger }: Description, operation: Values): string
 
 function queryParamsOf(
   { root }: Description,
-  item: Values,
-  operation: Values,
+  item: DescriptionValues,
+  operation: DescriptionValues,
 ): Readonly<Record<string, QueryParameter>> {
   // The operation's own parameters replace those of its path with the same name.
   const all = [...listOf(item["parameters"]), ...listOf(operation["parameters"])];
@@ -95,7 +99,7 @@ function queryParamsOf(
   return Object.fromEntries(named);
 }
 
-function readParameter(parameter: Values, root: Values): QueryParameter {
+function readParameter(parameter: DescriptionValues, root: DescriptionValues): QueryParameter {
   // Swagger 2 has the members of the schema in the parameter itself.
   const schema = resolved(parameter["schema"], root) ?? {};
   const type = [schema["type"] ?? parameter["type"]].flat().find((each) => each !== "null");

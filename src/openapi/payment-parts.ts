@@ -5,7 +5,7 @@
 import { formatAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
 import { X402_VERSION, type PaymentRequirements } from "../x402/x402.ts";
-import type { Values } from "./description.ts";
+import type { DescriptionValues } from "./description.ts";
 
 /** Names of our parts among a document's components: no description of a backend has a reason to use them. */
 const SCHEME = "x402Payment";
@@ -14,9 +14,9 @@ const REQUIREMENTS = "X402PaymentRequirements";
 const RECEIPT = "X402PaymentResponse";
 
 /** The security requirement of whatever is paid for. */
-export const PAID: readonly Values[] = [{ [SCHEME]: [] }];
-export const REQUIRED_RESPONSE: Values = { $ref: `#/components/responses/${REQUIRED}` };
-export const RECEIPT_HEADER: Values = {
+export const PAID: readonly DescriptionValues[] = [{ [SCHEME]: [] }];
+export const REQUIRED_RESPONSE: DescriptionValues = { $ref: `#/components/responses/${REQUIRED}` };
+export const RECEIPT_HEADER: DescriptionValues = {
   "X-PAYMENT-RESPONSE": { $ref: `#/components/headers/${RECEIPT}` },
 };
 
@@ -63,7 +63,7 @@ const REQUIRED_SCHEMA = {
 };
 
 /** A document's components with ours among them. */
-export function withPaymentParts(components: Values): Values {
+export function withPaymentParts(components: DescriptionValues): DescriptionValues {
   const kind = (name: string): object => Object(components[name]);
   return {
     ...components,
@@ -102,7 +102,7 @@ export function withPaymentParts(components: Values): Values {
 }
 
 /** `price` is there where one of the ways to pay is in its network's own stablecoin, whose unit is a dollar. */
-export function paymentInfo(accepts: readonly PaymentRequirements[]): Values {
+export function paymentInfo(accepts: readonly PaymentRequirements[]): DescriptionValues {
   const amount = accepts.map(dollarsOf).find((dollars) => dollars !== undefined);
   const ways = accepts.map(({ scheme, network, maxAmountRequired, asset, payTo }) => {
     return { scheme, network, maxAmountRequired, asset, payTo };

@@ -2,7 +2,7 @@
  * The OpenAPI 3.1 document that buyers get: the priced routes, or the backend's own description with only
  * what buyers may ask for, and what it costs. Written from the configuration alone; nothing is fetched.
  */
-import { listOf, own, recordOf, resolved, textOf, type Values } from "./description.ts";
+import { listOf, own, recordOf, resolved, textOf, type DescriptionValues } from "./description.ts";
 import { FreeNames } from "./free-names.ts";
 import { asNewer } from "./newer-schemas.ts";
 import { basePathOf, METHODS, patternOf } from "./openapi.ts";
@@ -24,10 +24,10 @@ const MAX_WRITTEN_OPERATIONS = 2_000;
 const SAMPLE = "x402-sample-segment";
 
 /** In the place of answers that the backend does not describe, or describes in another file. */
-const NOT_DESCRIBED: Values = { default: { description: "Not described." } };
+const NOT_DESCRIBED: DescriptionValues = { default: { description: "Not described." } };
 
 /** What becomes of an operation of the backend. */
-export type Fate =
+export type PublishedFate =
   | { readonly kind: "sold"; readonly accepts: SoldRoute["accepts"] }
   /** Passed on without payment. */
   | { readonly kind: "free" }
@@ -42,9 +42,9 @@ export interface Publishing {
   /** What is sold and may be known, in the order of the listing. */
   readonly sold: readonly SoldRoute[];
   /** OpenAPI 3.0 or 3.1; null: the routes are all there is. */
-  readonly description: Values | null;
+  readonly description: DescriptionValues | null;
   /** Of a canonical path; asked only where there is a description. */
-  readonly fateOf: (method: string, path: string) => Fate;
+  readonly fateOf: (method: string, path: string) => PublishedFate;
 }
 
 /** JSON text. */
@@ -75,14 +75,14 @@ export function writeOpenApi(publishing: Publishing): string {
 }
 
 /** Those that some operation has. */
-function usedTags(tags: unknown, paths: Values): readonly unknown[] | undefined {
+function usedTags(tags: unknown, paths: DescriptionValues): readonly unknown[] | undefined {
   if (!Array.isArray(tags)) return undefined;
   const operations = Object.values(paths).flatMap((item) => Object.values(recordOf(item)));
   const used = new Set<unknown>(operations.flatMap((each) => listOf(recordOf(each)["tags"])));
   return tags.filter((tag) => used.has(recordOf(tag)["name"]));
 }
 
-function infoOf(info: Values, publicUrl: string, omitted: number): Values {
+function infoOf(info: DescriptionValues, publicUrl: string, omitted: number): DescriptionValues {
   const { host } = new URL(publicUrl);
   const about = `What ${host} sells. Operations with a price are paid for with each request (x402, version 1).`;
   const more = omitted === 0 ? "" : ` ${omitted} more are in the discovery listing only.`;
@@ -105,11 +105,16 @@ class Paths {
   /** Operations that were left out. */
   omitted = 0;
 
-  get written(): Values {
+  get written(): DescriptionValues {
     return Object.fromEntries([...this.#byShape.values()].map(({ path, item }) => [path, item]));
   }
 
-  addDescribed(path: string, method: string, members: Values, operation: Values): void {
+  addDescribed(
+    path: string,
+    method: string,
+    members: DescriptionValues,
+    operation: DescriptionValues,
+  ): void {
     const { item } = this.#at(path);
     if (Object.keys(item).length === 0) Object.assign(item, members);
     item[method] = this.#withFreeId(operation);
@@ -142,7 +147,7 @@ class Paths {
   }
 
   /** The ids of all operations differ (OpenAPI 3.1, section 4.8.10.1). */
-  #withFreeId(operation: Values): Values {
+  #withFreeId(operation: DescriptionValues): DescriptionValues {
     const written = textOf(operation["operationId"]);
     if (written === "") return operation;
     return { ...operation, operationId: this.#ids.take(written) };
@@ -157,7 +162,7 @@ function variablesOf(path: string): readonly string[] {
   return [...path.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
 }
 
-function addDescribed(paths: Paths, root: Values, { fateOf }: Publishing): void {
+function addDescribed(paths: Paths, root: DescriptionValues, { fateOf }: Publishing): void {
   const description = { root, form: "", isSwagger: false };
   for (const [path, written] of Object.entries(recordOf(root["paths"]))) {
     const item = path.startsWith("/") ? resolved(written, root) : null;
@@ -181,14 +186,18 @@ function addDescribed(paths: Paths, root: Values, { fateOf }: Publishing): void 
 }
 
 /** The servers of a backend are nothing that a buyer can reach; an operation without answers is none. */
-function plain(operation: unknown): Values {
+function plain(operation: unknown): DescriptionValues {
   const { servers: _, responses, ...rest } = recordOf(operation);
   if (responses === undefined) return rest;
   const isEmpty = Object.keys(recordOf(responses)).length === 0;
   return { ...rest, responses: isEmpty ? NOT_DESCRIBED : responses };
 }
 
-function priced(operation: unknown, accepts: SoldRoute["accepts"], root: Values): Values {
+function priced(
+  operation: unknown,
+  accepts: SoldRoute["accepts"],
+  root: DescriptionValues,
+): DescriptionValues {
   const { parameters, responses, ...described } = plain(operation);
   const answers = Object.entries(recordOf(responses)).map(([status, answer]) => {
     const isGood = status.startsWith("2") && own(recordOf(answer), "$ref") === undefined;

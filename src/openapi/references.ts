@@ -2,7 +2,7 @@
  * References of a description that would lead nowhere once only a part of it is published: to other operations,
  * to other files, or to what was never there. A document with one of them is refused by those who read it.
  */
-import { own, recordOf, resolved, unescaped, type Values } from "./description.ts";
+import { own, recordOf, resolved, unescaped, type DescriptionValues } from "./description.ts";
 import { memberKind, type MemberKind } from "./member-kinds.ts";
 
 /** What is kept under its name, see `used-components.ts`: the kinds that hold no operations. */
@@ -36,7 +36,7 @@ export function componentOf(
  * nothing is left out. So are links between operations, whose ids are given anew here and which may not be shown,
  * and extensions (`x-`): they tell the tools of whoever runs the backend how it is reached.
  */
-export function selfContained(root: Values): Values {
+export function selfContained(root: DescriptionValues): DescriptionValues {
   return recordOf(new Rewriting(root).rewrite(root, { nested: 0, kind: "part" }));
 }
 
@@ -47,10 +47,10 @@ interface Place {
 }
 
 class Rewriting {
-  readonly #root: Values;
+  readonly #root: DescriptionValues;
   #written = 0;
 
-  constructor(root: Values) {
+  constructor(root: DescriptionValues) {
     this.#root = root;
   }
 
@@ -64,7 +64,7 @@ class Rewriting {
     return this.#members(recordOf(value), place);
   }
 
-  #members(value: Values, place: Place): Values {
+  #members(value: DescriptionValues, place: Place): DescriptionValues {
     const members = Object.entries(value).map(([name, member]) => {
       return [name, this.#member(name, member, place)] as const;
     });
@@ -84,7 +84,7 @@ class Rewriting {
     return values.map((each) => this.rewrite(each, place));
   }
 
-  #followed(value: Values, reference: string, place: Place): unknown {
+  #followed(value: DescriptionValues, reference: string, place: Place): unknown {
     const { nested, kind } = place;
     const target = resolved({ $ref: reference }, this.#root);
     if (target === null) return undefined;

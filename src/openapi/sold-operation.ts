@@ -1,6 +1,6 @@
 /** A priced route as an operation of an OpenAPI 3.1 document. */
 import type { PaymentRequirements } from "../x402/x402.ts";
-import { recordOf, textOf, type Values } from "./description.ts";
+import { recordOf, textOf, type DescriptionValues } from "./description.ts";
 import { PAID, paymentInfo, RECEIPT_HEADER, REQUIRED_RESPONSE } from "./payment-parts.ts";
 
 /** What is sold at one path, to one or more methods. */
@@ -16,13 +16,13 @@ export interface SoldRoute {
   readonly mimeType: string;
   /** What the configuration says of each part of a request, by name. */
   readonly input: {
-    readonly queryParams?: Values;
+    readonly queryParams?: DescriptionValues;
     readonly bodyType?: keyof typeof BODY_TYPES;
-    readonly bodyFields?: Values;
-    readonly headerFields?: Values;
-    readonly pathParams?: Values;
+    readonly bodyFields?: DescriptionValues;
+    readonly headerFields?: DescriptionValues;
+    readonly pathParams?: DescriptionValues;
   };
-  readonly outputSchema: Values | null;
+  readonly outputSchema: DescriptionValues | null;
   /** The ways to pay that are offered now. */
   readonly accepts: readonly PaymentRequirements[];
 }
@@ -50,7 +50,11 @@ const TYPES: ReadonlySet<unknown> = new Set([
 const OWN_HEADERS = /^(?:accept|content-type|authorization|x-payment)$/i;
 
 /** `names`: what the document calls the variables, in place of the route's own names. */
-export function writeOperation(route: SoldRoute, method: string, names: readonly string[]): Values {
+export function writeOperation(
+  route: SoldRoute,
+  method: string,
+  names: readonly string[],
+): DescriptionValues {
   const { description, input, accepts } = route;
   const known = recordOf(input.pathParams);
   const variables = names.map((name, index) => {
@@ -79,7 +83,7 @@ function operationId(method: string, path: string): string {
   return `${method.toLowerCase()}_${words}`;
 }
 
-function answerOf({ mimeType, outputSchema }: SoldRoute): Values {
+function answerOf({ mimeType, outputSchema }: SoldRoute): DescriptionValues {
   const type = mimeType === "" && outputSchema !== null ? "application/json" : mimeType;
   const schema = outputSchema === null ? {} : { schema: outputSchema };
   return {
@@ -89,11 +93,18 @@ function answerOf({ mimeType, outputSchema }: SoldRoute): Values {
   };
 }
 
-function parametersOf(place: "query" | "header", described: Values = {}): readonly Values[] {
+function parametersOf(
+  place: "query" | "header",
+  described: DescriptionValues = {},
+): readonly DescriptionValues[] {
   return Object.entries(described).map(([name, told]) => parameter(place, name, told));
 }
 
-function parameter(place: "path" | "query" | "header", name: string, told: unknown): Values {
+function parameter(
+  place: "path" | "query" | "header",
+  name: string,
+  told: unknown,
+): DescriptionValues {
   const { required, description, ...schema } = recordOf(
     typeof told === "string" ? said(told) : told,
   );
@@ -107,17 +118,17 @@ function parameter(place: "path" | "query" | "header", name: string, told: unkno
 }
 
 /** In place of a map some write only a type, or a sentence. */
-function said(text: string): Values {
+function said(text: string): DescriptionValues {
   return TYPES.has(text) ? { type: text } : { type: "string", description: text };
 }
 
 /** Types are the configuration's free text; a word that JSON Schema does not have would spoil the document. */
-function schemaOf({ type, ...rest }: Values): Values {
+function schemaOf({ type, ...rest }: DescriptionValues): DescriptionValues {
   const types = Array.isArray(type) ? type : [type];
   return types.every((each) => TYPES.has(each)) ? { type, ...rest } : { type: "string", ...rest };
 }
 
-function bodyOf({ bodyType, bodyFields }: SoldRoute["input"]): Values | null {
+function bodyOf({ bodyType, bodyFields }: SoldRoute["input"]): DescriptionValues | null {
   if (bodyType === undefined && bodyFields === undefined) return null;
   const fields = Object.entries(recordOf(bodyFields)).map(([name, told]) => {
     const field = recordOf(typeof told === "string" ? said(told) : told);
@@ -138,6 +149,6 @@ function bodyOf({ bodyType, bodyFields }: SoldRoute["input"]): Values | null {
   return { required: true, content: { [type]: fields.length === 0 ? {} : { schema } } };
 }
 
-function ownOf(values: Values, name: string): unknown {
+function ownOf(values: DescriptionValues, name: string): unknown {
   return Object.hasOwn(values, name) ? values[name] : undefined;
 }

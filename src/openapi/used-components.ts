@@ -2,7 +2,7 @@
  * The parts of a description that what is published refers to, directly or through others: the rest belongs to
  * operations that are not shown, and would tell of them.
  */
-import { listOf, recordOf, type Values } from "./description.ts";
+import { listOf, recordOf, type DescriptionValues } from "./description.ts";
 import { componentOf } from "./references.ts";
 
 /** Kinds that hold whole operations: those that were wanted stand at their paths already. */
@@ -17,10 +17,10 @@ const MAX_FOLLOWED = 100_000;
  * @param security what holds for operations that do not say
  */
 export function usedComponents(
-  components: Values,
-  written: Values,
+  components: DescriptionValues,
+  written: DescriptionValues,
   security: readonly unknown[],
-): Values {
+): DescriptionValues {
   const used = new Map<string, Set<string>>();
   const open: unknown[] = [written];
   for (let followed = 0; open.length > 0 && followed < MAX_FOLLOWED; followed += 1) {
@@ -43,7 +43,11 @@ export function usedComponents(
 }
 
 /** A scheme that nothing shown asks for would tell where the backend's own accounts are. */
-function usedSchemes(schemes: Values, written: Values, security: readonly unknown[]): Values {
+function usedSchemes(
+  schemes: DescriptionValues,
+  written: DescriptionValues,
+  security: readonly unknown[],
+): DescriptionValues {
   const operations = Object.values(written).flatMap((item) => Object.values(recordOf(item)));
   const asked = operations.flatMap((each) => listOf(recordOf(each)["security"]));
   const names = new Set([...security, ...asked].flatMap((each) => Object.keys(recordOf(each))));

@@ -3,7 +3,7 @@
  * are gone stays in the sum, or a restarted worker would look like a counter that began anew. What describes a
  * process (memory, event loop) is told of each of them, under the label `worker`.
  */
-import type { Exemplar, Family, Row } from "./exposition.ts";
+import type { Exemplar, Family, SampleRow } from "./exposition.ts";
 import type { MetricsSnapshot } from "./metric-registry.ts";
 
 /** `worker`: "0" for the first process, else the number of the worker. */
@@ -62,7 +62,7 @@ function labelled({ worker, metrics, isLeaving }: ProcessMetrics): MetricsSnapsh
 /** One family of several processes. */
 class Merged {
   readonly #family: Family;
-  readonly #rows: Row[];
+  readonly #rows: SampleRow[];
   /** Where the row of a label set is; made when the first one is not where it is in the other process. */
   #places: Map<string, number> | undefined;
 
@@ -71,7 +71,7 @@ class Merged {
     this.#rows = [...family.rows];
   }
 
-  add(rows: readonly Row[]): void {
+  add(rows: readonly SampleRow[]): void {
     const how = this.#family.merge;
     for (const [index, row] of rows.entries()) {
       const place = this.#rows[index]?.labels === row.labels ? index : this.#placeOf(row.labels);
@@ -90,7 +90,7 @@ class Merged {
     return this.#places.get(labels);
   }
 
-  #push(row: Row): void {
+  #push(row: SampleRow): void {
     this.#places?.set(row.labels, this.#rows.length);
     this.#rows.push(row);
   }
@@ -111,7 +111,7 @@ function merge(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
 type Combine = (one: number, other: number) => number;
 
 /** Plain arrays: to make a typed one for each of thousands of rows takes longer than to add them up. */
-function both(one: Row, other: Row, combine: Combine): Row {
+function both(one: SampleRow, other: SampleRow, combine: Combine): SampleRow {
   const values: number[] = [];
   const longest = Math.max(one.values.length, other.values.length);
   for (let index = 0; index < longest; index += 1) {
@@ -130,8 +130,8 @@ const COMBINE: Readonly<Record<Exclude<Family["merge"], "first">, Combine>> = {
 
 /** Nobody knows which is younger; one of each bucket is enough. */
 function latest(
-  one: Row["exemplars"],
-  other: Row["exemplars"],
+  one: SampleRow["exemplars"],
+  other: SampleRow["exemplars"],
 ): readonly (Exemplar | undefined)[] | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   return other.every((exemplar) => exemplar !== undefined)

@@ -15,7 +15,7 @@ export interface Exemplar {
 type Values = readonly number[] | Float64Array;
 
 /** The values of one label set. */
-export interface Row {
+export interface SampleRow {
   /** Rendered and escaped, without braces: `route="GET /a",code="200"`. */
   readonly labels: string;
   /** One value; of a histogram the count of each bucket, not cumulative, that of `+Inf` last, and then the sum. */
@@ -33,7 +33,7 @@ export interface Family {
   readonly merge: "sum" | "min" | "max" | "first";
   /** Of a histogram: upper limits of its buckets, ascending, without `+Inf`. */
   readonly bounds?: readonly number[] | undefined;
-  readonly rows: readonly Row[];
+  readonly rows: readonly SampleRow[];
 }
 
 export type Format = "text" | "openmetrics";
@@ -138,7 +138,7 @@ function numeral(value: number): string {
   return value > 0 ? "+Inf" : "-Inf";
 }
 
-/** A label set as {@link Row.labels}. */
+/** A label set as {@link SampleRow.labels}. */
 export function labelText(labels: Readonly<Record<string, string | number | undefined>>): string {
   const parts = Object.entries(labels).filter(([, value]) => value !== undefined);
   return parts.map(([name, value]) => `${name}="${escape(String(value))}"`).join(",");

@@ -3,7 +3,7 @@
  * at every request, or because there are thousands of them.
  */
 import { Registry, type MetricObjectWithValues, type MetricValue } from "prom-client";
-import { expose, labelText, type Family, type Row } from "./exposition.ts";
+import { expose, labelText, type Family, type SampleRow } from "./exposition.ts";
 
 /** Something that counts by itself and is read at a scrape. */
 export interface FlatMetric {
@@ -64,7 +64,7 @@ const MERGES: Readonly<Record<string, Family["merge"] | undefined>> = { first: "
 function bucketsOf(
   name: string,
   values: readonly Value[],
-): { readonly bounds: readonly number[]; readonly rows: readonly Row[] } {
+): { readonly bounds: readonly number[]; readonly rows: readonly SampleRow[] } {
   const bounds: number[] = [];
   const rows = new Map<string, { readonly counts: number[]; sum: number; total: number }>();
   for (const { labels, value, metricName = name } of values) {

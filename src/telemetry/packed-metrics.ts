@@ -3,7 +3,7 @@
  * once and only the numbers each time. To read an object for every row took the event loop longer than all the rest
  * of a scrape.
  */
-import type { Exemplar, Family, Row } from "./exposition.ts";
+import type { Exemplar, Family, SampleRow } from "./exposition.ts";
 import type { MetricsSnapshot } from "./metric-registry.ts";
 
 /** A family without its numbers. */
@@ -76,7 +76,7 @@ export class MetricsUnpacker {
     let rowNumber = 0;
     return this.#shapes.map(({ labels, ...about }) => {
       const width = widthOf(about);
-      const rows = labels.map((text): Row => {
+      const rows = labels.map((text): SampleRow => {
         const row = { labels: text, values: values.subarray(offset, offset + width) };
         const found = ofRows.get(rowNumber);
         offset += width;

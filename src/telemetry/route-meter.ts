@@ -2,7 +2,7 @@
  * What is counted for one route: how its requests ended, and how long they took. A request costs a
  * few comparisons; the counts are read when somebody scrapes.
  */
-import { labelText, type Family, type Row } from "./exposition.ts";
+import { labelText, type Family, type SampleRow } from "./exposition.ts";
 import { FlatHistogram, type Distribution } from "./histogram.ts";
 import type { MetricRegistry } from "./metric-registry.ts";
 
@@ -177,17 +177,17 @@ class FlatRouteMeter implements RouteMeter {
     this.#tallies.push({ status, outcome, labels, challengeLabels, count: 1 });
   }
 
-  rows(): readonly Row[] {
+  rows(): readonly SampleRow[] {
     return this.#tallies.map(({ labels, count }) => ({ labels, values: [count] }));
   }
 
-  unservedRow(): Row {
+  unservedRow(): SampleRow {
     let count = 0;
     for (const tally of this.#tallies) if (tally.outcome === "undelivered") count += tally.count;
     return { labels: this.#labels, values: [count] };
   }
 
-  challengeRows(): readonly Row[] {
+  challengeRows(): readonly SampleRow[] {
     const challenges = this.#tallies.filter(({ status }) => status === 402);
     return challenges.map(({ challengeLabels: labels, count }) => ({ labels, values: [count] }));
   }

@@ -14,7 +14,7 @@ const MAX_STEPS = 12;
 
 export type StepName = "verification" | "settlement" | "delivery";
 
-export interface Step {
+export interface TimelineStep {
   readonly name: StepName;
   /** Milliseconds since the epoch. */
   readonly atMs: number;
@@ -45,7 +45,7 @@ export interface AskedPrice {
 }
 
 /** A request as it came. */
-export interface RequestHead {
+export interface TimelineHead {
   readonly method: string;
   /** Without the query, which may hold what is nobody's business. */
   readonly path: string;
@@ -74,8 +74,8 @@ export interface TimelineRecord {
   /** Milliseconds since the epoch. */
   readonly atMs: number;
   /** Null in a process that has only worked for the request. */
-  readonly head: RequestHead | null;
-  readonly steps: readonly Step[];
+  readonly head: TimelineHead | null;
+  readonly steps: readonly TimelineStep[];
   /** Key of its payment, where it has one. */
   readonly key: string | null;
   /** `code: sentence`, as the client was told; null where nothing was refused. */
@@ -94,15 +94,15 @@ export interface TimelinePart {
 export class TimelineEntry {
   readonly id: string;
   readonly atMs: number;
-  readonly head: RequestHead | null;
+  readonly head: TimelineHead | null;
   /** Null before the first one: most requests have none. */
-  steps: Step[] | null = null;
+  steps: TimelineStep[] | null = null;
   key: string | null = null;
   error: string | null = null;
   end: RequestEnd | null = null;
   version = 0;
 
-  constructor(id: string, atMs: number, head: RequestHead | null) {
+  constructor(id: string, atMs: number, head: TimelineHead | null) {
     this.id = id;
     this.atMs = atMs;
     this.head = head;
@@ -127,7 +127,7 @@ export class Timeline {
     this.#clock = clock;
   }
 
-  begin(id: string, head: RequestHead): TimelineEntry {
+  begin(id: string, head: TimelineHead): TimelineEntry {
     const entry = new TimelineEntry(id, this.#clock(), head);
     if (head.presented === null) {
       this.#questions[this.#asked % MAX_QUESTIONS] = entry;

@@ -5,11 +5,11 @@
 import type { AddressInfo } from "node:net";
 import { aggregateMetrics, EndedMetrics } from "../telemetry/aggregate-metrics.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
-import { Member, type MemberOptions } from "./member.ts";
+import { WorkerSlot, type WorkerSlotOptions } from "./member.ts";
 import type { WorkerProcess } from "./worker-process.ts";
 
 export interface CrewOptions extends Pick<
-  MemberOptions,
+  WorkerSlotOptions,
   "fork" | "order" | "withinMs" | "logger" | "time"
 > {
   /** At least 1. */
@@ -20,7 +20,7 @@ export interface CrewOptions extends Pick<
 const FIRST_PROCESS = "0";
 
 export class Crew {
-  readonly #members: readonly Member[];
+  readonly #members: readonly WorkerSlot[];
   readonly #ended = new EndedMetrics();
   readonly #hopeless = Promise.withResolvers<string>();
   #replacing: Promise<void> = Promise.resolve();
@@ -29,7 +29,7 @@ export class Crew {
     this.#members = Array.from(
       { length: count },
       (_, index) =>
-        new Member({
+        new WorkerSlot({
           ...options,
           number: index + 1,
           onGone: (process) => this.#ended.add(process, process.counted),

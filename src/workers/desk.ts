@@ -22,9 +22,9 @@ import { readTransition, type SentIdentified, type SentPayment } from "./till-an
 /** Pause before the ledger is told again what it could not store, milliseconds. */
 const STORE_PAUSE_MS = 1_000;
 
-export interface DeskOptions {
+export interface WorkerSessionOptions {
   readonly life: WorkerLife;
-  /** Stands on {@link DeskOptions.life}. */
+  /** Stands on {@link WorkerSessionOptions.life}. */
   readonly till: LocalTill;
   /** Longest that a settlement is waited for, milliseconds, whether or not the worker still does. */
   readonly settlementWaitMs: number;
@@ -34,15 +34,15 @@ export interface DeskOptions {
   readonly closing: AbortSignal;
 }
 
-export class Desk {
-  readonly #options: DeskOptions;
+export class WorkerSession {
+  readonly #options: WorkerSessionOptions;
   /** Settlements that are waited for, and for how many questions each. */
   readonly #settling = new Map<PaymentKey, number>();
   /** What is being stored for the worker. */
   readonly #storing = new Set<Promise<unknown>>();
   #isClosed = false;
 
-  constructor(options: DeskOptions) {
+  constructor(options: WorkerSessionOptions) {
     this.#options = options;
   }
 

@@ -22,7 +22,7 @@ const MOST_UNANSWERED = 3;
 /** How long connections of a worker that is replaced may come back for their next, and last, answer. */
 const RETIRE_MS = 2_000;
 
-export interface MemberOptions {
+export interface WorkerSlotOptions {
   /** From 1. */
   readonly number: number;
   readonly fork: (number: number) => WorkerProcess;
@@ -44,9 +44,9 @@ export interface Present {
   isLeaving: boolean;
 }
 
-export class Member {
+export class WorkerSlot {
   readonly number: number;
-  readonly #options: MemberOptions;
+  readonly #options: WorkerSlotOptions;
   readonly #logger: Logger;
   /** Several while one takes the place of another. */
   readonly #present = new Set<Present>();
@@ -58,7 +58,7 @@ export class Member {
   #deathsInRow = 0;
   #reviving: Promise<void> = Promise.resolve();
 
-  constructor(options: MemberOptions) {
+  constructor(options: WorkerSlotOptions) {
     this.number = options.number;
     this.#options = options;
     this.#logger = options.logger.child({ worker: options.number });

@@ -23,7 +23,7 @@ const ANSWER_MS = 2_000;
 const EXIT_MARGIN_MS = 3_000;
 
 /** Where a worker listens; the names are those of the calls below. */
-export interface Places {
+export interface WorkerPlaces {
   /** In place of the configured ports, in the order of the listeners. */
   readonly ports: readonly number[];
   /** How many sockets of another worker were passed before; they are listened on in place of new ones. */
@@ -92,7 +92,7 @@ export class WorkerProcess {
   }
 
   /** Resolves with its addresses once it accepts connections. */
-  async listen(places: Places): Promise<readonly AddressInfo[]> {
+  async listen(places: WorkerPlaces): Promise<readonly AddressInfo[]> {
     const addresses = await this.#call("listen", [places], LISTEN_MS);
     if (!Array.isArray(addresses))
       throw new ChannelFault("unreadable", "a worker has no addresses");

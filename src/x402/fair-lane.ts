@@ -29,7 +29,7 @@ export function anyClient(address: string): string {
   return ANYBODY + address;
 }
 
-export interface LaneOptions {
+export interface FairLaneOptions {
   /** Payments under way at the same time. */
   readonly calls: number;
   /** Payments that wait for one of those turns. */
@@ -63,7 +63,7 @@ interface Waiting {
 }
 
 export class FairLane {
-  readonly #options: LaneOptions;
+  readonly #options: FairLaneOptions;
   /** Places of each client, under way and waiting. */
   readonly #places = new Counts();
   readonly #underWay = new Counts();
@@ -74,7 +74,7 @@ export class FairLane {
   /** The oldest first. */
   readonly #waiting = new Set<Waiting>();
 
-  constructor(options: LaneOptions) {
+  constructor(options: FairLaneOptions) {
     this.#options = options;
   }
 

@@ -9,7 +9,7 @@ import { LocalTill, type Till } from "../../src/gateway/payment/till.ts";
 import { lifeWithin } from "../../src/ledger/life.ts";
 import type { Lease, Ledger } from "../../src/ledger/ledger.ts";
 import type { Telemetry } from "../../src/telemetry/telemetry.ts";
-import { Desk } from "../../src/workers/desk.ts";
+import { WorkerSession } from "../../src/workers/desk.ts";
 import { RemoteTill } from "../../src/workers/remote-till.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { SimulatedChain } from "./chain.ts";
@@ -127,7 +127,7 @@ export class Gateway {
     const { boundary, random, time } = this.#options;
     const name = `${this.#workers}`;
     const worker = this.#ledger.worker(name);
-    const desk = new Desk({
+    const desk = new WorkerSession({
       life: worker,
       till: this.#till(worker),
       settlementWaitMs: SETTLEMENT_WAIT_MS,

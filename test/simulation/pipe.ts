@@ -3,7 +3,7 @@
  * the other end hears when its caller waits no longer, and goes on with what it has heard when the worker dies.
  */
 import type { CallOptions, Channel } from "../../src/workers/channel.ts";
-import type { Desk } from "../../src/workers/desk.ts";
+import type { WorkerSession } from "../../src/workers/desk.ts";
 import { ChannelFault, receivedFault, sentFault } from "../../src/workers/fault.ts";
 import type { Boundary } from "./faults.ts";
 import type { Random } from "./random.ts";
@@ -17,7 +17,7 @@ const BUSY_MS = 3_000;
 export interface PipeOptions {
   /** The worker's. */
   readonly life: Life;
-  readonly desk: Desk;
+  readonly desk: WorkerSession;
   readonly boundary: Boundary;
   readonly time: VirtualTime;
   readonly random: Random;
@@ -65,7 +65,7 @@ export class Pipe implements Pick<Channel, "call"> {
 
 /** What cannot be told apart is cloned on its way, as between processes. */
 async function answer(
-  desk: Desk,
+  desk: WorkerSession,
   name: string,
   values: readonly unknown[],
   signal: AbortSignal,

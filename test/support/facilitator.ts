@@ -8,7 +8,7 @@ import { createServer } from "node:http";
 import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
 import { Callers } from "../../src/facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../../src/facilitator/endpoints.ts";
-import { NetworkGate, type Probe } from "../../src/facilitator/network-gate.ts";
+import { NetworkGate, type NetworkProbe } from "../../src/facilitator/network-gate.ts";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import type { Ledger, StoredSubmission } from "../../src/ledger/ledger.ts";
 import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
@@ -44,7 +44,7 @@ export interface RunningFacilitator {
   readonly facilitator: EmbeddedFacilitator;
   readonly ledger: Ledger;
   readonly metrics: Metrics;
-  readonly probes: readonly Probe[];
+  readonly probes: readonly NetworkProbe[];
   /** Our first paying account, and all of them. */
   readonly signer: string;
   readonly signers: readonly string[];

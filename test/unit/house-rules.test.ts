@@ -89,6 +89,19 @@ describe("source files", () => {
     expect(cycles.filter((group) => !group.includes("config/document.ts"))).toEqual([]);
   });
 
+  it("give no exported type the name of another", async () => {
+    const places = new Map<string, string[]>();
+    for (const { name, text } of await sources("src")) {
+      for (const [, type = ""] of text.matchAll(
+        /^export (?:abstract )?(?:interface|type|class) (\w+)/gm,
+      )) {
+        places.set(type, [...(places.get(type) ?? []), name]);
+      }
+    }
+    const twice = [...places].filter(([, names]) => names.length > 1);
+    expect(Object.fromEntries(twice)).toEqual({});
+  });
+
   it("never make money a float", async () => {
     // Where a number is unavoidable it is for a graph (telemetry), and its name says so.
     const money = /\b(?:amount|price|value|balance|atomic)\w*/i;

@@ -4,11 +4,11 @@
  * common backends know.
  */
 import { randomUUID } from "node:crypto";
-import type { Config, Route, Upstream } from "../../config/config.ts";
+import type { Config, RouteSettings, Upstream } from "../../config/config.ts";
 import { aliasesOf } from "../../config/path-aliases.ts";
 import { rewriteTarget } from "../../gateway/upstream/backend/rewriting.ts";
 import { DryGateway } from "../dry-gateway.ts";
-import { ok, warn, type Check, type Finding } from "./finding.ts";
+import { ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import { ask, type HttpAnswer } from "./http-probe.ts";
 import { tlsOf } from "./upstream-checks.ts";
 
@@ -31,7 +31,7 @@ export function aliasChecks(config: Config): readonly Check[] {
 }
 
 /** With a whole path and for GET: what may be asked twice without harm. */
-function isAsked({ action, methods, segments }: Route): boolean {
+function isAsked({ action, methods, segments }: RouteSettings): boolean {
   const isWhole = segments.every(({ kind }) => kind === "static");
   return action.kind === "priced" && isWhole && (methods === null || methods.includes("GET"));
 }
@@ -50,8 +50,8 @@ class Search {
     this.#signal = signal;
   }
 
-  async run(routes: readonly Route[]): Promise<readonly Finding[]> {
-    const findings: Finding[] = [];
+  async run(routes: readonly RouteSettings[]): Promise<readonly DoctorFinding[]> {
+    const findings: DoctorFinding[] = [];
     let judged = 0;
     for (const route of routes) {
       const found = await this.#lookAt(route);
@@ -70,7 +70,7 @@ class Search {
   }
 
   /** Aliases that give what the route sells; null where nothing can be said. */
-  async #lookAt({ pattern, action }: Route): Promise<readonly string[] | null> {
+  async #lookAt({ pattern, action }: RouteSettings): Promise<readonly string[] | null> {
     if (action.kind !== "priced") return null;
     const nothing = `/${randomUUID()}`;
     const [sold, none] = await Promise.all([
@@ -134,7 +134,11 @@ function isSame(left: HttpAnswer, right: HttpAnswer): boolean {
   return left.text.slice(0, COMPARED) === right.text.slice(0, COMPARED);
 }
 
-function describe({ key, pattern }: Route, first: string, others: readonly string[]): Finding {
+function describe(
+  { key, pattern }: RouteSettings,
+  first: string,
+  others: readonly string[],
+): DoctorFinding {
   const more = others.length === 0 ? "" : `, and so to ${others.join(", ")}`;
   const message = `the backend answers 2xx to GET ${first}, which is free, as to what ${key} sells${more}`;
   const [path = ""] = first.split("?");

@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { Config, ListenerTls } from "../../config/config.ts";
 import { keyPairFault } from "../../config/key-pair.ts";
-import { codeOf, fail, ok, warn, type Check, type Finding } from "./finding.ts";
+import { codeOf, fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import type { ShownCertificate } from "./http-probe.ts";
 
 const DAY_MS = 86_400_000;
@@ -39,19 +39,26 @@ const FAULTS: Readonly<Record<string, readonly [message: string, fix: string]>> 
 };
 
 /** Null: clients accept it. */
-export function certificateFault(subject: string, { fault }: ShownCertificate): Finding | null {
+export function certificateFault(
+  subject: string,
+  { fault }: ShownCertificate,
+): DoctorFinding | null {
   if (fault === null) return null;
   const [message, fix] = FAULTS[fault] ?? [`is refused (${fault})`, "see to the certificate"];
   return fail(subject, `the certificate ${message}`, fix);
 }
 
-export interface Validity {
+export interface CertificateValidity {
   readonly validFrom: Date;
   readonly validTo: Date;
 }
 
 /** `now`: milliseconds since the epoch. */
-export function validityFinding(subject: string, certificate: Validity, now: number): Finding {
+export function validityFinding(
+  subject: string,
+  certificate: CertificateValidity,
+  now: number,
+): DoctorFinding {
   const leftMs = certificate.validTo.getTime() - now;
   const lifeMs = certificate.validTo.getTime() - certificate.validFrom.getTime();
   const until = certificate.validTo.toISOString().slice(0, 10);
@@ -79,7 +86,7 @@ async function checkFiles(
   subject: string,
   { certFile, keyFile }: ListenerTls,
   now: number,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const texts: string[] = [];
   for (const file of [certFile, keyFile]) {
     try {

@@ -1,8 +1,8 @@
 /** What each official client would do with the 402 of each priced route. */
-import type { Config, Route } from "../../config/config.ts";
+import type { Config, RouteSettings } from "../../config/config.ts";
 import { DryGateway } from "../dry-gateway.ts";
-import { CLIENTS, walletsFor, type Verdict, type Wallet } from "./client-rules.ts";
-import { fail, ok, warn, type Check, type Finding } from "./finding.ts";
+import { CLIENTS, walletsFor, type Verdict, type BuyerWallet } from "./client-rules.ts";
+import { fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 
 /** Routes that are named where many have the same fate. */
 const MAX_NAMED = 4;
@@ -11,7 +11,7 @@ const SOME_FEE_PAYER = "11111111111111111111111111111111";
 
 export interface ClientVerdict {
   readonly client: string;
-  readonly wallet: Wallet;
+  readonly wallet: BuyerWallet;
   readonly verdict: Verdict;
   /** `pays in USDC on base`, or why not; words that go on from the name of the client. */
   readonly said: string;
@@ -35,14 +35,17 @@ export function judgeRoutes(config: Config): ReadonlyMap<string, readonly Client
   );
 }
 
-function acceptsOf(dry: DryGateway, { methods, segments, action }: Route) {
+function acceptsOf(dry: DryGateway, { methods, segments, action }: RouteSettings) {
   if (action.kind !== "priced") return [];
   const texts = segments.map((each) => (each.kind === "static" ? each.text : "doctor"));
   const method = methods === null || methods.includes("GET") ? "GET" : (methods[0] ?? "GET");
   return dry.accepts(method, `/${texts.join("/")}`);
 }
 
-function judgeRoute({ action }: Route, accepts: readonly object[]): readonly ClientVerdict[] {
+function judgeRoute(
+  { action }: RouteSettings,
+  accepts: readonly object[],
+): readonly ClientVerdict[] {
   const offers = action.kind === "priced" ? action.offers : [];
   const wallets = walletsFor(offers.map(({ network }) => network));
   return CLIENTS.flatMap(({ name, judge }) =>
@@ -58,7 +61,7 @@ function judgeRoute({ action }: Route, accepts: readonly object[]): readonly Cli
 }
 
 /** Routes with the same fate in one line; those that nobody buys by default first. */
-function describeClients(config: Config): readonly Finding[] {
+function describeClients(config: Config): readonly DoctorFinding[] {
   const routes = judgeRoutes(config);
   const unsold = [...routes]
     .filter(([, verdicts]) => verdicts.every(isRefusal))
@@ -83,7 +86,7 @@ function isRefusal({ verdict }: ClientVerdict): boolean {
 function describeClient(
   client: string,
   routes: ReadonlyMap<string, readonly ClientVerdict[]>,
-): readonly Finding[] {
+): readonly DoctorFinding[] {
   const fates = new Map<string, { readonly finding: ClientVerdict; readonly keys: string[] }>();
   for (const [key, all] of routes) {
     const own = all.filter((each) => each.client === client);
@@ -105,7 +108,7 @@ function sayFor({ wallet, said }: ClientVerdict, all: readonly ClientVerdict[]):
   return all.every((each) => each.said === said) ? said : `${nameOf(wallet)}: ${said}`;
 }
 
-function nameOf(wallet: Wallet): string {
+function nameOf(wallet: BuyerWallet): string {
   if (wallet.kind === "solana") return "with a Solana wallet";
   return wallet.chain === null ? "with an EVM account" : `with a wallet on ${wallet.chain}`;
 }

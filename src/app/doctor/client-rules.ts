@@ -10,7 +10,7 @@ import { isSolanaAddress } from "../../x402/solana-address.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
 
 /** Whose wallet pays. A client without a chain takes offers of any EVM network. */
-export type Wallet =
+export type BuyerWallet =
   | { readonly kind: "evm"; readonly chain: string | null }
   | { readonly kind: "solana" };
 
@@ -33,7 +33,7 @@ export type Verdict =
 /** One client as npm has it. */
 export interface ClientRules {
   readonly name: string;
-  readonly judge: (accepts: readonly unknown[], wallet: Wallet) => Verdict;
+  readonly judge: (accepts: readonly unknown[], wallet: BuyerWallet) => Verdict;
 }
 
 /** The only networks that version 1 clients know: any other name makes them throw. */
@@ -101,7 +101,7 @@ export const CLIENTS: readonly ClientRules[] = [
 ];
 
 /** `most`: atomic units, whatever the token; null: any amount. */
-function judgeV1(accepts: readonly unknown[], wallet: Wallet, most: bigint | null): Verdict {
+function judgeV1(accepts: readonly unknown[], wallet: BuyerWallet, most: bigint | null): Verdict {
   const offers: PaymentRequirements[] = [];
   for (const [index, each] of accepts.entries()) {
     const fault = v1Fault(each);
@@ -121,7 +121,7 @@ function judgeV1(accepts: readonly unknown[], wallet: Wallet, most: bigint | nul
 }
 
 /** Without a chain a wallet is offered everything. */
-function mayTakeV1(network: string, wallet: Wallet): boolean {
+function mayTakeV1(network: string, wallet: BuyerWallet): boolean {
   if (wallet.kind === "solana") return SOLANA_NETWORKS.includes(network);
   return wallet.chain === null || wallet.chain === network;
 }
@@ -129,7 +129,7 @@ function mayTakeV1(network: string, wallet: Wallet): boolean {
 /** Null where it can sign for the offer, in the order in which it finds out. */
 function signs(
   { network, payTo, asset }: PaymentRequirements,
-  wallet: Wallet,
+  wallet: BuyerWallet,
   evmNetworks: readonly string[],
 ): Verdict | null {
   const kind = evmNetworks.includes(network) ? "evm" : "solana";
@@ -191,7 +191,7 @@ function matches(value: unknown, ...patterns: readonly RegExp[]): boolean {
   return typeof value === "string" && patterns.some((pattern) => pattern.test(value));
 }
 
-function judgeV2(accepts: readonly unknown[], wallet: Wallet): Verdict {
+function judgeV2(accepts: readonly unknown[], wallet: BuyerWallet): Verdict {
   const networks = wallet.kind === "evm" ? V2_EVM_NETWORKS : SOLANA_NETWORKS;
   const offers = accepts.map(
     (each) => (isRecord(each) ? each : {}) as Partial<PaymentRequirements>,
@@ -256,9 +256,9 @@ function refuses(reason: Extract<Verdict, { kind: "refuses" }>["reason"], detail
 }
 
 /** The wallets that buyers of these offers would come with. */
-export function walletsFor(networks: readonly NetworkName[]): readonly Wallet[] {
+export function walletsFor(networks: readonly NetworkName[]): readonly BuyerWallet[] {
   const evm = [...new Set(networks)].filter((name) => networkOf(name).kind === "evm");
-  const wallets: Wallet[] = evm.map((chain) => ({ kind: "evm", chain }));
+  const wallets: BuyerWallet[] = evm.map((chain) => ({ kind: "evm", chain }));
   if (evm.length > 0) wallets.unshift({ kind: "evm", chain: null });
   if (evm.length < new Set(networks).size) wallets.push({ kind: "solana" });
   return wallets;

@@ -12,14 +12,21 @@ import { aliasChecks } from "./alias-checks.ts";
 import { listenerChecks } from "./certificates.ts";
 import { clientChecks } from "./client-checks.ts";
 import { facilitatorChecks } from "./facilitator-checks.ts";
-import { fail, messageOf, SECTIONS, type Check, type Finding, type Section } from "./finding.ts";
+import {
+  fail,
+  messageOf,
+  SECTIONS,
+  type Check,
+  type DoctorFinding,
+  type Section,
+} from "./finding.ts";
 import { networkChecks } from "./network-checks.ts";
 import { publicUrlChecks } from "./public-url-checks.ts";
 import { storeChecks } from "./store-checks.ts";
 import { upstreamChecks } from "./upstream-checks.ts";
 
 export { judgeRoutes } from "./client-checks.ts";
-export type { Finding, Status } from "./finding.ts";
+export type { DoctorFinding, Status } from "./finding.ts";
 
 export interface Progress {
   readonly done: number;
@@ -36,7 +43,7 @@ export interface ExamineOptions {
 
 export type Report = readonly {
   readonly section: Section;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly DoctorFinding[];
 }[];
 
 /** Never rejects: what cannot be looked at is a finding. */
@@ -82,10 +89,13 @@ export async function examine(config: Config, options: ExamineOptions): Promise<
   })).filter(({ findings }) => findings.length > 0);
 }
 
-async function runCheck({ name, run }: Check, timeoutMs: number): Promise<readonly Finding[]> {
+async function runCheck(
+  { name, run }: Check,
+  timeoutMs: number,
+): Promise<readonly DoctorFinding[]> {
   const ending = new AbortController();
   const timer = setTimeout(() => ending.abort(timeoutError()), timeoutMs);
-  const late = new Promise<readonly Finding[]>((resolve) => {
+  const late = new Promise<readonly DoctorFinding[]>((resolve) => {
     const message = `has not come to an end within ${timeoutMs / 1_000} s`;
     const fix = "see to the network, or give it longer with --timeout";
     ending.signal.addEventListener("abort", () => {

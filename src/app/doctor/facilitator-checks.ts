@@ -1,11 +1,19 @@
 /** Facilitators elsewhere: whether they answer, settle what the routes are sold on, and have the right time. */
-import type { Config, RemoteFacilitator as RemoteSettings } from "../../config/config.ts";
+import type { Config, RemoteFacilitatorSettings as RemoteSettings } from "../../config/config.ts";
 import { createRemote } from "../facilitation.ts";
 import type { Surroundings } from "../chains.ts";
 import { EXACT_SCHEME, X402_VERSION, type SupportedKind } from "../../x402/x402.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
 import { certificateFault, validityFinding } from "./certificates.ts";
-import { describeFailure, fail, messageOf, ok, warn, type Check, type Finding } from "./finding.ts";
+import {
+  describeFailure,
+  fail,
+  messageOf,
+  ok,
+  warn,
+  type Check,
+  type DoctorFinding,
+} from "./finding.ts";
 import { ask, readCertificate } from "./http-probe.ts";
 
 /** The Date header has whole seconds, and the way takes its time: so far apart says nothing, seconds. */
@@ -74,7 +82,7 @@ async function checkRemote(
   settings: RemoteSettings,
   { sold, kinds: asked }: Told,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const [shown, clock] = await Promise.all([
     checkCertificate(subject, settings, signal),
     checkClock(subject, settings, signal),
@@ -101,7 +109,7 @@ async function checkCertificate(
   subject: string,
   { url }: RemoteSettings,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   if (!url.startsWith("https:")) return [];
   try {
     const shown = await readCertificate({ url }, ["http/1.1"], signal);
@@ -116,7 +124,7 @@ async function checkClock(
   subject: string,
   { url }: RemoteSettings,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const asked = Date.now();
   const answer = await ask({ url: `${url}/supported` }, signal).catch(() => null);
   const date = Date.parse(answer?.headers.date ?? "");
@@ -135,7 +143,10 @@ function isOurs({ x402Version, scheme }: SupportedKind): boolean {
   return x402Version === X402_VERSION && scheme === EXACT_SCHEME;
 }
 
-function checkCovered(network: NetworkName, kinds: readonly SupportedKind[]): readonly Finding[] {
+function checkCovered(
+  network: NetworkName,
+  kinds: readonly SupportedKind[],
+): readonly DoctorFinding[] {
   const facts = networkOf(network);
   const subject = `sales on ${network}`;
   const ours = kinds.filter((kind) => isOurs(kind) && kind.network === network);

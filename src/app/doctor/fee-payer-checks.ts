@@ -5,7 +5,7 @@
 import type { Config, EmbeddedNetwork } from "../../config/config.ts";
 import { openRpc } from "../../mechanism/rpc.ts";
 import { openBooks } from "../books.ts";
-import { warn, type Finding } from "./finding.ts";
+import { warn, type DoctorFinding } from "./finding.ts";
 import type { RpcEndpoint } from "./rpc-check.ts";
 
 /** Transactions of an account that are looked for in the ledger, the newest. */
@@ -19,14 +19,14 @@ export async function checkFeePayers(
   { network, kind }: EmbeddedNetwork,
   { accounts, endpoint }: { readonly accounts: readonly string[]; readonly endpoint: RpcEndpoint },
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   if (kind !== "solana") return [];
   const books = await openBooks(config).catch(() => undefined);
   if (books === undefined) return [];
   const { fetchTransaction, listTransactions } = await import("../../mechanism/solana/history.ts");
   const rpc = openRpc(endpoint.url.reveal());
   try {
-    const findings: Finding[] = [];
+    const findings: DoctorFinding[] = [];
     for (const account of accounts) {
       const question = { account, before: undefined, minContextSlot: 0 };
       const listed = await listTransactions(rpc, question, signal);
@@ -50,7 +50,7 @@ export async function checkFeePayers(
   }
 }
 
-function strangeTransactions(subject: string, count: number): Finding {
+function strangeTransactions(subject: string, count: number): DoctorFinding {
   const message =
     `of its latest ${MOST} transactions ${count} are not in this ledger: a second gateway with this key and a ` +
     "ledger of its own would sell each payment that it is shown once more";

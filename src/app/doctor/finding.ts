@@ -2,7 +2,7 @@
 
 export type Status = "ok" | "warn" | "fail";
 
-export interface Finding {
+export interface DoctorFinding {
   /** What was looked at: `base-sepolia rpc sepolia.base.org`. */
   readonly subject: string;
   readonly status: Status;
@@ -18,7 +18,7 @@ export interface Check {
   /** The part of the report it belongs to. */
   readonly section: Section;
   /** The signal ends each wait of it. May reject: that is a finding, too. */
-  readonly run: (signal: AbortSignal) => Promise<readonly Finding[]>;
+  readonly run: (signal: AbortSignal) => Promise<readonly DoctorFinding[]>;
 }
 
 /** The parts of the report, in their order. */
@@ -34,15 +34,15 @@ export const SECTIONS = [
 
 export type Section = (typeof SECTIONS)[number];
 
-export function ok(subject: string, message: string): Finding {
+export function ok(subject: string, message: string): DoctorFinding {
   return { subject, status: "ok", message, fix: null };
 }
 
-export function warn(subject: string, message: string, fix: string): Finding {
+export function warn(subject: string, message: string, fix: string): DoctorFinding {
   return { subject, status: "warn", message, fix };
 }
 
-export function fail(subject: string, message: string, fix: string): Finding {
+export function fail(subject: string, message: string, fix: string): DoctorFinding {
   return { subject, status: "fail", message, fix };
 }
 

@@ -9,7 +9,7 @@ import { findLosses } from "../gas-costs.ts";
 import { readBalances } from "../gauges.ts";
 import { describeWallets } from "../wallets.ts";
 import { checkFeePayers } from "./fee-payer-checks.ts";
-import { fail, messageOf, ok, warn, type Check, type Finding } from "./finding.ts";
+import { fail, messageOf, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import { checkEndpoints, type RpcEndpoint } from "./rpc-check.ts";
 import { checkToken } from "./token-check.ts";
 
@@ -32,7 +32,7 @@ async function checkObserved(
   config: Config,
   settings: ObservedNetwork,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const endpoints = await checkEndpoints(settings, signal);
   const right = endpoints.find(({ isRight }) => isRight);
   const findings = endpoints.map(({ finding }) => finding);
@@ -45,7 +45,7 @@ async function checkEmbedded(
   settings: EmbeddedNetwork,
   at: Surroundings,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const endpoints = await checkEndpoints(settings, signal);
   const rpc = endpoints.filter(({ isRight }) => isRight).map(({ endpoint }) => endpoint);
   const [first] = rpc;
@@ -74,7 +74,7 @@ async function lookAt(
   subject: Subject,
   endpoint: RpcEndpoint,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const { config, settings, mechanism, at } = subject;
   const { network } = settings;
   let probed: readonly ChainFinding[];
@@ -129,9 +129,9 @@ async function checkTokens(
   endpoint: RpcEndpoint,
   probed: readonly ChainFinding[],
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const { network, assets } = settings;
-  const found = assets.map(async (asset): Promise<readonly Finding[]> => {
+  const found = assets.map(async (asset): Promise<readonly DoctorFinding[]> => {
     const subject = `${network} token ${asset.symbol}`;
     const errors = probed
       .filter((each) => isAbout(each, asset.address))
@@ -146,7 +146,11 @@ async function checkTokens(
   return (await Promise.all(found)).flat();
 }
 
-function judgeWallet(subject: string, message: string, troubles: readonly ChainFinding[]): Finding {
+function judgeWallet(
+  subject: string,
+  message: string,
+  troubles: readonly ChainFinding[],
+): DoctorFinding {
   const [trouble] = troubles;
   if (trouble === undefined) return ok(subject, message);
   const fix = "send it some of the network's currency: without it nothing can be settled";
@@ -161,7 +165,7 @@ function withoutNetwork(network: NetworkName, message: string): string {
 }
 
 /** `…; create it with: COMMAND` of a Solana payee is its own fix. */
-function describeRest(network: NetworkName, { level, message }: ChainFinding): Finding {
+function describeRest(network: NetworkName, { level, message }: ChainFinding): DoctorFinding {
   const judge = level === "error" ? fail : warn;
   const [said = "", command] = withoutNetwork(network, message).split("; create it with: ", 2);
   if (command !== undefined) return judge(network, said, command);
@@ -179,7 +183,7 @@ async function checkPayees(
   network: NetworkName,
   endpoint: RpcEndpoint,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   if (networkOf(network).kind !== "evm") return [];
   const offers = config.routes.flatMap(({ action }) =>
     action.kind === "priced" ? action.offers : [],
@@ -199,7 +203,7 @@ async function checkPayee(
   payee: string,
   rpc: Rpc,
   signal: AbortSignal,
-): Promise<Finding> {
+): Promise<DoctorFinding> {
   if (!(await hasCode(rpc, payee, signal))) return ok(subject, "is a plain account");
   const message = "is a contract on this network";
   const fix =

@@ -6,7 +6,15 @@ import { lookup } from "node:dns/promises";
 import type { Config } from "../../config/config.ts";
 import { DryGateway } from "../dry-gateway.ts";
 import { certificateFault, validityFinding } from "./certificates.ts";
-import { codeOf, describeFailure, fail, ok, warn, type Check, type Finding } from "./finding.ts";
+import {
+  codeOf,
+  describeFailure,
+  fail,
+  ok,
+  warn,
+  type Check,
+  type DoctorFinding,
+} from "./finding.ts";
 import { ask, readCertificate, type HttpAnswer } from "./http-probe.ts";
 import { firstDifference, readAccepts } from "./same-offers.ts";
 import { isInUse } from "./store-checks.ts";
@@ -26,7 +34,7 @@ async function checkPublicUrl(
   config: Config,
   publicUrl: string,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const { hostname, protocol } = new URL(publicUrl);
   const name = hostname.replace(/^\[|\]$/g, "");
   try {
@@ -40,7 +48,10 @@ async function checkPublicUrl(
   return [...shown, ...(await checkAnswers(config, publicUrl, signal))];
 }
 
-async function checkCertificate(url: string, signal: AbortSignal): Promise<readonly Finding[]> {
+async function checkCertificate(
+  url: string,
+  signal: AbortSignal,
+): Promise<readonly DoctorFinding[]> {
   try {
     const shown = await readCertificate({ url }, ["http/1.1"], signal);
     return [certificateFault(SUBJECT, shown) ?? validityFinding(SUBJECT, shown, Date.now())];
@@ -61,7 +72,7 @@ async function checkAnswers(
   config: Config,
   publicUrl: string,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const dry = new DryGateway(config);
   const sample = sampleOf(config, dry, publicUrl);
   if (sample === undefined) return [ok(SUBJECT, "resolves; no route has a price to compare")];
@@ -96,7 +107,7 @@ function sampleOf(config: Config, dry: DryGateway, publicUrl: string): Sample | 
 }
 
 /** A gateway that is not running answers nobody; any other that does not is out of its buyers' reach. */
-async function unreached(config: Config, cause: unknown): Promise<Finding> {
+async function unreached(config: Config, cause: unknown): Promise<DoctorFinding> {
   const message = describeFailure(cause);
   const isIdle = codeOf(cause) === "ECONNREFUSED" && (await isInUse(config)) === false;
   if (isIdle) {
@@ -113,7 +124,7 @@ async function unreached(config: Config, cause: unknown): Promise<Finding> {
   );
 }
 
-function judgeOffer(dry: DryGateway, sample: Sample, answer: HttpAnswer): Finding {
+function judgeOffer(dry: DryGateway, sample: Sample, answer: HttpAnswer): DoctorFinding {
   const { key, method, target } = sample;
   const { status, headers, text } = answer;
   if (status >= 300 && status < 400) {
@@ -150,7 +161,7 @@ function originOf(location: string | undefined, base: string): string {
   return URL.parse(location ?? "", base)?.origin ?? "nowhere";
 }
 
-function judgeCaching({ headers }: HttpAnswer): Finding {
+function judgeCaching({ headers }: HttpAnswer): DoctorFinding {
   const control = headers["cache-control"] ?? "";
   const fix = "have nothing on the way cache these answers, or change their Cache-Control";
   if (!/\bno-store\b/.test(control)) {
@@ -171,7 +182,7 @@ function judgeCaching({ headers }: HttpAnswer): Finding {
 async function checkPaymentHeader(
   sample: Sample,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const fix = "have the proxy pass X-PAYMENT on (and X-PAYMENT-RESPONSE back): nobody can pay now";
   try {
     const headers = { "X-PAYMENT": NO_PAYMENT };
@@ -191,7 +202,10 @@ async function checkPaymentHeader(
 }
 
 /** As a page of another origin asks before it pays. */
-async function checkPreflight(sample: Sample, signal: AbortSignal): Promise<readonly Finding[]> {
+async function checkPreflight(
+  sample: Sample,
+  signal: AbortSignal,
+): Promise<readonly DoctorFinding[]> {
   const headers = {
     Origin: "https://doctor.example",
     "Access-Control-Request-Method": sample.method,

@@ -5,7 +5,7 @@ import { blocksOf } from "../../mechanism/evm/network-blocks.ts";
 import { ChainError } from "../../mechanism/mechanism.ts";
 import { isRecord, openRpc, type Rpc } from "../../mechanism/rpc.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
-import { describeFailure, fail, messageOf, ok, warn, type Finding } from "./finding.ts";
+import { describeFailure, fail, messageOf, ok, warn, type DoctorFinding } from "./finding.ts";
 
 /** An older head is warned of, seconds: no network here pauses so long between two blocks. */
 const OLD_HEAD_SECONDS = 60;
@@ -19,7 +19,7 @@ export interface CheckedEndpoint {
   /** It answers, and serves the network. */
   readonly isRight: boolean;
   readonly head: Head | null;
-  readonly finding: Finding;
+  readonly finding: DoctorFinding;
 }
 
 interface Head {
@@ -89,7 +89,7 @@ function reasonOf(cause: unknown): string {
   return isUnreachable ? describeFailure(cause.cause) : messageOf(cause);
 }
 
-function judgeHead(subject: string, title: string, { number, ageSeconds }: Head): Finding {
+function judgeHead(subject: string, title: string, { number, ageSeconds }: Head): DoctorFinding {
   if (ageSeconds === null) return ok(subject, `${title}, head ${number}`);
   const message = `${title}, head ${number} is ${ageSeconds} s old`;
   if (ageSeconds <= OLD_HEAD_SECONDS) return ok(subject, message);

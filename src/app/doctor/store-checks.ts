@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import type { Config } from "../../config/config.ts";
 import { isLedgerLocked } from "../../ledger/sqlite-lock.ts";
 import { openBooks } from "../books.ts";
-import { codeOf, fail, messageOf, ok, warn, type Check, type Finding } from "./finding.ts";
+import { codeOf, fail, messageOf, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 
 /** Free space below which a store is warned of, and fails, bytes: a payment takes some 4 KiB. */
 const LITTLE_BYTES = 1024 ** 3;
@@ -15,7 +15,7 @@ const MIB = 1024 ** 2;
 export function storeChecks(config: Pick<Config, "store">): readonly Check[] {
   const { store } = config;
   const name = store.kind === "sqlite" ? store.path : store.place;
-  const run = (): Promise<readonly Finding[]> =>
+  const run = (): Promise<readonly DoctorFinding[]> =>
     store.kind === "sqlite" ? checkFile(config, store.path) : checkServer(config, name);
   return [{ name, section: "store", run }];
 }
@@ -30,7 +30,10 @@ export async function isInUse({ store }: Pick<Config, "store">): Promise<boolean
   }
 }
 
-async function checkFile(config: Pick<Config, "store">, path: string): Promise<readonly Finding[]> {
+async function checkFile(
+  config: Pick<Config, "store">,
+  path: string,
+): Promise<readonly DoctorFinding[]> {
   const folder = await existingFolder(dirname(path));
   const room = await checkRoom(folder);
   const mayWrite = await may(folder, constants.W_OK);
@@ -53,11 +56,11 @@ async function checkFile(config: Pick<Config, "store">, path: string): Promise<r
 async function checkServer(
   config: Pick<Config, "store">,
   place: string,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   return [await countBooks(config, place)];
 }
 
-async function countBooks(config: Pick<Config, "store">, title: string): Promise<Finding> {
+async function countBooks(config: Pick<Config, "store">, title: string): Promise<DoctorFinding> {
   try {
     const books = await openBooks(config);
     try {
@@ -72,7 +75,11 @@ async function countBooks(config: Pick<Config, "store">, title: string): Promise
   }
 }
 
-function describeClosed({ store }: Pick<Config, "store">, title: string, reason: string): Finding {
+function describeClosed(
+  { store }: Pick<Config, "store">,
+  title: string,
+  reason: string,
+): DoctorFinding {
   const said = `${title}: ${reason}`;
   if (reason.includes("holds no ledger yet")) return ok("store", said);
   if (reason.includes("schema version")) return warn("store", said, "start the gateway once");
@@ -83,7 +90,7 @@ function describeClosed({ store }: Pick<Config, "store">, title: string, reason:
   return fail("store", said, fix);
 }
 
-async function checkRoom(folder: string): Promise<readonly Finding[]> {
+async function checkRoom(folder: string): Promise<readonly DoctorFinding[]> {
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const message = `${Math.floor(free / MIB)} MiB are free at ${folder}`;

@@ -3,7 +3,7 @@ import { readWord, WORD } from "../../mechanism/evm/abi.ts";
 import { authorizationStateCall } from "../../mechanism/evm/token.ts";
 import { RpcRefusal, type Rpc } from "../../mechanism/rpc.ts";
 import type { EvmAsset } from "../../x402/network.ts";
-import { fail, ok, warn, type Finding } from "./finding.ts";
+import { fail, ok, warn, type DoctorFinding } from "./finding.ts";
 
 /** Selectors of `symbol()`, `name()` and `version()`. */
 const SYMBOL = "95d89b41";
@@ -28,7 +28,7 @@ export interface TokenCheck {
 export async function checkToken(
   { subject, asset, rpc, errors }: TokenCheck,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const call = (data: string): Promise<string | undefined> =>
     read(rpc, asset.address, data, signal);
   const [symbol, name, version, state] = await Promise.all([

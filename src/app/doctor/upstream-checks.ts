@@ -1,7 +1,7 @@
 /** Whether each target of each upstream can be reached, trusted and asked, as the gateway would. */
 import type { Config, Upstream } from "../../config/config.ts";
 import { certificateFault, validityFinding } from "./certificates.ts";
-import { describeFailure, fail, ok, warn, type Check, type Finding } from "./finding.ts";
+import { describeFailure, fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import { ask, readCertificate, type HttpAnswer, type TlsSettings } from "./http-probe.ts";
 
 export function upstreamChecks({ upstreams }: Pick<Config, "upstreams">): readonly Check[] {
@@ -26,7 +26,7 @@ async function checkTarget(
   subject: string,
   { upstream, url }: Target,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const tls = tlsOf(upstream);
   const shown =
     new URL(url).protocol === "https:" ? await checkTls(subject, { upstream, url }, signal) : [];
@@ -47,7 +47,7 @@ async function checkTls(
   subject: string,
   { upstream, url }: Target,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const wantsH2 = upstream.protocol === "h2";
   const protocols = wantsH2 ? ["h2", "http/1.1"] : ["http/1.1"];
   try {
@@ -65,12 +65,12 @@ async function checkTls(
   }
 }
 
-function unreached(subject: string, cause: unknown): Finding {
+function unreached(subject: string, cause: unknown): DoctorFinding {
   const fix = "start it, or correct its URL; paid requests to it are refused before money is taken";
   return fail(subject, describeFailure(cause), fix);
 }
 
-function judge(subject: string, { health }: Upstream, { status, ms }: HttpAnswer): Finding {
+function judge(subject: string, { health }: Upstream, { status, ms }: HttpAnswer): DoctorFinding {
   const took = `in ${Math.round(ms)} ms`;
   if (health === null) {
     if (status < 500) return ok(subject, `answers HTTP (${status} to HEAD /) ${took}`);

@@ -16,7 +16,7 @@ import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Time } from "../../time/time.ts";
 import { parsePaymentRequirements } from "../../x402/schema.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
-import { Shelf, type Sale } from "./shelf.ts";
+import { Shelf, type ShelfSale } from "./shelf.ts";
 
 /** A sale in terms that are stored already is noted again after so long, milliseconds, or sooner. */
 const NOTE_MS = 3_600_000;
@@ -134,7 +134,7 @@ export class Hub implements SalesCatalogue, OtherEntries {
     this.#note(sale);
   }
 
-  #note(sale: Sale): void {
+  #note(sale: ShelfSale): void {
     const { requirements, ...row } = sale;
     const name = nameOf(row);
     const way = `${row.network} ${row.asset}`;

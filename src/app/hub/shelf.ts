@@ -35,7 +35,7 @@ interface Kept extends SoldResource {
 }
 
 /** A sale, with its terms as a value. */
-export type Sale = Omit<SoldOffer, "terms"> & { readonly requirements: PaymentRequirements };
+export type ShelfSale = Omit<SoldOffer, "terms"> & { readonly requirements: PaymentRequirements };
 
 /** What became of a sale. */
 export interface Placed {
@@ -76,13 +76,13 @@ export class Shelf implements OtherEntries {
 
   /** When something was last sold in that way, milliseconds; undefined: it is not listed. */
   soldMs(
-    sale: Pick<Sale, "gateway" | "resource" | "method" | "network" | "asset">,
+    sale: Pick<ShelfSale, "gateway" | "resource" | "method" | "network" | "asset">,
   ): number | undefined {
     return this.#gateways.get(sale.gateway)?.get(nameOf(sale))?.ways.get(wayOf(sale))?.soldMs;
   }
 
   /** Puts a sale on the shelf, unless it has expired or a newer one is there. */
-  put(sale: Sale): Placed {
+  put(sale: ShelfSale): Placed {
     if (sale.soldMs + this.#limits.expiresMs <= this.#now()) return NOT_PLACED;
     const shelf = this.#gateways.get(sale.gateway) ?? new Map<string, Kept>();
     const name = nameOf(sale);
@@ -101,7 +101,7 @@ export class Shelf implements OtherEntries {
   }
 
   /** Whether the terms were new or changed. */
-  #putWay(kept: Kept, sale: Sale): boolean {
+  #putWay(kept: Kept, sale: ShelfSale): boolean {
     const { requirements, hash, changedAt, soldMs } = sale;
     const name = wayOf(sale);
     const known = kept.ways.get(name);
@@ -120,7 +120,7 @@ export class Shelf implements OtherEntries {
   }
 
   /** What was taken away; `full`: everything that is there was sold after it. */
-  #makeRoom(shelf: Map<string, Kept>, { soldMs }: Sale): SoldResource | "full" | undefined {
+  #makeRoom(shelf: Map<string, Kept>, { soldMs }: ShelfSale): SoldResource | "full" | undefined {
     if (shelf.size < this.#limits.maxResources) return undefined;
     // The first of them is the oldest: to look for it at each sale would hold up what is settled.
     const [oldest] = shelf;
@@ -158,7 +158,7 @@ function nameOf({ resource, method }: Pick<SoldResource, "resource" | "method">)
   return entryName({ resource, methods: [method] });
 }
 
-function wayOf({ network, asset }: Pick<Sale, "network" | "asset">): string {
+function wayOf({ network, asset }: Pick<ShelfSale, "network" | "asset">): string {
   return `${network} ${asset}`;
 }
 

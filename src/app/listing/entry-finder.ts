@@ -1,5 +1,5 @@
 /** Which of our routes an entry of a listing is, or whatever else names a resource by its URL. */
-import type { Config, Route } from "../../config/config.ts";
+import type { Config, RouteSettings } from "../../config/config.ts";
 import { Router } from "../../gateway/paths/router.ts";
 
 /** A resource, and how it is asked for. */
@@ -11,8 +11,8 @@ export interface Named {
 
 export class EntryFinder {
   readonly #publicUrl: string;
-  readonly #router: Router<Route>;
-  readonly #routes: readonly Route[];
+  readonly #router: Router<RouteSettings>;
+  readonly #routes: readonly RouteSettings[];
   /** What an entry may mean that names no method, GET before all others. */
   readonly #methods: readonly string[];
 
@@ -27,9 +27,9 @@ export class EntryFinder {
     this.#router = new Router(values, { guarded: () => false, unmatchedGuarded: false });
   }
 
-  byRoute<T extends Named>(entries: readonly T[]): ReadonlyMap<Route, readonly T[]> {
-    const found = new Map<Route, T[]>();
-    const templates = new Map<string, Route[]>();
+  byRoute<T extends Named>(entries: readonly T[]): ReadonlyMap<RouteSettings, readonly T[]> {
+    const found = new Map<RouteSettings, T[]>();
+    const templates = new Map<string, RouteSettings[]>();
     for (const route of this.#routes) {
       templates.set(route.pattern, [...(templates.get(route.pattern) ?? []), route]);
     }
@@ -37,7 +37,8 @@ export class EntryFinder {
       const path = this.#pathOf(entry.resource);
       if (path === undefined) continue;
       const methods = entry.method === undefined ? this.#methods : [entry.method];
-      const isOf = ({ methods: own }: Route) => own?.some((each) => methods.includes(each)) ?? true;
+      const isOf = ({ methods: own }: RouteSettings) =>
+        own?.some((each) => methods.includes(each)) ?? true;
       const named = templates.get(path)?.find(isOf);
       const route = named ?? methods.map((each) => this.routeOf(each, path)).find(Boolean);
       if (route !== undefined) found.set(route, [...(found.get(route) ?? []), entry]);
@@ -45,7 +46,7 @@ export class EntryFinder {
     return found;
   }
 
-  routeOf(method: string, path: string): Route | undefined {
+  routeOf(method: string, path: string): RouteSettings | undefined {
     const match = this.#router.match(method, path);
     return match.kind === "route" ? match.value : undefined;
   }

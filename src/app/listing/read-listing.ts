@@ -20,7 +20,7 @@ const MAX_OFFERS = 32;
 /** Longest text that is taken from an entry, characters. */
 const MAX_TEXT = 4_096;
 
-export interface Place {
+export interface ListingPlace {
   /** Host, or `own` for the listing of the gateway itself. */
   readonly name: string;
   readonly kind: "own" | "facilitator";
@@ -80,7 +80,7 @@ type ReadPage =
 
 /** Never rejects. */
 export async function readListing(
-  place: Place,
+  place: ListingPlace,
   { timeoutMs, onPage }: ReadOptions,
 ): Promise<ReadListing> {
   const patience = AbortSignal.timeout(LISTING_TIMEOUT_MS);
@@ -103,7 +103,11 @@ export async function readListing(
   return { state: "read", entries, total };
 }
 
-async function readPage(place: Place, offset: number, signal: AbortSignal): Promise<ReadPage> {
+async function readPage(
+  place: ListingPlace,
+  offset: number,
+  signal: AbortSignal,
+): Promise<ReadPage> {
   const url = `${place.url}/discovery/resources?type=http&limit=${PAGE_ENTRIES}&offset=${offset}`;
   const headers = { accept: "application/json", ...place.headers };
   try {

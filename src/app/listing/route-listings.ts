@@ -2,7 +2,12 @@
  * Whether each priced route is listed, where, with which terms, and if not why: what listings say, compared
  * with the configuration and with what was sold so far.
  */
-import type { Config, PricedAction, RemoteFacilitator, Route } from "../../config/config.ts";
+import type {
+  Config,
+  PricedAction,
+  RemoteFacilitatorSettings,
+  RouteSettings,
+} from "../../config/config.ts";
 import { openBooks } from "../books.ts";
 import { isSameToken } from "../token-address.ts";
 import { EntryFinder } from "./entry-finder.ts";
@@ -11,7 +16,7 @@ import {
   readListing,
   type ListedEntry,
   type ListedTerms,
-  type Place,
+  type ListingPlace,
   type ReadListing,
   type ReadOptions,
 } from "./read-listing.ts";
@@ -19,7 +24,7 @@ import {
 /** Newest sales that are looked at unless told otherwise: facilitators list what they have settled. */
 const MAX_SALES = 5_000;
 
-export interface ExamineOptions extends ReadOptions {
+export interface ExamineListingOptions extends ReadOptions {
   /** Newest sales that are looked at. */
   readonly maxSales?: number;
 }
@@ -64,7 +69,7 @@ export interface RouteListing {
 
 export interface PlaceReport {
   readonly name: string;
-  readonly kind: Place["kind"];
+  readonly kind: ListingPlace["kind"];
   readonly url: string;
   readonly state: ReadListing["state"] | "switched-off";
   readonly detail: string;
@@ -88,7 +93,7 @@ const MAX_RESOURCES = 5;
 /** Asks every listing that the configuration knows. Never rejects. */
 export async function examineListings(
   config: Config,
-  { maxSales = MAX_SALES, ...options }: ExamineOptions,
+  { maxSales = MAX_SALES, ...options }: ExamineListingOptions,
 ): Promise<ListingReport> {
   const places = placesOf(config);
   const [sales, words, ...read] = await Promise.all([
@@ -126,9 +131,9 @@ const OFF: RouteAtPlace = {
   said: null,
 };
 
-function placesOf({ publicUrl, discovery, facilitator }: Config): readonly Place[] {
-  const own: Place = { name: OWN, kind: "own", url: publicUrl ?? "", headers: {} };
-  const others = facilitator.remote.map(({ url, headers }): Place => {
+function placesOf({ publicUrl, discovery, facilitator }: Config): readonly ListingPlace[] {
+  const own: ListingPlace = { name: OWN, kind: "own", url: publicUrl ?? "", headers: {} };
+  const others = facilitator.remote.map(({ url, headers }): ListingPlace => {
     const sent = headers.map(({ name, value }) => [name, value.reveal()] as const);
     return { name: nameOf(url), kind: "facilitator", url, headers: Object.fromEntries(sent) };
   });
@@ -136,7 +141,7 @@ function placesOf({ publicUrl, discovery, facilitator }: Config): readonly Place
 }
 
 /** Host and path: several facilitators may share a host. */
-function nameOf(url: RemoteFacilitator["url"]): string {
+function nameOf(url: RemoteFacilitatorSettings["url"]): string {
   return url.replace(/^https?:\/\//, "");
 }
 
@@ -154,7 +159,7 @@ function ownOff({ publicUrl }: Config): PlaceReport {
 
 const COUNTED_NOTHING = { entries: 0, total: 0 } as const;
 
-function placeReport({ name, kind, url }: Place, listing: ReadListing): PlaceReport {
+function placeReport({ name, kind, url }: ListingPlace, listing: ReadListing): PlaceReport {
   const place = { name, kind, url, state: listing.state };
   if (listing.state !== "read") return { ...place, ...COUNTED_NOTHING, detail: listing.detail };
   const { total } = listing;
@@ -164,7 +169,7 @@ function placeReport({ name, kind, url }: Place, listing: ReadListing): PlaceRep
 }
 
 type Sold = {
-  readonly has: (route: Route, url: string) => boolean;
+  readonly has: (route: RouteSettings, url: string) => boolean;
   readonly unknown: string | null;
   /** How many sales were looked at; null: all that there are. */
   readonly newest: number | null;
@@ -198,10 +203,10 @@ async function readSales(config: Config, limit: number): Promise<Sold> {
 }
 
 interface Judged {
-  readonly place: Place;
+  readonly place: ListingPlace;
   readonly listing: ReadListing;
-  readonly entries: ReadonlyMap<Route, readonly ListedEntry[]>;
-  readonly route: Route;
+  readonly entries: ReadonlyMap<RouteSettings, readonly ListedEntry[]>;
+  readonly route: RouteSettings;
   readonly action: PricedAction;
   readonly config: Config;
   readonly sales: Sold;
@@ -294,7 +299,7 @@ function presence(judged: Judged, entries: readonly ListedEntry[]): Judgement {
   return ["other-terms", `${odd.join("; ")}${staleness(place)}`];
 }
 
-function staleness({ kind }: Place): string {
+function staleness({ kind }: ListingPlace): string {
   if (kind === "own") return "; the gateway runs another configuration";
   return "; it is likely to change with the next sale";
 }

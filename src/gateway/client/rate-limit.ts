@@ -11,7 +11,7 @@ import { randomBytes } from "node:crypto";
 import { isIpv4, readIp } from "./ip-address.ts";
 
 /** So many requests in so many milliseconds, and so many at once. */
-export interface RequestRate {
+export interface BoundedRate {
   readonly requests: number;
   readonly perMs: number;
 }
@@ -23,14 +23,14 @@ export interface RequestRate {
 export type UnpaidKind = "asked" | "refused" | "unproven";
 
 /** How often one address may; null: as often as it wants. */
-export type UnpaidRates = Readonly<Record<UnpaidKind, RequestRate | null>>;
+export type UnpaidRates = Readonly<Record<UnpaidKind, BoundedRate | null>>;
 
 export function areSameRates(one: UnpaidRates, other: UnpaidRates): boolean {
   const kinds = ["asked", "refused", "unproven"] as const;
   return kinds.every((kind) => isSameRate(one[kind], other[kind]));
 }
 
-function isSameRate(one: RequestRate | null, other: RequestRate | null): boolean {
+function isSameRate(one: BoundedRate | null, other: BoundedRate | null): boolean {
   return one?.requests === other?.requests && one?.perMs === other?.perMs;
 }
 
@@ -165,7 +165,7 @@ interface Price {
   readonly windowMs: number;
 }
 
-function priceOf(rate: RequestRate | null): Price | null {
+function priceOf(rate: BoundedRate | null): Price | null {
   return rate && { costMs: rate.perMs / rate.requests, windowMs: rate.perMs };
 }
 

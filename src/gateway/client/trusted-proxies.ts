@@ -5,7 +5,7 @@
 import { isIpv4, readIp, type IpWords } from "./ip-address.ts";
 
 /** `10.0.0.0/8`: an address of either family and how many of its leading bits count. */
-export interface AddressRange {
+export interface TrustedRange {
   /** As `readIp` reads it. */
   readonly address: string;
   /** 0 to 32 for an address without colons, 0 to 128 for one with. */
@@ -29,7 +29,7 @@ export class TrustedProxies {
   readonly isEmpty: boolean;
 
   /** @throws Error for an address that cannot be read: the configuration has refused it before */
-  constructor(ranges: readonly AddressRange[]) {
+  constructor(ranges: readonly TrustedRange[]) {
     const ipv4: number[] = [];
     const ipv4Masks: number[] = [];
     const ipv6: number[] = [];

@@ -20,7 +20,7 @@ export const UNPLACED_MS = 3_000;
 /** Connections that one address has before further ones count as many. */
 export const MANY = 16;
 
-export class Connection {
+export class HeldConnection {
   readonly socket: Socket;
   /** Of the address at the other end; not that of a client behind a proxy. */
   readonly network: string;
@@ -67,10 +67,10 @@ export class Connection {
 
 export class ConnectionTable {
   readonly #most: number;
-  readonly #open = new Map<Socket, Connection>();
+  readonly #open = new Map<Socket, HeldConnection>();
   readonly #byNetwork = new Counts();
   /** Where TLS runs on them, by the sockets of TLS, too. */
-  readonly #found = new WeakMap<object, Connection>();
+  readonly #found = new WeakMap<object, HeldConnection>();
   readonly #placed: (() => readonly InboundSocket[]) | undefined;
 
   /** @param placed where requests have a place; default: each has one */
@@ -82,7 +82,7 @@ export class ConnectionTable {
   /** How many had to go for it; undefined where it could not be taken in, and is ended. */
   add(socket: Socket): number | undefined {
     const network = networkOf(socket.remoteAddress ?? "");
-    const connection = new Connection(socket, network, this.#byNetwork.of(network));
+    const connection = new HeldConnection(socket, network, this.#byNetwork.of(network));
     const ended = this.#open.size < this.#most ? 0 : this.#makeRoom(connection.network);
     if (this.#open.size >= this.#most) {
       socket.destroy();
@@ -102,14 +102,14 @@ export class ConnectionTable {
   }
 
   /** By its own socket or that of TLS; undefined once it was ended. */
-  of(socket: Socket): Connection | undefined {
+  of(socket: Socket): HeldConnection | undefined {
     return this.#found.get(socket);
   }
 
   /** How many were ended. */
   #makeRoom(newcomer: string): number {
     const share = Math.max(1, Math.floor(this.#most * SHARE));
-    const isOver = ({ network }: Connection): boolean => {
+    const isOver = ({ network }: HeldConnection): boolean => {
       return this.#byNetwork.of(network) + (network === newcomer ? 1 : 0) > share;
     };
     const leaving = this.#holding()
@@ -129,7 +129,7 @@ export class ConnectionTable {
   }
 
   /** Those that are only held. */
-  #holding(): readonly Connection[] {
+  #holding(): readonly HeldConnection[] {
     const sockets = this.#placed?.();
     const placed = new Set(sockets?.map((socket) => this.#found.get(socket.beneath ?? socket)));
     const before = performance.now() - UNPLACED_MS;
@@ -139,7 +139,7 @@ export class ConnectionTable {
     });
   }
 
-  #remove({ socket, network }: Connection): void {
+  #remove({ socket, network }: HeldConnection): void {
     if (this.#open.delete(socket)) this.#byNetwork.change(network, -1);
   }
 }

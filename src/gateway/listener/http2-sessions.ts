@@ -11,7 +11,7 @@ import {
 } from "node:http2";
 import type { TLSSocket } from "node:tls";
 import type { Gateway } from "../gateway.ts";
-import type { Connection } from "./connection-table.ts";
+import type { HeldConnection } from "./connection-table.ts";
 import { markChunked, MAX_HEADER_LINES, readHttp2Head, type HeadFault } from "./http2-head.ts";
 import { Http2Request } from "./http2-request.ts";
 import { Http2Response } from "./http2-response.ts";
@@ -75,7 +75,7 @@ type Handlers = Pick<Gateway, "handleRequest" | "handleContinue" | "isPressed">;
 /** What is known of one connection. */
 interface SessionState {
   readonly session: ServerHttp2Session;
-  readonly connection: Connection | undefined;
+  readonly connection: HeldConnection | undefined;
   readonly unread: UnreadSession;
   readonly socket: TLSSocket;
   readonly remoteAddress: string | undefined;
@@ -120,7 +120,7 @@ export class Http2Sessions {
   }
 
   /** Takes a connection over whose TLS handshake has agreed on `h2`. */
-  accept(socket: TLSSocket, connection?: Connection): void {
+  accept(socket: TLSSocket, connection?: HeldConnection): void {
     if (socket.destroyed) return;
     const { remoteAddress } = socket;
     const session = performServerHandshake(socket, this.#options(connection));
@@ -220,7 +220,7 @@ export class Http2Sessions {
     if (state.streams.size === 0) state.idleSince = performance.now();
   }
 
-  #options(connection: Connection | undefined) {
+  #options(connection: HeldConnection | undefined) {
     const areFew = this.#handlers.isPressed || connection?.isOneOfMany === true;
     const streams = areFew ? MAX_STREAMS_PRESSED : MAX_STREAMS;
     return sessionOptions(this.#limits.headerBytes, streams);

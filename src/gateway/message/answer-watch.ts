@@ -18,7 +18,7 @@ export interface AnswerLimits {
 export const defaultAnswerLimits: AnswerLimits = { bytesPerSecond: 512, graceMs: 60_000 };
 
 /** Whoever takes an answer. */
-export interface Reader {
+export interface AnswerReaderState {
   readonly request: InboundRequest;
   /** See {@link Pace.stalledMs}; written here. */
   answerStalledMs: number;
@@ -28,7 +28,7 @@ export interface Reader {
 
 /** What is known of one reader. */
 export interface WatchedAnswer extends Bagged {
-  readonly reader: Reader;
+  readonly reader: AnswerReaderState;
   readonly pace: Pace;
   lookedAtMs: number;
   bytesTaken: number;
@@ -51,7 +51,7 @@ export class AnswerWatch {
   }
 
   /** Bytes wait for it. Called once for each, and {@link end} with what it returns when its answer is over. */
-  begin(reader: Reader): WatchedAnswer {
+  begin(reader: AnswerReaderState): WatchedAnswer {
     const { socket } = reader.request;
     const answer = {
       reader,

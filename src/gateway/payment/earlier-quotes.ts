@@ -17,7 +17,7 @@ export interface EarlierQuotes {
   readonly untilMs: number;
 }
 
-export interface Asked {
+export interface AskedEarlier {
   readonly method: string;
   /** Canonical path. */
   readonly path: string;
@@ -28,7 +28,7 @@ export interface Asked {
 /** The requirements that may still be met, in the order of `earlier`. */
 export function earlierRequirements(
   earlier: readonly EarlierQuotes[],
-  { method, path, target }: Asked,
+  { method, path, target }: AskedEarlier,
   nowMs: number,
 ): readonly PaymentRequirements[] {
   return earlier.flatMap(({ router, publicUrl, replacedMs }) => {

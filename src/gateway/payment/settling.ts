@@ -75,7 +75,7 @@ interface Course {
 }
 
 /** Rejects only with what the ledger throws; the payment is unresolved then. */
-export class Settling {
+export class Settlement {
   readonly #options: SettlingOptions;
 
   constructor(options: SettlingOptions) {

@@ -25,7 +25,7 @@ import { choose, type Choosing } from "./choice.ts";
 import { isOfCheaperShop, PAID_ELSEWHERE } from "./cheaper-shop.ts";
 import { NO_FEE_PAYERS } from "./offers.ts";
 import { Proofs } from "./proofs.ts";
-import { Settling } from "./settling.ts";
+import { Settlement } from "./settling.ts";
 
 export { Payment } from "../../facilitator/facilitator.ts";
 
@@ -90,7 +90,7 @@ export interface TillOptions {
 /** The till where ledger and facilitator are in this process. */
 export class LocalTill implements Till {
   readonly #redemptions: Redemptions;
-  readonly #settling: Settling;
+  readonly #settling: Settlement;
   readonly #choosing: Choosing;
   readonly #proofs: Proofs;
 
@@ -98,7 +98,7 @@ export class LocalTill implements Till {
     const { facilitator, feePayers = NO_FEE_PAYERS, redemptions, proofs = new Proofs() } = options;
     this.#proofs = proofs;
     this.#redemptions = redemptions;
-    this.#settling = new Settling(options);
+    this.#settling = new Settlement(options);
     this.#choosing = { facilitator, feePayers };
   }
 

@@ -19,7 +19,7 @@ const OF_THE_CHECK = ["connection", "content-length", "expect", "transfer-encodi
 
 const CHAIN = "x-forwarded-for";
 
-export interface Asked {
+export interface AskedOriginally {
   readonly method: string;
   /** Path and query, byte for byte. */
   readonly uri: string;
@@ -32,7 +32,7 @@ export interface Asked {
 export function readOriginal(
   check: InboundRequest,
   dialect: Dialect,
-  asked: Asked | null,
+  asked: AskedOriginally | null,
 ): Result<OriginalRequest, string> {
   const read = asked === null ? readLines(check, dialect) : ok(asked);
   if (!read.ok) return read;
@@ -48,7 +48,10 @@ export function readOriginal(
   return ok(new OriginalRequest(check, { method, uri }, dialect, client));
 }
 
-function readLines({ rawHeaders }: InboundRequest, { lines }: Dialect): Result<Asked, string> {
+function readLines(
+  { rawHeaders }: InboundRequest,
+  { lines }: Dialect,
+): Result<AskedOriginally, string> {
   if (lines === null) return err("the URI that it asks about does not stand behind /check");
   const method = onlyOf(rawHeaders, lines.method);
   if (!method.ok) return method;
@@ -92,7 +95,12 @@ export class OriginalRequest implements InboundRequest {
   readonly readableFlowing = null;
   readonly socket: InboundSocket;
 
-  constructor(check: InboundRequest, asked: Asked, { lines }: Dialect, client: ToldClient) {
+  constructor(
+    check: InboundRequest,
+    asked: AskedOriginally,
+    { lines }: Dialect,
+    client: ToldClient,
+  ) {
     this.method = asked.method;
     this.url = asked.uri;
     const own = lines === null ? [] : [lines.method, lines.uri];

@@ -13,7 +13,7 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "../../telemetry/logger.ts";
 import { errorAnswer, type Answer } from "../answers.ts";
 import { peerAddress } from "../client/client.ts";
-import { TrustedProxies, type AddressRange } from "../client/trusted-proxies.ts";
+import { TrustedProxies, type TrustedRange } from "../client/trusted-proxies.ts";
 import type { Gateway } from "../gateway.ts";
 import { MAX_HEADER_LINES } from "../listener/http2-head.ts";
 import { serverOptions } from "../listener/http1-server.ts";
@@ -22,7 +22,7 @@ import { drain, listen } from "../listener/listener.ts";
 import { CheckVisitor, HELD, REPORT, writeAnswer, type Manner } from "./check-visitor.ts";
 import { DIALECTS, type SidecarProxy } from "./dialect.ts";
 import { HeldAnswers } from "./held-answers.ts";
-import { readOriginal, type Asked } from "./original-request.ts";
+import { readOriginal, type AskedOriginally } from "./original-request.ts";
 import { Passes } from "./passes.ts";
 
 /** Beside the client's own head, a check holds its URI once more, and a few lines of the proxy. */
@@ -39,7 +39,7 @@ export interface SidecarOptions {
   readonly port: number;
   readonly proxy: SidecarProxy;
   /** Who may ask; everybody else is refused. */
-  readonly peers: readonly AddressRange[];
+  readonly peers: readonly TrustedRange[];
   /**
    * When a payment counts as delivered: `once`, as soon as its request may pass; `repeatable`, so too, and the
    * same client may ask for the same again; `reported`, when the proxy says how its backend answered.
@@ -122,7 +122,7 @@ export class Sidecar {
     } else this.#misread(response, "it asks neither for /check nor for what belongs to it");
   }
 
-  #check(request: IncomingMessage, response: ServerResponse, asked: Asked | null): void {
+  #check(request: IncomingMessage, response: ServerResponse, asked: AskedOriginally | null): void {
     const original = readOriginal(request, DIALECTS[this.#options.proxy], asked);
     if (!original.ok) {
       this.#misread(response, original.error);
@@ -137,7 +137,7 @@ export class Sidecar {
   }
 
   /** Without a payment, which nothing could be sold for here. */
-  #answer(request: IncomingMessage, response: ServerResponse, asked: Asked): void {
+  #answer(request: IncomingMessage, response: ServerResponse, asked: AskedOriginally): void {
     const original = readOriginal(request, DIALECTS[this.#options.proxy], asked);
     if (!original.ok) {
       this.#misread(response, original.error);
@@ -200,7 +200,7 @@ const CLIENT_LEFT = 499;
 const CLOSE = ["Connection", "close"];
 const NOTED: Answer = { status: 204, lines: [], body: null };
 
-function askedBehind(prefix: string, { method = "", url = "" }: IncomingMessage): Asked {
+function askedBehind(prefix: string, { method = "", url = "" }: IncomingMessage): AskedOriginally {
   return { method, uri: url.slice(prefix.length) };
 }
 

@@ -16,7 +16,7 @@ import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
 import { foreign402, tooLarge, unanswered } from "./unanswered.ts";
 import { wasUnread } from "../message/unread.ts";
 import type { ClientController, ClientHandler, UpstreamClient } from "./upstream-client.ts";
-import type { Delivery, Exchange, Sold, UpstreamOptions } from "./upstream.ts";
+import type { Delivery, UpstreamExchange, Sold, UpstreamOptions } from "./upstream.ts";
 
 /** Up to here a complete body is sent as a string, joined with the head into one write. */
 const oneWriteLimit = 16 * 1024;
@@ -34,7 +34,7 @@ interface Head {
 }
 
 export class Forwarding implements ClientHandler {
-  readonly #exchange: Exchange;
+  readonly #exchange: UpstreamExchange;
   readonly #client: UpstreamClient;
   readonly #options: UpstreamOptions;
   readonly #resolve: (delivery: Delivery) => void;
@@ -64,7 +64,7 @@ export class Forwarding implements ClientHandler {
   #droppedBytes = 0;
 
   constructor(
-    exchange: Exchange,
+    exchange: UpstreamExchange,
     client: UpstreamClient,
     options: UpstreamOptions,
     resolve: (delivery: Delivery) => void,

@@ -12,7 +12,7 @@ import {
   readWholeBody,
   wholeBodyLimit,
 } from "../message/request-body.ts";
-import type { Exchange } from "./upstream.ts";
+import type { UpstreamExchange } from "./upstream.ts";
 
 /** Methods that may be sent once more when the connection died (RFC 9110 section 9.2.1). */
 const SAFE = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -20,7 +20,7 @@ const SAFE = new Set(["GET", "HEAD", "OPTIONS"]);
 const BODY_IS_ODD = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
 
 export class OutgoingRequest {
-  readonly #exchange: Exchange;
+  readonly #exchange: UpstreamExchange;
   readonly #limit: number;
   readonly #lines: string[];
   readonly #isChunked: boolean;
@@ -30,7 +30,7 @@ export class OutgoingRequest {
   #body: Buffer | RequestBody | null | undefined;
 
   /** @param limit bytes of a body at most; a larger one whose {@link length} is known is the caller's affair. */
-  constructor(exchange: Exchange, limit: number) {
+  constructor(exchange: UpstreamExchange, limit: number) {
     const { sale } = exchange;
     const { lines, contentLength, chunked } = requestLines(exchange);
     if (sale !== null) addMissing(lines, ["Idempotency-Key", sale.idempotencyKey]);

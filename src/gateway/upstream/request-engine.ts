@@ -4,7 +4,7 @@ import type { InboundRequest } from "../message/inbound.ts";
 import { tooLarge } from "./unanswered.ts";
 import type { UpstreamClient } from "./upstream-client.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
-import type { Delivery, Exchange, Unanswered, UpstreamOptions } from "./upstream.ts";
+import type { Delivery, UpstreamExchange, Unanswered, UpstreamOptions } from "./upstream.ts";
 
 export class RequestEngine {
   readonly #options: UpstreamOptions;
@@ -41,7 +41,7 @@ export class RequestEngine {
   }
 
   /** Never rejects. */
-  async forward(exchange: Exchange): Promise<Delivery> {
+  async forward(exchange: UpstreamExchange): Promise<Delivery> {
     const refusal = this.refusal(exchange.request);
     if (refusal !== null) return refusal;
     this.#active += 1;

@@ -62,7 +62,7 @@ export interface Sold extends Pick<Fingerprint, "bodyHash"> {
 }
 
 /** One request on its way to the backend. The engine owns `response` until it reports. */
-export interface Exchange extends Passage {
+export interface UpstreamExchange extends Passage {
   /** Called once the request is taken, before its body is read. */
   readonly begin?: () => void;
   /** Called when bytes of the answer wait for the client, perhaps more than once. */
@@ -106,7 +106,7 @@ export type UnansweredReason =
   | "saturated"
   /** The last connection attempts failed; none was made for this request. */
   | "down"
-  /** The backend answered with one of the statuses that {@link Exchange.declined} names. */
+  /** The backend answered with one of the statuses that {@link UpstreamExchange.declined} names. */
   | "declined"
   /** The request body is larger than the limit; close the client's connection after answering. */
   | "too-large";
@@ -166,7 +166,7 @@ export interface Engine {
    */
   refusal(request: InboundRequest, switching: Switching | null): Unanswered | null;
   /** Never rejects. */
-  forward(exchange: Exchange): Promise<Delivery>;
+  forward(exchange: UpstreamExchange): Promise<Delivery>;
   /**
    * Never rejects. `delivered` with status 101 when the connection was switched, with another status
    * when the backend declined the handshake. After `unanswered` the caller answers on the socket

@@ -40,7 +40,7 @@ export interface EvmCheckedAuthorization {
 }
 
 /** What requirements have to be like, to be served at all. */
-export interface Terms {
+export interface TokenTerms {
   /** By lower-case address. */
   readonly tokens: ReadonlyMap<string, Token>;
   /** Lower-case addresses; null allows every recipient. */
@@ -66,7 +66,7 @@ const SIGNATURE = /^0x(?:[0-9a-fA-F]{2})*$/;
 export function readRequest(
   request: FacilitatorRequest,
   network: NetworkName,
-  terms: Terms,
+  terms: TokenTerms,
 ): Result<EvmCheckedAuthorization, Refusal> {
   const fault = envelopeFault(request, network);
   if (fault !== undefined) return err(fault);
@@ -81,7 +81,7 @@ export function readRequest(
 export function readAccepted(
   request: FacilitatorRequest,
   { name, chainId }: EvmNetwork,
-  tokens: Terms["tokens"],
+  tokens: TokenTerms["tokens"],
 ): Result<EvmCheckedAuthorization, Refusal> {
   const fault = envelopeFault(request, name);
   if (fault !== undefined) return err(fault);
@@ -107,7 +107,10 @@ function envelopeFault(
 }
 
 /** The token that the requirements ask for, or `invalid_payment_requirements` with the first fault. */
-function readRequirements(requirements: PaymentRequirements, terms: Terms): Result<Token, Refusal> {
+function readRequirements(
+  requirements: PaymentRequirements,
+  terms: TokenTerms,
+): Result<Token, Refusal> {
   const token = terms.tokens.get(requirements.asset.toLowerCase());
   if (token === undefined) return unfit("asset is not one that is served on this network");
   if (!isEvmAddress(requirements.payTo)) return unfit("payTo is not an EVM address");

@@ -25,7 +25,7 @@ import { waitFor } from "../shared-call.ts";
 import { parseQuantity, toQuantity } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { readHasCode } from "./batch.ts";
-import { paidByAnother, paidByOurs, readReceipt, type Receipt } from "./receipt.ts";
+import { paidByAnother, paidByOurs, readReceipt, type TransactionReceipt } from "./receipt.ts";
 import { areUsed, findUse, readBlock, readHead, type Block } from "./usage.ts";
 
 /** How far the chain must be past `validBefore` before an unused authorization counts as expired, seconds. */
@@ -54,7 +54,7 @@ export interface LookDepth {
 
 interface Found {
   readonly transaction: string;
-  readonly receipt: Receipt;
+  readonly receipt: TransactionReceipt;
 }
 
 /** What is known of payments that their transaction did not move. */
@@ -378,7 +378,7 @@ function leftBehindBy(
 
 /** Whether that transaction of somebody's is the payment. */
 function isPaidAfter(
-  receipt: Receipt,
+  receipt: TransactionReceipt,
   authorization: EvmCheckedAuthorization,
   after: Question["after"],
 ): boolean {
@@ -386,7 +386,7 @@ function isPaidAfter(
   return succeeded && paidByAnother(logs, authorization) && isLater(receipt, after);
 }
 
-function isLater({ blockNumber }: Receipt, after: Question["after"]): boolean {
+function isLater({ blockNumber }: TransactionReceipt, after: Question["after"]): boolean {
   return after === null || blockNumber > BigInt(after);
 }
 

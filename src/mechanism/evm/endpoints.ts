@@ -11,7 +11,7 @@ import { readHead } from "./usage.ts";
 /** The longest wait for one call where another endpoint could be asked instead, milliseconds. */
 const SHARED_TIMEOUT_MS = 4_000;
 
-export interface EndpointsOptions {
+export interface EvmEndpointsOptions {
   readonly network: EvmNetwork;
   /** In order of preference, at least one. */
   readonly rpcUrls: readonly string[];
@@ -35,7 +35,7 @@ export interface EvmEndpoints {
 }
 
 /** Opens no connection. @throws {TypeError} on a URL that is not HTTP, or without one */
-export function openEndpoints(options: EndpointsOptions): EvmEndpoints {
+export function openEndpoints(options: EvmEndpointsOptions): EvmEndpoints {
   const { network, rpcUrls, clock, observer, onHealth } = options;
   if (rpcUrls.length === 0) throw new TypeError(`${network.name} needs an RPC endpoint`);
   const shared = rpcUrls.length > 1 ? SHARED_TIMEOUT_MS : undefined;

@@ -46,14 +46,14 @@ import {
   readRequest,
   VALID_BEFORE_MARGIN_SECONDS,
   type EvmCheckedAuthorization,
-  type Terms,
+  type TokenTerms,
 } from "./authorization.ts";
 import { Broadcast } from "./broadcast.ts";
 import { readAccountNonce, type ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
 import { Drafting } from "./drafting.ts";
-import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
+import { openEndpoints, type EvmEndpointsOptions } from "./endpoints.ts";
 import { FeeReader } from "./fees.ts";
-import { inspect, MULTICALL3_ADDRESS, type Judged } from "./inspection.ts";
+import { inspect, MULTICALL3_ADDRESS, type EvmJudged } from "./inspection.ts";
 import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
 import { ACCOUNT_RULES, createConfirmationReader, lookThrough, readSender } from "./observer.ts";
@@ -66,7 +66,7 @@ import { WalletInspection, type SmartWallets } from "./wallet-inspection.ts";
 export { VALID_BEFORE_MARGIN_SECONDS, type EvmCheckedAuthorization } from "./authorization.ts";
 export { createEvmObserver, type EvmObserverOptions } from "./observer.ts";
 
-export interface EvmMechanismOptions extends EndpointsOptions {
+export interface EvmMechanismOptions extends EvmEndpointsOptions {
   /** EIP-3009 tokens that are accepted. */
   readonly assets: readonly EvmAsset[];
   /** Private keys of our paying accounts, `0x` and 64 hex digits. */
@@ -101,7 +101,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly purses: EvmPurses;
 
   readonly #facts: EvmNetwork;
-  readonly #terms: Terms;
+  readonly #terms: TokenTerms;
   readonly #costs: NetworkCosts;
   readonly #endpoints: RpcEndpoints;
   /** For payments of which nothing is proven. */
@@ -348,7 +348,7 @@ interface Found {
   readonly runsCode: boolean;
 }
 
-function found({ balanceAtomic }: Judged, runsCode: boolean): Result<Found, never> {
+function found({ balanceAtomic }: EvmJudged, runsCode: boolean): Result<Found, never> {
   return ok({ balanceAtomic, runsCode });
 }
 

@@ -52,7 +52,7 @@ export const NONCE_USED: Refusal = {
 export const EXECUTION_FAILED = /revert|out ?of ?gas/i;
 
 /** Of a payment that can be paid as far as the simulation tells. */
-export interface Judged {
+export interface EvmJudged {
   /** What the payer has, atomic units. */
   readonly balanceAtomic: bigint;
   /** False where the token runs no code of the payer's, for certain; it may have none where this is true. */
@@ -69,7 +69,7 @@ export async function inspect(
   authorization: EvmCheckedAuthorization,
   gasLimit: bigint,
   signal: AbortSignal,
-): Promise<Result<Judged, Refusal>> {
+): Promise<Result<EvmJudged, Refusal>> {
   const calls = [...readsOf(authorization), transferOf(authorization)];
   const results = await aggregate(rpc, { calls, gasLimit }, signal);
   if (results === undefined) return OUT_OF_GAS;
@@ -78,7 +78,7 @@ export async function inspect(
 
 /** What is known of a payment whose signature is no key's of the payer's. */
 export interface InspectedWallet {
-  readonly judged: Result<Judged, Refusal>;
+  readonly judged: Result<EvmJudged, Refusal>;
   /**
    * What the payer's code says of the signature. `silent`: nothing at all, as where there is no code; `unasked`: the
    * gas was gone before.
@@ -156,7 +156,7 @@ export async function inspectTogether(
   authorizations: readonly EvmCheckedAuthorization[],
   gasLimit: bigint,
   signal: AbortSignal,
-): Promise<readonly (Result<Judged, Refusal> | undefined)[]> {
+): Promise<readonly (Result<EvmJudged, Refusal> | undefined)[]> {
   const reads = authorizations.flatMap(readsOf);
   const transfers = authorizations.map(transferOf);
   const data = encodeAggregate3([...reads, ...transfers]);
@@ -205,7 +205,7 @@ function judge(
   authorization: EvmCheckedAuthorization,
   reads: readonly CallResult[],
   transfer: CallResult | undefined,
-): Result<Judged, Refusal> {
+): Result<EvmJudged, Refusal> {
   if (!transfer) throw unanswered(rpc);
   const simulated = judgeTransfer(transfer);
   if (!simulated.ok && simulated.error.code === "invalid_exact_evm_payload_signature") {
@@ -220,7 +220,7 @@ function judgeReads(
   rpc: Rpc,
   { token, value }: EvmCheckedAuthorization,
   reads: readonly CallResult[],
-): Result<Judged, Refusal> {
+): Result<EvmJudged, Refusal> {
   const [balanceRead, stateRead, impossible] = reads;
   if (!balanceRead || !stateRead || !impossible) throw unanswered(rpc);
   const balance = soleWord(balanceRead);

@@ -22,17 +22,17 @@ import {
   readAccepted,
   VALID_BEFORE_MARGIN_SECONDS,
   type EvmCheckedAuthorization,
-  type Terms,
+  type TokenTerms,
 } from "./authorization.ts";
 import { Broadcast } from "./broadcast.ts";
 import { ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
-import { openEndpoints, type EndpointsOptions } from "./endpoints.ts";
+import { openEndpoints, type EvmEndpointsOptions } from "./endpoints.ts";
 import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
 import { readReceipt } from "./receipt.ts";
 import { readStanding } from "./usage.ts";
 
-export interface EvmObserverOptions extends EndpointsOptions {
+export interface EvmObserverOptions extends EvmEndpointsOptions {
   /** EIP-3009 tokens that are known. */
   readonly assets: readonly EvmAsset[];
   /** Blocks that must hold a settlement, its own included. Default: the network's recommendation. */
@@ -111,7 +111,7 @@ class EvmObserver implements Observer<EvmCheckedAuthorization>, Follower<EvmChec
   readonly rules = ACCOUNT_RULES;
   readonly network: EvmNetwork["name"];
   readonly #facts: EvmNetwork;
-  readonly #tokens: Terms["tokens"];
+  readonly #tokens: TokenTerms["tokens"];
   readonly #endpoints: RpcEndpoints;
   readonly #confirmation: ConfirmationReader;
   readonly #broadcast: Broadcast;

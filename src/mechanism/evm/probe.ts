@@ -12,7 +12,7 @@ const MAX_CLOCK_SKEW_SECONDS = 30;
 /** Below so many settlements at the present price, the fee balance is reported as low. */
 const LOW_BALANCE_SETTLEMENTS = 20n;
 
-export interface ProbeSubject {
+export interface EvmProbeSubject {
   readonly network: EvmNetwork;
   /** An endpoint that serves the network. */
   readonly rpc: Rpc;
@@ -38,7 +38,7 @@ export async function identify(
 
 /** Everything found, errors and warnings. @throws {ChainError} when the endpoint cannot be asked */
 export async function probe(
-  subject: ProbeSubject,
+  subject: EvmProbeSubject,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
   const findings = await Promise.all([
@@ -50,7 +50,7 @@ export async function probe(
 }
 
 async function probeToken(
-  { network, rpc }: ProbeSubject,
+  { network, rpc }: EvmProbeSubject,
   token: Token,
   signal: AbortSignal,
 ): Promise<Finding[]> {
@@ -80,7 +80,7 @@ async function probeToken(
 }
 
 async function probeAccount(
-  { network, rpc, fees, gasLimit }: ProbeSubject,
+  { network, rpc, fees, gasLimit }: EvmProbeSubject,
   account: string,
   signal: AbortSignal,
 ): Promise<Finding[]> {
@@ -98,7 +98,7 @@ async function probeAccount(
 
 /** The pending block has the time at which the next transaction would run; an idle chain's last has not. */
 async function probeClock(
-  { network, rpc, clock }: ProbeSubject,
+  { network, rpc, clock }: EvmProbeSubject,
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const chainTime =

@@ -13,7 +13,7 @@ export interface Log {
   readonly data: string;
 }
 
-export interface Receipt {
+export interface TransactionReceipt {
   readonly succeeded: boolean;
   readonly blockNumber: bigint;
   /** Whose transaction it is, lower case; undefined where the node does not say. */
@@ -30,7 +30,7 @@ export async function readReceipt(
   rpc: Rpc,
   hash: string,
   signal: AbortSignal,
-): Promise<Receipt | null> {
+): Promise<TransactionReceipt | null> {
   const answer = await rpc.call("eth_getTransactionReceipt", [hash], signal);
   if (answer === null) return null;
   const blockNumber = quantityOf(answer, "blockNumber");

@@ -9,7 +9,7 @@ import { crowded, MAX_PROVEN_WAITING } from "../judging-lane.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
-import { inspect, inspectTogether, type Judged } from "./inspection.ts";
+import { inspect, inspectTogether, type EvmJudged } from "./inspection.ts";
 
 /** Payments in one call at most: 32 simulations stay far below the gas that nodes allow a call. */
 const MAX_TOGETHER = 32;
@@ -22,7 +22,7 @@ const MAX_SHARED_CALLS = 32;
 const MAX_WAIT_MS = 20;
 
 /** Undefined: others may have had a part in it; to be asked about alone. */
-type Verdict = Result<Judged, Refusal> | undefined;
+type Verdict = Result<EvmJudged, Refusal> | undefined;
 
 interface Waiting {
   readonly authorization: EvmCheckedAuthorization;

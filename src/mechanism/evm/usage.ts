@@ -15,7 +15,7 @@ import {
 } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { EXECUTION_FAILED, MULTICALL3_ADDRESS, NONCE_USED } from "./inspection.ts";
-import { isUsedIn, parseLog, readReceipt, usedTopics, type Receipt } from "./receipt.ts";
+import { isUsedIn, parseLog, readReceipt, usedTopics, type TransactionReceipt } from "./receipt.ts";
 import {
   AUTHORIZATION_CANCELED_EVENT,
   AUTHORIZATION_USED_EVENT,
@@ -38,7 +38,9 @@ export interface Block {
 }
 
 /** The transaction that used an authorization, or the payer's cancellation. */
-export type Use = { readonly transaction: string; readonly receipt: Receipt } | "cancelled";
+export type Use =
+  | { readonly transaction: string; readonly receipt: TransactionReceipt }
+  | "cancelled";
 
 /** @throws {ChainError} when the chain cannot be asked, as all functions here */
 export async function readHead(rpc: Rpc, signal: AbortSignal): Promise<bigint> {

@@ -9,7 +9,7 @@ import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import type { Drafting } from "./drafting.ts";
-import { inspectWallet, type Judged } from "./inspection.ts";
+import { inspectWallet, type EvmJudged } from "./inspection.ts";
 import { hasCode } from "./probe.ts";
 
 /** Whether payers with code are served. */
@@ -77,7 +77,7 @@ export class WalletInspection {
     rpc: Rpc,
     authorization: EvmCheckedAuthorization,
     signal: AbortSignal,
-  ): Promise<Result<Judged, Refusal>> {
+  ): Promise<Result<EvmJudged, Refusal>> {
     const { clock, drafting } = this.#at;
     const gasLimit = drafting.gasLimit(authorization);
     const { judged, signature } = await inspectWallet(rpc, authorization, gasLimit, signal);

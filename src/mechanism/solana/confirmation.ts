@@ -19,7 +19,7 @@ import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from "./programs.ts";
 import type { Depth, SignatureStatus } from "./statuses.ts";
 
 /** What the configuration asks of a settlement. */
-export type Commitment = "confirmed" | "finalized";
+export type SolanaCommitment = "confirmed" | "finalized";
 
 /**
  * Blocks that hold a transaction of that depth, its own included: a confirmed one is in one block at least,
@@ -80,7 +80,7 @@ export function included(
   transaction: string,
   { err, depth }: SignatureStatus,
   payments: Payments,
-  commitment: Commitment,
+  commitment: SolanaCommitment,
 ): Look {
   const said = payments.map(({ message }) => {
     return judgeDepth(depth, commitment) ?? judgeResult(transaction, err, message);
@@ -93,7 +93,7 @@ export function included(
 }
 
 /** Undefined where it is as deep as the configuration asks, else why nothing is decided yet. */
-export function judgeDepth(depth: Depth, commitment: Commitment): Confirmation | undefined {
+export function judgeDepth(depth: Depth, commitment: SolanaCommitment): Confirmation | undefined {
   if (depth === "processed") return NOT_VOTED;
   return depth === "confirmed" && commitment === "finalized" ? NOT_FINAL : undefined;
 }

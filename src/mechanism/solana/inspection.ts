@@ -14,12 +14,12 @@ import {
 import { associatedAccount } from "./associated-account.ts";
 import type { LookupTables } from "./lookup-tables.ts";
 import { judgeResolved, type SolanaAuthorization } from "./payment.ts";
-import type { Judged, RuleOptions } from "./rules.ts";
+import type { SolanaJudged, RuleOptions } from "./rules.ts";
 import { describeFailure, simulate, type Failure, type Simulation } from "./simulation.ts";
 
 /** A payment that would be executed now. */
 export interface Simulated {
-  readonly judged: Judged;
+  readonly judged: SolanaJudged;
   /** What its payer may still take from the source then, atomic units. */
   readonly left: bigint;
 }
@@ -101,7 +101,7 @@ export class Inspection {
     rpc: Rpc,
     authorization: SolanaAuthorization,
     signal: AbortSignal,
-  ): Promise<Result<Judged, Refusal>> {
+  ): Promise<Result<SolanaJudged, Refusal>> {
     const { message, demand, judged } = authorization;
     if (judged !== undefined) return ok(judged);
     const { rules, tables } = this.#options;
@@ -116,7 +116,7 @@ export class Inspection {
   #judgeSource(
     { account }: Simulation,
     { demand }: SolanaAuthorization,
-    { payer, source, tokenProgram }: Judged,
+    { payer, source, tokenProgram }: SolanaJudged,
   ): Result<bigint, Refusal> {
     const tokens = readTokenAccount(account, tokenProgram);
     if (tokens === undefined || tokens.mint !== demand.asset) {
@@ -150,7 +150,7 @@ function refuseUnfit(error: unknown): Result<never, Refusal> {
 
 interface Failed {
   readonly authorization: SolanaAuthorization;
-  readonly judged: Judged;
+  readonly judged: SolanaJudged;
   readonly failure: Failure;
 }
 
@@ -203,7 +203,7 @@ function hintOf(name: string): string {
 async function findMissing(
   rpc: Rpc,
   { demand }: SolanaAuthorization,
-  { source, tokenProgram }: Judged,
+  { source, tokenProgram }: SolanaJudged,
   signal: AbortSignal,
 ): Promise<Refusal | undefined> {
   const { asset, payTo } = demand;

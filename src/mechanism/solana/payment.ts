@@ -10,7 +10,7 @@ import { messageHash, type SolanaTransaction } from "../../x402/solana-transacti
 import { EXACT_SCHEME, X402_VERSION, type FacilitatorRequest } from "../../x402/x402.ts";
 import type { Checked } from "../mechanism.ts";
 import { decodeMessage, resolve, type Message } from "./message.ts";
-import { judge, readDemand, type Demand, type Judged, type RuleOptions } from "./rules.ts";
+import { judge, readDemand, type Demand, type SolanaJudged, type RuleOptions } from "./rules.ts";
 import { isSignedBy } from "./signing.ts";
 import type { FundsReading } from "./source-funds.ts";
 
@@ -25,7 +25,7 @@ export interface SolanaAuthorization {
   /** Account key 0, base58. */
   readonly feePayer: string;
   /** Set when every rule was found kept by what the request alone says; else it is for `inspect`. */
-  readonly judged: Judged | undefined;
+  readonly judged: SolanaJudged | undefined;
   /** What `inspect` has found of it. */
   readonly reading?: SolanaReading;
   readonly demand: Demand;
@@ -33,7 +33,7 @@ export interface SolanaAuthorization {
 
 /** What the simulation of a payment has shown, and what is judged of it. */
 export interface SolanaReading extends FundsReading {
-  readonly judged: Judged;
+  readonly judged: SolanaJudged;
 }
 
 /** The second signer's place: the fee payer signs first. */
@@ -113,7 +113,7 @@ export function judgeResolved(
   { message, demand }: SolanaAuthorization,
   tables: ReadonlyMap<string, readonly string[]>,
   rules: RuleOptions,
-): Result<Judged, Refusal> {
+): Result<SolanaJudged, Refusal> {
   const resolved = resolve(message, tables);
   return resolved === undefined ? err(UNRESOLVED) : judge(resolved, demand, rules);
 }

@@ -10,7 +10,7 @@
  */
 import type { Time } from "../../time/time.ts";
 import { isRecord } from "../rpc.ts";
-import type { Commitment } from "./confirmation.ts";
+import type { SolanaCommitment } from "./confirmation.ts";
 import {
   openPubsub,
   pubsubTargets,
@@ -49,7 +49,7 @@ export interface PubsubChannelOptions {
   readonly host: string;
   /** May hold a key. */
   readonly httpUrl: string;
-  readonly commitment: Commitment;
+  readonly commitment: SolanaCommitment;
   readonly time: Time;
   /** The node says that the transaction is in a block. */
   readonly onNotified: (signature: string) => void;

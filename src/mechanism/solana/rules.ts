@@ -51,7 +51,7 @@ export interface RuleOptions {
 }
 
 /** A transaction that gives what was asked for. Addresses in base58. */
-export interface Judged {
+export interface SolanaJudged {
   readonly payer: string;
   /** The token account that pays. */
   readonly source: string;
@@ -131,7 +131,7 @@ export function judge(
   message: ResolvedMessage,
   demand: Demand,
   options: RuleOptions,
-): Result<Judged, Refusal> {
+): Result<SolanaJudged, Refusal> {
   const { asset, payTo, amount } = demand;
   const token = options.tokens.get(asset);
   if (token === undefined) return unfit(NOT_SERVED);

@@ -17,7 +17,13 @@ import type { Confirmation, Question } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { Rpc } from "../rpc.ts";
 import type { Blockhashes, Validity } from "./blockhashes.ts";
-import { EXPIRED, findTransfer, judgeDepth, judgeResult, type Commitment } from "./confirmation.ts";
+import {
+  EXPIRED,
+  findTransfer,
+  judgeDepth,
+  judgeResult,
+  type SolanaCommitment,
+} from "./confirmation.ts";
 import {
   fetchTransaction,
   listTransactions,
@@ -60,7 +66,7 @@ export interface SearchOptions {
   readonly endpoints: RpcEndpoints;
   readonly statuses: Statuses;
   readonly blockhashes: Blockhashes;
-  readonly commitment: Commitment;
+  readonly commitment: SolanaCommitment;
   readonly time: Time;
 }
 

@@ -47,7 +47,7 @@ import {
   type SolanaReading,
 } from "./payment.ts";
 import { probe } from "./probe.ts";
-import type { Judged, RuleOptions, SolanaToken } from "./rules.ts";
+import type { SolanaJudged, RuleOptions, SolanaToken } from "./rules.ts";
 import { Keypair, withFirstSignature } from "./signing.ts";
 import { SourceFunds } from "./source-funds.ts";
 import { readStanding } from "./standing.ts";
@@ -323,7 +323,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   /** Ok for what has no assertions, or cannot be judged as yet. */
   async #admitGuarded(
     authorization: SolanaAuthorization,
-    judged: Judged | undefined,
+    judged: SolanaJudged | undefined,
     signal: AbortSignal,
   ): Promise<Result<void, Refusal>> {
     const guarded = judged && guardedOf(authorization, judged);
@@ -390,13 +390,16 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
 /** Undefined for what has no assertions. */
 function guardedOf(
   { messageHash, feePayer }: SolanaAuthorization,
-  judged: Judged,
+  judged: SolanaJudged,
 ): Guarded | undefined {
   return judged.isGuarded ? { ...judged, messageHash, feePayer } : undefined;
 }
 
 /** Undefined for what has assertions. */
-function unguardedOf({ messageHash }: SolanaAuthorization, judged: Judged): Unguarded | undefined {
+function unguardedOf(
+  { messageHash }: SolanaAuthorization,
+  judged: SolanaJudged,
+): Unguarded | undefined {
   return judged.isGuarded ? undefined : { ...judged, messageHash };
 }
 

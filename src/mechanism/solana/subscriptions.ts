@@ -4,13 +4,13 @@
  */
 import type { Time } from "../../time/time.ts";
 import type { Rpc } from "../rpc.ts";
-import type { Commitment } from "./confirmation.ts";
+import type { SolanaCommitment } from "./confirmation.ts";
 import { PubsubChannel, type SubscriptionState } from "./pubsub-channel.ts";
 
 export interface SubscriptionsOptions {
   /** The whole HTTP URL of each endpoint. */
   readonly httpUrls: ReadonlyMap<Rpc, string>;
-  readonly commitment: Commitment;
+  readonly commitment: SolanaCommitment;
   readonly time: Time;
   readonly onNotified: (signature: string) => void;
   readonly onSubscribed: (signature: string) => void;

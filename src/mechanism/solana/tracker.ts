@@ -11,7 +11,7 @@ import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import type { Rpc } from "../rpc.ts";
 import { Blockhashes } from "./blockhashes.ts";
 import { send } from "./broadcast.ts";
-import { expired, included, notYet, untold, type Commitment } from "./confirmation.ts";
+import { expired, included, notYet, untold, type SolanaCommitment } from "./confirmation.ts";
 import { LeastRecent } from "../../x402/least-recent.ts";
 import { decodeMessage } from "./message.ts";
 import type { SolanaAuthorization } from "./payment.ts";
@@ -34,7 +34,7 @@ export interface TrackerOptions {
   readonly endpoints: RpcEndpoints;
   /** Each endpoint's HTTP URL, near which its websocket is looked for. May hold a key. */
   readonly websocketUrls: ReadonlyMap<Rpc, string>;
-  readonly commitment: Commitment;
+  readonly commitment: SolanaCommitment;
   readonly time: Time;
   /** For the log: no secrets. */
   readonly onTrouble?: ((message: string) => void) | undefined;

@@ -34,7 +34,7 @@ export interface TransferMint {
 }
 
 /** Addresses in base58. */
-export interface Transfer {
+export interface TransferMessage {
   readonly feePayer: string;
   readonly payer: string;
   readonly payTo: string;
@@ -50,7 +50,7 @@ export interface Transfer {
 }
 
 /** The bytes that both sign. @throws {Error} a sentence, where no such payment can be made */
-export function transferMessage(transfer: Transfer): Uint8Array {
+export function transferMessage(transfer: TransferMessage): Uint8Array {
   const { feePayer, payer, payTo, asset, amount, mint, blockhash, variation, memo } = transfer;
   requireOther(feePayer, payer);
   const [source, destination] = [payer, payTo].map((owner) =>

@@ -3,7 +3,7 @@
  * charged at most once, however often it is presented.
  */
 
-export interface Kept {
+export interface KeptInBrowser {
   /** The value of X-PAYMENT. */
   readonly header: string;
   /** Its place in the list of offers. */
@@ -17,7 +17,7 @@ const ANSWER_MS = 600_000;
 const NAME = `coinslot ${location.pathname}${location.search}`;
 
 /** Where the browser stores nothing for pages, or nothing more, the entry in its history holds it over a reload. */
-export function keep(kept: Kept | null): void {
+export function keep(kept: KeptInBrowser | null): void {
   let rest = kept;
   try {
     if (kept) sessionStorage.setItem(NAME, JSON.stringify(kept));
@@ -28,8 +28,8 @@ export function keep(kept: Kept | null): void {
 }
 
 /** What of this tab's payments is unsettled, or has bought an answer that may be had again. */
-export function recall(): Kept | null {
-  let kept: Kept | null = history.state;
+export function recall(): KeptInBrowser | null {
+  let kept: KeptInBrowser | null = history.state;
   try {
     // A site may have left something of its own in the history.
     if (!kept?.header) kept = JSON.parse(sessionStorage.getItem(NAME) ?? "null");

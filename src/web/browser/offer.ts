@@ -28,9 +28,9 @@ export interface SolanaOffer extends CommonOffer {
   readonly cluster: string;
 }
 
-export type Offer = EvmOffer | SolanaOffer;
+export type PayableOffer = EvmOffer | SolanaOffer;
 
-export function isEvm(offer: Offer): offer is EvmOffer {
+export function isEvm(offer: PayableOffer): offer is EvmOffer {
   return offer.chainId > 0;
 }
 
@@ -39,15 +39,15 @@ export interface PageData {
   /** How long a payment may take. */
   readonly seconds: number;
   /** The first is whole, the others are without those members in which they are like the first. */
-  readonly offers: readonly [Offer, ...Partial<Offer>[]] | readonly [];
+  readonly offers: readonly [PayableOffer, ...Partial<PayableOffer>[]] | readonly [];
 }
 
-export function allOffers({ offers }: PageData): readonly Offer[] {
+export function allOffers({ offers }: PageData): readonly PayableOffer[] {
   return offers.map((offer) => Object.assign({}, offers[0], offer));
 }
 
 /** `0.01 USDC`, exact. */
-export function amountText(units: bigint, { decimals, symbol }: Offer): string {
+export function amountText(units: bigint, { decimals, symbol }: PayableOffer): string {
   const digits = String(units).padStart(decimals + 1, "0");
   const split = digits.length - decimals;
   const fraction = digits.slice(split).replace(/0+$/, "");

@@ -5,8 +5,15 @@
 import { showAnswer } from "./bought.ts";
 import { button, byId, link, make } from "./element.ts";
 import { findEvmWallets } from "./evm.ts";
-import { keep, recall, type Kept } from "./kept.ts";
-import { allOffers, amountText, ended, NotPaid, type Offer, type PageData } from "./offer.ts";
+import { keep, recall, type KeptInBrowser } from "./kept.ts";
+import {
+  allOffers,
+  amountText,
+  ended,
+  NotPaid,
+  type PayableOffer,
+  type PageData,
+} from "./offer.ts";
 import { findSolanaWallets } from "./solana.ts";
 import type { Wallet } from "./wallet.ts";
 
@@ -46,7 +53,7 @@ function say(text: string, isBad = false): void {
   if (isBad) status.focus();
 }
 
-function priceOf(offer: Offer): string {
+function priceOf(offer: PayableOffer): string {
   return amountText(BigInt(offer.amount), offer);
 }
 
@@ -68,7 +75,7 @@ function offerWallets(): void {
   );
 }
 
-async function pay(wallet: Wallet, chosen: number, offer: Offer): Promise<void> {
+async function pay(wallet: Wallet, chosen: number, offer: PayableOffer): Promise<void> {
   form.disabled = true;
   const { network } = offer;
   let header: string;
@@ -98,13 +105,13 @@ function refuse(text: string): void {
 }
 
 /** Nothing can be signed until it is known what became of this payment. */
-function holdOn(kept: Kept, text: string, proof: Node | string = ""): void {
+function holdOn(kept: KeptInBrowser, text: string, proof: Node | string = ""): void {
   const again = button("Try again with the same payment", () => void present(kept));
   retry.replaceChildren(again, proof);
   say(text, true);
 }
 
-async function present(kept: Kept): Promise<void> {
+async function present(kept: KeptInBrowser): Promise<void> {
   keep(kept);
   form.hidden = true;
   retry.replaceChildren();
@@ -131,7 +138,11 @@ function readReceipt({ headers }: Response): Receipt | null {
 }
 
 /** Every answer but the one that was paid for. */
-async function explain(kept: Kept, response: Response, receipt: Receipt | null): Promise<void> {
+async function explain(
+  kept: KeptInBrowser,
+  response: Response,
+  receipt: Receipt | null,
+): Promise<void> {
   const { status: code } = response;
   const body = await response.json().catch(() => null);
   const error = String(body?.error ?? "");
@@ -156,7 +167,11 @@ function meaningOf(error: string): string {
   return `The payment was not accepted: ${ended(error)}`;
 }
 
-async function deliver(kept: Kept, response: Response, receipt: Receipt | null): Promise<void> {
+async function deliver(
+  kept: KeptInBrowser,
+  response: Response,
+  receipt: Receipt | null,
+): Promise<void> {
   const shown = await showAnswer(response);
   keep({ ...kept, soldMs: kept.soldMs || Date.now() });
   const title = make("h1", (document.title = "Paid: here it is"));
@@ -169,7 +184,7 @@ async function deliver(kept: Kept, response: Response, receipt: Receipt | null):
 }
 
 /** What was paid, and where that can be looked up. */
-function proofOf(kept: Kept, receipt: Receipt | null): HTMLElement {
+function proofOf(kept: KeptInBrowser, receipt: Receipt | null): HTMLElement {
   const offer = offers[kept.offer];
   const { transaction } = receipt ?? {};
   if (!offer || !transaction) return make("p", "The answer came without a receipt.");

@@ -1,8 +1,8 @@
 /** Asks the shop once more before anything is signed: a price may have changed since the page was loaded. */
-import { ended, NotPaid, type Offer } from "./offer.ts";
+import { ended, NotPaid, type PayableOffer } from "./offer.ts";
 
 /** What the shop says now. */
-export interface Terms {
+export interface PageTerms {
   /** Unix seconds by the shop's clock: a buyer's may be wrong. */
   readonly now: number;
   /** Base64 of a transaction that waits for its payer's signature; only where a payer was named. */
@@ -21,7 +21,7 @@ interface Asked {
  * @param payer who asks for a transaction to sign (Solana); "" for nobody
  * @throws {NotPaid}
  */
-export async function askTerms(offer: Offer, payer: string): Promise<Terms> {
+export async function askTerms(offer: PayableOffer, payer: string): Promise<PageTerms> {
   const { network, asset } = offer;
   const headers: Record<string, string> = { Accept: "application/json" };
   if (payer) headers["X-PAYMENT-DRAFT"] = `${network} ${asset} ${payer}`;

@@ -1,5 +1,5 @@
 /** A wallet of the browser, whichever way it is reached, and what is said while it is used. */
-import type { Offer } from "./offer.ts";
+import type { PayableOffer } from "./offer.ts";
 
 export const CONNECT = "Connect your wallet.";
 export const SIGN = "Sign the payment in your wallet. You pay no network fee.";
@@ -8,10 +8,10 @@ export interface Wallet {
   readonly id: unknown;
   readonly name: string;
   /** Only such offers are signed. */
-  readonly canPay: (offer: Offer) => boolean;
+  readonly canPay: (offer: PayableOffer) => boolean;
   /**
    * Signs a payment: the `payload` of an X-PAYMENT. Rejects with what the wallet throws, or {@link NotPaid}.
    * @param say tells the buyer what comes next
    */
-  readonly sign: (offer: Offer, say: (text: string) => void) => Promise<object>;
+  readonly sign: (offer: PayableOffer, say: (text: string) => void) => Promise<object>;
 }

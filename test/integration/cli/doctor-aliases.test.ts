@@ -2,12 +2,12 @@
 import type { RequestListener } from "node:http";
 import { describe, expect, test } from "vitest";
 import { aliasChecks } from "../../../src/app/doctor/alias-checks.ts";
-import type { Finding } from "../../../src/app/doctor/finding.ts";
+import type { DoctorFinding } from "../../../src/app/doctor/finding.ts";
 import { configOf } from "../../unit/app/config-of.ts";
 import { backend } from "../gateway/stage.ts";
 
 interface Looked {
-  readonly findings: readonly Finding[];
+  readonly findings: readonly DoctorFinding[];
   /** Targets that the backend was asked for. */
   readonly asked: readonly string[];
 }

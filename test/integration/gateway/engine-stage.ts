@@ -6,7 +6,7 @@ import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
 import { TrustedProxies } from "../../../src/gateway/client/trusted-proxies.ts";
 import {
   defaultUpstreamOptions,
-  type Exchange,
+  type UpstreamExchange,
   type TargetEngine,
   type TargetOptions,
 } from "../../../src/gateway/upstream/upstream.ts";
@@ -23,7 +23,9 @@ export function target(origin: string, options: Partial<TargetOptions> = {}): Ta
 }
 
 /** A listener that does with each exchange what the test says; resolves with its port. */
-export async function front(handle: (exchange: Exchange) => Promise<unknown>): Promise<number> {
+export async function front(
+  handle: (exchange: UpstreamExchange) => Promise<unknown>,
+): Promise<number> {
   const origin = await backend((request, response) => {
     void handle({
       request,

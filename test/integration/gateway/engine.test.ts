@@ -1,6 +1,6 @@
 /** What the two engines have in common beside carrying bytes: what is sent again, and what is not passed on. */
 import { describe, expect, test } from "vitest";
-import type { Delivery, Exchange, Sale } from "../../../src/gateway/upstream/upstream.ts";
+import type { Delivery, UpstreamExchange, Sale } from "../../../src/gateway/upstream/upstream.ts";
 import { front, nobody, target } from "./engine-stage.ts";
 import { backend, onHead, rawBackend, RawClient, send } from "./stage.ts";
 
@@ -33,7 +33,10 @@ async function moody(status: number, body = "moody") {
 async function firstOrSecond(
   first: string,
   second: string,
-  { declined = null, protocol }: Pick<Exchange, "declined"> & { readonly protocol: Protocol },
+  {
+    declined = null,
+    protocol,
+  }: Pick<UpstreamExchange, "declined"> & { readonly protocol: Protocol },
 ) {
   const [one, two] = [target(first, { protocol }), target(second, { protocol })];
   const deliveries: Delivery[] = [];

@@ -16,9 +16,9 @@ import { Offers } from "../../../src/gateway/payment/offers.ts";
 import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
 import { Paywall } from "../../../src/gateway/payment/paywall.ts";
 import { LocalTill } from "../../../src/gateway/payment/till.ts";
-import type { RequestRate } from "../../../src/gateway/client/rate-limit.ts";
+import type { BoundedRate } from "../../../src/gateway/client/rate-limit.ts";
 import { Router } from "../../../src/gateway/paths/router.ts";
-import { TrustedProxies, type AddressRange } from "../../../src/gateway/client/trusted-proxies.ts";
+import { TrustedProxies, type TrustedRange } from "../../../src/gateway/client/trusted-proxies.ts";
 import {
   defaultUpstreamOptions,
   type Engine,
@@ -50,13 +50,13 @@ export interface ShopOptions {
   readonly engine?: Engine;
   readonly cors?: GatewayOptions["cors"];
   /** Addresses and ranges of proxies. */
-  readonly trusted?: readonly AddressRange[];
+  readonly trusted?: readonly TrustedRange[];
   /** Default: nobody knows our names. */
   readonly hosts?: ServedHosts;
   /** Questions and refused payments of one address, each as often. */
-  readonly unpaidRate?: RequestRate | null;
+  readonly unpaidRate?: BoundedRate | null;
   /** Payments of one address whose signatures only the chain can judge; default: no limit. */
-  readonly unprovenRate?: RequestRate;
+  readonly unprovenRate?: BoundedRate;
   readonly bodyLimits?: Partial<BodyLimits>;
   readonly answerLimits?: Partial<AnswerLimits>;
   readonly maxInFlight?: number;

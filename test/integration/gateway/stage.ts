@@ -11,7 +11,7 @@ import { answerOn } from "../../../src/gateway/upstream/upgrade-engine.ts";
 import { defaultUpstreamOptions } from "../../../src/gateway/upstream/upstream.ts";
 import type {
   Delivery,
-  Exchange,
+  UpstreamExchange,
   TargetEngine,
   TargetOptions,
 } from "../../../src/gateway/upstream/upstream.ts";
@@ -75,11 +75,11 @@ export interface Stage {
   /** What became of the next exchange that nobody asked about yet. */
   readonly delivery: () => Promise<Delivery>;
   /** The exchanges in the order in which they came. */
-  readonly exchanges: Pick<Exchange, "request" | "response">[];
+  readonly exchanges: Pick<UpstreamExchange, "request" | "response">[];
 }
 
 type Passage = Pick<
-  Exchange,
+  UpstreamExchange,
   | "requestHeaders"
   | "removed"
   | "host"

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { createAdminHandler } from "../../../src/admin/admin.ts";
 import {
   PaymentsListener,
-  type Follower,
+  type PaymentFollower,
   type PaymentsPages,
 } from "../../../src/admin/payments.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
@@ -12,7 +12,7 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 
 interface Stage {
-  readonly followers: Set<Follower>;
+  readonly followers: Set<PaymentFollower>;
   readonly asked: number[];
   readonly ask: (
     path: string,
@@ -22,7 +22,7 @@ interface Stage {
 }
 
 async function stage({ host = "127.0.0.1", isStarted = true } = {}): Promise<Stage> {
-  const followers = new Set<Follower>();
+  const followers = new Set<PaymentFollower>();
   const asked: number[] = [];
   const pages: PaymentsPages = {
     policy: "default-src 'none'",

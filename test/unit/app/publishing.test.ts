@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Publications } from "../../../src/app/publishing.ts";
-import { ToldFeePayers } from "../../../src/app/start-order.ts";
+import { FeePayerNews } from "../../../src/app/start-order.ts";
 import { entryName } from "../../../src/discovery/discovery.ts";
 import { SharedEntries } from "../../../src/discovery/shared-entries.ts";
 import { examplePayment } from "../ledger/example-payment.ts";
@@ -21,7 +21,7 @@ routes:
 );
 
 test("another fee payer is in the listing at once, beside what others sell", () => {
-  const feePayers = new ToldFeePayers([["solana-devnet", "first"]]);
+  const feePayers = new FeePayerNews([["solana-devnet", "first"]]);
   const others = new SharedEntries();
   const { paymentRequirements } = examplePayment(1).request;
   const resource = "https://weather.example.com/today";
@@ -38,7 +38,7 @@ test("another fee payer is in the listing at once, beside what others sell", () 
 });
 
 test("whatever comes and goes, in whatever numbers, the listing is that of what there is", () => {
-  const feePayers = new ToldFeePayers([["solana-devnet", "first"]]);
+  const feePayers = new FeePayerNews([["solana-devnet", "first"]]);
   const others = new SharedEntries();
   const { paymentRequirements } = examplePayment(1).request;
   const ground = { changes: new Map<string, number>(), feePayers, others };

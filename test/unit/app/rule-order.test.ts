@@ -8,7 +8,7 @@ import {
   matchesPath,
   whyBeaten,
 } from "../../../src/app/rule-order.ts";
-import type { Route } from "../../../src/config/config.ts";
+import type { RouteSettings } from "../../../src/config/config.ts";
 import { Router } from "../../../src/gateway/paths/router.ts";
 import { configOf } from "./config-of.ts";
 
@@ -52,7 +52,7 @@ const paths = fc
       `/${segments.join("/")}${isSlashed && segments.length > 0 ? "/" : ""}`,
   );
 
-function routesOf(written: readonly string[]): readonly Route[] {
+function routesOf(written: readonly string[]): readonly RouteSettings[] {
   const routes = written.map((key) => `  ${JSON.stringify(key)}: free`).join("\n");
   return configOf(`upstream: http://localhost:3000
 publicUrl: http://localhost:8402

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { frontPart, pack, ToldFeePayers, unpack } from "../../../src/app/start-order.ts";
+import { frontPart, pack, FeePayerNews, unpack } from "../../../src/app/start-order.ts";
 import { Secret } from "../../../src/config/secret.ts";
 import { Offers } from "../../../src/gateway/payment/offers.ts";
 import { solanaRequirements } from "../gateway/payment/solana-payment.ts";
@@ -60,7 +60,7 @@ test("what others sell crosses as they wrote it, and none of it is taken for a s
 
 test("another fee payer is asked for as soon as it is told, and its loss is noticed", () => {
   const { resource: _url, extra: _extra, ...offer } = solanaRequirements();
-  const told = new ToldFeePayers([[offer.network, "first"]]);
+  const told = new FeePayerNews([[offer.network, "first"]]);
   const offers = new Offers([offer], told);
   const asked = (): unknown => offers.accepts("http://localhost/")[0]?.extra;
   expect(asked()).toEqual({ feePayer: "first" });

@@ -2,13 +2,13 @@
 import { describe, expect, test } from "vitest";
 import { viewOfRequest, withoutUrls } from "../../../src/app/timeline-view.ts";
 import { Tokens } from "../../../src/app/payment-view.ts";
-import type { RequestHead, TimelineRecord } from "../../../src/telemetry/timeline.ts";
+import type { TimelineHead, TimelineRecord } from "../../../src/telemetry/timeline.ts";
 import { configOf } from "./config-of.ts";
 
 const CONFIG = `facilitator: { listen: 127.0.0.1:4021, remote: [{ url: https://f.example.com }] }`;
 const KEYED = "https://user:hunter2@rpc.example.com:8443/v2/hunter2?key=hunter2#hunter2";
 
-const head: RequestHead = {
+const head: TimelineHead = {
   method: "GET",
   path: "/weather",
   route: "GET /weather",

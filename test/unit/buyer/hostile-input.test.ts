@@ -1,7 +1,7 @@
 /** Whatever a seller writes, reading it neither throws nor lets through what nobody asked for. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { AnswerChanged, AnswerSink } from "../../../src/buyer/answer-sink.ts";
+import { AnswerChanged, BoughtAnswerSink } from "../../../src/buyer/answer-sink.ts";
 import { readQuote } from "../../../src/buyer/offer.ts";
 import { readReceipt } from "../../../src/buyer/receipt.ts";
 import { limitFault, readTerms } from "../../../src/buyer/terms.ts";
@@ -86,7 +86,9 @@ async function* parts(text: string, sizes: readonly number[]): AsyncGenerator<Bu
 
 async function take(first: string, second: string, sizes: readonly number[]): Promise<string> {
   let written = "";
-  const sink = new AnswerSink(async (bytes) => void (written += Buffer.from(bytes).toString()));
+  const sink = new BoughtAnswerSink(
+    async (bytes) => void (written += Buffer.from(bytes).toString()),
+  );
   await sink.take(parts(first, sizes));
   await sink.take(parts(second, sizes.toReversed()));
   return written;

@@ -1,8 +1,8 @@
 /** A payment is presented until its fate is known; servers are real, pauses are only counted. */
 import { createServer, type RequestListener } from "node:http";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { AnswerSink } from "../../../src/buyer/answer-sink.ts";
-import { present, type Presented } from "../../../src/buyer/presentation.ts";
+import { BoughtAnswerSink } from "../../../src/buyer/answer-sink.ts";
+import { present, type PresentedOnce } from "../../../src/buyer/presentation.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import type { Time } from "../../../src/time/time.ts";
 
@@ -26,7 +26,7 @@ const time: Time = {
 async function presentTo(
   listener: RequestListener,
   signal = new AbortController().signal,
-): Promise<Presented & { readonly asked: number }> {
+): Promise<PresentedOnce & { readonly asked: number }> {
   let asked = 0;
   const server = createServer((request, response) => {
     asked += 1;
@@ -38,12 +38,12 @@ async function presentTo(
   return { ...presented, asked };
 }
 
-function presentAt(port: number, signal: AbortSignal): Promise<Presented> {
+function presentAt(port: number, signal: AbortSignal): Promise<PresentedOnce> {
   const url = new URL(`http://127.0.0.1:${port}/`);
   return present({
     request: { url, method: "GET", headers: [], body: null },
     payment: "abc",
-    sink: new AnswerSink(async (bytes) => void (written += Buffer.from(bytes).toString())),
+    sink: new BoughtAnswerSink(async (bytes) => void (written += Buffer.from(bytes).toString())),
     onHead: async () => undefined,
     onRepeat: () => undefined,
     silenceMs: 5_000,

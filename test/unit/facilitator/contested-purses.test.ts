@@ -5,7 +5,7 @@ import {
   MAX_WAITING,
   MAX_WAITING_OF_ONE,
 } from "../../../src/facilitator/contested-purses.ts";
-import { Flight, type Signable } from "../../../src/facilitator/flight.ts";
+import { Flight, type SignablePayment } from "../../../src/facilitator/flight.ts";
 import type { Spend } from "../../../src/ledger/purse.ts";
 import type { PurseReader } from "../../../src/mechanism/mechanism.ts";
 import { paymentKey, type PaymentKey } from "../../../src/x402/payment-key.ts";
@@ -25,7 +25,7 @@ let prices: number;
 let reads: number;
 let fault: Error | undefined;
 let decided: PromiseWithResolvers<void>;
-let admitted: Signable[];
+let admitted: SignablePayment[];
 let refused: Map<PaymentKey, string>;
 let unread: unknown[];
 let purses: ContestedPurses;
@@ -62,9 +62,9 @@ beforeEach(() => {
 });
 
 /** A payment of one price, of the usual payer or another. */
-function item(number: number, payer = PAYER): Signable {
+function item(number: number, payer = PAYER): SignablePayment {
   const text = JSON.stringify(examplePayment(number).request).replaceAll(PAYER, payer);
-  const request = JSON.parse(text) as Signable["request"];
+  const request = JSON.parse(text) as SignablePayment["request"];
   const key = paymentKey(request);
   if (!key.ok) throw new Error(key.error.detail);
   const inspected = { authorization: {}, payer, proven: true, runsCode: false, fault: null };

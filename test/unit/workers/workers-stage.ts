@@ -7,7 +7,7 @@ import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { Channel } from "../../../src/workers/channel.ts";
-import { Desk } from "../../../src/workers/desk.ts";
+import { WorkerSession } from "../../../src/workers/desk.ts";
 import { RemoteTill } from "../../../src/workers/remote-till.ts";
 import { ActedFacilitator } from "../gateway/payment/paywall-stage.ts";
 import { portPair } from "./port-pair.ts";
@@ -42,7 +42,7 @@ export async function workersStage(): Promise<WorkersStage> {
     facilitator,
     worker: (name) => {
       const life = ledger.worker(name);
-      const desk = new Desk({
+      const desk = new WorkerSession({
         life,
         till: new LocalTill({ facilitator, redemptions: life, logger, time }),
         settlementWaitMs: SETTLEMENT_WAIT_MS,

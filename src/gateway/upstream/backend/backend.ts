@@ -14,7 +14,7 @@ import { openTarget } from "../open-target.ts";
 import type {
   Delivery,
   Engine,
-  Exchange,
+  UpstreamExchange,
   Switching,
   TargetEngine,
   TargetOptions,
@@ -22,8 +22,8 @@ import type {
   UpgradeExchange,
 } from "../upstream.ts";
 import { balancerOf, type Balance, type Balancer } from "./balance.ts";
-import { check, probeOf, type Finding, type HealthCheckOptions } from "./health-check.ts";
-import { Member, type MemberState } from "./member.ts";
+import { check, probeOf, type HealthFinding, type HealthCheckOptions } from "./health-check.ts";
+import { BackendTarget, type MemberState } from "./member.ts";
 import { RetryBudget, RetryRule, type RetryOptions } from "./retry.ts";
 import { Rewriting, type RewritingOptions } from "./rewriting.ts";
 
@@ -73,7 +73,7 @@ export function openBackend(options: BackendOptions, ground: BackendGround): Eng
 
 type Send<Carried> = (engine: TargetEngine, exchange: Carried) => Promise<Delivery>;
 
-const forwardTo: Send<Exchange> = (engine, exchange) => engine.forward(exchange);
+const forwardTo: Send<UpstreamExchange> = (engine, exchange) => engine.forward(exchange);
 const upgradeTo: Send<UpgradeExchange> = (engine, exchange) => {
   const { socket } = exchange;
   socket.setMaxListeners(socket.getMaxListeners() + LISTENERS_OF_AN_ATTEMPT);
@@ -83,7 +83,7 @@ const upgradeTo: Send<UpgradeExchange> = (engine, exchange) => {
 class Backend implements Engine {
   readonly #options: BackendOptions;
   readonly #ground: Required<BackendGround>;
-  readonly #members: readonly Member[];
+  readonly #members: readonly BackendTarget[];
   readonly #balance: Balancer;
   readonly #rule: RetryRule;
   readonly #budget: RetryBudget;
@@ -91,7 +91,7 @@ class Backend implements Engine {
   readonly #checking = new AbortController();
   readonly #checks: readonly Promise<void>[];
   /** The members that are up. */
-  #up: readonly Member[];
+  #up: readonly BackendTarget[];
 
   constructor(options: BackendOptions, ground: Required<BackendGround>) {
     this.#options = options;
@@ -118,7 +118,7 @@ class Backend implements Engine {
     return first ?? this.#down();
   }
 
-  forward(exchange: Exchange): Promise<Delivery> {
+  forward(exchange: UpstreamExchange): Promise<Delivery> {
     return this.#run(exchange, forwardTo);
   }
 
@@ -132,14 +132,14 @@ class Backend implements Engine {
     await Promise.all([...this.#checks, ...members]);
   }
 
-  async #run<Carried extends Exchange | UpgradeExchange>(
+  async #run<Carried extends UpstreamExchange | UpgradeExchange>(
     asked: Carried,
     send: Send<Carried>,
   ): Promise<Delivery> {
     const exchange = this.#rewriting.apply(asked);
     if (exchange === null) return this.#outside();
     this.#budget.earn();
-    const tried: Member[] = [];
+    const tried: BackendTarget[] = [];
     let member = this.#choose(exchange);
     for (let attempt = 1; member !== undefined; attempt += 1) {
       tried.push(member);
@@ -159,7 +159,7 @@ class Backend implements Engine {
   }
 
   /** Who gets a request first. Now and then it is one that may be well again. */
-  #choose(exchange: Exchange | UpgradeExchange): Member | undefined {
+  #choose(exchange: UpstreamExchange | UpgradeExchange): BackendTarget | undefined {
     if (this.#up.length < this.#members.length && this.#up.length > 0) {
       const isHarmless = this.#rule.maySendTwice(exchange);
       for (const member of this.#members) {
@@ -170,7 +170,7 @@ class Backend implements Engine {
   }
 
   /** The best of those that were not tried: up, or else ejected, or else, because there is no other, down. */
-  #standing(tried: readonly Member[]): readonly Member[] {
+  #standing(tried: readonly BackendTarget[]): readonly BackendTarget[] {
     if (tried.length === 0 && this.#up.length > 0) return this.#up;
     const left = this.#members.filter((member) => !tried.includes(member));
     for (const state of STATES) {
@@ -184,9 +184,9 @@ class Backend implements Engine {
    * A status may be declined where the request will be tried again for it: the last one that is asked is
    * heard.
    */
-  #declining<Carried extends Exchange | UpgradeExchange>(
+  #declining<Carried extends UpstreamExchange | UpgradeExchange>(
     exchange: Carried,
-    tried: readonly Member[],
+    tried: readonly BackendTarget[],
   ): Carried {
     const { declined } = this.#rule;
     if (declined === null || !this.#rule.maySendTwice(exchange)) return exchange;
@@ -198,10 +198,10 @@ class Backend implements Engine {
 
   /** Where a request is tried again, for what that costs; undefined: nowhere. */
   #next(
-    exchange: Exchange | UpgradeExchange,
+    exchange: UpstreamExchange | UpgradeExchange,
     delivery: Unanswered,
-    tried: readonly Member[],
-  ): Member | undefined {
+    tried: readonly BackendTarget[],
+  ): BackendTarget | undefined {
     const reason = this.#rule.reasonFor(exchange, delivery);
     if (reason === null) return undefined;
     const other = this.#balance(this.#standing(tried), addressOf(exchange));
@@ -224,12 +224,12 @@ class Backend implements Engine {
     return time.sleep(SAME_TARGET_PAUSE_MS * (1 + random()));
   }
 
-  #member({ origin, weight }: BackendOptions["targets"][number]): Member {
+  #member({ origin, weight }: BackendOptions["targets"][number]): BackendTarget {
     const { telemetry, open, now } = this.#ground;
     const { name: upstream, target, check } = this.#options;
     const engine = open({ ...target, origin });
     const name = new URL(origin).host;
-    const member: Member = new Member({
+    const member: BackendTarget = new BackendTarget({
       upstream,
       name,
       weight,
@@ -263,7 +263,7 @@ class Backend implements Engine {
     return this.#members.map((member, index) => {
       const origin = targets[index]?.origin ?? "";
       const probe = probeOf({ ...target, origin }, options.path, host);
-      const report = (finding: Finding): void => member.check(finding);
+      const report = (finding: HealthFinding): void => member.check(finding);
       return check({ options, probe, report, time, random, signal });
     });
   }
@@ -282,16 +282,19 @@ class Backend implements Engine {
   }
 }
 
-const NONE: readonly Member[] = [];
+const NONE: readonly BackendTarget[] = [];
 const STATES: readonly MemberState[] = ["up", "ejected", "down"];
 
 /** The last one once more, unless that is known to be in vain, or has cost all of its time already. */
-function sameAgain({ reason, status }: Unanswered, tried: readonly Member[]): Member | undefined {
+function sameAgain(
+  { reason, status }: Unanswered,
+  tried: readonly BackendTarget[],
+): BackendTarget | undefined {
   const same = tried.at(-1);
   const isInVain = reason === "saturated" || (reason === "connect" && status === 504);
   return same === undefined || isInVain || same.state !== "up" ? undefined : same;
 }
 
-function addressOf({ client }: Exchange | UpgradeExchange): string {
+function addressOf({ client }: UpstreamExchange | UpgradeExchange): string {
   return client.address;
 }

@@ -27,10 +27,10 @@ export interface HealthCheckOptions {
 }
 
 /** What is wrong with a target, as a part of a sentence; null: nothing. */
-export type Finding = string | null;
+export type HealthFinding = string | null;
 
 /** Asks a target once; the signal ends it. Never rejects. */
-export type Probe = (signal: AbortSignal) => Promise<Finding>;
+export type Probe = (signal: AbortSignal) => Promise<HealthFinding>;
 
 /** The state of one target as its checks tell it. Up until they say otherwise. */
 export class CheckedState {
@@ -62,7 +62,7 @@ export interface Checking {
   readonly options: HealthCheckOptions;
   readonly probe: Probe;
   /** Told after each check. */
-  readonly report: (finding: Finding) => void;
+  readonly report: (finding: HealthFinding) => void;
   readonly time: Time;
   /** From 0 to below 1. */
   readonly random: () => number;

@@ -7,7 +7,7 @@ import type { TargetMeter, TargetResult } from "../../../telemetry/target-meter.
 import type { Delivery, TargetEngine } from "../upstream.ts";
 import type { Weighted } from "./balance.ts";
 import { Ejection } from "./ejection.ts";
-import { CheckedState, type Finding, type HealthCheckOptions } from "./health-check.ts";
+import { CheckedState, type HealthFinding, type HealthCheckOptions } from "./health-check.ts";
 
 /**
  * - `up`: it gets its share.
@@ -22,7 +22,7 @@ const GATEWAY_FAULTS: ReadonlySet<number> = new Set([502, 503, 504]);
 /** So much longer waits a request that is paid for, or whose method is not safe, to find out, milliseconds. */
 const PATIENCE_MS = 5_000;
 
-export interface MemberOptions {
+export interface BackendTargetOptions {
   /** Of the backend. */
   readonly upstream: string;
   /** Host and port. */
@@ -36,22 +36,22 @@ export interface MemberOptions {
   readonly now: () => number;
   /** Whether it can be done without for bad answers alone. */
   readonly mayEject: () => boolean;
-  /** Called when {@link Member.state} has changed. */
+  /** Called when {@link BackendTarget.state} has changed. */
   readonly onChange: () => void;
 }
 
-export class Member implements Weighted {
+export class BackendTarget implements Weighted {
   readonly name: string;
   readonly weight: number;
   readonly engine: TargetEngine;
   credit = 0;
-  readonly #options: MemberOptions;
+  readonly #options: BackendTargetOptions;
   readonly #ejection: Ejection;
   readonly #checked: CheckedState;
   #state: MemberState = "up";
   #cause = "";
 
-  constructor(options: MemberOptions) {
+  constructor(options: BackendTargetOptions) {
     this.#options = options;
     this.name = options.name;
     this.weight = options.weight;
@@ -103,7 +103,7 @@ export class Member implements Weighted {
   }
 
   /** After each active check. */
-  check(finding: Finding): void {
+  check(finding: HealthFinding): void {
     const isGood = finding === null;
     this.#options.meter.checked(isGood);
     const isChanged = this.#checked.note(isGood);

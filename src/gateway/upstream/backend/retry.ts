@@ -16,7 +16,7 @@ export interface RetryOptions {
 }
 
 /** What a rule looks at in a request. */
-export interface Asked {
+export interface RetryQuestion {
   readonly request: { readonly method?: string | undefined };
   readonly sale: Sale | null;
 }
@@ -37,12 +37,12 @@ export class RetryRule {
   }
 
   /** Whether it may be sent once more although a target has seen it. Never what was paid for. */
-  maySendTwice({ request, sale }: Asked): boolean {
+  maySendTwice({ request, sale }: RetryQuestion): boolean {
     return sale === null && this.#methods.has(request.method ?? "");
   }
 
   /** Why it is tried again; null: it is not. */
-  reasonFor(asked: Asked, delivery: Unanswered): RetryReason | null {
+  reasonFor(asked: RetryQuestion, delivery: Unanswered): RetryReason | null {
     if (!delivery.retriable) return null;
     const reason = delivery.sent ? this.#reasonOf(delivery) : "connect-failure";
     if (reason === null || (delivery.sent && !this.maySendTwice(asked))) return null;

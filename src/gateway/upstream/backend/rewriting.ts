@@ -8,7 +8,7 @@
  */
 import { NameFilter } from "../../message/field-lines.ts";
 import type { InboundRequest } from "../../message/inbound.ts";
-import type { Exchange, UpgradeExchange } from "../upstream.ts";
+import type { UpstreamExchange, UpgradeExchange } from "../upstream.ts";
 
 /** Canonical, no slash at the end; "" changes nothing. */
 export interface PathRule {
@@ -53,7 +53,7 @@ export class Rewriting {
   }
 
   /** The exchange as the backend gets it; null where its path is outside of what the backend serves. */
-  apply<Carried extends Exchange | UpgradeExchange>(exchange: Carried): Carried | null {
+  apply<Carried extends UpstreamExchange | UpgradeExchange>(exchange: Carried): Carried | null {
     if (this.#isNone) return exchange;
     const { path, host, set } = this.#options;
     const { removed } = exchange;

@@ -21,7 +21,7 @@ import {
   CLIENTS,
   walletsFor,
   type Verdict,
-  type Wallet,
+  type BuyerWallet,
 } from "../../../../src/app/doctor/client-rules.ts";
 import { NETWORK_NAMES, networkOf, type NetworkName } from "../../../../src/x402/network.ts";
 import { encodeBase58 } from "../../../../src/x402/solana-address.ts";
@@ -35,7 +35,7 @@ const SOLANA_SECRET = Buffer.from(SEED + PUBLIC, "hex");
 
 /** Chosen: the offer that the client signed for, or would have with a node to ask. */
 type Outcome = { readonly chosen: unknown } | { readonly error: string };
-type Run = (accepts: readonly unknown[], wallet: Wallet) => Promise<Outcome>;
+type Run = (accepts: readonly unknown[], wallet: BuyerWallet) => Promise<Outcome>;
 
 function answer(accepts: readonly unknown[]) {
   return { x402Version: 1, error: "X-PAYMENT header is required", accepts };
@@ -83,7 +83,7 @@ beforeAll(async () => {
   solanaSigner = await createKeyPairSignerFromBytes(SOLANA_SECRET);
 });
 
-async function signerOf(wallet: Wallet) {
+async function signerOf(wallet: BuyerWallet) {
   if (wallet.kind === "solana") return createSigner("solana-devnet", encodeBase58(SOLANA_SECRET));
   return wallet.chain === null ? privateKeyToAccount(KEY) : createSigner(wallet.chain, KEY);
 }
@@ -167,7 +167,7 @@ const RUNS: Readonly<Record<string, Run>> = {
 async function difference(
   name: string,
   accepts: readonly unknown[],
-  wallet: Wallet,
+  wallet: BuyerWallet,
 ): Promise<string | undefined> {
   const rules = CLIENTS.find((each) => each.name === name);
   const wire: unknown[] = JSON.parse(JSON.stringify(accepts));
@@ -246,7 +246,7 @@ const oddAmount = fc
   .tuple(evmOffer, fc.constantFrom(...oddAmounts))
   .map(([offer, maxAmountRequired]) => ({ ...offer, maxAmountRequired }));
 
-const wallets = fc.constantFrom<Wallet>(
+const wallets = fc.constantFrom<BuyerWallet>(
   { kind: "evm", chain: null },
   { kind: "evm", chain: "base" },
   { kind: "evm", chain: "polygon" },
@@ -288,7 +288,7 @@ describe.each(CLIENTS.map(({ name }) => name))("%s", (name) => {
       const parties = { network, asset: facts.asset.address, payTo: isEvm ? EVM : SOLANA };
       const extra = isEvm ? { name: "USDC", version: "2" } : { feePayer: SOLANA };
       const dollar = { ...offer, ...parties, extra, maxAmountRequired: "10000" };
-      const wallet: Wallet = isEvm ? { kind: "evm", chain: null } : { kind: "solana" };
+      const wallet: BuyerWallet = isEvm ? { kind: "evm", chain: null } : { kind: "solana" };
       expect(await difference(name, [dollar], wallet), network).toBeUndefined();
     }
   });
@@ -307,7 +307,7 @@ test("the tokens of version 2 clients are theirs, and no other", () => {
             network as "x:y",
           );
     const isEvm = facts.kind === "evm";
-    const wallet: Wallet = isEvm ? { kind: "evm", chain: null } : { kind: "solana" };
+    const wallet: BuyerWallet = isEvm ? { kind: "evm", chain: null } : { kind: "solana" };
     const extra = { name: "USDC", version: "2", feePayer: SOLANA };
     const payTo = isEvm ? EVM : SOLANA;
     const offer = { scheme: "exact", network, maxAmountRequired: "1", maxTimeoutSeconds: 60 };

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { MAX_WAYS, Shelf, type Sale } from "../../../../src/app/hub/shelf.ts";
+import { MAX_WAYS, Shelf, type ShelfSale } from "../../../../src/app/hub/shelf.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
 
 const { paymentRequirements: requirements } = examplePayment(1).request;
-const SALE: Sale = {
+const SALE: ShelfSale = {
   gateway: "weather",
   resource: "https://weather.example.com/today",
   method: "GET",
@@ -21,7 +21,7 @@ function shelfAt(nowMs = 1_000, maxResources = 3) {
   return { shelf, clock };
 }
 
-function saleOf(name: string, soldMs: number, network = "base"): Sale {
+function saleOf(name: string, soldMs: number, network = "base"): ShelfSale {
   return { ...SALE, resource: `https://weather.example.com/${name}`, soldMs, network };
 }
 
@@ -54,7 +54,7 @@ describe("what was sold", () => {
 
   test("is news where it is new or its terms are, and nothing changes where it is not", () => {
     const { shelf } = shelfAt();
-    const news = (sale: Partial<Sale>): boolean => {
+    const news = (sale: Partial<ShelfSale>): boolean => {
       const before = revisionOf(shelf);
       const { isNews } = shelf.put({ ...SALE, ...sale });
       expect(revisionOf(shelf) !== before).toBe(isNews);
@@ -92,7 +92,7 @@ describe("what was sold", () => {
 
   test("makes room where a gateway has as much as it may: the one that was sold longest ago", () => {
     const { shelf } = shelfAt();
-    const sale = (name: string, soldMs: number): Sale => {
+    const sale = (name: string, soldMs: number): ShelfSale => {
       return { ...SALE, resource: `https://weather.example.com/${name}`, soldMs };
     };
     for (const [name, soldMs] of [

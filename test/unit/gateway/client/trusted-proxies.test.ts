@@ -3,10 +3,10 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   TrustedProxies,
-  type AddressRange,
+  type TrustedRange,
 } from "../../../../src/gateway/client/trusted-proxies.ts";
 
-function range(text: string): AddressRange {
+function range(text: string): TrustedRange {
   const [address = "", prefix] = text.split("/");
   return { address, prefixBits: Number(prefix ?? (address.includes(":") ? 128 : 32)) };
 }

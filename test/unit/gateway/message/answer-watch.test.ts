@@ -3,14 +3,14 @@ import {
   AnswerWatch,
   type WatchedAnswer,
   type AnswerLimits,
-  type Reader,
+  type AnswerReaderState,
 } from "../../../../src/gateway/message/answer-watch.ts";
 import { arriving } from "../arriving.ts";
 
 const limits: AnswerLimits = { graceMs: 10_000, bytesPerSecond: 100 };
 
 /** A client that takes so many bytes of what waits for it whenever the test says so. */
-class Downloading implements Reader {
+class Downloading implements AnswerReaderState {
   readonly request = arriving({ rawHeaders: [], peer: "192.0.2.1" });
   answerStalledMs = 0;
   isGivenUp = false;

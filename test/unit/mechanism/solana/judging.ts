@@ -3,7 +3,7 @@ import { decodeMessage, resolve } from "../../../../src/mechanism/solana/message
 import {
   judge,
   type Demand,
-  type Judged,
+  type SolanaJudged,
   type RuleOptions,
 } from "../../../../src/mechanism/solana/rules.ts";
 import type { Refusal, Result } from "../../../../src/x402/result.ts";
@@ -42,7 +42,7 @@ export interface Judging {
 }
 
 /** Throws where the transaction cannot even be read: that is not what is tested here. */
-export function judgePlan(plan: Plan, judging: Judging = {}): Result<Judged, Refusal> {
+export function judgePlan(plan: Plan, judging: Judging = {}): Result<SolanaJudged, Refusal> {
   const { payment = PAYMENT, memo } = judging;
   const transaction = readSolanaTransaction(buildTransaction(plan));
   if (!transaction.ok) throw new Error(transaction.error.detail);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   check,
   CheckedState,
-  type Finding,
+  type HealthFinding,
   type Probe,
 } from "../../../../../src/gateway/upstream/backend/health-check.ts";
 import { ManualTime } from "../../../../support/manual-time.ts";
@@ -25,8 +25,8 @@ const options = { path: "/", intervalMs: 10_000, timeoutMs: 2_000, up: 2, down: 
 function staged(probe: Probe, random = 0.5) {
   const time = new ManualTime();
   const ending = new AbortController();
-  const reports: Finding[] = [];
-  const report = (finding: Finding): void => void reports.push(finding);
+  const reports: HealthFinding[] = [];
+  const report = (finding: HealthFinding): void => void reports.push(finding);
   const { signal } = ending;
   const ended = check({ options, probe, report, time, random: () => random, signal });
   return { time, ending, reports, ended };

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   RetryBudget,
   RetryRule,
-  type Asked,
+  type RetryQuestion,
   type RetryOptions,
 } from "../../../../../src/gateway/upstream/backend/retry.ts";
 import type { Sale, Unanswered } from "../../../../../src/gateway/upstream/upstream.ts";
@@ -15,7 +15,7 @@ const sale: Sale = {
   refused: async () => undefined,
 };
 
-function asked(method: string, paid: Sale | null = null): Asked {
+function asked(method: string, paid: Sale | null = null): RetryQuestion {
   return { request: { method }, sale: paid };
 }
 
