@@ -42,8 +42,8 @@ test("there is a row for each threat of the front door, and one for all", () => 
   expect(rows.map(({ threat }) => threat)).toEqual([...threats, "all"]);
 });
 
-test("README tells the numbers of cases and mutants that there are", () => {
-  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+test("test/README.md tells the numbers of cases and mutants that there are", () => {
+  const readme = readFileSync(join(ROOT, "test/README.md"), "utf8");
   expect(readme).toContain(
     `${everyCase.length.toLocaleString("en")} cases in ${topics.size} topics`,
   );

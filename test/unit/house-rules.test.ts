@@ -1,6 +1,16 @@
 /** Conventions that no linter rule expresses, and a check that the linter enforces the import table. */
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -54,6 +64,40 @@ describe("the changelog", () => {
     const changelog = await readFile(join(ROOT, "CHANGELOG.md"), "utf8");
     const titles = [...changelog.matchAll(/^## \[([^\]]+)\]/gm)].map(([, title]) => title);
     expect(titles.slice(0, 2)).toEqual(["Unreleased", version]);
+  });
+});
+
+describe("the papers", () => {
+  it("show no command that there is not, and no file", async () => {
+    const { stdout } = await run("git", ["ls-files", "*.md"], { cwd: ROOT });
+    const { scripts } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
+    const cli = await sources("src/cli");
+    const commands = cli.flatMap(({ text }) =>
+      [...text.matchAll(/\.command\("(\w+)/g)].map(([, name]) => name),
+    );
+    expect(commands).toContain("serve");
+    for (const name of stdout.trim().split("\n")) {
+      // What was so when it was decided stays as it was.
+      if (name.startsWith("src/decisions/") || name === "CHANGELOG.md") continue;
+      const text = await readFile(join(ROOT, name), "utf8");
+      for (const [, script = ""] of text.matchAll(/npm run (?:-s )?([\w:]+(?:-\w+)*)/g)) {
+        expect(Object.keys(scripts), `${name} says npm run ${script}`).toContain(script);
+      }
+      for (const [, command] of text.matchAll(/(?:coinslot --|`coinslot) (\w+)/g)) {
+        expect(commands, `${name} says coinslot ${command}`).toContain(command);
+      }
+      for (const [, link = ""] of text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)) {
+        await expect(
+          stat(join(ROOT, dirname(name), link)),
+          `${name}: ${link}`,
+        ).resolves.toBeDefined();
+      }
+    }
+  });
+
+  it("introduce themselves on one page", async () => {
+    const readme = await readFile(join(ROOT, "README.md"), "utf8");
+    expect(readme.split("\n").length).toBeLessThanOrEqual(150);
   });
 });
 
