@@ -100,7 +100,10 @@ export class RecordedFacilitator implements WireFacilitator {
     }
     const stored = storable(request);
     let verified: Verified | undefined;
-    if (isDubious(payment, stored) && !(await this.#isKnown(key, options))) {
+    if (
+      isDubious(payment, stored !== request && lengthOf(stored) > MAX_STORED) &&
+      !(await this.#isKnown(key, options))
+    ) {
       const verdict = await this.#facilitator.verify(payment, options.signal, options.client);
       if (!verdict.ok) return failure(verdict.error, request);
       verified = verdict.value;
@@ -251,8 +254,8 @@ export class RecordedFacilitator implements WireFacilitator {
 }
 
 /** Whether it is verified before anything of it is written: it can never be good, anybody can write it, or it is large. */
-function isDubious({ fault, isDoubtful }: Payment, stored: FacilitatorRequest): boolean {
-  return isDoubtful || fault !== undefined || lengthOf(stored) > MAX_STORED;
+function isDubious({ fault, isDoubtful }: Payment, isLarge: boolean): boolean {
+  return isDoubtful || fault !== undefined || isLarge;
 }
 
 /** In characters, as it is stored. */

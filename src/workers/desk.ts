@@ -73,8 +73,7 @@ export class WorkerSession {
       resume: ([key, begun, context], signal) =>
         inContext(readContext(context), () =>
           this.#settle(key as PaymentKey, signal, (limit) => {
-            const before = begun as Begun;
-            return till.resume(this.#read(before.terms.request), before, limit);
+            return till.resume(key as PaymentKey, begun as Begun, limit);
           }),
         ),
       prove: ([request, claimant, context], signal) =>

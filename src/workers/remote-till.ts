@@ -69,7 +69,7 @@ export class RemoteTill implements Till {
     return readSettled(await this.#wait("charge", [key, terms, currentContext()], signal));
   }
 
-  async resume({ key }: Payment, begun: Begun, signal: AbortSignal): Promise<Settled> {
+  async resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
     const { terms, facilitator, handedOverAt, isSigned, failure } = begun;
     const signed = isSigned && { isSigned };
     const begunBefore = { terms, facilitator, handedOverAt, failure, ...signed };

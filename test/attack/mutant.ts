@@ -1,10 +1,5 @@
 /** The gateway with one guard of its front door taken away, each in its own place. */
-export interface Edit {
-  readonly file: string;
-  /** Must be there once. */
-  readonly find: string;
-  readonly put: string;
-}
+import type { Edit } from "../support/mutated-copy.ts";
 
 export interface Mutant extends Edit {
   readonly name: string;

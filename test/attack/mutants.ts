@@ -4,19 +4,16 @@
  * that is not found any more is an error, so that no mutant quietly becomes the original. What is found on
  * the original already catches nobody. The cases are played by this tree's own code, which no mutant touches.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startChain, type Chain } from "../support/chain.ts";
+import { failsIn, inMutatedCopy, runIn, staleness, type Edit } from "../support/mutated-copy.ts";
 import { keyOf } from "./attack-report.ts";
 import { ACCESS_MUTANTS } from "./access-mutants.ts";
 import { ANSWER_MUTANTS } from "./answer-mutants.ts";
 import { runBattery } from "./battery.ts";
 import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { MESSAGE_MUTANTS } from "./message-mutants.ts";
-import type { Edit, Mutant } from "./mutant.ts";
+import type { Mutant } from "./mutant.ts";
 import { OTHER_MUTANTS } from "./other-mutants.ts";
 import { PATH_MUTANTS } from "./path-mutants.ts";
 import { REWRITING_MUTANTS } from "./rewriting-mutants.ts";
@@ -33,7 +30,6 @@ export const MUTANTS: readonly Mutant[] = [
   ...TURN_MUTANTS,
 ];
 
-const ROOT = join(import.meta.dirname, "../..");
 /** Seeds that a mutant of the canonical path is tried with, and runs of each. */
 const FUZZ = ["--fuzz-here", "--first", "--seeds", "1..3", "--runs", "60000"];
 /** Characters of a finding that are printed. */
@@ -74,10 +70,9 @@ export async function runMutants(wanted: string, print: Print): Promise<boolean>
 export async function findStale(mutants: readonly Mutant[]): Promise<readonly string[]> {
   const stale: string[] = [];
   for (const mutant of mutants) {
-    for (const { file, find } of editsOf(mutant)) {
-      const text = await readFile(join(ROOT, file), "utf8").catch(() => "");
-      const count = text.split(find).length - 1;
-      if (count !== 1) stale.push(`${mutant.name}: found ${count} times in ${file}`);
+    for (const edit of editsOf(mutant)) {
+      const why = await staleness(edit);
+      if (why !== undefined) stale.push(`${mutant.name}: ${why}`);
     }
   }
   return stale;
@@ -94,7 +89,7 @@ async function tryOriginal(
   print: Print,
 ): Promise<ReadonlySet<string> | undefined> {
   const units = [...new Set(mutants.flatMap(({ unit }) => unit ?? []))];
-  const failed = units.length > 0 && (await inCopy([], (folder) => failsIn(folder, units)));
+  const failed = units.length > 0 && (await inMutatedCopy([], (folder) => failsIn(folder, units)));
   if (failed) {
     print(`the original fails in ${units.join(", ")}`);
     return undefined;
@@ -118,40 +113,13 @@ async function tell(
 ): Promise<{ readonly isCaught: boolean; readonly told: string }> {
   const name = `${mutant.cites}: ${mutant.name}`;
   try {
-    const found = await inCopy(editsOf(mutant), async (folder) => {
+    const found = await inMutatedCopy(editsOf(mutant), async (folder) => {
       return (await byCases(folder, mutant, ground)) ?? (await byOthers(folder, mutant));
     });
     if (found === undefined) return { isCaught: false, told: `SURVIVED ${name}` };
     return { isCaught: true, told: `caught ${name}: ${found.slice(0, MOST_SHOWN)}` };
   } catch (cause) {
     return { isCaught: false, told: `DOES NOT RUN ${name}: ${String(cause)}` };
-  }
-}
-
-/** Gives `work` a copy of the tree with these edits. */
-async function inCopy<Outcome>(
-  edits: readonly Edit[],
-  work: (folder: string) => Promise<Outcome>,
-): Promise<Outcome> {
-  const folder = await mkdtemp(join(tmpdir(), "attack-mutant-"));
-  try {
-    for (const each of ["src", "package.json", "test", "deploy"]) {
-      await cp(join(ROOT, each), join(folder, each), {
-        recursive: true,
-        filter: (path) => !path.includes("node_modules"),
-      });
-    }
-    await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
-    for (const { file, find, put } of edits) {
-      const path = join(folder, file);
-      await writeFile(
-        path,
-        (await readFile(path, "utf8")).replace(find, () => put),
-      );
-    }
-    return await work(folder);
-  } finally {
-    await rm(folder, { recursive: true });
   }
 }
 
@@ -182,38 +150,10 @@ async function byOthers(folder: string, { isFuzzed, unit }: Mutant): Promise<str
 }
 
 async function byProperties(folder: string): Promise<string | undefined> {
-  const { code, said } = await run([join(folder, "test/attack/attack.ts"), ...FUZZ], folder);
+  const { code, said } = await runIn(folder, [join(folder, "test/attack/attack.ts"), ...FUZZ]);
   if (code === 0) return undefined;
   const first = said.split("\n").find((line) => line.startsWith("FOUND "));
   // A mutant that does not even run says nothing about the properties.
   if (first === undefined) throw new Error(said);
   return first.slice("FOUND ".length);
-}
-
-/** Whether any of these tests fails. @throws where they do not even run */
-async function failsIn(folder: string, units: readonly string[]): Promise<boolean> {
-  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  const config = join(folder, "test/vitest.config.ts");
-  const { code, said } = await run([vitest, "run", "--config", config, ...units], folder);
-  if (code !== 0 && !/Tests .*\d+ failed/.test(said)) throw new Error(said);
-  return code !== 0;
-}
-
-/** Runs a program of node's in that folder to its end. */
-async function run(
-  words: readonly string[],
-  folder: string,
-): Promise<{ readonly code: unknown; readonly said: string }> {
-  const env = { ...process.env, NO_COLOR: "1" };
-  const child = spawn(process.execPath, words, {
-    cwd: folder,
-    stdio: ["ignore", "pipe", "pipe"],
-    env,
-  });
-  let said = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (text: Buffer) => (said += text.toString()));
-  }
-  const [code] = await once(child, "close");
-  return { code, said };
 }

@@ -3,16 +3,15 @@
  * sources; the simulation must catch it. A text that is not found any more is an error, so that no mutant
  * quietly becomes the original.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { failsIn, inMutatedCopy, ROOT, runIn } from "../support/mutated-copy.ts";
 import type { Mutant } from "./mutant.ts";
 import { MUTANTS } from "./mutant-list.ts";
 import type { Print } from "./seeds.ts";
 
-const ROOT = new URL("../../", import.meta.url).pathname;
+/** The file of the copies, which the simulation reaches too. */
+const COPIES = "mutated-copy.ts";
 /** Worlds that a mutant may survive at most, of each mode. */
 const WORLDS = 400;
 
@@ -34,75 +33,32 @@ export async function runMutants(print: Print, worlds = WORLDS): Promise<boolean
 
 /** The first broken promise, or undefined where none was noticed. Throws where it does not apply. */
 export async function tryMutant(mutant: Mutant, worlds: number): Promise<string | undefined> {
-  const folder = await mkdtemp(join(tmpdir(), "mutant-"));
-  try {
-    await copySources(folder, mutant);
-    for (const change of mutant.changes) {
-      const path = join(folder, change.file);
-      const text = await readFile(path, "utf8");
-      const parts = text.split(change.find);
-      if (parts.length !== 2) {
-        throw new Error(`${mutant.name}: found ${parts.length - 1} times in ${change.file}`);
-      }
-      await writeFile(path, parts.join(change.put));
-    }
-    const { unit } = mutant;
-    return await (unit === undefined ? firstFailure(folder, worlds) : failureIn(folder, unit));
-  } finally {
-    await rm(folder, { recursive: true });
+  const { changes, unit } = mutant;
+  if (unit === undefined) {
+    return inMutatedCopy(changes, (folder) => firstFailure(folder, worlds), await neededParts());
   }
+  const isCaught = await inMutatedCopy(changes, (folder) => failsIn(folder, [unit]));
+  return isCaught ? `the tests of ${unit}` : undefined;
 }
 
-async function copySources(folder: string, { unit }: Mutant): Promise<void> {
-  if (unit !== undefined) return copyAll(folder);
-  const names = ["src", "package.json", "test/simulation"];
+/** What the simulation needs of the tree. */
+async function neededParts(): Promise<readonly string[]> {
   const support = await readdir(join(ROOT, "test/support"));
-  const memory = support.filter((name) => name.startsWith("memory-"));
-  for (const name of [...names, ...memory.map((each) => `test/support/${each}`)]) {
-    await cp(join(ROOT, name), join(folder, name), { recursive: true });
-  }
-  await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
-}
-
-async function copyAll(folder: string): Promise<void> {
-  const isWanted = (path: string): boolean => !path.includes("node_modules");
-  for (const name of ["src", "package.json", "test"]) {
-    await cp(join(ROOT, name), join(folder, name), { recursive: true, filter: isWanted });
-  }
-  await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
-}
-
-async function failureIn(folder: string, unit: string): Promise<string | undefined> {
-  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  const words = [vitest, "run", "--config", join(folder, "test/vitest.config.ts"), unit];
-  const env = { ...process.env, NO_COLOR: "1" };
-  const child = spawn(process.execPath, words, {
-    cwd: folder,
-    stdio: ["ignore", "pipe", "pipe"],
-    env,
-  });
-  let said = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (text: Buffer) => (said += text.toString()));
-  }
-  const [code] = await once(child, "close");
-  if (code === 0) return undefined;
-  if (!/Tests .*\d+ failed/.test(said)) throw new Error(`the mutant does not run: ${said}`);
-  return `the tests of ${unit}`;
+  const needed = support.filter((name) => name.startsWith("memory-") || name === COPIES);
+  return [
+    "src",
+    "package.json",
+    "test/simulation",
+    ...needed.map((each) => `test/support/${each}`),
+  ];
 }
 
 async function firstFailure(folder: string, worlds: number): Promise<string | undefined> {
   const main = join(folder, "test/simulation/simulate.ts");
-  const flags = ["--count", String(worlds), "--first"];
-  const child = spawn(process.execPath, [main, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
-  let said = "";
-  child.stdout.on("data", (text: Buffer) => (said += text.toString()));
-  let complained = "";
-  child.stderr.on("data", (text: Buffer) => (complained += text.toString()));
-  const [code] = await once(child, "close");
+  const { code, said } = await runIn(folder, [main, "--count", String(worlds), "--first"]);
   if (code === 0) return undefined;
-  const [first = ""] = said.split("\n");
+  const first = said.split("\n").find((line) => line.startsWith("seed "));
   // A mutant that does not even run says nothing about the simulation.
-  if (!first.startsWith("seed ")) throw new Error(`the mutant does not run: ${complained}`);
+  if (first === undefined) throw new Error(`the mutant does not run: ${said}`);
   return first;
 }

@@ -17,6 +17,7 @@ import { say, show, step } from "./narration.ts";
 import { freshAccount, type FreshAccount } from "./payer.ts";
 import { purchase } from "./purchase.ts";
 import { createSampleBackend } from "./sample-backend.ts";
+import { untilAnswer } from "./until-answer.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** How long the gateway may take to start, milliseconds. */
@@ -105,7 +106,12 @@ async function setUp(closing: AsyncDisposableStack, isOnSolana: boolean): Promis
     stream.setEncoding("utf8");
     stream.on("data", (text: string) => show(text.trimEnd()));
   }
-  await untilReady(gateway, adminUrl);
+  // Ready means that a payment would be taken: the chain was checked and the ledger can be written.
+  await untilAnswer(gateway, {
+    url: `${adminUrl}/readyz`,
+    status: 200,
+    withinMs: START_TIMEOUT_MS,
+  });
   const facilitatorUrl = `http://127.0.0.1:${facilitatorPort}`;
   return { chain, buyer, seller, gatewayUrl, adminUrl, facilitatorUrl, solana };
 }
@@ -202,17 +208,6 @@ async function preferPort(wanted: number): Promise<number> {
     return opened.port;
   }
   throw new Error("no free port");
-}
-
-/** Ready means that a payment would be taken: the chain was checked and the ledger can be written. */
-async function untilReady(gateway: ChildProcess, adminUrl: string): Promise<void> {
-  const deadline = AbortSignal.timeout(START_TIMEOUT_MS);
-  while (gateway.exitCode === null && !deadline.aborted) {
-    const response = await fetch(`${adminUrl}/readyz`).catch(() => undefined);
-    if (response?.ok) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error("the gateway did not become ready");
 }
 
 async function stop(child: ChildProcess): Promise<void> {

@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { freePort } from "./free-port.ts";
+import { untilAnswer } from "./until-answer.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/main.ts");
 /** How long a start or a probe may take, milliseconds. */
@@ -125,8 +125,11 @@ export class Site {
         if (child.exitCode === null && child.signalCode === null) child.kill(signal);
         return ended;
       },
-      untilReady: (status = 200, withinMs = PATIENCE_MS) =>
-        untilStatus(child, { url: `${adminUrl}/readyz`, status, withinMs }, output),
+      untilReady: async (status = 200, withinMs = PATIENCE_MS) => {
+        const wanted = { url: `${adminUrl}/readyz`, status, withinMs };
+        const answer = await untilAnswer(child, wanted, () => output().stderr);
+        return answer.text();
+      },
     };
     return served;
   }
@@ -204,22 +207,4 @@ function collect(child: ChildProcess): () => { stdout: string; stderr: string } 
   child.stdout?.setEncoding("utf8").on("data", (text: string) => (parts.stdout += text));
   child.stderr?.setEncoding("utf8").on("data", (text: string) => (parts.stderr += text));
   return () => ({ ...parts });
-}
-
-async function untilStatus(
-  child: ChildProcess,
-  {
-    url,
-    status,
-    withinMs,
-  }: { readonly url: string; readonly status: number; readonly withinMs: number },
-  output: () => { stderr: string },
-): Promise<string> {
-  const deadline = AbortSignal.timeout(withinMs);
-  while (child.exitCode === null && !deadline.aborted) {
-    const response = await fetch(url).catch(() => undefined);
-    if (response?.status === status) return response.text();
-    await pause(25);
-  }
-  throw new Error(`${url} never answered ${status}: ${output().stderr}`);
 }

@@ -395,7 +395,7 @@ export class Paywall {
       case "granted":
         return this.#till.charge(payment, terms, signal);
       case "unresolved":
-        return this.#till.resume(payment, claim, signal);
+        return this.#till.resume(payment.key, claim, signal);
       case "settled":
         return Promise.resolve(claim);
       default: {

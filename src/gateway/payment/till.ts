@@ -72,7 +72,7 @@ export interface Till extends Pick<Redemptions, "changed" | "answer"> {
   /** Verifies and settles a payment that the caller has claimed with these terms. */
   charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
   /** Asks again about a settlement that was begun before. */
-  resume(payment: Payment, begun: Begun, signal: AbortSignal): Promise<Settled>;
+  resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled>;
 }
 
 export interface TillOptions {
@@ -192,7 +192,7 @@ export class LocalTill implements Till {
     return this.#settling.charge(...asked);
   }
 
-  resume(_: Payment, begun: Begun, signal: AbortSignal): Promise<Settled> {
+  resume(_: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
     return this.#settling.resume(begun, signal);
   }
 }

@@ -13,39 +13,25 @@ const roots = [...(values.before === undefined ? [] : [resolve(values.before)]),
 
 const share = ({ count, of }: Share): string => `${((100 * count) / of).toFixed(1)} % (${count})`;
 
-const rows: string[][] = [];
-for (const root of roots) {
-  const structure = structureOf(root);
-  const way = await wayOf(root);
-  rows.push([
-    String(structure.files),
-    String(structure.codeLines),
-    share(structure.sharedNames),
-    share(structure.loneHelpers),
-    String(structure.ledgerMethods),
-    String(structure.spellings.length),
-    String(structure.weakMaps),
-    String(structure.cycles.length),
-    String(way.functions),
-    String(way.files),
-    String(way.calls),
-    String(way.recoveries),
-  ]);
-}
-const NAMES = [
-  "files in src",
-  "lines of code in src",
-  "names of types in two files or more",
-  "private functions with one caller",
-  "methods of the ledger",
-  "files that say what a transition is",
-  "weak maps by what was asked or paid",
-  "cycles of imports, types included",
-  "functions that a paid GET calls",
-  "files that these are in",
-  "calls of them",
-  "recoveries of its signature",
+const measured = await Promise.all(
+  roots.map(async (root) => ({ structure: structureOf(root), way: await wayOf(root) })),
+);
+type Measured = (typeof measured)[number];
+
+const FIGURES: readonly (readonly [string, (house: Measured) => number | string])[] = [
+  ["files in src", ({ structure }) => structure.files],
+  ["lines of code in src", ({ structure }) => structure.codeLines],
+  ["names of types in two files or more", ({ structure }) => share(structure.sharedNames)],
+  ["private functions with one caller", ({ structure }) => share(structure.loneHelpers)],
+  ["methods of the ledger", ({ structure }) => structure.ledgerMethods],
+  ["files that say what a transition is", ({ structure }) => structure.spellings.length],
+  ["weak maps by what was asked or paid", ({ structure }) => structure.weakMaps],
+  ["cycles of imports, types included", ({ structure }) => structure.cycles.length],
+  ["functions that a paid GET calls", ({ way }) => way.functions],
+  ["files that these are in", ({ way }) => way.files],
+  ["calls of them", ({ way }) => way.calls],
+  ["recoveries of its signature", ({ way }) => way.recoveries],
 ];
-say("The house" + (rows.length === 2 ? ", before and after" : ""));
-const table = NAMES.map((name, index) => [name, ...rows.map((row) => row[index] ?? "")]);
+say("The house" + (measured.length === 2 ? ", before and after" : ""));
+const table = FIGURES.map(([name, of]) => [name, ...measured.map((house) => String(of(house)))]);
 for (const line of columns(table)) say(`  ${line}`);

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { folderOf, NOTICES_FILE, readNotice } from "../../../bundle/notices.ts";
 import { SOLANA_ENV, SolanaStage, sales } from "../../support/solana-stage.ts";
 import { Site } from "../../support/serve.ts";
+import { untilAnswer } from "../../support/until-answer.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const TIMEOUT_MS = 60_000;
@@ -50,7 +51,7 @@ test.each([1, 2])(
         expect(await exitOf(gateway)).toBe(0);
       },
     };
-    await answering(url, gateway);
+    await untilAnswer(gateway, { url: `${url}/weather`, status: 402, withinMs: TIMEOUT_MS });
     const transaction = stage.pay(await stage.quote(`${url}/weather`));
     expect(await stage.present(`${url}/weather`, transaction)).toMatchObject({ status: 200 });
     expect(await stage.moved()).toEqual(sales(1n));
@@ -95,14 +96,4 @@ test.each([
 async function exitOf(child: ChildProcess): Promise<number | null> {
   if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
   return child.exitCode;
-}
-
-async function answering(url: string, child: ChildProcess): Promise<void> {
-  const deadline = AbortSignal.timeout(TIMEOUT_MS);
-  while (child.exitCode === null && !deadline.aborted) {
-    const response = await fetch(`${url}/weather`).catch(() => undefined);
-    if (response?.status === 402) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error("the bundle never answered");
 }

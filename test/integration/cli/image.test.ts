@@ -25,6 +25,7 @@ import { FIRST } from "../../support/listener-tls.ts";
 import { freshAccount } from "../../support/payer.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
 import type { Finished } from "../../support/serve.ts";
+import { untilAnswer } from "../../support/until-answer.ts";
 import { startCollector } from "../telemetry/collector.ts";
 import { startBackend, type Noted } from "../telemetry/stage.ts";
 
@@ -171,7 +172,12 @@ routes: { GET /weather: { price: $0.01, description: Weather } }
     const gateway = launch(["serve", file], { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
     const said = collect(gateway);
     try {
-      await untilReady(`http://127.0.0.1:${adminPort}/readyz`, gateway, said);
+      const ready = {
+        url: `http://127.0.0.1:${adminPort}/readyz`,
+        status: 200,
+        withinMs: PATIENCE_MS,
+      };
+      await untilAnswer(gateway, ready, () => said.stderr);
       const doctor = await run(["doctor", file], { NODE_EXTRA_CA_CERTS: join(etc, "tls.crt") });
       expect(doctor.stdout + doctor.stderr).toContain(signer.address);
       expect(doctor.stdout + doctor.stderr).not.toMatch(/cannot find|ERR_MODULE/i);
@@ -216,17 +222,3 @@ routes: { GET /weather: { price: $0.01, description: Weather } }
     expect((await run(["keygen", "solana"])).stderr).toContain("could not be written");
   });
 });
-
-async function untilReady(
-  url: string,
-  child: ChildProcess,
-  said: { readonly stderr: string },
-): Promise<void> {
-  const deadline = AbortSignal.timeout(PATIENCE_MS);
-  while (child.exitCode === null && !deadline.aborted) {
-    const answer = await fetch(url).catch(() => undefined);
-    if (answer?.ok === true) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error(`it never was ready: ${said.stderr}`);
-}

@@ -1,5 +1,5 @@
 /** The package that `npm pack` makes: installed into an empty folder, with no network, it is the whole product. */
-import { execFile, spawn, type ChildProcess } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import packageJson from "../../../package.json" with { type: "json" };
 import { Site } from "../../support/serve.ts";
+import { untilAnswer } from "../../support/until-answer.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const TIMEOUT_MS = 90_000;
@@ -95,24 +96,14 @@ routes:
   const serving = spawn(main, ["serve", "gateway.yaml"], { cwd: installed, env, stdio: "ignore" });
   try {
     // Its backend is not there, which the gateway says.
-    expect(await firstStatus(`http://127.0.0.1:${site.port}/free`, serving)).toBe(502);
+    const url = `http://127.0.0.1:${site.port}/free`;
+    expect((await untilAnswer(serving, { url, withinMs: TIMEOUT_MS })).status).toBe(502);
   } finally {
     serving.kill("SIGTERM");
     await once(serving, "exit");
   }
   expect(serving.exitCode).toBe(0);
 });
-
-/** Of the first answer. */
-async function firstStatus(url: string, child: ChildProcess): Promise<number> {
-  const deadline = AbortSignal.timeout(TIMEOUT_MS);
-  while (child.exitCode === null && !deadline.aborted) {
-    const response = await fetch(url).catch(() => undefined);
-    if (response !== undefined) return response.status;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error("the package never answered");
-}
 
 test("says in one sentence that Node is too old for it", async () => {
   const old = join(folder, "old-node.mjs");

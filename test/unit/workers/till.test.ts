@@ -114,11 +114,10 @@ describe("a payment at a worker", () => {
       caller: { claimedUnder: terms.idempotencyKey },
     });
     const { till } = worker("1");
-    const payment = new Payment(key, terms.request);
     const begun = { terms, facilitator: null, handedOverAt: null };
     const signal = AbortSignal.timeout(1_000);
-    await till.resume(payment, { ...begun, isSigned: true }, signal);
-    await till.resume(payment, begun, signal);
+    await till.resume(key, { ...begun, isSigned: true }, signal);
+    await till.resume(key, begun, signal);
     const [signed, other] = facilitator.settled;
     expect(signed).toMatchObject({ isSigned: true });
     expect(other).not.toHaveProperty("isSigned");
