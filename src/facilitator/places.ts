@@ -97,8 +97,10 @@ export class Places {
     return this.#newPayers.areFew && !this.#paid.has(payer) ? CROWDED_NEW : undefined;
   }
 
+  /** One that has a place keeps just that one. */
   take(items: readonly Placed[]): void {
     for (const item of items) {
+      this.release([item.key]);
       const { payer, runsCode } = item.checked;
       this.#taken.set(item.key, item);
       if (this.#at.budget.isSuspect(payer)) this.#doubtful.add(item.key);

@@ -154,10 +154,11 @@ export class SettlementEngine {
     const { key, version, isPublic } = offer;
     const isRepeated = this.#taking.has(key);
     this.#taking.set(key, offer);
-    const isOurs = await this.#ledger.step(key, { kind: "take", version });
+    const taken = await this.#ledger.step(key, { kind: "take", version });
     // Told to another round that has asked as well.
-    if (!this.#taking.delete(key)) return;
-    if (!isOurs || (isRepeated && this.#flights.has(key))) return;
+    if (!this.#taking.delete(key) || taken === "gone") return;
+    // It was ours before: at work already, unless nobody has heard that.
+    if (taken === "ours" && (!isRepeated || this.#flights.has(key))) return;
     this.accept(offer, isPublic ? "withdrawn" : "offered");
   }
 

@@ -15,6 +15,7 @@ import {
   type OutcomeOf,
   type SettledPayment,
   type SettlementOutcome,
+  type TakeOutcome,
   type TransitionKind,
   type TransitionOf,
 } from "./ledger.ts";
@@ -375,14 +376,15 @@ function offer(row: Row, { life }: Moment): Step<boolean> {
   return { outcome: true, next: { ...after(row), offered: true }, note: WAITS };
 }
 
-function take(row: Row, version: number, { life }: Moment): Step<boolean> {
-  if (row?.state !== "CLAIMED") return { outcome: false };
+function take(row: Row, version: number, { life }: Moment): Step<TakeOutcome> {
+  if (row?.state !== "CLAIMED") return { outcome: "gone" };
   if (!row.offered) {
-    return { outcome: row.claimedBy === life && row.version === version + 1 };
+    const isOurs = row.claimedBy === life && row.version === version + 1;
+    return { outcome: isOurs ? "ours" : "gone" };
   }
-  if (row.version !== version) return { outcome: false };
+  if (row.version !== version) return { outcome: "gone" };
   const next = { ...after(row), offered: false, claimedBy: life };
-  return { outcome: true, next, note: "taken to be signed" };
+  return { outcome: "taken", next, note: "taken to be signed" };
 }
 
 /**

@@ -264,7 +264,7 @@ interface Given {
   offer: object;
   /**
    * An offered claim: from here it is CLAIMED by this life. `version`: that of its row when it was seen among the
-   * offers; whoever takes it again, since the answer was lost, hears the same.
+   * offers.
    */
   take: { readonly version: number };
   /** SETTLED -> DELIVERING(n + 1), durable before the upstream sees anything. Without a sale: an operator's hand. */
@@ -293,14 +293,19 @@ interface Given {
 
 export type TransitionKind = keyof Given;
 
+/**
+ * `ours`: this life has taken it before from that version, as whoever asks again hears after a lost answer. `gone`: it
+ * is not offered any more, or another life has it.
+ */
+export type TakeOutcome = "taken" | "ours" | "gone";
+
 /** What comes of it; nothing of those that are not named. */
 interface Outcomes {
   claim: ClaimOutcome;
   begin: BeginOutcome;
   /** False when the row is no longer CLAIMED by this life. */
   offer: boolean;
-  /** False when it is not offered any more, or another life has taken it. */
-  take: boolean;
+  take: TakeOutcome;
   /**
    * False when the row was not SETTLED (another delivery won), another request holds it, no attempt is left, or it
    * does not fit the sale any more: much may have happened while its settlement was waited for.

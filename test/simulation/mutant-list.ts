@@ -268,6 +268,39 @@ export const MUTANTS: readonly Mutant[] = [
     unit: FOUND_FAULTS,
   },
   {
+    name: "signs an offer again that another round has taken",
+    changes: [
+      {
+        file: "src/facilitator/settlement-engine.ts",
+        find: 'if (taken === "ours" && (!isRepeated || this.#flights.has(key))) return;',
+        put: "",
+      },
+    ],
+    unit: "test/unit/facilitator/leases.test.ts",
+  },
+  {
+    name: "counts the place of a payment twice",
+    changes: [
+      {
+        file: "src/facilitator/places.ts",
+        find: "this.release([item.key]);",
+        put: "",
+      },
+    ],
+    unit: "test/unit/facilitator/places.test.ts",
+  },
+  {
+    name: "says that nobody has paid with what is claimed by now",
+    changes: [
+      {
+        file: "src/gateway/payment/paywall.ts",
+        find: "return this.#admitOwn(presented, identified, collected);",
+        put: "return collected;",
+      },
+    ],
+    unit: "test/unit/gateway/payment/owed.test.ts",
+  },
+  {
     name: "forgets a claim that it has taken without hearing so",
     changes: [
       {

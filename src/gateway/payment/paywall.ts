@@ -53,28 +53,22 @@ export interface PaywallOptions {
   readonly newIdempotencyKey?: () => string;
 }
 
-/** One payment's way from the claim to the recorded delivery. */
-interface Flight {
-  readonly payment: Payment;
-  readonly presented: Presented;
-  readonly terms: ClaimTerms;
+/** How a payment is taken off with. */
+interface Takeoff {
   readonly signal: AbortSignal;
   /** Nobody had it a moment ago, when it was looked up what its payer is owed. */
   readonly isNew: boolean;
+  /** What is answered where nobody has it, in place of charging it. */
+  readonly unclaimed?: Admission | undefined;
+}
+
+/** One payment's way from the claim to the recorded delivery. */
+interface Flight extends Takeoff {
+  readonly payment: Payment;
+  readonly presented: Presented;
+  readonly terms: ClaimTerms;
   /** Ends the flight; the next one may begin. */
   readonly land: () => void;
-}
-
-/** How a payment is taken off with. */
-interface Joining extends Pick<Flight, "signal" | "isNew"> {
-  readonly proof?: PayerProof;
-}
-
-/** What a request brings that collects what its payer is owed. */
-interface Collecting {
-  /** It has collected before. */
-  readonly isProof: boolean;
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -135,12 +129,17 @@ export class Paywall {
     }
   }
 
-  async #admitOwn(presented: Presented, { payment, isClaimed }: Identified): Promise<Own> {
-    const refusal = isClaimed ? null : presented.refusal();
+  /** @param unclaimed the answer where nobody has the payment, which is not charged then */
+  async #admitOwn(
+    presented: Presented,
+    { payment, isClaimed }: Identified,
+    unclaimed?: Admission,
+  ): Promise<Own> {
+    const refusal = isClaimed || unclaimed !== undefined ? null : presented.refusal();
     if (refusal !== null) return { kind: "unservable", refusal };
     notePayment(payment.key);
     const signal = this.#patience(payment);
-    return this.#join(payment, presented, { signal, isNew: !isClaimed });
+    return this.#join(payment, presented, { signal, isNew: !isClaimed, unclaimed });
   }
 
   /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
@@ -170,7 +169,10 @@ export class Paywall {
       // While it waited for these, others may have become owed, and it may be claimed elsewhere.
       identified = await this.#identify(presented);
       if ("kind" in identified) return identified;
-      if (collected !== undefined && !identified.isClaimed) return collected;
+      // Another request may have claimed it since then, and its payer not hear that he has not paid.
+      if (collected !== undefined && !identified.isClaimed) {
+        return this.#admitOwn(presented, identified, collected);
+      }
       owed = identified.owed.filter((each) => !tried.has(each.key));
     }
     return this.#admitOwn(presented, identified);
@@ -198,7 +200,7 @@ export class Paywall {
     presented: Presented,
     payment: Payment,
     owed: readonly Payment[],
-    { isProof, signal }: Collecting,
+    { isProof, signal }: { readonly isProof: boolean; readonly signal: AbortSignal },
   ): Promise<Admission | undefined> {
     const proof = await this.#prove(payment, claimantOf(presented.client), signal);
     if (typeof proof === "object") return proof;
@@ -241,7 +243,7 @@ export class Paywall {
   async #join(
     payment: Payment,
     presented: Presented,
-    { proof, signal, isNew }: Joining,
+    { proof, isNew, ...takeoff }: Takeoff & { readonly proof?: PayerProof },
   ): Promise<Own> {
     const { key, request } = payment;
     let hasWaited = false;
@@ -249,14 +251,14 @@ export class Paywall {
       const flight = this.#flights.get(key);
       if (flight === undefined) break;
       hasWaited = true;
-      const told = await this.#waiting.for(flight, presented, signal);
+      const told = await this.#waiting.for(flight, presented, takeoff.signal);
       if (told !== undefined) return told;
     }
     const { binding, target, client } = presented;
     const claimant = claimantOf(client);
     const idempotencyKey = this.#newIdempotencyKey();
     const terms = { binding, target, idempotencyKey, request, claimant, proof };
-    return this.#fly(payment, presented, terms, { signal, isNew: isNew && !hasWaited });
+    return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 
   /** How long a request is held. */
@@ -271,7 +273,7 @@ export class Paywall {
     payment: Payment,
     presented: Presented,
     terms: ClaimTerms,
-    { signal, isNew }: Pick<Flight, "signal" | "isNew">,
+    takeoff: Takeoff,
   ): Promise<Own> {
     const { key } = payment;
     const landing = Promise.withResolvers<void>();
@@ -291,7 +293,7 @@ export class Paywall {
         landing.resolve();
       });
     };
-    const admission = await this.#board(key, { payment, presented, terms, signal, isNew, land });
+    const admission = await this.#board(key, { ...takeoff, payment, presented, terms, land });
     if (admission === ANEW) {
       land();
       return ANEW;
@@ -338,6 +340,9 @@ export class Paywall {
       let losses = 0;
       let { isNew } = flight;
       for (;;) {
+        if (claim.kind === "granted" && flight.unclaimed !== undefined) {
+          return await this.#drop(key, flight, flight.unclaimed);
+        }
         if (claim.kind === "granted" && !isNew && flight.terms.proof === undefined) {
           return await this.#drop(key, flight, ANEW);
         }

@@ -78,6 +78,29 @@ describe("two lives with one account", () => {
     expect((await unfinished(one)).map(({ payments }) => payments.length)).toEqual([1, 1, 1]);
   });
 
+  test("have an offer taken once, though two rounds have seen it", async () => {
+    const lives = new Lives();
+    const [one, two] = [await lives.open("one"), await lives.open("two")];
+    const [late, judged] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const offers = one.ledger.offers.bind(one.ledger);
+    let rounds = 0;
+    one.ledger.offers = async (...asked) => {
+      const found = await offers(...asked);
+      if (found.length > 0 && (rounds += 1) === 1) await late.promise;
+      return found;
+    };
+    const answer = settle(two, payment(1));
+    await lives.time.until(() => rounds === 1);
+    const before = lives.chain.count("inspect");
+    lives.chain.hold("inspect", judged.promise);
+    await lives.time.of(one.facilitator.recover());
+    late.resolve();
+    await lives.time.advance(0);
+    expect(lives.chain.count("inspect") - before).toBe(1);
+    judged.resolve();
+    expect(await lives.time.of(answer)).toMatchObject({ success: true });
+  });
+
   test("answer alike when the chain refuses an offered payment", async () => {
     const lives = new Lives();
     await lives.open("one");

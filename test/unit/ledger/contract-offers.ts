@@ -38,16 +38,16 @@ export function describeOffers(open: OpenLedger): void {
       await bring(ledger, payment, "offered");
       const [offer] = await ledger.offers(NETWORK, 1);
       const take = { kind: "take", version: offer?.version ?? 0 } as const;
-      expect(await ledger.step(key, take)).toBe(true);
-      expect(await ledger.step(key, take)).toBe(true);
+      expect(await ledger.step(key, take)).toBe("taken");
+      expect(await ledger.step(key, take)).toBe("ours");
       expect(await ledger.offers(NETWORK, 1)).toEqual([]);
       // Another offer of the same claim is another thing.
       await ledger.step(key, { kind: "offer" });
-      expect(await ledger.step(key, take)).toBe(false);
+      expect(await ledger.step(key, take)).toBe("gone");
       const [again] = await ledger.offers(NETWORK, 1);
       expect(again?.version).toBe(take.version + 2);
       await ledger.step(key, { kind: "take", version: take.version + 2 });
-      expect(await ledger.step(key, take)).toBe(false);
+      expect(await ledger.step(key, take)).toBe("gone");
     });
 
     it("and takes none that was signed, settled or failed in the meantime", async () => {

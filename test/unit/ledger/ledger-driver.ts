@@ -259,7 +259,7 @@ export async function takeOffers(
   const offers = await ledger.offers(network, limit);
   const take = ({ key, version }: OfferedPayment) => ledger.step(key, { kind: "take", version });
   const taken = await Promise.all(offers.map(take));
-  return offers.filter((_, index) => taken[index]);
+  return offers.filter((_, index) => taken[index] === "taken");
 }
 
 /** What {@link observe} sees in each state of the transition table. */

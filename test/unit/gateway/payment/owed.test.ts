@@ -20,6 +20,7 @@ import {
   stateOf,
   tell,
   TRANSACTION,
+  WAIT_MS,
   type PaywallStage,
 } from "./paywall-stage.ts";
 
@@ -197,6 +198,28 @@ describe("a payer who is owed something and signs a new payment", () => {
     if (last === undefined) throw new Error("both were one");
     await paidOf(last).delivered();
     expect(facilitator.settled).toHaveLength(2);
+  });
+
+  it("is not told to sign another while one of his requests pays with it elsewhere", async () => {
+    const { paywall, ledger, time } = await indebted();
+    await paidOf(await paywall.admit(presented(2))).delivered();
+    const recall = ledger.recall.bind(ledger);
+    const recalls = vi.spyOn(ledger, "recall").mockImplementation(async (...asked) => {
+      const found = await recall(...asked);
+      // Just after it was looked up that nobody has it.
+      if (recalls.mock.calls.length === 2) {
+        const { key, request } = examplePayment(2);
+        const { binding, target } = presented(2);
+        const sale = { binding, target, claimant: "192.0.2.1", idempotencyKey: "another's" };
+        await ledger.step(key, { kind: "claim", terms: { ...sale, request } });
+      }
+      return found;
+    });
+    const told = paywall.admit(presented(2));
+    await vi.waitFor(() => expect(recalls.mock.calls).toHaveLength(2));
+    for (let turn = 0; turn < TURNS; turn += 1) await immediately();
+    await time.advance(WAIT_MS);
+    expect(tell(await told)).toBe("unknown");
   });
 
   it("is not charged where he has shown it for another sale before", async () => {
