@@ -6,10 +6,10 @@
 import type { AddressInfo } from "node:net";
 import { createAdminHandler } from "./admin/admin.ts";
 import type { ToldElsewhere } from "./app/fee-payers.ts";
-import { Front } from "./app/front.ts";
-import { createTimeline, Showing } from "./app/showing.ts";
-import { wordsOfRoutes } from "./app/listing/heard-words.ts";
-import { openMoney, type Money } from "./app/money.ts";
+import { PublicSide } from "./app/public-side.ts";
+import { createTimeline, PaymentsPageAccess } from "./app/payments-page-access.ts";
+import { wordsOfRoutes } from "./diagnosis/listing/heard-words.ts";
+import { openSettlementProcess, type SettlementProcess } from "./app/settlement-process.ts";
 import { openServer, type Parts } from "./app/server.ts";
 import { openLedger } from "./app/store.ts";
 import type { FeeWallet } from "./app/wallets.ts";
@@ -18,15 +18,15 @@ import { openWorkers } from "./app/workers.ts";
 import { Reloading, type ReloadCause, type Reloaded } from "./app/reloading.ts";
 import { cannotChange, restartProblems } from "./app/restart.ts";
 import { loadConfig, type Config, type ParseResult, type Problem } from "./config/config.ts";
-import type { NetworkProbe } from "./facilitator/network-gate.ts";
-import { LocalTill } from "./gateway/payment/till.ts";
+import type { NetworkProbe } from "./payments/settlement/network-gate.ts";
+import { LocalPaymentService } from "./payments/sale/payment-service.ts";
 import { createLogger, type Logger } from "./telemetry/logger.ts";
 import type { MetricsSnapshot } from "./telemetry/metric-registry.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 import { openSpans } from "./telemetry/otlp-spans.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 import { systemTime } from "./time/time.ts";
-import type { Crew } from "./workers/crew.ts";
+import type { WorkerPool } from "./workers/worker-pool.ts";
 
 /** A process that serves. */
 export interface Running {
@@ -89,12 +89,12 @@ export async function start(
   const readiness = async (): Promise<readonly string[]> => {
     if (draining) return ["shutting down"];
     if (serving === undefined) return ["starting"];
-    const idle = serving.crew?.listening === 0 ? ["no worker listens"] : [];
+    const idle = serving.pool?.listening === 0 ? ["no worker listens"] : [];
     return [...idle, ...(await serving.money.readiness())];
   };
   const metrics = async (): Promise<MetricsSnapshot> => {
     const own = await telemetry.metrics.registry.snapshot();
-    return serving?.crew?.metrics(own) ?? own;
+    return serving?.pool?.metrics(own) ?? own;
   };
   const reloading = new Reloading({
     load,
@@ -107,27 +107,27 @@ export async function start(
     onEnd: (isInUse) => telemetry.metrics.configuration.loaded(isInUse, time.now()),
   });
   const reload = (): Promise<Reloaded> => reloading.reload("POST /-/reload");
-  const shown = new Showing(parts, ledger, () => serving);
+  const shown = new PaymentsPageAccess(parts, ledger, () => serving);
   const { payments, hosts } = shown;
   const listing = () => wordsOfRoutes(serving?.money);
   const reads = { telemetry, readiness, metrics, payments, listing, hosts };
   const operator = createAdminHandler({ ...reads, reload });
   const admin = await openServer(parts, config.admin, operator);
   closing.defer(() => shown.stop());
-  const money = await openMoney(parts, ledger);
+  const money = await openSettlementProcess(parts, ledger);
   const workers = countWorkers(config);
-  const front = config.routes.length === 0 || workers > 1 ? undefined : openFront(parts, money);
-  const { crew, addresses: gateway } =
+  const front = config.routes.length === 0 || workers > 1 ? undefined : openSide(parts, money);
+  const { pool, addresses: gateway } =
     workers > 1
       ? await openWorkers(parts, money, { script, version })
-      : { crew: undefined, addresses: (await front?.open()) ?? [] };
-  serving = { money, front, crew };
+      : { pool: undefined, addresses: (await front?.open()) ?? [] };
+  serving = { money, front, pool };
 
   const owned = closing.move();
   const close = async (atOnce: boolean): Promise<void> => {
     draining = true;
     front?.retire();
-    crew?.retire();
+    pool?.retire();
     const { delayMs, withinMs } = money.sales.config.shutdown;
     if (!atOnce) await time.sleep(delayMs);
     const timer = setTimeout(() => patience.abort(), withinMs);
@@ -145,30 +145,30 @@ export async function start(
     feePayers: money.feePayers.elsewhere(),
     telemetry,
     workers,
-    hopeless: crew?.hopeless ?? new Promise(() => undefined),
+    hopeless: pool?.hopeless ?? new Promise(() => undefined),
     reload: (cause) => reloading.reload(cause),
     close: ({ atOnce } = { atOnce: false }) => (closed ??= close(atOnce)),
   };
 }
 
 interface Serving {
-  readonly money: Money;
-  readonly front: Front | undefined;
-  readonly crew: Crew | undefined;
+  readonly money: SettlementProcess;
+  readonly front: PublicSide | undefined;
+  readonly pool: WorkerPool | undefined;
 }
 
 /** What speaks against a change; where nothing does it has been made. */
 async function applyTo(
-  { money, front, crew, logger }: Serving & { readonly logger: Logger },
+  { money, front, pool, logger }: Serving & { readonly logger: Logger },
   next: Config,
 ): Promise<readonly Problem[]> {
   const problems = restartProblems(money.sales.config, next, money.feePayers.networks);
   if (problems.length > 0) return problems;
   await money.sales.change(next);
   front?.configure(next);
-  if (crew === undefined) return [];
+  if (pool === undefined) return [];
   logger.info("replacing the workers");
-  await crew.replace();
+  await pool.replace();
   logger.info("all workers were replaced");
   return [];
 }
@@ -187,12 +187,30 @@ async function openTelemetry(
   return { logger, metrics, timeline: createTimeline(config.admin, time) };
 }
 
-function openFront({ config, telemetry, time, closing, patience }: Parts, money: Money): Front {
+function openSide(
+  { config, telemetry, time, closing, patience }: Parts,
+  money: SettlementProcess,
+): PublicSide {
   const { logger, timeline } = telemetry;
-  const { mesh: facilitator, feePayers, drafts, ledger: redemptions, sales } = money;
+  const { router: facilitator, feePayers, drafts, ledger: redemptions, sales } = money;
   const { publish } = sales;
-  const till = new LocalTill({ facilitator, feePayers, redemptions, logger, time, timeline });
-  const front = new Front({ config, telemetry, till, feePayers, drafts, publish, fronts: 1 });
+  const payments = new LocalPaymentService({
+    facilitator,
+    feePayers,
+    redemptions,
+    logger,
+    time,
+    timeline,
+  });
+  const front = new PublicSide({
+    config,
+    telemetry,
+    payments,
+    feePayers,
+    drafts,
+    publish,
+    fronts: 1,
+  });
   closing.defer(() => front.close(patience));
   return front;
 }

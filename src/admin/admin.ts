@@ -9,7 +9,7 @@ import { CONTENT_TYPES, expose, formatFor } from "../telemetry/exposition.ts";
 import type { MetricsSnapshot } from "../telemetry/metric-registry.ts";
 import type { PaymentsListener } from "./payments.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { HostNames } from "../x402/host-names.ts";
+import { HostNames } from "../http/host-names.ts";
 
 /** Why a process is not ready, in sentences; empty when it is. */
 export type ReadinessCheck = () => Promise<readonly string[]>;

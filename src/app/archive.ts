@@ -4,7 +4,7 @@ import type { Config } from "../config/config.ts";
 import type { PaymentDetail } from "../ledger/books.ts";
 import type { Time } from "../time/time.ts";
 import { LINE_BEGIN, LineFile } from "./line-file.ts";
-import { detailOf, Tokens } from "./payment-view.ts";
+import { detailOf, Tokens } from "../admin/payment-view.ts";
 
 /** What is `payments --show --json`, but for the advice, in one line. */
 export function archiveLine(payment: PaymentDetail, tokens: Tokens): string {

@@ -3,7 +3,7 @@
  * about as much as refusing a payment, and so that asking for many is of no use there is a limit for all together.
  */
 import type { Config } from "../config/config.ts";
-import type { Drafts } from "../gateway/payment/drafts.ts";
+import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";

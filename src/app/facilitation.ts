@@ -1,8 +1,8 @@
 /** Configuration -> everything that verifies and settles: mechanisms, their gate, the facilitators. */
 import type { Config, RemoteFacilitatorSettings as RemoteSettings } from "../config/config.ts";
-import { EmbeddedFacilitator } from "../facilitator/embedded.ts";
-import { FacilitatorMesh } from "../facilitator/mesh.ts";
-import { NetworkGate, type NetworkProbe } from "../facilitator/network-gate.ts";
+import { EmbeddedFacilitator } from "../payments/settlement/embedded.ts";
+import { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
+import { NetworkGate, type NetworkProbe } from "../payments/settlement/network-gate.ts";
 import { RemoteFacilitator } from "../facilitator/remote.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { EvmFirstLooks } from "../mechanism/evm/first-look.ts";
@@ -14,12 +14,12 @@ import { createMechanisms, createObservers } from "./chains.ts";
 import { KnownFeePayers, type FeePayerSources } from "./fee-payers.ts";
 import { findLosses } from "./gas-costs.ts";
 import { readBalances } from "./gauges.ts";
-import { isSameToken } from "./token-address.ts";
+import { isSameToken } from "../x402/token.ts";
 import { describeWallets, type FeeWallet } from "./wallets.ts";
 
 export interface Facilitation {
   /** What settles: embedded where a network is settled here, else the remote ones. */
-  readonly mesh: FacilitatorMesh;
+  readonly router: FacilitatorRouter;
   /** What is certain of a payment before it is handed to one elsewhere. */
   readonly firstLooks: FirstLooks;
   /** Not started: who sells nothing need not ask for them. */
@@ -87,7 +87,7 @@ export async function openFacilitation(
     describeAsset,
   });
   const firstLooks = new EvmFirstLooks(() => Math.floor(time.now() / 1000));
-  const mesh = new FacilitatorMesh({
+  const router = new FacilitatorRouter({
     embedded,
     remotes,
     observers,
@@ -97,10 +97,10 @@ export async function openFacilitation(
     foreign,
     describeAsset,
   });
-  const feePayers = createFeePayers(config, { mechanisms, mesh, remotes, telemetry, time });
+  const feePayers = createFeePayers(config, { mechanisms, router, remotes, telemetry, time });
   const balances = await balancesOf(mechanisms, ground, gate);
   return {
-    mesh,
+    router,
     firstLooks,
     feePayers,
     observers,
@@ -145,7 +145,7 @@ function createFeePayers(
   const offers = routes.flatMap(({ action }) => (action.kind === "priced" ? action.offers : []));
   const sold = offers.map(({ network }) => network);
   const networks = [...new Set(sold)].filter((name) => networkOf(name).kind === "solana");
-  const isSoldElsewhere = networks.some((name) => sources.mesh.isRemote(name));
+  const isSoldElsewhere = networks.some((name) => sources.router.isRemote(name));
   // One of several is chosen by the account that a payment names, also for those who ask us to settle.
   const isChosenFrom = facilitator.listen !== null && remotes.length > 1;
   const asked = isSoldElsewhere || isChosenFrom ? remotes : [];

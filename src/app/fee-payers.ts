@@ -3,10 +3,10 @@
  * so it has to be told in every 402: it is ours where the network is settled here, else that of a facilitator
  * elsewhere, which is asked for it at the start and then again and again.
  */
-import type { FacilitatorMesh } from "../facilitator/mesh.ts";
+import type { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
 import type { RemoteFacilitator } from "../facilitator/remote.ts";
 
-import type { FeePayers } from "../gateway/payment/offers.ts";
+import type { FeePayers } from "../payments/sale/offers.ts";
 import type { Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { type Time, waitWithin } from "../time/time.ts";
@@ -34,9 +34,9 @@ export interface FeePayerSources {
   readonly networks: readonly NetworkName[];
   /** What settles here, on whatever network. */
   readonly mechanisms: readonly Pick<Mechanism, "network" | "kind" | "accounts">[];
-  readonly mesh: Pick<FacilitatorMesh, "feePayer" | "hasFeePayer" | "isRemote">;
+  readonly router: Pick<FacilitatorRouter, "feePayer" | "hasFeePayer" | "isRemote">;
   /**
-   * Those of the mesh that are asked; empty: nothing depends on what they tell. Where nothing is sold, they
+   * Those of the router that are asked; empty: nothing depends on what they tell. Where nothing is sold, they
    * are asked for payments that others bring, and nothing is said about their silence.
    */
   readonly remotes: readonly Pick<RemoteFacilitator, "name" | "supported">[];
@@ -89,7 +89,7 @@ export class KnownFeePayers implements FeePayers {
 
   offered(network: string): string | undefined {
     const mechanism = this.#here.get(network);
-    if (mechanism === undefined) return this.#sources.mesh.feePayer(network);
+    if (mechanism === undefined) return this.#sources.router.feePayer(network);
     const feePayer = mechanism.kind.extra?.["feePayer"];
     return typeof feePayer === "string" ? feePayer : undefined;
   }
@@ -97,7 +97,7 @@ export class KnownFeePayers implements FeePayers {
   isKnown(network: string, address: string): boolean {
     const mechanism = this.#here.get(network);
     return mechanism === undefined
-      ? this.#sources.mesh.hasFeePayer(network, address)
+      ? this.#sources.router.hasFeePayer(network, address)
       : mechanism.accounts.includes(address);
   }
 

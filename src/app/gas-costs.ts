@@ -6,7 +6,7 @@ import type { Config } from "../config/config.ts";
 import type { Finding, WalletBalance } from "../mechanism/mechanism.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
-import { isSameToken } from "./token-address.ts";
+import { isSameToken } from "../x402/token.ts";
 
 type Cost = Pick<WalletBalance, "settlementAtomic" | "decimals">;
 

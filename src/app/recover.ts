@@ -3,10 +3,10 @@
  * until none is left or the time is over.
  */
 import type { Config } from "../config/config.ts";
-import type { Stranger } from "../facilitator/keyless-lanes.ts";
+import type { OrphanedSigner } from "../payments/settlement/keyless-accounts.ts";
 import type { PaymentDetail, PaymentSummary } from "../ledger/books.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { PUT_BACK } from "../facilitator/submission-watch.ts";
+import { PUT_BACK } from "../payments/settlement/submission-watch.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { systemTime } from "../time/time.ts";
@@ -15,7 +15,10 @@ import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { openLedger } from "./store.ts";
 
-export { describeStranger, type Stranger } from "../facilitator/keyless-lanes.ts";
+export {
+  describeOrphanedSigner,
+  type OrphanedSigner,
+} from "../payments/settlement/keyless-accounts.ts";
 
 /** Pause between two looks at what is left, milliseconds. */
 const LOOK_PAUSE_MS = 250;
@@ -38,7 +41,7 @@ export interface RecoverOptions {
   readonly version: string;
   readonly timeoutMs: number;
   /** Told first: accounts whose key is not in this configuration, and that left something open. */
-  readonly onStranger: (stranger: Stranger) => void;
+  readonly onStranger: (stranger: OrphanedSigner) => void;
   /** Told as soon as it is known. */
   readonly onOutcome: (outcome: Outcome) => void;
   /** Told at each look how many are left. */

@@ -1,5 +1,5 @@
 /** Everything that goes on with no client asking, for what a crash or a silent chain left open. */
-import { startRecovery, type Recovery } from "../facilitator/recovery.ts";
+import { startRecovery, type Recovery } from "../payments/settlement/recovery.ts";
 import { startRemoteRecovery } from "../facilitator/remote-recovery.ts";
 import type { Facilitation, Ground } from "./facilitation.ts";
 
@@ -38,13 +38,13 @@ function startResolving({
 
 /** Starts the first rounds at once. `closing` gets their end, and that of the embedded facilitator. */
 export function startRecoveries(
-  { embedded, mesh }: Pick<Facilitation, "embedded" | "mesh">,
+  { embedded, router }: Pick<Facilitation, "embedded" | "router">,
   { ledger, telemetry, time }: Ground,
   closing: AsyncDisposableStack,
 ): void {
   const resolving = startResolving({ ledger, telemetry, time });
   closing.defer(() => resolving.stop());
-  const remote = startRemoteRecovery({ mesh, redemptions: ledger, telemetry, time });
+  const remote = startRemoteRecovery({ router, redemptions: ledger, telemetry, time });
   closing.defer(() => remote.stop());
   const recovery = startRecovery(embedded, telemetry, time);
   closing.defer(async () => {

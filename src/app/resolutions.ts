@@ -4,13 +4,13 @@
  */
 import { userInfo, hostname } from "node:os";
 import type { Config } from "../config/config.ts";
-import { LedgerInUse } from "../ledger/sqlite-lock.ts";
+import { LedgerInUse } from "../ledger/sqlite/sqlite-lock.ts";
 import type { Resolution, Resolved } from "../ledger/ledger.ts";
-import { resolveBeside } from "../ledger/sqlite-resolutions.ts";
+import { resolveBeside } from "../ledger/sqlite/sqlite-resolutions.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { systemTime } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
-import { openBooks, type PaymentSummary } from "./books.ts";
+import { openBooks, type PaymentSummary } from "../admin/books.ts";
 import { openLedger } from "./store.ts";
 
 export type { Resolution, Resolved } from "../ledger/ledger.ts";

@@ -6,10 +6,10 @@ import type { Config } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { systemTime } from "../time/time.ts";
 import type { Publisher } from "../gateway/declined.ts";
-import type { FeePayers } from "../gateway/payment/offers.ts";
+import type { FeePayers } from "../payments/sale/offers.ts";
 import type { OtherEntries } from "../discovery/shared-entries.ts";
-import { Publications, readTermsChanges, type TermsChanges } from "./publishing.ts";
-import { longestQuoteMs } from "./selling.ts";
+import { Publications, readTermsChanges, type TermsChanges } from "../publishing/publishing.ts";
+import { longestQuoteMs } from "./request-snapshot.ts";
 
 /** Configurations whose prices are remembered at most: the oldest is forgotten first. */
 export const MAX_EARLIER = 64;

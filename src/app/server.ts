@@ -3,7 +3,7 @@ import type { HttpServer } from "../gateway/listener/http-server.ts";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Config, ListenAddress, ListenerTls } from "../config/config.ts";
-import { keyPairFault } from "../config/key-pair.ts";
+import { keyPairFault } from "../config/facilitator/key-pair.ts";
 import { answerInTurn } from "../gateway/listener/answers-in-turn.ts";
 import { CertifiedServer } from "../gateway/listener/certified-server.ts";
 import { boundConnections } from "../gateway/listener/bounded-connections.ts";

@@ -1,11 +1,11 @@
 /**
- * What a worker is told when it starts: the front's part of the configuration, and what the front shows that
+ * What a worker is told when it starts: the public side's part of the configuration, and what the public side shows that
  * is kept elsewhere. It crosses a pipe between two processes of ours and is written nowhere.
  */
-import { Secret } from "../config/secret.ts";
+import { Secret } from "../config/facilitator/secret.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
-import type { FeePayers } from "../gateway/payment/offers.ts";
-import type { FrontConfig } from "./front.ts";
+import type { FeePayers } from "../payments/sale/offers.ts";
+import type { PublicSideConfig } from "./public-side.ts";
 import type { EarlierConfig } from "./sales.ts";
 
 export interface StartOrder {
@@ -14,7 +14,7 @@ export interface StartOrder {
   /** How many workers there are. */
   readonly workers: number;
   readonly version: string;
-  readonly config: FrontConfig;
+  readonly config: PublicSideConfig;
   /** See `TermsChanges`. */
   readonly termsChanges: readonly (readonly [route: string, changedAt: number])[];
   readonly feePayers: Told;
@@ -40,7 +40,7 @@ export type Told = readonly (readonly [network: string, address: string])[];
 const PACKED_SECRET = "packedSecret";
 
 /** The part of a configuration that leaves the process with the keys. */
-export function frontPart(config: FrontConfig): FrontConfig {
+export function frontPart(config: PublicSideConfig): PublicSideConfig {
   const { file, listen, sidecar, publicUrl, hosts, trustedProxies, limits, shutdown } = config;
   const { workers, upstreams, routes, unmatched, defaultUpstream, discovery, paywall } = config;
   const { logging, cors } = config;
@@ -92,7 +92,7 @@ export class FeePayerNews implements FeePayers {
     return this.#told.get(network);
   }
 
-  /** Of those that are told now; the till knows the others. */
+  /** Of those that are told now; the payment service knows the others. */
   isKnown(network: string, address: string): boolean {
     return this.offered(network) === address;
   }

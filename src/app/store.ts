@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { Config } from "../config/config.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { openSqliteLedger } from "../ledger/sqlite.ts";
+import { openSqliteLedger } from "../ledger/sqlite/sqlite.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 
@@ -22,6 +22,6 @@ export async function openLedger(
     return openSqliteLedger({ path: store.path, time, life, onUnreadable, onUnstored });
   }
   // Its driver is loaded by those who need it.
-  const { openPostgresLedger } = await import("../ledger/postgres.ts");
+  const { openPostgresLedger } = await import("../ledger/postgres/postgres.ts");
   return openPostgresLedger({ url: store.url.reveal(), time, life, logger, onUnreadable });
 }

@@ -1,5 +1,5 @@
 /** Takes what is over out of the ledger, a little at a time, so that it stays as large as what is still of use. */
-import type { Recovery } from "../facilitator/recovery.ts";
+import type { Recovery } from "../payments/settlement/recovery.ts";
 import type { SweepPlace, SweepStep } from "../ledger/sweep.ts";
 import type { Ground } from "./facilitation.ts";
 

@@ -1,5 +1,5 @@
 /**
- * The main function of a worker process: a front whose till is in the process that forked it. It does what that
+ * The main function of a worker process: a public side whose payment service is in the process that forked it. It does what that
  * one says and lives as long as that one; a signal that is sent to the whole group is meant for that one.
  */
 import type { AddressInfo } from "node:net";
@@ -11,12 +11,12 @@ import { Timeline, type TimelinePart } from "../telemetry/timeline.ts";
 import { systemTime } from "../time/time.ts";
 import { Channel } from "../workers/channel.ts";
 import { portOfParent } from "../workers/port.ts";
-import { RemoteTill } from "../workers/remote-till.ts";
+import { RemotePaymentService } from "../workers/remote-payment-service.ts";
 import type { WorkerPlaces } from "../workers/worker-process.ts";
 import { RemoteDrafts } from "./drafts.ts";
-import { Front } from "./front.ts";
+import { PublicSide } from "./public-side.ts";
 import { SharedEntries, type EntryChanges } from "../discovery/shared-entries.ts";
-import { Publications } from "./publishing.ts";
+import { Publications } from "../publishing/publishing.ts";
 import { FeePayerNews, unpack, type StartOrder, type Told } from "./start-order.ts";
 
 /** What is left after the end may hold up the process for so long, milliseconds. */
@@ -69,7 +69,7 @@ function leaveSignals(): void {
 }
 
 interface Started {
-  readonly front: Front;
+  readonly front: PublicSide;
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly feePayers: FeePayerNews;
@@ -97,10 +97,10 @@ class Worker {
     others.apply(order.others);
     const changes = new Map(termsChanges);
     const timeline = order.hasTimeline ? new Timeline(() => systemTime.now()) : undefined;
-    const front = new Front({
+    const front = new PublicSide({
       config,
       telemetry: { logger, metrics, timeline },
-      till: new RemoteTill(channel, config.limits.settlementWaitMs),
+      payments: new RemotePaymentService(channel, config.limits.settlementWaitMs),
       feePayers,
       drafts: new RemoteDrafts(channel, order.draftNetworks),
       publish: new Publications(config, { changes, feePayers, others }).publish,

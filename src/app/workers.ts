@@ -1,19 +1,19 @@
-/** Configuration and money -> a crew of workers, each of which is a front whose till is here. */
+/** Configuration and the settlement process -> a pool of workers, each of which is a public side that asks here for payments. */
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import type { ListenAddress } from "../config/config.ts";
 import { newTicketKeys, TICKET_KEYS_MS } from "../gateway/listener/ticket-keys.ts";
-import { Proofs } from "../gateway/payment/proofs.ts";
-import { LocalTill } from "../gateway/payment/till.ts";
-import { Crew } from "../workers/crew.ts";
-import { WorkerSession } from "../workers/desk.ts";
+import { Proofs } from "../payments/sale/proofs.ts";
+import { LocalPaymentService } from "../payments/sale/payment-service.ts";
+import { WorkerPool } from "../workers/worker-pool.ts";
+import { WorkerSession } from "../workers/worker-session.ts";
 import { WorkerProcess } from "../workers/worker-process.ts";
 import { countWorkers } from "./count-workers.ts";
 import { draftDesk } from "./drafts.ts";
 import { SAME_MS, type KnownFeePayers } from "./fee-payers.ts";
 import type { EntryChanges } from "../discovery/shared-entries.ts";
-import type { Money } from "./money.ts";
+import type { SettlementProcess } from "./settlement-process.ts";
 import type { Parts } from "./server.ts";
 import { frontPart, pack, type StartOrder, type Told } from "./start-order.ts";
 
@@ -41,14 +41,14 @@ export interface WorkerEntry {
 }
 
 export interface Workers {
-  readonly crew: Crew;
+  readonly pool: WorkerPool;
   readonly addresses: readonly AddressInfo[];
 }
 
 /** Resolves when all workers listen; `closing` gets their end. */
 export async function openWorkers(
   parts: Parts,
-  money: Money,
+  money: SettlementProcess,
   entry: WorkerEntry,
 ): Promise<Workers> {
   const { config, telemetry, time, closing } = parts;
@@ -61,7 +61,7 @@ export async function openWorkers(
   closing.defer(() => desks.closed());
   const ordered = { count, money, version: entry.version };
   let ticketKeys = newTicketKeys();
-  const crew = new Crew({
+  const pool = new WorkerPool({
     count,
     fork: (worker) => desks.fork(worker, entry),
     order: (worker) => pack(orderOf(worker, { ...ordered, ticketKeys })),
@@ -69,18 +69,18 @@ export async function openWorkers(
     logger: telemetry.logger,
     time,
   });
-  closing.defer(() => crew.close(parts.patience.aborted ? 0 : shutdown.withinMs));
-  telemetry.metrics.observeWorkers(() => crew);
+  closing.defer(() => pool.close(parts.patience.aborted ? 0 : shutdown.withinMs));
+  telemetry.metrics.observeWorkers(() => pool);
   // All get them at the same time, and those that are forked later with their order.
   const renew = (): Buffer => (ticketKeys = newTicketKeys());
   const tickets = { name: "ticketKeys", everyMs: TICKET_KEYS_MS, next: renew };
-  const telling = startTelling(crew, [...newsOf(money), tickets], ending.signal, parts);
+  const telling = startTelling(pool, [...newsOf(money), tickets], ending.signal, parts);
   closing.defer(() => telling.stop());
-  return { crew, addresses: await crew.open() };
+  return { pool, addresses: await pool.open() };
 }
 
 interface DeskGround extends Pick<Parts, "config" | "telemetry" | "time"> {
-  readonly money: Money;
+  readonly money: SettlementProcess;
   readonly closing: AbortSignal;
 }
 
@@ -117,12 +117,12 @@ class Desks {
   #open(name: string): WorkerSession {
     const { config, money, telemetry, time, closing } = this.#ground;
     const { logger, timeline } = telemetry;
-    const { mesh: facilitator, feePayers, ledger } = money;
+    const { router: facilitator, feePayers, ledger } = money;
     const life = ledger.worker(name);
     const books = { redemptions: life, timeline, proofs: this.#proofs };
-    const till = new LocalTill({ facilitator, feePayers, ...books, logger, time });
+    const payments = new LocalPaymentService({ facilitator, feePayers, ...books, logger, time });
     const { settlementWaitMs } = config.limits;
-    return new WorkerSession({ life, till, settlementWaitMs, logger, time, closing });
+    return new WorkerSession({ life, payments, settlementWaitMs, logger, time, closing });
   }
 }
 
@@ -133,7 +133,7 @@ function environment(): NodeJS.ProcessEnv {
 
 interface Ordered {
   readonly count: number;
-  readonly money: Money;
+  readonly money: SettlementProcess;
   readonly version: string;
   readonly ticketKeys: Buffer;
 }
@@ -172,7 +172,7 @@ interface News {
 }
 
 /** Workers hear of another fee payer about as soon as this process notices, of another entry a moment later. */
-function newsOf({ feePayers, hub }: Money): readonly News[] {
+function newsOf({ feePayers, hub }: SettlementProcess): readonly News[] {
   const news: News[] = [];
   if (feePayers.networks.length > 0) {
     let { revision } = feePayers;
@@ -197,7 +197,7 @@ function newsOf({ feePayers, hub }: Money): readonly News[] {
 }
 
 function startTelling(
-  crew: Crew,
+  pool: WorkerPool,
   news: readonly News[],
   closing: AbortSignal,
   { time }: Pick<Parts, "time">,
@@ -208,7 +208,7 @@ function startTelling(
     while (!signal.aborted) {
       await time.sleep(everyMs, signal);
       const told = next();
-      if (told !== undefined) crew.tell(name, [told]);
+      if (told !== undefined) pool.tell(name, [told]);
     }
   });
   return {

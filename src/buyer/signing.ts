@@ -15,7 +15,7 @@ import {
 import { openRpc, type Rpc } from "../mechanism/rpc.ts";
 import { systemTime } from "../time/time.ts";
 import { EXACT_SCHEME, X402_VERSION, type PaymentPayload } from "../x402/x402.ts";
-import type { BuyerKey } from "./purse.ts";
+import type { BuyerKey } from "./buyer-key.ts";
 import type { BuyerTerms } from "./terms.ts";
 
 /** So long ago an authorization begins, seconds: clocks differ, and so do blocks. */

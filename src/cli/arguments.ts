@@ -1,6 +1,6 @@
 /** Values on the command line: text to a value, or a {@link InvalidArgumentError} that says what is wanted. */
 import { InvalidArgumentError } from "commander";
-import type { PaymentState } from "../app/books.ts";
+import type { PaymentState } from "../admin/books.ts";
 import { NETWORK_NAMES } from "../x402/network.ts";
 
 const STATES = [

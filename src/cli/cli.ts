@@ -19,7 +19,7 @@ import { addKeygen } from "./commands/keygen.ts";
 import { addPay } from "./commands/pay.ts";
 import { addReload } from "./commands/reload.ts";
 import { addDoctor } from "./commands/doctor.ts";
-import type { PaymentsOptions } from "./payments.ts";
+import type { PaymentsOptions } from "./payments/payments.ts";
 import { addRoutes } from "./commands/routes.ts";
 import { addSchema } from "./commands/schema.ts";
 
@@ -88,7 +88,7 @@ export async function run(words: readonly string[], version: string): Promise<nu
       "\nExit codes: 0 nothing is left, 1 something is, or failed, 2 wrong usage.",
     )
     .action(async (file: string, { timeout, json }: { timeout: number; json?: boolean }) => {
-      const { recover } = await import("./recover.ts");
+      const { recover } = await import("./payments/recover.ts");
       code = await recover(file, { version, timeoutMs: timeout, json });
     });
   try {
@@ -159,7 +159,7 @@ function addPayments(program: Command, done: (code: number) => void): void {
     .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
     .action(async (file: string, options: PaymentsOptions, command: Command) => {
       requireDecision(options, command);
-      const { payments } = await import("./payments.ts");
+      const { payments } = await import("./payments/payments.ts");
       done(await payments(file, options));
     });
 }

@@ -1,7 +1,7 @@
 /** `coinslot keygen evm|solana`: a fresh key, in the form that a configuration and `pay` accept. */
 import { open } from "node:fs/promises";
-import { freshKey } from "../buyer/purse.ts";
-import { toJson } from "./payment-text.ts";
+import { freshKey } from "../buyer/buyer-key.ts";
+import { toJson } from "./payments/payment-text.ts";
 import { fail, print, reasonOf, say } from "./terminal.ts";
 
 export interface KeygenOptions {

@@ -1,6 +1,6 @@
 /** A configuration file for a command that needs it whole. */
 import { formatProblems, loadConfig, type Config } from "../config/config.ts";
-import { asJson } from "./check-formats.ts";
+import { asJson } from "./check/check-formats.ts";
 import { wantsColor } from "./terminal.ts";
 
 /**

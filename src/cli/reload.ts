@@ -1,11 +1,11 @@
 /** `coinslot reload`: asks the admin listener of a running gateway to read its configuration again. */
 import { readFile } from "node:fs/promises";
 import { exchange, readBody, type BuyerAnswer } from "../buyer/exchange.ts";
-import { readAdminAddress, urlOfAddress } from "../config/admin-address.ts";
+import { readAdminAddress, urlOfAddress } from "../config/listener/admin-address.ts";
 import { formatProblems, printable, type Problem } from "../config/config.ts";
-import { processEnvironment } from "../config/environment.ts";
+import { processEnvironment } from "../config/reading/environment.ts";
 import { err, ok, type Result } from "../x402/result.ts";
-import { toJson } from "./payment-text.ts";
+import { toJson } from "./payments/payment-text.ts";
 import { fail, print, reasonOf, wantsColor } from "./terminal.ts";
 
 export interface ReloadOptions {

@@ -4,25 +4,25 @@
  */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve as resolvePath } from "node:path";
-import { Context } from "./context.ts";
-import { processEnvironment, type Environment } from "./environment.ts";
-import { LineIndex } from "./line-index.ts";
-import { maskSecrets } from "./mask.ts";
-import { Problems, type Problem } from "./problem.ts";
+import { Context } from "./reading/context.ts";
+import { processEnvironment, type Environment } from "./reading/environment.ts";
+import { LineIndex } from "./reading/line-index.ts";
+import { maskSecrets } from "./reading/mask.ts";
+import { Problems, type Problem } from "./reading/problem.ts";
 import { resolve } from "./resolve.ts";
 import { review } from "./review.ts";
 import type { Config } from "./settings.ts";
-import { validate } from "./validation.ts";
-import { readYaml } from "./yaml-document.ts";
+import { validate } from "./reading/validation.ts";
+import { readYaml } from "./reading/yaml-document.ts";
 
-export { formatProblems } from "./format.ts";
+export { formatProblems } from "./reading/format.ts";
 export { printable } from "../x402/printable.ts";
-export { processEnvironment } from "./environment.ts";
-export { PROXY_UPSTREAM } from "./sidecar-settings.ts";
-export type { CallingGateway, CatalogueSettings } from "./hub-settings.ts";
-export type { Environment } from "./environment.ts";
-export type { Problem } from "./problem.ts";
-export { isShadowed, PUBLISHED_PATHS } from "./publication.ts";
+export { processEnvironment } from "./reading/environment.ts";
+export { PROXY_UPSTREAM } from "./listener/sidecar-settings.ts";
+export type { CallingGateway, CatalogueSettings } from "./facilitator/hub-settings.ts";
+export type { Environment } from "./reading/environment.ts";
+export type { Problem } from "./reading/problem.ts";
+export { isShadowed, PUBLISHED_PATHS } from "./routes/publication.ts";
 export type {
   AdminSettings,
   Config,

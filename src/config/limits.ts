@@ -1,11 +1,21 @@
 /** `limits` and `trustedProxies`: what one client may take, and whose word about clients is taken. */
 import { z } from "zod";
 import { ok } from "../x402/result.ts";
-import { readAddressRange } from "./address-range.ts";
-import type { Context } from "./context.ts";
-import { bad, DURATION, fault, readDuration, readSize, type Reader } from "./reading.ts";
+import { readAddressRange } from "./listener/address-range.ts";
+import type { Context } from "./reading/context.ts";
+import { bad, DURATION, fault, readDuration, readSize, type Reader } from "./reading/reading.ts";
 import type { Limits, RequestRate } from "./settings.ts";
-import { duration, listOf, map, matching, optional, reader, size, text, whole } from "./shapes.ts";
+import {
+  duration,
+  listOf,
+  map,
+  matching,
+  optional,
+  reader,
+  size,
+  text,
+  whole,
+} from "./reading/shapes.ts";
 
 const KIB = 1024;
 const MINUTE_MS = 60_000;

@@ -1,21 +1,25 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
-import { Assets } from "./accepted.ts";
-import { checkPage } from "./catalogue-page.ts";
-import type { Context } from "./context.ts";
-import { resolveDiscovery } from "./publication.ts";
-import { embeddedSettlers, resolveFacilitator, settlesWith } from "./facilitator-settings.ts";
+import { Assets } from "./routes/accepted.ts";
+import { checkPage } from "./routes/catalogue-page.ts";
+import type { Context } from "./reading/context.ts";
+import { resolveDiscovery } from "./routes/publication.ts";
+import {
+  embeddedSettlers,
+  resolveFacilitator,
+  settlesWith,
+} from "./facilitator/facilitator-settings.ts";
 import { resolveLimits } from "./limits.ts";
-import { checkListeners, resolveAdmin, resolveListen } from "./listeners.ts";
-import { resolvePaywall } from "./paywall-page.ts";
-import { Pricing } from "./pricing.ts";
-import { fault } from "./reading.ts";
-import { resolveRoutes } from "./routes.ts";
-import { resolveSidecar } from "./sidecar.ts";
+import { checkListeners, resolveAdmin, resolveListen } from "./listener/listeners.ts";
+import { resolvePaywall } from "./routes/paywall-page.ts";
+import { Pricing } from "./routes/pricing.ts";
+import { fault } from "./reading/reading.ts";
+import { resolveRoutes } from "./routes/routes.ts";
+import { resolveSidecar } from "./listener/sidecar.ts";
 import type { Config } from "./settings.ts";
-import type { ConfigDocument } from "./document.ts";
+import type { ConfigDocument } from "./reading/document.ts";
 import { resolveStore } from "./store.ts";
-import { checkStripping } from "./upstream-paths.ts";
-import { Upstreams } from "./upstreams.ts";
+import { checkStripping } from "./upstream/upstream-paths.ts";
+import { Upstreams } from "./upstream/upstreams.ts";
 
 const DEFAULTS = {
   shutdown: { within: 30_000, delay: 0 },

@@ -1,18 +1,18 @@
 /** What is allowed and most likely a mistake: warnings and notes about a file that was accepted. */
 import { isUsualToken } from "../x402/client-tokens.ts";
 import { isFirstNetwork, networkOf } from "../x402/network.ts";
-import { dollarAsset } from "./accepted.ts";
-import type { Context } from "./context.ts";
-import type { AcceptEntry } from "./document.ts";
-import { warnOfFreeAliases, warnOfFreeHoles } from "./free-holes.ts";
-import { reviewHub } from "./hub.ts";
+import { dollarAsset } from "./routes/accepted.ts";
+import type { Context } from "./reading/context.ts";
+import type { AcceptEntry } from "./reading/document.ts";
+import { warnOfFreeAliases, warnOfFreeHoles } from "./routes/free-holes.ts";
+import { reviewHub } from "./facilitator/hub.ts";
 import { reviewTrustedProxies } from "./limits.ts";
-import { isLoopback } from "./listeners.ts";
-import { reviewDiscovery } from "./publication.ts";
-import { fault } from "./reading.ts";
+import { isLoopback } from "./listener/listeners.ts";
+import { reviewDiscovery } from "./routes/publication.ts";
+import { fault } from "./reading/reading.ts";
 import type { Config, ListenAddress, PricedAction } from "./settings.ts";
-import type { Located, Path } from "./tree.ts";
-import { reviewUpstreams } from "./upstream-review.ts";
+import type { Located, Path } from "./reading/tree.ts";
+import { reviewUpstreams } from "./upstream/upstream-review.ts";
 
 /** Longest description that catalogues show whole, characters. */
 const LONG_DESCRIPTION = 500;

@@ -3,23 +3,23 @@
  * (references looked up, prices in atomic units, paths absolute) and deep-frozen. Units come last in
  * names; `null` says "not configured" where there is no default.
  */
-import type { AddressRange } from "./listener-settings.ts";
-import type { Commitment } from "./reading.ts";
+import type { AddressRange } from "./listener/listener-settings.ts";
+import type { Commitment } from "./reading/reading.ts";
 import type { AtomicAmount } from "../x402/amount.ts";
 import type { Asset, EvmAsset, NetworkName, SolanaAsset } from "../x402/network.ts";
-import type { DiscoverySettings } from "./discovery-settings.ts";
-import type { CallingGateway, CatalogueSettings } from "./hub-settings.ts";
-import type { Keeping } from "./keeping.ts";
-import type { AdminSettings, ListenerSettings } from "./listener-settings.ts";
-import type { Secret } from "./secret.ts";
-import type { SidecarSettings } from "./sidecar-settings.ts";
+import type { DiscoverySettings } from "./routes/discovery-settings.ts";
+import type { CallingGateway, CatalogueSettings } from "./facilitator/hub-settings.ts";
+import type { Keeping } from "./routes/keeping.ts";
+import type { AdminSettings, ListenerSettings } from "./listener/listener-settings.ts";
+import type { Secret } from "./facilitator/secret.ts";
+import type { SidecarSettings } from "./listener/sidecar-settings.ts";
 
 export type {
   AdminSettings,
   ListenAddress,
   ListenerSettings,
   ListenerTls,
-} from "./listener-settings.ts";
+} from "./listener/listener-settings.ts";
 
 export interface Config {
   /** The file as it was named, for messages. */

@@ -1,13 +1,13 @@
 /** `store`: where payments are kept, a file or a database server, and for how long. */
 import { z } from "zod";
 import { ok, type Result } from "../x402/result.ts";
-import type { Context } from "./context.ts";
-import { KEEP, readKeep, STANDARD_KEEPING, type Keeping } from "./keeping.ts";
-import type { Fault } from "./problem.ts";
-import { bad } from "./reading.ts";
-import { Secret } from "./secret.ts";
+import type { Context } from "./reading/context.ts";
+import { KEEP, readKeep, STANDARD_KEEPING, type Keeping } from "./routes/keeping.ts";
+import type { Fault } from "./reading/problem.ts";
+import { bad } from "./reading/reading.ts";
+import { Secret } from "./facilitator/secret.ts";
 import type { DatabaseEncryption, Store } from "./settings.ts";
-import { described, map, matching, optional, plainText, text } from "./shapes.ts";
+import { described, map, matching, optional, plainText, text } from "./reading/shapes.ts";
 
 const POSTGRES = /^postgres(?:ql)?:/;
 /** Of both kinds, for editors. */

@@ -4,10 +4,10 @@
  * share of them, and whoever finds none is told so at once. Of those that wait to be handed over, the next is one of
  * the caller that has fewest under way and refused.
  */
-import { Counts } from "../x402/counts.ts";
-import { FairLane } from "../x402/fair-lane.ts";
+import { Counts } from "../fairness/counts.ts";
+import { FairLane } from "../fairness/fair-lane.ts";
 import type { SettleResponse } from "../x402/x402.ts";
-import { FacilitatorFault, type InTurn } from "./facilitator.ts";
+import { FacilitatorFault, type InTurn } from "../payments/facilitator.ts";
 
 /** Calls under way, from their first byte to their answer; with each a body of 64 KiB may come. */
 export const MAX_CALLS = 512;

@@ -14,7 +14,7 @@ import type { Observer } from "../mechanism/mechanism.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { sooner, type Time } from "../time/time.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
-import { FacilitatorFault, HeldPayment, type ForeignRule } from "./facilitator.ts";
+import { FacilitatorFault, HeldPayment, type ForeignRule } from "../payments/facilitator.ts";
 
 /** Longest that a facilitator may take to tell its accounts, milliseconds. */
 const TELL_TIMEOUT_MS = 3_000;

@@ -13,7 +13,7 @@ const FIRST_PAUSE_MS = 250;
 /** The longest pause between two looks, milliseconds. */
 const MAX_PAUSE_MS = 2_000;
 
-export interface Sighting {
+export interface ChainQuestion {
   readonly observer: Observer;
   /** As the observer parsed it. */
   readonly authorization: unknown;
@@ -47,7 +47,7 @@ export type Seen =
   /** `hasAnswered`: the chain could be asked at the last look, and said nothing definite. */
   | { readonly kind: "unknown"; readonly detail: string; readonly hasAnswered: boolean };
 
-export async function watchChain(sighting: Sighting, watch: Watch): Promise<Seen> {
+export async function watchChain(sighting: ChainQuestion, watch: Watch): Promise<Seen> {
   const { time, signal, looks } = watch;
   let last: Seen = { kind: "unknown", detail: "the chain was not asked", hasAnswered: false };
   let suspected: Refusal | undefined;
@@ -72,7 +72,7 @@ export async function watchChain(sighting: Sighting, watch: Watch): Promise<Seen
 }
 
 async function look(
-  { observer, authorization, claimed, after }: Sighting,
+  { observer, authorization, claimed, after }: ChainQuestion,
   signal: AbortSignal,
 ): Promise<Seen> {
   try {

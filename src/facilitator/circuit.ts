@@ -4,7 +4,7 @@
  * becomes of it decides.
  */
 import type { Time } from "../time/time.ts";
-import { FacilitatorFault, RequestRefused } from "./facilitator.ts";
+import { FacilitatorFault, RequestRefused } from "../payments/facilitator.ts";
 
 /** Failures in a row, timeouts among them, that open the circuit. */
 export const FAILURES_TO_OPEN = 3;

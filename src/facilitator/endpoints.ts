@@ -7,14 +7,19 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "../telemetry/logger.ts";
-import { anyClient, knownClient } from "../x402/fair-lane.ts";
+import { anyClient, knownClient } from "../fairness/fair-lane.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import type { PaymentRequirements, SettleResponse, VerifyResponse } from "../x402/x402.ts";
 import { isLong, readIdempotencyKey, readRequest, type ReadOutcome } from "./called-request.ts";
 import { CallerPlaces, NoTurn } from "./caller-places.ts";
 import { ANYBODY, type Caller, type Callers } from "./callers.ts";
 import { CATALOGUE_HEADER, writeCatalogueWord, type CatalogueWord } from "./catalogue-word.ts";
-import { CrowdedFault, FacilitatorFault, HeldPayment, type InTurn } from "./facilitator.ts";
+import {
+  CrowdedFault,
+  FacilitatorFault,
+  HeldPayment,
+  type InTurn,
+} from "../payments/facilitator.ts";
 import type { WireFacilitator } from "./wire-facilitator.ts";
 
 /** Longest a caller waits for a verification, milliseconds. */

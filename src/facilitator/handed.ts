@@ -1,7 +1,7 @@
 /** Payments that were handed to a facilitator elsewhere. */
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { Send } from "./circuit.ts";
-import type { InTurn, SettleOptions } from "./facilitator.ts";
+import type { InTurn, SettleOptions } from "../payments/facilitator.ts";
 import type { RemoteFacilitator } from "./remote.ts";
 
 /** A remote facilitator, and the way on which requests to it are counted. */

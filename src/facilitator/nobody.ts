@@ -1,7 +1,7 @@
 /** Why none of several facilitators can be asked. */
 import { solanaTransactionOf } from "../x402/payment-key.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
-import { FacilitatorFault } from "./facilitator.ts";
+import { FacilitatorFault } from "../payments/facilitator.ts";
 
 export const NO_RECEIPTS = "receipts on this network cannot be looked at without an RPC endpoint";
 

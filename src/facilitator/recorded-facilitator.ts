@@ -24,8 +24,8 @@ import {
   type Payment,
   type SettleOptions,
   type Verified,
-} from "./facilitator.ts";
-import { failure as saidNo } from "./said-no.ts";
+} from "../payments/facilitator.ts";
+import { failure as saidNo } from "../payments/said-no.ts";
 import { onTheWire, type WireFacilitator } from "./wire-facilitator.ts";
 
 /** Largest request that is stored as it came, characters; of a larger one only what its settlement needs. */
@@ -38,7 +38,7 @@ const NEEDED_EXTRA = ["name", "version", "feePayer"] as const;
 const MAX_EXTRA = 128;
 
 export interface RecordedOptions {
-  /** The mesh. */
+  /** The router. */
   readonly facilitator: Facilitator;
   readonly ledger: Pick<Settlements, "step" | "outcome" | "changed">;
   readonly time: Time;

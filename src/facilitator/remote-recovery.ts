@@ -11,9 +11,9 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { SettleResponse } from "../x402/x402.ts";
-import { FacilitatorFault, HeldPayment } from "./facilitator.ts";
-import type { FacilitatorMesh } from "./mesh.ts";
-import type { Recovery } from "./recovery.ts";
+import { FacilitatorFault, HeldPayment } from "../payments/facilitator.ts";
+import type { FacilitatorRouter } from "./facilitator-router.ts";
+import type { Recovery } from "../payments/settlement/recovery.ts";
 
 /** Pause between two rounds, milliseconds. */
 const ROUND_MS = 5_000;
@@ -38,7 +38,7 @@ const MAX_DOUBT_PAUSE_MS = 16 * 86_400_000;
 const MAX_PAUSE_MS = 600_000;
 
 export interface RemoteRecoveryOptions {
-  readonly mesh: Pick<FacilitatorMesh, "isLeft" | "recover" | "recoverDoubted" | "probe">;
+  readonly router: Pick<FacilitatorRouter, "isLeft" | "recover" | "recoverDoubted" | "probe">;
   readonly redemptions: Pick<Redemptions, "step" | "handedOvers" | "doubted">;
   readonly telemetry: Telemetry;
   readonly time: Time;
@@ -82,8 +82,8 @@ class Rounds {
 
   /** Never rejects. */
   async next(): Promise<void> {
-    const { mesh, redemptions, telemetry, time } = this.#options;
-    const probing = mesh.probe(this.#limit());
+    const { router, redemptions, telemetry, time } = this.#options;
+    const probing = router.probe(this.#limit());
     try {
       // Oldest first: those that wait for ever must not stand before the others.
       const limit = Math.min(this.#waiting.size + BATCH, MAX_READ);
@@ -121,20 +121,20 @@ class Rounds {
   }
 
   #isDue(handedOver: HandedOver): boolean {
-    const { mesh, time } = this.#options;
+    const { router, time } = this.#options;
     const { untilMs = 0 } = this.#waiting.get(handedOver.key) ?? {};
-    return time.now() >= untilMs && mesh.isLeft(handedOver);
+    return time.now() >= untilMs && router.isLeft(handedOver);
   }
 
   /** True when its outcome is known and stored. Never rejects. */
   async #resolve(handedOver: HandedOver): Promise<boolean> {
-    const { mesh, redemptions, telemetry } = this.#options;
+    const { router, redemptions, telemetry } = this.#options;
     const { key, facilitator } = handedOver;
     const log = telemetry.logger.child({ key, payment: paymentId(key), facilitator });
     try {
       const onHandOver = (name: string, head: number | null) =>
         redemptions.step(key, { kind: "handedOver", facilitator: name, head });
-      const outcome = await mesh.recover(handedOver, { signal: this.#limit(), onHandOver });
+      const outcome = await router.recover(handedOver, { signal: this.#limit(), onHandOver });
       if (outcome.success) {
         const { transaction, network, payer } = outcome;
         await redemptions.step(key, {
@@ -203,7 +203,7 @@ class Rounds {
   async #seen({ handedOverAt, ...doubted }: HandedOver): Promise<SettleResponse | undefined> {
     if (handedOverAt === null) return undefined;
     try {
-      return await this.#options.mesh.recoverDoubted({ ...doubted, handedOverAt }, this.#limit());
+      return await this.#options.router.recoverDoubted({ ...doubted, handedOverAt }, this.#limit());
     } catch (cause) {
       if (!(cause instanceof FacilitatorFault) || cause instanceof HeldPayment) throw cause;
       return undefined;

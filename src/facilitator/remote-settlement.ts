@@ -23,7 +23,7 @@ import { sooner, type Time } from "../time/time.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
-import { watchChain, type Seen, type Sighting } from "./chain-watch.ts";
+import { watchChain, type Seen, type ChainQuestion } from "./chain-watch.ts";
 import { weighUse } from "./chain-use.ts";
 import {
   FacilitatorFault,
@@ -31,9 +31,9 @@ import {
   type ForeignRule,
   type InTurn,
   type SettleOptions,
-} from "./facilitator.ts";
+} from "../payments/facilitator.ts";
 import type { RemoteFacilitator } from "./remote.ts";
-import { failure } from "./said-no.ts";
+import { failure } from "../payments/said-no.ts";
 
 /** How often a facilitator is asked again for one caller. */
 const MAX_REPEATS = 4;
@@ -252,7 +252,7 @@ export class RemoteSettlement {
 
   /** To the end of the caller's patience; then with the fault that brought us here. */
   async #watch(
-    sighting: Sighting,
+    sighting: ChainQuestion,
     request: FacilitatorRequest,
     to: HandedTo,
     cause: unknown,
@@ -262,7 +262,7 @@ export class RemoteSettlement {
     return this.#told(seen, request, to);
   }
 
-  async #look(sighting: Sighting, signal: AbortSignal, looks: number): Promise<Seen> {
+  async #look(sighting: ChainQuestion, signal: AbortSignal, looks: number): Promise<Seen> {
     const { time } = this.#options;
     try {
       return await watchChain(sighting, { time, signal, looks });
@@ -273,7 +273,10 @@ export class RemoteSettlement {
     }
   }
 
-  #sighting({ request, head: after }: Handed, claimed: string | undefined): Sighting | undefined {
+  #sighting(
+    { request, head: after }: Handed,
+    claimed: string | undefined,
+  ): ChainQuestion | undefined {
     const observer = this.#options.observers.get(request.paymentRequirements.network);
     const parsed = observer?.parse(request);
     if (observer === undefined || !parsed?.ok) return undefined;

@@ -26,7 +26,7 @@ import { MAX_HANDED_OVER } from "./caller-places.ts";
 import { CatalogueWords, type HeardWord } from "./catalogue-word.ts";
 import { exchange, NothingSent, type Reply } from "./exchange.ts";
 import { FacilitatorWord } from "./facilitator-word.ts";
-import { FacilitatorFault, RequestRefused, type SettleOptions } from "./facilitator.ts";
+import { FacilitatorFault, RequestRefused, type SettleOptions } from "../payments/facilitator.ts";
 import type { WireFacilitator } from "./wire-facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
 
@@ -79,7 +79,7 @@ export interface RemoteOptions {
   readonly headers: Readonly<Record<string, string>>;
   /** For one call, milliseconds; the caller's signal may end it sooner. */
   readonly timeoutMs: number;
-  /** With `receipt` its success is a claim, which the mesh compares with the chain. */
+  /** With `receipt` its success is a claim, which the router compares with the chain. */
   readonly confirm: ConfirmBy;
   readonly telemetry: Telemetry;
   readonly time: Time;

@@ -2,10 +2,11 @@
  * Looks at the chain for payments that were refused, asked for by whoever presents one again. What a stranger
  * presents over and over costs no more looks than this allows.
  */
+import { LRUCache } from "lru-cache";
 import type { Time } from "../time/time.ts";
 import type { PaymentKey } from "../x402/payment-key.ts";
 import type { SettleResponse } from "../x402/x402.ts";
-import { FacilitatorFault } from "./facilitator.ts";
+import { FacilitatorFault } from "../payments/facilitator.ts";
 
 /** Between two looks for one payment, milliseconds. */
 const PAUSE_MS = 5_000;
@@ -17,7 +18,7 @@ const MAX_REMEMBERED = 1_000;
 export class SecondLooks {
   readonly #time: Pick<Time, "now">;
   /** When a payment was looked for, milliseconds since the epoch; the oldest first. */
-  readonly #lookedMs = new Map<string, number>();
+  readonly #lookedMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
   #running = 0;
 
   constructor(time: Pick<Time, "now">) {
@@ -42,20 +43,12 @@ export class SecondLooks {
         "too many look for payments",
       );
     }
-    this.#remember(key, nowMs);
+    this.#lookedMs.set(key, nowMs);
     this.#running += 1;
     try {
       return await look();
     } finally {
       this.#running -= 1;
     }
-  }
-
-  #remember(key: string, nowMs: number): void {
-    this.#lookedMs.delete(key);
-    this.#lookedMs.set(key, nowMs);
-    if (this.#lookedMs.size <= MAX_REMEMBERED) return;
-    const [oldest] = this.#lookedMs.keys();
-    if (oldest !== undefined) this.#lookedMs.delete(oldest);
   }
 }

@@ -4,7 +4,7 @@
  */
 import { ChainError, type Observer, type Standing } from "../mechanism/mechanism.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
-import { FacilitatorFault } from "./facilitator.ts";
+import { FacilitatorFault } from "../payments/facilitator.ts";
 
 export class Standings {
   readonly #observers: ReadonlyMap<string, Observer>;

@@ -6,8 +6,8 @@ import type {
   SupportedResponse,
   VerifyResponse,
 } from "../x402/x402.ts";
-import type { Facilitator, SettleOptions } from "./facilitator.ts";
-import { failure, invalid } from "./said-no.ts";
+import type { Facilitator, SettleOptions } from "../payments/facilitator.ts";
+import { failure, invalid } from "../payments/said-no.ts";
 
 export interface WireFacilitator {
   /** A refused payment is an answer. Throws {@link FacilitatorFault}, as {@link Facilitator.verify}. */

@@ -2,10 +2,11 @@
  * The answers that the gateway itself gives, as values: whoever decided makes one, and only the visitor
  * (`visitor.ts`) writes it to a socket.
  */
+import { noFeePayer } from "../payments/sale/choice.ts";
+import type { Unanswered } from "../http/unanswered.ts";
 import type { SettleResponse } from "../x402/x402.ts";
 import type { Refusal } from "../x402/result.ts";
 import { encodeSettlementHeader } from "../x402/header.ts";
-import type { Unanswered } from "./upstream/upstream.ts";
 
 export interface Answer {
   readonly status: number;
@@ -41,12 +42,6 @@ export function errorText({ code, detail }: Refusal): string {
 
 export function settlementLines(settlement: SettleResponse): readonly string[] {
   return ["X-PAYMENT-RESPONSE", encodeSettlementHeader(settlement)];
-}
-
-/** For buyers, who can only wait. */
-export function noFeePayer(networks: readonly string[]): string {
-  const places = networks.join(" and ");
-  return `it is not known at the moment who pays the network fee on ${places}; try again later`;
 }
 
 /**

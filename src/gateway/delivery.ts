@@ -1,10 +1,10 @@
 /** What a delivery takes along to the upstream, and what its end makes of the payment. */
 import type { Passage } from "./upstream/passage.ts";
 import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
-import type { Paid } from "./payment/admission.ts";
+import type { Paid, Sold } from "../payments/sale/admission.ts";
 import { RETRY_AFTER } from "./answers.ts";
 import type { PricedPlan } from "./decision.ts";
-import type { Delivery, Sale, Sold } from "./upstream/upstream.ts";
+import type { Delivery, Sale } from "./upstream/upstream.ts";
 
 /** Longest that a small answer is read on after its buyer has left, milliseconds. */
 const READ_ON_MS = 30_000;

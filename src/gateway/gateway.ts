@@ -14,6 +14,7 @@
  * Not a middleware chain: the order of the stages is the safety argument. No upstream sees a request for
  * a priced route before its payment is durably settled.
  */
+import type { Unanswered } from "../http/unanswered.ts";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
@@ -22,7 +23,7 @@ import type { PaymentOutcome, PlacesReading, RouteMeter } from "../telemetry/met
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
-import type { Admission, Paid, Presented } from "./payment/admission.ts";
+import type { Admission, Paid, Presented } from "../payments/sale/admission.ts";
 import { ended, logAnswered, statusOf, type RequestEnding } from "./access-log.ts";
 import {
   corsLines,
@@ -38,7 +39,7 @@ import {
   type Answer,
   type CrossOrigin,
 } from "./answers.ts";
-import { acceptable, Asking, type Challenged } from "./asking.ts";
+import { acceptable, Challenge, type Challenged } from "./challenge.ts";
 import { AnswerWatch, type AnswerLimits } from "./message/answer-watch.ts";
 import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
 import { readClient, type Client } from "./client/client.ts";
@@ -49,8 +50,8 @@ import type { InboundRequest, InboundResponse, InboundSocket } from "./message/i
 import { InFlight } from "./in-flight.ts";
 import { PaymentEntrance } from "./payment-entrance.ts";
 import { Room } from "./room.ts";
-import type { Drafts } from "./payment/drafts.ts";
-import { RECORDED_WITHIN_MS, type Paywall } from "./payment/paywall.ts";
+import type { Drafts } from "./offers/drafts.ts";
+import { RECORDED_WITHIN_MS, type Paywall } from "../payments/sale/paywall.ts";
 import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
 import { readRefusal, type Refused } from "./refused.ts";
 import { hasRequestBody } from "./message/request-body.ts";
@@ -60,7 +61,7 @@ import type { TrustedProxies } from "./client/trusted-proxies.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
 import { beginEntry, endEntry, refuseEntry } from "./request-timeline.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
-import type { Delivery, Sale, Unanswered } from "./upstream/upstream.ts";
+import type { Delivery, Sale } from "./upstream/upstream.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
 
 /** What a new configuration may change while requests are served. */
@@ -94,7 +95,7 @@ export class Gateway {
   #options: GatewayOptions;
   /** For requests that belong to no route. */
   readonly #unrouted: RouteMeter;
-  #asking: Asking;
+  #challenge: Challenge;
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
   #bodies: BodyWatch;
@@ -108,7 +109,7 @@ export class Gateway {
   constructor(options: GatewayOptions) {
     this.#options = options;
     this.#unrouted = options.telemetry.metrics.route("(none)");
-    this.#asking = new Asking(options);
+    this.#challenge = new Challenge(options);
     this.#unnamed = new UnnamedProxies(options.telemetry.logger);
     this.#otherHosts = new OtherHosts(options.telemetry.logger);
     this.#bodies = new BodyWatch(options.bodyLimits);
@@ -144,7 +145,7 @@ export class Gateway {
     const before = this.#options;
     this.#options = { ...before, ...settings };
     if (!areSameRates(before.unpaidRates, settings.unpaidRates)) {
-      this.#asking = new Asking(this.#options);
+      this.#challenge = new Challenge(this.#options);
     }
     this.#bodies = new BodyWatch(settings.bodyLimits);
     this.#answers = new AnswerWatch(settings.answerLimits);
@@ -283,13 +284,13 @@ export class Gateway {
     const client = this.#client(visitor);
     beginEntry(this.#options.telemetry, visitor, decision, client);
     const lines = this.#cors(visitor.request);
-    const seconds = this.#asking.waitSeconds(decision, client);
+    const seconds = this.#challenge.waitSeconds(decision, client);
     if (seconds > 0) {
       const answer = limitedAnswer(seconds, decision.kind === "presented", lines);
       return this.#end(visitor, answer, "limited", plan.meter);
     }
     if (decision.kind === "challenge") {
-      const asked = this.#asking.challenge(visitor.request, decision, client, lines);
+      const asked = this.#challenge.challenge(visitor.request, decision, client, lines);
       const end = ({ answer, outcome }: Challenged) =>
         this.#end(visitor, answer, outcome, plan.meter);
       return asked instanceof Promise ? asked.then(end) : end(asked);
@@ -315,7 +316,7 @@ export class Gateway {
   ): Promise<RequestEnding> {
     const { plan } = decision;
     const { telemetry } = this.#options;
-    const doubt = this.#asking.doubtOf(client);
+    const doubt = this.#challenge.doubtOf(client);
     const presented: Presented = {
       payment: decision.payment,
       accepts: acceptable(decision),
@@ -375,7 +376,7 @@ export class Gateway {
     client: Client,
     refused: Refused,
   ): RequestEnding {
-    const { answer, outcome } = this.#asking.ask(decision, client, refused);
+    const { answer, outcome } = this.#challenge.ask(decision, client, refused);
     refuseEntry(this.#options.telemetry, visitor, refused);
     return this.#end(visitor, answer, outcome, decision.plan.meter);
   }

@@ -3,8 +3,8 @@
  * are let in in each turn of the event loop, those of addresses that have fewest first: in between it serves everybody
  * else, and nobody waits behind all of another's. Then each has a place, or waits for one.
  */
-import { Counts } from "../x402/counts.ts";
-import { networkOf } from "./client/ip-address.ts";
+import { Counts } from "../fairness/counts.ts";
+import { networkOf } from "../http/ip-address.ts";
 import type { Comer, Room } from "./room.ts";
 import { Turns } from "./turns.ts";
 

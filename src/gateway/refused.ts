@@ -1,6 +1,6 @@
 /** What is answered where a payment was not taken: the one table from a refusal to a status. */
 import type { PaymentOutcome, ReplayReason } from "../telemetry/metrics.ts";
-import type { Admission } from "./payment/admission.ts";
+import type { Admission } from "../payments/sale/admission.ts";
 import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
 
 export interface Refused {

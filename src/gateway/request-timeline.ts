@@ -4,7 +4,7 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import { isEvmPayload, payerOf } from "../x402/payment-key.ts";
 import { findNetwork } from "../x402/network.ts";
 import { EXACT_SCHEME, type PaymentPayload } from "../x402/x402.ts";
-import { acceptable } from "./asking.ts";
+import { acceptable } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
 import type { PricedDecision } from "./decision.ts";
 import type { Refused } from "./refused.ts";

@@ -4,8 +4,8 @@
  * left for an address, those make room whose clients have long been to move and have hardly moved, of the addresses that
  * have most places first; and where nobody does, it waits for a while for what others leave.
  */
-import { Counts } from "../x402/counts.ts";
-import { networkOf } from "./client/ip-address.ts";
+import { Counts } from "../fairness/counts.ts";
+import { networkOf } from "../http/ip-address.ts";
 import { Bag, type Bagged } from "./message/bag.ts";
 import type { InboundSocket } from "./message/inbound.ts";
 

@@ -2,6 +2,7 @@
  * Who is being served: a request with its response, or an upgrade with its bare socket. The stages of
  * the request path are the same for both; only here is anything written to a client.
  */
+import type { Unanswered } from "../http/unanswered.ts";
 import type { Passage } from "./upstream/passage.ts";
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -19,7 +20,7 @@ import { hashAsked, isKeepable, readAndKeepBody, readBodyHash } from "./message/
 import type { RequestTrace } from "./request-trace.ts";
 import type { Holder } from "./room.ts";
 import { answerOn } from "./upstream/upgrade-engine.ts";
-import type { Delivery, Engine, Unanswered } from "./upstream/upstream.ts";
+import type { Delivery, Engine } from "./upstream/upstream.ts";
 
 /** A body up to this size is read and dropped when its request is refused, so that the connection lives. */
 const MAX_DROPPED_BODY_BYTES = 64 * 1024;

@@ -2,6 +2,7 @@
  * A stored payment as a value, and how it is read from a database's columns. What may become of it is in
  * `machine.ts`.
  */
+import { LRUCache } from "lru-cache";
 import { isErrorCode } from "../x402/error-code.ts";
 import { findNetwork } from "../x402/network.ts";
 import {
@@ -123,7 +124,7 @@ const MAX_REMEMBERED = 1024;
 const MAX_REMEMBERED_LENGTH = 8192;
 
 /** By their text: each step of a payment reads its row anew, and what it was signed for never changes. */
-const remembered = new Map<string, FacilitatorRequest>();
+const remembered = new LRUCache<string, FacilitatorRequest>({ max: MAX_REMEMBERED });
 
 export function requestOf({ request }: PaymentRow): FacilitatorRequest {
   return requestIn(request);
@@ -135,7 +136,7 @@ export function requestIn(text: string): FacilitatorRequest {
   if (known !== undefined) return known;
   const request = parseFacilitatorRequest(JSON.parse(text));
   if (!request.ok) throw new LedgerUnavailable(`stored request: ${request.error.detail}`);
-  if (text.length <= MAX_REMEMBERED_LENGTH) remember(text, request.value);
+  if (text.length <= MAX_REMEMBERED_LENGTH) remembered.set(text, request.value);
   return request.value;
 }
 
@@ -143,16 +144,8 @@ export function requestIn(text: string): FacilitatorRequest {
 export function storedRequest(request: FacilitatorRequest): string {
   const { paymentPayload, paymentRequirements } = request;
   const text = JSON.stringify({ paymentPayload, paymentRequirements });
-  if (text.length <= MAX_REMEMBERED_LENGTH) remember(text, request);
+  if (text.length <= MAX_REMEMBERED_LENGTH) remembered.set(text, request);
   return text;
-}
-
-function remember(text: string, request: FacilitatorRequest): void {
-  if (remembered.size >= MAX_REMEMBERED) {
-    const [oldest] = remembered.keys();
-    if (oldest !== undefined) remembered.delete(oldest);
-  }
-  remembered.set(text, request);
 }
 
 /** The amount that a settlement moves, decimal digits: what the payer signed, not what was asked. */

@@ -1,5 +1,5 @@
 /** How many payments are judged at a time, and wait to be: see {@link FairLane}. */
-import { FairLane, type FairLaneOptions } from "../x402/fair-lane.ts";
+import { FairLane, type FairLaneOptions } from "../fairness/fair-lane.ts";
 import { ChainError } from "./mechanism.ts";
 
 /** Payments whose signatures prove nothing that are judged at the same time. */

@@ -2,7 +2,7 @@
  * A mechanism is one payment scheme on one network: it reads a payment, judges it, and moves the
  * money. It keeps nothing durable; whoever calls it stores what must survive (`ledger/`).
  */
-import type { Turn } from "../x402/fair-lane.ts";
+import type { Turn } from "../fairness/fair-lane.ts";
 import type { NetworkName } from "../x402/network.ts";
 import type { Refusal, Result } from "../x402/result.ts";
 import type { FacilitatorRequest, PaymentRequirements, SupportedKind } from "../x402/x402.ts";

@@ -4,6 +4,7 @@
  * so that log lines, spans and questions to others carry the same ids without every function passing them on. A
  * free request has none.
  */
+import { LRUCache } from "lru-cache";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { hash, randomBytes } from "node:crypto";
 
@@ -36,7 +37,7 @@ const MAX_REMEMBERED = 4_096;
 const PAYMENT_ID_DIGITS = 16;
 
 const storage = new AsyncLocalStorage<RequestContext | undefined>();
-const remembered = new Map<string, RequestContext>();
+const remembered = new LRUCache<string, RequestContext>({ max: MAX_REMEMBERED });
 
 /** That of the request for which this code runs. */
 export function currentContext(): RequestContext | undefined {
@@ -67,12 +68,7 @@ export function notePayment(key: string): void {
 /** The payment goes on without the request: its signing, sending and settling find the request's ids again. */
 export function rememberPayment(key: string): void {
   const context = storage.getStore();
-  if (context === undefined) return;
-  remembered.delete(key);
-  remembered.set(key, context);
-  if (remembered.size <= MAX_REMEMBERED) return;
-  const [oldest] = remembered.keys();
-  if (oldest !== undefined) remembered.delete(oldest);
+  if (context !== undefined) remembered.set(key, context);
 }
 
 /**

@@ -2,7 +2,7 @@
 import type { Mutant } from "./mutant.ts";
 
 const DECISION = "src/gateway/decision.ts";
-const HOSTS = "src/x402/host-names.ts";
+const HOSTS = "src/http/host-names.ts";
 const ADMIN = "src/admin/admin.ts";
 const ENDPOINTS = "src/facilitator/endpoints.ts";
 

@@ -57,7 +57,7 @@ export async function openHouse(
     const served = await site.serve(yaml, { SIGNER: signer.privateKey });
     try {
       await served.untilReady();
-      const front = proxy === undefined ? undefined : await openFront(proxy, site, backend);
+      const front = proxy === undefined ? undefined : await openPublicSide(proxy, site, backend);
       const { port } = front ?? site;
       return { site, port, facilitatorPort, proxy: front, backend, signer, yaml, served };
     } catch (cause) {
@@ -69,7 +69,11 @@ export async function openHouse(
   }
 }
 
-function openFront(proxy: OwnProxyName, site: Site, backend: RecordingBackend): Promise<OwnProxy> {
+function openPublicSide(
+  proxy: OwnProxyName,
+  site: Site,
+  backend: RecordingBackend,
+): Promise<OwnProxy> {
   const backendPort = Number(new URL(backend.url).port);
   return startOwnProxy(proxy, { sidecarPort: site.port, backendPort });
 }

@@ -3,13 +3,13 @@ import type { Mutant } from "./mutant.ts";
 
 const LINES = "src/gateway/message/field-lines.ts";
 const ROOM = "src/gateway/room.ts";
-const ASKING = "src/gateway/asking.ts";
+const ASKING = "src/gateway/challenge.ts";
 
 export const LIMIT_MUTANTS: readonly Mutant[] = [
   {
     name: "gives all places to one address",
     cites: "H13",
-    file: "src/x402/counts.ts",
+    file: "src/fairness/counts.ts",
     find: `return this.of(name) < most - this.#total;`,
     put: `return this.#total < most;`,
     topics: ["places"],
@@ -84,7 +84,7 @@ export const LIMIT_MUTANTS: readonly Mutant[] = [
   {
     name: "lets any number of junk payments wait for the chain",
     cites: "H13",
-    file: "src/x402/fair-lane.ts",
+    file: "src/fairness/fair-lane.ts",
     find: `if (!this.#places.hasShare(client, calls + waiting)) throw fault("crowded");`,
     put: `if (this.#places.total > 100_000) throw fault("crowded");`,
     topics: ["junk-payments"],

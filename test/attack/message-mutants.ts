@@ -2,7 +2,7 @@
 import type { Mutant } from "./mutant.ts";
 
 const LINES = "src/gateway/message/field-lines.ts";
-const NAMES = "src/x402/header-names.ts";
+const NAMES = "src/http/header-names.ts";
 const DECISION = "src/gateway/decision.ts";
 const UPGRADE = "src/gateway/upstream/upgrade-engine.ts";
 const ANSWERS = "src/gateway/listener/answers-in-turn.ts";

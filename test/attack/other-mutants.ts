@@ -377,7 +377,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "shows secrets in dumps",
     cites: "H18",
-    file: "src/config/secret.ts",
+    file: "src/config/facilitator/secret.ts",
     find: `  toJSON(): string {
     return HIDDEN;`,
     put: `  toJSON(): string {
@@ -387,7 +387,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "shows keys in errors",
     cites: "H18",
-    file: "src/config/mask.ts",
+    file: "src/config/reading/mask.ts",
     find: `return text.replace(KEY_LIKE, stars);`,
     put: `return text;`,
     unit: "test/unit/config/golden.test.ts",

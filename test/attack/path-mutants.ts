@@ -3,7 +3,7 @@ import type { Mutant } from "./mutant.ts";
 
 const TARGET = "src/gateway/paths/target.ts";
 const ROUTER = "src/gateway/paths/router.ts";
-const READINGS = "src/x402/path-readings.ts";
+const READINGS = "src/http/path-readings.ts";
 const DECISION = "src/gateway/decision.ts";
 
 const PATHS = ["path-spellings"];

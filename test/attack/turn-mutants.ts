@@ -5,16 +5,16 @@ const TURNS = "src/gateway/turns.ts";
 const CONNECTIONS = "src/gateway/listener/bounded-connections.ts";
 const ANSWERS = "src/gateway/listener/answers-in-turn.ts";
 const ROOM = "src/gateway/room.ts";
-const LANE = "src/x402/fair-lane.ts";
-const MESH = "src/facilitator/mesh.ts";
-const ENGINE = "src/facilitator/settlement-engine.ts";
+const LANE = "src/fairness/fair-lane.ts";
+const MESH = "src/facilitator/facilitator-router.ts";
+const ENGINE = "src/payments/settlement/settlement-engine.ts";
 
 const IN_TURNS = "test/integration/gateway/listener/connection-turns.test.ts";
 const PIPELINED = "test/integration/gateway/listener/pipelined.test.ts";
 const IN_ROOM = "test/unit/gateway/room.test.ts";
-const IN_LANE = "test/unit/x402/fair-lane.test.ts";
-const IN_MESH = "test/unit/facilitator/mesh.test.ts";
-const IN_ENGINE = "test/unit/facilitator/settlement-engine.test.ts";
+const IN_LANE = "test/unit/fairness/fair-lane.test.ts";
+const IN_MESH = "test/unit/facilitator/facilitator-router.test.ts";
+const IN_ENGINE = "test/unit/payments/settlement/settlement-engine.test.ts";
 
 export const TURN_MUTANTS: readonly Mutant[] = [
   {

@@ -1,7 +1,7 @@
 /** A SQLite ledger of any age: sales as the program stores them, cloned in bulk, and tombstones of those before. */
 import { randomBytes } from "node:crypto";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../src/ledger/sqlite/sqlite.ts";
 import { systemTime } from "../../src/time/time.ts";
 import { examplePayment, PAYER } from "../unit/ledger/example-payment.ts";
 import { bring } from "../unit/ledger/ledger-driver.ts";

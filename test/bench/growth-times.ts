@@ -1,7 +1,7 @@
 /** What the process with the money, and the operator beside it, do with a ledger of any age, and how long that takes. */
 import type { Ledger } from "../../src/ledger/ledger.ts";
-import { openSqliteBooks } from "../../src/ledger/sqlite-books.ts";
-import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
+import { openSqliteBooks } from "../../src/ledger/sqlite/sqlite-books.ts";
+import { openSqliteLedger } from "../../src/ledger/sqlite/sqlite.ts";
 import type { SweepPlace } from "../../src/ledger/sweep.ts";
 import { systemTime } from "../../src/time/time.ts";
 import { paymentKey } from "../../src/x402/payment-key.ts";

@@ -1,8 +1,8 @@
 /** One run of chaos: sets the stage, lets everything go wrong, calms down, audits. */
 import { setTimeout as pause } from "node:timers/promises";
 import { systemTime } from "../../src/time/time.ts";
-import { openPostgresLedger } from "../../src/ledger/postgres.ts";
-import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
+import { openPostgresLedger } from "../../src/ledger/postgres/postgres.ts";
+import { openSqliteLedger } from "../../src/ledger/sqlite/sqlite.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { startChain } from "../support/chain.ts";

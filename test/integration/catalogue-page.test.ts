@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CataloguePages } from "../../src/app/catalogue.ts";
+import { CataloguePages } from "../../src/publishing/catalogue.ts";
 import { parseConfig } from "../../src/config/config.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";

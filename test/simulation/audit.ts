@@ -1,7 +1,7 @@
 /** The promises of the money path, judged by the chain's books when everything has come to rest. */
 import { hash } from "node:crypto";
-import { networkOf } from "../../src/gateway/client/ip-address.ts";
-import { MAX_FAILURES } from "../../src/facilitator/failure-budget.ts";
+import { networkOf } from "../../src/http/ip-address.ts";
+import { MAX_FAILURES } from "../../src/payments/settlement/failure-budget.ts";
 import { MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS } from "../../src/ledger/ledger.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { KeptPayment } from "../support/memory-store.ts";

@@ -3,9 +3,9 @@
  * recorded. What it answers, and what the upstream sees, is written into the journal.
  */
 import { hash } from "node:crypto";
-import type { Paid } from "../../src/gateway/payment/admission.ts";
+import type { Paid } from "../../src/payments/sale/admission.ts";
 
-import { RECORDED_WITHIN_MS, type Paywall } from "../../src/gateway/payment/paywall.ts";
+import { RECORDED_WITHIN_MS, type Paywall } from "../../src/payments/sale/paywall.ts";
 import { type Time, waitWithin } from "../../src/time/time.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Boundary } from "./faults.ts";
@@ -45,7 +45,7 @@ export interface UpstreamMood {
   leaving: number;
 }
 
-export interface FrontOptions {
+export interface PublicSideOptions {
   readonly life: Life;
   readonly paywall: Paywall;
   readonly requirements: PaymentRequirements;
@@ -73,9 +73,9 @@ class UpstreamFault extends Error {}
 class ClientFault extends Error {}
 
 export class Front {
-  readonly #options: FrontOptions;
+  readonly #options: PublicSideOptions;
 
-  constructor(options: FrontOptions) {
+  constructor(options: PublicSideOptions) {
     this.#options = options;
   }
 

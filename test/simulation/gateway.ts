@@ -2,15 +2,18 @@
  * One life of a gateway in the simulated world: the real facilitator, recovery and paywall, in one process or
  * with the paywalls in workers, whose questions about money cross to the process that has it.
  */
-import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
-import { startRecovery } from "../../src/facilitator/recovery.ts";
-import { Paywall } from "../../src/gateway/payment/paywall.ts";
-import { LocalTill, type Till } from "../../src/gateway/payment/till.ts";
+import { EmbeddedFacilitator } from "../../src/payments/settlement/embedded.ts";
+import { startRecovery } from "../../src/payments/settlement/recovery.ts";
+import { Paywall } from "../../src/payments/sale/paywall.ts";
+import {
+  LocalPaymentService,
+  type PaymentService,
+} from "../../src/payments/sale/payment-service.ts";
 import { lifeWithin } from "../../src/ledger/life.ts";
 import type { Lease, Ledger } from "../../src/ledger/ledger.ts";
 import type { Telemetry } from "../../src/telemetry/telemetry.ts";
-import { WorkerSession } from "../../src/workers/desk.ts";
-import { RemoteTill } from "../../src/workers/remote-till.ts";
+import { WorkerSession } from "../../src/workers/worker-session.ts";
+import { RemotePaymentService } from "../../src/workers/remote-payment-service.ts";
 import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { SimulatedChain } from "./chain.ts";
 import type { Boundary } from "./faults.ts";
@@ -91,7 +94,7 @@ export class Gateway {
       describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
     });
     startRecovery(this.#facilitator, this.#telemetry, time);
-    if (profile.workers === 0) this.#open(life, this.#till(this.#ledger));
+    if (profile.workers === 0) this.#open(life, this.#payments(this.#ledger));
     for (let worker = 0; worker < profile.workers; worker += 1) this.#fork();
   }
 
@@ -129,7 +132,7 @@ export class Gateway {
     const worker = this.#ledger.worker(name);
     const desk = new WorkerSession({
       life: worker,
-      till: this.#till(worker),
+      payments: this.#payments(worker),
       settlementWaitMs: SETTLEMENT_WAIT_MS,
       logger: this.#telemetry.logger,
       time: new LifeTime(time, this.life),
@@ -137,20 +140,22 @@ export class Gateway {
     });
     const life = { id: lifeWithin(this.life.id, name), isAlive: true };
     const pipe = new Pipe({ life, desk, boundary, time, random: random.fork() });
-    this.#open(life, new RemoteTill(pipe, SETTLEMENT_WAIT_MS), () => desk.close());
+    this.#open(life, new RemotePaymentService(pipe, SETTLEMENT_WAIT_MS), () => desk.close());
   }
 
-  #till(redemptions: ConstructorParameters<typeof LocalTill>[0]["redemptions"]): LocalTill {
+  #payments(
+    redemptions: ConstructorParameters<typeof LocalPaymentService>[0]["redemptions"],
+  ): LocalPaymentService {
     const { logger } = this.#telemetry;
     const time = new LifeTime(this.#options.time, this.life);
-    return new LocalTill({ facilitator: this.#facilitator, redemptions, logger, time });
+    return new LocalPaymentService({ facilitator: this.#facilitator, redemptions, logger, time });
   }
 
-  #open(life: Life, till: Till, close = async (): Promise<void> => undefined): void {
+  #open(life: Life, payments: PaymentService, close = async (): Promise<void> => undefined): void {
     const { requirements, boundary, random, mood, journal, newIdempotencyKey } = this.#options;
     const time = new LifeTime(this.#options.time, life);
     const paywall = new Paywall({
-      till,
+      payments,
       logger: this.#telemetry.logger,
       settlementWaitMs: SETTLEMENT_WAIT_MS,
       time,

@@ -73,7 +73,7 @@ export interface Purchase {
 }
 
 /** When a payment was with us, as its buyer knows it. */
-interface Showing {
+interface PaymentsPageAccess {
   readonly firstMs: number;
   readonly requests: number;
 }
@@ -98,7 +98,7 @@ export class Journal {
   /** Payments whose buyer has all of an answer, and since when. */
   readonly #had = new Map<PaymentKey, number>();
   readonly #stolen = new Set<PaymentKey>();
-  readonly #showings = new Map<PaymentKey, Showing>();
+  readonly #showings = new Map<PaymentKey, PaymentsPageAccess>();
   readonly #waits: Wait[] = [];
   readonly #deletions = new Map<PaymentKey, number>();
   /** Lives that were ever taken for dead. */
@@ -187,7 +187,7 @@ export class Journal {
     return of(shown) || last === undefined ? shown : last;
   }
 
-  showing({ key }: SimulatedPayment): Showing | undefined {
+  showing({ key }: SimulatedPayment): PaymentsPageAccess | undefined {
     return this.#showings.get(key);
   }
 

@@ -6,10 +6,10 @@ import { STORE_MUTANTS } from "./store-mutants.ts";
 const FOUND_FAULTS = "test/simulation/found-faults.test.ts";
 const MACHINE = "src/ledger/machine.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
-const WATCHES = "src/facilitator/account-watches.ts";
-const LANE = "src/facilitator/lane.ts";
-const VERDICTS = "src/facilitator/payment-verdicts.ts";
-const SETTLING = "src/gateway/payment/settling.ts";
+const WATCHES = "src/payments/settlement/account-watches.ts";
+const LANE = "src/payments/settlement/account-sender.ts";
+const VERDICTS = "src/payments/settlement/payment-verdicts.ts";
+const SETTLING = "src/payments/sale/sale-settlement.ts";
 const LEDGER = "test/support/memory-ledger.ts";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -118,9 +118,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "asks the upstream before the delivery is recorded",
     changes: [
       {
-        file: "src/gateway/payment/paywall.ts",
-        find: `if (!(await this.#till.step(key, { kind: "delivering", sale }))) return "lost";`,
-        put: `void this.#till.step(key, { kind: "delivering", sale }).catch(() => undefined);`,
+        file: "src/payments/sale/paywall.ts",
+        find: `if (!(await this.#payments.step(key, { kind: "delivering", sale }))) return "lost";`,
+        put: `void this.#payments.step(key, { kind: "delivering", sale }).catch(() => undefined);`,
       },
     ],
   },
@@ -156,12 +156,12 @@ export const MUTANTS: readonly Mutant[] = [
     name: "sends once, and neither again nor better paid",
     changes: [
       {
-        file: "src/facilitator/broadcaster.ts",
+        file: "src/payments/settlement/broadcaster.ts",
         find: "if (this.#sending !== undefined || closing.aborted || !isDue) return;",
         put: "if (this.#sending !== undefined || closing.aborted || this.#dueMs > 0) return;",
       },
       {
-        file: "src/facilitator/submission-watch.ts",
+        file: "src/payments/settlement/submission-watch.ts",
         find: "if (!isStuck) return;",
         put: "return;",
       },
@@ -271,40 +271,40 @@ export const MUTANTS: readonly Mutant[] = [
     name: "signs an offer again that another round has taken",
     changes: [
       {
-        file: "src/facilitator/settlement-engine.ts",
-        find: 'if (taken === "ours" && (!isRepeated || this.#flights.has(key))) return;',
+        file: "src/payments/settlement/settlement-engine.ts",
+        find: 'if (taken === "ours" && (!isRepeated || this.#pending.has(key))) return;',
         put: "",
       },
     ],
-    unit: "test/unit/facilitator/leases.test.ts",
+    unit: "test/unit/payments/settlement/leases.test.ts",
   },
   {
     name: "counts the place of a payment twice",
     changes: [
       {
-        file: "src/facilitator/places.ts",
+        file: "src/payments/settlement/places.ts",
         find: "this.release([item.key]);",
         put: "",
       },
     ],
-    unit: "test/unit/facilitator/places.test.ts",
+    unit: "test/unit/payments/settlement/places.test.ts",
   },
   {
     name: "says that nobody has paid with what is claimed by now",
     changes: [
       {
-        file: "src/gateway/payment/paywall.ts",
+        file: "src/payments/sale/paywall.ts",
         find: "return this.#admitOwn(presented, identified, collected);",
         put: "return collected;",
       },
     ],
-    unit: "test/unit/gateway/payment/owed.test.ts",
+    unit: "test/unit/payments/sale/owed.test.ts",
   },
   {
     name: "forgets a claim that it has taken without hearing so",
     changes: [
       {
-        file: "src/facilitator/settlement-engine.ts",
+        file: "src/payments/settlement/settlement-engine.ts",
         find: "const untold = [...this.#taking.values()];",
         put: "const untold: readonly OfferedPayment[] = [];",
       },

@@ -4,7 +4,7 @@ import type { Mutant } from "./mutant.ts";
 const MACHINE = "src/ledger/machine.ts";
 const DELIVERIES = "src/ledger/deliveries.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
-const PAYWALL = "src/gateway/payment/paywall.ts";
+const PAYWALL = "src/payments/sale/paywall.ts";
 
 export const OWNER_MUTANTS: readonly Mutant[] = [
   {
@@ -58,7 +58,7 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
     name: "keeps for a request that is over what it had in its hands",
     changes: [
       {
-        file: "src/gateway/payment/admission.ts",
+        file: "src/payments/sale/admission.ts",
         find: `return kind === "unknown" || kind === "abandoned" || kind === "unavailable";`,
         put: `return kind === "replayable";`,
       },
@@ -69,7 +69,7 @@ export const OWNER_MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: PAYWALL,
-        find: 'await this.#till.step(key, { kind: "leave" });\n      };',
+        find: 'await this.#payments.step(key, { kind: "leave" });\n      };',
         put: "};",
       },
     ],

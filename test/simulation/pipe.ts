@@ -3,7 +3,7 @@
  * the other end hears when its caller waits no longer, and goes on with what it has heard when the worker dies.
  */
 import type { CallOptions, Channel } from "../../src/workers/channel.ts";
-import type { WorkerSession } from "../../src/workers/desk.ts";
+import type { WorkerSession } from "../../src/workers/worker-session.ts";
 import { ChannelFault, receivedFault, sentFault } from "../../src/workers/fault.ts";
 import type { Boundary } from "./faults.ts";
 import type { Random } from "./random.ts";

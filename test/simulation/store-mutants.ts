@@ -1,9 +1,9 @@
 /** The store that is shipped with one promise broken about what is stored, and when. */
 import type { Mutant } from "./mutant.ts";
 
-const BATCH = "src/ledger/sqlite-batch.ts";
-const CORE = "src/ledger/sqlite-core.ts";
-const HAND = "src/ledger/payments-in-hand.ts";
+const BATCH = "src/ledger/sqlite/sqlite-batch.ts";
+const CORE = "src/ledger/sqlite/sqlite-core.ts";
+const HAND = "src/ledger/sqlite/payments-in-hand.ts";
 
 export const STORE_MUTANTS: readonly Mutant[] = [
   {

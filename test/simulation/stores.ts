@@ -6,10 +6,10 @@
 import type { PaymentEvent } from "../../src/ledger/books.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { readPaymentRow } from "../../src/ledger/payment-row.ts";
-import { sqliteLedgerOn } from "../../src/ledger/sqlite.ts";
-import { DURABLE, SqliteDatabase } from "../../src/ledger/sqlite-database.ts";
-import { ROW_COLUMNS } from "../../src/ledger/sqlite-rows.ts";
-import { migrate } from "../../src/ledger/sqlite-schema.ts";
+import { sqliteLedgerOn } from "../../src/ledger/sqlite/sqlite.ts";
+import { DURABLE, SqliteDatabase } from "../../src/ledger/sqlite/sqlite-database.ts";
+import { ROW_COLUMNS } from "../../src/ledger/sqlite/sqlite-rows.ts";
+import { migrate } from "../../src/ledger/sqlite/sqlite-schema.ts";
 import type { Timers } from "../../src/time/time.ts";
 import type { PaymentKey } from "../../src/x402/payment-key.ts";
 import { MemoryLedger, MemoryStore } from "../support/memory-ledger.ts";

@@ -5,13 +5,13 @@
 import { onTheWire, type WireFacilitator } from "../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
-import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
+import { EmbeddedFacilitator } from "../../src/payments/settlement/embedded.ts";
 import { Callers } from "../../src/facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../../src/facilitator/endpoints.ts";
-import { NetworkGate, type NetworkProbe } from "../../src/facilitator/network-gate.ts";
+import { NetworkGate, type NetworkProbe } from "../../src/payments/settlement/network-gate.ts";
 import { drain, listen } from "../../src/gateway/listener/listener.ts";
 import type { Ledger, StoredSubmission } from "../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../src/ledger/sqlite/sqlite.ts";
 import { createEvmMechanism } from "../../src/mechanism/evm/evm.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { Metrics } from "../../src/telemetry/metrics.ts";

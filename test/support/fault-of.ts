@@ -1,4 +1,4 @@
-import { FacilitatorFault } from "../../src/facilitator/facilitator.ts";
+import { FacilitatorFault } from "../../src/payments/facilitator.ts";
 
 /** The fault that something ends with; anything else fails the test. */
 export async function faultOf(promise: Promise<unknown>): Promise<FacilitatorFault> {

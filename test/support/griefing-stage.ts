@@ -5,9 +5,9 @@
 import { onTheWire } from "../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
-import { EmbeddedFacilitator } from "../../src/facilitator/embedded.ts";
-import { NetworkGate } from "../../src/facilitator/network-gate.ts";
-import { openSqliteLedger } from "../../src/ledger/sqlite.ts";
+import { EmbeddedFacilitator } from "../../src/payments/settlement/embedded.ts";
+import { NetworkGate } from "../../src/payments/settlement/network-gate.ts";
+import { openSqliteLedger } from "../../src/ledger/sqlite/sqlite.ts";
 import { LIGHTHOUSE_PROGRAM, TOKEN_PROGRAM } from "../../src/mechanism/solana/programs.ts";
 import { Keypair } from "../../src/mechanism/solana/signing.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";

@@ -1,5 +1,5 @@
 /** What a facilitator's verification has found of a payment that is good, for the settlement that follows it. */
-import type { Facilitator, Verified } from "../../src/facilitator/facilitator.ts";
+import type { Facilitator, Verified } from "../../src/payments/facilitator.ts";
 import type { FacilitatorRequest } from "../../src/x402/x402.ts";
 
 export async function verifiedBy(

@@ -1,4 +1,4 @@
-/** Conventions that no linter rule expresses, and a check that the linter enforces the import table. */
+/** Conventions that no linter rule expresses, and a check that the linter refuses cycles. */
 import { execFile } from "node:child_process";
 import {
   cp,
@@ -130,7 +130,7 @@ describe("source files", () => {
   it("do not import each other in a circle, types included", () => {
     const { cycles } = structureOf(ROOT);
     // Those that say what a key means read the whole document, which is made of them.
-    expect(cycles.filter((group) => !group.includes("config/document.ts"))).toEqual([]);
+    expect(cycles.filter((group) => !group.includes("config/reading/document.ts"))).toEqual([]);
   });
 
   it("give no exported type the name of another", async () => {
@@ -173,7 +173,7 @@ describe("source files", () => {
     expect(found.sort()).toEqual([
       "src/facilitator/called-request.ts",
       "src/facilitator/endpoints.ts",
-      "src/ledger/postgres-listen.ts",
+      "src/ledger/postgres/postgres-listen.ts",
       "src/mechanism/evm/shared-inspection.ts",
       "src/mechanism/rpc.ts",
     ]);
@@ -191,49 +191,8 @@ describe("source files", () => {
 });
 
 describe("the linter", () => {
-  it("refuses every arrow that the import table does not have, and cycles", async () => {
+  it("refuses cycles", async () => {
     const folder = await mkdtemp(join(tmpdir(), "coinslot-arrows-"));
-    const arrows: Record<string, string> = {
-      "src/x402/a.ts": 'import "../ledger/ledger.ts";',
-      "src/telemetry/a.ts": 'import "../gateway/gateway.ts";',
-      "src/mechanism/evm/a.ts": 'import "../../ledger/ledger.ts";',
-      "src/mechanism/b.ts": 'import "../facilitator/facilitator.ts";',
-      "src/ledger/a.ts": 'import "../mechanism/mechanism.ts";',
-      "src/facilitator/a.ts": 'import "../mechanism/evm/evm.ts";',
-      "src/facilitator/b.ts": 'import "../gateway/gateway.ts";',
-      "src/facilitator/c.ts": 'import "viem";',
-      "src/discovery/a.ts": 'import "../facilitator/facilitator.ts";',
-      "src/gateway/a.ts": 'import "../mechanism/mechanism.ts";',
-      "src/gateway/b.ts": 'import "../facilitator/embedded.ts";',
-      "src/gateway/c.ts": 'import "../ledger/sqlite.ts";',
-      "src/gateway/d.ts": 'import "../config/config.ts";',
-      "src/gateway/e.ts": 'import "viem";',
-      "src/gateway/f.ts": 'import "../workers/channel.ts";',
-      "src/http1/a.ts": 'import "../gateway/gateway.ts";',
-      "src/mechanism/c.ts": 'import "../http1/pool.ts";',
-      "src/facilitator/d.ts": 'import "undici";',
-      "src/workers/f.ts": 'import "../gateway/payment/offers.ts";',
-      "src/gateway/i.ts": 'import "../facilitator/failure-budget.ts";',
-      "src/app/a.ts": 'import "../cli/cli.ts";',
-      "src/app.ts": 'import "./cli/cli.ts";',
-      "src/workers/a.ts": 'import "../ledger/sqlite.ts";',
-      "src/workers/b.ts": 'import "../gateway/gateway.ts";',
-      "src/workers/c.ts": 'import "../app/front.ts";',
-      "src/workers/d.ts": 'import "../facilitator/facilitator.ts";',
-      "src/workers/e.ts": 'import "../config/config.ts";',
-      "src/admin/a.ts": 'import "../gateway/gateway.ts";',
-      "src/config/a.ts": 'import "../gateway/gateway.ts";',
-      "src/config/b.ts": 'import "viem/utils";',
-      "src/cli/a.ts": 'import "../ledger/ledger.ts";',
-      "src/buyer/a.ts": 'import "../facilitator/facilitator.ts";',
-      "src/buyer/b.ts": 'import "../config/config.ts";',
-      "src/openapi/a.ts": 'import "../cli/cli.ts";',
-      "src/openapi/b.ts": 'import "zod";',
-      "src/gateway/g.ts": 'import "../buyer/offer.ts";',
-      "src/gateway/h.ts": 'import "../web/theme.ts";',
-      "src/web/a.ts": 'import "../config/config.ts";',
-      "src/web/browser/b.ts": 'import "../../gateway/gateway.ts";',
-    };
     const cycle = {
       "src/x402/round.ts":
         'import { about } from "./about.ts";\nexport const round = () => about;\n',
@@ -243,7 +202,7 @@ describe("the linter", () => {
     try {
       await cp(join(ROOT, ".oxlintrc.json"), join(folder, ".oxlintrc.json"));
       await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
-      for (const [name, text] of Object.entries({ ...arrows, ...cycle })) {
+      for (const [name, text] of Object.entries(cycle)) {
         await mkdir(dirname(join(folder, name)), { recursive: true });
         await writeFile(join(folder, name), text);
       }
@@ -253,13 +212,8 @@ describe("the linter", () => {
         (error: { stdout: string }) => error,
       );
       const { diagnostics = [] } = JSON.parse(failed.stdout);
-      const caught = (rule: string) =>
-        diagnostics
-          .filter(({ code }: { code: string }) => code.includes(rule))
-          .map(({ filename }: { filename: string }) => filename)
-          .sort();
-      expect(caught("no-restricted-imports")).toEqual(Object.keys(arrows).sort());
-      expect(caught("no-cycle").length).toBeGreaterThan(0);
+      const codes = diagnostics.map(({ code }: { code: string }) => code);
+      expect(codes.some((code: string) => code.includes("no-cycle"))).toBe(true);
     } finally {
       await rm(folder, { recursive: true, force: true });
     }

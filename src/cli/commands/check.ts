@@ -1,6 +1,6 @@
 /** `coinslot check` on the command line. */
 import { Option, type Command } from "commander";
-import type { CheckOptions } from "../check.ts";
+import type { CheckOptions } from "../check/check.ts";
 
 const FORMATS = ["text", "json", "github", "sarif"] as const;
 
@@ -31,7 +31,7 @@ export function addCheck(program: Command, version: string, done: (code: number)
     .option("--strict", "refuse files with warnings, too; notes never refuse one")
     .addHelpText("after", HELP)
     .action(async (files: readonly string[], options: CheckOptions) => {
-      const { check } = await import("../check.ts");
+      const { check } = await import("../check/check.ts");
       done(await check(files, version, options));
     });
 }

@@ -1,7 +1,7 @@
 /** `coinslot doctor` on the command line. */
 import { Option, type Command } from "commander";
 import { readTimeout } from "../arguments.ts";
-import type { DoctorOptions } from "../doctor.ts";
+import type { DoctorOptions } from "../doctor/doctor.ts";
 
 /** Longest that one check may take unless told otherwise. */
 const DEFAULT_TIMEOUT_MS = 10_000;
@@ -28,7 +28,7 @@ export function addDoctor(program: Command, done: (code: number) => void): void 
     .option("--json", "as one JSON document")
     .addHelpText("after", HELP)
     .action(async (file: string, options: DoctorOptions) => {
-      const { doctor } = await import("../doctor.ts");
+      const { doctor } = await import("../doctor/doctor.ts");
       done(await doctor(file, options));
     });
 }

@@ -1,7 +1,7 @@
 /** `init` on the command line: its arguments, options and exit codes. */
 import { Option, type Command } from "commander";
 import { NETWORK_NAMES } from "../../x402/network.ts";
-import type { InitOptions } from "../init.ts";
+import type { InitOptions } from "../init/init.ts";
 
 const HELP = `
 On a terminal it asks for what is not given. Without one, --upstream and --pay-to are needed; what else is left
@@ -37,7 +37,7 @@ export function addInit(program: Command, done: (code: number) => void): void {
     .option("--json", "what was written, as one JSON document")
     .addHelpText("after", HELP)
     .action(async (file: string, options: InitOptions) => {
-      const { init } = await import("../init.ts");
+      const { init } = await import("../init/init.ts");
       done(await init(file, options));
     });
 }

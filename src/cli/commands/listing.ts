@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { Option } from "commander";
 import { readTimeout } from "../arguments.ts";
-import type { ListingOptions } from "../listing.ts";
+import type { ListingOptions } from "../doctor/listing.ts";
 
 /** Longest that one page of a listing may take unless told otherwise. */
 const DEFAULT_TIMEOUT_MS = 10_000;
@@ -32,7 +32,7 @@ export function addListing(program: Command, done: (code: number) => void): void
     .option("--json", "as one JSON document")
     .addHelpText("after", HELP)
     .action(async (file: string, options: ListingOptions) => {
-      const { listing } = await import("../listing.ts");
+      const { listing } = await import("../doctor/listing.ts");
       done(await listing(file, options));
     });
 }

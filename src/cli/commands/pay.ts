@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import { LIMIT_DECIMALS } from "../../buyer/terms.ts";
 import { NETWORK_NAMES } from "../../x402/network.ts";
 import { readTimeout } from "../arguments.ts";
-import type { PayOptions } from "../pay.ts";
+import type { PayOptions } from "../pay/pay.ts";
 
 /** What a client of version 1 of the protocol pays unless it is told otherwise. */
 const DEFAULT_MAX = "$0.10";
@@ -69,7 +69,7 @@ export function addPay(program: Command, done: (code: number) => void): void {
     )
     .addHelpText("after", HELP)
     .action(async (url: string, options: PayOptions) => {
-      const { pay } = await import("../pay.ts");
+      const { pay } = await import("../pay/pay.ts");
       done(await pay(url, options));
     });
 }

@@ -1,6 +1,6 @@
 /** `coinslot routes` on the command line. */
 import { InvalidArgumentError, Option, type Command } from "commander";
-import type { RoutesOptions } from "../routes.ts";
+import type { RoutesOptions } from "../routes/routes.ts";
 
 const HELP = `
 Without METHOD and URL: every rule, the first one that matches a request wins.
@@ -41,7 +41,7 @@ export function addRoutes(program: Command, done: (code: number) => void): void 
           "error: --preflight goes with the method that the page wants to use: GET, POST",
         );
       }
-      const { routes } = await import("../routes.ts");
+      const { routes } = await import("../routes/routes.ts");
       done(await routes(file, { method, url }, options));
     });
 }

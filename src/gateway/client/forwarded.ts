@@ -6,7 +6,7 @@
  */
 
 import { valuesOf } from "../message/field-values.ts";
-import { readIp, writeIp } from "./ip-address.ts";
+import { readIp, writeIp } from "../../http/ip-address.ts";
 
 /** Hops of a chain that are read; nobody has more proxies than this before one gateway. */
 export const MAX_HOPS = 32;

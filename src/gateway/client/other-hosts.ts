@@ -3,7 +3,7 @@
  * it would choose a site of the backend, and everywhere it tells the backend a name (`X-Forwarded-Host`).
  */
 import type { Logger } from "../../telemetry/logger.ts";
-import type { HostNames } from "../../x402/host-names.ts";
+import type { HostNames } from "../../http/host-names.ts";
 import type { InboundRequest } from "../message/inbound.ts";
 
 export interface ServedHosts {

@@ -8,7 +8,7 @@
  * for afterwards.
  */
 import { randomBytes } from "node:crypto";
-import { isIpv4, readIp } from "./ip-address.ts";
+import { isIpv4, readIp } from "../../http/ip-address.ts";
 
 /** So many requests in so many milliseconds, and so many at once. */
 export interface BoundedRate {

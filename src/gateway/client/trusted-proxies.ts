@@ -2,7 +2,7 @@
  * The addresses whose word about their clients is taken. Asked for every request, so it is a comparison of
  * numbers: nothing is allocated.
  */
-import { isIpv4, readIp, type IpWords } from "./ip-address.ts";
+import { isIpv4, maskOf, readIp, type IpWords } from "../../http/ip-address.ts";
 
 /** `10.0.0.0/8`: an address of either family and how many of its leading bits count. */
 export interface TrustedRange {
@@ -82,10 +82,4 @@ export class TrustedProxies {
     }
     return false;
   }
-}
-
-/** The mask of one word of which the `bits` leading bits count; less than 1: none, more than 31: all. */
-function maskOf(bits: number): number {
-  if (bits <= 0) return 0;
-  return bits >= 32 ? 0xffffffff : (0xffffffff << (32 - bits)) >>> 0;
 }

@@ -5,8 +5,8 @@
  * its share before those of others, and of them those for which it has been so longest.
  */
 import type { Socket } from "node:net";
-import { Counts } from "../../x402/counts.ts";
-import { networkOf } from "../client/ip-address.ts";
+import { Counts } from "../../fairness/counts.ts";
+import { networkOf } from "../../http/ip-address.ts";
 import type { InboundSocket } from "../message/inbound.ts";
 
 /** Of all connections, the part that one address (of IPv6: one /64) keeps where all are taken. */

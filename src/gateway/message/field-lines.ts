@@ -3,7 +3,7 @@
  * directions, so that names keep their letter case and repeated lines (Set-Cookie) stay apart.
  */
 import { isNamed, valueOf, valuesOf } from "./field-values.ts";
-import { believerOf, isPlainName, NEEDED_NAMES } from "../../x402/header-names.ts";
+import { believerOf, isPlainName, NEEDED_NAMES } from "../../http/header-names.ts";
 import type { Client } from "../client/client.ts";
 import type { InboundRequest } from "./inbound.ts";
 

@@ -10,12 +10,12 @@
  * methods, else 405. `GET` covers `HEAD`. There is no second look at less specific patterns: listing
  * methods for `/a/b` denies the others there, even below a priced `/a/*`.
  *
- * Backends differ in what they read alike (`x402/path-readings.ts`). So a path is matched in all its readings: where
+ * Backends differ in what they read alike (`http/path-readings.ts`). So a path is matched in all its readings: where
  * one of them may lead to another pattern that is priced or denied, the request is `ambiguous`, as nobody can
  * say which of the two resources the backend would serve. What the file spells out is the exception: whoever
  * writes `/docs: free` and `/Docs: $1` says that the backend tells them apart.
  */
-import { foldName, readingsOf, type Reading, type Segment } from "../../x402/path-readings.ts";
+import { foldName, readingsOf, type Reading, type Segment } from "../../http/path-readings.ts";
 import { Trie } from "./segment-trie.ts";
 import { readTarget } from "./target.ts";
 

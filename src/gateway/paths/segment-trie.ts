@@ -3,7 +3,7 @@
  * trailing `*`. The search goes depth first, the more specific branch first; a branch has one path from the
  * root, so that however a request is spelled the work is bounded by the patterns, never by 2^segments.
  */
-import type { Segment } from "../../x402/path-readings.ts";
+import type { Segment } from "../../http/path-readings.ts";
 
 export interface Place {
   readonly segments: readonly Segment[];

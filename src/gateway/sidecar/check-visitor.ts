@@ -2,6 +2,8 @@
  * Who is served where the data path is another proxy's: the proxy, which is told to let a request pass, with what
  * its backend and its client are to be told, or is given the whole answer for its client.
  */
+import type { Sold } from "../../payments/sale/admission.ts";
+import type { Unanswered } from "../../http/unanswered.ts";
 import type { Passage } from "../upstream/passage.ts";
 import { valueOf } from "../message/field-values.ts";
 import { createHash } from "node:crypto";
@@ -11,7 +13,7 @@ import type { TimelineEntry } from "../../telemetry/timeline.ts";
 import type { InboundResponse } from "../message/inbound.ts";
 
 import type { RequestTrace } from "../request-trace.ts";
-import type { Delivery, Engine, Sold, Unanswered } from "../upstream/upstream.ts";
+import type { Delivery, Engine } from "../upstream/upstream.ts";
 import {
   JSON_TYPE,
   newVisitId,

@@ -5,7 +5,7 @@
 import { valuesOf } from "../message/field-values.ts";
 import type { IncomingHttpHeaders } from "node:http";
 import { trimBlanks } from "../client/forwarded.ts";
-import { readIp, writeIp } from "../client/ip-address.ts";
+import { readIp, writeIp } from "../../http/ip-address.ts";
 import { nameProblem } from "../message/field-lines.ts";
 import type { InboundRequest, InboundSocket } from "../message/inbound.ts";
 import { err, ok, type Result } from "../../x402/result.ts";

@@ -1,4 +1,5 @@
 /** One exchange as its client's handler: what has arrived so far, and what may still be answered. */
+import type { Sold } from "../../payments/sale/admission.ts";
 import {
   addMissing,
   interimLines,
@@ -16,7 +17,7 @@ import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
 import { foreign402, tooLarge, unanswered } from "./unanswered.ts";
 import { wasUnread } from "../message/unread.ts";
 import type { ClientController, ClientHandler, UpstreamClient } from "./upstream-client.ts";
-import type { Delivery, UpstreamExchange, Sold, UpstreamOptions } from "./upstream.ts";
+import type { Delivery, UpstreamExchange, UpstreamOptions } from "./upstream.ts";
 
 /** Up to here a complete body is sent as a string, joined with the head into one write. */
 const oneWriteLimit = 16 * 1024;

@@ -1,10 +1,11 @@
 /** The engine for one target of a backend: requests, upgrades, and what is known of its health. */
+import type { Unanswered } from "../../http/unanswered.ts";
 import { H1Client } from "./h1-client.ts";
 import { RequestEngine } from "./request-engine.ts";
 import { UndiciClient } from "./undici-client.ts";
 import { UpgradeEngine } from "./upgrade-engine.ts";
 import { UpstreamHealth } from "./upstream-health.ts";
-import type { TargetEngine, TargetOptions, Unanswered } from "./upstream.ts";
+import type { TargetEngine, TargetOptions } from "./upstream.ts";
 
 /** Connects lazily: a target may come up after the gateway. */
 export function openTarget(options: TargetOptions): TargetEngine {

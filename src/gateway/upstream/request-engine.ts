@@ -1,10 +1,11 @@
 /** Requests to one target: who is let in, how many run, and what their fate says of the target's health. */
+import type { Unanswered } from "../../http/unanswered.ts";
 import { Forwarding } from "./forwarding.ts";
 import type { InboundRequest } from "../message/inbound.ts";
 import { tooLarge } from "./unanswered.ts";
 import type { UpstreamClient } from "./upstream-client.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
-import type { Delivery, UpstreamExchange, Unanswered, UpstreamOptions } from "./upstream.ts";
+import type { Delivery, UpstreamExchange, UpstreamOptions } from "./upstream.ts";
 
 export class RequestEngine {
   readonly #options: UpstreamOptions;

@@ -4,8 +4,8 @@
  * have as many, so that two who do the same do not end each other. What was sold makes no room, and gets it always. One
  * that is being sold is reserved from before it is paid, or the last one would be sold to each who asks meanwhile.
  */
-import { Counts } from "../../x402/counts.ts";
-import { networkOf } from "../client/ip-address.ts";
+import { Counts } from "../../fairness/counts.ts";
+import { networkOf } from "../../http/ip-address.ts";
 
 /** Silent for so long, the only tunnel of an address makes room for one of an address that has none, milliseconds. */
 export const LONG_SILENCE_MS = 60_000;

@@ -1,5 +1,6 @@
 /** Why nothing came from the backend, read from what the client reports: ours, or undici's. */
-import type { Unanswered, UnansweredReason, UpstreamOptions } from "./upstream.ts";
+import type { Unanswered, UnansweredReason } from "../../http/unanswered.ts";
+import type { UpstreamOptions } from "./upstream.ts";
 
 export const foreign402: Unanswered = {
   kind: "unanswered",

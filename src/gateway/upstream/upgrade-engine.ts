@@ -8,6 +8,7 @@
  * - It lets switched sockets live and idle for ever. Here a tunnel has two deadlines (`tunnels.ts`).
  * - It checks a certificate against the name that the client wrote into Host. Here it is the target's name.
  */
+import type { Unanswered } from "../../http/unanswered.ts";
 import { valueOf } from "../message/field-values.ts";
 import { STATUS_CODES } from "node:http";
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from "node:http";
@@ -26,13 +27,7 @@ import { Gathered } from "../../http1/gathered.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import { TunnelPlaces } from "./tunnel-places.ts";
 import { Tunnels } from "./tunnels.ts";
-import type {
-  Delivery,
-  Switching,
-  TargetOptions,
-  Unanswered,
-  UpgradeExchange,
-} from "./upstream.ts";
+import type { Delivery, Switching, TargetOptions, UpgradeExchange } from "./upstream.ts";
 
 export type Upgrade =
   | { readonly kind: "websocket" }

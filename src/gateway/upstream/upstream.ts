@@ -3,9 +3,10 @@
  * decision (free, paid, refused) has been taken before; an engine only moves bytes, both ways,
  * and says what became of the exchange.
  */
+import type { Unanswered } from "../../http/unanswered.ts";
+import type { Sold } from "../../payments/sale/admission.ts";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { Fingerprint, StoredResponse } from "../../ledger/ledger.ts";
 import type { Client } from "../client/client.ts";
 import type { NameFilter } from "../message/field-lines.ts";
 import type { InboundRequest, InboundResponse } from "../message/inbound.ts";
@@ -56,11 +57,6 @@ export interface Sale {
   readonly refused: (isBegun: boolean) => Promise<void>;
 }
 
-/** A whole answer that was paid for, and the hash of the request's body that it answers. */
-export interface Sold extends Pick<Fingerprint, "bodyHash"> {
-  readonly response: StoredResponse;
-}
-
 /** One request on its way to the backend. The engine owns `response` until it reports. */
 export interface UpstreamExchange extends Passage {
   /** Called once the request is taken, before its body is read. */
@@ -91,26 +87,6 @@ export interface Switching {
   readonly address: string;
 }
 
-export type UnansweredReason =
-  /** No connection to the backend, in time or at all. */
-  | "connect"
-  /** Connected, but no head within the response timeout. */
-  | "timeout"
-  /** The connection died before a complete head. */
-  | "broken"
-  /** What came back is not HTTP, or cannot be passed on as HTTP. */
-  | "malformed"
-  /** A 402 that is not x402: v1 clients crash on it. */
-  | "foreign-402"
-  /** Every connection that the limit allows is busy. */
-  | "saturated"
-  /** The last connection attempts failed; none was made for this request. */
-  | "down"
-  /** The backend answered with one of the statuses that {@link UpstreamExchange.declined} names. */
-  | "declined"
-  /** The request body is larger than the limit; close the client's connection after answering. */
-  | "too-large";
-
 /**
  * What became of an exchange.
  * - `delivered`: the complete answer was handed to the client's socket. Whether the client read it
@@ -131,20 +107,7 @@ export type Delivery =
       readonly upstreamMs: number;
       readonly kept?: Sold;
     }
-  | {
-      readonly kind: "unanswered";
-      readonly status: 413 | 502 | 503 | 504;
-      readonly reason: UnansweredReason;
-      /** A sentence for the log; it may name the backend, so it is not for clients. */
-      readonly detail: string;
-      /** False only when it is certain that the backend saw nothing of the request. */
-      readonly sent: boolean;
-      /**
-       * Nothing of the request's body is lost: the same request can be forwarded once more, here or to
-       * another target. Whether it may be, after it was {@link sent}, is its method's affair.
-       */
-      readonly retriable: boolean;
-    }
+  | Unanswered
   | { readonly kind: "broken"; readonly status: number; readonly detail: string }
   | {
       readonly kind: "abandoned";
@@ -184,8 +147,6 @@ export interface TargetEngine extends Engine {
   /** What its connections and answers say of it. */
   readonly health: UpstreamHealth;
 }
-
-export type Unanswered = Extract<Delivery, { kind: "unanswered" }>;
 
 export interface UpstreamOptions {
   /** Scheme, host and optional port: `http://10.0.0.11:3000`. No path. */

@@ -2,6 +2,7 @@
  * An EVM payment as a value (protocol section 2.2), and everything about it that needs neither chain
  * nor clock of its own: what the requirements ask, and whether the authorization gives it.
  */
+import { LRUCache } from "lru-cache";
 import { checksumAddress, isEvmAddress, sameAddress } from "../../x402/address.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import { isEvmPayload } from "../../x402/payment-key.ts";
@@ -14,7 +15,6 @@ import {
   type PaymentRequirements,
 } from "../../x402/x402.ts";
 import type { Checked } from "../mechanism.ts";
-import { LeastRecent } from "../../x402/least-recent.ts";
 import { addressWord, uintWord } from "./abi.ts";
 import { authorizationDigest, createToken, type Token } from "./token.ts";
 import { secp256k1 } from "./signature.ts";
@@ -161,7 +161,7 @@ function readAuthorization(
 const MAX_REMEMBERED = 1_024;
 /** Hex digits of an EOA's. */
 const SIGNATURE_DIGITS = 130;
-const remembered = new WeakMap<Token, LeastRecent<Answer>>();
+const remembered = new WeakMap<Token, LRUCache<string, Answer>>();
 
 interface Answer {
   /** All that is signed, the payer among it. */
@@ -176,7 +176,7 @@ function isProven({
   signature,
 }: Pick<EvmCheckedAuthorization, "token" | "words" | "from" | "signature">): boolean {
   if (signature.length !== SIGNATURE_DIGITS) return false;
-  const answers = remembered.get(token) ?? new LeastRecent<Answer>(MAX_REMEMBERED);
+  const answers = remembered.get(token) ?? new LRUCache<string, Answer>({ max: MAX_REMEMBERED });
   remembered.set(token, answers);
   const known = answers.get(signature);
   if (known?.words === words) return known.proven;

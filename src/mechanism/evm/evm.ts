@@ -3,7 +3,7 @@
  * the token and pay the network fee (protocol sections 1, 2.2, 4.1, 4.2). Every transaction we sign calls
  * one of the configured tokens, or Multicall3 over several payments, and carries no value.
  */
-import type { FairLane } from "../../x402/fair-lane.ts";
+import type { FairLane } from "../../fairness/fair-lane.ts";
 import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
 import { err, isOk, ok, type Refusal, type Result } from "../../x402/result.ts";
 import {

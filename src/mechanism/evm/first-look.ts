@@ -2,12 +2,12 @@
  * What is certain of an EVM payment that somebody else is to settle, before anybody is asked: whether its signature
  * is the payer's own, and whether it can ever pay what is required. The rest is the facilitator's to judge.
  */
+import { LRUCache } from "lru-cache";
 import { isEvmAddress } from "../../x402/address.ts";
 import { findNetwork, type EvmNetwork } from "../../x402/network.ts";
 import type { FacilitatorRequest, PaymentRequirements } from "../../x402/x402.ts";
 import { judgingLane, MAX_PROVEN_WAITING, MAX_UNPROVEN_WAITING } from "../judging-lane.ts";
-import type { Turn } from "../../x402/fair-lane.ts";
-import { LeastRecent } from "../../x402/least-recent.ts";
+import type { Turn } from "../../fairness/fair-lane.ts";
 import type { FirstLooks } from "../mechanism.ts";
 import { checkedBy, createTokens, firstFault, readRequest } from "./authorization.ts";
 import type { Token } from "./token.ts";
@@ -28,7 +28,7 @@ export class EvmFirstLooks implements FirstLooks {
   readonly #clock: () => number;
   readonly #proven = judgingLane({ calls: MAX_PROVEN_CALLS, waiting: MAX_PROVEN_WAITING });
   readonly #unproven = judgingLane({ calls: MAX_DOUBTED_CALLS, waiting: MAX_UNPROVEN_WAITING });
-  readonly #tokens = new LeastRecent<Tokens>(MAX_TOKENS);
+  readonly #tokens = new LRUCache<string, Tokens>({ max: MAX_TOKENS });
 
   /** @param clock Unix seconds; what has expired by it is refused, however much of its validity others ask for */
   constructor(clock: () => number) {
@@ -56,7 +56,7 @@ export class EvmFirstLooks implements FirstLooks {
 function tokensOf(
   { asset: address, extra }: PaymentRequirements,
   network: EvmNetwork,
-  remembered: LeastRecent<Tokens>,
+  remembered: LRUCache<string, Tokens>,
 ): Tokens | undefined {
   const { name, version } = extra ?? {};
   if (typeof name !== "string" || typeof version !== "string") return undefined;

@@ -2,6 +2,7 @@
  * What earlier looks at a submission found, so that the next one asks what is worth asking. Nothing here
  * decides anything: forgotten, a look asks less, or the same again.
  */
+import { LRUCache } from "lru-cache";
 import type { Look } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import { isUntraced, type LookDepth, type EvmSubmission } from "./confirmation.ts";
@@ -27,7 +28,7 @@ export interface NextLook extends LookDepth {
 
 export class LookMemory {
   readonly #clock: () => number;
-  readonly #memories = new Map<string, Memory>();
+  readonly #memories = new LRUCache<string, Memory>({ max: MAX_REMEMBERED });
 
   /** @param clock Unix seconds */
   constructor(clock: () => number) {
@@ -68,9 +69,6 @@ export class LookMemory {
       isSpent: false,
       doubted: undefined,
     };
-    const [oldest] = this.#memories.keys();
-    if (oldest !== undefined && this.#memories.size >= MAX_REMEMBERED)
-      this.#memories.delete(oldest);
     this.#memories.set(id, memory);
     return memory;
   }

@@ -3,8 +3,8 @@
  * an EOA that delegates to code (EIP-7702). They share no call with others, and are simulated as they would
  * be sent.
  */
+import { LRUCache } from "lru-cache";
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
-import { LeastRecent } from "../../x402/least-recent.ts";
 import { ChainError } from "../mechanism.ts";
 import type { Rpc } from "../rpc.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
@@ -48,7 +48,7 @@ const DELEGATED_DENIED = refuse(
 export class WalletInspection {
   readonly #at: WalletInspectionOptions;
   /** When they were seen without code, Unix seconds, by lower-case address. */
-  readonly #codeless = new LeastRecent<number>(MAX_CODELESS);
+  readonly #codeless = new LRUCache<string, number>({ max: MAX_CODELESS });
 
   constructor(options: WalletInspectionOptions) {
     this.#at = options;

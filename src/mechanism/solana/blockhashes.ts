@@ -5,10 +5,10 @@
  * is known, after a restart, only when it has been said twice over enough slots. That it was valid at a slot
  * is one node's word too: it is forgotten when the chain does not come to that slot.
  */
+import { LRUCache } from "lru-cache";
 import type { Time } from "../../time/time.ts";
 import { ChainError } from "../mechanism.ts";
 import { isRecord, type Rpc } from "../rpc.ts";
-import { LeastRecent } from "../../x402/least-recent.ts";
 import { sharedSignal, waitFor } from "../shared-call.ts";
 import { readContextSlot } from "./statuses.ts";
 
@@ -61,7 +61,7 @@ export interface BlockhashesOptions {
 
 export class Blockhashes {
   readonly #options: BlockhashesOptions;
-  readonly #known = new LeastRecent<Known>(MAX_BLOCKHASHES);
+  readonly #known = new LRUCache<string, Known>({ max: MAX_BLOCKHASHES });
 
   constructor(options: BlockhashesOptions) {
     this.#options = options;

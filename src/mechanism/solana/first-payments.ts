@@ -6,12 +6,12 @@
  * account that was there before that hour and has not failed in it, and few of all others. All in memory, for
  * payments without assertions: those have a budget of their own (`guard-budget.ts`).
  */
+import { LRUCache } from "lru-cache";
 import type { Time } from "../../time/time.ts";
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ChainError, type Look } from "../mechanism.ts";
 import { FIRST_FEE_LAMPORTS, FIRST_PRIORITY_LAMPORTS } from "./guard-budget.ts";
 import type { Listed } from "./history.ts";
-import { LeastRecent } from "../../x402/least-recent.ts";
 import { WAIT_MS, WaitingRoom } from "./waiting-room.ts";
 
 /** How long a loss counts, and a token account must have been there, milliseconds. */
@@ -70,13 +70,13 @@ export interface FirstPaymentsOptions {
 
 export class FirstPayments {
   readonly #options: FirstPaymentsOptions;
-  readonly #paid = new LeastRecent<number>(MAX_PAID);
+  readonly #paid = new LRUCache<string, number>({ max: MAX_PAID });
   /** By message hash: what is in the air, or lost; as many as the bounds allow for. */
   readonly #entries = new Map<string, Entry>();
   /** By token account. */
-  readonly #read = new LeastRecent<{ readonly isRested: boolean; readonly untilMs: number }>(
-    MAX_READ,
-  );
+  readonly #read = new LRUCache<string, { readonly isRested: boolean; readonly untilMs: number }>({
+    max: MAX_READ,
+  });
   readonly #waiting: WaitingRoom;
 
   constructor(options: FirstPaymentsOptions) {

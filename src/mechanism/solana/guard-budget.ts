@@ -5,11 +5,11 @@
  * what has not gone well counts as lost from its signature on. All in memory: a restart knows no payer and no
  * loss.
  */
+import { LRUCache } from "lru-cache";
 import type { Time } from "../../time/time.ts";
 import { ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import type { Look } from "../mechanism.ts";
 import { BASE_FEE_LAMPORTS, type FeeBalances } from "./balances.ts";
-import { LeastRecent } from "../../x402/least-recent.ts";
 import { WAIT_MS, WaitingRoom } from "./waiting-room.ts";
 
 /**
@@ -67,7 +67,7 @@ export interface GuardBudgetOptions {
 
 export class GuardBudget {
   readonly #options: GuardBudgetOptions;
-  readonly #proven = new LeastRecent<true>(MAX_PROVEN);
+  readonly #proven = new LRUCache<string, true>({ max: MAX_PROVEN });
   /** By message hash: what is undecided, and what is lost. As many as the lamports allow for. */
   readonly #entries = new Map<string, Entry>();
   readonly #waiting: WaitingRoom;

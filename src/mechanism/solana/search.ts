@@ -11,6 +11,7 @@
  *
  * What one look cannot compare is left to the next one, which goes on where it stopped.
  */
+import { LRUCache } from "lru-cache";
 import type { Time } from "../../time/time.ts";
 import { decodeBase58 } from "../../x402/solana-address.ts";
 import type { Confirmation, Question } from "../mechanism.ts";
@@ -32,7 +33,6 @@ import {
   type Fetched,
   type Listed,
 } from "./history.ts";
-import { LeastRecent } from "../../x402/least-recent.ts";
 import type { SolanaAuthorization } from "./payment.ts";
 import type { Statuses } from "./statuses.ts";
 
@@ -106,11 +106,11 @@ type Searched = Fetched | "incomplete" | "unshown" | undefined;
 export class Search {
   readonly #options: SearchOptions;
   /** The message hash of transactions that were fetched; "" for what cannot be a payment. */
-  readonly #messages = new LeastRecent<string>(MAX_REMEMBERED);
+  readonly #messages = new LRUCache<string, string>({ max: MAX_REMEMBERED });
   /** By message hash: who said that the payment has failed, or could not say. */
-  readonly #doubted = new LeastRecent<Rpc>(MAX_REMEMBERED);
+  readonly #doubted = new LRUCache<string, Rpc>({ max: MAX_REMEMBERED });
   /** By message hash. */
-  readonly #walks = new LeastRecent<Map<Rpc, Walk>>(MAX_WALKS);
+  readonly #walks = new LRUCache<string, Map<Rpc, Walk>>({ max: MAX_WALKS });
 
   constructor(options: SearchOptions) {
     this.#options = options;

@@ -3,6 +3,7 @@
  * look, a batched status decides, and only an expired blockhash ends what is in no block: so a payment costs
  * one sending and a share of one status read. Where no websocket works, the statuses are polled.
  */
+import { LRUCache } from "lru-cache";
 import { readSolanaTransaction } from "../../x402/solana-transaction.ts";
 import { OVER, type Time } from "../../time/time.ts";
 import type { Confirmation, Look, Question, SignedTransaction, Submission } from "../mechanism.ts";
@@ -12,7 +13,6 @@ import type { Rpc } from "../rpc.ts";
 import { Blockhashes } from "./blockhashes.ts";
 import { send } from "./broadcast.ts";
 import { expired, included, notYet, untold, type SolanaCommitment } from "./confirmation.ts";
-import { LeastRecent } from "../../x402/least-recent.ts";
 import { decodeMessage } from "./message.ts";
 import type { SolanaAuthorization } from "./payment.ts";
 import { Search } from "./search.ts";
@@ -56,8 +56,11 @@ export class Tracker {
   readonly #blockhashes: Blockhashes;
   readonly #search: Search;
   /** By signature 0. */
-  readonly #tracked = new LeastRecent<Tracked>(MAX_TRACKED, (signature) => {
-    this.#subscriptions.drop(signature, false);
+  readonly #tracked = new LRUCache<string, Tracked>({
+    max: MAX_TRACKED,
+    dispose: (_, signature, reason) => {
+      if (reason === "evict") this.#subscriptions.drop(signature, false);
+    },
   });
 
   /** Opens no connection. */

@@ -3,15 +3,15 @@
  * (`on`), without them (`off`), or with a line in the log for each request (`debug`).
  */
 import { pino } from "pino";
-import { Front } from "../../../src/app/front.ts";
-import { Publications } from "../../../src/app/publishing.ts";
+import { PublicSide } from "../../../src/app/public-side.ts";
+import { Publications } from "../../../src/publishing/publishing.ts";
 import { parseConfig } from "../../../src/config/config.ts";
-import { NO_FEE_PAYERS } from "../../../src/gateway/payment/offers.ts";
+import { NO_FEE_PAYERS } from "../../../src/payments/sale/offers.ts";
 import { createLogger, type LogLevel } from "../../../src/telemetry/logger.ts";
 import { MetricRegistry } from "../../../src/telemetry/metric-registry.ts";
 import { Metrics, type RouteMeter } from "../../../src/telemetry/metrics.ts";
 import { TargetMeters, type TargetMeter } from "../../../src/telemetry/target-meter.ts";
-import { RemoteTill } from "../../../src/workers/remote-till.ts";
+import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
 import { ready } from "../process.ts";
 import { NETWORK, PAY_TO } from "./wares.ts";
 
@@ -63,13 +63,16 @@ if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
 const { config } = parsed;
 const destination = pino.destination({ dest: "/dev/null", sync: false });
 const logger = createLogger({ level: LEVELS[mode] ?? "info", format: "json", destination });
-const front = new Front({
+const front = new PublicSide({
   config,
   telemetry: {
     logger,
     metrics: mode === "off" ? new MuteMetrics("bench", false) : new Metrics("bench"),
   },
-  till: new RemoteTill({ call: () => Promise.reject(new Error("no till")) }, SETTLEMENT_MS),
+  payments: new RemotePaymentService(
+    { call: () => Promise.reject(new Error("no till")) },
+    SETTLEMENT_MS,
+  ),
   feePayers: NO_FEE_PAYERS,
   publish: new Publications(config, { changes: new Map(), feePayers: NO_FEE_PAYERS }).publish,
   fronts: 1,

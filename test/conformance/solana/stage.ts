@@ -6,13 +6,13 @@
 import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
-import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
+import { EmbeddedFacilitator } from "../../../src/payments/settlement/embedded.ts";
 import { Callers } from "../../../src/facilitator/callers.ts";
 import { FacilitatorEndpoints } from "../../../src/facilitator/endpoints.ts";
-import { NetworkGate } from "../../../src/facilitator/network-gate.ts";
+import { NetworkGate } from "../../../src/payments/settlement/network-gate.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { createSolanaMechanism } from "../../../src/mechanism/solana/solana.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";

@@ -1,8 +1,8 @@
 /** What `coinslot doctor` finds of backends that serve what is priced under other names. */
 import type { RequestListener } from "node:http";
 import { describe, expect, test } from "vitest";
-import { aliasChecks } from "../../../src/app/doctor/alias-checks.ts";
-import type { DoctorFinding } from "../../../src/app/doctor/finding.ts";
+import { aliasChecks } from "../../../src/diagnosis/doctor/alias-checks.ts";
+import type { DoctorFinding } from "../../../src/diagnosis/doctor/finding.ts";
 import { configOf } from "../../unit/app/config-of.ts";
 import { backend } from "../gateway/stage.ts";
 

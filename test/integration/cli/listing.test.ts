@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { present, richBuyer, sign } from "../../support/buyer.ts";
-import { examineListings } from "../../../src/app/listing/route-listings.ts";
+import { examineListings } from "../../../src/diagnosis/listing/route-listings.ts";
 import { formatProblems, loadConfig } from "../../../src/config/config.ts";
 import type { Catalogue } from "../../support/catalogue.ts";
 import { startCataloguedShop, type CataloguedShop } from "../../support/catalogued-shop.ts";

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { Archive } from "../../../src/app/archive.ts";
 import { loadConfig } from "../../../src/config/config.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import type { Finished } from "../../support/serve.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { MinuteTime, prepare, type Prepared } from "./prepared-ledger.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { present, PURSE, richBuyer, sign } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { freshAccount } from "../../support/payer.ts";

@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { createAdminHandler } from "../../../src/admin/admin.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
-import { MIGRATION_TIMEOUT_MS } from "../../../src/ledger/postgres-schema.ts";
+import { MIGRATION_TIMEOUT_MS } from "../../../src/ledger/postgres/postgres-schema.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { Site } from "../../support/serve.ts";

@@ -6,7 +6,7 @@ import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import type { ServerResponse } from "node:http";
 import { pad, toHex } from "viem";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
+import type { SettleOptions } from "../../../src/payments/facilitator.ts";
 import type { RemoteOptions } from "../../../src/facilitator/remote.ts";
 import { createEvmObserver } from "../../../src/mechanism/evm/evm.ts";
 import { encodePaymentHeader } from "../../../src/x402/header.ts";

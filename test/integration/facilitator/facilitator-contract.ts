@@ -1,10 +1,10 @@
 /**
  * What every facilitator does, wherever it settles: one suite, run against the embedded one, the remote
- * one before its REST endpoints, and the mesh over either, on a real chain.
+ * one before its REST endpoints, and the router over either, on a real chain.
  */
 import { getAddress, parseTransaction } from "viem";
 import { describe, expect, test } from "vitest";
-import type { FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
+import type { FacilitatorFault } from "../../../src/payments/facilitator.ts";
 import type { ErrorCode } from "../../../src/x402/error-code.ts";
 import type { Chain } from "../../support/chain.ts";
 import { faultOf } from "../../support/fault-of.ts";

@@ -8,7 +8,7 @@ import {
   onTestFinished,
   test,
 } from "vitest";
-import { NetworkGate } from "../../../src/facilitator/network-gate.ts";
+import { NetworkGate } from "../../../src/payments/settlement/network-gate.ts";
 import { createEvmMechanism } from "../../../src/mechanism/evm/evm.ts";
 import type { Mechanism } from "../../../src/mechanism/mechanism.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";

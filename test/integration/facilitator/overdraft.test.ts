@@ -5,7 +5,7 @@
 import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { openPostgresLedger } from "../../../src/ledger/postgres.ts";
+import { openPostgresLedger } from "../../../src/ledger/postgres/postgres.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import type { SettleResponse } from "../../../src/x402/x402.ts";
 import { startChain, type Chain } from "../../support/chain.ts";

@@ -3,7 +3,7 @@ import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { randomUUID } from "node:crypto";
 import { getAddress, type Hex } from "viem";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import { startRecovery } from "../../../src/facilitator/recovery.ts";
+import { startRecovery } from "../../../src/payments/settlement/recovery.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import type { SettleResponse } from "../../../src/x402/x402.ts";
 import { startChain, type Chain } from "../../support/chain.ts";

@@ -4,8 +4,11 @@
  */
 import { onTheWire, type WireFacilitator } from "../../../src/facilitator/wire-facilitator.ts";
 import { parseAbi, parseEventLogs, type Hex, type Log } from "viem";
-import type { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
-import { FacilitatorMesh, type MeshOptions } from "../../../src/facilitator/mesh.ts";
+import type { EmbeddedFacilitator } from "../../../src/payments/settlement/embedded.ts";
+import {
+  FacilitatorRouter,
+  type FacilitatorRouterOptions,
+} from "../../../src/facilitator/facilitator-router.ts";
 import { RemoteFacilitator, type RemoteOptions } from "../../../src/facilitator/remote.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
@@ -85,9 +88,9 @@ export function openRemote(
   return remote;
 }
 
-/** A mesh as the composition root makes it, over remote facilitators unless `embedded` is given. */
-export function openMesh(options: Partial<MeshOptions>): FacilitatorMesh {
-  return new FacilitatorMesh({
+/** A router as the composition root makes it, over remote facilitators unless `embedded` is given. */
+export function openMesh(options: Partial<FacilitatorRouterOptions>): FacilitatorRouter {
+  return new FacilitatorRouter({
     embedded: undefined,
     remotes: [],
     observers: new Map(),

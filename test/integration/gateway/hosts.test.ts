@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { HostNames } from "../../../src/x402/host-names.ts";
+import { HostNames } from "../../../src/http/host-names.ts";
 import { connectHttp2, openSecureShop, send2, type SecureShop } from "./listener/secure-stage.ts";
 import { buy, openShop } from "./shop.ts";
 import { backend, RawClient, send } from "./stage.ts";

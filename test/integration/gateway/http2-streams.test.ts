@@ -2,7 +2,7 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { connect, createServer as createTcpServer, type AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { front as openFront, target as openEngine } from "./engine-stage.ts";
+import { front as openPublicSide, target as openEngine } from "./engine-stage.ts";
 import { front, originOf, target, tls, type OnStream } from "./http2-target-stage.ts";
 import { RawClient, send, stage } from "./stage.ts";
 
@@ -86,7 +86,7 @@ describe("the trailers of a request over HTTP/2", () => {
     const { origin } = await target(tellTrailers);
     const engine = openEngine(origin, { protocol: "h2", tls });
     const rawTrailers = ["x-sum", "7"];
-    const port = await openFront((exchange) => {
+    const port = await openPublicSide((exchange) => {
       const request = Object.assign(Object.create(exchange.request), {
         httpVersionMajor: 2,
         rawTrailers,
@@ -102,7 +102,7 @@ describe("the trailers of a request over HTTP/2", () => {
     const { origin, sessions } = await target(tellTrailers);
     const { port, engine } = await front(origin);
     expect(await heardOf(port, 2, ["X-Sum: 7"])).toMatchObject({ heard: ["x-sum", "7"] });
-    const bad = await openFront(async (exchange) => {
+    const bad = await openPublicSide(async (exchange) => {
       const request = Object.create(exchange.request, {
         rawTrailers: {
           get: () => {

@@ -9,7 +9,7 @@ import { connect, type AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Sale } from "../../../src/gateway/upstream/upstream.ts";
-import { front as openFront, target as openEngine } from "./engine-stage.ts";
+import { front as openPublicSide, target as openEngine } from "./engine-stage.ts";
 import { front, identity, originOf, target, tls, type OnStream } from "./http2-target-stage.ts";
 import { RawClient, send } from "./stage.ts";
 
@@ -125,7 +125,7 @@ describe("a request over HTTP/2", () => {
     });
     const engine = openEngine(origin, { protocol: "h2", tls });
     for (const host of ["one.example", "two.example:8443", null]) {
-      const port = await openFront((exchange) => engine.forward({ ...exchange, host }));
+      const port = await openPublicSide((exchange) => engine.forward({ ...exchange, host }));
       expect((await send(port)).status).toBe(200);
     }
     expect(hosts).toEqual(["one.example", "two.example:8443", new URL(origin).host]);

@@ -5,7 +5,7 @@ import { defaultUpstreamOptions, type Engine } from "../../../src/gateway/upstre
 import { PATIENT } from "./listener/secure-stage.ts";
 import { head, openShop, stickAnswers, type Shop } from "./shop.ts";
 import { onHead, RawClient, rawBackend } from "./stage.ts";
-import { SETTLED } from "../../unit/gateway/payment/paywall-stage.ts";
+import { SETTLED } from "../../unit/payments/sale/paywall-stage.ts";
 
 const SWITCHED =
   "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";

@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
-import { stateOf } from "../../unit/gateway/payment/paywall-stage.ts";
+import { stateOf } from "../../unit/payments/sale/paywall-stage.ts";
 import { openSecureShop } from "./listener/secure-stage.ts";
 import { buy, head, openShop, receiptOf, type Shop } from "./shop.ts";
 import { backend, RawClient } from "./stage.ts";

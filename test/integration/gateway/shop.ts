@@ -12,10 +12,10 @@ import {
 import type { RoutePlan } from "../../../src/gateway/decision.ts";
 import { Gateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
 import { Listener } from "../../../src/gateway/listener/listener.ts";
-import { Offers } from "../../../src/gateway/payment/offers.ts";
+import { Offers } from "../../../src/payments/sale/offers.ts";
 import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
-import { Paywall } from "../../../src/gateway/payment/paywall.ts";
-import { LocalTill } from "../../../src/gateway/payment/till.ts";
+import { Paywall } from "../../../src/payments/sale/paywall.ts";
+import { LocalPaymentService } from "../../../src/payments/sale/payment-service.ts";
 import type { BoundedRate } from "../../../src/gateway/client/rate-limit.ts";
 import { Router } from "../../../src/gateway/paths/router.ts";
 import { TrustedProxies, type TrustedRange } from "../../../src/gateway/client/trusted-proxies.ts";
@@ -25,13 +25,13 @@ import {
   type UpstreamOptions,
 } from "../../../src/gateway/upstream/upstream.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime, type Time } from "../../../src/time/time.ts";
 import { encodePaymentHeader } from "../../../src/x402/header.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
-import { ActedFacilitator } from "../../unit/gateway/payment/paywall-stage.ts";
+import { ActedFacilitator } from "../../unit/payments/sale/paywall-stage.ts";
 import { send, type Answer, type Sent } from "./stage.ts";
 
 export interface Shop {
@@ -114,7 +114,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       earlier: [],
     },
     paywall: new Paywall({
-      till: new LocalTill({ facilitator, redemptions: ledger, logger, time }),
+      payments: new LocalPaymentService({ facilitator, redemptions: ledger, logger, time }),
       logger,
       settlementWaitMs: 10_000,
       time,

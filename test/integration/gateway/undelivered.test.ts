@@ -1,7 +1,7 @@
 import { createServer, type RequestListener } from "node:http";
 import { createServer as createTcpServer, type AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
+import { FacilitatorFault } from "../../../src/payments/facilitator.ts";
 import { buy, errorOf, openShop, receiptOf } from "./shop.ts";
 import { backend, onHead, RawClient, send } from "./stage.ts";
 

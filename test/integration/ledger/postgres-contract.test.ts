@@ -1,8 +1,8 @@
 /** The PostgreSQL ledger against the contract that every ledger has to keep. */
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { openPostgresBooks, openPostgresLedger } from "../../../src/ledger/postgres.ts";
-import { prepareSession } from "../../../src/ledger/postgres-database.ts";
+import { openPostgresBooks, openPostgresLedger } from "../../../src/ledger/postgres/postgres.ts";
+import { prepareSession } from "../../../src/ledger/postgres/postgres-database.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { ledgerContract } from "../../support/ledger-contract.ts";

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
-import { BEAT_MS, DEAD_AFTER_MS } from "../../../src/ledger/postgres-lives.ts";
+import { BEAT_MS, DEAD_AFTER_MS } from "../../../src/ledger/postgres/postgres-lives.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import {

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "pg";
-import type { Statement } from "../../../src/ledger/postgres-database.ts";
+import type { Statement } from "../../../src/ledger/postgres/postgres-database.ts";
 
 const LEDGER = join(import.meta.dirname, "../../../src/ledger");
 

@@ -1,8 +1,8 @@
 /** Several lives on one PostgreSQL ledger: races, waiting for each other, dying and waking up again. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
-import { PostgresDatabase } from "../../../src/ledger/postgres-database.ts";
-import { readPayment, writeStep } from "../../../src/ledger/postgres-payments.ts";
+import { PostgresDatabase } from "../../../src/ledger/postgres/postgres-database.ts";
+import { readPayment, writeStep } from "../../../src/ledger/postgres/postgres-payments.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import {

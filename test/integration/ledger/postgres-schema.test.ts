@@ -2,8 +2,8 @@
 import { Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LedgerUnavailable, type ClaimTerms } from "../../../src/ledger/ledger.ts";
-import { MIGRATIONS } from "../../../src/ledger/postgres-schema.ts";
-import { openPostgresBooks } from "../../../src/ledger/postgres.ts";
+import { MIGRATIONS } from "../../../src/ledger/postgres/postgres-schema.ts";
+import { openPostgresBooks } from "../../../src/ledger/postgres/postgres.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { startPostgres, type PostgresServer } from "../../support/postgres.ts";
 import { examplePayment, PAYER, type ExamplePayment } from "../../unit/ledger/example-payment.ts";

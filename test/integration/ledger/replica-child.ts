@@ -2,7 +2,7 @@
  * One replica as a process of its own, to be stopped and killed: opens the ledger that its parent names
  * and makes the calls that it is sent, one after another.
  */
-import { openPostgresLedger } from "../../../src/ledger/postgres.ts";
+import { openPostgresLedger } from "../../../src/ledger/postgres/postgres.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";

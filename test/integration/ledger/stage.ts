@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client } from "pg";
-import { openPostgresLedger } from "../../../src/ledger/postgres.ts";
+import { openPostgresLedger } from "../../../src/ledger/postgres/postgres.ts";
 import { LedgerUnavailable, type Ledger } from "../../../src/ledger/ledger.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";

@@ -12,7 +12,7 @@ import { text } from "node:stream/consumers";
 import { parse } from "yaml";
 import { start } from "../../../src/app.ts";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
-import { BELIEVED_NAMES } from "../../../src/x402/header-names.ts";
+import { BELIEVED_NAMES } from "../../../src/http/header-names.ts";
 import { encodePaymentHeader } from "../../../src/x402/header.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PURSE, richBuyer } from "../../support/buyer.ts";

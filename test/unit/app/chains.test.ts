@@ -6,13 +6,13 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { networkOf } from "../../../src/x402/network.ts";
-import { exampleRequest } from "../facilitator/example-request.ts";
+import { exampleRequest } from "../payments/settlement/example-request.ts";
 import {
   NETWORK,
   PAYEE,
   solanaPayment,
   solanaRequirements,
-} from "../gateway/payment/solana-payment.ts";
+} from "../payments/sale/solana-payment.ts";
 import { configOf, SOLANA_ADDRESS as FEE_PAYER } from "./config-of.ts";
 
 const EVM_PAYEE = exampleRequest.paymentRequirements.payTo;

@@ -1,8 +1,8 @@
 /** Who can be written a transaction, and how many. */
 import { describe, expect, it } from "vitest";
 import { draftDesk, LocalDrafts, MAX_A_SECOND, RemoteDrafts } from "../../../src/app/drafts.ts";
-import { DryGateway } from "../../../src/app/dry-gateway.ts";
-import { solanaRequirements } from "../gateway/payment/solana-payment.ts";
+import { DryGateway } from "../../../src/diagnosis/dry-gateway.ts";
+import { solanaRequirements } from "../payments/sale/solana-payment.ts";
 import { ManualTime } from "../../support/manual-time.ts";
 import { configOf, SOLANA_ADDRESS } from "./config-of.ts";
 

@@ -9,7 +9,7 @@ import {
   SAME_MS,
   type FeePayerSources,
 } from "../../../src/app/fee-payers.ts";
-import { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
+import { FacilitatorRouter } from "../../../src/facilitator/facilitator-router.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../src/time/time.ts";
@@ -21,7 +21,7 @@ import {
   kindOf,
   NETWORK,
   OTHER_FEE_PAYER,
-} from "../gateway/payment/solana-payment.ts";
+} from "../payments/sale/solana-payment.ts";
 import { SteppedTime } from "./stepped-time.ts";
 
 /** Time that a test moves, with pauses that end when it says so. */
@@ -46,12 +46,19 @@ function stage(facilitators: readonly { readonly url: string }[], setup: Setup =
   const remotes = facilitators.map(({ url }) => openRemote(url).remote);
   const observers = new Map();
   const options = { embedded: undefined, remotes, observers, telemetry, time: systemTime };
-  const mesh = new FacilitatorMesh(options);
+  const router = new FacilitatorRouter(options);
   const time = new Clock();
-  const sources = { networks: [NETWORK], mechanisms: [], mesh, remotes, telemetry, time } as const;
+  const sources = {
+    networks: [NETWORK],
+    mechanisms: [],
+    router,
+    remotes,
+    telemetry,
+    time,
+  } as const;
   const feePayers = new KnownFeePayers({ ...sources, ...setup });
   onTestFinished(() => feePayers.stop());
-  return { feePayers, time, log, mesh };
+  return { feePayers, time, log, router };
 }
 
 /** Lets the next round happen, and tells the pause before it, milliseconds. */

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { frontPart, pack, FeePayerNews, unpack } from "../../../src/app/start-order.ts";
-import { Secret } from "../../../src/config/secret.ts";
-import { Offers } from "../../../src/gateway/payment/offers.ts";
-import { solanaRequirements } from "../gateway/payment/solana-payment.ts";
+import { Secret } from "../../../src/config/facilitator/secret.ts";
+import { Offers } from "../../../src/payments/sale/offers.ts";
+import { solanaRequirements } from "../payments/sale/solana-payment.ts";
 import { configOf } from "./config-of.ts";
 
 const TOKEN = "the-token-of-the-facilitator";

@@ -1,4 +1,4 @@
-import type { PaymentDetailView, PaymentView } from "../../../src/app/payment-view.ts";
+import type { PaymentDetailView, PaymentView } from "../../../src/admin/payment-view.ts";
 
 const NONCE = `0x${"ab".repeat(32)}`;
 const PAYER = "0x857b06519E91e3A54538791bDbb0E22373e36b66";

@@ -1,8 +1,8 @@
 /** What the command line shows of payments on Solana, whose names are base58: letter case is part of them. */
 import { expect, test } from "vitest";
 import { readPayer } from "../../../src/cli/arguments.ts";
-import { toCsv, toJson, toPage, toTable } from "../../../src/cli/payment-text.ts";
-import { Tokens } from "../../../src/app/payment-view.ts";
+import { toCsv, toJson, toPage, toTable } from "../../../src/cli/payments/payment-text.ts";
+import { Tokens } from "../../../src/admin/payment-view.ts";
 import { networkOf } from "../../../src/x402/network.ts";
 import { configOf } from "../app/config-of.ts";
 import { exampleDetail } from "./example-view.ts";

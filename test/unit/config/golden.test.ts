@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
-import { PROBLEM_CODES } from "../../../src/config/problem-codes.ts";
+import { PROBLEM_CODES } from "../../../src/config/reading/problem-codes.ts";
 import { environment } from "./fixture.ts";
 
 const FOLDER = join(import.meta.dirname, "golden");

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readAddressRange } from "../../../src/config/address-range.ts";
+import { readAddressRange } from "../../../src/config/listener/address-range.ts";
 import { parseConfig } from "../../../src/config/config.ts";
 import { TrustedProxies } from "../../../src/gateway/client/trusted-proxies.ts";
 import { environment, GATEWAY, parse, ROUTES } from "./fixture.ts";

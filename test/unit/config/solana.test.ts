@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { maskKeys } from "../../../src/config/mask.ts";
+import { maskKeys } from "../../../src/config/reading/mask.ts";
 import {
   GATEWAY,
   keypairFile,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { CatalogueWords, readCatalogueWord } from "../../../src/facilitator/catalogue-word.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
-import { exampleRequest } from "./example-request.ts";
+import { exampleRequest } from "../payments/settlement/example-request.ts";
 import { stage, success, settle, verify } from "./remote-stage.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../src/time/time.ts";

@@ -3,10 +3,15 @@ import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import { faultOf } from "../../support/fault-of.ts";
 import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
-import { exampleRequest, TRANSACTION } from "./example-request.ts";
+import { exampleRequest, TRANSACTION } from "../payments/settlement/example-request.ts";
 import { broken, handing, meshOver, refusal, scripted, settled } from "./mesh-stage.ts";
 import { success } from "./remote-stage.ts";
-import { confirmedBy, scriptObserver, SIGNER, UNUSED } from "./scripted-observer.ts";
+import {
+  confirmedBy,
+  scriptObserver,
+  SIGNER,
+  UNUSED,
+} from "../payments/settlement/scripted-observer.ts";
 
 const STRANGER = `0x${"99".repeat(20)}`;
 const THEIRS = `0x${"cd".repeat(32)}`;
@@ -39,8 +44,8 @@ async function lost(
   };
   const observer = scriptObserver(say);
   const setup = { observer, tellsSigners: false, ...(foreign && { foreign }) };
-  const { mesh } = meshOver([facilitator], setup);
-  return { facilitator, mesh, settling: onTheWire(mesh).settle(exampleRequest, handing()) };
+  const { router } = meshOver([facilitator], setup);
+  return { facilitator, router, settling: onTheWire(router).settle(exampleRequest, handing()) };
 }
 
 describe("a payment on chain whose facilitator's answer was lost", () => {
@@ -88,11 +93,11 @@ describe("accounts are learned from what a facilitator has settled", () => {
     const facilitator = await telling(settled, {});
     const observer = scriptObserver(confirmedBy(SIGNER), confirmedBy(SIGNER, THEIRS));
     const remote = { confirm: "receipt" } as const;
-    const { mesh } = meshOver([facilitator], { observer, remote, tellsSigners: false });
-    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
+    const { router } = meshOver([facilitator], { observer, remote, tellsSigners: false });
+    expect(await onTheWire(router).settle(exampleRequest, handing())).toEqual(success);
     facilitator.settles(broken);
     const second = handing({ idempotencyKey: "second" });
-    expect(await onTheWire(mesh).settle(exampleRequest, second)).toMatchObject({
+    expect(await onTheWire(router).settle(exampleRequest, second)).toMatchObject({
       transaction: THEIRS,
     });
   });
@@ -101,12 +106,12 @@ describe("accounts are learned from what a facilitator has settled", () => {
     const facilitator = await telling(settled, {});
     const observer = scriptObserver(confirmedBy(SIGNER, THEIRS));
     observer.senders.set(TRANSACTION, SIGNER);
-    const { mesh } = meshOver([facilitator], { observer, tellsSigners: false });
-    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
+    const { router } = meshOver([facilitator], { observer, tellsSigners: false });
+    expect(await onTheWire(router).settle(exampleRequest, handing())).toEqual(success);
     expect(observer.looks).toEqual([]);
     facilitator.settles(broken);
     const second = handing({ idempotencyKey: "second" });
-    expect(await onTheWire(mesh).settle(exampleRequest, second)).toMatchObject({
+    expect(await onTheWire(router).settle(exampleRequest, second)).toMatchObject({
       transaction: THEIRS,
     });
   });
@@ -115,10 +120,10 @@ describe("accounts are learned from what a facilitator has settled", () => {
     const facilitator = await telling(settled, {});
     const observer = scriptObserver(confirmedBy(STRANGER, THEIRS));
     const remote = { confirm: "receipt" } as const;
-    const { mesh } = meshOver([facilitator], { observer, remote, tellsSigners: false });
+    const { router } = meshOver([facilitator], { observer, remote, tellsSigners: false });
     for (const idempotencyKey of ["first", "second"]) {
       const fault = await faultOf(
-        onTheWire(mesh).settle(exampleRequest, handing({ idempotencyKey })),
+        onTheWire(router).settle(exampleRequest, handing({ idempotencyKey })),
       );
       expect(fault).toMatchObject(HELD);
     }
@@ -133,9 +138,9 @@ describe("a facilitator whose refusals are final", () => {
     async (isHeard) => {
       const facilitator = await telling(USED, told);
       const observer = scriptObserver(confirmedBy(SIGNER, THEIRS));
-      const { mesh } = meshOver([facilitator], { observer, tellsSigners: false });
-      if (isHeard) await mesh.supported(AbortSignal.timeout(5_000));
-      const answer = await onTheWire(mesh).settle(exampleRequest, handing());
+      const { router } = meshOver([facilitator], { observer, tellsSigners: false });
+      if (isHeard) await router.supported(AbortSignal.timeout(5_000));
+      const answer = await onTheWire(router).settle(exampleRequest, handing());
       expect(answer).toMatchObject({ success: false, errorReason: "invalid_transaction_state" });
       expect(observer.looks.length).toBe(isHeard ? 0 : 1);
     },
@@ -170,8 +175,8 @@ describe("a facilitator whose refusals are final", () => {
 test("a refusal of any other facilitator is overruled by the chain, in its own transaction", async () => {
   const facilitator = await telling(USED, { signers: { "eip155:84532": [SIGNER] } });
   const observer = scriptObserver(UNUSED, confirmedBy(SIGNER, THEIRS));
-  const { mesh } = meshOver([facilitator], { observer, tellsSigners: false });
-  expect(await onTheWire(mesh).settle(exampleRequest, handing())).toMatchObject({
+  const { router } = meshOver([facilitator], { observer, tellsSigners: false });
+  expect(await onTheWire(router).settle(exampleRequest, handing())).toMatchObject({
     transaction: THEIRS,
   });
 });

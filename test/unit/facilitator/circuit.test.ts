@@ -8,7 +8,7 @@ import {
   WELL_FOR_MS,
   type Send,
 } from "../../../src/facilitator/circuit.ts";
-import { FacilitatorFault, RequestRefused } from "../../../src/facilitator/facilitator.ts";
+import { FacilitatorFault, RequestRefused } from "../../../src/payments/facilitator.ts";
 
 const never = new AbortController().signal;
 

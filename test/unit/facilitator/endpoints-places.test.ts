@@ -6,7 +6,7 @@ import { BODY_TIMEOUT_MS } from "../../../src/facilitator/called-request.ts";
 import { MAX_CALLS, MAX_HANDED_OVER } from "../../../src/facilitator/caller-places.ts";
 import { Callers } from "../../../src/facilitator/callers.ts";
 import { ask, good, stage, type Stage, type StageOptions } from "./endpoints-stage.ts";
-import { PAYER } from "./example-request.ts";
+import { PAYER } from "../payments/settlement/example-request.ts";
 import type { SettleResponse } from "../../../src/x402/x402.ts";
 
 const BEARER = "shared by several";

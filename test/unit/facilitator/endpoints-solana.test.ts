@@ -1,13 +1,13 @@
 import { expect, onTestFinished, test } from "vitest";
-import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { EmbeddedFacilitator } from "../../../src/payments/settlement/embedded.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../src/time/time.ts";
-import { FEE_PAYER, kindOf, OTHER_FEE_PAYER } from "../gateway/payment/solana-payment.ts";
+import { FEE_PAYER, kindOf, OTHER_FEE_PAYER } from "../payments/sale/solana-payment.ts";
 import { ask, stage } from "./endpoints-stage.ts";
 import { meshOver, scripted } from "./mesh-stage.ts";
-import { ScriptedChain } from "./scripted-mechanism.ts";
+import { ScriptedChain } from "../payments/settlement/scripted-mechanism.ts";
 
 async function embeddedWith(feePayer: () => string): Promise<EmbeddedFacilitator> {
   const mechanisms = (["solana", "solana-devnet", "base"] as const).map((network) => {
@@ -53,7 +53,7 @@ test("GET /supported tells who pays the network fee on both Solana networks now"
 
 test("GET /supported passes on who pays it at facilitators elsewhere", async () => {
   const remote = await scripted({ status: 200, body: { kinds: kindsWith(FEE_PAYER) } });
-  const { mesh } = meshOver([remote]);
-  const at = await stage({ facilitator: { supported: (signal) => mesh.supported(signal) } });
+  const { router } = meshOver([remote]);
+  const at = await stage({ facilitator: { supported: (signal) => router.supported(signal) } });
   expect((await ask(at, "/supported")).body).toMatchObject({ kinds: kindsWith(FEE_PAYER) });
 });

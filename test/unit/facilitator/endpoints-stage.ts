@@ -9,11 +9,11 @@ import {
   type EndpointOptions,
   type Listing,
 } from "../../../src/facilitator/endpoints.ts";
-import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
+import type { SettleOptions } from "../../../src/payments/facilitator.ts";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
-import { exampleRequest, PAYER, TRANSACTION } from "./example-request.ts";
+import { exampleRequest, PAYER, TRANSACTION } from "../payments/settlement/example-request.ts";
 
 export interface Asked {
   readonly what: "verify" | "settle";

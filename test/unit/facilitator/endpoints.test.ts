@@ -1,9 +1,9 @@
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Callers } from "../../../src/facilitator/callers.ts";
-import { CrowdedFault, FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
+import { CrowdedFault, FacilitatorFault } from "../../../src/payments/facilitator.ts";
 import { ask, good, stage, type Answer } from "./endpoints-stage.ts";
-import { exampleRequest, PAYER, TRANSACTION } from "./example-request.ts";
+import { exampleRequest, PAYER, TRANSACTION } from "../payments/settlement/example-request.ts";
 
 const KILOBYTE = 1024;
 const JSON_TYPE = "Content-Type: application/json\r\n";

@@ -1,8 +1,8 @@
 import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import * as fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { EmbeddedFacilitator } from "../../../src/facilitator/embedded.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { EmbeddedFacilitator } from "../../../src/payments/settlement/embedded.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { createEvmMechanism } from "../../../src/mechanism/evm/evm.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";

@@ -1,7 +1,7 @@
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
-import type { FacilitatorMesh } from "../../../src/facilitator/mesh.ts";
+import type { FacilitatorRouter } from "../../../src/facilitator/facilitator-router.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import {
   FEE_PAYER,
@@ -12,7 +12,7 @@ import {
   addressOf,
   solanaPayment,
   solanaRequest,
-} from "../gateway/payment/solana-payment.ts";
+} from "../payments/sale/solana-payment.ts";
 import { handing, meshOver, nobody, scripted, type Scripted } from "./mesh-stage.ts";
 import { soon } from "./remote-stage.ts";
 
@@ -28,81 +28,81 @@ async function paying(feePayer?: string): Promise<Scripted> {
 const payments = ({ calls }: Scripted) => calls.filter(({ method }) => method === "POST").length;
 const asked = (...all: readonly Scripted[]) => all.map(payments);
 
-/** A mesh whose facilitators have been asked once what they support. */
-async function told(...all: readonly { readonly url: string }[]): Promise<FacilitatorMesh> {
-  const { mesh } = meshOver(all);
-  await mesh.supported(soon());
-  return mesh;
+/** A router whose facilitators have been asked once what they support. */
+async function told(...all: readonly { readonly url: string }[]): Promise<FacilitatorRouter> {
+  const { router } = meshOver(all);
+  await router.supported(soon());
+  return router;
 }
 
-const verify = (mesh: FacilitatorMesh, feePayer: string) =>
-  onTheWire(mesh).verify(solanaRequest(feePayer), soon());
+const verify = (router: FacilitatorRouter, feePayer: string) =>
+  onTheWire(router).verify(solanaRequest(feePayer), soon());
 
-const precheck = (mesh: FacilitatorMesh, request: FacilitatorRequest) => {
-  const read = mesh.read(request);
-  return read.ok ? mesh.precheck(read.value) : read.error;
+const precheck = (router: FacilitatorRouter, request: FacilitatorRequest) => {
+  const read = router.read(request);
+  return read.ok ? router.precheck(read.value) : read.error;
 };
 
 describe("a payment on Solana", () => {
   test("is verified and settled by the facilitator whose account it names, and by no other", async () => {
     const [first, second] = [await paying(FEE_PAYER), await paying(OTHER_FEE_PAYER)];
-    const mesh = await told(first, second);
-    await verify(mesh, OTHER_FEE_PAYER);
+    const router = await told(first, second);
+    await verify(router, OTHER_FEE_PAYER);
     expect(asked(first, second)).toEqual([0, 1]);
     const handed = handing();
-    const answer = await onTheWire(mesh).settle(solanaRequest(OTHER_FEE_PAYER), handed);
+    const answer = await onTheWire(router).settle(solanaRequest(OTHER_FEE_PAYER), handed);
     expect(answer).toMatchObject({ success: true, transaction: TRANSACTION });
     expect(handed.names).toEqual([second.url]);
     expect(asked(first, second)).toEqual([0, 2]);
-    expect(precheck(mesh, solanaRequest(OTHER_FEE_PAYER))).toBeUndefined();
+    expect(precheck(router, solanaRequest(OTHER_FEE_PAYER))).toBeUndefined();
   });
 
   test("goes to who told its account before, also when another account is told now", async () => {
     const [first, second] = [await paying(FEE_PAYER), await paying(OTHER_FEE_PAYER)];
-    const mesh = await told(first, second);
+    const router = await told(first, second);
     second.reply = (await paying(addressOf(9))).reply;
-    await mesh.supported(soon());
-    await verify(mesh, OTHER_FEE_PAYER);
-    await verify(mesh, addressOf(9));
+    await router.supported(soon());
+    await verify(router, OTHER_FEE_PAYER);
+    await verify(router, addressOf(9));
     expect(asked(first, second)).toEqual([0, 2]);
   });
 
   test("is asked of those who tell no account where nobody is known to have its own", async () => {
     const [first, silent] = [await paying(FEE_PAYER), await paying()];
-    const mesh = await told(first, silent);
-    await verify(mesh, OTHER_FEE_PAYER);
+    const router = await told(first, silent);
+    await verify(router, OTHER_FEE_PAYER);
     expect(asked(first, silent)).toEqual([0, 1]);
-    await verify(mesh, FEE_PAYER);
+    await verify(router, FEE_PAYER);
     expect(asked(first, silent)).toEqual([1, 1]);
   });
 
   test("is asked of everybody in order as long as nobody has told anything", async () => {
     const [first, second] = [await paying(FEE_PAYER), await paying(OTHER_FEE_PAYER)];
-    const { mesh } = meshOver([first, second]);
-    await verify(mesh, OTHER_FEE_PAYER);
+    const { router } = meshOver([first, second]);
+    await verify(router, OTHER_FEE_PAYER);
     expect(asked(first, second)).toEqual([1, 0]);
   });
 
   test("that nobody can settle is asked of nobody, and no money moves", async () => {
     const [first, second] = [await paying(FEE_PAYER), await paying(OTHER_FEE_PAYER)];
-    const mesh = await told(first, second);
+    const router = await told(first, second);
     const stranger = addressOf(9);
     const sentence = `no facilitator pays network fees on ${NETWORK} from ${stranger}`;
-    const verifying = await faultOf(verify(mesh, stranger));
+    const verifying = await faultOf(verify(router, stranger));
     expect(verifying).toMatchObject({
       kind: "unavailable",
       code: "unexpected_verify_error",
       message: sentence,
     });
     const handed = handing();
-    const settling = await faultOf(onTheWire(mesh).settle(solanaRequest(stranger), handed));
+    const settling = await faultOf(onTheWire(router).settle(solanaRequest(stranger), handed));
     expect(settling).toMatchObject({
       kind: "unavailable",
       code: "unexpected_settle_error",
       message: sentence,
     });
     expect([...asked(first, second), handed.names]).toEqual([0, 0, []]);
-    expect(precheck(mesh, solanaRequest(stranger))).toMatchObject({
+    expect(precheck(router, solanaRequest(stranger))).toMatchObject({
       code: "invalid_payload",
       detail: expect.stringContaining(sentence),
     });
@@ -110,27 +110,27 @@ describe("a payment on Solana", () => {
 
   test("that was handed over before is asked for there, whatever accounts are told by now", async () => {
     const [first, second] = [await paying(FEE_PAYER), await paying(OTHER_FEE_PAYER)];
-    const mesh = await told(first, second);
+    const router = await told(first, second);
     const options = handing({ askedBefore: first.url });
-    const answer = await onTheWire(mesh).settle(solanaRequest(OTHER_FEE_PAYER), options);
+    const answer = await onTheWire(router).settle(solanaRequest(OTHER_FEE_PAYER), options);
     expect(answer).toMatchObject({ success: true });
     expect(asked(first, second)).toEqual([1, 0]);
   });
 
   test("that cannot be read is refused before anybody is asked", async () => {
     const first = await paying(FEE_PAYER);
-    const mesh = await told(first);
+    const router = await told(first);
     const { paymentRequirements } = solanaRequest();
     const paymentPayload = { ...solanaPayment(), payload: { transaction: "AAAA" } };
-    const verdict = await onTheWire(mesh).verify({ paymentPayload, paymentRequirements }, soon());
+    const verdict = await onTheWire(router).verify({ paymentPayload, paymentRequirements }, soon());
     expect(verdict).toMatchObject({ isValid: false, invalidReason: "invalid_payload" });
     expect(asked(first)).toEqual([0]);
   });
 
   test("is nobody's where there is no facilitator at all", async () => {
-    const { mesh } = meshOver([]);
-    expect(precheck(mesh, solanaRequest())).toBeUndefined();
-    expect((await faultOf(verify(mesh, FEE_PAYER))).message).toContain("no facilitator serves");
+    const { router } = meshOver([]);
+    expect(precheck(router, solanaRequest())).toBeUndefined();
+    expect((await faultOf(verify(router, FEE_PAYER))).message).toContain("no facilitator serves");
   });
 });
 
@@ -141,47 +141,47 @@ describe("the account that buyers are told", () => {
       await paying(FEE_PAYER),
       await paying(OTHER_FEE_PAYER),
     ];
-    const mesh = await told(await nobody(), silent, second, third);
-    expect(mesh.feePayer(NETWORK)).toBe(FEE_PAYER);
-    expect(mesh.feePayer("solana")).toBeUndefined();
+    const router = await told(await nobody(), silent, second, third);
+    expect(router.feePayer(NETWORK)).toBe(FEE_PAYER);
+    expect(router.feePayer("solana")).toBeUndefined();
     const known = [FEE_PAYER, OTHER_FEE_PAYER, addressOf(9)].map((address) =>
-      mesh.hasFeePayer(NETWORK, address),
+      router.hasFeePayer(NETWORK, address),
     );
     expect(known).toEqual([true, true, false]);
   });
 
   test("is another facilitator's while the first one fails, or its own where all fail", async () => {
     const [first, second] = [await paying(FEE_PAYER), await paying(OTHER_FEE_PAYER)];
-    const mesh = await told(first, second);
+    const router = await told(first, second);
     for (const each of [first, second]) each.reply = { status: 500 };
-    for (let count = 0; count < 3; count += 1) await faultOf(verify(mesh, FEE_PAYER));
-    expect(mesh.feePayer(NETWORK)).toBe(OTHER_FEE_PAYER);
-    for (let count = 0; count < 3; count += 1) await faultOf(verify(mesh, OTHER_FEE_PAYER));
-    expect(mesh.feePayer(NETWORK)).toBe(FEE_PAYER);
+    for (let count = 0; count < 3; count += 1) await faultOf(verify(router, FEE_PAYER));
+    expect(router.feePayer(NETWORK)).toBe(OTHER_FEE_PAYER);
+    for (let count = 0; count < 3; count += 1) await faultOf(verify(router, OTHER_FEE_PAYER));
+    expect(router.feePayer(NETWORK)).toBe(FEE_PAYER);
   });
 
   test("is nobody's of those whose settlements there could not be counted", async () => {
     const facilitator = await paying(FEE_PAYER);
-    const { mesh } = meshOver([facilitator], { remote: { confirm: "receipt" } });
-    await mesh.supported(soon());
-    expect(mesh.feePayer(NETWORK)).toBeUndefined();
+    const { router } = meshOver([facilitator], { remote: { confirm: "receipt" } });
+    await router.supported(soon());
+    expect(router.feePayer(NETWORK)).toBeUndefined();
   });
 
   test("is not a remote facilitator's on a network that is settled here", async () => {
     const facilitator = await paying(FEE_PAYER);
-    const { mesh: other } = meshOver([]);
+    const { router: other } = meshOver([]);
     const embedded = Object.assign(other, { networks: [NETWORK] });
-    const { mesh } = meshOver([facilitator], { embedded });
-    await mesh.supported(soon());
-    expect(mesh.feePayer(NETWORK)).toBeUndefined();
-    expect(mesh.hasFeePayer(NETWORK, FEE_PAYER)).toBe(false);
+    const { router } = meshOver([facilitator], { embedded });
+    await router.supported(soon());
+    expect(router.feePayer(NETWORK)).toBeUndefined();
+    expect(router.hasFeePayer(NETWORK, FEE_PAYER)).toBe(false);
   });
 });
 
 test("a kind whose extra is null is passed on without it", async () => {
   const kind = { x402Version: 1, scheme: "exact", network: "base", extra: null };
   const facilitator = await scripted({ status: 200, body: { kinds: [kind, kindOf(FEE_PAYER)] } });
-  const { kinds } = await meshOver([facilitator]).mesh.supported(soon());
+  const { kinds } = await meshOver([facilitator]).router.supported(soon());
   const { extra: _, ...plain } = kind;
   expect(kinds).toEqual([plain, kindOf(FEE_PAYER)]);
 });

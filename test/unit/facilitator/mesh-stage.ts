@@ -1,8 +1,11 @@
-/** A mesh over scripted facilitators, and what a paywall makes durable for it. */
+/** A router over scripted facilitators, and what a paywall makes durable for it. */
 import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { onTestFinished } from "vitest";
-import type { SettleOptions } from "../../../src/facilitator/facilitator.ts";
-import { FacilitatorMesh, type MeshOptions } from "../../../src/facilitator/mesh.ts";
+import type { SettleOptions } from "../../../src/payments/facilitator.ts";
+import {
+  FacilitatorRouter,
+  type FacilitatorRouterOptions,
+} from "../../../src/facilitator/facilitator-router.ts";
 import type { RemoteOptions } from "../../../src/facilitator/remote.ts";
 import type { Observer } from "../../../src/mechanism/mechanism.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
@@ -14,9 +17,9 @@ import {
   type FacilitatorReply,
   type ScriptedFacilitator,
 } from "../../support/scripted-facilitator.ts";
-import { exampleRequest, PAYER } from "./example-request.ts";
-import { LeapingTime } from "./leaping-time.ts";
-import { SIGNER } from "./scripted-observer.ts";
+import { exampleRequest, PAYER } from "../payments/settlement/example-request.ts";
+import { LeapingTime } from "../payments/settlement/leaping-time.ts";
+import { SIGNER } from "../payments/settlement/scripted-observer.ts";
 import { openRemote, soon, success } from "./remote-stage.ts";
 
 /** Answers may be changed in the middle of a test. */
@@ -44,7 +47,7 @@ export async function nobody(): Promise<{ readonly url: string }> {
 }
 
 export interface MeshStage {
-  readonly mesh: FacilitatorMesh;
+  readonly router: FacilitatorRouter;
   readonly metrics: Metrics;
   readonly telemetry: Telemetry;
   readonly time: LeapingTime;
@@ -52,7 +55,7 @@ export interface MeshStage {
 }
 
 export interface MeshSetup extends Partial<
-  Pick<MeshOptions, "time" | "embedded" | "firstLooks" | "foreign">
+  Pick<FacilitatorRouterOptions, "time" | "embedded" | "firstLooks" | "foreign">
 > {
   readonly observer?: Observer;
   readonly remote?: Partial<RemoteOptions>;
@@ -76,10 +79,11 @@ export function meshOver(
   const observers = new Map(observer === undefined ? [] : [[observer.network, observer]]);
   const telemetry = { logger, metrics };
   const options = { embedded: undefined, remotes, observers, telemetry, time, ...given };
-  return { mesh: new FacilitatorMesh(options), metrics, telemetry, time, log };
+  return { router: new FacilitatorRouter(options), metrics, telemetry, time, log };
 }
 
-export const verify = (mesh: FacilitatorMesh) => onTheWire(mesh).verify(exampleRequest, soon());
+export const verify = (router: FacilitatorRouter) =>
+  onTheWire(router).verify(exampleRequest, soon());
 
 export interface Handed extends SettleOptions {
   /** Facilitators to which the payment was handed, in order. */

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { RecordedFacilitator } from "../../../src/facilitator/recorded-facilitator.ts";
 import { LedgerUnavailable, type Ledger, type TransitionKind } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
 import { ask, good, stage as endpoints } from "./endpoints-stage.ts";
-import { exampleRequest } from "./example-request.ts";
-import { LeapingTime } from "./leaping-time.ts";
+import { exampleRequest } from "../payments/settlement/example-request.ts";
+import { LeapingTime } from "../payments/settlement/leaping-time.ts";
 import { broken, meshOver, nobody, refusal, scripted, settled } from "./mesh-stage.ts";
 import { failed, soon, success } from "./remote-stage.ts";
 import {
@@ -19,7 +19,7 @@ import {
   scriptObserver,
   UNUSED,
   type ScriptedObserver,
-} from "./scripted-observer.ts";
+} from "../payments/settlement/scripted-observer.ts";
 
 /** From here on the ledger stores no transition of that kind; what it returns ends that. */
 function failAt(ledger: Ledger, kind: TransitionKind): () => void {
@@ -41,8 +41,8 @@ function offer(
   ledger: Ledger = memoryLedger(),
   observer?: ScriptedObserver,
 ) {
-  const { mesh, time } = meshOver(facilitators, observer === undefined ? {} : { observer });
-  const facilitator = new RecordedFacilitator({ facilitator: mesh, ledger, time: systemTime });
+  const { router, time } = meshOver(facilitators, observer === undefined ? {} : { observer });
+  const facilitator = new RecordedFacilitator({ facilitator: router, ledger, time: systemTime });
   const settle = (idempotencyKey?: string) =>
     facilitator.settle(exampleRequest, {
       signal: soon(),

@@ -7,7 +7,7 @@ import { NoTurn } from "../../../src/facilitator/caller-places.ts";
 import { MAX_STORED, RecordedFacilitator } from "../../../src/facilitator/recorded-facilitator.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { EvmFirstLooks } from "../../../src/mechanism/evm/first-look.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import type { FacilitatorRequest, PaymentRequirements } from "../../../src/x402/x402.ts";
@@ -20,7 +20,7 @@ import {
 import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
 import { meshOver, refusal, scripted, settled, valid } from "./mesh-stage.ts";
 import { soon } from "./remote-stage.ts";
-import { HEAD, scriptObserver, UNUSED } from "./scripted-observer.ts";
+import { HEAD, scriptObserver, UNUSED } from "../payments/settlement/scripted-observer.ts";
 
 const SHOP = freshAccount().address;
 const bound = { payTo: SHOP };
@@ -66,9 +66,9 @@ async function hub() {
   });
   const firstLooks = new EvmFirstLooks(() => Math.floor(Date.now() / 1_000));
   const observer = scriptObserver(UNUSED);
-  const { mesh } = meshOver([remote], { firstLooks, observer });
+  const { router } = meshOver([remote], { firstLooks, observer });
   const facilitator = new RecordedFacilitator({
-    facilitator: mesh,
+    facilitator: router,
     ledger,
     time: systemTime,
   });

@@ -5,8 +5,8 @@ import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
 import type { Confirmation, Observer } from "../../../src/mechanism/mechanism.ts";
 import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
 import { examplePayment, type ExamplePayment } from "../ledger/example-payment.ts";
-import { TRANSACTION } from "./example-request.ts";
-import { SteppedTime } from "./stepped-time.ts";
+import { TRANSACTION } from "../payments/settlement/example-request.ts";
+import { SteppedTime } from "../payments/settlement/stepped-time.ts";
 import { handing, meshOver, nobody, refusal, scripted, settled, broken } from "./mesh-stage.ts";
 import {
   CONFIRMED,
@@ -16,7 +16,7 @@ import {
   NO_CHAIN,
   scriptObserver,
   UNUSED,
-} from "./scripted-observer.ts";
+} from "../payments/settlement/scripted-observer.ts";
 
 /** Longer than any pause or margin. */
 const LONG_MS = 700_000;
@@ -44,14 +44,14 @@ async function stage({ facilitators, store = new MemoryStore(), ...setup }: Setu
     });
   };
   const redemptions = new MemoryLedger({ store, time, life: "now" });
-  const { mesh, log, telemetry } = meshOver(facilitators, { ...setup, time });
+  const { router, log, telemetry } = meshOver(facilitators, { ...setup, time });
   const start = () => {
-    const recovery = startRemoteRecovery({ mesh, redemptions, telemetry, time });
+    const recovery = startRemoteRecovery({ router, redemptions, telemetry, time });
     onTestFinished(() => recovery.stop());
     return recovery;
   };
   const outcome = ({ key }: ExamplePayment) => redemptions.outcome(key);
-  return { time, mesh, redemptions, before, hand, start, outcome, log };
+  return { time, router, redemptions, before, hand, start, outcome, log };
 }
 
 const payment = examplePayment(1);
@@ -88,11 +88,11 @@ describe("a payment that was handed over and left", () => {
   test("is left alone while this process works on it", async () => {
     const heard = Promise.withResolvers<void>();
     const asked = await scripted({ raw: () => heard.resolve() });
-    const { time, hand, start, mesh } = await stage({ facilitators: [asked] });
+    const { time, hand, start, router } = await stage({ facilitators: [asked] });
     await hand(payment, asked.url);
     const caller = new AbortController();
     const idempotencyKey = `key of ${payment.key}`;
-    const working = onTheWire(mesh)
+    const working = onTheWire(router)
       .settle(payment.request, handing({ signal: caller.signal, idempotencyKey }))
       .catch(() => undefined);
     await heard.promise;
@@ -291,9 +291,9 @@ describe("recovery of what was handed over", () => {
 
   test("asks facilitators that failed whether they are there again", async () => {
     const asked = await scripted({ status: 500 });
-    const { time, start, mesh } = await stage({ facilitators: [asked] });
+    const { time, start, router } = await stage({ facilitators: [asked] });
     for (let count = 0; count < 3; count += 1) {
-      await onTheWire(mesh)
+      await onTheWire(router)
         .verify(payment.request, handing().signal)
         .catch(() => undefined);
     }

@@ -1,12 +1,12 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
-import { RequestRefused } from "../../../src/facilitator/facilitator.ts";
+import { RequestRefused } from "../../../src/payments/facilitator.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import {
   startScriptedFacilitator,
   type FacilitatorReply,
 } from "../../support/scripted-facilitator.ts";
-import { exampleRequest, PAYER, TRANSACTION } from "./example-request.ts";
+import { exampleRequest, PAYER, TRANSACTION } from "../payments/settlement/example-request.ts";
 import { failed, openRemote, samplesOf, settle, stage, success, verify } from "./remote-stage.ts";
 
 describe("a settlement", () => {

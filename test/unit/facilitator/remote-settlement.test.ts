@@ -1,11 +1,11 @@
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
-import { Payment } from "../../../src/facilitator/facilitator.ts";
+import { Payment } from "../../../src/payments/facilitator.ts";
 import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import type { Confirmation } from "../../../src/mechanism/mechanism.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
-import { exampleRequest, TRANSACTION } from "./example-request.ts";
+import { exampleRequest, TRANSACTION } from "../payments/settlement/example-request.ts";
 import {
   broken,
   handing,
@@ -28,7 +28,7 @@ import {
   scriptObserver,
   SIGNER,
   UNUSED,
-} from "./scripted-observer.ts";
+} from "../payments/settlement/scripted-observer.ts";
 
 const THEIRS = `0x${"cd".repeat(32)}`;
 const UNKNOWN = { kind: "unknown", code: "unexpected_settle_error" } as const;
@@ -58,8 +58,8 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
   test.each(SILENCES)("is what the chain shows when it %s", async (_, reply) => {
     const facilitator = await scripted(reply);
     const observer = scriptObserver(UNUSED, NO_CHAIN, UNUSED, CONFIRMED);
-    const { mesh } = meshOver([facilitator], { observer });
-    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
+    const { router } = meshOver([facilitator], { observer });
+    expect(await onTheWire(router).settle(exampleRequest, handing())).toEqual(success);
     expect(facilitator.calls.length).toBe(1);
     expect(observer.looks.length).toBe(4);
   });
@@ -67,15 +67,15 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
   test("is what the chain shows when no answer comes in time", async () => {
     const facilitator = await scripted({ raw: () => {} });
     const observer = scriptObserver(CONFIRMED);
-    const { mesh } = meshOver([facilitator], { observer, remote: { timeoutMs: 50 } });
-    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
+    const { router } = meshOver([facilitator], { observer, remote: { timeoutMs: 50 } });
+    expect(await onTheWire(router).settle(exampleRequest, handing())).toEqual(success);
   });
 
   test("is failed when two looks in a row find the same failure, and not before", async () => {
     const facilitator = await scripted(broken);
     const observer = scriptObserver(EXPIRED, NO_CHAIN, EXPIRED, UNUSED, EXPIRED, EXPIRED);
-    const { mesh } = meshOver([facilitator], { observer });
-    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual({
+    const { router } = meshOver([facilitator], { observer });
+    expect(await onTheWire(router).settle(exampleRequest, handing())).toEqual({
       ...failed,
       errorReason: "invalid_transaction_state",
       detail: "the authorization expired unused",
@@ -86,8 +86,8 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
   test("stays unknown while the authorization can still be used", async () => {
     const { signal, say } = lastWord(UNUSED);
     const observer = scriptObserver(REVERTED, REVERTED, REVERTED, say);
-    const { mesh, time } = meshOver([await scripted(broken)], { observer });
-    const fault = await faultOf(onTheWire(mesh).settle(exampleRequest, handing({ signal })));
+    const { router, time } = meshOver([await scripted(broken)], { observer });
+    const fault = await faultOf(onTheWire(router).settle(exampleRequest, handing({ signal })));
     expect(fault).toMatchObject(UNKNOWN);
     expect(time.pauses).toEqual([250, 375, 562.5]);
   });
@@ -95,7 +95,7 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
   test("stays unknown when the chain could not be read", async () => {
     const observer = scriptObserver(new TypeError("a bug"));
     const stage = meshOver([await scripted(broken)], { observer });
-    expect(await faultOf(onTheWire(stage.mesh).settle(exampleRequest, handing()))).toMatchObject(
+    expect(await faultOf(onTheWire(stage.router).settle(exampleRequest, handing()))).toMatchObject(
       UNKNOWN,
     );
     expect(loud(stage)).toMatchObject([{ err: { message: "a bug" }, network: "base-sepolia" }]);
@@ -103,10 +103,10 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
 
   test("is not told by the chain to a caller without a claim", async () => {
     const observer = scriptObserver(CONFIRMED);
-    const { mesh } = meshOver([await scripted(broken)], { observer });
+    const { router } = meshOver([await scripted(broken)], { observer });
     const { signal } = handing();
     const fault = await faultOf(
-      onTheWire(mesh).settle(exampleRequest, { signal, idempotencyKey: "key" }),
+      onTheWire(router).settle(exampleRequest, { signal, idempotencyKey: "key" }),
     );
     expect(fault).toMatchObject(UNKNOWN);
     expect(observer.looks).toEqual([]);
@@ -116,8 +116,8 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
 describe("an outcome that the facilitator leaves open, where no chain can be asked,", () => {
   test.each(SILENCES)("is asked for again with the same key when it %s", async (_, reply) => {
     const facilitator = await scripted(reply);
-    const { mesh, time } = meshOver([facilitator, await scripted(settled)]);
-    const settling = onTheWire(mesh).settle(exampleRequest, handing({ idempotencyKey: "first" }));
+    const { router, time } = meshOver([facilitator, await scripted(settled)]);
+    const settling = onTheWire(router).settle(exampleRequest, handing({ idempotencyKey: "first" }));
     time.sleep = async (ms) => {
       time.pauses.push(ms);
       if (time.pauses.length === 3) facilitator.reply = settled;
@@ -130,8 +130,10 @@ describe("an outcome that the facilitator leaves open, where no chain can be ask
 
   test("is asked for a bounded number of times", async () => {
     const facilitator = await scripted(broken);
-    const { mesh, time } = meshOver([facilitator]);
-    expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+    const { router, time } = meshOver([facilitator]);
+    expect(await faultOf(onTheWire(router).settle(exampleRequest, handing()))).toMatchObject(
+      UNKNOWN,
+    );
     expect(facilitator.calls.length).toBe(5);
     expect(time.pauses).toEqual([1_000, 1_000, 2_000, 4_000]);
   });
@@ -140,9 +142,9 @@ describe("an outcome that the facilitator leaves open, where no chain can be ask
     "stays unknown when the repeated request is refused (%s): it may be its own success",
     async (code) => {
       const facilitator = await scripted(broken);
-      const { mesh, time } = meshOver([facilitator]);
+      const { router, time } = meshOver([facilitator]);
       time.sleep = async () => void (facilitator.reply = refusal(code));
-      expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handing()))).toMatchObject(
+      expect(await faultOf(onTheWire(router).settle(exampleRequest, handing()))).toMatchObject(
         UNKNOWN,
       );
       expect(facilitator.calls.length).toBe(2);
@@ -160,8 +162,8 @@ describe("a first refusal", () => {
     "for %s is the last word where the chain shows nothing in a few looks",
     async (code, looks) => {
       const observer = scriptObserver(UNUSED);
-      const { mesh } = meshOver([await scripted(refusal(code))], { observer });
-      const answer = await onTheWire(mesh).settle(exampleRequest, handing());
+      const { router } = meshOver([await scripted(refusal(code))], { observer });
+      const answer = await onTheWire(router).settle(exampleRequest, handing());
       expect(answer).toMatchObject({ ...failed, errorReason: code });
       expect(observer.heads).toEqual(Array.from({ length: looks }, () => HEAD));
     },
@@ -171,8 +173,8 @@ describe("a first refusal", () => {
     "for %s counts as paid when the chain shows it",
     async (code) => {
       const observer = scriptObserver(CONFIRMED);
-      const { mesh } = meshOver([await scripted(refusal(code))], { observer });
-      expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
+      const { router } = meshOver([await scripted(refusal(code))], { observer });
+      expect(await onTheWire(router).settle(exampleRequest, handing())).toEqual(success);
     },
   );
 
@@ -181,32 +183,34 @@ describe("a first refusal", () => {
 
   test("that may mean used counts as paid when the chain shows it", async () => {
     const observer = scriptObserver(UNUSED, CONFIRMED);
-    const { mesh } = meshOver([await scripted(used)], { observer });
-    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
+    const { router } = meshOver([await scripted(used)], { observer });
+    expect(await onTheWire(router).settle(exampleRequest, handing())).toEqual(success);
   });
 
   test("that may mean used counts as refused for a caller without a claim", async () => {
     const observer = scriptObserver(CONFIRMED);
-    const { mesh } = meshOver([await scripted(used)], { observer });
+    const { router } = meshOver([await scripted(used)], { observer });
     expect(
-      await onTheWire(mesh).settle(exampleRequest, { signal: handing().signal }),
+      await onTheWire(router).settle(exampleRequest, { signal: handing().signal }),
     ).toMatchObject(refused);
     expect(observer.looks).toEqual([]);
   });
 
   test("that may mean used is believed after three looks, and where there is no chain", async () => {
     const observer = scriptObserver(UNUSED);
-    const { mesh } = meshOver([await scripted(used)], { observer });
-    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toMatchObject(refused);
+    const { router } = meshOver([await scripted(used)], { observer });
+    expect(await onTheWire(router).settle(exampleRequest, handing())).toMatchObject(refused);
     expect(observer.looks.length).toBe(3);
     const blind = meshOver([await scripted(used)]);
-    expect(await onTheWire(blind.mesh).settle(exampleRequest, handing())).toMatchObject(refused);
+    expect(await onTheWire(blind.router).settle(exampleRequest, handing())).toMatchObject(refused);
   });
 
   test("that may mean used is not believed while the chain cannot be asked", async () => {
     const observer = scriptObserver(NO_CHAIN);
-    const { mesh } = meshOver([await scripted(used)], { observer });
-    expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handing()))).toMatchObject(UNKNOWN);
+    const { router } = meshOver([await scripted(used)], { observer });
+    expect(await faultOf(onTheWire(router).settle(exampleRequest, handing()))).toMatchObject(
+      UNKNOWN,
+    );
   });
 });
 
@@ -216,7 +220,7 @@ describe("a success, where receipts count,", () => {
   test("counts when the chain shows it, in the transaction that the chain names", async () => {
     const observer = scriptObserver(UNUSED, confirmedBy(SIGNER, THEIRS));
     const stage = meshOver([await scripted(settled)], { observer, remote });
-    const answer = await onTheWire(stage.mesh).settle(exampleRequest, handing());
+    const answer = await onTheWire(stage.router).settle(exampleRequest, handing());
     expect(answer).toEqual({ ...success, transaction: THEIRS });
     expect(observer.looks).toEqual([TRANSACTION, TRANSACTION]);
     expect(loud(stage)).toEqual([]);
@@ -228,7 +232,7 @@ describe("a success, where receipts count,", () => {
     const facilitator = await scripted(settled);
     const stage = meshOver([facilitator], { observer, remote });
     expect(
-      await faultOf(onTheWire(stage.mesh).settle(exampleRequest, handing({ signal }))),
+      await faultOf(onTheWire(stage.router).settle(exampleRequest, handing({ signal }))),
     ).toMatchObject(UNKNOWN);
     expect(loud(stage)).toMatchObject([
       { facilitator: facilitator.url, claimed: TRANSACTION, chain: "the transaction was reverted" },
@@ -239,7 +243,7 @@ describe("a success, where receipts count,", () => {
   test("is failed when the chain denies it for certain", async () => {
     const observer = scriptObserver(UNUSED, EXPIRED, EXPIRED);
     const stage = meshOver([await scripted(settled)], { observer, remote });
-    expect(await onTheWire(stage.mesh).settle(exampleRequest, handing())).toMatchObject({
+    expect(await onTheWire(stage.router).settle(exampleRequest, handing())).toMatchObject({
       ...failed,
       detail: "the authorization expired unused",
     });
@@ -248,8 +252,8 @@ describe("a success, where receipts count,", () => {
 
   test("is not looked for where the facilitator's word counts", async () => {
     const observer = scriptObserver(EXPIRED);
-    const { mesh } = meshOver([await scripted(settled)], { observer });
-    expect(await onTheWire(mesh).settle(exampleRequest, handing())).toEqual(success);
+    const { router } = meshOver([await scripted(settled)], { observer });
+    expect(await onTheWire(router).settle(exampleRequest, handing())).toEqual(success);
     expect(observer.looks).toEqual([]);
   });
 });
@@ -258,20 +262,20 @@ describe("a settlement that was handed over before", () => {
   test("is asked for where it was left, whatever the order, and handed to nobody else", async () => {
     const [first, second] = [await scripted(settled), await scripted(settled)];
     const handed = handing({ askedBefore: second.url, idempotencyKey: "stored" });
-    expect(await onTheWire(meshOver([first, second]).mesh).settle(exampleRequest, handed)).toEqual(
-      success,
-    );
+    expect(
+      await onTheWire(meshOver([first, second]).router).settle(exampleRequest, handed),
+    ).toEqual(success);
     expect([first.calls.length, handed.names]).toEqual([0, [second.url]]);
     expect(second.calls.map(({ headers }) => headers["idempotency-key"])).toEqual(["stored"]);
   });
 
   test("is asked for there although the circuit is open", async () => {
     const [first, second] = [await scripted({ status: 500 }), await scripted({ status: 500 })];
-    const { mesh } = meshOver([first, second]);
-    for (let count = 0; count < 3; count += 1) await faultOf(verify(mesh));
+    const { router } = meshOver([first, second]);
+    for (let count = 0; count < 3; count += 1) await faultOf(verify(router));
     first.reply = settled;
     const handed = handing({ askedBefore: first.url });
-    expect(await onTheWire(mesh).settle(exampleRequest, handed)).toEqual(success);
+    expect(await onTheWire(router).settle(exampleRequest, handed)).toEqual(success);
   });
 
   test.each<[string, FacilitatorReply | "down"]>([
@@ -283,18 +287,18 @@ describe("a settlement that was handed over before", () => {
   ])("stays unknown when that facilitator %s", async (_, reply) => {
     const other = await scripted(settled);
     const asked = reply === "down" ? await nobody() : await scripted(reply);
-    const { mesh } = meshOver([other, asked]);
+    const { router } = meshOver([other, asked]);
     const handed = handing({ askedBefore: asked.url });
-    expect(await faultOf(onTheWire(mesh).settle(exampleRequest, handed))).toMatchObject(UNKNOWN);
+    expect(await faultOf(onTheWire(router).settle(exampleRequest, handed))).toMatchObject(UNKNOWN);
     expect(other.calls).toEqual([]);
   });
 
   test("is told from the chain before anybody is asked", async () => {
     const facilitator = await scripted(settled);
     const observer = scriptObserver(confirmedBy(SIGNER, THEIRS));
-    const { mesh } = meshOver([facilitator], { observer });
+    const { router } = meshOver([facilitator], { observer });
     const handed = handing({ askedBefore: facilitator.url, handedOverAt: HEAD });
-    const answer = await onTheWire(mesh).settle(exampleRequest, handed);
+    const answer = await onTheWire(router).settle(exampleRequest, handed);
     expect(answer).toEqual({ ...success, transaction: THEIRS });
     expect(observer.heads).toEqual([HEAD]);
     expect(observer.standings).toBe(0);
@@ -304,9 +308,9 @@ describe("a settlement that was handed over before", () => {
   test("is asked for once and then looked for on the chain", async () => {
     const facilitator = await scripted(refusal("invalid_transaction_state"));
     const observer = scriptObserver(UNUSED, UNUSED, EXPIRED, EXPIRED);
-    const { mesh } = meshOver([facilitator], { observer });
+    const { router } = meshOver([facilitator], { observer });
     const handed = handing({ askedBefore: facilitator.url });
-    expect(await onTheWire(mesh).settle(exampleRequest, handed)).toMatchObject(failed);
+    expect(await onTheWire(router).settle(exampleRequest, handed)).toMatchObject(failed);
     expect([facilitator.calls.length, observer.looks.length]).toEqual([1, 4]);
   });
 
@@ -314,7 +318,7 @@ describe("a settlement that was handed over before", () => {
     const other = await scripted(settled);
     const stage = meshOver([other]);
     const handed = handing({ askedBefore: "https://gone.example" });
-    expect(await faultOf(onTheWire(stage.mesh).settle(exampleRequest, handed))).toMatchObject(
+    expect(await faultOf(onTheWire(stage.router).settle(exampleRequest, handed))).toMatchObject(
       UNKNOWN,
     );
     expect(other.calls).toEqual([]);
@@ -325,12 +329,12 @@ describe("a settlement that was handed over before", () => {
 
   test("is for the operator when its facilitator is not configured any more: it tells no accounts", async () => {
     const observer = scriptObserver(UNUSED, NO_CHAIN, CONFIRMED);
-    const { mesh } = meshOver([], { observer });
+    const { router } = meshOver([], { observer });
     const handed = handing({ askedBefore: "https://gone.example", handedOverAt: HEAD });
-    const fault = await faultOf(onTheWire(mesh).settle(exampleRequest, handed));
+    const fault = await faultOf(onTheWire(router).settle(exampleRequest, handed));
     expect(fault).toMatchObject({ ...UNKNOWN, transaction: TRANSACTION });
     const delivering = meshOver([], { observer, foreign: "deliver" });
-    expect(await onTheWire(delivering.mesh).settle(exampleRequest, handed)).toEqual(success);
+    expect(await onTheWire(delivering.router).settle(exampleRequest, handed)).toEqual(success);
   });
 
   test.each(["hold", "deliver"] as const)(
@@ -338,9 +342,9 @@ describe("a settlement that was handed over before", () => {
     async (foreign) => {
       const observer = scriptObserver(CONFIRMED);
       const facilitator = await scripted(settled);
-      const { mesh } = meshOver([facilitator], { observer, foreign });
+      const { router } = meshOver([facilitator], { observer, foreign });
       const handed = handing({ askedBefore: facilitator.url });
-      const fault = await faultOf(onTheWire(mesh).settle(exampleRequest, handed));
+      const fault = await faultOf(onTheWire(router).settle(exampleRequest, handed));
       expect(fault).toMatchObject({ ...UNKNOWN, transaction: TRANSACTION });
       expect([observer.heads, facilitator.count("/settle")]).toEqual([[null], 0]);
     },
@@ -357,9 +361,9 @@ describe("a settlement that was handed over before", () => {
       settle: () => Promise.reject(new Error("not asked")),
       supported: async () => ({ kinds: [] }),
     };
-    const { mesh } = meshOver([facilitator], { embedded });
+    const { router } = meshOver([facilitator], { embedded });
     const handed = handing({ askedBefore: facilitator.url });
-    expect(await onTheWire(mesh).settle(exampleRequest, handed)).toEqual(success);
-    await expect(onTheWire(mesh).settle(exampleRequest, handing())).rejects.toThrow("not asked");
+    expect(await onTheWire(router).settle(exampleRequest, handed)).toEqual(success);
+    await expect(onTheWire(router).settle(exampleRequest, handing())).rejects.toThrow("not asked");
   });
 });

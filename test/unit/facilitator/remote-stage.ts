@@ -11,7 +11,7 @@ import {
   type FacilitatorReply,
   type ScriptedFacilitator,
 } from "../../support/scripted-facilitator.ts";
-import { exampleRequest, PAYER, TRANSACTION } from "./example-request.ts";
+import { exampleRequest, PAYER, TRANSACTION } from "../payments/settlement/example-request.ts";
 
 export interface Stage {
   readonly scripted: ScriptedFacilitator;

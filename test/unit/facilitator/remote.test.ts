@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { ERROR_CODES } from "../../../src/x402/error-code.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
-import { exampleRequest, PAYER } from "./example-request.ts";
+import { exampleRequest, PAYER } from "../payments/settlement/example-request.ts";
 import { openRemote, samplesOf, settle, soon, stage, success, verify } from "./remote-stage.ts";
 
 describe("what is sent", () => {

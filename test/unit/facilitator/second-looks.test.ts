@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { SecondLooks } from "../../../src/facilitator/second-looks.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { examplePayment } from "../ledger/example-payment.ts";
-import { LeapingTime } from "./leaping-time.ts";
+import { LeapingTime } from "../payments/settlement/leaping-time.ts";
 
 const look = async () => undefined;
 const keyOf = (number: number) => examplePayment(number).key;

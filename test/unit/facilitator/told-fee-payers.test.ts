@@ -6,7 +6,7 @@ import {
   kindOf,
   NETWORK,
   OTHER_FEE_PAYER,
-} from "../gateway/payment/solana-payment.ts";
+} from "../payments/sale/solana-payment.ts";
 
 test("a facilitator that was never asked has told nothing about any account", () => {
   const told = new ToldFeePayers();

@@ -1,5 +1,5 @@
 /** Fee payers as a test tells them. */
-import type { FeePayers } from "../../../src/gateway/payment/offers.ts";
+import type { FeePayers } from "../../../src/payments/sale/offers.ts";
 
 export class Told implements FeePayers {
   /** How often the revision was read. */

@@ -4,7 +4,7 @@
  */
 import { writeSync } from "node:fs";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { examplePayment } from "./example-payment.ts";
 import { keep, SETTLEMENT, sign, termsOf } from "./ledger-driver.ts";

@@ -1,9 +1,9 @@
 /** Descriptions as a gateway publishes them, of configurations that differ from one in what a test is about. */
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { expect } from "vitest";
-import { Publications } from "../../../src/app/publishing.ts";
+import { Publications } from "../../../src/publishing/publishing.ts";
 import { parseConfig } from "../../../src/config/config.ts";
-import { NO_FEE_PAYERS, type FeePayers } from "../../../src/gateway/payment/offers.ts";
+import { NO_FEE_PAYERS, type FeePayers } from "../../../src/payments/sale/offers.ts";
 
 const EURC = "0xC891EB4cbdEFf6e073e859e987815Ed1505c2ACD";
 const HEAD = `

@@ -1,9 +1,9 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { Publications } from "../../../src/app/publishing.ts";
+import { Publications } from "../../../src/publishing/publishing.ts";
 import { parseConfig } from "../../../src/config/config.ts";
-import { NO_FEE_PAYERS } from "../../../src/gateway/payment/offers.ts";
+import { NO_FEE_PAYERS } from "../../../src/payments/sale/offers.ts";
 
 const RUNS = 40;
 

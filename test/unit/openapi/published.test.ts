@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { FeePayers } from "../../../src/gateway/payment/offers.ts";
+import type { FeePayers } from "../../../src/payments/sale/offers.ts";
 import { documentOf, faultsOf } from "./published-document.ts";
 
 describe("the OpenAPI document of the routes", () => {

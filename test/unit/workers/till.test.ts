@@ -1,10 +1,10 @@
-import { Payment } from "../../../src/facilitator/facilitator.ts";
+import { Payment } from "../../../src/payments/facilitator.ts";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { FacilitatorFault } from "../../../src/facilitator/facilitator.ts";
+import { FacilitatorFault } from "../../../src/payments/facilitator.ts";
 import { LedgerConflict } from "../../../src/ledger/ledger.ts";
 import { Channel } from "../../../src/workers/channel.ts";
 import { systemTime } from "../../../src/time/time.ts";
-import { RemoteTill } from "../../../src/workers/remote-till.ts";
+import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
 import { examplePayment, PAYER } from "../ledger/example-payment.ts";
 import { termsOf } from "../ledger/ledger-driver.ts";
 import {
@@ -17,7 +17,7 @@ import {
   stateOf,
   tell,
   TRANSACTION,
-} from "../gateway/payment/paywall-stage.ts";
+} from "../payments/sale/paywall-stage.ts";
 import { portPair } from "./port-pair.ts";
 import { workersStage } from "./workers-stage.ts";
 
@@ -113,11 +113,11 @@ describe("a payment at a worker", () => {
       request: terms.request,
       caller: { claimedUnder: terms.idempotencyKey },
     });
-    const { till } = worker("1");
+    const { payments } = worker("1");
     const begun = { terms, facilitator: null, handedOverAt: null };
     const signal = AbortSignal.timeout(1_000);
-    await till.resume(key, { ...begun, isSigned: true }, signal);
-    await till.resume(key, begun, signal);
+    await payments.resume(key, { ...begun, isSigned: true }, signal);
+    await payments.resume(key, begun, signal);
     const [signed, other] = facilitator.settled;
     expect(signed).toMatchObject({ isSigned: true });
     expect(other).not.toHaveProperty("isSigned");
@@ -182,7 +182,7 @@ describe("the death of a worker", () => {
     const { ledger, worker } = await workersStage();
     const one = worker("1");
     const { request } = examplePayment(1);
-    expect(await one.till.step(key, { kind: "claim", terms: termsOf({ request }) })).toEqual({
+    expect(await one.payments.step(key, { kind: "claim", terms: termsOf({ request }) })).toEqual({
       kind: "granted",
     });
     await one.die();
@@ -204,15 +204,15 @@ describe("the death of a worker", () => {
   });
 });
 
-/** A till before somebody who answers all the same. */
-function tillBefore(answer: unknown): RemoteTill {
+/** A payment service before somebody who answers all the same. */
+function tillBefore(answer: unknown): RemotePaymentService {
   const [near, far] = portPair();
   const serves = Object.fromEntries(
     ["identify", "step", "charge", "answer"].map((name) => [name, () => answer]),
   );
   const other = new Channel(far, { serves, time: systemTime });
   onTestFinished(() => other.close());
-  return new RemoteTill(new Channel(near, { serves: {}, time: systemTime }), 1_000);
+  return new RemotePaymentService(new Channel(near, { serves: {}, time: systemTime }), 1_000);
 }
 
 describe("a till at the other end", () => {
@@ -232,30 +232,33 @@ describe("a till at the other end", () => {
     { kind: "refused" },
     { ok: true, value: { request: {}, isClaimed: false } },
   ])("takes %j for no answer", async (answer) => {
-    const till = tillBefore(answer);
+    const payments = tillBefore(answer);
     const unreadable = { name: "ChannelFault", kind: "unreadable" };
     const offers = { payment: request.paymentPayload, accepts: [request.paymentRequirements] };
     const asked = { ...offers, binding: "GET /", target: "/" };
     await expect(
-      till.step(key, { kind: "claim", terms: termsOf({ request }) }),
+      payments.step(key, { kind: "claim", terms: termsOf({ request }) }),
     ).rejects.toMatchObject(unreadable);
-    await expect(till.identify(asked)).rejects.toMatchObject(unreadable);
+    await expect(payments.identify(asked)).rejects.toMatchObject(unreadable);
     await expect(
-      till.charge(new Payment(key, request), termsOf({ request }), signal),
+      payments.charge(new Payment(key, request), termsOf({ request }), signal),
     ).rejects.toMatchObject(unreadable);
-    await expect(till.step(key, { kind: "delivering" })).rejects.toMatchObject(unreadable);
+    await expect(payments.step(key, { kind: "delivering" })).rejects.toMatchObject(unreadable);
   });
 
   it("cannot note the end of a delivery when it is gone: that is a delivery lost", async () => {
     const [near, far] = portPair();
-    const till = new RemoteTill(new Channel(near, { serves: {}, time: systemTime }), 1_000);
+    const payments = new RemotePaymentService(
+      new Channel(near, { serves: {}, time: systemTime }),
+      1_000,
+    );
     far.close();
-    await expect(till.step(key, { kind: "delivered" })).rejects.toThrow(LedgerConflict);
+    await expect(payments.step(key, { kind: "delivered" })).rejects.toThrow(LedgerConflict);
     await expect(
-      till.step(key, { kind: "undelivered", broken: { sent: true, served: null } }),
+      payments.step(key, { kind: "undelivered", broken: { sent: true, served: null } }),
     ).rejects.toThrow(LedgerConflict);
     await expect(
-      till.step(key, { kind: "claim", terms: termsOf({ request }) }),
+      payments.step(key, { kind: "claim", terms: termsOf({ request }) }),
     ).rejects.toMatchObject({ kind: "closed" });
   });
 });

@@ -1,22 +1,22 @@
-/** Workers without processes: paywalls whose tills are at the other end of a channel, before one real ledger. */
+/** Workers without processes: paywalls whose payment services are at the other end of a channel, before one real ledger. */
 import { onTestFinished } from "vitest";
-import { Paywall } from "../../../src/gateway/payment/paywall.ts";
-import { LocalTill } from "../../../src/gateway/payment/till.ts";
+import { Paywall } from "../../../src/payments/sale/paywall.ts";
+import { LocalPaymentService } from "../../../src/payments/sale/payment-service.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
-import { openSqliteLedger } from "../../../src/ledger/sqlite.ts";
+import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { systemTime } from "../../../src/time/time.ts";
 import { Channel } from "../../../src/workers/channel.ts";
-import { WorkerSession } from "../../../src/workers/desk.ts";
-import { RemoteTill } from "../../../src/workers/remote-till.ts";
-import { ActedFacilitator } from "../gateway/payment/paywall-stage.ts";
+import { WorkerSession } from "../../../src/workers/worker-session.ts";
+import { RemotePaymentService } from "../../../src/workers/remote-payment-service.ts";
+import { ActedFacilitator } from "../payments/sale/paywall-stage.ts";
 import { portPair } from "./port-pair.ts";
 
 const SETTLEMENT_WAIT_MS = 5_000;
 
 export interface StagedWorker {
   readonly paywall: Paywall;
-  readonly till: RemoteTill;
+  readonly payments: RemotePaymentService;
   /** As kill -9 does: nothing more is said. Resolves when what it held is free. */
   die(): Promise<void>;
 }
@@ -44,7 +44,7 @@ export async function workersStage(): Promise<WorkersStage> {
       const life = ledger.worker(name);
       const desk = new WorkerSession({
         life,
-        till: new LocalTill({ facilitator, redemptions: life, logger, time }),
+        payments: new LocalPaymentService({ facilitator, redemptions: life, logger, time }),
         settlementWaitMs: SETTLEMENT_WAIT_MS,
         logger,
         time,
@@ -53,11 +53,11 @@ export async function workersStage(): Promise<WorkersStage> {
       const [near, far] = portPair();
       const here = new Channel(far, { serves: desk.serves, time });
       const there = new Channel(near, { serves: {}, time });
-      const till = new RemoteTill(there, SETTLEMENT_WAIT_MS);
+      const payments = new RemotePaymentService(there, SETTLEMENT_WAIT_MS);
       onTestFinished(() => there.close());
       return {
-        till,
-        paywall: new Paywall({ till, logger, settlementWaitMs: SETTLEMENT_WAIT_MS, time }),
+        payments,
+        paywall: new Paywall({ payments, logger, settlementWaitMs: SETTLEMENT_WAIT_MS, time }),
         async die() {
           here.close();
           await here.closed;

@@ -7,6 +7,7 @@
  *
  * A sale is sent once: after a target may have seen it, nobody else does.
  */
+import type { Unanswered } from "../../../http/unanswered.ts";
 import type { Telemetry } from "../../../telemetry/telemetry.ts";
 import type { Time } from "../../../time/time.ts";
 import type { InboundRequest } from "../../message/inbound.ts";
@@ -18,12 +19,11 @@ import type {
   Switching,
   TargetEngine,
   TargetOptions,
-  Unanswered,
   UpgradeExchange,
 } from "../upstream.ts";
 import { balancerOf, type Balance, type Balancer } from "./balance.ts";
 import { check, probeOf, type HealthFinding, type HealthCheckOptions } from "./health-check.ts";
-import { BackendTarget, type MemberState } from "./member.ts";
+import { BackendTarget, type MemberState } from "./backend-target.ts";
 import { RetryBudget, RetryRule, type RetryOptions } from "./retry.ts";
 import { Rewriting, type RewritingOptions } from "./rewriting.ts";
 
@@ -274,7 +274,7 @@ class Backend implements Engine {
     return { ...said, sent: false, retriable: true };
   }
 
-  /** Its route would not have been accepted (`config/upstream-paths.ts`). */
+  /** Its route would not have been accepted (`config/upstream/upstream-paths.ts`). */
   #outside(): Unanswered {
     const detail = `The path is outside of what ${this.#options.name} strips.`;
     const said = { kind: "unanswered", status: 502, reason: "malformed", detail } as const;

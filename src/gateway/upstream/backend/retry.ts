@@ -3,7 +3,8 @@
  * may be sent twice; only while its body is still whole; and only as often as the budget allows, so that a
  * backend in trouble does not get its load twice.
  */
-import type { Sale, Unanswered } from "../upstream.ts";
+import type { Unanswered } from "../../../http/unanswered.ts";
+import type { Sale } from "../upstream.ts";
 
 export type RetryReason = "connect-failure" | "connection-lost" | "502" | "503" | "504";
 

@@ -3,7 +3,7 @@ import { mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { describe, expect, test } from "vitest";
-import { keyPairFault } from "../../../../src/config/key-pair.ts";
+import { keyPairFault } from "../../../../src/config/facilitator/key-pair.ts";
 import { EXPIRED, FIRST, LOCKED_KEY, SECOND } from "../../../support/listener-tls.ts";
 import { Listener } from "../../../../src/gateway/listener/listener.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";

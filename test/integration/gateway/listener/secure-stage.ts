@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { createServer, type TLSSocket } from "node:tls";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { keyPairFault } from "../../../../src/config/key-pair.ts";
+import { keyPairFault } from "../../../../src/config/facilitator/key-pair.ts";
 import type { Gateway } from "../../../../src/gateway/gateway.ts";
 import { Http2Sessions } from "../../../../src/gateway/listener/http2-sessions.ts";
 import { Listener, type ListenerOptions } from "../../../../src/gateway/listener/listener.ts";

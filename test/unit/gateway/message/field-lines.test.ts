@@ -2,7 +2,7 @@ import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BELIEVED_NAMES } from "../../../../src/x402/header-names.ts";
+import { BELIEVED_NAMES } from "../../../../src/http/header-names.ts";
 import type { Client } from "../../../../src/gateway/client/client.ts";
 import {
   framingProblem,

@@ -41,7 +41,7 @@ export const authorization: EvmCheckedAuthorization = {
 
 type Answer = (method: string, params: readonly unknown[], count: number) => RpcReply;
 
-interface Asking {
+interface Challenge {
   readonly confirmations?: number;
   /** What the clock shows, Unix seconds. */
   readonly now?: number;
@@ -51,7 +51,7 @@ interface Asking {
   readonly depth?: LookDepth;
 }
 
-async function open(answer: Answer, { confirmations = 1, now = NOW }: Asking) {
+async function open(answer: Answer, { confirmations = 1, now = NOW }: Challenge) {
   const node = await startScriptedNode(({ method, params }) =>
     answer(method, params, node.questions.length),
   );
@@ -70,7 +70,7 @@ async function open(answer: Answer, { confirmations = 1, now = NOW }: Asking) {
 }
 
 /** One look at a scripted chain. */
-export async function look(answer: Answer, asking: Asking = {}) {
+export async function look(answer: Answer, asking: Challenge = {}) {
   const { reader, rpc, node } = await open(answer, asking);
   const { authorizations = [authorization], variants = [OURS] } = asking;
   const signed = { raw: "0x", account: OUR_ACCOUNT, accountNonce: OUR_NONCE };
@@ -94,7 +94,7 @@ export async function standing(answer: Answer) {
 export async function reconcile(
   answer: Answer,
   claimed: string | undefined,
-  { after = null, ...asking }: Asking & { readonly after?: number | null } = {},
+  { after = null, ...asking }: Challenge & { readonly after?: number | null } = {},
 ) {
   const { reader, rpc, node } = await open(answer, asking);
   const confirmation = await reader.reconcile(rpc, authorization, { claimed, after }, never);

@@ -1,6 +1,6 @@
 /** Transactions that a tracker follows on a local Solana node, watched as the settlement engine does it. */
 import { expect } from "vitest";
-import { Broadcaster } from "../../../../src/facilitator/broadcaster.ts";
+import { Broadcaster } from "../../../../src/payments/settlement/broadcaster.ts";
 import type { Look, SignedTransaction, Submission } from "../../../../src/mechanism/mechanism.ts";
 import { openEndpoints } from "../../../../src/mechanism/solana/endpoints.ts";
 import { readPayment, type SolanaAuthorization } from "../../../../src/mechanism/solana/payment.ts";

@@ -1,3 +1,4 @@
+import type { Unanswered } from "../../../../../src/http/unanswered.ts";
 import { describe, expect, test } from "vitest";
 import {
   RetryBudget,
@@ -5,7 +6,7 @@ import {
   type RetryQuestion,
   type RetryOptions,
 } from "../../../../../src/gateway/upstream/backend/retry.ts";
-import type { Sale, Unanswered } from "../../../../../src/gateway/upstream/upstream.ts";
+import type { Sale } from "../../../../../src/gateway/upstream/upstream.ts";
 
 const sale: Sale = {
   idempotencyKey: "k",

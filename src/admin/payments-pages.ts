@@ -1,0 +1,151 @@
+/**
+ * The operator's page as it stands, and what changes in it: as long as somebody follows it, the list is made again
+ * a few times a second, and those entries are sent that read differently.
+ */
+import type { PaymentFollower, PaymentsPages } from "./payments.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Time } from "../time/time.ts";
+import { paymentPage, requestItem, requestsPage, REQUESTS_POLICY } from "../web/requests-page.ts";
+import type { RequestView } from "../web/requests-view.ts";
+import type { PaymentTimeline } from "./timeline.ts";
+
+/** How often the list is made again while somebody follows it, milliseconds. */
+const AGAIN_MS = 400;
+/** Rounds without a change after which a sign of life is sent. */
+const QUIET_ROUNDS = 40;
+/** Largest event, characters; an update that is larger goes in several. */
+const MAX_EVENT = 64 * 1024;
+
+interface Item {
+  readonly html: string;
+  /** When it last came to read differently. */
+  readonly version: number;
+}
+
+export interface PagesGround {
+  readonly timeline: PaymentTimeline;
+  readonly time: Time;
+  readonly logger: Logger;
+}
+
+export class TimelinePages implements PaymentsPages {
+  readonly policy = REQUESTS_POLICY;
+  readonly #ground: PagesGround;
+  readonly #followers = new Map<PaymentFollower, number>();
+  readonly #ending = new AbortController();
+  #items: ReadonlyMap<string, Item> = new Map();
+  #views: readonly RequestView[] = [];
+  /** Begins with the time, so that a version of a process before this one is older than all of this one's. */
+  #version: number;
+  #refreshing: Promise<void> | undefined;
+  #isFollowing = false;
+
+  constructor(ground: PagesGround) {
+    this.#ground = ground;
+    this.#version = ground.time.now();
+  }
+
+  async list(): Promise<string> {
+    await this.#refresh();
+    return requestsPage(this.#views, this.#version);
+  }
+
+  async show(name: string): Promise<{ readonly found: boolean; readonly page: string }> {
+    const payment = await this.#ground.timeline.show(name);
+    return { found: payment !== undefined, page: paymentPage(payment) };
+  }
+
+  follow(after: number, follower: PaymentFollower): () => void {
+    if (this.#ending.signal.aborted) follower.end();
+    else {
+      // A clock may have been set back.
+      this.#followers.set(follower, after > this.#version ? 0 : after);
+      if (!this.#isFollowing) void this.#followOn();
+    }
+    return () => void this.#followers.delete(follower);
+  }
+
+  /** Whoever follows is let go. */
+  stop(): void {
+    this.#ending.abort();
+    for (const follower of this.#followers.keys()) follower.end();
+    this.#followers.clear();
+  }
+
+  async #followOn(): Promise<void> {
+    const { time, logger } = this.#ground;
+    const { signal } = this.#ending;
+    this.#isFollowing = true;
+    for (let quiet = 0; this.#followers.size > 0 && !signal.aborted; quiet += 1) {
+      try {
+        await this.#refresh();
+        if (this.#tell()) quiet = 0;
+        else if (quiet % QUIET_ROUNDS === QUIET_ROUNDS - 1) this.#greet();
+      } catch (cause) {
+        logger.warn({ err: cause }, "the page of payments could not be brought up to date");
+      }
+      await time.sleep(AGAIN_MS, signal);
+    }
+    this.#isFollowing = false;
+  }
+
+  #refresh(): Promise<void> {
+    return (this.#refreshing ??= this.#make().finally(() => (this.#refreshing = undefined)));
+  }
+
+  async #make(): Promise<void> {
+    const views = await this.#ground.timeline.list();
+    const next = this.#version + 1;
+    let isChanged = views.length !== this.#items.size;
+    const items = new Map<string, Item>();
+    for (const view of views) {
+      const html = requestItem(view).toString();
+      const known = this.#items.get(view.id);
+      if (known?.html !== html) isChanged = true;
+      items.set(view.id, known?.html === html ? known : { html, version: next });
+    }
+    this.#views = views;
+    if (!isChanged) return;
+    this.#version = next;
+    this.#items = items;
+  }
+
+  /** Whether there was something to tell. */
+  #tell(): boolean {
+    let isTold = false;
+    for (const [follower, after] of this.#followers) {
+      if (after === this.#version) continue;
+      isTold = true;
+      this.#followers.set(follower, this.#version);
+      const changes = this.#changes(after);
+      for (const [index, data] of changes.entries()) {
+        // Whoever is cut off before the last part asks for all of them again.
+        const version = index === changes.length - 1 ? this.#version : after;
+        follower.send({ version, data });
+      }
+    }
+    return isTold;
+  }
+
+  #greet(): void {
+    for (const follower of this.#followers.keys()) follower.send("still-there");
+  }
+
+  /** The order goes last: with it an update is complete. */
+  #changes(after: number): readonly string[] {
+    const events: string[] = [];
+    let items: object[] = [];
+    let size = 0;
+    for (const [id, { html, version }] of this.#items) {
+      if (version <= after) continue;
+      if (size > 0 && size + html.length > MAX_EVENT) {
+        events.push(JSON.stringify({ items }));
+        [items, size] = [[], 0];
+      }
+      items.push({ id, html });
+      size += html.length;
+    }
+    events.push(JSON.stringify({ items, order: [...this.#items.keys()] }));
+    return events;
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * The public side side: public listeners, the request path, the upstreams; or where a proxy asks. It takes no money itself but asks a
+ * payment service for it, which is in this process, or in the one that forked this one; then there are several public sides
+ * with the same configuration, on the same addresses.
+ */
+import type { AddressInfo } from "node:net";
+import { PROXY_UPSTREAM, type Config } from "../config/config.ts";
+import { keyPairFault } from "../config/facilitator/key-pair.ts";
+
+import { NO_DRAFTS, type Drafts } from "../gateway/offers/drafts.ts";
+import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
+import type { Publisher } from "../gateway/declined.ts";
+import { Gateway, type GatewaySettings } from "../gateway/gateway.ts";
+import { Listener } from "../gateway/listener/listener.ts";
+import type { FeePayers } from "../payments/sale/offers.ts";
+import { Paywall } from "../payments/sale/paywall.ts";
+import type { PaymentService } from "../payments/sale/payment-service.ts";
+import { Sidecar } from "../gateway/sidecar/sidecar.ts";
+import type { Engine } from "../gateway/upstream/upstream.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { systemTime, waitWithin } from "../time/time.ts";
+import { Backends } from "./backends.ts";
+import { clientOptions } from "./client-options.ts";
+import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
+import { createEarlierQuotes, createSnapshot } from "./request-snapshot.ts";
+import { SilentEngine } from "./silent-engine.ts";
+import { placesOfEach } from "./places.ts";
+
+/** The part of a configuration that a public side needs: no key of ours, and no facilitator's token. */
+export type PublicSideConfig = Omit<Config, "facilitator" | "store" | "keeping" | "admin">;
+
+export interface PublicSideOptions {
+  readonly config: PublicSideConfig;
+  readonly telemetry: Telemetry;
+  readonly payments: PaymentService;
+  readonly feePayers: FeePayers;
+  readonly publish: Publisher;
+  /** Default: none. */
+  readonly drafts?: Drafts;
+  /** Configurations that were replaced a short while ago, the newest first. */
+  readonly earlier?: readonly EarlierConfig[];
+  /** See `SecureOptions.ticketKeys`. */
+  readonly ticketKeys?: Buffer;
+  /** How many public sides share the limits on requests in flight and on connections to upstreams, this one included. */
+  readonly fronts: number;
+}
+
+/** Where a public side listens. */
+export interface PublicSidePlaces {
+  /** In place of the configured ports, in the order of the listeners. */
+  readonly ports?: readonly number[];
+  /** The sockets of another process' listeners, in their order. */
+  readonly sockets?: readonly object[];
+}
+
+export class PublicSide {
+  readonly #options: PublicSideOptions;
+  readonly #backends: Backends;
+  readonly #gateway: Gateway;
+  /** Engines of configurations before, which end when nobody uses them any more. */
+  readonly #leaving = new Set<Promise<void>>();
+  readonly #retiring = new AbortController();
+  readonly #patience = new AbortController();
+  #config: PublicSideConfig;
+  #ticketKeys: Buffer | undefined;
+  #earlier: readonly EarlierQuotes[];
+  #listeners: readonly Listener[] = [];
+  #sidecar: Sidecar | null = null;
+
+  constructor(options: PublicSideOptions) {
+    this.#options = options;
+    const { config, telemetry, payments, fronts, feePayers, drafts = NO_DRAFTS } = options;
+    const { earlier = [] } = options;
+    const { metrics, logger } = telemetry;
+    const { settlementWaitMs } = config.limits;
+    this.#config = config;
+    this.#ticketKeys = options.ticketKeys;
+    this.#earlier = earlier.map((each) =>
+      createEarlierQuotes(each.config, feePayers, each.replacedMs),
+    );
+    this.#backends = new Backends({ telemetry, fronts });
+    this.#backends.configure(config);
+    const paywall = new Paywall({ payments, logger, settlementWaitMs, time: systemTime });
+    this.#gateway = new Gateway({ ...this.#settings(), paywall, drafts, telemetry });
+    metrics.observeInFlight(() => this.#gateway.inFlight);
+    metrics.observePlaces(() => this.#gateway.places);
+  }
+
+  /**
+   * Requests from here on are answered by this configuration, those that are in flight by the one before.
+   * What was asked for until now may still be paid. `listen` and `limits.header` stay as they are.
+   */
+  configure(config: PublicSideConfig): void {
+    const replaced = createEarlierQuotes(this.#config, this.#options.feePayers, systemTime.now());
+    this.#earlier = [replaced, ...this.#earlier].filter(isOpen).slice(0, MAX_EARLIER);
+    this.#config = config;
+    const unused = this.#backends.configure(config);
+    const leaving = this.#leave(this.#gateway.configure(this.#settings()), unused);
+    this.#leaving.add(leaving);
+    void leaving.finally(() => this.#leaving.delete(leaving));
+  }
+
+  /** Resolves with the addresses once all of them accept connections. Rejects where one cannot be had. */
+  async open({ ports = [], sockets = [] }: PublicSidePlaces = {}): Promise<readonly AddressInfo[]> {
+    const { config, fronts, telemetry } = this.#options;
+    const ticketKeys = this.#ticketKeys;
+    const tickets = ticketKeys === undefined ? {} : { ticketKeys };
+    const { headerBytes, connections } = config.limits;
+    const maxConnections = Math.ceil(connections / fronts);
+    const { logger, metrics } = telemetry;
+    const onUsed = (file: string, ms: number): void => metrics.configuration.certificate(file, ms);
+    const retiring = this.#retiring.signal;
+    const shared = { headerBytes, maxConnections, retiring, reusePort: fronts > 1, logger };
+    this.#listeners = config.listen.map(({ host, port, tls }, index) => {
+      const certified = { judge: keyPairFault, logger, onUsed, ...tickets };
+      const secure = tls === null ? null : { ...tls, ...certified };
+      const place = { host, port: ports[index] ?? port, tls: secure };
+      return new Listener(this.#gateway, { ...place, ...shared });
+    });
+    this.#sidecar = this.#createSidecar();
+    if (this.#sidecar !== null) return [await this.#sidecar.open()];
+    const addresses: AddressInfo[] = [];
+    for (const [index, listener] of this.#listeners.entries()) {
+      addresses.push(await listener.open(sockets[index]));
+    }
+    return addresses;
+  }
+
+  #createSidecar(): Sidecar | null {
+    const { sidecar, limits } = this.#options.config;
+    if (sidecar === null) return null;
+    const { listen, ...settings } = sidecar;
+    const { headerBytes } = limits;
+    const { logger } = this.#options.telemetry;
+    const ground = { gateway: this.#gateway, retiring: this.#retiring.signal, headerBytes, logger };
+    return new Sidecar({ ...listen, ...settings, ...ground });
+  }
+
+  /** Of all processes on these addresses together. */
+  tellTicketKeys(keys: Buffer): void {
+    this.#ticketKeys = keys;
+    for (const listener of this.#listeners) listener.tellTicketKeys(keys);
+  }
+
+  /** What listens, to be passed on to the process that takes this one's place. */
+  get sockets(): readonly unknown[] {
+    return this.#listeners.map(({ socket }) => socket);
+  }
+
+  /** From here on connections are not kept for another request. */
+  retire(): void {
+    this.#retiring.abort();
+  }
+
+  /** Accepts nothing new, finishes what is in flight until the signal ends, and closes everything. */
+  async close(signal: AbortSignal): Promise<void> {
+    this.retire();
+    const cut = (): void => this.#patience.abort();
+    signal.addEventListener("abort", cut, { once: true });
+    if (signal.aborted) cut();
+    await Promise.all(this.#listeners.map((listener) => listener.drain(signal)));
+    await this.#sidecar?.drain(signal);
+    // Settlements and deliveries go on after their clients have left.
+    await this.#gateway.drain(signal);
+    const engines = [...this.#backends.engines.values()];
+    await Promise.all([...engines.map((engine) => engine.close(signal)), ...this.#leaving]);
+    signal.removeEventListener("abort", cut);
+  }
+
+  get #engines(): ReadonlyMap<string, Engine> {
+    if (this.#config.sidecar === null) return this.#backends.engines;
+    return new Map([[PROXY_UPSTREAM, new SilentEngine()]]);
+  }
+
+  /** Everything of the gateway that the configuration says. */
+  #settings(): GatewaySettings {
+    const config = this.#config;
+    const { telemetry, feePayers, drafts = NO_DRAFTS, fronts, publish } = this.#options;
+    const { metrics } = telemetry;
+    const ground = { metrics, feePayers, drafts, earlier: this.#earlier };
+    return {
+      snapshot: createSnapshot(config, this.#engines, ground),
+      publish,
+      cors: typeof config.cors === "string" ? config.cors : new Set(config.cors),
+      maxInFlight: placesOfEach(config.limits.inFlight, fronts),
+      ...clientOptions(config, fronts),
+    };
+  }
+
+  /** A request that has begun may ask its engine after a settlement that takes a minute. */
+  async #leave(ended: Promise<void>, engines: readonly Engine[]): Promise<void> {
+    const { signal } = this.#patience;
+    await waitWithin(ended, signal, undefined);
+    await Promise.all(engines.map((engine) => engine.close(signal)));
+  }
+}
+
+function isOpen({ untilMs }: EarlierQuotes): boolean {
+  return systemTime.now() < untilMs;
+}

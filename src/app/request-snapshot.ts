@@ -1,0 +1,183 @@
+/** Configuration -> what requests are matched against, and what was asked for before. */
+import {
+  PUBLISHED_PATHS,
+  type Config,
+  type OfferSettings,
+  type PricedAction,
+  type RouteSettings,
+} from "../config/config.ts";
+import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
+import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
+import type { Drafts } from "../gateway/offers/drafts.ts";
+import { OfferPage, type PageWriter } from "../gateway/offers/offer-page.ts";
+import { Offers, type FeePayers } from "../payments/sale/offers.ts";
+import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
+import type { Engine } from "../gateway/upstream/upstream.ts";
+import type { ServedHosts } from "../gateway/client/other-hosts.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { paywallPage } from "../web/paywall-page.ts";
+import { HostNames } from "../http/host-names.ts";
+import { networkOf } from "../x402/network.ts";
+import { documentPaths, offersOf } from "../publishing/publishing.ts";
+
+/** What of a configuration the decisions about requests depend on. */
+type Selling = Pick<
+  Config,
+  | "routes"
+  | "publicUrl"
+  | "hosts"
+  | "listen"
+  | "sidecar"
+  | "defaultUpstream"
+  | "unmatched"
+  | "discovery"
+  | "paywall"
+  | "cors"
+>;
+
+interface SnapshotGround {
+  readonly metrics: Pick<Metrics, "route">;
+  readonly feePayers: FeePayers;
+  readonly drafts: Pick<Drafts, "networks">;
+  /** What was asked for before. */
+  readonly earlier: readonly EarlierQuotes[];
+}
+
+/** Everything that a request's decision depends on. `engines` has one for every upstream. */
+export function createSnapshot(
+  config: Selling,
+  engines: ReadonlyMap<string, Engine>,
+  { metrics, feePayers, drafts, earlier }: SnapshotGround,
+): Snapshot {
+  const { publicUrl: base } = config;
+  const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
+    const meter = metrics.route(route.key);
+    const { action } = route;
+    if (action.kind === "deny") return () => ({ kind: "deny", meter });
+    const engine = engineOf(engines, action.upstream);
+    if (action.kind === "free") return () => ({ kind: "free", meter, engine });
+    return (method) => {
+      const offers = new Offers(offersOf({ route, action, publicUrl: base, method }), feePayers);
+      const page = config.paywall.page
+        ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
+        : null;
+      const { cacheControl } = action;
+      return { kind: "priced", label: route.key, meter, engine, offers, page, cacheControl };
+    };
+  };
+  const routes = byMethod(config.routes, planner);
+  const publicUrl = config.publicUrl ?? "";
+  const { defaultUpstream } = config;
+  return {
+    router: new Router(routes, {
+      guarded: ({ kind }) => kind !== "free",
+      unmatchedGuarded: config.unmatched === "deny",
+    }),
+    unmatched:
+      config.unmatched === "free" && defaultUpstream !== null
+        ? {
+            kind: "free",
+            meter: metrics.route("(unmatched)"),
+            engine: engineOf(engines, defaultUpstream),
+          }
+        : null,
+    authorities: new Set([new URL(publicUrl).host]),
+    hosts: config.sidecar === null ? servedHosts(config) : null,
+    publicUrl,
+    documents: documentPaths(config),
+    answersPreflight: config.cors !== "off",
+    earlier,
+  };
+}
+
+/** By which names we are asked: as buyers are told, where we listen by name, and what the file lists. */
+function servedHosts({
+  publicUrl,
+  hosts,
+  listen,
+}: Pick<Config, "publicUrl" | "hosts" | "listen">): ServedHosts {
+  const told = publicUrl === null ? [] : [new URL(publicUrl).hostname];
+  const heard = listen.flatMap(({ host }) => (host === null ? [] : [host]));
+  return { names: new HostNames([...told, ...heard, ...(hosts ?? [])]), only: hosts !== null };
+}
+
+/** What a route without methods is asked for besides GET, almost always. */
+const USUAL_METHODS = ["POST", "PUT", "PATCH", "DELETE"] as const;
+
+/**
+ * Priced routes once for each method by which they are asked for: what buyers, and catalogues, are told of a resource
+ * names its method. The answer to any request is that of the route as it is written.
+ */
+function byMethod<Value>(
+  routes: Config["routes"],
+  plannerOf: (route: RouteSettings) => (method: string) => Value,
+): RouterEntry<Value>[] {
+  return routes.flatMap((route) => {
+    const { methods, pattern, action } = route;
+    const planFor = plannerOf(route);
+    const entry = (named: readonly string[] | null): RouterEntry<Value> => {
+      return { methods: named, pattern, value: planFor(named?.[0] ?? "GET") };
+    };
+    if (action.kind !== "priced") return [entry(methods)];
+    if (methods !== null) return methods.map((method) => entry([method]));
+    // No other key of the file has that pattern.
+    return [entry(null), ...USUAL_METHODS.map((method) => entry([method]))];
+  });
+}
+
+/** The page of a route; what needs a transaction that nobody here can write is for programs only. */
+function pageWriter(
+  { paywall, discovery, publicUrl }: Pick<Config, "paywall" | "discovery" | "publicUrl">,
+  { description, maxTimeoutSeconds, offers }: PricedAction,
+  drafted: ReadonlySet<string>,
+): PageWriter {
+  const listing = discovery.listed ? `${publicUrl ?? ""}${PUBLISHED_PATHS.listed}` : null;
+  const isForBrowsers = ({ network }: OfferSettings): boolean =>
+    networkOf(network).kind === "evm" || drafted.has(network);
+  return (offered) => {
+    const asked = offers.filter(({ network, asset }) =>
+      offered.some((each) => each.network === network && each.asset === asset.address),
+    );
+    return paywallPage({
+      brand: paywall.brand,
+      description,
+      maxTimeoutSeconds,
+      offers: asked.filter(isForBrowsers),
+      others: asked.filter((each) => !isForBrowsers(each)),
+      listing,
+    });
+  };
+}
+
+/** How long the longest of its prices may be paid after it was asked for, milliseconds. */
+export function longestQuoteMs(routes: Config["routes"]): number {
+  const seconds = routes.map(({ action }) =>
+    action.kind === "priced" ? action.maxTimeoutSeconds : 0,
+  );
+  return Math.max(0, ...seconds) * 1000;
+}
+
+/** What a configuration that was replaced has asked for. */
+export function createEarlierQuotes(
+  { routes, publicUrl, unmatched }: Pick<Config, "routes" | "publicUrl" | "unmatched">,
+  feePayers: FeePayers,
+  replacedMs: number,
+): EarlierQuotes {
+  const priced = byMethod(routes, (route) => {
+    const { action } = route;
+    if (action.kind !== "priced") return () => null;
+    return (method) => new Offers(offersOf({ route, action, publicUrl, method }), feePayers);
+  });
+  const router = new Router(priced, {
+    guarded: (offers) => offers !== null,
+    unmatchedGuarded: unmatched === "deny",
+  });
+  const untilMs = replacedMs + longestQuoteMs(routes);
+  return { router, publicUrl: publicUrl ?? "", replacedMs, untilMs };
+}
+
+function engineOf(engines: ReadonlyMap<string, Engine>, name: string): Engine {
+  const engine = engines.get(name);
+  if (engine === undefined) throw new Error(`no upstream named ${name}`);
+  return engine;
+}

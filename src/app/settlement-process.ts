@@ -1,0 +1,143 @@
+/**
+ * The money side: the ledger, what settles, what goes on with no client asking, and the facilitator's own
+ * listener. There is one in every deployment of one process or of several workers: the ledger's file, the
+ * account nonces and the keys are in this process and in no other.
+ */
+import type { AddressInfo } from "node:net";
+import { Callers } from "../facilitator/callers.ts";
+import { FacilitatorEndpoints } from "../facilitator/endpoints.ts";
+import { readClient } from "../gateway/client/client.ts";
+import { networkOf } from "../http/ip-address.ts";
+import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
+import type { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
+import type { NetworkProbe } from "../payments/settlement/network-gate.ts";
+import type { Recovery } from "../payments/settlement/recovery.ts";
+import { RecordedFacilitator } from "../facilitator/recorded-facilitator.ts";
+import { onTheWire } from "../facilitator/wire-facilitator.ts";
+import type { Drafts } from "../gateway/offers/drafts.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { Archive } from "./archive.ts";
+import { LocalDrafts } from "./drafts.ts";
+import { openFacilitation, type Facilitation } from "./facilitation.ts";
+import type { KnownFeePayers } from "./fee-payers.ts";
+import { LeastAmounts } from "./gas-costs.ts";
+import { startGauges } from "./gauges.ts";
+import { Hub } from "../publishing/hub/hub.ts";
+import { startRecoveries } from "./recoveries.ts";
+import { Sales } from "./sales.ts";
+import { openServer, type Parts } from "./server.ts";
+import { startSweeper } from "./sweeper.ts";
+import type { FeeWallet } from "./wallets.ts";
+
+export interface SettlementProcess {
+  readonly ledger: Ledger;
+  readonly router: FacilitatorRouter;
+  readonly feePayers: KnownFeePayers;
+  /** Facilitators elsewhere. */
+  readonly remotes: Facilitation["remotes"];
+  readonly drafts: Drafts;
+  readonly sales: Sales;
+  /** What other gateways sell through our facilitator; undefined: nothing of it is listed. */
+  readonly hub: Hub | undefined;
+  /** Of the facilitator's listener; null: none. */
+  readonly address: AddressInfo | null;
+  readonly probes: readonly NetworkProbe[];
+  readonly wallets: readonly FeeWallet[];
+  /** Why nothing can be taken or settled now, in sentences; empty when it can. */
+  readiness(): Promise<readonly string[]>;
+}
+
+/** Opens everything or rejects; `closing` gets what must be closed, but for the ledger. */
+export async function openSettlementProcess(
+  parts: Parts,
+  ledger: Ledger,
+): Promise<SettlementProcess> {
+  const { config, telemetry, time, closing } = parts;
+  const ground = { ledger, telemetry, time };
+  const facilitation = await openFacilitation(config, ground, closing);
+  startRecoveries(facilitation, ground, closing);
+  const sweeper = openSweeper(parts, ledger);
+  closing.defer(() => sweeper?.stop());
+  const least = new LeastAmounts(config);
+  const gauges = startGauges({
+    ...ground,
+    mechanisms: facilitation.mechanisms,
+    onWallet: (network, wallet) => least.note(network, wallet),
+  });
+  closing.defer(() => gauges.stop());
+  const { feePayers, gate, router, observers, probes, remotes, wallets } = facilitation;
+  const drafts = new LocalDrafts(observers, time);
+  closing.defer(() => feePayers.stop());
+  await feePayers.start();
+  const hub = await openHub(parts, ledger);
+  const sales = await Sales.open(config, { ledger, feePayers, others: hub });
+  const { list } = sales;
+  const address = await openFacilitator(parts, facilitation, { ledger, list, hub, least });
+  const readiness = async (): Promise<readonly string[]> => {
+    const closed = gate.closed().map((name) => `${name}: RPC checks have not passed`);
+    const store = await ledger.ping().then(
+      () => [],
+      () => ["the ledger cannot be written"],
+    );
+    return [...closed, ...store];
+  };
+  const selling = { feePayers, remotes, drafts, sales, hub };
+  return { ledger, router, ...selling, address, probes, wallets, readiness };
+}
+
+/** Undefined where everything is kept for ever. */
+function openSweeper({ config, telemetry, time }: Parts, ledger: Ledger): Recovery | undefined {
+  const { keepMs, archive: folder } = config.keeping;
+  if (keepMs === null) return undefined;
+  const archive = folder === null ? undefined : new Archive(folder, config, time);
+  const rules = { keepMs, archive: archive?.add };
+  return startSweeper({ ledger, telemetry, time }, rules);
+}
+
+/** Where gateways of other processes settle through us, and what they sell may be listed. */
+async function openHub(
+  { config, telemetry, time, closing }: Parts,
+  ledger: Ledger,
+): Promise<Hub | undefined> {
+  const { listen: address, gateways, catalogue } = config.facilitator;
+  const listed = gateways.filter(({ urls }) => urls.length > 0);
+  if (address === null || listed.length === 0) return undefined;
+  const hub = await Hub.open({ gateways: listed, catalogue }, { ledger, telemetry, time });
+  closing.defer(() => hub.close());
+  return hub;
+}
+
+interface Served {
+  readonly ledger: Ledger;
+  readonly list: Sales["list"];
+  readonly hub: Hub | undefined;
+  readonly least: LeastAmounts;
+}
+
+function openFacilitator(
+  parts: Parts,
+  { embedded, mechanisms, router }: Facilitation,
+  { ledger, list, hub, least }: Served,
+): Promise<AddressInfo | null> {
+  const { listen: address, basePath, bearer, gateways, remote } = parts.config.facilitator;
+  if (remote.length === 0 && mechanisms.length === 0) return Promise.resolve(null);
+  const facilitator =
+    remote.length === 0
+      ? onTheWire(embedded)
+      : new RecordedFacilitator({ facilitator: router, ledger, time: parts.time });
+  const trusted = new TrustedProxies(parts.config.trustedProxies);
+  const endpoints = new FacilitatorEndpoints({
+    facilitator,
+    list,
+    basePath,
+    callers: new Callers([
+      ...(bearer === null ? [] : [{ gateway: null, bearer: bearer.reveal() }]),
+      ...gateways.map((each) => ({ gateway: each.name, bearer: each.bearer.reveal() })),
+    ]),
+    leastAmount: (paid) => least.of(paid),
+    addressOf: (request) => networkOf(readClient(request, trusted).address),
+    ...(hub === undefined ? {} : { catalogue: hub }),
+    logger: parts.telemetry.logger,
+  });
+  return openServer(parts, address, endpoints.handle);
+}

@@ -1,7 +1,0 @@
-/** Token addresses as they are compared: on EVM networks letter case says nothing, in base58 it does. */
-import { sameAddress } from "../x402/address.ts";
-import { findNetwork } from "../x402/network.ts";
-
-export function isSameToken(network: string, left: string, right: string): boolean {
-  return findNetwork(network)?.kind === "evm" ? sameAddress(left, right) : left === right;
-}

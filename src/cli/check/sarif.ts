@@ -1,0 +1,71 @@
+/** What `check` found as SARIF 2.1.0 (OASIS), which code scanners and editors read: one run, one rule a kind. */
+import { isAbsolute, sep } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Problem } from "../../config/config.ts";
+import { isProblemCode, PROBLEM_CODES } from "../../config/reading/problem-codes.ts";
+import { linesOf, type CheckedFile } from "./check-report.ts";
+
+const SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json";
+
+export function asSarif(files: readonly CheckedFile[], version: string): string {
+  const codes = [...new Set(files.flatMap(({ problems }) => problems.map(({ code }) => code)))];
+  const rules = codes.toSorted();
+  const uris = [...new Set(files.map(({ name }) => uriOf(name)))];
+  const driver = {
+    name: "coinslot",
+    version,
+    rules: rules.map((id) => ({ id, shortDescription: { text: descriptionOf(id) } })),
+  };
+  const run = {
+    tool: { driver },
+    columnKind: "utf16CodeUnits",
+    artifacts: uris.map((uri) => ({ location: { uri } })),
+    results: files.flatMap((file) => resultsOf(file, uris, rules)),
+  };
+  return `${JSON.stringify({ $schema: SCHEMA, version: "2.1.0", runs: [run] }, null, 2)}\n`;
+}
+
+function descriptionOf(code: string): string {
+  return isProblemCode(code) ? PROBLEM_CODES[code] : code;
+}
+
+function resultsOf(file: CheckedFile, uris: readonly string[], rules: readonly string[]) {
+  const lines = linesOf(file);
+  const uri = uriOf(file.name);
+  const artifactLocation = { uri, index: uris.indexOf(uri) };
+  return file.problems.map((problem) => {
+    const { severity, code, message, suggestion } = problem;
+    const region = regionOf(problem, lines);
+    return {
+      ruleId: code,
+      ruleIndex: rules.indexOf(code),
+      // Its levels have the names of ours.
+      level: severity,
+      message: { text: suggestion === undefined ? message : `${message}\n${suggestion}` },
+      locations: [
+        {
+          physicalLocation: { artifactLocation, ...(region === undefined ? {} : { region }) },
+        },
+      ],
+    };
+  });
+}
+
+/** Undefined for what has no place in the file. */
+function regionOf({ line, column, length }: Problem, lines: readonly string[]) {
+  if (line === 0) return undefined;
+  const text = lines[line - 1] ?? "";
+  return {
+    startLine: line,
+    startColumn: column,
+    endLine: line,
+    endColumn: column + length,
+    snippet: { text },
+  };
+}
+
+/** A URI reference: relative where the file was named so, for whoever reads the report to resolve. */
+function uriOf(name: string): string {
+  if (isAbsolute(name)) return pathToFileURL(name).href;
+  return name.split(sep).map(encodeURIComponent).join("/");
+}

@@ -1,0 +1,150 @@
+/** The paid part of `coinslot pay`: presents the payment, prints what it bought, and keeps what is not resolved. */
+import { BoughtAnswerSink } from "../../buyer/answer-sink.ts";
+import type { BuyerAnswer, BuyerRequest } from "../../buyer/exchange.ts";
+import { present, type PresentedOnce } from "../../buyer/presentation.ts";
+import { printable } from "../../config/config.ts";
+import { keepPayment, type KeptPayment } from "./kept-payment.ts";
+import type { Output } from "./pay-output.ts";
+import { toJson } from "../payments/payment-text.ts";
+import { fail, paint, ProgressLine, reasonOf, say } from "../terminal.ts";
+
+/** The exit codes of `pay`; its help explains them. */
+export const PAY_EXIT = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  notAgreed: 3,
+  unserved: 4,
+  refused: 5,
+} as const;
+
+const WAITING = "paying: the seller settles before it answers";
+/** What a seller answers where the buyer's account holds less than the price. */
+const NO_FUNDS = "insufficient_funds";
+
+export interface SettleCommand {
+  readonly request: BuyerRequest;
+  readonly output: Output;
+  readonly signal: AbortSignal;
+  readonly silenceMs: number;
+  readonly json: boolean;
+  /** Path of the file that gets the body; null: stdout. */
+  readonly body: string | null;
+  readonly kept: KeptPayment;
+  /** Where the payment is kept when it stays unresolved. */
+  readonly folder: string;
+}
+
+/** Resolves with the exit code. */
+export async function settleUp(settling: SettleCommand): Promise<number> {
+  const { request, output, signal, silenceMs, kept } = settling;
+  const sink = new BoughtAnswerSink(output.write);
+  let presented: PresentedOnce;
+  const display = new ProgressLine();
+  display.show(WAITING);
+  const onRepeat = (reason: string, pauseMs: number): void => {
+    display.clear();
+    say(`${printable(reason)}: the same payment is sent again in ${pauseMs / 1_000} s`);
+    display.show(WAITING);
+  };
+  const onHead = (answer: BuyerAnswer): Promise<void> => {
+    display.clear();
+    return output.begin(answer);
+  };
+  try {
+    const payment = kept.xPayment;
+    const common = { request, payment, sink, silenceMs, signal };
+    presented = await present({ ...common, onHead, onRepeat });
+  } catch (cause) {
+    // A full disk, or a reader that left: the answer is gone, the payment is not.
+    const reason = reasonOf(cause);
+    presented = { kind: "unserved", status: null, receipt: null, reason };
+  }
+  display.clear();
+  output.endLine();
+  showReceipt(presented, kept);
+  const file = presented.kind === "unserved" ? await keepPayment(kept, settling.folder) : null;
+  if (settling.json) process.stdout.write(toJson(viewOf(presented, settling, file)));
+  return conclude(presented, settling, file);
+}
+
+function conclude(presented: PresentedOnce, { kept }: SettleCommand, file: string | null): number {
+  const { kind, receipt, reason } = presented;
+  if (kind === "served") return PAY_EXIT.done;
+  if (kind === "unserved") return concludeUnserved(presented, kept, file);
+  const told = receipt?.errorReason ? ` (${receipt.errorReason})` : "";
+  const code = fail("pay", `the payment was not settled: ${reason}${told}`, PAY_EXIT.refused);
+  if (reason.includes(NO_FUNDS)) {
+    say(
+      `  the price is in a token: send some of it to ${printable(kept.payer)} on ${kept.network}`,
+    );
+  }
+  if (kept.validBefore !== null) {
+    say(`  the seller could still settle what you signed until ${isoOf(kept.validBefore)}`);
+  }
+  return code;
+}
+
+function concludeUnserved(
+  { status, receipt, reason }: PresentedOnce,
+  kept: KeptPayment,
+  file: string | null,
+): number {
+  const isPaid = receipt?.success === true;
+  const said = isPaid ? "paid, but not served" : "it is not known whether this was paid";
+  const code = fail("pay", `${said}: ${reason}`, PAY_EXIT.unserved);
+  if (file === null) {
+    say("the payment could not be kept in a file; this is it, to be sent as X-PAYMENT:");
+    say(kept.xPayment);
+    return code;
+  }
+  const name = printable(file);
+  say(`the payment is kept in ${name}; nothing is charged twice when it is sent again:`);
+  say(`  repeat the command with --payment ${name} in place of --key and --yes`);
+  if (status !== null && status >= 400 && status < 500) {
+    say("  the seller answered that the request itself is wrong: change it, or ask the seller");
+  }
+  if (!isPaid && kept.validBefore !== null) {
+    say(`  unless it is settled before, it is void from ${isoOf(kept.validBefore)} on`);
+  }
+  return code;
+}
+
+function isoOf(seconds: number): string {
+  return new Date(seconds * 1_000).toISOString();
+}
+
+function showReceipt({ receipt, kind }: PresentedOnce, kept: KeptPayment): void {
+  if (receipt === null) {
+    if (kind === "served") say(paint("yellow", "the answer came without a receipt"));
+    return;
+  }
+  if (!receipt.success) return;
+  say(`${paint("green", "paid")} ${printable(kept.amount)} on ${printable(receipt.network)}`);
+  say(`  transaction  ${printable(receipt.transaction)}`);
+  say(`  payer        ${printable(receipt.payer)}`);
+  if (receipt.explorer !== null) say(`  explorer     ${receipt.explorer}`);
+  if (receipt.network !== kept.network) {
+    say(paint("yellow", `  the receipt is of another network than ${kept.network}`));
+  }
+}
+
+function viewOf(
+  { kind, status, receipt, reason }: PresentedOnce,
+  { request, body, kept }: SettleCommand,
+  keptIn: string | null,
+): Readonly<Record<string, unknown>> {
+  const isPaid = receipt?.success ?? (kind === "refused" ? false : null);
+  return {
+    url: kept.url,
+    method: request.method,
+    status,
+    outcome: kind,
+    paid: isPaid,
+    reason: reason === "" ? null : reason,
+    payment: { amount: kept.amount, network: kept.network, payer: kept.payer },
+    receipt,
+    body,
+    keptIn,
+  };
+}

@@ -1,0 +1,283 @@
+/**
+ * `coinslot pay URL`: asks for the price, shows it, pays when that is wanted, and prints what was bought. Nothing
+ * is signed before somebody agreed to it, and nothing that was signed is lost.
+ */
+import { BoughtAnswerSink } from "../../buyer/answer-sink.ts";
+import {
+  exchange,
+  NoAnswer,
+  readBody,
+  type BuyerAnswer,
+  type BuyerRequest,
+} from "../../buyer/exchange.ts";
+import { MAX_QUOTE_BYTES, readQuote, type Quote } from "../../buyer/offer.ts";
+import type { BuyerKey } from "../../buyer/buyer-key.ts";
+import { amountText, type Limit, type BuyerTerms } from "../../buyer/terms.ts";
+import { encodePaymentHeader } from "../../x402/header.ts";
+import { err, ok, type Result } from "../../x402/result.ts";
+import { readKeptPayment } from "./kept-payment.ts";
+import { Output } from "./pay-output.ts";
+import { chosenOf, offerView, overLimit, showQuote, weigh, type Weighed } from "./pay-quote.ts";
+import { placeOf, readRequest, type RequestOptions } from "./pay-request.ts";
+import { PAY_EXIT, settleUp } from "./pay-settle.ts";
+import { toJson } from "../payments/payment-text.ts";
+import { openKey } from "./buyer-key-file.ts";
+import { ask, fail, isInteractive, reasonOf, say } from "../terminal.ts";
+
+export interface PayOptions extends RequestOptions {
+  readonly key?: string;
+  readonly network?: readonly string[];
+  readonly max: Limit;
+  readonly allowAsset?: readonly string[];
+  readonly rpc?: string;
+  readonly yes?: boolean;
+  readonly dryRun?: boolean;
+  readonly location?: boolean;
+  readonly output?: string;
+  readonly include?: boolean;
+  readonly json?: boolean;
+  /** The folder for a payment that stays unresolved. */
+  readonly keep: string;
+  /** The file of a kept payment. */
+  readonly payment?: string;
+  /** Longest silence of the server, milliseconds. */
+  readonly timeout: number;
+}
+
+const DEFAULT_KEY = "env:COINSLOT_KEY";
+/** Redirects that are followed before anything is paid. */
+const MAX_REDIRECTS = 5;
+
+/** Resolves with the exit code, one of {@link PAY_EXIT}. */
+export async function pay(address: string, options: PayOptions): Promise<number> {
+  if (options.json && !options.dryRun && options.output === undefined) {
+    return fail("pay", "--json needs --output FILE, as stdout is for the JSON", PAY_EXIT.usage);
+  }
+  const request = await readRequest(address, options);
+  if (!request.ok) return fail("pay", request.error, PAY_EXIT.usage);
+  let output: Output;
+  try {
+    output = await Output.open(options.dryRun ? {} : options);
+  } catch (cause) {
+    return fail("pay", `the output cannot be written: ${reasonOf(cause)}`);
+  }
+  const stop = new AbortController();
+  const interrupt = (): void => stop.abort();
+  process.once("SIGINT", interrupt);
+  process.once("SIGTERM", interrupt);
+  try {
+    return await new Purchase({
+      request: request.value,
+      options,
+      output,
+      signal: stop.signal,
+    }).run();
+  } catch (cause) {
+    return fail("pay", reasonOf(cause));
+  } finally {
+    process.off("SIGINT", interrupt);
+    process.off("SIGTERM", interrupt);
+    await output.close();
+  }
+}
+
+interface Parts {
+  readonly request: BuyerRequest;
+  readonly options: PayOptions;
+  readonly output: Output;
+  readonly signal: AbortSignal;
+}
+
+class Purchase {
+  readonly #options: PayOptions;
+  readonly #output: Output;
+  readonly #signal: AbortSignal;
+  #request: BuyerRequest;
+
+  constructor({ request, options, output, signal }: Parts) {
+    this.#request = request;
+    this.#options = options;
+    this.#output = output;
+    this.#signal = signal;
+  }
+
+  async run(): Promise<number> {
+    const { payment } = this.#options;
+    if (payment !== undefined) return this.#repeat(payment);
+    const purse = this.#openPurse();
+    if (!purse.ok) return fail("pay", purse.error);
+    const answer = await this.#askForPrice();
+    if (!answer.ok) return fail("pay", answer.error);
+    if (answer.value.status !== 402) return this.#unpriced(answer.value);
+    const body = await readBody(answer.value, MAX_QUOTE_BYTES);
+    if (body === undefined) {
+      return fail(
+        "pay",
+        `the 402 answer is larger than ${MAX_QUOTE_BYTES} bytes, which no price is`,
+      );
+    }
+    const quote = readQuote(body);
+    return quote.ok ? this.#decide(quote.value, purse.value) : fail("pay", quote.error);
+  }
+
+  /** A dry run shows prices to whoever has no key. */
+  #openPurse(): Result<BuyerKey | null, string> {
+    const { key, dryRun } = this.#options;
+    if (key !== undefined) return openKey(key);
+    const isSet = process.env["COINSLOT_KEY"] ?? process.env["COINSLOT_KEY_FILE"];
+    if (isSet !== undefined) return openKey(DEFAULT_KEY);
+    if (dryRun) return ok(null);
+    return err(
+      "no key: write --key file:PATH or --key env:NAME, or set COINSLOT_KEY; coinslot keygen makes one",
+    );
+  }
+
+  async #askForPrice(): Promise<Result<BuyerAnswer, string>> {
+    const { location, timeout } = this.#options;
+    for (let redirects = 0; ; redirects += 1) {
+      let answer: BuyerAnswer;
+      try {
+        const limits = { silenceMs: timeout, signal: this.#signal };
+        answer = await exchange(this.#request, limits);
+      } catch (cause) {
+        if (cause instanceof NoAnswer) return err(cause.message);
+        throw cause;
+      }
+      const target = answer.header("location");
+      if (!location || answer.status < 300 || answer.status >= 400 || target === "")
+        return ok(answer);
+      answer.drop();
+      const next = redirected(this.#request, answer.status, target);
+      if (!next.ok) return next;
+      if (redirects >= MAX_REDIRECTS) return err(`more than ${MAX_REDIRECTS} redirects`);
+      this.#request = next.value;
+    }
+  }
+
+  /** Nothing was asked for: the answer is what was wanted, or an error. */
+  async #unpriced(answer: BuyerAnswer): Promise<number> {
+    const { status } = answer;
+    await this.#output.begin(answer);
+    await new BoughtAnswerSink(this.#output.write).take(answer.body);
+    say(`nothing was paid: the answer is ${status}`);
+    if (status >= 300 && status < 400) say("it is a redirect; -L follows those to the same host");
+    if (this.#options.json) this.#tell({ status, paid: false });
+    return status < 400 ? PAY_EXIT.done : PAY_EXIT.failed;
+  }
+
+  async #decide(quote: Quote, purse: BuyerKey | null): Promise<number> {
+    const options = this.#options;
+    const wishes = {
+      family: purse?.kind ?? null,
+      networks: options.network ?? [],
+      allowedAssets: options.allowAsset ?? [],
+      max: options.max,
+    };
+    const weighed = weigh(quote, wishes);
+    showQuote(this.#request, quote, weighed);
+    const terms = chosenOf(weighed);
+    const objection =
+      terms === null ? "none of the offers can be paid here" : overLimit(terms, wishes);
+    if (options.dryRun) return this.#showOnly(weighed, { terms, objection });
+    if (terms === null || objection !== undefined || purse === null) {
+      return this.#notPaid(objection ?? "there is no key", weighed);
+    }
+    const refusal = await this.#askForConsent(terms, purse);
+    if (refusal !== undefined) return this.#notPaid(refusal, weighed);
+    return this.#buy(terms, purse);
+  }
+
+  #showOnly(
+    weighed: readonly Weighed[],
+    { terms, objection }: { terms: BuyerTerms | null; objection: string | undefined },
+  ): number {
+    const would = terms === null ? "" : `would pay ${amountText(terms)} on ${terms.network.name}`;
+    say(objection === undefined ? `dry run: ${would}` : `dry run: would not pay: ${objection}`);
+    if (this.#options.json) {
+      const chosen = terms?.offer.index ?? null;
+      this.#tell({
+        paid: false,
+        reason: objection ?? null,
+        chosen,
+        offers: weighed.map(offerView),
+      });
+    }
+    return PAY_EXIT.done;
+  }
+
+  #notPaid(reason: string, weighed: readonly Weighed[]): number {
+    if (this.#options.json) this.#tell({ paid: false, reason, offers: weighed.map(offerView) });
+    return fail("pay", `not paid: ${reason}`, PAY_EXIT.notAgreed);
+  }
+
+  /** Undefined: agreed. */
+  async #askForConsent(terms: BuyerTerms, purse: BuyerKey): Promise<string | undefined> {
+    const question = `pay ${amountText(terms)} on ${terms.network.name} from ${purse.address}`;
+    if (this.#options.yes) {
+      say(question);
+      return undefined;
+    }
+    if (!isInteractive()) return "there is no terminal to ask on; --yes pays without asking";
+    const answer = await ask(`${question}? [y/N] `);
+    return /^y(?:es)?$/i.test(answer) ? undefined : "you did not say yes";
+  }
+
+  async #buy(terms: BuyerTerms, purse: BuyerKey): Promise<number> {
+    // The libraries behind it take half a second to load, which a dry run need not wait for.
+    const { signPayment } = await import("../../buyer/signing.ts");
+    const signed = await signPayment({ purse, terms, rpcUrl: this.#options.rpc });
+    if (this.#signal.aborted) return this.#notPaid("interrupted", []);
+    return settleUp({
+      ...this.#settling,
+      kept: {
+        url: placeOf(this.#request.url),
+        method: this.#request.method,
+        xPayment: encodePaymentHeader(signed.payment),
+        amount: amountText(terms),
+        network: terms.network.name,
+        payer: purse.address,
+        validBefore: signed.validBefore,
+      },
+    });
+  }
+
+  async #repeat(file: string): Promise<number> {
+    const kept = await readKeptPayment(file, this.#request);
+    if (!kept.ok) return fail("pay", `${file}: ${kept.error}`);
+    say(`sending the payment in ${file} again: ${kept.value.amount} on ${kept.value.network}`);
+    return settleUp({ ...this.#settling, kept: kept.value });
+  }
+
+  get #settling() {
+    const { timeout, json = false, output, keep: folder } = this.#options;
+    const body = output ?? null;
+    const parts = { request: this.#request, output: this.#output, signal: this.#signal };
+    return { ...parts, silenceMs: timeout, json, body, folder };
+  }
+
+  #tell(result: Readonly<Record<string, unknown>>): void {
+    const { method, url } = this.#request;
+    process.stdout.write(toJson({ url: placeOf(url), method, ...result }));
+  }
+}
+
+/** Headers may hold secrets of yours, so a redirect is followed to the same host, and never to less security. */
+function redirected(
+  request: BuyerRequest,
+  status: number,
+  target: string,
+): Result<BuyerRequest, string> {
+  if (!URL.canParse(target, request.url.href)) return err("the redirect leads nowhere");
+  const url = new URL(target, request.url);
+  const isUpgrade =
+    request.url.protocol === "http:" &&
+    url.protocol === "https:" &&
+    url.hostname === request.url.hostname;
+  if (url.origin !== request.url.origin && !isUpgrade) {
+    return err(`it redirects to another place, ${url.origin}: ask there, if you trust it`);
+  }
+  if (request.body !== null && status !== 307 && status !== 308) {
+    return err(`it redirects with ${status}, which does not take the body along`);
+  }
+  return ok({ ...request, url });
+}

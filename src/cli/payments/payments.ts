@@ -1,0 +1,180 @@
+/**
+ * `coinslot payments FILE`: what was claimed, paid and delivered, read from the ledger beside a running
+ * gateway or without one. Changes nothing, but where the operator resolves a payment (`--resolve`).
+ */
+import { adviceOn } from "../../admin/advice.ts";
+import { openBooks, type Books, type PaymentFilter, type PaymentState } from "../../admin/books.ts";
+import { operatorName, resolvePayment } from "../../app/resolutions.ts";
+import { printable, type Config } from "../../config/config.ts";
+import type { PaymentKey } from "../../x402/payment-key.ts";
+import { loadOrExplain } from "../load.ts";
+import { toCsv, toJson, toPage, toTable, toUsedElsewhereTable } from "./payment-text.ts";
+import { detailOf, Tokens, usedElsewhereView, viewOf } from "../../admin/payment-view.ts";
+import { wantsColor } from "../terminal.ts";
+
+/** Longest text of a note, characters. */
+const MAX_NOTE = 500;
+
+export interface PaymentsOptions {
+  readonly json?: boolean;
+  readonly csv?: boolean;
+  readonly state?: readonly PaymentState[];
+  readonly undelivered?: boolean;
+  readonly held?: boolean;
+  readonly network?: string;
+  readonly payer?: string;
+  /** Milliseconds since the epoch. */
+  readonly since?: number;
+  readonly limit: number;
+  /** Key of the last payment of the page before. */
+  readonly after?: string;
+  /** Key, transaction or nonce of one payment. */
+  readonly show?: string;
+  /** The whole key of one payment, and what is to become of it. */
+  readonly resolve?: string;
+  readonly deliver?: boolean;
+  readonly refund?: boolean;
+  readonly note?: string;
+  /** Payments that were used before they were presented here. */
+  readonly usedElsewhere?: boolean;
+  /** Path of a file. */
+  readonly export?: string;
+  /** With `export`: milliseconds since the epoch; default: now. */
+  readonly before?: number;
+}
+
+/** Resolves with the exit code: 1 where the file is refused, the store closed, or nothing is found. */
+export async function payments(file: string, options: PaymentsOptions): Promise<number> {
+  const config = await loadOrExplain(file, options);
+  if (config === undefined) return 1;
+  if (options.resolve !== undefined) return resolve(config, options.resolve, options);
+  let books: Awaited<ReturnType<typeof openBooks>> | undefined;
+  try {
+    books = await openBooks(config);
+    return await run(books, config, options);
+  } catch (cause) {
+    return told(cause);
+  } finally {
+    await books?.close();
+  }
+}
+
+function told(cause: unknown): number {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  process.stderr.write(`coinslot payments: ${reason}\n`);
+  return 1;
+}
+
+async function resolve(
+  config: Config,
+  key: string,
+  { deliver, refund, note = "", json }: PaymentsOptions,
+): Promise<number> {
+  const verb = deliver ? "deliver" : refund ? "refund" : "note";
+  try {
+    const { resolved, payment } = await resolvePayment(config, key, {
+      verb,
+      note: note.slice(0, MAX_NOTE),
+      by: operatorName(),
+    });
+    const view = payment && viewOf(payment, new Tokens(config));
+    if (json) process.stdout.write(toJson({ resolved, payment: view ?? null }));
+    else if (resolved.kind === "refused")
+      process.stderr.write(`not resolved: ${resolved.reason}\n`);
+    else process.stdout.write(`${DONE[verb]}\n`);
+    return resolved.kind === "done" ? 0 : 1;
+  } catch (cause) {
+    return told(cause);
+  }
+}
+
+const DONE = {
+  deliver: "to be delivered: the buyer has to send the same X-PAYMENT again",
+  refund:
+    "marked as paid back: nothing is delivered for it, and the buyer is told to sign a new payment",
+  note: "noted",
+} as const;
+
+async function run(books: Books, config: Config, options: PaymentsOptions): Promise<number> {
+  const { show: name, usedElsewhere, export: path, before: beforeMs = Date.now() } = options;
+  if (name !== undefined) return show(books, config, name, options);
+  if (usedElsewhere === true) return listUsedElsewhere(books, config, options);
+  if (path === undefined) return list(books, config, options);
+  const { exportPayments } = await import("./payments-export.ts");
+  const written = await exportPayments(books, config, { path, beforeMs });
+  process.stdout.write(`${written} payments written to ${path}\n`);
+  return 0;
+}
+
+async function listUsedElsewhere(
+  books: Books,
+  config: Config,
+  { json, limit }: PaymentsOptions,
+): Promise<number> {
+  const tokens = new Tokens(config);
+  const found = (await books.usedElsewhere(limit)).map((each) => usedElsewhereView(each, tokens));
+  process.stdout.write(json ? toJson({ usedElsewhere: found }) : toUsedElsewhereTable(found));
+  return 0;
+}
+
+async function list(books: Books, config: Config, options: PaymentsOptions): Promise<number> {
+  const { limit } = options;
+  // One more than is shown tells whether there are more.
+  const found = await books.list({ ...filterOf(options), limit: limit + 1 });
+  const tokens = new Tokens(config);
+  const shown = found.slice(0, limit).map((payment) => viewOf(payment, tokens));
+  const next = found.length > limit ? (shown.at(-1)?.key ?? null) : null;
+  if (options.json) {
+    process.stdout.write(toJson({ payments: shown, next }));
+  } else if (options.csv) {
+    process.stdout.write(toCsv(shown));
+  } else if (shown.length === 0) {
+    process.stdout.write("no payments\n");
+  } else {
+    const named = options.held === true;
+    process.stdout.write(toTable(shown, wantsColor(process.stdout), named));
+  }
+  if (next !== null && !options.json) {
+    const all = `the newest ${shown.length} are shown`;
+    process.stderr.write(`${all}; for the next ones add --after ${next}\n`);
+  }
+  return 0;
+}
+
+async function show(
+  books: Books,
+  config: Config,
+  name: string,
+  { json }: PaymentsOptions,
+): Promise<number> {
+  const payment = await books.show(name);
+  if (payment === undefined) return showBuried(books, name);
+  const view = detailOf(payment, adviceOn(payment), new Tokens(config));
+  process.stdout.write(json ? toJson(view) : toPage(view, wantsColor(process.stdout)));
+  return 0;
+}
+
+/** It may be over so long ago that only its key and transaction are left. */
+async function showBuried(books: Books, name: string): Promise<number> {
+  const transaction = await books.buried(name);
+  process.stderr.write(
+    transaction === undefined
+      ? "no payment has this key, transaction or nonce\n"
+      : `paid in ${printable(transaction)} and over; what else was known of it is in the archive, ` +
+          "where one is kept (store.archive)\n",
+  );
+  return 1;
+}
+
+function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {
+  const { state, undelivered, held, network, payer, since, after } = options;
+  return {
+    ...(state === undefined ? {} : { states: state }),
+    ...(undelivered === undefined ? {} : { undelivered }),
+    ...(held === undefined ? {} : { held }),
+    ...(network === undefined ? {} : { network }),
+    ...(payer === undefined ? {} : { payer }),
+    ...(since === undefined ? {} : { sinceMs: since }),
+    ...(after === undefined ? {} : { after: after as PaymentKey }),
+  };
+}

@@ -1,0 +1,123 @@
+/** Rules and explanations as `routes --json` writes them: plain values, nothing secret. */
+import type { Explanation } from "../../diagnosis/explanation.ts";
+import type { Config, RouteSettings } from "../../config/config.ts";
+import { formatAmount } from "../../x402/amount.ts";
+
+export interface PriceView {
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  /** In whole units of the token, exact. */
+  readonly amount: string;
+  readonly amountAtomic: string;
+  /** As written; null where the amount was given in atomic units. */
+  readonly dollars: string | null;
+  readonly payTo: string;
+}
+
+export interface RuleView {
+  readonly key: string;
+  /** 1-based line of the key in the file. */
+  readonly line: number;
+  /** Null: every method that no other key of the pattern lists. */
+  readonly methods: readonly string[] | null;
+  readonly pattern: string;
+  readonly action: "priced" | "free" | "deny";
+  readonly prices: readonly PriceView[];
+  /** Name of the upstream; null where nothing is served. */
+  readonly upstream: string | null;
+}
+
+export interface RulesView {
+  readonly file: string;
+  /** Path of the gateway's own listing, which comes before every rule; null: not served. */
+  readonly listing: string | null;
+  /** Paths of its other documents that are served: those that no rule names. */
+  readonly documents: readonly string[];
+  /** The first one that matches wins. */
+  readonly rules: readonly RuleView[];
+  readonly unmatched: { readonly action: "free" | "deny"; readonly upstream: string | null };
+}
+
+export interface ExplanationView {
+  readonly method: string;
+  readonly target: string;
+  readonly path: string | null;
+  readonly query: string;
+  readonly outcome: Explanation["outcome"];
+  readonly why: string;
+  readonly rule: RuleView | null;
+  readonly beaten: readonly { readonly key: string; readonly line: number; readonly why: string }[];
+  readonly upstream: Explanation["forwarded"];
+  readonly answer: {
+    readonly status: number;
+    /** In the order in which they are sent. */
+    readonly headers: readonly (readonly [name: string, value: string])[];
+    /** Decoded JSON; null where there is none. */
+    readonly body: unknown;
+  } | null;
+  readonly notes: readonly string[];
+}
+
+export function ruleView({ key, line, methods, pattern, action }: RouteSettings): RuleView {
+  const offers = action.kind === "priced" ? action.offers : [];
+  return {
+    key,
+    line,
+    methods,
+    pattern,
+    action: action.kind,
+    prices: offers.map(({ network, asset, payTo, amountAtomic, dollars }) => ({
+      network,
+      asset: asset.address,
+      symbol: asset.symbol,
+      amount: formatAmount(amountAtomic, asset.decimals),
+      amountAtomic: amountAtomic.toString(),
+      dollars,
+      payTo,
+    })),
+    upstream: action.kind === "deny" ? null : action.upstream,
+  };
+}
+
+export function unmatchedView({
+  unmatched,
+  defaultUpstream,
+}: Pick<Config, "unmatched" | "defaultUpstream">): RulesView["unmatched"] {
+  return { action: unmatched, upstream: unmatched === "free" ? defaultUpstream : null };
+}
+
+export function explanationView(explanation: Explanation): ExplanationView {
+  const { winner, beaten, forwarded, answer, ...rest } = explanation;
+  const { method, target, path, query, outcome, why, notes } = rest;
+  return {
+    method,
+    target,
+    path,
+    query,
+    outcome,
+    why,
+    rule: winner === null ? null : ruleView(winner),
+    beaten: beaten.map(({ route, why: reason }) => ({
+      key: route.key,
+      line: route.line,
+      why: reason,
+    })),
+    upstream: forwarded,
+    answer:
+      answer === null
+        ? null
+        : {
+            status: answer.status,
+            headers: pairs(answer.lines),
+            body: answer.body === "" ? null : JSON.parse(answer.body),
+          },
+    notes,
+  };
+}
+
+function pairs(lines: readonly string[]): (readonly [string, string])[] {
+  return lines.flatMap((name, index) =>
+    index % 2 === 0 ? [[name, lines[index + 1] ?? ""] as const] : [],
+  );
+}

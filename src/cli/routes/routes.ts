@@ -1,0 +1,77 @@
+/** `coinslot routes FILE [METHOD URL]`: all rules in the order in which they win, or why one of them does. */
+import { explain } from "../../diagnosis/explanation.ts";
+import { documentPaths } from "../../publishing/publishing.ts";
+import { inWinningOrder } from "../../diagnosis/rule-order.ts";
+import { PUBLISHED_PATHS, type Config } from "../../config/config.ts";
+import { loadOrExplain } from "../load.ts";
+import { toJson } from "../payments/payment-text.ts";
+import { explanationPage, ruleTable } from "./routes-text.ts";
+import { explanationView, ruleView, unmatchedView } from "./routes-view.ts";
+import { wantsColor } from "../terminal.ts";
+
+export interface RoutesOptions {
+  /** Raw `name, value` pairs. */
+  readonly header: readonly string[];
+  readonly preflight?: boolean;
+  readonly json?: boolean;
+}
+
+/** Both or none. */
+export interface RoutesAsked {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+}
+
+/** Who asks a preflight, where no header says it. */
+const SOME_ORIGIN = "https://origin.example";
+
+/** Resolves with the exit code: 1 where the file is refused, or has no routes. */
+export async function routes(
+  file: string,
+  { method, url }: RoutesAsked,
+  { header, preflight, json }: RoutesOptions,
+): Promise<number> {
+  const config = await loadOrExplain(file, { json });
+  if (config === undefined) return 1;
+  if (config.routes.length === 0) {
+    process.stderr.write(`${file}: there are no routes, this is a facilitator and no gateway\n`);
+    return 1;
+  }
+  const color = wantsColor(process.stdout);
+  if (method === undefined || url === undefined) {
+    const rules = inWinningOrder(config.routes).map(ruleView);
+    const view = {
+      file,
+      ...documentsOf(config),
+      rules,
+      unmatched: unmatchedView(config),
+    };
+    process.stdout.write(json ? toJson(view) : ruleTable(view, color));
+    return 0;
+  }
+  const asked = preflight
+    ? { method: "OPTIONS", url, headers: preflightHeaders(method, header) }
+    : { method, url, headers: header };
+  const view = explanationView(explain(config, asked));
+  process.stdout.write(json ? toJson(view) : explanationPage(view, { file, color }));
+  return 0;
+}
+
+/** The gateway's own resources, before every rule. */
+function documentsOf(config: Config) {
+  const paths = [...documentPaths(config)];
+  const listing = paths.find((path) => path === PUBLISHED_PATHS.listed) ?? null;
+  return { listing, documents: paths.filter((path) => path !== listing) };
+}
+
+function preflightHeaders(method: string, header: readonly string[]): readonly string[] {
+  const names = new Set(
+    header.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase()),
+  );
+  const given = [
+    ["Origin", SOME_ORIGIN],
+    ["Access-Control-Request-Method", method],
+    ["Access-Control-Request-Headers", "x-payment,access-control-expose-headers"],
+  ] as const;
+  return [...header, ...given.filter(([name]) => !names.has(name.toLowerCase())).flat()];
+}

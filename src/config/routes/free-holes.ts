@@ -1,0 +1,145 @@
+/**
+ * Free holes: requests that are free although the paths around them cost money. Each is legal and may be
+ * meant, but a hole nobody meant gives away what the file was written to sell.
+ */
+import type { Context } from "../reading/context.ts";
+import { aliasesOf } from "./path-aliases.ts";
+import { fault } from "../reading/reading.ts";
+import { methodsOverlap } from "./routes.ts";
+import type { Config, RouteSettings, PathSegmentSetting } from "../settings.ts";
+import type { Path } from "../reading/tree.ts";
+
+/** Examples named in one message. */
+const MAX_EXAMPLES = 3;
+
+export function warnOfFreeHoles(config: Config, { problems }: Context): void {
+  const rests = new RestPatterns(config.routes);
+  for (const route of config.routes) {
+    if (route.action.kind !== "free") continue;
+    const around = rests.around(route).find((each) => each.action.kind === "priced");
+    if (around === undefined) continue;
+    const message = `is free although ${around.key} (line ${around.line}) is priced around it`;
+    const path = ["routes", route.key];
+    problems.add("warning", path, fault("free-hole", message), "key");
+  }
+  for (const [path, below] of freeBelow(config, rests)) {
+    const examples = below.slice(0, MAX_EXAMPLES).map((route) => `${route.pattern}/…`);
+    const more = below.length > MAX_EXAMPLES ? ` and ${below.length - MAX_EXAMPLES} more` : "";
+    const message = `leaves what lies below priced paths free: ${examples.join(", ")}${more}`;
+    const hint = `close it with a route such as "${below[0]?.pattern ?? ""}/*": deny`;
+    problems.add("warning", path, fault("free-hole", message, hint), "key");
+  }
+}
+
+/** Paths that are free and may be the priced ones' by another name: only the backend knows which it has. */
+export function warnOfFreeAliases(
+  { routes, unmatched, sidecar }: Config,
+  { problems }: Context,
+): void {
+  const priced = routes.filter(({ action }) => action.kind === "priced");
+  const isOpen = unmatched === "free" && !routes.some(takesAll);
+  const sold = priced.find(({ segments }) => segments.at(-1)?.kind !== "rest");
+  if (!isOpen || sold === undefined) return;
+  const { pattern } = sold;
+  const examples = aliasesOf(pattern)
+    .filter((each) => /[.]json$|^[/]index[.]php/.test(each))
+    .join(" or ");
+  const message = `leaves free what the backend may serve under another path than ${pattern}: ${examples}`;
+  const asks = sidecar === null ? "; coinslot doctor asks the backend" : "";
+  const hint = `write unmatched: deny and list what is free${asks}`;
+  problems.add("warning", ["unmatched"], fault("free-aliases", message, hint), "key");
+}
+
+function takesAll({ pattern, methods }: RouteSettings): boolean {
+  return pattern === "/*" && methods === null;
+}
+
+/** Priced paths below which everything is free, by what makes it so: a route or `unmatched`. */
+function freeBelow(
+  config: Config,
+  rests: RestPatterns,
+): ReadonlyMap<Path, readonly RouteSettings[]> {
+  const unmatched: Path = ["unmatched"];
+  const found = new Map<RouteSettings | null, RouteSettings[]>();
+  for (const route of config.routes) {
+    if (route.action.kind !== "priced" || route.segments.at(-1)?.kind === "rest") continue;
+    const deciding = rests.below(route);
+    const free = deciding.find(
+      (each) => each.action.kind === "free" && methodsOverlap(each, route),
+    );
+    if (free === undefined && (deciding.length > 0 || config.unmatched !== "free")) continue;
+    const cause = free ?? null;
+    found.set(cause, [...(found.get(cause) ?? []), route]);
+  }
+  return new Map(
+    [...found].map(([cause, below]) => [cause ? ["routes", cause.key] : unmatched, below]),
+  );
+}
+
+interface Node {
+  readonly statics: Map<string, Node>;
+  param: Node | undefined;
+  /** Routes whose pattern ends here with `*`. */
+  readonly rests: RouteSettings[];
+}
+
+/** The patterns that end with `*`, by their segments before it. */
+class RestPatterns {
+  readonly #root: Node = emptyNode();
+
+  constructor(routes: readonly RouteSettings[]) {
+    for (const route of routes) {
+      if (route.segments.at(-1)?.kind !== "rest") continue;
+      let node = this.#root;
+      for (const segment of route.segments.slice(0, -1)) node = descend(node, segment);
+      node.rests.push(route);
+    }
+  }
+
+  /** Patterns that would match what the route matches, were it not for the route. */
+  around(route: RouteSettings): readonly RouteSettings[] {
+    const found: RouteSettings[] = [];
+    const isRest = route.segments.at(-1)?.kind === "rest";
+    const depth = isRest ? route.segments.length : route.segments.length - 1;
+    let level = [this.#root];
+    for (let index = 0; index < depth && level.length > 0; index += 1) {
+      found.push(...level.flatMap((node) => node.rests));
+      const segment = route.segments[index];
+      level = segment === undefined ? [] : level.flatMap((node) => within(node, segment));
+    }
+    return found.filter((each) => each !== route && methodsOverlap(each, route));
+  }
+
+  /**
+   * The routes of the most specific pattern for paths below the route's own: that pattern alone decides
+   * there, whatever its methods. Empty: no pattern does.
+   */
+  below(route: RouteSettings): readonly RouteSettings[] {
+    const best = (node: Node | undefined, index: number): readonly RouteSettings[] => {
+      if (node === undefined) return [];
+      const segment = route.segments[index];
+      if (segment === undefined) return node.rests;
+      const fixed = segment.kind === "static" ? node.statics.get(segment.text) : undefined;
+      const found = [best(fixed, index + 1), best(node.param, index + 1), node.rests];
+      return found.find((routes) => routes.length > 0) ?? [];
+    };
+    return best(this.#root, 0);
+  }
+}
+
+function emptyNode(): Node {
+  return { statics: new Map(), param: undefined, rests: [] };
+}
+
+function descend(node: Node, segment: PathSegmentSetting): Node {
+  if (segment.kind !== "static") return (node.param ??= emptyNode());
+  const next = node.statics.get(segment.text) ?? emptyNode();
+  node.statics.set(segment.text, next);
+  return next;
+}
+
+/** The nodes whose patterns are no more specific than the segment. */
+function within(node: Node, segment: PathSegmentSetting): readonly Node[] {
+  const fixed = segment.kind === "static" ? node.statics.get(segment.text) : undefined;
+  return [fixed, node.param].filter((each) => each !== undefined);
+}

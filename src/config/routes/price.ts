@@ -1,0 +1,74 @@
+/** Prices as a route writes them. Dollars and atomic units must never be confused, so one has a `$`. */
+import { parseDollars, type AtomicAmount } from "../../x402/amount.ts";
+import { err, ok, type Result } from "../../x402/result.ts";
+import type { Fault } from "../reading/problem.ts";
+import { bad, fault } from "../reading/reading.ts";
+import { didYouMean } from "../reading/suggestion.ts";
+
+/** `$0.01`: its form is right; whether a token can express it depends on the token. */
+export interface DollarPrice {
+  readonly kind: "dollars";
+  readonly dollars: string;
+}
+
+export type Price = DollarPrice | { readonly kind: "free" };
+
+export const DOLLARS = /^\$(?:0|[1-9][0-9]{0,76})(?:\.[0-9]{1,77})?$/;
+const BARE_NUMBER = /^(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,6})?$/;
+/** Dollars per unit of a currency are kept with so many decimals. */
+const NATIVE_PRICE_DECIMALS = 18;
+/** What most stablecoins have; only used to phrase a hint. */
+const USUAL_DECIMALS = 6;
+
+/** `free` or `$0.01`. */
+export function readPrice(text: string): Result<Price, Fault> {
+  if (text === "free") return ok({ kind: "free" });
+  return readDollars(text, ["free"]);
+}
+
+/** What stands for a whole route in one word: `free`, `deny` or `$0.01`. */
+export function readAction(text: string): Result<Price | { readonly kind: "deny" }, Fault> {
+  if (text === "free" || text === "deny") return ok({ kind: text });
+  return readDollars(text, ["free", "deny"]);
+}
+
+function readDollars(text: string, words: readonly string[]): Result<DollarPrice, Fault> {
+  if (DOLLARS.test(text)) return ok({ kind: "dollars", dollars: text });
+  if (BARE_NUMBER.test(text)) return ambiguous(text);
+  const wanted = `must be ${words.join(", ")} or a price such as $0.01`;
+  return bad(wanted, didYouMean(text, words) ?? dollarHint(text));
+}
+
+/** Only where there is no doubt: a wrong hint about a price costs money. */
+function dollarHint(text: string): string | undefined {
+  const near = /^\$? ?([0-9]*)(\.[0-9]+)? ?(?:\$|usdc?|dollars?)?$/i.exec(text);
+  if (near === null) return undefined;
+  const [, whole = "", fraction = ""] = near;
+  const dollars = `$${whole === "" ? "0" : whole}${fraction}`;
+  return DOLLARS.test(dollars) && whole + fraction !== "" ? `write ${dollars}` : undefined;
+}
+
+export const NATIVE_PRICE_FORM = "must be a price in dollars such as $3000";
+
+/** What one whole unit of a network's currency costs, in {@link NATIVE_PRICE_DECIMALS}. */
+export function readNativePrice(written: string | number): Result<AtomicAmount, Fault> {
+  const text = String(written);
+  const price = parseDollars(text, NATIVE_PRICE_DECIMALS);
+  if (price.ok) return price;
+  const near = dollarHint(text);
+  return bad(NATIVE_PRICE_FORM, near === `write ${text}` ? undefined : near);
+}
+
+/** A number of YAML is refused as a price, whatever it is. */
+export function readBarePrice(number: number): Result<never, Fault> {
+  return ambiguous(String(number));
+}
+
+function ambiguous(digits: string): Result<never, Fault> {
+  const message = "a bare number as a price could mean dollars or atomic units";
+  const converted = parseDollars(`$${digits}`, USUAL_DECIMALS);
+  if (!converted.ok) return err(fault("ambiguous-price", message, "write $0.01 for one cent"));
+  const atomic = digits.includes(".") ? converted.value.toString() : digits;
+  const hint = `write $${digits}, or price: { amount: "${atomic}", asset: USDC } in atomic units`;
+  return err(fault("ambiguous-price", message, hint));
+}

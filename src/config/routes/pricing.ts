@@ -1,0 +1,220 @@
+/**
+ * What a route costs: its price in every token that it accepts. A route's own `accept` replaces the
+ * global one. An entry with an amount costs that amount; one without costs the route's price, which the
+ * token must be able to express exactly.
+ */
+import { parseDollars, type AtomicAmount } from "../../x402/amount.ts";
+import { NETWORK_NAMES, networkOf, type Network, type NetworkName } from "../../x402/network.ts";
+import { err, ok, type Result } from "../../x402/result.ts";
+import {
+  acceptedTokens,
+  checkAmount,
+  dollarAsset,
+  type AcceptedToken,
+  type Assets,
+} from "./accepted.ts";
+import type { Context } from "../reading/context.ts";
+import type { Payees, PriceBlock } from "../reading/document.ts";
+import type { DollarPrice } from "./price.ts";
+import type { Fault } from "../reading/problem.ts";
+import { fault } from "../reading/reading.ts";
+import type { OfferSettings } from "../settings.ts";
+import type { Path } from "../reading/tree.ts";
+
+type Price = DollarPrice | Extract<PriceBlock["price"], { readonly amount: unknown }>;
+
+/** What is wanted for one route. */
+export interface Wanted {
+  readonly price: Price | undefined;
+  readonly pricePath: Path;
+  readonly accept: PriceBlock["accept"];
+  readonly payTo: Payees | undefined;
+}
+
+export class Pricing {
+  readonly #context: Context;
+  readonly #assets: Assets;
+  readonly #accepted: readonly AcceptedToken[];
+  readonly #settles: (network: NetworkName) => boolean;
+  /** The different prices under which a global entry with its own amount is offered. */
+  readonly #fixed = new Map<AcceptedToken, Set<string>>();
+
+  constructor(context: Context, assets: Assets, settles: (network: NetworkName) => boolean) {
+    this.#context = context;
+    this.#assets = assets;
+    this.#settles = settles;
+    const { accept = [] } = context.document;
+    this.#accepted = acceptedTokens(accept, ["accept"], assets, context);
+  }
+
+  offers(route: Path, wanted: Wanted): readonly OfferSettings[] {
+    this.#checkFacilitator(route);
+    const tokens = this.#tokens(route, wanted);
+    this.#checkPayees(route, wanted, tokens);
+    if (tokens.length === 0) this.#checkPrice(wanted);
+    const offers: OfferSettings[] = [];
+    for (const token of tokens) {
+      this.#checkSettled(token);
+      const payTo = this.#payTo(token, wanted);
+      const amount = this.#amount(token, wanted);
+      if (!amount.ok) {
+        const { path, fault } = amount.error;
+        if (this.#context.tree.intact(path)) this.#context.problems.error(path, fault);
+      } else if (payTo !== undefined) {
+        const { network, asset } = token;
+        offers.push({ network, asset, payTo, ...amount.value });
+      }
+    }
+    return offers.sort((left, right) => rankOf(left) - rankOf(right));
+  }
+
+  /** Says where one amount stands against several prices: most likely it was meant for one of them. */
+  warnOfFixedAmounts(): void {
+    for (const [token, prices] of this.#fixed) {
+      if (prices.size < 2) continue;
+      const message = `has one amount for ${prices.size} different prices (${[...prices].join(", ")})`;
+      const hint = "give the amount in the accept of each route";
+      this.#context.problems.add("warning", token.path, fault("fixed-amount", message, hint));
+    }
+  }
+
+  #tokens(route: Path, { accept }: Wanted): readonly AcceptedToken[] {
+    const own = [...route, "accept"];
+    if (accept !== undefined) {
+      if (accept.length === 0 && this.#context.tree.intact(own)) {
+        this.#context.problems.error(own, fault("no-accept", "must have at least one entry"));
+      }
+      return acceptedTokens(accept, own, this.#assets, this.#context);
+    }
+    const missing = this.#accepted.length === 0 && !this.#context.tree.has(own);
+    if (
+      missing &&
+      this.#context.tree.intact(["accept"]) &&
+      !this.#context.document.accept?.length
+    ) {
+      const message = "this route is priced, but nothing says in which networks it is paid";
+      this.#context.errorOnce(route, fault("no-accept", message, "add accept: [base-sepolia]"));
+    }
+    return this.#accepted;
+  }
+
+  /** A route may override the payee of one family of networks and leave the other's. */
+  #payTo({ network }: AcceptedToken, { payTo }: Wanted): string | undefined {
+    const { kind } = networkOf(network);
+    return payTo?.[kind] ?? this.#context.document.payTo?.[kind];
+  }
+
+  /** Every network that is accepted needs a payee of its family. */
+  #checkPayees(route: Path, wanted: Wanted, tokens: readonly AcceptedToken[]): void {
+    const { document, problems, tree } = this.#context;
+    if (!tree.intact(["payTo"]) || !tree.intact([...route, "payTo"])) return;
+    if (document.payTo === undefined && wanted.payTo === undefined) {
+      const message = "this route is priced, but nothing says who is paid";
+      this.#context.errorOnce(route, fault("no-payto", message, payToHint(tokens)));
+      return;
+    }
+    for (const token of tokens) {
+      const payTo = this.#payTo(token, wanted);
+      if (payTo === undefined) {
+        const message = `nothing says who is paid on ${token.network}`;
+        const hint = 'write payTo: { evm: "0x…", solana: … }';
+        problems.error(token.path, fault("no-payto", message, hint));
+      } else if (payTo === token.asset.address) {
+        const message = `is the token ${token.asset.symbol} on ${token.network}, not who is paid`;
+        const path = this.#placeOfPayee(route, wanted, networkOf(token.network).kind);
+        problems.error(path, fault("bad-value", message, "give the address of a wallet"));
+      }
+    }
+  }
+
+  #placeOfPayee(route: Path, { payTo }: Wanted, kind: Network["kind"]): Path {
+    const path = payTo?.[kind] === undefined ? ["payTo"] : [...route, "payTo"];
+    return this.#context.tree.find(path)?.kind === "mapping" ? [...path, kind] : path;
+  }
+
+  #checkFacilitator(route: Path): void {
+    if (this.#context.tree.has(["facilitator"])) return;
+    const message = "this route is priced, but nothing settles payments";
+    this.#context.errorOnce(route, fault("no-facilitator", message, "add facilitator: https://…"));
+  }
+
+  #checkSettled({ network, path }: AcceptedToken): void {
+    const { tree } = this.#context;
+    if (this.#settles(network) || !tree.has(["facilitator"])) return;
+    if (!tree.intact(["facilitator"])) return;
+    const message = `nothing settles payments on ${network}`;
+    const hint = `add facilitator: URL, or facilitator.embedded.networks.${network}`;
+    this.#context.problems.error(path, fault("no-facilitator", message, hint));
+  }
+
+  #amount(
+    token: AcceptedToken,
+    { price, pricePath }: Wanted,
+  ): Result<Pick<OfferSettings, "amountAtomic" | "dollars">, { path: Path; fault: Fault }> {
+    const { network, asset, amount, path } = token;
+    if (amount !== null) {
+      if (price !== undefined) this.#noteFixed(token, price);
+      return ok({ amountAtomic: amount, dollars: null });
+    }
+    if (price === undefined) {
+      return err({ path, fault: fault("no-amount", "needs an amount: the route has no price") });
+    }
+    if (!("kind" in price)) {
+      const { amount: amountAtomic, asset: symbol = dollarAsset(network).symbol } = price;
+      if (asset.symbol !== symbol) {
+        const message = "needs an amount: the price of the route is in another asset";
+        return err({ path, fault: fault("no-amount", message) });
+      }
+      const excess = checkAmount(network, amountAtomic);
+      if (excess !== undefined) return err({ path: [...pricePath, "amount"], fault: excess });
+      return ok({ amountAtomic, dollars: null });
+    }
+    const stablecoin = dollarAsset(network);
+    if (asset.address !== stablecoin.address) {
+      const message = `needs an amount: dollars are paid in ${stablecoin.symbol} only`;
+      return err({ path, fault: fault("no-amount", message) });
+    }
+    const parsed = dollarAmount(price, asset.decimals);
+    if (!parsed.ok) return err({ path: pricePath, fault: parsed.error });
+    const excess = checkAmount(network, parsed.value);
+    if (excess !== undefined) return err({ path: pricePath, fault: excess });
+    return ok({ amountAtomic: parsed.value, dollars: price.dollars });
+  }
+
+  /** Where nothing is left to pay with, a price may still be one that no network could express. */
+  #checkPrice({ price, pricePath }: Wanted): void {
+    if (price === undefined || !("kind" in price)) return;
+    const parsed = dollarAmount(price, MOST_DECIMALS);
+    if (!parsed.ok) this.#context.problems.error(pricePath, parsed.error);
+  }
+
+  #noteFixed(token: AcceptedToken, price: Price): void {
+    if (!this.#accepted.includes(token)) return;
+    const prices = this.#fixed.get(token) ?? new Set<string>();
+    prices.add("kind" in price ? price.dollars : `${price.amount} atomic units`);
+    this.#fixed.set(token, prices);
+  }
+}
+
+/** Of the stablecoin that has most. */
+const MOST_DECIMALS = Math.max(...NETWORK_NAMES.map((name) => dollarAsset(name).decimals));
+
+function dollarAmount({ dollars }: DollarPrice, decimals: number): Result<AtomicAmount, Fault> {
+  const parsed = parseDollars(dollars, decimals);
+  if (parsed.ok) return parsed;
+  const { kind, message } = parsed.error;
+  const hint =
+    kind === "too-precise" ? `write at most ${decimals} digits behind the point` : undefined;
+  return err(fault("bad-price", message, hint));
+}
+
+/** EVM before Solana: what older clients can pay stands first. */
+function rankOf({ network }: OfferSettings): number {
+  return networkOf(network).kind === "evm" ? 0 : 1;
+}
+
+function payToHint(tokens: readonly AcceptedToken[]): string {
+  const kinds = new Set(tokens.map(({ network }) => networkOf(network).kind));
+  if (!kinds.has("solana")) return 'add payTo: "0x…"';
+  return kinds.has("evm") ? 'add payTo: { evm: "0x…", solana: … }' : "add payTo: { solana: … }";
+}

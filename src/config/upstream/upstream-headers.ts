@@ -1,0 +1,76 @@
+/** Which header lines a configuration may set for a backend, keep from crossing, or let cross alone. */
+import type { z } from "zod";
+import { ok } from "../../x402/result.ts";
+import { believerOf, isPlainName, NEEDED_NAMES } from "../../http/header-names.ts";
+import type { Context } from "../reading/context.ts";
+import type { Fault } from "../reading/problem.ts";
+import { bad, fault } from "../reading/reading.ts";
+import { listOf, matching, text } from "../reading/shapes.ts";
+import type { Path } from "../reading/tree.ts";
+
+/** The gateway writes these, or their absence is a promise: they belong to one connection, or to a payment. */
+const OWN =
+  /^(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|content-encoding|proxy-.*|sec-websocket-.*|x-payment.*|x-402-.*)$/;
+/** Who the client is, as far as is proven. */
+const CLIENT = /^(?:forwarded|x-forwarded-.*|x-real-ip)$/;
+/** Backends serve another path or method for these than the one that was priced. */
+const REROUTING =
+  /^x-(?:http-(?:method(?:-override)?|path-override)|method-override|(?:envoy-)?original-(?:host|method|path|ur[il])|rewrite-url)$/;
+
+/** The fault of a lower-case name; undefined where it may be set, or removed. */
+export function crossingNameFault(name: string, use: "set" | "remove"): Fault | undefined {
+  const code = "bad-header";
+  if (name === "host") {
+    return fault(code, "Host has a key of its own", "write host: NAME beside headers");
+  }
+  if (OWN.test(name)) return fault(code, "this header is the gateway's own");
+  if (CLIENT.test(name)) {
+    return fault(code, "this header says who the client is: the gateway writes it");
+  }
+  if (REROUTING.test(name)) {
+    return fault(code, "this header asks for another path or method than the one that is priced");
+  }
+  if (use === "set" && name === "idempotency-key") {
+    return fault(code, "this header is different for each payment: the gateway writes it");
+  }
+  if (use === "set" && !isPlainName(name)) {
+    const message = "backends may read this as the name with dashes, which a client could send";
+    return fault(code, message, "only letters, digits and dashes have one reading");
+  }
+  return undefined;
+}
+
+const PLAIN_FORM = "names that cross have letters, digits and dashes only";
+
+export const allowedNames = listOf(
+  text(
+    (name) => (isPlainName(name.toLowerCase()) ? ok(name) : bad(PLAIN_FORM)),
+    matching(/^[A-Za-z0-9-]+$/, PLAIN_FORM, "Authorization", "User-Agent"),
+  ),
+);
+
+/** Lower-case names; null where there is no list. */
+export function resolveAllowed(
+  written: z.output<typeof allowedNames> | undefined,
+  path: Path,
+  { problems }: Context,
+): readonly string[] | null {
+  if (written === undefined) return null;
+  const names = written.map((name) => name.toLowerCase());
+  for (const [index, name] of names.entries()) {
+    const found = names.indexOf(name) < index ? TWICE : allowedNameFault(name);
+    if (found !== undefined) problems.error([...path, index], found);
+  }
+  return names;
+}
+
+const TWICE = fault("duplicate-entry", "this header is allowed twice");
+
+function allowedNameFault(name: string): Fault | undefined {
+  const believer = believerOf(name);
+  if (believer === undefined) {
+    return NEEDED_NAMES.has(name) ? undefined : crossingNameFault(name, "remove");
+  }
+  const message = "no client may write this header, and nobody can say which proxy wrote it";
+  return fault("bad-header", message, `who believes it: ${believer}`);
+}

@@ -1,0 +1,74 @@
+/** What is allowed about upstreams and most likely a mistake. */
+import type { Context } from "../reading/context.ts";
+import { fault } from "../reading/reading.ts";
+import type { Config, Upstream } from "../settings.ts";
+import { didYouMean } from "../reading/suggestion.ts";
+
+/** RFC 9110 section 9.2.2: sent twice, these do what they do once. */
+const IDEMPOTENT: ReadonlySet<string> = new Set([
+  "GET",
+  "HEAD",
+  "OPTIONS",
+  "TRACE",
+  "PUT",
+  "DELETE",
+]);
+
+export function reviewUpstreams(config: Config, context: Context): void {
+  for (const upstream of config.upstreams) {
+    reviewRetry(upstream, context);
+    reviewHost(upstream, config, context);
+  }
+  reviewSharedTargets(config, context);
+}
+
+function reviewRetry({ name, retry }: Upstream, { problems }: Context): void {
+  const sendsTwice = retry.attempts > 1 && retry.on.some((reason) => reason !== "connect-failure");
+  const index = retry.methods.findIndex((method) => !IDEMPOTENT.has(method));
+  if (!sendsTwice || index === -1) return;
+  const message = `${retry.methods[index]} may do its work twice when it is tried again`;
+  problems.add(
+    "warning",
+    ["upstreams", name, "retry", "methods", index],
+    fault("unsafe-retry", message),
+  );
+}
+
+function reviewHost({ name, host }: Upstream, config: Config, { problems }: Context): void {
+  const path = ["upstreams", name, "host"];
+  if (host.kind === "name" && !/[.:]/.test(host.name)) {
+    const hint = didYouMean(host.name, ["upstream", "preserve"]);
+    if (hint !== undefined) {
+      const message = "is sent as a name, as it is";
+      problems.add("warning", path, fault("odd-host", message, hint));
+    }
+  }
+  const sells = config.routes.some(
+    ({ action }) => action.kind === "priced" && action.upstream === name,
+  );
+  if (host.kind !== "preserve" || !sells || config.hosts !== null) return;
+  const message =
+    "is each buyer's to choose, and prices are those of a path on every site of the backend";
+  const hint = "list the names that are served: hosts: [api.example.com]";
+  problems.add("note", path, fault("open-host", message, hint));
+}
+
+/** One target under two names, with other paths: what one sells the other may give away. */
+function reviewSharedTargets({ upstreams }: Config, { problems, tree }: Context): void {
+  for (const [index, { name, targets, path }] of upstreams.entries()) {
+    if (!tree.intact(["upstreams"])) return;
+    const urls = new Set(targets.map(({ url }) => url));
+    const rival = upstreams
+      .slice(0, index)
+      .find(
+        (each) =>
+          (each.path.strip !== path.strip || each.path.prefix !== path.prefix) &&
+          each.targets.some(({ url }) => urls.has(url)),
+      );
+    if (rival === undefined) continue;
+    const message =
+      `has a target of ${rival.name}, and reaches it by other paths: ` +
+      "what one of them sells, the other may give away";
+    problems.add("warning", ["upstreams", name], fault("shared-target", message), "key");
+  }
+}

@@ -1,0 +1,82 @@
+/** `tls` of an upstream: files in PEM, read and checked when the configuration is. */
+import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
+import type { Context } from "../reading/context.ts";
+import { readSecretFile } from "../reading/environment.ts";
+import type { Fault } from "../reading/problem.ts";
+import { fault } from "../reading/reading.ts";
+import { Secret } from "../facilitator/secret.ts";
+import type { UpstreamTls } from "../settings.ts";
+import type { Path } from "../reading/tree.ts";
+import type { WrittenUpstream } from "./upstream-shape.ts";
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+export function resolveTls(
+  { ca, serverName, cert, key }: NonNullable<WrittenUpstream["tls"]> = {},
+  path: Path,
+  context: Context,
+): UpstreamTls {
+  const { problems } = context;
+  const authorities = readPem([...path, "ca"], ca, context);
+  if (authorities !== null) readCertificate(authorities, [...path, "ca"], context);
+  const certificate = readPem([...path, "cert"], cert, context);
+  const first = certificate && readCertificate(certificate, [...path, "cert"], context);
+  const secret = readPem([...path, "key"], key, context);
+  const read = secret === null ? undefined : readKey(secret, [...path, "key"], context);
+  if ((cert === undefined) !== (key === undefined)) {
+    const [given, missing] = cert === undefined ? ["key", "cert"] : ["cert", "key"];
+    problems.errorAtKey([...path, given], fault("missing-key", `needs ${missing} beside it`));
+  }
+  if (first && read !== undefined && !first.checkPrivateKey(read)) {
+    problems.error(
+      [...path, "key"],
+      fault("malformed-key", "this is not the key of the certificate"),
+    );
+  }
+  return {
+    ca: authorities,
+    serverName: serverName ?? null,
+    cert: certificate,
+    key: secret === null ? null : new Secret(secret),
+  };
+}
+
+/** The text of a file; null where none is named, or after an error. */
+function readPem(path: Path, file: string | undefined, context: Context): string | null {
+  if (file === undefined) return null;
+  const text = readSecretFile(context.absolute(file), context.environment.readFile);
+  if (text !== undefined) return text;
+  const found: Fault = fault(
+    "unreadable-file",
+    "the file cannot be read",
+    "write the path of a file in PEM, relative to the folder of this file",
+  );
+  context.problems.error(path, found);
+  return null;
+}
+
+/** The first of the certificates, all of which have to be readable; undefined after an error. */
+function readCertificate(
+  text: string,
+  path: Path,
+  { problems }: Context,
+): X509Certificate | undefined {
+  try {
+    const certificates = (text.match(CERTIFICATE) ?? []).map((each) => new X509Certificate(each));
+    if (certificates[0] !== undefined) return certificates[0];
+  } catch {
+    // Said below.
+  }
+  problems.error(path, fault("bad-file", "the file holds no certificate in PEM that can be read"));
+  return undefined;
+}
+
+function readKey(text: string, path: Path, { problems }: Context): KeyObject | undefined {
+  try {
+    return createPrivateKey(text);
+  } catch {
+    const message = "the file holds no private key in PEM, or one with a passphrase";
+    problems.error(path, fault("malformed-key", message));
+    return undefined;
+  }
+}

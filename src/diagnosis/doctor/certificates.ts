@@ -1,0 +1,109 @@
+/** How long certificates are still good: of servers as they show them, and of our listeners' files. */
+import { X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import type { Config, ListenerTls } from "../../config/config.ts";
+import { keyPairFault } from "../../config/facilitator/key-pair.ts";
+import { codeOf, fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
+import type { ShownCertificate } from "./http-probe.ts";
+
+const DAY_MS = 86_400_000;
+/** With fewer days left a certificate is warned of, unless it lives so shortly that this is normal. */
+const FEW_DAYS = 14;
+/** Short-lived ones are renewed with a third of their life left. */
+const RENEWAL_PART = 3;
+
+/** What clients say of a certificate, by OpenSSL's code. */
+const FAULTS: Readonly<Record<string, readonly [message: string, fix: string]>> = {
+  CERT_HAS_EXPIRED: ["has expired", "renew it"],
+  CERT_NOT_YET_VALID: ["is not valid yet", "see to the clocks of both machines"],
+  DEPTH_ZERO_SELF_SIGNED_CERT: [
+    "is signed by itself",
+    "use one of a public authority, or name it under tls.ca where it is an upstream's",
+  ],
+  SELF_SIGNED_CERT_IN_CHAIN: [
+    "comes from an authority that is not trusted here",
+    "name that authority under tls.ca where it is an upstream's",
+  ],
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: [
+    "comes without the certificates between it and the root",
+    "have the server send its whole chain (fullchain.pem)",
+  ],
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: [
+    "comes from an authority that is not trusted here",
+    "have the server send its whole chain, or name the authority under tls.ca where it is an upstream's",
+  ],
+  ERR_TLS_CERT_ALTNAME_INVALID: [
+    "is for another name",
+    "correct the name, or write tls.serverName where it is an upstream's",
+  ],
+};
+
+/** Null: clients accept it. */
+export function certificateFault(
+  subject: string,
+  { fault }: ShownCertificate,
+): DoctorFinding | null {
+  if (fault === null) return null;
+  const [message, fix] = FAULTS[fault] ?? [`is refused (${fault})`, "see to the certificate"];
+  return fail(subject, `the certificate ${message}`, fix);
+}
+
+export interface CertificateValidity {
+  readonly validFrom: Date;
+  readonly validTo: Date;
+}
+
+/** `now`: milliseconds since the epoch. */
+export function validityFinding(
+  subject: string,
+  certificate: CertificateValidity,
+  now: number,
+): DoctorFinding {
+  const leftMs = certificate.validTo.getTime() - now;
+  const lifeMs = certificate.validTo.getTime() - certificate.validFrom.getTime();
+  const until = certificate.validTo.toISOString().slice(0, 10);
+  if (leftMs <= 0) return fail(subject, `the certificate has expired on ${until}`, "renew it");
+  const days = Math.floor(leftMs / DAY_MS);
+  const message = `the certificate is valid for ${days} day${days === 1 ? "" : "s"}, until ${until}`;
+  if (leftMs >= Math.min(FEW_DAYS * DAY_MS, lifeMs / RENEWAL_PART)) return ok(subject, message);
+  return warn(subject, message, "renew it, and see why it was not renewed by itself");
+}
+
+/** The files of our own listeners. */
+export function listenerChecks({ listen, facilitator, routes }: Config): readonly Check[] {
+  const own = routes.length === 0 ? [] : listen;
+  const places = [
+    ...own.map(({ tls, port }, index) => ({ tls, name: `listen[${index}] :${port}` })),
+    { tls: facilitator.listen?.tls ?? null, name: "facilitator.listen" },
+  ];
+  return places.flatMap(({ tls, name }): Check[] => {
+    if (tls === null) return [];
+    return [{ name, section: "certificates", run: () => checkFiles(name, tls, Date.now()) }];
+  });
+}
+
+async function checkFiles(
+  subject: string,
+  { certFile, keyFile }: ListenerTls,
+  now: number,
+): Promise<readonly DoctorFinding[]> {
+  const texts: string[] = [];
+  for (const file of [certFile, keyFile]) {
+    try {
+      texts.push(await readFile(file, "utf8"));
+    } catch (cause) {
+      const fix = "see that it exists and that the gateway's user may read it";
+      return [fail(subject, `${file} cannot be read (${codeOf(cause)})`, fix)];
+    }
+  }
+  const [cert = "", key = ""] = texts;
+  const fault = keyPairFault(cert, key, now);
+  if (fault !== null) {
+    const said = `${fault.part === "cert" ? certFile : keyFile} ${fault.message}`;
+    return [
+      fail(subject, said, "put a valid pair in place: a running gateway takes it up by itself"),
+    ];
+  }
+  const { validFromDate: validFrom, validToDate: validTo } = new X509Certificate(cert);
+  return [validityFinding(subject, { validFrom, validTo }, now)];
+}

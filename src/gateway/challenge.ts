@@ -1,0 +1,186 @@
+/**
+ * Asking for a payment: the answer with what a route costs, and how often one address is told without paying.
+ */
+import type { PaymentRequirements } from "../x402/x402.ts";
+import type { PaymentOutcome } from "../telemetry/metrics.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { systemTime } from "../time/time.ts";
+import { unpayableAnswer, type Answer } from "./answers.ts";
+import type { Client } from "./client/client.ts";
+import type { PricedDecision } from "./decision.ts";
+import type { InboundRequest } from "./message/inbound.ts";
+import { draftAnswer, NO_DRAFTS, readDraftHeader, type Drafts } from "./offers/drafts.ts";
+import { earlierRequirements } from "./offers/earlier-quotes.ts";
+import { wantsPage } from "./offers/offer-page.ts";
+import type { Paywall } from "../payments/sale/paywall.ts";
+import { Counts } from "../fairness/counts.ts";
+import { networkOf } from "../http/ip-address.ts";
+import { UnpaidLimit, type UnpaidRates } from "./client/rate-limit.ts";
+import type { Refused } from "./refused.ts";
+
+/** Pause before an operator is told again that a route cannot be paid for, milliseconds. */
+const UNPAYABLE_PAUSE_MS = 60_000;
+const UNPAYABLE =
+  "a route answers 503: it is sold on Solana only, and no facilitator says who pays the network fee there; " +
+  "one of them has to tell extra.feePayer for that network in GET /supported";
+
+const CHALLENGED = {
+  status: 402,
+  outcome: "challenged",
+  error: "X-PAYMENT header is required",
+} as const;
+
+export interface ChallengeOptions {
+  readonly paywall: Pick<Paywall, "isInFlight">;
+  readonly telemetry: Telemetry;
+  /** Unpaid requests of one address. */
+  readonly unpaidRates: UnpaidRates;
+  /** Default: {@link NO_DRAFTS}. */
+  readonly drafts?: Drafts;
+}
+
+/** An answer that asks for a payment, and what it is for the meter. */
+export interface Challenged {
+  readonly answer: Answer;
+  readonly outcome: PaymentOutcome;
+}
+
+/** One payment's doubt: whether it counts as under way. */
+export interface Doubt {
+  /** Seconds that its client has to wait before it is looked into; 0: none, and from now on it counts. */
+  enter(): number;
+  /** It is over; where it was refused, that counts for as long as the limit says. */
+  leave(isRefused: boolean): void;
+}
+
+export class Challenge {
+  readonly #options: ChallengeOptions;
+  readonly #unpaid: UnpaidLimit;
+  /** Payments that are looked into and of which nothing is proven, by address (of IPv6: /64). */
+  readonly #doubted = new Counts();
+  #saysUnpayableAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ChallengeOptions) {
+    this.#options = options;
+    this.#unpaid = new UnpaidLimit(options.unpaidRates);
+  }
+
+  /**
+   * Seconds that the client has to wait before anything is looked at; 0: none. Only refused payments keep
+   * others from being looked at, so whoever pays is never kept waiting by those who merely ask. A payment
+   * that is being processed already may go over the limit once more: its buyer asks again what became of it.
+   */
+  waitSeconds(decision: PricedDecision, { address }: Client): number {
+    const unpaid = this.#unpaid;
+    if (decision.kind !== "presented") return unpaid.waitSeconds(address, "asked");
+    const seconds = unpaid.waitSeconds(address, "refused");
+    if (seconds === 0) return 0;
+    const accepts = acceptable(decision);
+    const { payment } = decision;
+    if (!this.#options.paywall.isInFlight({ payment, accepts })) return seconds;
+    return unpaid.waitSeconds(address, "refused", "twice");
+  }
+
+  /**
+   * For a payment that may turn out to be one whose signature proves nothing. Anybody can write those, so they count
+   * while they are under way as if they were refused. Others are never kept waiting by them: all clients may have one
+   * address, that of a proxy which nobody has named.
+   */
+  doubtOf({ address }: Client): Doubt {
+    const network = networkOf(address);
+    let isUnderWay = false;
+    return {
+      enter: () => {
+        if (isUnderWay) return 0;
+        const others = this.#doubted.of(network);
+        const seconds = this.#unpaid.waitSeconds(address, "unproven", "once", others);
+        if (seconds > 0) return seconds;
+        isUnderWay = true;
+        this.#doubted.change(network, 1);
+        return 0;
+      },
+      leave: (isRefused) => {
+        if (!isUnderWay) return;
+        isUnderWay = false;
+        this.#doubted.change(network, -1);
+        if (isRefused) this.#unpaid.count(address, "unproven");
+      },
+    };
+  }
+
+  /** The answer to a request without a payment: JSON for programs, a page for people, or a transaction to sign. */
+  challenge(
+    request: InboundRequest,
+    decision: PricedDecision,
+    client: Client,
+    lines: readonly string[],
+  ): Challenged | Promise<Challenged> {
+    const { page, offers } = decision.plan;
+    if (page !== null && !offers.areNone) {
+      const header = readDraftHeader(request);
+      if (header !== null) return this.#draft(header, decision, client, lines);
+      if (wantsPage(request)) {
+        this.#unpaid.count(client.address, "asked");
+        return { answer: page.answer(decision.resource, lines), outcome: "challenged" };
+      }
+    }
+    return this.ask(decision, client, { ...CHALLENGED, lines });
+  }
+
+  async #draft(
+    header: string,
+    { plan, resource }: PricedDecision,
+    { address }: Client,
+    lines: readonly string[],
+  ): Promise<Challenged> {
+    const { drafts = NO_DRAFTS } = this.#options;
+    this.#unpaid.count(address, "asked");
+    const { error } = CHALLENGED;
+    const question = { header, offers: plan.offers, resource, error, lines };
+    const answer = await draftAnswer(drafts, question);
+    return { answer, outcome: answer.status === 503 ? "unavailable" : "challenged" };
+  }
+
+  /** The answer to a request that nothing was paid for, which counts unless that is our own fault. */
+  ask(
+    decision: PricedDecision,
+    { address }: Client,
+    { status, outcome, error, lines }: Refused,
+  ): Challenged {
+    const answer = this.#quote(decision, status, error, lines);
+    if (answer.status < 500) {
+      this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");
+    }
+    const isUnpayable = outcome === "challenged" && answer.status !== 402;
+    return { answer, outcome: isUnpayable ? "unavailable" : outcome };
+  }
+
+  /** What is asked for, with an error; 503 in place of a 402 that would ask for nothing. */
+  #quote(
+    { plan, resource }: PricedDecision,
+    status: Refused["status"],
+    error: string,
+    lines: readonly string[],
+  ): Answer {
+    const { offers } = plan;
+    const body = status === 402 ? offers.question(error, resource) : offers.body(error, resource);
+    if (body !== undefined) return { status, lines, body };
+    const networks = offers.missing;
+    const now = performance.now();
+    if (now >= this.#saysUnpayableAt) {
+      this.#saysUnpayableAt = now + UNPAYABLE_PAUSE_MS;
+      this.#options.telemetry.logger.error({ route: plan.label, networks }, UNPAYABLE);
+    }
+    return unpayableAnswer(error, networks, lines);
+  }
+}
+
+/** Every way to pay for what was presented: what is asked now, and what was asked a short while ago. */
+export function acceptable(
+  decision: Extract<PricedDecision, { kind: "presented" }>,
+): readonly PaymentRequirements[] {
+  const { plan, resource, earlier } = decision;
+  const asked = plan.offers.requirements(resource);
+  if (earlier.length === 0) return asked;
+  return [...asked, ...earlierRequirements(earlier, decision, systemTime.now())];
+}

@@ -1,0 +1,72 @@
+/**
+ * Unsigned transactions for buyers who cannot write them: a page in a browser has a wallet that signs, but
+ * neither a recent blockhash nor the means to derive token accounts. It asks for its 402 with the header
+ * `X-PAYMENT-DRAFT: <network> <asset> <payer>`, and the answer holds the transaction beside what is asked for.
+ */
+import { isSolanaAddress } from "../../x402/solana-address.ts";
+import type { PaymentRequirements } from "../../x402/x402.ts";
+import { RETRY_AFTER, errorAnswer, type Answer } from "../answers.ts";
+import type { InboundRequest } from "../message/inbound.ts";
+import type { Offers } from "../../payments/sale/offers.ts";
+
+/** Who writes transactions. */
+export interface Drafts {
+  /** Networks on which they can be written here; the others need a client of their own. */
+  readonly networks: ReadonlySet<string>;
+  /**
+   * A transaction, base64, that pays the requirement once the payer (base58) and the fee payer have signed it.
+   * Rejects where the chain cannot be asked, or too many are asked for.
+   */
+  draft(requirement: PaymentRequirements, payer: string): Promise<string>;
+}
+
+/** Where nothing is sold on Solana, or nobody can be asked about it. */
+export const NO_DRAFTS: Drafts = {
+  networks: new Set(),
+  draft: () => Promise.reject(new Error("no transactions are written here")),
+};
+
+/** What the header holds; null where there is none. */
+export function readDraftHeader({ headers }: InboundRequest): string | null {
+  const value = headers["x-payment-draft"];
+  return typeof value === "string" ? value : null;
+}
+
+export interface DraftQuestion {
+  /** Of the header, as received. */
+  readonly header: string;
+  readonly offers: Offers;
+  readonly resource: string;
+  /** The `error` of the 402. */
+  readonly error: string;
+  readonly lines: readonly string[];
+}
+
+/** The 402 with a transaction to sign; 400 for what cannot be written, 503 for what cannot be now. */
+export async function draftAnswer(drafts: Drafts, question: DraftQuestion): Promise<Answer> {
+  const { header, offers, resource, error, lines } = question;
+  const [network = "", asset = "", payer = ""] = header.split(" ");
+  const requirement = offers.accepts(resource).find((each) => {
+    return each.network === network && each.asset === asset;
+  });
+  if (requirement === undefined || !drafts.networks.has(network) || !isSolanaAddress(payer)) {
+    const said =
+      "X-PAYMENT-DRAFT must name a Solana network and a token that are asked for here, and a payer";
+    return errorAnswer(400, said, lines);
+  }
+  if (payer === requirement.payTo || payer === requirement.extra?.["feePayer"]) {
+    return errorAnswer(400, "the wallet belongs to the seller, or pays the network fee", lines);
+  }
+  const transaction = await drafts.draft(requirement, payer).catch(() => undefined);
+  const body = offers.question(error, resource);
+  // The chain's own troubles are in the log and the metrics of whoever asked it.
+  if (transaction === undefined || body === undefined) {
+    const said = "no transaction could be written for your wallet; try again";
+    return errorAnswer(503, said, [...lines, ...RETRY_AFTER]);
+  }
+  return {
+    status: 402,
+    lines,
+    body: `${body.slice(0, -1)},"draft":${JSON.stringify(transaction)}}`,
+  };
+}

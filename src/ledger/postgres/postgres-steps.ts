@@ -1,0 +1,87 @@
+/** How one life changes one payment in PostgreSQL: read, asked of the state machine, written if still the same. */
+import type { Time } from "../../time/time.ts";
+import type { PaymentKey } from "../../x402/payment-key.ts";
+import {
+  actorOf,
+  isFirstUse,
+  LedgerUnavailable,
+  type OutcomeOf,
+  type TransitionKind,
+  type TransitionOf,
+} from "../ledger.ts";
+import * as machine from "../machine.ts";
+import type { PostgresDatabase } from "./postgres-database.ts";
+import {
+  insertPayment,
+  readBuried,
+  readPayment,
+  writeStep,
+  type Kept,
+  type Stored,
+} from "./postgres-payments.ts";
+import type { Tombstone } from "../tombstone.ts";
+
+/** How often a step is tried again because the row was written meanwhile. */
+const MAX_TRIES = 10;
+
+interface Ground {
+  readonly database: PostgresDatabase;
+  readonly time: Time;
+}
+
+export class PostgresSteps {
+  readonly #ground: Ground;
+  readonly #life: string;
+
+  constructor(ground: Ground, life: string) {
+    this.#ground = ground;
+    this.#life = life;
+  }
+
+  get moment(): machine.Moment {
+    return { life: this.#life, nowMs: this.#ground.time.now() };
+  }
+
+  /** Reads, asks the machine, and writes; again, where another was faster. */
+  async step<Kind extends TransitionKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const { database, time } = this.#ground;
+    const life = actorOf(transition, this.#life);
+    const isFirst = isFirstUse(transition.kind);
+    // A first use most likely finds no row: it is made without a read.
+    let stored: Stored | undefined;
+    let buried: Tombstone | undefined;
+    for (let tries = isFirst ? -1 : 0; tries < MAX_TRIES; tries += 1) {
+      const moment = { life, nowMs: time.now() };
+      if (tries >= 0) {
+        stored = await readPayment(database, key);
+        buried = isFirst && stored === undefined ? await readBuried(database, key) : undefined;
+      }
+      const step = machine.apply(stored?.row, transition, moment, buried);
+      // Without a look there may be a row, or a tombstone.
+      if (step.next === undefined && tries < 0) continue;
+      if (await this.#write(key, { stored, step, moment })) return step.outcome;
+    }
+    throw new LedgerUnavailable("a payment is changed by too many at once");
+  }
+
+  async #write(key: PaymentKey, { stored, step, moment }: Writing): Promise<boolean> {
+    const { next, note, answer } = step;
+    if (stored !== undefined) {
+      const untilMs = next?.replayUntilMs ?? null;
+      const kept: Kept | undefined =
+        answer === undefined || untilMs === null ? undefined : { response: answer, untilMs };
+      return writeStep(this.#ground.database, stored, step, { moment, kept });
+    }
+    if (!next) return true;
+    return insertPayment(this.#ground.database, key, { next, note: note ?? "" }, moment);
+  }
+}
+
+interface Writing {
+  readonly stored: Stored | undefined;
+  readonly step: machine.Step<unknown>;
+  readonly moment: machine.Moment;
+}

@@ -1,0 +1,175 @@
+/** What an operator asks of the SQLite ledger: in the process that writes it, and beside it. */
+import { existsSync } from "node:fs";
+import type {
+  Books,
+  EndedPage,
+  PaymentCounts,
+  PaymentDetail,
+  PaymentEvent,
+  PaymentFilter,
+  PaymentSummary,
+} from "../books.ts";
+import { readEvent, readSummary, shownSubmission } from "../books-row.ts";
+import { LedgerUnavailable } from "../ledger.ts";
+import { SqliteDatabase, type Columns } from "./sqlite-database.ts";
+import { listStatement, SUMMARY_COLUMNS } from "./sqlite-list.ts";
+import { SCHEMA_VERSION, schemaVersion } from "./sqlite-schema.ts";
+import { readSubmissionRow } from "../submission-row.ts";
+import { digestOf, readTombstone } from "../tombstone.ts";
+import { readUsedElsewhere, type UsedElsewhere } from "../used-elsewhere.ts";
+
+/**
+ * Opens the books of a ledger that another process may be writing: takes no lock, writes nothing.
+ * Rejects with {@link LedgerUnavailable} where there is no such file, or one of another schema.
+ */
+export async function openSqliteBooks({
+  path,
+}: {
+  readonly path: string;
+}): Promise<Books & { close(): Promise<void> }> {
+  if (!existsSync(path)) throw new LedgerUnavailable(`there is no ledger at ${path}`);
+  const database = new SqliteDatabase(path, { readOnly: true });
+  try {
+    const version = schemaVersion(database);
+    if (version !== SCHEMA_VERSION) {
+      throw new LedgerUnavailable(
+        `the ledger ${path} has schema version ${version}, and this program reads ` +
+          `${SCHEMA_VERSION}: an older one is brought up to date when the gateway opens it`,
+      );
+    }
+    return new SqliteBooks(database);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+export class SqliteBooks implements Books {
+  readonly #database: SqliteDatabase;
+  readonly #storeNow: () => void;
+
+  /** `storeNow`: what its writer has not stored yet is to be seen, too. */
+  constructor(database: SqliteDatabase, storeNow: () => void = () => {}) {
+    this.#database = database;
+    this.#storeNow = storeNow;
+  }
+
+  async list(filter: PaymentFilter): Promise<readonly PaymentSummary[]> {
+    if (filter.states?.length === 0) return [];
+    this.#storeNow();
+    const { sql, values } = listStatement(filter);
+    const rows = this.#database.all(sql, values);
+    return rows.map(readSummary);
+  }
+
+  async show(name: string): Promise<PaymentDetail | undefined> {
+    this.#storeNow();
+    return this.#database.snapshot(() => this.#find(name.toLowerCase()));
+  }
+
+  async counts(): Promise<PaymentCounts> {
+    this.#storeNow();
+    const found = this.#database.get(
+      `SELECT (SELECT count(*) FROM payments INDEXED BY undecided_spends
+          WHERE state = 'SIGNED' AND submission IS NOT NULL AND held_transaction IS NULL)
+         + (SELECT count(*) FROM payments INDEXED BY handed_over_payments
+          WHERE state = 'SIGNED' AND submission IS NULL AND held_transaction IS NULL)
+           AS "unresolved",
+         (SELECT count(*) FROM payments INDEXED BY payments_held
+          WHERE state = 'SIGNED' AND held_transaction IS NOT NULL)
+           AS "held",
+         (SELECT count(*) FROM payments WHERE state = 'SETTLED' AND binding IS NOT NULL)
+           AS "undelivered",
+         (SELECT count(*) FROM payments WHERE offered = 1) AS "offered"`,
+      {},
+    );
+    const { unresolved, held, undelivered, offered } = found ?? {};
+    return {
+      held: Number(held),
+      unresolved: Number(unresolved),
+      undelivered: Number(undelivered),
+      offered: Number(offered),
+    };
+  }
+
+  async buried(key: string): Promise<string | undefined> {
+    const columns = this.#database.get(
+      `SELECT transaction_id AS "transaction", caller FROM tombstones WHERE payment_key = ?`,
+      [digestOf(key.toLowerCase())],
+    );
+    return columns && readTombstone(columns).transaction;
+  }
+
+  async ended({ beforeMs, after, limit }: EndedPage): Promise<readonly PaymentDetail[]> {
+    this.#storeNow();
+    const { claimedMs: ms, key } = after ?? { claimedMs: -1, key: "" };
+    return this.#database.snapshot(() => {
+      const rows = this.#database.all(
+        `SELECT payment_key AS "key" FROM payments INDEXED BY payments_by_time
+         WHERE (created_ms, payment_key) > (:ms, :key) AND created_ms < :beforeMs
+           AND updated_ms < :beforeMs
+           AND (state IN ('DELIVERED', 'FAILED') OR (state = 'SETTLED' AND binding IS NULL))
+         ORDER BY created_ms, payment_key LIMIT :limit`,
+        { ms, key, beforeMs, limit },
+      );
+      return rows.flatMap((columns) => this.#find(String(columns.key)) ?? []);
+    });
+  }
+
+  async usedElsewhere(limit: number): Promise<readonly UsedElsewhere[]> {
+    const rows = this.#database.all(
+      `SELECT payment_key AS "key", network, asset, amount_atomic AS "amount", payer,
+         pay_to AS "payTo", binding, seen_ms AS "seenMs"
+       FROM used_elsewhere ORDER BY seen_ms DESC, payment_key LIMIT :limit`,
+      { limit },
+    );
+    return rows.map(readUsedElsewhere);
+  }
+
+  async close(): Promise<void> {
+    this.#database.close();
+  }
+
+  #find(name: string): PaymentDetail | undefined {
+    const columns = this.#database.get(
+      `SELECT ${SUMMARY_COLUMNS}, request ->> '$.paymentRequirements.resource' AS "resource",
+         history
+       FROM payments
+       WHERE payment_key = :name OR (settled_transaction IS NOT NULL AND lower(settled_transaction) = :name)
+         OR (held_transaction IS NOT NULL AND lower(held_transaction) = :name)
+         OR submission = :name
+         OR submission = (SELECT submission FROM submission_transactions
+                          WHERE transaction_id = :name)
+         OR (identity >= :name || '/' AND identity < :name || '0')
+       ORDER BY created_ms DESC, rowid DESC LIMIT 1`,
+      { name },
+    );
+    if (columns === undefined) return undefined;
+    const summary = readSummary(columns);
+    return {
+      ...summary,
+      resource: String(columns.resource ?? ""),
+      events: readHistory(columns.history),
+      submission: this.#submission(columns.submission),
+    };
+  }
+
+  #submission(submission: Columns[string] | undefined): PaymentDetail["submission"] {
+    if (typeof submission !== "string") return null;
+    const columns = this.#database.get(
+      `SELECT id, network, state, variants, signed_ms AS "signedMs"
+       FROM submissions WHERE id = :submission`,
+      { submission },
+    );
+    return columns === undefined ? null : shownSubmission(readSubmissionRow(columns));
+  }
+}
+
+/** A line is JSON of `[atMs, state, note, life]`. */
+function readHistory(history: Columns[string] | undefined): readonly PaymentEvent[] {
+  const lines = String(history ?? "").split("\n");
+  return lines.filter(Boolean).map((line) => {
+    const [atMs, state, note, by] = Object(JSON.parse(line)) as readonly unknown[];
+    return readEvent({ atMs, state, note, by });
+  });
+}

@@ -1,0 +1,147 @@
+/**
+ * How what is over leaves the SQLite ledger. The pages that it leaves are used again for what comes; the file
+ * does not shrink. A step is short, since it stops everything else in the process with the money.
+ */
+import type { PaymentKey } from "../../x402/payment-key.ts";
+import type { Books } from "../books.ts";
+import { requestIn, stateOf } from "../payment-row.ts";
+import type { SqliteCore } from "./sqlite-core.ts";
+import type { Columns, SqliteDatabase } from "./sqlite-database.ts";
+import { readSubmissionRow, submissionStateOf, type SubmissionRow } from "../submission-row.ts";
+import { fateOf, type Fate, type SweepPlace, type SweepStep, type Swept } from "../sweep.ts";
+
+/** Payments, or submissions, that one step looks at: each takes some tenths of a millisecond to delete. */
+const SWEPT_TOGETHER = 8;
+
+const PAYMENTS: SweepPlace = { stage: "payments", ms: -1, id: 0 };
+const SUBMISSIONS: SweepPlace = { stage: "submissions", ms: -1, id: 0 };
+
+interface Ground {
+  readonly core: SqliteCore;
+  readonly database: SqliteDatabase;
+  readonly books: Books;
+}
+
+interface Doomed {
+  readonly key: PaymentKey;
+  readonly version: number;
+  readonly fate: Fate;
+}
+
+export async function sweepOnce(ground: Ground, life: string, step: SweepStep): Promise<Swept> {
+  const { from = PAYMENTS } = step;
+  return from.stage === "payments"
+    ? sweepPayments(ground, life, { ...step, from })
+    : sweepSubmissions(ground, { ...step, from });
+}
+
+async function sweepPayments(
+  { core, database, books }: Ground,
+  life: string,
+  { beforeMs, from, archive }: SweepStep & { readonly from: SweepPlace },
+): Promise<Swept> {
+  const rows = database.all(
+    `SELECT p.payment_key AS "key", p.rowid AS "id", p.created_ms AS "ms", p.version AS "version",
+       p.state AS "state", p.binding IS NULL AS "isForOthers", p.updated_ms AS "updatedMs",
+       s.state AS "submissionState", CASE WHEN p.state = 'FAILED' THEN p.request END AS "request"
+     FROM payments AS p INDEXED BY payments_by_time LEFT JOIN submissions AS s ON s.id = p.submission
+     WHERE (p.created_ms, p.rowid) > (:ms, :id) AND p.created_ms < :beforeMs
+       AND p.look_again_ms IS NULL
+     ORDER BY p.created_ms, p.rowid LIMIT :limit`,
+    { ms: from.ms, id: from.id, beforeMs, limit: SWEPT_TOGETHER },
+  );
+  const doomed = rows.flatMap((columns) => {
+    const found = doomedIn(columns, { beforeMs, nowMs: core.time.now() }, core.onUnreadable);
+    return found.fate === "kept" ? [] : [found];
+  });
+  if (archive !== undefined && doomed.length > 0) {
+    const shown = await Promise.all(doomed.map(({ key }) => books.show(key)));
+    await archive(shown.filter((each) => each !== undefined));
+  }
+  const remove = ({ key, version, fate }: Doomed): boolean =>
+    core.remove(key, life, version, fate === "buried");
+  const payments =
+    doomed.length === 0 ? 0 : await core.writeLater(() => doomed.filter(remove).length);
+  return { payments, next: behind(from, rows) ?? SUBMISSIONS };
+}
+
+function doomedIn(
+  columns: Columns,
+  { beforeMs, nowMs }: { readonly beforeMs: number; readonly nowMs: number },
+  onUnreadable: (name: string, reason: string) => void,
+): Doomed {
+  // The column holds nothing but keys.
+  const key = String(columns.key) as PaymentKey;
+  const { version, submissionState, request } = columns;
+  try {
+    const candidate = {
+      state: stateOf(columns.state),
+      isForOthers: columns.isForOthers === 1,
+      updatedMs: Number(columns.updatedMs),
+      submissionState: submissionState === null ? null : submissionStateOf(submissionState),
+      request: () => requestIn(String(request)),
+    };
+    return { key, version: Number(version), fate: fateOf(candidate, beforeMs, nowMs) };
+  } catch (error) {
+    onUnreadable(key, error instanceof Error ? error.message : String(error));
+    return { key, version: Number(version), fate: "kept" };
+  }
+}
+
+async function sweepSubmissions(
+  { core, database }: Ground,
+  { beforeMs, from }: SweepStep & { readonly from: SweepPlace },
+): Promise<Swept> {
+  // In the order in which they were stored, which costs no index; one that was signed anew lately may stand early.
+  const rows = database.all(
+    `SELECT id AS "name", rowid AS "id", network, state, variants, signed_ms AS "signedMs",
+       signed_ms AS "ms", EXISTS (SELECT 1 FROM payments WHERE submission = submissions.id) AS "isUsed"
+     FROM submissions WHERE rowid > :id ORDER BY rowid LIMIT :limit`,
+    { id: from.id, limit: SWEPT_TOGETHER },
+  );
+  const old = rows.filter(({ ms }) => Number(ms) < beforeMs);
+  const unused = old.flatMap((columns) => readUnused(columns, core.onUnreadable));
+  const next = old.length === 0 ? undefined : behind(from, rows);
+  if (unused.length > 0 || next === undefined) {
+    await core.writeLater(() => {
+      for (const submission of unused) removeSubmission(database, submission);
+      if (next !== undefined) return;
+      database.run("DELETE FROM used_elsewhere WHERE seen_ms < ?", [beforeMs]);
+    });
+  }
+  return { payments: 0, next };
+}
+
+function readUnused(
+  columns: Columns,
+  onUnreadable: (name: string, reason: string) => void,
+): readonly SubmissionRow[] {
+  try {
+    const isUnused = columns.state === "CLOSED" && columns.isUsed === 0;
+    return isUnused ? [readSubmissionRow({ ...columns, id: columns.name })] : [];
+  } catch (error) {
+    onUnreadable(String(columns.name), error instanceof Error ? error.message : String(error));
+    return [];
+  }
+}
+
+/** With the names of its transactions. */
+function removeSubmission(database: SqliteDatabase, { id, variants }: SubmissionRow): void {
+  const removed = database.run(
+    `DELETE FROM submissions WHERE id = :id AND state = 'CLOSED'
+       AND NOT EXISTS (SELECT 1 FROM payments WHERE submission = :id)`,
+    { id },
+  );
+  for (const { transaction } of removed === 0 ? [] : variants) {
+    database.run(
+      "DELETE FROM submission_transactions WHERE transaction_id = lower(?) AND submission = ?",
+      [transaction, id],
+    );
+  }
+}
+
+/** Where the next step of a stage goes on; undefined where the stage is over. */
+function behind({ stage }: SweepPlace, rows: readonly Columns[]): SweepPlace | undefined {
+  const last = rows.length < SWEPT_TOGETHER ? undefined : rows.at(-1);
+  return last && { stage, ms: Number(last.ms), id: Number(last.id) };
+}

@@ -1,0 +1,281 @@
+/**
+ * What the paywall is asked about a presented payment, and what it may answer. The answers that need no
+ * state are made here, each in one place.
+ */
+import type { Unanswered } from "../../http/unanswered.ts";
+import { heldSentence } from "../facilitator.ts";
+import type {
+  BrokenDelivery,
+  ClaimOutcome,
+  Fingerprint,
+  SettledPayment,
+  StoredResponse,
+} from "../../ledger/ledger.ts";
+import type { ReplayReason } from "../../telemetry/metrics.ts";
+import { findNetwork } from "../../x402/network.ts";
+import { payerOf } from "../../x402/payment-key.ts";
+import type { Refusal } from "../../x402/result.ts";
+import type {
+  FacilitatorRequest,
+  PaymentPayload,
+  PaymentRequirements,
+  SettleResponse,
+} from "../../x402/x402.ts";
+
+/** A payment as presented for one URL. */
+export interface Presented {
+  readonly payment: PaymentPayload;
+  /**
+   * Every way to pay for that URL; on Solana without `extra.feePayer` as long as nobody can be told one.
+   */
+  readonly accepts: readonly PaymentRequirements[];
+  /** Method and canonical path: what the payment is bound to by its first use. */
+  readonly binding: string;
+  /** Canonical path and query. */
+  readonly target: string;
+  /**
+   * The address that it came from. Once a payment is on chain everybody can read all of it there, its
+   * signature included: what is still owed for it is for the address that it was claimed from, and for the payer.
+   */
+  readonly client: string;
+  /** True when nobody waits for the answer any more: then no delivery is tried. */
+  readonly isGone: () => boolean;
+  /** Hears that the client has left before its answer was complete; what it returns ends that. */
+  readonly onGone: (listener: () => void) => () => void;
+  /** Hears that the client broke its connection just after all of the answer was sent: it may not have read it. */
+  readonly onReset: (listener: () => void) => void;
+  /** Asked before a payment is taken that was never claimed: why the upstream would not be asked now. */
+  readonly refusal: () => Unanswered | null;
+  /**
+   * Hex SHA-256 of the request's body, which is read for it; asked only when nothing is forwarded, or with `isKept`,
+   * which keeps the body for that. Null where it cannot be had: too large a body, a client that left, an upgrade.
+   */
+  readonly readBodyHash: (isKept: boolean) => Promise<string | null>;
+  /**
+   * Asked where only the chain can say who signed it, before it is asked or anything is written: seconds that the
+   * client has to wait first; 0: none. Default: none.
+   */
+  readonly doubt?: () => number;
+}
+
+/** What the paywall decided about a presented payment. */
+export type Admission =
+  /** Paid: serve it, then report through {@link Paid}. */
+  | { readonly kind: "admitted"; readonly paid: Paid }
+  /** Sold before to the same request: the kept answer once more. */
+  | {
+      readonly kind: "replayed";
+      readonly settlement: SettledPayment;
+      readonly response: StoredResponse;
+      /** To be called once all of it was sent: until then it is owed. */
+      readonly collected: () => Promise<void>;
+    }
+  /** 402; `settlement` where a settlement was tried and failed for certain. */
+  | {
+      readonly kind: "refused";
+      readonly refusal: Refusal;
+      readonly settlement?: FailedSettlement;
+      /** It was presented before. */
+      readonly replay?: ReplayReason;
+    }
+  /** The upstream would not be asked now; nothing was claimed. */
+  | { readonly kind: "unservable"; readonly refusal: Unanswered }
+  /** 429; nothing was claimed, and the same payment may be sent after so many seconds. */
+  | { readonly kind: "limited"; readonly seconds: number }
+  /** 500; this request moved no money. */
+  | ({ readonly kind: "unavailable"; readonly refusal: Refusal } & Unbegun)
+  /** 500; the money may have moved, and only the same payment may be sent again. */
+  | ({ readonly kind: "unknown"; readonly detail: string } & Unbegun)
+  /** 409; paid, and not to be had in this way: nothing is asked for. */
+  | { readonly kind: "owed"; readonly detail: string }
+  /** The buyer has left before the upstream was asked: no attempt is spent. */
+  | { readonly kind: "abandoned" };
+
+/** The ledger failed as a claim was taken or dropped, and may have it still; it is dropped as the request is left. */
+export interface Unbegun {
+  /** Of the claim. */
+  readonly unbegun?: string | undefined;
+}
+
+export type FailedSettlement = SettleResponse & { readonly success: false };
+
+/** A settled payment whose one delivery is under way. Exactly one of the two functions must be called. */
+export interface Paid {
+  readonly settlement: SettledPayment;
+  /** For the upstream: the same at each delivery of this payment, and no facilitator's secret. */
+  readonly idempotencyKey: string;
+  /** Nothing is delivered for this payment after this time, if the upstream sees the request. */
+  readonly isLast: boolean;
+  /** Sold; with the answer where it is small enough to be kept, and whether its buyer had left before it came. */
+  delivered(sold?: Sold & { readonly isUncollected?: boolean }): Promise<void>;
+  /** The upstream failed or refused, or the buyer left: the same payment may try again. */
+  undelivered(attempt: BrokenDelivery): Promise<void>;
+}
+
+/** A payment that is on chain and may be delivered. */
+export interface Deliverable {
+  readonly kind: "settled";
+  readonly settlement: SettledPayment;
+  /** Deliveries before this one. */
+  readonly attempts: number;
+  /** The claim's own. */
+  readonly idempotencyKey: string;
+}
+
+/** A settlement that was begun before: see {@link ClaimOutcome}. */
+export type Begun = Omit<Extract<ClaimOutcome, { kind: "unresolved" }>, "kind">;
+
+export type Declined = Exclude<Admission, { kind: "admitted" | "replayed" }>;
+
+const WITHHELD = {
+  kind: "owed",
+  detail:
+    "this payment waits for the client that sent it first, and this request came from another address; " +
+    "if you are its payer, request the URL again and sign a new payment: it proves that, and is not charged",
+} as const satisfies Admission;
+
+/** What came of a claim's settlement. */
+export type Settled = Declined | Deliverable;
+
+export const IN_FLIGHT = {
+  kind: "unknown",
+  detail: "the same payment is being processed; send the same payment again",
+} as const satisfies Admission;
+
+export const UNRESOLVED = {
+  kind: "unknown",
+  detail: "the settlement's outcome is not known yet; send the same payment again",
+} as const satisfies Admission;
+
+/** The money has moved, and for which sale only the seller can say: no 402, which would ask for more. */
+export function held({
+  transaction,
+}: {
+  readonly transaction: string;
+}): Extract<Admission, { kind: "unknown" }> {
+  return { kind: "unknown", detail: heldSentence(transaction) };
+}
+
+export const ABANDONED = { kind: "abandoned" } as const satisfies Admission;
+
+/** Nothing is known about the payment as long as the ledger cannot be asked. */
+export const NOT_LOOKED_UP = {
+  kind: "unavailable",
+  refusal: {
+    code: "unexpected_settle_error",
+    detail: "the payment could not be looked up, and was not charged; send the same payment again",
+  },
+} as const satisfies Admission;
+
+export function unavailable(
+  code: "unexpected_verify_error" | "unexpected_settle_error",
+): Extract<Admission, { kind: "unavailable" }> {
+  const detail = "the payment could not be processed and no money moved; send it again later";
+  return { kind: "unavailable", refusal: { code, detail } };
+}
+
+export function refused(code: Refusal["code"], detail: string): Declined {
+  return { kind: "refused", refusal: { code, detail } };
+}
+
+function refusedReplay(replay: ReplayReason, code: Refusal["code"], detail: string): Declined {
+  return { kind: "refused", refusal: { code, detail }, replay };
+}
+
+export function refusedSettlement(response: FailedSettlement): Declined {
+  return { kind: "refused", refusal: failureOf(response), settlement: response };
+}
+
+export function failureOf(response: FailedSettlement): Refusal {
+  return { code: response.errorReason, detail: response.detail ?? "the settlement failed" };
+}
+
+/** A whole answer that was paid for, and the hash of the request's body that it answers. */
+export interface Sold extends Pick<Fingerprint, "bodyHash"> {
+  readonly response: StoredResponse;
+}
+
+/** A claim that ends the matter: the payment cannot be had, or cannot be had again. */
+export type DeadClaim = Extract<
+  ClaimOutcome,
+  { kind: "spent" | "forged" | "foreign" | "held" | "failed" | "withheld" | "exhausted" }
+>;
+
+export function explain(
+  claim: DeadClaim,
+  { paymentRequirements, paymentPayload }: FacilitatorRequest,
+): Declined {
+  switch (claim.kind) {
+    case "spent":
+      return claim.delivered
+        ? USED
+        : refusedReplay("used", "invalid_transaction_state", noDelivery(claim));
+    case "withheld":
+      return WITHHELD;
+    case "exhausted":
+      return { kind: "owed", detail: exhausted(claim) };
+    case "forged":
+      return isOnSolana(paymentPayload)
+        ? refusedReplay("imitated", "invalid_payload", FORGED_ON_SOLANA)
+        : refusedReplay("imitated", "invalid_exact_evm_payload_signature", FORGED);
+    case "foreign":
+      return refusedReplay(
+        "elsewhere",
+        "invalid_payload",
+        "this payment was used for another resource",
+      );
+    case "held":
+      return held(claim);
+    case "failed": {
+      const { code: errorReason, detail } = claim.failure;
+      const { network } = paymentRequirements;
+      const payer = payerOf(paymentPayload);
+      const failed = { success: false, transaction: "", network, payer } as const;
+      return refusedSettlement({ ...failed, errorReason, detail });
+    }
+  }
+}
+
+function isOnSolana({ network }: PaymentPayload): boolean {
+  return findNetwork(network)?.kind === "solana";
+}
+
+const FORGED = "another payment has this nonce";
+const FORGED_ON_SOLANA = "this transaction was presented with another signature before";
+
+export const USED = refusedReplay(
+  "used",
+  "invalid_transaction_state",
+  "this payment was used before; sign a new one",
+);
+
+function exhausted({
+  transaction,
+  isRenewable,
+}: Extract<DeadClaim, { kind: "exhausted" }>): string {
+  const paid = `paid in ${transaction}, and each attempt to deliver it has failed`;
+  return isRenewable
+    ? `${paid}; request the URL again and sign a new payment: it is not charged, and the delivery is tried again`
+    : `${paid}, those of the last day included; try again later, or ask the seller`;
+}
+
+function noDelivery({ transaction }: { readonly transaction: string }): string {
+  return `paid in ${transaction}, which has begun to buy another answer: it is no payment for this one`;
+}
+
+/** A request that ends so may have the payment in its hands, also where a claim's answer was lost. */
+export function mayHold({ kind }: { readonly kind: string }): boolean {
+  if (kind === "unservable") return true;
+  return kind === "unknown" || kind === "abandoned" || kind === "unavailable";
+}
+
+/** Of what is owed, another payment may be there to be had: a kept answer, while the backend is away. */
+export function isUndecided({ kind }: Admission): boolean {
+  return kind === "owed" || kind === "unknown" || kind === "unservable";
+}
+
+/** It is the payment's fault, unless the code says that nothing could be taken now. */
+export function notChosen(refusal: Refusal): Admission {
+  const isOurs = refusal.code === "unexpected_verify_error";
+  return { kind: isOurs ? "unavailable" : "refused", refusal };
+}

@@ -1,0 +1,121 @@
+/**
+ * Which of a URL's requirements a presented payment answers. On EVM a payment names payee and amount, on
+ * Solana not even those in the open: what it fits best is tried first, and the facilitator judges.
+ */
+import type { Facilitator, Payment } from "../facilitator.ts";
+import { sameAddress } from "../../x402/address.ts";
+import { parseUint256 } from "../../x402/amount.ts";
+import { findNetwork } from "../../x402/network.ts";
+import { isEvmPayload, solanaTransactionOf } from "../../x402/payment-key.ts";
+import { printable } from "../../x402/printable.ts";
+import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { ADDRESS_BYTES, decodeBase58 } from "../../x402/solana-address.ts";
+import type { SolanaTransaction } from "../../x402/solana-transaction.ts";
+import type { PaymentPayload, PaymentRequirements } from "../../x402/x402.ts";
+import type { Presented } from "./admission.ts";
+import { feePayerOf, type FeePayers } from "./offers.ts";
+
+export interface Choosing {
+  readonly facilitator: Pick<Facilitator, "read" | "precheck">;
+  readonly feePayers: Pick<FeePayers, "isKnown">;
+}
+
+/**
+ * The first requirement that the payment fits and that is not refused at once. With the code
+ * `unexpected_verify_error` it is not the payment's fault: nothing can be taken on that network now.
+ */
+export function choose(
+  { payment, accepts }: Pick<Presented, "payment" | "accepts">,
+  choosing: Choosing,
+): Result<Payment, Refusal> {
+  const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
+  if (sameScheme.length === 0) {
+    const scheme = JSON.stringify(printable(payment.scheme));
+    return refuse("invalid_scheme", `scheme ${scheme} is not accepted here`);
+  }
+  const sameNetwork = sameScheme.filter(({ network }) => network === payment.network);
+  if (sameNetwork.length === 0) {
+    const network = JSON.stringify(printable(payment.network));
+    return refuse("invalid_network", `network ${network} is not accepted here`);
+  }
+  const candidates =
+    findNetwork(payment.network)?.kind === "solana"
+      ? solanaCandidates(payment, sameNetwork, choosing)
+      : ok(inOrder(sameNetwork, (offer) => fits(payment, offer)));
+  return candidates.ok ? firstOf(payment, candidates.value, choosing) : candidates;
+}
+
+function firstOf(
+  payment: PaymentPayload,
+  candidates: readonly PaymentRequirements[],
+  { facilitator }: Choosing,
+): Result<Payment, Refusal> {
+  let first: Result<never, Refusal> | undefined;
+  for (const paymentRequirements of candidates) {
+    const request = { paymentPayload: payment, paymentRequirements };
+    const read = facilitator.read(request);
+    const refusal = read.ok ? facilitator.precheck(read.value) : read.error;
+    if (refusal === undefined) return read;
+    first ??= err(refusal);
+  }
+  return first ?? refuse("unexpected_verify_error", noFeePayer([payment.network]));
+}
+
+/**
+ * A payment names its fee payer as it was told when it was signed, and who was told then may still settle
+ * it: so a known one takes the place of the one that is told now.
+ */
+function solanaCandidates(
+  payment: PaymentPayload,
+  offers: readonly PaymentRequirements[],
+  { feePayers }: Choosing,
+): Result<readonly PaymentRequirements[], Refusal> {
+  const read = solanaTransactionOf(payment);
+  if (!read.ok) return read;
+  const transaction = read.value;
+  const { feePayer } = transaction;
+  const isKnown = feePayers.isKnown(payment.network, feePayer);
+  const payable = isKnown
+    ? offers.map((offer) => ({ ...offer, extra: { ...offer.extra, feePayer } }))
+    : offers.filter((offer) => feePayerOf(offer) !== undefined);
+  return ok(inOrder(payable, (offer) => fitsTransfer(transaction, offer)));
+}
+
+/** Those that fit first, else in the order given. */
+function inOrder(
+  offers: readonly PaymentRequirements[],
+  fits: (offer: PaymentRequirements) => boolean,
+): readonly PaymentRequirements[] {
+  if (offers.length < 2) return offers;
+  const fitting = offers.filter(fits);
+  return [...fitting, ...offers.filter((offer) => !fitting.includes(offer))];
+}
+
+/** Whether a payment is for exactly that offer, as far as it says what it is for. */
+function fits({ payload }: PaymentPayload, offer: PaymentRequirements): boolean {
+  if (!isEvmPayload(payload)) return false;
+  const { to, value } = payload.authorization;
+  return sameAddress(to, offer.payTo) && value === offer.maxAmountRequired;
+}
+
+/** First byte of a token program's TransferChecked instruction; the amount follows, a u64. */
+const TRANSFER_CHECKED = 0x0c;
+const U64_BYTES = 8;
+const MAX_U64 = 2n ** 64n - 1n;
+
+/** Whether the mint and such a transfer of the amount stand anywhere in what was signed. */
+function fitsTransfer({ message }: SolanaTransaction, offer: PaymentRequirements): boolean {
+  const mint = decodeBase58(offer.asset, ADDRESS_BYTES);
+  const amount = parseUint256(offer.maxAmountRequired);
+  if (mint === undefined || amount === undefined || amount > MAX_U64) return false;
+  const transfer = Buffer.alloc(1 + U64_BYTES, TRANSFER_CHECKED);
+  transfer.writeBigUInt64LE(amount, 1);
+  const signed = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
+  return signed.includes(Buffer.from(mint)) && signed.includes(transfer);
+}
+
+/** For buyers, who can only wait. */
+export function noFeePayer(networks: readonly string[]): string {
+  const places = networks.join(" and ");
+  return `it is not known at the moment who pays the network fee on ${places}; try again later`;
+}

@@ -1,0 +1,198 @@
+/**
+ * What the paywall asks of the money side: which payment this is, whose it is, and to charge it. It is
+ * either here (`LocalTill`), or in the process that keeps the ledger and the chains (`src/workers/`). Each
+ * question is whole in itself, so that whoever asks may die between two of them.
+ */
+import type { Facilitator, Payment } from "../facilitator.ts";
+import {
+  MAX_OWED,
+  type ClaimTerms,
+  type OutcomeOf,
+  type OwedPayment,
+  type PayerProof,
+  type Redemptions,
+  type StoredResponse,
+  type TransitionOf,
+} from "../../ledger/ledger.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { Timeline } from "../../telemetry/timeline.ts";
+import type { Time } from "../../time/time.ts";
+import { paymentKey, payerOf, samePayment, type PaymentKey } from "../../x402/payment-key.ts";
+import { ok, type Refusal, type Result } from "../../x402/result.ts";
+import type { FacilitatorRequest } from "../../x402/x402.ts";
+import type { Begun, Declined, Presented, Settled } from "./admission.ts";
+import { choose, type Choosing } from "./choice.ts";
+import { isOfCheaperShop, PAID_ELSEWHERE } from "./cheaper-shop.ts";
+import { NO_FEE_PAYERS } from "./offers.ts";
+import { Proofs } from "./proofs.ts";
+import { Settlement } from "./sale-settlement.ts";
+
+export { Payment } from "../facilitator.ts";
+
+/** What a presented payment is for. */
+export interface Identified {
+  readonly payment: Payment;
+  /** Claimed before: it is what it was claimed for, whatever the configuration asks by now. */
+  readonly isClaimed: boolean;
+  /** What its payer is owed for the same sale, where it was not claimed before. */
+  readonly owed: readonly Payment[];
+  /** It was presented before as the proof for these, and was not charged since. */
+  readonly isProof: boolean;
+  /** It was not claimed before, and only the chain can say who signed it: anybody can write such a payment. */
+  readonly isDoubtful: boolean;
+}
+
+/** What is looked at to tell which payment this is. */
+export type Identifying = Pick<Presented, "payment" | "accepts" | "binding" | "target">;
+
+/** The ends of a request's hold of its payment: they have to be stored, however late. */
+export const HOLD_ENDS = ["leave", "delivered", "undelivered", "collected", "unread"] as const;
+
+export type HoldEnd = (typeof HOLD_ENDS)[number];
+
+/** What becomes of a payment while it is in the paywall's hands; the rest goes with the charging. */
+export type ServiceTransitionKind = "claim" | "released" | "delivering" | "replay" | HoldEnd;
+
+export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> {
+  step<Kind extends ServiceTransitionKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>>;
+  /**
+   * The payment of that first use, else for the offer that it fits best and that is not refused at
+   * once. Costs no write. Throws what the ledger throws.
+   */
+  identify(presented: Identifying): Promise<Result<Identified, Refusal>>;
+  /**
+   * Verifies a payment that is not claimed and will not be: whether it proves who its payer is. Nothing of it is
+   * stored.
+   * @param claimant as of a claim: who presents it
+   */
+  prove(payment: Payment, claimant: string, signal: AbortSignal): Promise<PayerProof | Declined>;
+  /** Verifies and settles a payment that the caller has claimed with these terms. */
+  charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled>;
+  /** Asks again about a settlement that was begun before. */
+  resume(key: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled>;
+}
+
+export interface PaymentServiceOptions {
+  readonly facilitator: Facilitator;
+  /** Default: nobody, as where nothing is sold on Solana. */
+  readonly feePayers?: Choosing["feePayers"];
+  readonly redemptions: Redemptions;
+  /** Those of all payment services of this process. Default: its own. */
+  readonly proofs?: Proofs;
+  readonly logger: Logger;
+  readonly time: Time;
+  readonly timeline?: Timeline | undefined;
+}
+
+/** The payment service where ledger and facilitator are in this process. */
+export class LocalPaymentService implements PaymentService {
+  readonly #redemptions: Redemptions;
+  readonly #settlement: Settlement;
+  readonly #choosing: Choosing;
+  readonly #proofs: Proofs;
+
+  constructor(options: PaymentServiceOptions) {
+    const { facilitator, feePayers = NO_FEE_PAYERS, redemptions, proofs = new Proofs() } = options;
+    this.#proofs = proofs;
+    this.#redemptions = redemptions;
+    this.#settlement = new Settlement(options);
+    this.#choosing = { facilitator, feePayers };
+  }
+
+  async identify(presented: Identifying): Promise<Result<Identified, Refusal>> {
+    const { payment, binding, target } = presented;
+    const recalled = await this.#redemptions.recall(payment, { binding, target });
+    const { request: stored } = recalled;
+    if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
+      return isOfCheaperShop(stored, presented) ? PAID_ELSEWHERE : this.#claimedBefore(stored);
+    }
+    const chosen = choose(presented, this.#choosing);
+    const owed = recalled.owed.filter(({ request }) => !isOfCheaperShop(request, presented));
+    if (chosen.ok) {
+      const found = chosen.value;
+      const { isDoubtful } = found;
+      return ok({ payment: found, isClaimed: false, isDoubtful, ...this.#debts(found, owed) });
+    }
+    const buried = await this.#findBuried(presented);
+    return buried === undefined ? chosen : this.#claimedBefore(buried);
+  }
+
+  #claimedBefore(request: FacilitatorRequest): Result<Identified, Refusal> {
+    const read = this.read(request);
+    if (!read.ok) return read;
+    return ok({
+      payment: read.value,
+      isClaimed: true,
+      owed: [],
+      isProof: false,
+      isDoubtful: false,
+    });
+  }
+
+  /** A payment that comes from another process. */
+  read(request: FacilitatorRequest): Result<Payment, Refusal> {
+    return this.#choosing.facilitator.read(request);
+  }
+
+  prove(...asked: Parameters<PaymentService["prove"]>): ReturnType<PaymentService["prove"]> {
+    return this.#settlement.prove(...asked);
+  }
+
+  async step<Kind extends ServiceTransitionKind>(
+    key: PaymentKey,
+    transition: TransitionOf<Kind>,
+  ): Promise<OutcomeOf<Kind>> {
+    const outcome = await this.#redemptions.step(key, transition);
+    if (typeof outcome === "object" && outcome.kind === "granted") this.#proofs.forget(key);
+    return outcome;
+  }
+
+  answer(key: PaymentKey): Promise<StoredResponse | undefined> {
+    return this.#redemptions.answer(key);
+  }
+
+  /** What is refused may have been used so long ago that its row is gone: the claim then says that. */
+  async #findBuried({
+    payment: paymentPayload,
+    accepts,
+  }: Pick<Presented, "payment" | "accepts">): Promise<FacilitatorRequest | undefined> {
+    const requests = accepts
+      .filter(({ network }) => network === paymentPayload.network)
+      .map((paymentRequirements) => ({ paymentPayload, paymentRequirements }));
+    const keys = requests.map((request) => paymentKey(request));
+    const named = keys.flatMap((key) => (key.ok ? [key.value] : []));
+    const [buried] = named.length === 0 ? [] : await this.#redemptions.buried(named);
+    return requests[keys.findIndex((key) => key.ok && key.value === buried)];
+  }
+
+  /** Those that the payment was to collect when it was presented before, for whichever sale, and what is owed now. */
+  #debts(
+    { key, request }: Payment,
+    owed: readonly OwedPayment[],
+  ): Pick<Identified, "owed" | "isProof"> {
+    const before = this.#proofs.find(key) ?? [];
+    const further = owed.filter((each) => !before.some((other) => other.key === each.key));
+    const all = [...before, ...further].slice(-MAX_OWED);
+    if (further.length > 0) this.#proofs.remember(key, payerOf(request.paymentPayload), all);
+    const payments = all.flatMap((each) => {
+      const read = this.read(each.request);
+      return read.ok ? [read.value] : [];
+    });
+    return { owed: payments, isProof: before.length > 0 };
+  }
+
+  changed(...asked: Parameters<PaymentService["changed"]>): Promise<void> {
+    return this.#redemptions.changed(...asked);
+  }
+
+  charge(...asked: Parameters<PaymentService["charge"]>): Promise<Settled> {
+    return this.#settlement.charge(...asked);
+  }
+
+  resume(_: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {
+    return this.#settlement.resume(begun, signal);
+  }
+}

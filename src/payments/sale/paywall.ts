@@ -1,0 +1,498 @@
+/**
+ * The money side of a request: a presented payment is claimed, verified and settled before the
+ * upstream sees anything, and is sold once. One payment has one flight through this process; whoever
+ * presents it meanwhile waits for that flight, where few do, and then asks the ledger what is left to
+ * have. So does a flight that finds the payment in the hands of another process.
+ */
+import { hash, randomUUID } from "node:crypto";
+import { networkOf } from "../../http/ip-address.ts";
+import type { Payment } from "../facilitator.ts";
+import {
+  MAX_DELIVERY_ATTEMPTS,
+  type ClaimOutcome,
+  type ClaimTerms,
+  type PayerProof,
+  type SettledPayment,
+  type TransitionOf,
+} from "../../ledger/ledger.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import { notePayment } from "../../telemetry/request-context.ts";
+import { type Time, waitWithin } from "../../time/time.ts";
+import { paymentKey, type PaymentKey } from "../../x402/payment-key.ts";
+import {
+  ABANDONED,
+  explain,
+  IN_FLIGHT,
+  isUndecided,
+  mayHold,
+  NOT_LOOKED_UP,
+  notChosen,
+  UNRESOLVED,
+  USED,
+  type Admission,
+  type DeadClaim,
+  type Deliverable,
+  type Paid,
+  type Presented,
+  type Settled,
+} from "./admission.ts";
+import { recordUntilStored } from "./recording.ts";
+import type { HoldEnd, Identified, PaymentService } from "./payment-service.ts";
+import { Waiting } from "./waiting.ts";
+
+/** How long an answer is held back until it is stored that its payment is owed, milliseconds. */
+export const RECORDED_WITHIN_MS = 1_000;
+
+export interface PaywallOptions {
+  readonly payments: PaymentService;
+  readonly logger: Logger;
+  /** Longest that a request is held for its settlement, milliseconds; `maxTimeoutSeconds` if less. */
+  readonly settlementWaitMs: number;
+  readonly time: Time;
+  /** Unguessable, another one each time. */
+  readonly newIdempotencyKey?: () => string;
+}
+
+/** How a payment is taken off with. */
+interface Takeoff {
+  readonly signal: AbortSignal;
+  /** Nobody had it a moment ago, when it was looked up what its payer is owed. */
+  readonly isNew: boolean;
+  /** What is answered where nobody has it, in place of charging it. */
+  readonly unclaimed?: Admission | undefined;
+}
+
+/** One payment's way from the claim to the recorded delivery. */
+interface Flight extends Takeoff {
+  readonly payment: Payment;
+  readonly presented: Presented;
+  readonly terms: ClaimTerms;
+  /** Ends the flight; the next one may begin. */
+  readonly land: () => void;
+}
+
+/**
+ * How one look at the ledger ended: with an answer, or with a reason to look again. `unsure`: the ledger
+ * failed as the delivery was to begin, and may have stored that it began.
+ */
+type Turn = Admission | Replayable | "unsure" | "wait-over" | "lost";
+
+/**
+ * Whoever had the payment has dropped it, and its payer may have become owed something since then: nobody is charged
+ * for it before that is looked up.
+ */
+const ANEW = "anew";
+type Own = Admission | typeof ANEW;
+/** How often that is done for one request; each time somebody else has dropped it. */
+const MAX_ANEW = 3;
+
+interface Replayable {
+  readonly kind: "replayable";
+  readonly settlement: SettledPayment;
+}
+
+export class Paywall {
+  readonly #options: PaywallOptions;
+  readonly #payments: PaymentService;
+  readonly #newIdempotencyKey: () => string;
+  readonly #flights = new Map<PaymentKey, Promise<void>>();
+  /** Requests with new payments that collect what is owed, by the keys of these. */
+  readonly #collecting = new Map<PaymentKey, Promise<void>>();
+  readonly #waiting = new Waiting();
+
+  constructor(options: PaywallOptions) {
+    this.#options = options;
+    this.#payments = options.payments;
+    this.#newIdempotencyKey = options.newIdempotencyKey ?? randomUUID;
+  }
+
+  async admit(presented: Presented): Promise<Admission> {
+    for (let times = 0; times <= MAX_ANEW; times += 1) {
+      const admission = await this.#admitOnce(presented);
+      if (admission !== ANEW) return admission;
+    }
+    return IN_FLIGHT;
+  }
+
+  async #admitOnce(presented: Presented): Promise<Own> {
+    for (;;) {
+      const identified = await this.#identify(presented);
+      if ("kind" in identified) return identified;
+      const { payment } = identified;
+      const seconds = identified.isDoubtful ? (presented.doubt?.() ?? 0) : 0;
+      if (seconds > 0) return { kind: "limited", seconds };
+      if (identified.owed.length === 0) return this.#admitOwn(presented, identified);
+      const other = this.#collecting.get(payment.key);
+      if (other === undefined) return this.#admitCollector(presented, identified);
+      const told = await this.#waiting.for(other, presented, this.#patience(payment));
+      if (told !== undefined) return told;
+    }
+  }
+
+  /** @param unclaimed the answer where nobody has the payment, which is not charged then */
+  async #admitOwn(
+    presented: Presented,
+    { payment, isClaimed }: Identified,
+    unclaimed?: Admission,
+  ): Promise<Own> {
+    const refusal = isClaimed || unclaimed !== undefined ? null : presented.refusal();
+    if (refusal !== null) return { kind: "unservable", refusal };
+    notePayment(payment.key);
+    const signal = this.#patience(payment);
+    return this.#join(payment, presented, { signal, isNew: !isClaimed, unclaimed });
+  }
+
+  /** Others with the same new payment wait until it is known whether it has collected something, or is charged. */
+  async #admitCollector(presented: Presented, identified: Identified): Promise<Own> {
+    const { key } = identified.payment;
+    const over = Promise.withResolvers<void>();
+    this.#collecting.set(key, over.promise);
+    try {
+      return await this.#collectOrPay(presented, identified);
+    } finally {
+      this.#collecting.delete(key);
+      over.resolve();
+    }
+  }
+
+  async #collectOrPay(presented: Presented, first: Identified): Promise<Own> {
+    const { isProof, payment } = first;
+    const signal = this.#patience(payment);
+    const tried = new Set<PaymentKey>();
+    let identified: Identified | Admission = first;
+    let owed = first.owed;
+    while (owed.length > 0) {
+      const collected = await this.#collect(presented, payment, owed, { isProof, signal });
+      const mayBeClaimed = isProof && collected?.kind === "refused";
+      if (collected !== undefined && !mayBeClaimed) return collected;
+      for (const each of owed) tried.add(each.key);
+      // While it waited for these, others may have become owed, and it may be claimed elsewhere.
+      identified = await this.#identify(presented);
+      if ("kind" in identified) return identified;
+      // Another request may have claimed it since then, and its payer not hear that he has not paid.
+      if (collected !== undefined && !identified.isClaimed) {
+        return this.#admitOwn(presented, identified, collected);
+      }
+      owed = identified.owed.filter((each) => !tried.has(each.key));
+    }
+    return this.#admitOwn(presented, identified);
+  }
+
+  async #identify({
+    payment,
+    accepts,
+    binding,
+    target,
+  }: Presented): Promise<Identified | Admission> {
+    try {
+      const identified = await this.#payments.identify({ payment, accepts, binding, target });
+      return identified.ok ? identified.value : notChosen(identified.error);
+    } catch (cause) {
+      return this.#notLookedUp(cause);
+    }
+  }
+
+  /**
+   * What the payer is owed for the same sale is delivered first, and his new payment is only the proof that it is
+   * he: verified, and forgotten. Undefined where nothing turns out to be owed.
+   */
+  async #collect(
+    presented: Presented,
+    payment: Payment,
+    owed: readonly Payment[],
+    { isProof, signal }: { readonly isProof: boolean; readonly signal: AbortSignal },
+  ): Promise<Admission | undefined> {
+    const proof = await this.#prove(payment, claimantOf(presented.client), signal);
+    if (typeof proof === "object") return proof;
+    let undecided: Admission | undefined;
+    for (const earlier of owed) {
+      notePayment(earlier.key);
+      const admission = await this.#join(earlier, presented, { proof, signal, isNew: true });
+      // Not told of what is collected.
+      if (admission === ANEW) continue;
+      if (isUndecided(admission)) undecided ??= admission;
+      else if (admission.kind !== "refused") return admission;
+      // It has got that already: whoever repeats his request buys nothing else.
+      else if (isProof && admission.replay === "used") return admission;
+    }
+    return undecided;
+  }
+
+  async #prove(
+    payment: Payment,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<PayerProof | Admission> {
+    try {
+      return await this.#payments.prove(payment, claimant, signal);
+    } catch (cause) {
+      return this.#notLookedUp(cause);
+    }
+  }
+
+  /** Whether something here works on the payment at this moment, or on one that has the same key. */
+  isInFlight({ payment, accepts }: Pick<Presented, "payment" | "accepts">): boolean {
+    return accepts.some((paymentRequirements) => {
+      if (paymentRequirements.network !== payment.network) return false;
+      const key = paymentKey({ paymentPayload: payment, paymentRequirements });
+      return key.ok && this.#flights.has(key.value);
+    });
+  }
+
+  /** Waits for the flight of the same payment, if there is one, and then takes off. */
+  async #join(
+    payment: Payment,
+    presented: Presented,
+    { proof, isNew, ...takeoff }: Takeoff & { readonly proof?: PayerProof },
+  ): Promise<Own> {
+    const { key, request } = payment;
+    let hasWaited = false;
+    for (;;) {
+      const flight = this.#flights.get(key);
+      if (flight === undefined) break;
+      hasWaited = true;
+      const told = await this.#waiting.for(flight, presented, takeoff.signal);
+      if (told !== undefined) return told;
+    }
+    const { binding, target, client } = presented;
+    const claimant = claimantOf(client);
+    const idempotencyKey = this.#newIdempotencyKey();
+    const terms = { binding, target, idempotencyKey, request, claimant, proof };
+    return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
+  }
+
+  /** How long a request is held. */
+  #patience({ request }: Payment): AbortSignal {
+    const { settlementWaitMs, time } = this.#options;
+    const { maxTimeoutSeconds } = request.paymentRequirements;
+    return time.timeout(Math.min(settlementWaitMs, maxTimeoutSeconds * 1000));
+  }
+
+  /** Runs from the claim to the recorded delivery; nothing else here works on this payment meanwhile. */
+  async #fly(
+    payment: Payment,
+    presented: Presented,
+    terms: ClaimTerms,
+    takeoff: Takeoff,
+  ): Promise<Own> {
+    const { key } = payment;
+    const landing = Promise.withResolvers<void>();
+    this.#flights.set(key, landing.promise);
+    let left: Promise<unknown> = Promise.resolve();
+    const leave = (unbegun?: string): Promise<unknown> => {
+      left = Promise.all([left, this.#record(key, { kind: "leave", unbegun })]);
+      return left;
+    };
+    // Whoever waits elsewhere need not wait for a client that is not there any more.
+    const stay = presented.onGone(() => void leave());
+    const land = (): void => {
+      stay();
+      // Stored later, it could be the next flight's that is left.
+      void left.finally(() => {
+        this.#flights.delete(key);
+        landing.resolve();
+      });
+    };
+    const admission = await this.#board(key, { ...takeoff, payment, presented, terms, land });
+    if (admission === ANEW) {
+      land();
+      return ANEW;
+    }
+    if (admission === "unsure") {
+      // In flight until that is stored: later it could take back another delivery than this one.
+      const takeBack = async (): Promise<void> => {
+        await this.#payments.step(key, {
+          kind: "undelivered",
+          broken: { sent: false, served: null },
+        });
+        // Where the delivery had not begun, there was nothing to take back.
+        await this.#payments.step(key, { kind: "leave" });
+      };
+      const taken = recordUntilStored(key, takeBack, this.#options).finally(land);
+      await waitWithin(taken, this.#recordedSoon(), undefined);
+      return UNRESOLVED;
+    }
+    if (admission.kind === "admitted") return admission;
+    // Before the client is told, whose next request may come at once.
+    if (mayHold(admission)) {
+      const unbegun = "unbegun" in admission ? admission.unbegun : undefined;
+      await waitWithin(leave(unbegun), this.#recordedSoon(), undefined);
+    }
+    // Others need not wait while this request's body is read: the payment is delivered.
+    land();
+    return admission.kind === "replayable"
+      ? this.#replay(key, presented, terms, admission)
+      : admission;
+  }
+
+  #recordedSoon(): AbortSignal {
+    return this.#options.time.timeout(RECORDED_WITHIN_MS);
+  }
+
+  /** Never rejects: whatever fails after the claim leaves the payment unresolved, never "not taken". */
+  async #board(key: PaymentKey, flight: Flight): Promise<Own | Replayable | "unsure"> {
+    const { logger } = this.#options;
+    if (flight.presented.isGone()) return ABANDONED;
+    let claim: ClaimOutcome;
+    try {
+      claim = await this.#payments.step(key, { kind: "claim", terms: flight.terms });
+    } catch (cause) {
+      return { ...this.#notLookedUp(cause), unbegun: flight.terms.idempotencyKey };
+    }
+    try {
+      let losses = 0;
+      let { isNew } = flight;
+      for (;;) {
+        if (claim.kind === "granted" && flight.unclaimed !== undefined) {
+          return await this.#drop(key, flight, flight.unclaimed);
+        }
+        if (claim.kind === "granted" && !isNew && flight.terms.proof === undefined) {
+          return await this.#drop(key, flight, ANEW);
+        }
+        isNew = false;
+        const turn = await this.#take(key, claim, flight);
+        if (typeof turn === "object" || turn === "unsure") return turn;
+        if (turn === "lost") losses += 1;
+        if (flight.signal.aborted || losses > 1) return IN_FLIGHT;
+        if (flight.presented.isGone()) return ABANDONED;
+        claim = await this.#payments.step(key, { kind: "claim", terms: flight.terms });
+      }
+    } catch (cause) {
+      const said = "the ledger failed after a claim; its payment is unresolved";
+      logger.error({ err: cause, key }, said);
+      return UNRESOLVED;
+    }
+  }
+
+  async #take(key: PaymentKey, claim: ClaimOutcome, flight: Flight): Promise<Turn> {
+    if (flight.presented.isGone()) {
+      // Nobody is charged who has left by then: he may have paid anew elsewhere, and been served.
+      return claim.kind === "granted" ? this.#drop(key, flight, ABANDONED) : ABANDONED;
+    }
+    // No backend is asked for it.
+    if (claim.kind === "replayable") return claim;
+    const refusal = flight.terms.proof === undefined ? null : flight.presented.refusal();
+    if (refusal !== null) {
+      const unservable = { kind: "unservable", refusal } as const;
+      return claim.kind === "granted" ? this.#drop(key, flight, unservable) : unservable;
+    }
+    if (claim.kind === "busy") {
+      await this.#payments.changed(key, claim.version, flight.signal);
+      return "wait-over";
+    }
+    const settled = await this.#settle(claim, flight);
+    if (settled.kind !== "settled") return settled;
+    if (flight.presented.isGone()) return ABANDONED;
+    try {
+      const { idempotencyKey } = settled;
+      const { target, claimant, proof } = flight.terms;
+      const sale = { idempotencyKey, target, claimant, proof };
+      if (!(await this.#payments.step(key, { kind: "delivering", sale }))) return "lost";
+    } catch (cause) {
+      this.#options.logger.error({ err: cause, key }, "the ledger failed; nothing was delivered");
+      return "unsure";
+    }
+    return { kind: "admitted", paid: this.#paid(key, settled, flight) };
+  }
+
+  #settle(
+    claim: Exclude<ClaimOutcome, { kind: "busy" | "replayable" }>,
+    { payment, terms, signal }: Flight,
+  ): Promise<Settled> {
+    switch (claim.kind) {
+      case "granted":
+        return this.#payments.charge(payment, terms, signal);
+      case "unresolved":
+        return this.#payments.resume(payment.key, claim, signal);
+      case "settled":
+        return Promise.resolve(claim);
+      default: {
+        const dead: DeadClaim = claim;
+        return Promise.resolve(explain(dead, terms.request));
+      }
+    }
+  }
+
+  /** Gives the claim back that was just granted; then `answer`. */
+  async #drop<Answer>(
+    key: PaymentKey,
+    { terms }: Flight,
+    answer: Answer,
+  ): Promise<Answer | Admission> {
+    try {
+      await this.#payments.step(key, { kind: "released" });
+      return answer;
+    } catch (cause) {
+      return { ...this.#notLookedUp(cause), unbegun: terms.idempotencyKey };
+    }
+  }
+
+  async #replay(
+    key: PaymentKey,
+    { readBodyHash, onReset }: Presented,
+    { target, claimant, proof }: ClaimTerms,
+    { settlement }: Replayable,
+  ): Promise<Admission> {
+    const { logger } = this.#options;
+    // Where this is not what the payer asks for now, he pays for that, and it is forwarded.
+    const bodyHash = await readBodyHash(proof !== undefined);
+    if (bodyHash === null) return USED;
+    const collected = (): Promise<void> => {
+      const recorded = this.#record(key, { kind: "collected" });
+      this.#watch(key, recorded, onReset);
+      return recorded;
+    };
+    try {
+      const asked = { target, bodyHash, claimant, proof };
+      const response = await this.#payments.answer(key);
+      if (response === undefined) return USED;
+      const isGiven = await this.#payments.step(key, { kind: "replay", asked });
+      return isGiven ? { kind: "replayed", settlement, response, collected } : USED;
+    } catch (cause) {
+      logger.error({ err: cause, key }, "the ledger failed; a kept answer was not given");
+      return NOT_LOOKED_UP;
+    }
+  }
+
+  #notLookedUp(cause: unknown): typeof NOT_LOOKED_UP {
+    this.#options.logger.error({ err: cause }, "the ledger failed; the payment was not taken");
+    return NOT_LOOKED_UP;
+  }
+
+  #paid(key: PaymentKey, settled: Deliverable, { presented, terms, land }: Flight): Paid {
+    const { target } = terms;
+    return {
+      settlement: settled.settlement,
+      idempotencyKey: upstreamKey(settled.idempotencyKey),
+      isLast: settled.attempts + 1 >= MAX_DELIVERY_ATTEMPTS,
+      delivered: (sold) => {
+        const kept = sold && { ...sold, target };
+        const recorded = this.#record(key, { kind: "delivered", sold: kept }).finally(land);
+        if (kept !== undefined) this.#watch(key, recorded, presented.onReset);
+        return recorded;
+      },
+      undelivered: (attempt) =>
+        this.#record(key, { kind: "undelivered", broken: attempt }).finally(land),
+    };
+  }
+
+  /** What was sent to its client is owed again: nobody else who shows the payment says that. */
+  #watch(key: PaymentKey, recorded: Promise<void>, onReset: Presented["onReset"]): void {
+    onReset(() => void recorded.then(() => this.#record(key, { kind: "unread" })));
+  }
+
+  #record(key: PaymentKey, transition: TransitionOf<HoldEnd>): Promise<void> {
+    const store = (): Promise<void> => this.#payments.step(key, transition);
+    return recordUntilStored(key, store, this.#options);
+  }
+}
+
+/** Whoever shows the claim's own key speaks for the claim, so the upstream is shown another. */
+function upstreamKey(idempotencyKey: string): string {
+  return hash("sha256", `coinslot upstream ${idempotencyKey}`);
+}
+
+/** One for each client, as far as its address tells: of IPv6 the network of 64 bits, within which it may move. */
+function claimantOf(client: string): string {
+  return hash("sha256", `coinslot claimant ${networkOf(client)}`);
+}

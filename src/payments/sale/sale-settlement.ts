@@ -1,0 +1,298 @@
+/**
+ * From a claim to the money: verifies and settles what was claimed, or goes on with a settlement that was
+ * begun before. A claim is dropped only where it is certain that nothing was signed or sent, and a refusal
+ * is passed on only where it is certain that nothing was charged.
+ */
+import {
+  CrowdedFault,
+  FacilitatorFault,
+  HeldPayment,
+  type Facilitator,
+  type Payment,
+  type Verified,
+} from "../facilitator.ts";
+import {
+  LedgerConflict,
+  type ClaimTerms,
+  type FailedPayment,
+  type PayerProof,
+  type Redemptions,
+} from "../../ledger/ledger.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import { rememberPayment } from "../../telemetry/request-context.ts";
+import { inSpan } from "../../telemetry/spans.ts";
+import { timed, type StepEnd, type Timeline } from "../../telemetry/timeline.ts";
+import { sooner, type Time } from "../../time/time.ts";
+import type { PaymentKey } from "../../x402/payment-key.ts";
+import { saysUsed, type Refusal, type Result } from "../../x402/result.ts";
+import type { SettleResponse } from "../../x402/x402.ts";
+import {
+  explain,
+  failureOf,
+  held,
+  refused,
+  refusedSettlement,
+  unavailable,
+  UNRESOLVED,
+  type Declined,
+  type Begun,
+  type FailedSettlement,
+  type Settled,
+  type Unbegun,
+} from "./admission.ts";
+
+/** What is said of signatures that are good, and of payments that cannot be made now. */
+const UNPAYABLE: ReadonlySet<string> = new Set(["insufficient_funds", "invalid_transaction_state"]);
+/** Longest a verification may take, milliseconds. */
+const VERIFY_TIMEOUT_MS = 10_000;
+
+export interface SettlementOptions {
+  readonly facilitator: Facilitator;
+  readonly redemptions: Redemptions;
+  readonly logger: Logger;
+  readonly time: Time;
+  /** Is told what is asked of the facilitator, and how long that takes. */
+  readonly timeline?: Timeline | undefined;
+}
+
+type Verdict = Result<Verified, Refusal>;
+type Refused = Exclude<Verdict, { ok: true }>;
+
+/** A claimed payment on its way through a facilitator. */
+interface Course {
+  readonly payment: Payment;
+  /** What a verification a moment ago has found. */
+  readonly verified?: Verified;
+  /** Those of the payment's first use. */
+  readonly terms: ClaimTerms;
+  /** A remote facilitator that may know the payment from an earlier request; null when none was asked. */
+  readonly askedBefore: string | null;
+  /** Bytes of ours carry it. */
+  readonly isSigned?: true | undefined;
+  /** Where the chain stood when it was handed to that one. */
+  readonly handedOverAt: number | null;
+  readonly signal: AbortSignal;
+}
+
+/** Rejects only with what the ledger throws; the payment is unresolved then. */
+export class Settlement {
+  readonly #options: SettlementOptions;
+
+  constructor(options: SettlementOptions) {
+    this.#options = options;
+  }
+
+  /** Verifies and settles a payment that this request has claimed. */
+  async charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
+    const { key, network } = payment;
+    const verdict = await this.#verify(payment, terms.claimant, signal);
+    if (!(verdict instanceof Error) && verdict.ok) {
+      const first = { askedBefore: null, handedOverAt: null, verified: verdict.value };
+      return this.#collect({ payment, terms, signal, ...first });
+    }
+    const kept = await this.#release(key, terms);
+    if (kept !== undefined) return kept;
+    const isUsed = !(verdict instanceof Error) && saysUsed(verdict.error.detail);
+    if (isUsed) await this.#noteUsedElsewhere(key, terms);
+    return this.#unverified(verdict, network);
+  }
+
+  /**
+   * Whether a payment that stays unsettled shows who its payer is. One that the chain finds good does: it is new,
+   * so nobody but the payer can have it. Of one that cannot be paid less is known, its nonce for instance; and where
+   * nobody looks at the chain, it may be an old one that everybody can read there.
+   */
+  async prove(
+    payment: Payment,
+    claimant: string,
+    signal: AbortSignal,
+  ): Promise<PayerProof | Declined> {
+    const { network } = payment;
+    const verdict = await this.#verify(payment, claimant, signal);
+    if (verdict instanceof Error) return this.#unverified(verdict, network);
+    const { facilitator } = this.#options;
+    const isNew = !facilitator.isRemote(network) || facilitator.seesUse?.(network) === true;
+    if (verdict.ok) return isNew ? "valid" : "signed";
+    const isUnpayable = UNPAYABLE.has(verdict.error.code);
+    return isUnpayable ? "signed" : this.#unverified(verdict, network);
+  }
+
+  #unverified(verdict: Refused | Error, network: string): Declined {
+    if (!(verdict instanceof Error)) return refused(verdict.error.code, verdict.error.detail);
+    this.#warn(verdict, network, "a payment could not be verified");
+    const isFault = verdict instanceof FacilitatorFault;
+    return unavailable(isFault ? verdict.code : "unexpected_verify_error");
+  }
+
+  /** The ledger did not know it, or the claim had not been granted. */
+  async #noteUsedElsewhere(key: PaymentKey, terms: ClaimTerms): Promise<void> {
+    try {
+      await this.#options.redemptions.noteUsedElsewhere(key, terms);
+    } catch (cause) {
+      const { network } = terms.request.paymentRequirements;
+      this.#warn(cause, network, "a payment that was used elsewhere could not be noted");
+    }
+  }
+
+  /** Asks again about a settlement that was begun before, with the terms of its first use. */
+  async resume(begun: Begun, signal: AbortSignal): Promise<Settled> {
+    const { terms, facilitator: askedBefore, handedOverAt, isSigned, failure } = begun;
+    const read = this.#options.facilitator.read(terms.request);
+    if (!read.ok) return UNRESOLVED;
+    const course = { payment: read.value, terms, askedBefore, handedOverAt, isSigned, signal };
+    return failure === undefined ? this.#collect(course) : this.#lookAgain(course, failure);
+  }
+
+  /** A refusal of the facilitator's is told again only where the chain does not show the payment by now. */
+  async #lookAgain(course: Course, failure: FailedPayment): Promise<Settled> {
+    const { facilitator, redemptions } = this.#options;
+    const { payment, terms, askedBefore, handedOverAt, signal } = course;
+    const { key } = payment;
+    const { request, idempotencyKey } = terms;
+    const failed = explain({ kind: "failed", failure }, request);
+    if (askedBefore === null || handedOverAt === null) return failed;
+    try {
+      const doubted = { key, request, facilitator: askedBefore, idempotencyKey, handedOverAt };
+      const seen = await facilitator.lookAgain?.(doubted, signal);
+      if (seen === undefined) return failed;
+      if (!seen.success) {
+        await redemptions.step(key, { kind: "lookedAgain", nextMs: null });
+        return failed;
+      }
+      const { transaction, network, payer } = seen;
+      const settlement = { transaction, network, payer };
+      await redemptions.step(key, { kind: "settled", settlement });
+      return { kind: "settled", settlement, attempts: 0, idempotencyKey };
+    } catch (cause) {
+      this.#warn(cause, payment.network, "a payment that was refused could not be looked for");
+      return this.#afterFault(course, cause);
+    }
+  }
+
+  async #verify(payment: Payment, claimant: string, signal: AbortSignal): Promise<Verdict | Error> {
+    const { facilitator, time, timeline } = this.#options;
+    const options = { attributes: { "coinslot.network": payment.network } };
+    try {
+      const within = sooner(signal, time.timeout(VERIFY_TIMEOUT_MS));
+      const ask = () =>
+        inSpan("verify", options, async (span) => {
+          const verdict = await facilitator.verify(payment, within, claimant);
+          span?.set({ "coinslot.result": verdict.ok ? "valid" : "invalid" });
+          if (!verdict.ok) span?.fail(verdict.error.code);
+          return verdict;
+        });
+      return await timed(timeline?.beginStep("verification"), ask, verdictNote);
+    } catch (cause) {
+      return cause instanceof Error ? cause : new Error(String(cause));
+    }
+  }
+
+  /** Asks for the settlement; stored as handed over where it leaves this process, and when it succeeded. */
+  async #collect(course: Course): Promise<Settled> {
+    const { facilitator, redemptions, timeline } = this.#options;
+    const { payment, verified, terms, askedBefore, handedOverAt, isSigned, signal } = course;
+    const { key, network } = payment;
+    const { idempotencyKey } = terms;
+    let isHandedOver = false;
+    const onHandOver = async (name: string, head: number | null): Promise<void> => {
+      await redemptions.step(key, { kind: "handedOver", facilitator: name, head });
+      isHandedOver = true;
+    };
+    const asked = {
+      ...(askedBefore === null ? {} : { askedBefore, handedOverAt }),
+      ...(isSigned && { isSigned }),
+    };
+    try {
+      const claim = verified === undefined ? "found" : "new";
+      const settle = { signal, idempotencyKey, claim, onHandOver, verified, ...asked } as const;
+      const options = { attributes: { "coinslot.network": network } };
+      const ask = () =>
+        inSpan("settle", options, async (span) => {
+          rememberPayment(key);
+          const answer = await facilitator.settle(payment, settle);
+          if (answer.success) span?.set({ "coinslot.transaction": answer.transaction });
+          else span?.fail(answer.errorReason);
+          return answer;
+        });
+      const response = await timed(timeline?.beginStep("settlement"), ask, receiptNote);
+      if (!response.success) return await this.#refuse(course, response, isHandedOver);
+      const { transaction, payer } = response;
+      const settlement = { transaction, network, payer };
+      if (isHandedOver || askedBefore !== null) {
+        await redemptions.step(key, { kind: "settled", settlement });
+      }
+      return { kind: "settled", settlement, attempts: 0, idempotencyKey };
+    } catch (cause) {
+      this.#warn(cause, network, "a payment could not be settled");
+      return this.#afterFault(course, cause);
+    }
+  }
+
+  async #refuse(
+    course: Course,
+    response: FailedSettlement,
+    isHandedOver: boolean,
+  ): Promise<Settled> {
+    const { redemptions } = this.#options;
+    const { payment, terms, askedBefore } = course;
+    const { key } = payment;
+    // The one that was asked before answers only what is definite (`askedBefore`).
+    if (isHandedOver || askedBefore !== null) {
+      await redemptions.step(key, { kind: "failed", failure: failureOf(response) });
+      return refusedSettlement(response);
+    }
+    const kept = await this.#release(key, terms);
+    if (kept === undefined) return refusedSettlement(response);
+    if (kept.unbegun !== undefined) return kept;
+    // Bytes of ours carry it: then the ledger knows, and nobody else, whether they failed for certain.
+    const claim = await redemptions.step(key, { kind: "claim", terms });
+    return claim.kind === "failed" ? explain(claim, terms.request) : UNRESOLVED;
+  }
+
+  /** Nothing was settled that we know of: is it certain? Only then is the claim dropped. */
+  async #afterFault({ payment, terms, askedBefore }: Course, cause: unknown): Promise<Settled> {
+    const { key } = payment;
+    if (cause instanceof HeldPayment) {
+      await this.#options.redemptions.step(key, { kind: "held", transaction: cause.transaction });
+      return held(cause);
+    }
+    const isCertain = cause instanceof FacilitatorFault && cause.kind !== "unknown";
+    // Certain of this attempt only: the one before it may have settled the payment.
+    if (!isCertain || askedBefore !== null) return UNRESOLVED;
+    return (await this.#release(key, terms)) ?? unavailable(cause.code);
+  }
+
+  /** Undefined when the claim is gone; else it is not ours to drop and the chain has to decide, or the ledger failed. */
+  async #release(
+    key: PaymentKey,
+    { request, idempotencyKey }: ClaimTerms,
+  ): Promise<(typeof UNRESOLVED & Unbegun) | undefined> {
+    try {
+      await this.#options.redemptions.step(key, { kind: "released" });
+      return undefined;
+    } catch (cause) {
+      if (cause instanceof LedgerConflict) return UNRESOLVED;
+      const { network } = request.paymentRequirements;
+      this.#warn(cause, network, "a claim could not be dropped; it is dropped later");
+      return { ...UNRESOLVED, unbegun: idempotencyKey };
+    }
+  }
+
+  #warn(cause: unknown, network: string, said: string): void {
+    // Whoever makes the crowd does not fill the log with it as well.
+    const level = cause instanceof CrowdedFault ? "debug" : "warn";
+    this.#options.logger[level]({ err: cause, network }, said);
+  }
+}
+
+function verdictNote(verdict: Verdict): StepEnd {
+  if (verdict.ok) return { isGood: true, note: "valid" };
+  const { code, detail } = verdict.error;
+  return { isGood: false, note: `${code}: ${detail}` };
+}
+
+function receiptNote(response: SettleResponse): StepEnd {
+  if (response.success) return { isGood: true, note: `in transaction ${response.transaction}` };
+  const { code, detail } = failureOf(response);
+  return { isGood: false, note: `${code}: ${detail}` };
+}

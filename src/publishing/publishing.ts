@@ -1,0 +1,371 @@
+/**
+ * Configuration -> the documents that the gateway gives of itself: the discovery listing, and those that lead
+ * to it. Made of the configuration alone, so nothing that a client sends can get into them.
+ */
+import {
+  isShadowed,
+  PUBLISHED_PATHS,
+  type Config,
+  type PricedAction,
+  type RouteSettings,
+} from "../config/config.ts";
+import {
+  createCatalogue,
+  outputSchemaOf,
+  pathOf,
+  parseDiscoveryQuery,
+  termsHash,
+  writePage,
+  type Catalogue,
+  type CatalogueEntry,
+  type PublicTerms,
+} from "../discovery/discovery.ts";
+import type { EntryChanges, OtherEntries } from "../discovery/shared-entries.ts";
+import { entityTag, namesTag } from "../discovery/entity-tag.ts";
+import { writeLlmsText, writeWellKnown, type Published } from "../discovery/pointers.ts";
+import { templateVariables, writeTemplate } from "../discovery/template.ts";
+import type { DocumentRequest, PublishedDocument } from "../gateway/declined.ts";
+import { Offers, type FeePayers, type Offer } from "../payments/sale/offers.ts";
+import { Router } from "../gateway/paths/router.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { writeOpenApi, type PublishedFate } from "../openapi/published.ts";
+import type { SoldRoute } from "../openapi/sold-operation.ts";
+import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
+import { networkOf } from "../x402/network.ts";
+import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
+
+const JSON_TYPE = "application/json";
+const TEXT_TYPE = "text/plain; charset=utf-8";
+const HTML_TYPE = "text/html; charset=utf-8";
+/** What HEAD and OPTIONS of an operation cost is nothing that a description says. */
+const NO_OFFERS: SoldRoute["accepts"] = [];
+
+const NOTHING = createCatalogue([]);
+
+/** Routes whose terms the ledger is asked about at the same time: it stores them together. */
+const MAX_NOTED_AT_ONCE = 256;
+
+/** A listing of which more than this part has changed is made anew: that takes less time. */
+const REMAKE_PARTS = 5;
+
+/** Unix seconds of the last change of a route's public terms, by the key of the route. */
+export type TermsChanges = ReadonlyMap<string, number>;
+
+export interface PublicationsGround {
+  readonly changes: TermsChanges;
+  readonly feePayers: FeePayers;
+  /** Default: nobody else is listed. */
+  readonly others?: OtherEntries | undefined;
+}
+
+/** What of a configuration its documents depend on. */
+type Sales = Pick<Config, "routes" | "publicUrl" | "unmatched" | "discovery">;
+
+/** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
+export function documentPaths(config: Pick<Config, "discovery" | "routes">): ReadonlySet<string> {
+  const { listed, wellKnown, openapi, llms, page } = config.discovery;
+  const pointers = [
+    wellKnown ? PUBLISHED_PATHS.wellKnown : null,
+    openapi === "off" ? null : PUBLISHED_PATHS.openapi,
+    llms ? PUBLISHED_PATHS.llms : null,
+  ].filter((path) => path !== null);
+  const served: string[] = pointers.filter((path) => !isShadowed(config, path));
+  if (page !== null) served.push(page);
+  return new Set(listed ? [PUBLISHED_PATHS.listed, ...served] : served);
+}
+
+/** Notes the terms of every listed route in the ledger, which knows since when each of them has been the same. */
+export async function readTermsChanges(
+  config: Sales,
+  ledger: Pick<Ledger, "termsChangedAt">,
+): Promise<TermsChanges> {
+  const changes = new Map<string, number>();
+  const routes = listed(config);
+  const now = Math.floor(Date.now() / 1000);
+  for (let from = 0; from < routes.length; from += MAX_NOTED_AT_ONCE) {
+    const some = routes.slice(from, from + MAX_NOTED_AT_ONCE);
+    const noted = some.map(async ({ route, terms }) => {
+      changes.set(route.key, await ledger.termsChangedAt(route.key, termsHash(terms), now));
+    });
+    await Promise.all(noted);
+  }
+  return changes;
+}
+
+/**
+ * The documents of one configuration. Who pays the network fee on Solana is no term of a route: it may change
+ * at any time, and costs the buyer nothing; what is written anew then is written when it is asked for.
+ */
+export class Publications {
+  readonly #config: Sales;
+  readonly #feePayers: FeePayers;
+  readonly #sold: readonly Sold[];
+  readonly #paths: ReadonlySet<string>;
+  readonly #others: OtherEntries | undefined;
+  readonly #written = new Map<string, ReturnType<typeof shared>>();
+  #revision: number;
+  /** Of our own routes. */
+  #catalogue: Catalogue;
+  /** Of those of others as well, as they were at that revision; 0: not made yet. */
+  #listed = NOTHING;
+  #othersRevision = 0;
+  /** Made when somebody asks for it. */
+  #page: CataloguePages | undefined;
+
+  constructor(config: Sales, { changes, feePayers, others }: PublicationsGround) {
+    this.#config = config;
+    this.#feePayers = feePayers;
+    this.#others = others;
+    this.#paths = documentPaths(config);
+    this.#sold = listed(config).map(({ route, action, offers, terms }) => ({
+      route,
+      action,
+      entry: { ...terms, lastUpdated: changes.get(route.key) ?? 0 },
+      offers: new Offers(offers, feePayers),
+    }));
+    this.#revision = feePayers.revision;
+    this.#catalogue = catalogueOf(this.#sold);
+  }
+
+  /** The document at one of {@link documentPaths}; the listing at any other. */
+  readonly publish = ({ path, query, ifNoneMatch }: DocumentRequest): PublishedDocument => {
+    this.#refresh();
+    if (path === this.#config.discovery.page) {
+      const page = (this.#page ??= new CataloguePages(this.#config)).write(query);
+      return answered({ ...tagged(page), type: HTML_TYPE, lines: PAGE_LINES }, ifNoneMatch);
+    }
+    const isPointer = path !== PUBLISHED_PATHS.listed && this.#paths.has(path);
+    if (!isPointer) return this.list(query, ifNoneMatch);
+    const type = path === PUBLISHED_PATHS.llms ? TEXT_TYPE : JSON_TYPE;
+    const written = this.#written.get(path) ?? shared(this.#write(path));
+    this.#written.set(path, written);
+    return answered({ ...written, type }, ifNoneMatch);
+  };
+
+  /** The discovery listing, for a raw query string: our routes, and what others sell beside them. */
+  readonly list = (query: string, ifNoneMatch?: string): PublishedDocument => {
+    this.#refresh();
+    const read = parseDiscoveryQuery(query);
+    if (!read.ok) {
+      const body = JSON.stringify({ x402Version: X402_VERSION, error: read.error.detail });
+      return { status: 400, body, type: JSON_TYPE, etag: null };
+    }
+    const { etag, body } = writePage(this.#listing(), read.value);
+    if (namesTag(ifNoneMatch, etag)) return { status: 304, body: "", type: JSON_TYPE, etag };
+    return { status: 200, body: body(), type: JSON_TYPE, etag };
+  };
+
+  #refresh(): void {
+    const { revision } = this.#feePayers;
+    if (revision === this.#revision) return;
+    this.#revision = revision;
+    this.#catalogue = catalogueOf(this.#sold);
+    this.#othersRevision = 0;
+    this.#written.clear();
+  }
+
+  #listing(): Catalogue {
+    // The facilitator's listener has a listing in any case (section 4.4), and then nothing of ours in it.
+    const own = this.#config.discovery.listed ? this.#catalogue : NOTHING;
+    const changes = this.#changesOfOthers();
+    if (changes === undefined || changes.revision === 0) return own;
+    this.#othersRevision = changes.revision;
+    if (changes.isAll) {
+      this.#listed = createCatalogue([...own.items.map(({ entry }) => entry), ...changes.put]);
+      return this.#listed;
+    }
+    for (const name of changes.dropped) this.#listed.drop(name);
+    for (const entry of changes.put) this.#listed.put(entry);
+    return this.#listed;
+  }
+
+  #changesOfOthers(): EntryChanges | undefined {
+    const changes = this.#others?.since(this.#othersRevision);
+    if (changes === undefined) return undefined;
+    const count = changes.put.length + changes.dropped.length;
+    const isMuch = count > this.#listed.items.length / REMAKE_PARTS;
+    return isMuch ? this.#others?.since(0) : changes;
+  }
+
+  #write(path: string): string {
+    switch (path) {
+      case PUBLISHED_PATHS.wellKnown:
+        return writeWellKnown(this.#catalogue, this.#published());
+      case PUBLISHED_PATHS.llms:
+        return writeLlmsText(this.#catalogue, this.#published());
+      default:
+        return this.#openApi();
+    }
+  }
+
+  #published(): Published {
+    const publicUrl = this.#config.publicUrl ?? "";
+    const at = (path: string) => (this.#paths.has(path) ? publicUrl + path : null);
+    return {
+      publicUrl,
+      listing: at(PUBLISHED_PATHS.listed),
+      openapi: at(PUBLISHED_PATHS.openapi),
+      llms: at(PUBLISHED_PATHS.llms),
+      facilitator: this.#config.discovery.facilitator,
+    };
+  }
+
+  #openApi(): string {
+    const { publicUrl, listing } = this.#published();
+    const { openapi } = this.#config.discovery;
+    const payable = this.#sold.filter(({ offers }) => !offers.areNone);
+    // Only a description has operations that a route has to be found for.
+    const fates = typeof openapi === "string" ? null : new Fates(this.#config, payable);
+    return writeOpenApi({
+      publicUrl,
+      listing,
+      sold: payable.map(soldRoute),
+      description: typeof openapi === "string" ? null : openapi.description,
+      fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },
+    });
+  }
+}
+
+function tagged(body: string): { readonly body: string; readonly etag: string } {
+  return { body, etag: entityTag(body) };
+}
+
+/** For everybody who asks. */
+function shared(body: string) {
+  return { ...tagged(body), bytes: new TextEncoder().encode(body) };
+}
+
+function answered(
+  document: Omit<PublishedDocument, "status"> & { readonly etag: string },
+  ifNoneMatch: string | undefined,
+): PublishedDocument {
+  if (namesTag(ifNoneMatch, document.etag)) return { ...document, status: 304, body: "" };
+  return { ...document, status: 200 };
+}
+
+/** What becomes of requests, as far as buyers are told. */
+class Fates {
+  readonly #router: Router<PublishedFate>;
+  readonly #unmatched: PublishedFate;
+
+  constructor({ routes, unmatched }: Sales, payable: readonly Sold[]) {
+    const sold = new Map(payable.map((each) => [each.route, each]));
+    const values = routes.map((route) => {
+      const { methods, pattern } = route;
+      return { methods, pattern, value: fateOf(route, sold.get(route)) };
+    });
+    this.#unmatched = { kind: unmatched === "free" ? "free" : "hidden" };
+    this.#router = new Router(values, {
+      guarded: ({ kind }) => kind !== "free",
+      unmatchedGuarded: unmatched === "deny",
+    });
+  }
+
+  of(method: string, path: string): PublishedFate {
+    const match = this.#router.match(method, path);
+    if (match.kind === "route") return match.value;
+    return match.kind === "unmatched" ? this.#unmatched : { kind: "hidden" };
+  }
+}
+
+function fateOf({ action }: RouteSettings, sold: Sold | undefined): PublishedFate {
+  if (action.kind === "free") return { kind: "free" };
+  if (sold === undefined) return { kind: "hidden" };
+  return { kind: "sold", accepts: sold.offers.accepts(sold.entry.resource) };
+}
+
+function soldRoute({ route, action, entry, offers }: Sold): SoldRoute {
+  const { description, mimeType, input, outputSchema } = action;
+  const { methods, pattern } = route;
+  return {
+    methods,
+    path: writeTemplate(pattern, ({ name }) => `{${name}}`),
+    variables: templateVariables(pattern).map(({ name }) => name),
+    description,
+    mimeType,
+    input,
+    outputSchema,
+    accepts: offers.areNone ? NO_OFFERS : offers.accepts(entry.resource),
+  };
+}
+
+/** The priced routes that anyone may know of, with their public terms. */
+function listed({ routes, publicUrl }: Pick<Config, "routes" | "publicUrl">): readonly Listed[] {
+  return routes.flatMap((route) => {
+    const { action, methods, pattern } = route;
+    if (action.kind !== "priced" || !action.discoverable) return [];
+    const resource = `${publicUrl ?? ""}${pattern}`;
+    const offers = offersOf({ route, action, publicUrl });
+    const terms = {
+      resource,
+      methods,
+      accepts: new Offers(offers).requirements(resource),
+      metadata: action.metadata,
+      isTemplate: isTemplate(route),
+      pathParams: action.input.pathParams,
+    };
+    return [{ route, action, offers, terms }];
+  });
+}
+
+function isTemplate({ segments }: RouteSettings): boolean {
+  return segments.some(({ kind }) => kind !== "static");
+}
+
+interface Listed {
+  readonly route: RouteSettings;
+  readonly action: PricedAction;
+  readonly offers: readonly Offer[];
+  readonly terms: PublicTerms;
+}
+
+interface Sold {
+  readonly route: RouteSettings;
+  readonly action: PricedAction;
+  readonly entry: CatalogueEntry;
+  readonly offers: Offers;
+}
+
+/** What can be paid for now: what cannot is listed again as soon as it can. */
+function catalogueOf(sold: readonly Sold[]): Catalogue {
+  const payable = sold.filter(({ offers }) => !offers.areNone);
+  return createCatalogue(
+    payable.map(({ entry, offers }) => ({ ...entry, accepts: offers.accepts(entry.resource) })),
+  );
+}
+
+/** What is asked for, and by which method; default: the first one of the route. */
+export interface AskedRoute {
+  readonly route: RouteSettings;
+  readonly action: PricedAction;
+  readonly publicUrl: string | null;
+  readonly method?: string;
+}
+
+/** The ways to pay for a route, in the order that buyers see. */
+export function offersOf({ route, action, publicUrl, ...asked }: AskedRoute): Offer[] {
+  const { description, mimeType, maxTimeoutSeconds } = action;
+  const resource = `${publicUrl ?? ""}${route.pattern}`;
+  const outputSchema = outputSchemaOf({
+    method: asked.method ?? route.methods?.[0] ?? "GET",
+    discoverable: action.discoverable,
+    input: action.input,
+    output: action.outputSchema,
+    routeTemplate: isTemplate(route) ? pathOf(resource) : null,
+  });
+  return action.offers.map(({ network, asset, payTo, amountAtomic }) => ({
+    scheme: EXACT_SCHEME,
+    network: networkOf(network).name,
+    maxAmountRequired: amountAtomic.toString(),
+    asset: asset.address,
+    payTo,
+    description,
+    mimeType,
+    maxTimeoutSeconds,
+    outputSchema,
+    // Solana's names the account that pays the network fee, which is not the configuration's to know.
+    ...("eip712" in asset
+      ? { extra: { name: asset.eip712.name, version: asset.eip712.version } }
+      : {}),
+  }));
+}

@@ -1,0 +1,229 @@
+/**
+ * The answers of the process with the money, read by a worker: what is not of the right shape is no answer.
+ * Checked is what the request path decides by; texts for people are checked to be texts.
+ */
+import type { Declined, Settled } from "../payments/sale/admission.ts";
+import {
+  Payment,
+  type Identified,
+  type ServiceTransitionKind,
+} from "../payments/sale/payment-service.ts";
+import type {
+  ClaimOutcome,
+  OutcomeOf,
+  PayerProof,
+  StoredResponse,
+  TransitionOf,
+} from "../ledger/ledger.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import { err, ok, type Refusal, type Result } from "../x402/result.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import { ChannelFault } from "./fault.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+type Readers = { readonly [Kind in ServiceTransitionKind]: (value: unknown) => OutcomeOf<Kind> };
+
+const OUTCOMES: Readers = {
+  claim: readClaim,
+  released: () => undefined,
+  leave: () => undefined,
+  delivering: readFlag,
+  delivered: () => undefined,
+  undelivered: () => undefined,
+  replay: readFlag,
+  collected: () => undefined,
+  unread: () => undefined,
+};
+
+/** Each reader throws {@link ChannelFault} for what is no such answer. */
+export function readOutcome<Kind extends ServiceTransitionKind>(
+  kind: Kind,
+  value: unknown,
+): OutcomeOf<Kind> {
+  return OUTCOMES[kind](value);
+}
+
+/** What a worker asks for. It is a process of ours: that it may ask for such a transition is all that is checked. */
+export function readTransition(value: unknown): TransitionOf<ServiceTransitionKind> {
+  const { kind } = record(value);
+  check(typeof kind === "string" && Object.hasOwn(OUTCOMES, kind));
+  return value as TransitionOf<ServiceTransitionKind>;
+}
+
+/** Of a payment only what it was read from. */
+export type SentPayment = Pick<Payment, "key" | "request">;
+
+export interface SentIdentified extends Omit<Identified, "payment" | "owed"> {
+  readonly payment: SentPayment;
+  readonly owed: readonly SentPayment[];
+}
+
+export function readIdentified(value: unknown): Result<Identified, Refusal> {
+  const fields = record(value);
+  if (fields["ok"] === false) return err(refusal(fields["error"]));
+  const { payment, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);
+  check(typeof isClaimed === "boolean" && typeof isProof === "boolean" && Array.isArray(owed));
+  check(typeof isDoubtful === "boolean");
+  const all = Array.isArray(owed) ? owed.map(paymentOf) : [];
+  const known = {
+    isClaimed: isClaimed === true,
+    isProof: isProof === true,
+    isDoubtful: isDoubtful === true,
+  };
+  return ok({ payment: paymentOf(payment), owed: all, ...known });
+}
+
+function paymentOf(value: unknown): Payment {
+  const { key, request } = record(value);
+  text(key);
+  return new Payment(key as PaymentKey, requestOf(request));
+}
+
+export function readProof(value: unknown): PayerProof | Declined {
+  if (value === "signed" || value === "valid") return value;
+  const settled = readSettled(value);
+  check(settled.kind !== "settled");
+  return settled as Declined;
+}
+
+function readClaim(value: unknown): ClaimOutcome {
+  const fields = record(value);
+  switch (fields["kind"]) {
+    case "granted":
+    case "forged":
+    case "foreign":
+    case "withheld":
+      break;
+    case "exhausted":
+      text(fields["transaction"]);
+      check(typeof fields["isRenewable"] === "boolean");
+      break;
+    case "settled":
+      settlement(fields["settlement"]);
+      count(fields["attempts"]);
+      text(fields["idempotencyKey"]);
+      break;
+    case "replayable":
+      settlement(fields["settlement"]);
+      break;
+    case "busy":
+      count(fields["version"]);
+      break;
+    case "unresolved":
+      begun(fields);
+      break;
+    case "spent":
+      check(typeof fields["delivered"] === "boolean");
+      text(fields["transaction"]);
+      break;
+    case "held":
+      text(fields["transaction"]);
+      break;
+    case "failed":
+      refusal(fields["failure"]);
+      break;
+    default:
+      check(false);
+  }
+  return value as ClaimOutcome;
+}
+
+export function readSettled(value: unknown): Settled {
+  const fields = record(value);
+  switch (fields["kind"]) {
+    case "settled":
+      settlement(fields["settlement"]);
+      count(fields["attempts"]);
+      text(fields["idempotencyKey"]);
+      break;
+    case "refused":
+      refusal(fields["refusal"]);
+      if (fields["settlement"] !== undefined)
+        check(record(fields["settlement"])["success"] === false);
+      break;
+    case "unavailable":
+      refusal(fields["refusal"]);
+      break;
+    case "unknown":
+    case "owed":
+      text(fields["detail"]);
+      break;
+    default:
+      check(false);
+  }
+  if (fields["unbegun"] !== undefined) text(fields["unbegun"]);
+  return value as Settled;
+}
+
+function readFlag(value: unknown): boolean {
+  check(typeof value === "boolean");
+  return value === true;
+}
+
+export function readStoredResponse(value: unknown): StoredResponse | undefined {
+  if (value === undefined) return undefined;
+  const { status, headers, body } = record(value);
+  count(status);
+  check(body instanceof Uint8Array && Array.isArray(headers));
+  for (const line of Array.isArray(headers) ? headers : []) {
+    check(
+      Array.isArray(line) && line.length === 2 && line.every((part) => typeof part === "string"),
+    );
+  }
+  return value as StoredResponse;
+}
+
+function requestOf(value: unknown): FacilitatorRequest {
+  const { paymentPayload, paymentRequirements } = record(value);
+  const { network, scheme, payload } = record(paymentPayload);
+  const { asset, payTo, maxAmountRequired, maxTimeoutSeconds } = record(paymentRequirements);
+  for (const each of [network, scheme, asset, payTo, maxAmountRequired]) text(each);
+  record(payload);
+  count(maxTimeoutSeconds);
+  return value as FacilitatorRequest;
+}
+
+function begun({ terms: first, facilitator, handedOverAt, isSigned, failure }: Fields): void {
+  terms(first);
+  if (facilitator !== null) text(facilitator);
+  if (handedOverAt !== null) count(handedOverAt);
+  check(isSigned === undefined || isSigned === true);
+  if (failure !== undefined) refusal(failure);
+}
+
+function terms(value: unknown): void {
+  const { binding, target, idempotencyKey, claimant, request } = record(value);
+  for (const each of [binding, target, idempotencyKey, claimant]) text(each);
+  requestOf(request);
+}
+
+function settlement(value: unknown): void {
+  const { transaction, network, payer } = record(value);
+  for (const each of [transaction, network, payer]) text(each);
+}
+
+function refusal(value: unknown): Refusal {
+  const { code, detail } = record(value);
+  text(code);
+  text(detail);
+  return value as Refusal;
+}
+
+function record(value: unknown): Fields {
+  check(typeof value === "object" && value !== null);
+  return value as Fields;
+}
+
+function text(value: unknown): void {
+  check(typeof value === "string");
+}
+
+function count(value: unknown): void {
+  check(Number.isSafeInteger(value));
+}
+
+function check(isRight: boolean): void {
+  if (!isRight)
+    throw new ChannelFault("unreadable", "the process with the money said something else");
+}

@@ -1,0 +1,188 @@
+/**
+ * Where one worker's questions about money are answered, in the process that has it. The worker is a life of
+ * its own in the ledger; what it holds is freed when it is gone, while settlements that it asked for go on.
+ */
+import type { Begun, Settled } from "../payments/sale/admission.ts";
+import type {
+  Identified,
+  Identifying,
+  LocalPaymentService,
+  Payment,
+  ServiceTransitionKind,
+} from "../payments/sale/payment-service.ts";
+import type { ClaimTerms, OutcomeOf, TransitionOf, WorkerLife } from "../ledger/ledger.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { inContext, readContext } from "../telemetry/request-context.ts";
+import type { Time } from "../time/time.ts";
+import type { PaymentKey } from "../x402/payment-key.ts";
+import type { FacilitatorRequest } from "../x402/x402.ts";
+import type { Handler } from "./channel.ts";
+import {
+  readTransition,
+  type SentIdentified,
+  type SentPayment,
+} from "./payment-service-answers.ts";
+
+/** Pause before the ledger is told again what it could not store, milliseconds. */
+const STORE_PAUSE_MS = 1_000;
+
+export interface WorkerSessionOptions {
+  readonly life: WorkerLife;
+  /** Stands on {@link WorkerSessionOptions.life}. */
+  readonly payments: LocalPaymentService;
+  /** Longest that a settlement is waited for, milliseconds, whether or not the worker still does. */
+  readonly settlementWaitMs: number;
+  readonly logger: Logger;
+  readonly time: Time;
+  /** Ends when the ledger is closed: then nothing is stored any more. */
+  readonly closing: AbortSignal;
+}
+
+export class WorkerSession {
+  readonly #options: WorkerSessionOptions;
+  /** Settlements that are waited for, and for how many questions each. */
+  readonly #settling = new Map<PaymentKey, number>();
+  /** What is being stored for the worker. */
+  readonly #storing = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  constructor(options: WorkerSessionOptions) {
+    this.#options = options;
+  }
+
+  /** What the worker may ask, by name; the values are those of the {@link PaymentService}. */
+  get serves(): Readonly<Record<string, Handler>> {
+    const { payments } = this.#options;
+    const stored =
+      (answer: (...values: never[]) => Promise<unknown>): Handler =>
+      (values) =>
+        this.#store(() => answer(...(values as never[])));
+    return {
+      identify: stored(async (presented: Identifying) => {
+        const identified = await payments.identify(presented);
+        return identified.ok ? { ...identified, value: sentOf(identified.value) } : identified;
+      }),
+      step: ([key, transition], signal) =>
+        this.#store(() => this.#step(key as PaymentKey, readTransition(transition), signal)),
+      answer: stored((key: PaymentKey) => payments.answer(key)),
+      changed: ([key, version], signal) =>
+        payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
+      charge: ([key, terms, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#settle(key as PaymentKey, signal, (limit) => {
+            const claimed = terms as ClaimTerms;
+            return payments.charge(this.#read(claimed.request), claimed, limit);
+          }),
+        ),
+      resume: ([key, begun, context], signal) =>
+        inContext(readContext(context), () =>
+          this.#settle(key as PaymentKey, signal, (limit) => {
+            return payments.resume(key as PaymentKey, begun as Begun, limit);
+          }),
+        ),
+      prove: ([request, claimant, context], signal) =>
+        inContext(readContext(context), () =>
+          payments.prove(
+            this.#read(request as FacilitatorRequest),
+            String(claimant),
+            this.#within(signal),
+          ),
+        ),
+    };
+  }
+
+  /**
+   * The worker is gone: what it held is free when this resolves, but for payments that are being settled. Those
+   * are free when their settlement has ended.
+   */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#storing);
+    const { life, logger } = this.#options;
+    await this.#persist(async () => {
+      const freed = await life.end(new Set(this.#settling.keys()));
+      if (freed > 0) logger.warn({ freed }, "payments that a dead worker held are free again");
+    });
+  }
+
+  #read(request: FacilitatorRequest): Payment {
+    const read = this.#options.payments.read(request);
+    if (!read.ok) throw new TypeError(`a worker asks about no payment: ${read.error.detail}`);
+    return read.value;
+  }
+
+  async #store<Value>(answer: () => Promise<Value>): Promise<Value> {
+    if (this.#isClosed) throw new Error("this worker is taken for dead");
+    const storing = answer();
+    this.#storing.add(storing);
+    try {
+      return await storing;
+    } finally {
+      this.#storing.delete(storing);
+    }
+  }
+
+  async #step(
+    key: PaymentKey,
+    transition: TransitionOf<ServiceTransitionKind>,
+    signal: AbortSignal,
+  ): Promise<OutcomeOf<ServiceTransitionKind>> {
+    const { life, payments } = this.#options;
+    const outcome = await payments.step(key, transition);
+    // A claim that nobody waits for any more is nobody's: left alone, it would be busy for everyone else.
+    const isGranted = typeof outcome === "object" && outcome.kind === "granted";
+    if (signal.aborted && isGranted) await life.step(key, { kind: "released" });
+    return outcome;
+  }
+
+  /** Goes on when the worker is gone. Where it ends without an outcome, any worker may go on with the claim. */
+  async #settle(
+    key: PaymentKey,
+    signal: AbortSignal,
+    settle: (limit: AbortSignal) => Promise<Settled>,
+  ): Promise<Settled> {
+    if (this.#isClosed) throw new Error("this worker is taken for dead");
+    this.#settling.set(key, (this.#settling.get(key) ?? 0) + 1);
+    let isOpen = true;
+    try {
+      const settled = await settle(this.#within(signal));
+      isOpen = settled.kind === "unknown";
+      return settled;
+    } finally {
+      const others = (this.#settling.get(key) ?? 1) - 1;
+      if (others > 0) this.#settling.set(key, others);
+      else {
+        this.#settling.delete(key);
+        if (isOpen) void this.#persist(() => this.#options.life.step(key, { kind: "leave" }));
+      }
+    }
+  }
+
+  #within(signal: AbortSignal): AbortSignal {
+    const { settlementWaitMs, time } = this.#options;
+    return AbortSignal.any([signal, time.timeout(settlementWaitMs)]);
+  }
+
+  /** Until it is stored: nobody else would do it as long as this process lives. */
+  async #persist(store: () => Promise<void>): Promise<void> {
+    const { logger, time, closing } = this.#options;
+    while (!closing.aborted) {
+      try {
+        return await store();
+      } catch (cause) {
+        if (closing.aborted) return;
+        logger.error({ err: cause }, "what a worker held could not be freed; trying again");
+        await time.sleep(STORE_PAUSE_MS, closing);
+      }
+    }
+  }
+}
+
+/** What a worker is told. */
+function sentOf({ payment, owed, ...rest }: Identified): SentIdentified {
+  return { ...rest, payment: sentPayment(payment), owed: owed.map(sentPayment) };
+}
+
+function sentPayment({ key, request }: Payment): SentPayment {
+  return { key, request };
+}

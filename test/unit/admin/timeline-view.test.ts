@@ -1,0 +1,48 @@
+/** What the operator's page tells of a request, and what it leaves out. */
+import { describe, expect, test } from "vitest";
+import { viewOfRequest, withoutUrls } from "../../../src/admin/timeline-view.ts";
+import { Tokens } from "../../../src/admin/payment-view.ts";
+import type { TimelineHead, TimelineRecord } from "../../../src/telemetry/timeline.ts";
+import { configOf } from "../app/config-of.ts";
+
+const CONFIG = `facilitator: { listen: 127.0.0.1:4021, remote: [{ url: https://f.example.com }] }`;
+const KEYED = "https://user:hunter2@rpc.example.com:8443/v2/hunter2?key=hunter2#hunter2";
+
+const head: TimelineHead = {
+  method: "GET",
+  path: "/weather",
+  route: "GET /weather",
+  client: "192.0.2.1",
+  target: "/weather?hunter2",
+  presented: null,
+  asked: [],
+};
+
+describe("a request on the operator's page", () => {
+  test("names of an endpoint that somebody complains of no more than the host", () => {
+    const note = `HTTP 500 from <${KEYED}>, "${KEYED}" and ${KEYED}`;
+    const step = { name: "verification", atMs: 1, ms: 1, isGood: false, note } as const;
+    const record: TimelineRecord = {
+      id: "a-1",
+      atMs: 0,
+      head,
+      steps: [step],
+      key: null,
+      error: `unexpected_verify_error: ${KEYED} did not answer`,
+      end: { status: 500, outcome: "unavailable", ms: 3 },
+    };
+    const known = { record, question: null, payment: null, advice: null };
+    const view = viewOfRequest(known, head, new Tokens(configOf(CONFIG)));
+    expect(view.error).toBe("unexpected_verify_error: https://rpc.example.com:8443 did not answer");
+    expect(view.stages[2]?.note).toContain("https://rpc.example.com:8443");
+    expect(JSON.stringify(view)).not.toContain("hunter2");
+  });
+
+  test.each([
+    ["the payer holds 0 of 10000 atomic units", "the payer holds 0 of 10000 atomic units"],
+    ["GET /weather: not there (a/b?c)", "GET /weather: not there (a/b?c)"],
+    ["wss://rpc.example.com/key.", "wss://rpc.example.com"],
+  ])("leaves other text as it is: %s", (text, shown) => {
+    expect(withoutUrls(text)).toBe(shown);
+  });
+});

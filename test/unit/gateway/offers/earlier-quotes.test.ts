@@ -1,0 +1,65 @@
+import { describe, expect, test } from "vitest";
+import {
+  earlierRequirements,
+  type EarlierQuotes,
+} from "../../../../src/gateway/offers/earlier-quotes.ts";
+import { Offers, type Offer } from "../../../../src/payments/sale/offers.ts";
+import { Router } from "../../../../src/gateway/paths/router.ts";
+
+const REPLACED_MS = 1_000_000;
+
+function quotes(amount: string, maxTimeoutSeconds: number, pattern = "/weather"): EarlierQuotes {
+  const offer: Offer = {
+    scheme: "exact",
+    network: "base-sepolia",
+    maxAmountRequired: amount,
+    asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+    description: "",
+    mimeType: "",
+    maxTimeoutSeconds,
+    extra: { name: "USDC", version: "2" },
+  };
+  const routes = [
+    { methods: ["GET"], pattern, value: new Offers([offer]) },
+    { methods: ["GET"], pattern: "/free", value: null },
+  ];
+  const router = new Router<Offers | null>(routes, {
+    guarded: (value) => value !== null,
+    unmatchedGuarded: true,
+  });
+  const untilMs = REPLACED_MS + maxTimeoutSeconds * 1000;
+  return { router, publicUrl: "https://before.example", replacedMs: REPLACED_MS, untilMs };
+}
+
+const asked = { method: "GET", path: "/weather", target: "/weather?day=1" };
+const amounts = (earlier: readonly EarlierQuotes[], nowMs: number, at = asked): string[] =>
+  earlierRequirements(earlier, at, nowMs).map(({ maxAmountRequired }) => maxAmountRequired);
+
+describe("what was asked for before a change", () => {
+  test("may be paid for as long as it was said to take, and not a millisecond longer", () => {
+    const earlier = [quotes("10000", 60)];
+    expect(amounts(earlier, REPLACED_MS)).toEqual(["10000"]);
+    expect(amounts(earlier, REPLACED_MS + 59_999)).toEqual(["10000"]);
+    expect(amounts(earlier, REPLACED_MS + 60_000)).toEqual([]);
+  });
+
+  test("is tried in the order of the changes, each for its own time", () => {
+    const earlier = [quotes("30000", 10), quotes("20000", 60)];
+    expect(amounts(earlier, REPLACED_MS + 5_000)).toEqual(["30000", "20000"]);
+    expect(amounts(earlier, REPLACED_MS + 10_000)).toEqual(["20000"]);
+  });
+
+  test("is that of the route that the URL had then, under the name that it had then", () => {
+    const earlier = [quotes("10000", 60, "/:city")];
+    const [first] = earlierRequirements(earlier, asked, REPLACED_MS);
+    expect(first?.resource).toBe("https://before.example/weather?day=1");
+    expect(amounts(earlier, REPLACED_MS, { ...asked, method: "POST" })).toEqual([]);
+  });
+
+  test("is nothing where nothing was asked for", () => {
+    const at = { method: "GET", path: "/free", target: "/free" };
+    expect(amounts([quotes("10000", 60)], REPLACED_MS, at)).toEqual([]);
+    expect(amounts([], REPLACED_MS)).toEqual([]);
+  });
+});

@@ -1,0 +1,84 @@
+import { describe, expect, test } from "vitest";
+import { PaymentRequirementsSchema } from "x402/types";
+import { Offers, type Offer } from "../../../../src/payments/sale/offers.ts";
+import { examplePayment } from "../../ledger/example-payment.ts";
+import { FEE_PAYER, NETWORK, OTHER_FEE_PAYER, solanaRequirements } from "./solana-payment.ts";
+import { Told } from "../../gateway/told.ts";
+
+const URL = "https://shop.example/weather?city=%22Rome%22";
+
+const { resource: _evm, ...evm } = examplePayment(1).request.paymentRequirements;
+const { resource: _solana, extra: _extra, ...solana } = solanaRequirements();
+
+const acceptsOf = (offers: Offers): { network: string; extra?: object }[] =>
+  Object(JSON.parse(offers.body("pay", URL))).accepts;
+
+const told = (address = FEE_PAYER) => new Told({ [NETWORK]: address });
+
+describe("a 402 body", () => {
+  test("names token domains on EVM and the fee payer on Solana, in the order of the offers", () => {
+    const offers = new Offers([evm, solana], told());
+    expect(JSON.parse(offers.body('why "so"', URL))).toEqual({
+      x402Version: 1,
+      error: 'why "so"',
+      accepts: [
+        { ...evm, resource: URL },
+        { ...solana, resource: URL, extra: { feePayer: FEE_PAYER } },
+      ],
+    });
+    expect(acceptsOf(offers)).toEqual(offers.accepts(URL));
+    expect(offers.question("pay", URL)).toBe(offers.body("pay", URL));
+    expect(offers.requirements(URL)).toEqual(offers.accepts(URL));
+  });
+
+  test("has entries that the official schema accepts", () => {
+    for (const entry of acceptsOf(new Offers([evm, solana], told()))) {
+      const read = PaymentRequirementsSchema.safeParse(entry);
+      expect(read.error?.issues ?? []).toEqual([]);
+    }
+  });
+
+  test("names another fee payer as soon as another one is told", () => {
+    const feePayers = told();
+    const offers = new Offers([solana], feePayers);
+    expect(acceptsOf(offers)).toMatchObject([{ extra: { feePayer: FEE_PAYER } }]);
+    feePayers.tell(NETWORK, OTHER_FEE_PAYER);
+    expect(acceptsOf(offers)).toMatchObject([{ extra: { feePayer: OTHER_FEE_PAYER } }]);
+  });
+
+  test("leaves out what nobody pays the network fee for, until somebody does", () => {
+    const feePayers = new Told();
+    const offers = new Offers([evm, solana], feePayers);
+    expect(acceptsOf(offers).map(({ network }) => network)).toEqual([evm.network]);
+    expect([offers.missing, offers.areNone]).toEqual([[NETWORK], false]);
+    feePayers.tell(NETWORK, FEE_PAYER);
+    expect(acceptsOf(offers).map(({ network }) => network)).toEqual([evm.network, NETWORK]);
+    expect([offers.missing, offers.areNone]).toEqual([[], false]);
+  });
+
+  test("would ask for nothing where all is left out", () => {
+    const feePayers = told();
+    const mainnet: Offer = { ...solana, network: "solana" };
+    const offers = new Offers([solana, mainnet], feePayers);
+    expect([offers.missing, offers.areNone]).toEqual([["solana"], false]);
+    feePayers.tell(NETWORK, undefined);
+    expect([offers.missing, offers.areNone]).toEqual([[NETWORK, "solana"], true]);
+    expect(acceptsOf(offers)).toEqual([]);
+    expect(offers.question("pay", URL)).toBeUndefined();
+  });
+
+  test("of EVM offers alone is prepared once, and depends on nobody", () => {
+    const feePayers = told();
+    const offers = new Offers([evm], feePayers);
+    const { reads } = feePayers;
+    feePayers.tell(NETWORK, OTHER_FEE_PAYER);
+    expect(acceptsOf(offers)).toHaveLength(1);
+    expect([offers.areNone, feePayers.reads]).toEqual([false, reads]);
+  });
+});
+
+test("requirements for a presented payment are there also while nobody is asked for them", () => {
+  const offers = new Offers([solana], new Told());
+  expect(offers.requirements(URL)).toEqual([{ ...solana, resource: URL }]);
+  expect(offers.accepts(URL)).toEqual([]);
+});

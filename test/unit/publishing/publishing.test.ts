@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { Publications } from "../../../src/publishing/publishing.ts";
+import { FeePayerNews } from "../../../src/app/start-order.ts";
+import { entryName } from "../../../src/discovery/discovery.ts";
+import { SharedEntries } from "../../../src/discovery/shared-entries.ts";
+import { examplePayment } from "../ledger/example-payment.ts";
+import { configOf } from "../app/config-of.ts";
+
+const config = configOf(
+  `
+publicUrl: http://localhost:8402
+payTo: 2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4
+accept: [solana-devnet]
+facilitator: https://facilitator.example.com
+upstream: http://localhost:3000
+unmatched: deny
+routes:
+  GET /own: $0.01
+`,
+  {},
+);
+
+test("another fee payer is in the listing at once, beside what others sell", () => {
+  const feePayers = new FeePayerNews([["solana-devnet", "first"]]);
+  const others = new SharedEntries();
+  const { paymentRequirements } = examplePayment(1).request;
+  const resource = "https://weather.example.com/today";
+  const terms = { resource, methods: ["GET"], metadata: {}, isTemplate: false };
+  others.put({ ...terms, accepts: [paymentRequirements], lastUpdated: 1 });
+  const { list } = new Publications(config, { changes: new Map(), feePayers, others });
+  const listed = (): unknown =>
+    JSON.parse(list("").body).items.map(({ accepts }: Listed) => accepts[0].extra?.["feePayer"]);
+  expect(listed()).toEqual(["first", undefined]);
+  feePayers.tell([["solana-devnet", "second"]]);
+  expect(listed()).toEqual(["second", undefined]);
+  feePayers.tell([]);
+  expect(listed()).toEqual([undefined]);
+});
+
+test("whatever comes and goes, in whatever numbers, the listing is that of what there is", () => {
+  const feePayers = new FeePayerNews([["solana-devnet", "first"]]);
+  const others = new SharedEntries();
+  const { paymentRequirements } = examplePayment(1).request;
+  const ground = { changes: new Map<string, number>(), feePayers, others };
+  const { list } = new Publications(config, ground);
+  const entry = (number: number, lastUpdated: number) => {
+    const resource = `https://weather.example.com/${number}`;
+    const terms = { resource, methods: ["GET"], metadata: {}, isTemplate: false };
+    return { ...terms, accepts: [paymentRequirements], lastUpdated };
+  };
+  for (const [count, goes] of [
+    [100, 0],
+    [1, 0],
+    [60, 7],
+    [3, 1],
+    [0, 90],
+    [5, 0],
+  ] as const) {
+    for (let number = 0; number < count; number += 1) others.put(entry(number, count));
+    for (let number = 0; number < goes; number += 1) others.drop(entryName(entry(number, 0)));
+    const fresh = new Publications(config, ground);
+    for (const query of ["limit=100", "q=5", "limit=3&offset=2"]) {
+      expect(list(query)).toEqual(fresh.list(query));
+    }
+  }
+});
+
+interface Listed {
+  readonly accepts: readonly [{ readonly extra?: Readonly<Record<string, unknown>> }];
+}
