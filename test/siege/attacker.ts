@@ -33,7 +33,9 @@ function comeAll(): void {
   let next = 0;
   const coming = setInterval(() => {
     for (let count = 0; count < TOGETHER && next < most; count += 1) come(next++);
-    if (next >= most) clearInterval(coming);
+    if (next < most) return;
+    clearInterval(coming);
+    process.send?.("all have come");
   }, NEXT_MS);
 }
 

@@ -57,7 +57,7 @@ export async function besiege(
   }
   const watch = new Watch(stage);
   await pause(CALM_MS);
-  strangers?.send("come");
+  await callUp(strangers);
   await pause(seconds * 1_000);
   const counts = await dismiss(strangers);
   over.abort();
@@ -87,6 +87,13 @@ async function summon(
   // They have machines of their own, and here they would take the gateway's processor.
   setPriority(strangers.pid ?? 0, constants.priority.PRIORITY_LOW);
   return strangers;
+}
+
+/** Until each has begun its first connection: they have the least of a busy machine, and the siege is no shorter for it. */
+async function callUp(strangers: ChildProcess | null): Promise<void> {
+  if (strangers === null) return;
+  strangers.send("come");
+  await once(strangers, "message");
 }
 
 /** Ends the strangers, who tell before how it went. */
