@@ -9,12 +9,13 @@ import type { Plugin } from "rolldown";
 
 export const NOTICES_FILE = "THIRD-PARTY-NOTICES.txt";
 
-/** They ask for their text and a notice of copyright, and nothing of the code that is beside theirs. */
+/** They ask at most for their text and a notice of copyright, and nothing of the code that is beside theirs. */
 const LICENCES: ReadonlySet<string> = new Set([
   "0BSD",
   "Apache-2.0",
   "BSD-2-Clause",
   "BSD-3-Clause",
+  "BlueOak-1.0.0",
   "ISC",
   "MIT",
   "Unlicense",
