@@ -164,7 +164,7 @@ describe("source files", () => {
   it("read no clock of their own on the way of the money", async () => {
     const clocks =
       /performance\.now|Date\.now|\b(?<!\.)set(?:Timeout|Interval|Immediate)\(|AbortSignal\.timeout\(/;
-    const rooms = ["src/ledger", "src/facilitator", "src/mechanism", "src/gateway/payment"];
+    const rooms = ["src/ledger", "src/facilitator", "src/mechanism", "src/payments"];
     const found = (await Promise.all(rooms.map(sources)))
       .flat()
       .filter(({ text }) => clocks.test(text.replaceAll(/^\s*(?:\*|\/\/|\/\*).*$/gm, "")))
