@@ -2,7 +2,7 @@
  * EVM addresses: compared case-insensitively, written with the EIP-55 checksum. The checksum is what
  * catches a mistyped `payTo` before any buyer pays it.
  */
-import { keccak_256 } from "@noble/hashes/sha3.js";
+import { keccak256 } from "./keccak.ts";
 
 const HEX_ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 
@@ -26,7 +26,7 @@ export function checksumAddress(address: string): string {
 
 function spell(address: string): string {
   const digits = address.slice(2).toLowerCase();
-  const hash = keccak_256(new TextEncoder().encode(digits));
+  const hash = keccak256(new TextEncoder().encode(digits));
   let text = "0x";
   for (let index = 0; index < digits.length; index += 1) {
     const byte = hash[index >> 1] ?? 0;

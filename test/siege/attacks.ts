@@ -5,13 +5,9 @@
 import { randomBytes } from "node:crypto";
 import { connect, type OnReadOpts, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { addressWord, uintWord } from "../../src/mechanism/evm/abi.ts";
-import { secp256k1 } from "../../src/mechanism/evm/signature.ts";
-import { authorizationDigest, createToken } from "../../src/mechanism/evm/token.ts";
-import { encodePaymentHeader } from "../../src/x402/header.ts";
-import { findNetwork } from "../../src/x402/network.ts";
-import type { EvmAuthorization, EvmPayload, PaymentRequirements } from "../../src/x402/x402.ts";
+import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import { dataFrame, frame, headersFrame, integer, PREFACE } from "../attack/http2-frames.ts";
+import { authorize, paymentHeader, quickPayment } from "../support/quick-payer.ts";
 
 export const PROTOCOLS = ["HTTP/1.1", "HTTP/2"] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
@@ -216,44 +212,12 @@ function stream(id: number, path: string, method: string, more: Lines = []): str
 function junk(offer: PaymentRequirements): string {
   const from = `0x${randomBytes(20).toString("hex")}`;
   const signature = `0x${randomBytes(64).toString("hex")}1b`;
-  return header(offer, { signature, authorization: authorize(from, offer) });
+  return paymentHeader(offer, { signature, authorization: authorize(from, offer) });
 }
 
 /** One that is signed well, by a key that holds nothing. */
 function poor(offer: PaymentRequirements): string {
-  const network = findNetwork(offer.network);
-  if (network?.kind !== "evm") throw new Error("strangers pay on EVM networks");
-  const key = randomBytes(32);
-  const authorization = authorize(secp256k1.addressOf(key), offer);
-  const { from, to, value, validAfter, validBefore, nonce } = authorization;
-  const words = [
-    addressWord(from),
-    addressWord(to),
-    ...[value, validAfter, validBefore].map((text) => uintWord(BigInt(text))),
-    nonce.slice(2),
-  ];
-  const token = createToken(network.asset, network.chainId);
-  const { r, s, yParity } = secp256k1.sign(authorizationDigest(token, words.join("")), key);
-  const bytes = Buffer.concat([r, s, Buffer.of(27 + yParity)]);
-  return header(offer, { signature: `0x${bytes.toString("hex")}`, authorization });
-}
-
-function authorize(
-  from: string,
-  { payTo, maxAmountRequired }: PaymentRequirements,
-): EvmAuthorization {
-  return {
-    from,
-    to: payTo,
-    value: maxAmountRequired,
-    validAfter: "0",
-    validBefore: String(Math.floor(Date.now() / 1_000) + 60),
-    nonce: `0x${randomBytes(32).toString("hex")}`,
-  };
-}
-
-function header({ scheme, network }: PaymentRequirements, payload: EvmPayload): string {
-  return encodePaymentHeader({ x402Version: 1, scheme, network, payload });
+  return quickPayment(randomBytes(32), offer);
 }
 
 function every(ms: number, act: () => void): () => void {

@@ -5,7 +5,7 @@
  */
 import { createRequire } from "node:module";
 import type * as Secp256k1Addon from "secp256k1";
-import { keccak_256 } from "@noble/hashes/sha3.js";
+import { keccak256 } from "../../x402/keccak.ts";
 
 /** Bytes of an EOA signature: r, s, v. */
 const SIGNATURE_BYTES = 65;
@@ -110,7 +110,7 @@ function overCurve(build: Secp256k1["build"], curve: Curve): Secp256k1 {
 
 /** The last 20 bytes of the hash of the key's two coordinates (Yellow Paper, appendix F). */
 function addressOfPublicKey(publicKey: Uint8Array): string {
-  const hash = keccak_256(publicKey.subarray(1));
+  const hash = keccak256(publicKey.subarray(1));
   return `0x${Buffer.from(hash.buffer, hash.byteOffset + 12, 20).toString("hex")}`;
 }
 

@@ -1,5 +1,5 @@
 /** An EIP-3009 token: its EIP-712 domain, the calls that a payment makes to it, and its events. */
-import { keccak_256 } from "@noble/hashes/sha3.js";
+import { keccak256 } from "../../x402/keccak.ts";
 import type { EvmAsset } from "../../x402/network.ts";
 import { addressWord, bytesWords, uintWord, WORD } from "./abi.ts";
 
@@ -52,7 +52,7 @@ export function createToken(asset: EvmAsset, chainId: number): Token {
   return {
     asset,
     address: asset.address.toLowerCase(),
-    domainSeparator: keccak_256(Buffer.concat(parts)),
+    domainSeparator: keccak256(Buffer.concat(parts)),
   };
 }
 
@@ -63,8 +63,8 @@ export function createToken(asset: EvmAsset, chainId: number): Token {
 export function authorizationDigest(token: Token, words: string): Uint8Array {
   struct.write(words, 32, "hex");
   envelope.set(token.domainSeparator, 2);
-  envelope.set(keccak_256(struct), 34);
-  return keccak_256(envelope);
+  envelope.set(keccak256(struct), 34);
+  return keccak256(envelope);
 }
 
 export function balanceOfCall(owner: string): string {
@@ -106,5 +106,5 @@ export function isValidSignatureCall(digest: Uint8Array, signature: string): str
 }
 
 function hashText(text: string): Uint8Array {
-  return keccak_256(Buffer.from(text, "utf8"));
+  return keccak256(Buffer.from(text, "utf8"));
 }

@@ -1,7 +1,7 @@
 /** Writes and signs the one kind of transaction we send: a call without value (EIP-1559, EIP-155). */
 import type { Hex } from "viem";
-import { hexToBytes, serializeTransaction } from "viem/utils";
-import { keccak_256 } from "@noble/hashes/sha3.js";
+import { serializeTransaction } from "viem/utils";
+import { keccak256 } from "../../x402/keccak.ts";
 import type { Account } from "./account.ts";
 import type { Fees } from "./fees.ts";
 
@@ -23,11 +23,11 @@ export function signTransaction(
   account: Account,
 ): { readonly hash: string; readonly raw: string } {
   const unsigned = describe(transaction);
-  const digest = keccak_256(hexToBytes(serializeTransaction(unsigned)));
+  const digest = keccak256(bytesOf(serializeTransaction(unsigned)));
   const { r, s, yParity } = account.sign(digest);
   const signature = { r: toHex(r), s: toHex(s), v: 27n + BigInt(yParity), yParity };
   const raw = serializeTransaction(unsigned, signature);
-  return { hash: toHex(keccak_256(hexToBytes(raw))), raw };
+  return { hash: toHex(keccak256(bytesOf(raw))), raw };
 }
 
 function describe({ chainId, nonce, fees, gasLimit, to, data }: ContractTransaction) {
@@ -39,6 +39,10 @@ function describe({ chainId, nonce, fees, gasLimit, to, data }: ContractTransact
 
 function asHex(text: string): Hex {
   return `0x${text.slice(2)}`;
+}
+
+function bytesOf(hex: Hex): Uint8Array {
+  return Buffer.from(hex.slice(2), "hex");
 }
 
 function toHex(bytes: Uint8Array): Hex {
