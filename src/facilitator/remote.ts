@@ -6,6 +6,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { H1Pool } from "../http1/pool.ts";
+import { ask, NothingSent, type Reply } from "../http1/small-request.ts";
 import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -24,7 +25,6 @@ import {
 } from "../x402/x402.ts";
 import { MAX_HANDED_OVER } from "./caller-places.ts";
 import { CatalogueWords, type HeardWord } from "./catalogue-word.ts";
-import { exchange, NothingSent, type Reply } from "./exchange.ts";
 import { FacilitatorWord } from "./facilitator-word.ts";
 import { FacilitatorFault, RequestRefused, type SettleOptions } from "../payments/facilitator.ts";
 import type { WireFacilitator } from "./wire-facilitator.ts";
@@ -269,7 +269,7 @@ export class RemoteFacilitator implements WireFacilitator {
     const sent = Object.entries(headers).flat();
     const question = { method, path: this.#basePath + path, headers: sent, body };
     const limits = { signal, maxBytes: MAX_ANSWER_BYTES };
-    const { status, lines, text } = await exchange(this.#pool, question, limits);
+    const { status, lines, text } = await ask(this.#pool, question, limits);
     return { status, lines, body: parseObject(text) };
   }
 

@@ -3,7 +3,9 @@
  * bounded in time and size. Redirects are not followed. Endpoint URLs often hold a key, so no message
  * of this file names more of one than its host.
  */
-import { Pool } from "undici";
+import { H1Fault } from "../http1/fault.ts";
+import { H1Pool } from "../http1/pool.ts";
+import { AnswerTooLarge, ask } from "../http1/small-request.ts";
 import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
 import { ChainError } from "./mechanism.ts";
@@ -14,6 +16,12 @@ const RPC_TIMEOUT_MS = 10_000;
 const MAX_RPC_ANSWER_BYTES = 4 * 1024 * 1024;
 /** Calls in flight to one endpoint at once; more of them wait for a connection. */
 const MAX_RPC_CONNECTIONS = 64;
+/** Calls that wait for one of them, each for as long as its caller does. */
+const MAX_WAITING_CALLS = 10_000;
+/** How long a connection is kept without a call: below what nodes and what stands before them keep, milliseconds. */
+const KEEP_ALIVE_MS = 4_000;
+/** Largest head of an answer, bytes. */
+const MAX_HEAD_BYTES = 16 * 1024;
 /** How much of a node's own error message is kept, characters. */
 const MAX_NODE_MESSAGE = 200;
 /** Path segments at least this long are taken for keys when a node's message is cleaned. */
@@ -91,11 +99,16 @@ interface HttpAnswer {
   readonly text: string;
 }
 
+/** A call's own limit, or its caller, has ended it. */
+const GIVEN_UP = new Error("given up");
+
 class HttpRpc implements Rpc {
   readonly host: string;
   readonly #endpoint: Endpoint;
-  readonly #headers: Record<string, string>;
-  readonly #pool: Pool;
+  /** Raw `name, value` pairs. */
+  readonly #headers: readonly string[];
+  readonly #pool: H1Pool;
+  readonly #maxBytes: number;
   readonly #timeoutMs: number;
   readonly #observer: RpcObserver | undefined;
   #lastId = 0;
@@ -105,18 +118,25 @@ class HttpRpc implements Rpc {
     this.#endpoint = endpoint;
     this.#timeoutMs = options.timeoutMs ?? RPC_TIMEOUT_MS;
     this.#observer = options.observer;
-    this.#headers = { "content-type": "application/json", accept: "application/json" };
-    if (endpoint.authorization !== undefined) {
-      this.#headers["authorization"] = endpoint.authorization;
-    }
-    this.#pool = new Pool(endpoint.origin, {
+    this.#maxBytes = options.maxAnswerBytes ?? MAX_RPC_ANSWER_BYTES;
+    const { authorization } = endpoint;
+    this.#headers = [
+      ...["content-type", "application/json", "accept", "application/json"],
+      ...(authorization === undefined ? [] : ["authorization", authorization]),
+    ];
+    // One deadline is kept in #send, over everything, and no other comes before it.
+    const atMostMs = 2 * this.#timeoutMs;
+    this.#pool = new H1Pool({
+      origin: endpoint.origin,
       connections: options.maxConnections ?? MAX_RPC_CONNECTIONS,
-      allowH2: false,
-      // One deadline is kept in #send, over everything; undici's own would only be coarser.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxResponseSize: options.maxAnswerBytes ?? MAX_RPC_ANSWER_BYTES,
-      connect: { timeout: this.#timeoutMs },
+      connectTimeoutMs: atMostMs,
+      responseTimeoutMs: atMostMs,
+      idleTimeoutMs: atMostMs,
+      pauseTimeoutMs: atMostMs,
+      queueTimeoutMs: atMostMs,
+      keepAliveMs: KEEP_ALIVE_MS,
+      headLimitBytes: MAX_HEAD_BYTES,
+      queue: MAX_WAITING_CALLS,
     });
   }
 
@@ -167,18 +187,20 @@ class HttpRpc implements Rpc {
     const where = `${method} at ${this.host}`;
     if (signal.aborted) throw new ChainError("CHAIN_TIMEOUT", `${where}: abandoned by its caller`);
     const abort = new AbortController();
-    const abandon = () => abort.abort();
+    const abandon = () => abort.abort(GIVEN_UP);
     const timer = setTimeout(abandon, this.#timeoutMs);
     signal.addEventListener("abort", abandon, { once: true });
     try {
-      const response = await this.#pool.request({
-        method: "POST",
-        path: this.#endpoint.path,
-        headers: this.#tracedHeaders(),
-        body: JSON.stringify(body),
-        signal: abort.signal,
-      });
-      return { status: response.statusCode, text: await response.body.text() };
+      return await ask(
+        this.#pool,
+        {
+          method: "POST",
+          path: this.#endpoint.path,
+          headers: this.#tracedHeaders(),
+          body: JSON.stringify(body),
+        },
+        { signal: abort.signal, maxBytes: this.#maxBytes },
+      );
     } catch (cause) {
       if (signal.aborted) {
         throw new ChainError("CHAIN_TIMEOUT", `${where}: abandoned by its caller`);
@@ -186,9 +208,8 @@ class HttpRpc implements Rpc {
       if (abort.signal.aborted) {
         throw new ChainError("CHAIN_TIMEOUT", `${where}: no answer in ${this.#timeoutMs} ms`);
       }
-      const reason = systemCode(cause);
-      if (reason === "UND_ERR_RES_EXCEEDED_MAX_SIZE") throw new RpcAnswerTooLarge(where, { cause });
-      throw new ChainError("CHAIN_UNREACHABLE", `${where}: ${reason}`, { cause });
+      if (cause instanceof AnswerTooLarge) throw new RpcAnswerTooLarge(where, { cause });
+      throw new ChainError("CHAIN_UNREACHABLE", `${where}: ${systemCode(cause)}`, { cause });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener("abort", abandon);
@@ -196,11 +217,11 @@ class HttpRpc implements Rpc {
   }
 
   /** The node, or what stands before it, hears which trace it is asked for. */
-  #tracedHeaders(): Record<string, string> {
+  #tracedHeaders(): readonly string[] {
     const trace = currentContext()?.trace ?? null;
     return trace === null
       ? this.#headers
-      : { ...this.#headers, traceparent: formatTraceParent(trace) };
+      : [...this.#headers, "traceparent", formatTraceParent(trace)];
   }
 
   /** The result, strictly: our id, and exactly one of `result` and `error`. */
@@ -263,19 +284,18 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Of the system where it gave one, else of our client: both are codes, and neither repeats the URL. */
 function systemCode(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0)
-    return systemCode(error.errors[0]);
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? error.code
-    : "the request failed";
+  if (!(error instanceof Error)) return "the request failed";
+  const inner = error instanceof AggregateError ? error.errors[0] : error.cause;
+  if (inner instanceof Error) return systemCode(inner);
+  return "code" in error && typeof error.code === "string" ? error.code : "the request failed";
 }
 
 /** The connection broke after it had been made; a refused or impossible one is not repeated. */
 function isBrokenConnection(error: unknown): boolean {
   if (!(error instanceof ChainError) || error.code !== "CHAIN_UNREACHABLE") return false;
-  const code = systemCode(error.cause);
-  return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
+  return error.cause instanceof H1Fault && error.cause.code === "broken";
 }
 
 function outcomeOf(error: unknown): RpcOutcome {

@@ -1,13 +1,13 @@
 /**
- * One HTTP request and its answer, with the one thing that a settlement has to know and that no error code
+ * One small request and its whole answer, with the one thing that a settlement has to know and that no error code
  * tells for certain: whether anything of the request can have been seen.
  */
-import type { H1Controller, H1Handler } from "../http1/exchange.ts";
-import { asError } from "../http1/fault.ts";
-import type { H1Pool } from "../http1/pool.ts";
-import { giveBack } from "../http1/read-buffers.ts";
+import type { H1Controller, H1Handler } from "./exchange.ts";
+import { asError } from "./fault.ts";
+import type { H1Pool } from "./pool.ts";
+import { giveBack } from "./read-buffers.ts";
 
-export interface WireQuestion {
+export interface SmallRequest {
   readonly method: "GET" | "POST";
   readonly path: string;
   /** Raw `name, value` pairs. */
@@ -17,13 +17,12 @@ export interface WireQuestion {
 
 export interface Reply {
   readonly status: number;
-  /** Names in lower case. */
   /** Raw `name, value` pairs. */
   readonly lines: readonly string[];
   readonly text: string;
 }
 
-export interface ExchangeLimits {
+export interface SmallRequestLimits {
   /** Gives the exchange up. */
   readonly signal: AbortSignal;
   /** Largest body of an answer, bytes. */
@@ -36,17 +35,23 @@ export class NothingSent extends Error {
   readonly code = "NOTHING_SENT";
 }
 
+/** The answer's body has more bytes than are wanted. */
+export class AnswerTooLarge extends Error {
+  override readonly name = "AnswerTooLarge";
+}
+
 /**
  * Rejects with {@link NothingSent} where the connection failed or the signal ended the wait before the
- * request was written; with any other error the request may have been seen.
+ * request was written; with any other error the request may have been seen: an `H1Fault`, {@link AnswerTooLarge}, or
+ * the reason of the signal.
  */
-export async function exchange(
+export async function ask(
   pool: Pick<H1Pool, "dispatch">,
-  { body, ...question }: WireQuestion,
-  { signal, maxBytes }: ExchangeLimits,
+  { body, ...question }: SmallRequest,
+  { signal, maxBytes }: SmallRequestLimits,
 ): Promise<Reply> {
   if (signal.aborted) throw nothingSent(asError(signal.reason));
-  const running = new Exchange(maxBytes);
+  const running = new Answer(maxBytes);
   const request = { ...question, body: body === null ? null : Buffer.from(body) };
   const controller = pool.dispatch(request, running);
   // What has not left yet is never sent; what has is no longer waited for.
@@ -59,7 +64,7 @@ export async function exchange(
   }
 }
 
-class Exchange implements H1Handler {
+class Answer implements H1Handler {
   readonly #reply = Promise.withResolvers<Reply>();
   readonly #maxBytes: number;
   readonly #parts: Buffer[] = [];
@@ -89,7 +94,7 @@ class Exchange implements H1Handler {
     this.#parts.push(chunk);
     this.#bytes += chunk.length;
     if (this.#bytes <= this.#maxBytes) return;
-    controller.abort(new Error(`the answer is larger than ${this.#maxBytes} bytes`));
+    controller.abort(new AnswerTooLarge(`the answer is larger than ${this.#maxBytes} bytes`));
   }
 
   onResponseEnd(): void {
