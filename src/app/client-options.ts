@@ -1,6 +1,6 @@
 /** Configuration -> what the gateway believes and bears of its clients. */
 import type { Config } from "../config/config.ts";
-import type { RequestRate } from "../config/settings.ts";
+import type { RequestRate } from "../config/limits.ts";
 import type { GatewayOptions } from "../gateway/gateway.ts";
 import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
 

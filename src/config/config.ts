@@ -11,31 +11,25 @@ import { maskSecrets } from "./reading/mask.ts";
 import { Problems, type Problem } from "./reading/problem.ts";
 import { resolve } from "./resolve.ts";
 import { review } from "./review.ts";
-import type { Config } from "./settings.ts";
 import { validate } from "./reading/validation.ts";
+import type { Config } from "./document.ts";
 import { readYaml } from "./reading/yaml-document.ts";
 
 export { formatProblems } from "./reading/format.ts";
 export { printable } from "../x402/printable.ts";
 export { processEnvironment } from "./reading/environment.ts";
-export { PROXY_UPSTREAM } from "./listener/sidecar-settings.ts";
-export type { CallingGateway, CatalogueSettings } from "./facilitator/hub-settings.ts";
 export type { Environment } from "./reading/environment.ts";
 export type { Problem } from "./reading/problem.ts";
-export { isShadowed, PUBLISHED_PATHS } from "./routes/publication.ts";
-export type {
-  AdminSettings,
-  Config,
-  EmbeddedNetwork,
-  ListenAddress,
-  ListenerTls,
-  ObservedNetwork,
-  OfferSettings,
-  PricedAction,
-  RemoteFacilitatorSettings,
-  RouteSettings,
-  Upstream,
-} from "./settings.ts";
+export type { Config } from "./document.ts";
+export type { EmbeddedNetwork } from "./facilitator/embedded.ts";
+export type { CallingGateway, CatalogueSettings } from "./facilitator/hub.ts";
+export type { ObservedNetwork, RemoteFacilitatorSettings } from "./facilitator/remote.ts";
+export type { AdminSettings, ListenAddress, ListenerTls } from "./listener/listeners.ts";
+export { PROXY_UPSTREAM } from "./listener/sidecar.ts";
+export { isShadowed, PUBLISHED_PATHS } from "./routes/discovery.ts";
+export type { OfferSettings } from "./routes/pricing.ts";
+export type { PricedAction, RouteSettings } from "./routes/routes.ts";
+export type { Upstream } from "./upstream/upstream.ts";
 
 /**
  * `problems` of an accepted file are warnings and notes only; those of a refused one have an error.
@@ -67,9 +61,9 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   if (document === undefined) return { ok: false, problems: problems.list(), text: masked };
 
   const folder = dirname(resolvePath(file));
-  const context = new Context({ document, tree, problems, environment: options, folder });
-  const config = resolve(file, context);
-  if (unsound.length === 0) review(config, context);
+  const context = new Context({ tree, problems, environment: options, folder });
+  const config = resolve(file, document, context);
+  if (unsound.length === 0) review(config, document, context);
   if (problems.refused) return { ok: false, problems: problems.list(), text: masked };
   return { ok: true, config: deepFreeze(config), problems: problems.list(), text: masked };
 }

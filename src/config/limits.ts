@@ -1,13 +1,10 @@
-/** `limits` and `trustedProxies`: what one client may take, and whose word about clients is taken. */
+/** `limits`: what one client, and all together, may take. */
 import { z } from "zod";
 import { ok } from "../x402/result.ts";
-import { readAddressRange } from "./listener/address-range.ts";
-import type { Context } from "./reading/context.ts";
-import { bad, DURATION, fault, readDuration, readSize, type Reader } from "./reading/reading.ts";
-import type { Limits, RequestRate } from "./settings.ts";
+import { bad, DURATION, readDuration, readSize, type Reader } from "./reading/reading.ts";
 import {
+  derived,
   duration,
-  listOf,
   map,
   matching,
   optional,
@@ -17,25 +14,44 @@ import {
   whole,
 } from "./reading/shapes.ts";
 
-const KIB = 1024;
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
+export interface Limits {
+  /** Largest request head. */
+  readonly headerBytes: number;
+  /** Largest request body. */
+  readonly bodyBytes: number;
+  /** Requests that are forwarded or pay at the same time, all listeners together; null: as memory allows. */
+  readonly inFlight: number | null;
+  /** Open at the same time, for each listener. */
+  readonly connections: number;
+  /** Longest that a buyer's request is held while its settlement is not resolved. */
+  readonly settlementWaitMs: number;
+  /** Requests of one address to priced routes that nothing is paid for; null: no limit. */
+  readonly unpaidPerIp: RequestRate | null;
+  /** Of them, payments whose signatures only the chain can judge: refused ones, and those under way. */
+  readonly unprovenPerIp: RequestRate;
+  /** Longest that a request's body may take, while it is read. */
+  readonly bodyTimeoutMs: number;
+  /** Longest silence between two parts of it. */
+  readonly bodyIdleMs: number;
+  /** Slowest that it may be on average; it may be behind by `bodyIdleMs`. */
+  readonly bodyBytesPerSecond: number;
+  /** Longest that a client may take nothing of an answer that waits for it. */
+  readonly answerIdleMs: number;
+  /** Slowest that it may take on average what waits for it; it may be behind by `answerIdleMs`. */
+  readonly answerBytesPerSecond: number;
+  /** Switched (WebSocket) connections at the same time, for each upstream. */
+  readonly tunnels: number;
+  /** Longest silence of one of them, in both directions. */
+  readonly tunnelIdleMs: number;
+  /** Longest that one of them lives, whatever it was paid for. */
+  readonly tunnelLifeMs: number;
+}
 
-const DEFAULTS = {
-  // Holds the largest X-PAYMENT that is read (16 KiB, 22 KiB in base64) beside the other fields.
-  header: 32 * KIB,
-  body: 10 * KIB * KIB,
-  connections: 16_384,
-  settlementWait: 30_000,
-  bodyTimeout: 5 * MINUTE_MS,
-  bodyIdle: 15_000,
-  bodyRate: 512,
-  answerIdle: MINUTE_MS,
-  answerRate: 512,
-  tunnels: 1000,
-  tunnelIdle: 2 * HOUR_MS,
-  tunnelLife: 24 * HOUR_MS,
-} as const;
+/** So many requests in so many milliseconds, and so many at once. */
+export interface RequestRate {
+  readonly requests: number;
+  readonly perMs: number;
+}
 
 /** Shorter deadlines would end what is only on its way. */
 const LEAST_DEADLINE_MS = 1_000;
@@ -46,11 +62,9 @@ const MAX_REQUESTS = 1_000_000;
  * time, whoever sends them, so that nobody meets it whose payments are good; and of refused ones no buyer has two a
  * second for long.
  */
-const DEFAULT_UNPROVEN: RequestRate = { requests: 120, perMs: MINUTE_MS };
-/** Ranges at most: each is compared with every client's address. */
-const MAX_RANGES = 1_000;
+const UNPROVEN = "120/m";
 
-const RATE_UNITS: Readonly<Record<string, number>> = { s: 1_000, m: MINUTE_MS };
+const RATE_UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000 };
 
 const REQUEST_RATE = /^([0-9]{1,7})\/([sm])$/;
 const RATE_FORM = "must be a rate such as 50/s or 600/m";
@@ -74,6 +88,12 @@ function rateHint(written: string): string | undefined {
   if (unit.toLowerCase() !== "h") return `write ${digits}/${unit.toLowerCase()}`;
   return `write ${Math.max(1, Math.round(Number(digits) / 60))}/m`;
 }
+
+const requestRate = reader(
+  z.union([z.string(), z.number()], RATE_FORM),
+  (written) => readRequestRate(String(written)),
+  matching(REQUEST_RATE, RATE_FORM, "50/s", "600/m"),
+);
 
 const BYTE_RATE_FORM = "must be a rate such as 512B/s or 1KiB/s";
 
@@ -100,12 +120,6 @@ const readDeadline: Reader<number> = (written) => {
 const DEADLINE_FORM = "must be a duration such as 30s, 10m or 1h";
 const deadline = text(readDeadline, matching(DURATION, DEADLINE_FORM, "30s"), DEADLINE_FORM);
 
-const requestRate = reader(
-  z.union([z.string(), z.number()], RATE_FORM),
-  (written) => readRequestRate(String(written)),
-  matching(REQUEST_RATE, RATE_FORM, "50/s", "600/m"),
-);
-
 export const limits = map({
   header: optional(
     size,
@@ -121,7 +135,7 @@ export const limits = map({
   connections: optional(
     whole(1, 1_000_000),
     "Connections to one listener at the same time: where all are taken, the longest idle end for new ones.",
-    DEFAULTS.connections,
+    16_384,
   ),
   settlementWait: optional(
     duration,
@@ -133,11 +147,11 @@ export const limits = map({
     "How often one address (of IPv6: one /64) may ask for a price before it is told 429. " +
       "Who pays is never limited by it. Without it: no limit.",
   ),
-  unprovenPerIp: optional(
+  unprovenPerIp: derived(
     requestRate,
     "How often it may present payments whose signatures only the chain can judge (smart wallets, and junk): those " +
       "that are refused count, and those under way. Default: as `unpaidPerIp`, where that is set.",
-    "120/m",
+    UNPROVEN,
   ),
   bodyTimeout: optional(deadline, "Longest for a request's body, while it is read.", "5m"),
   bodyIdle: optional(deadline, "Longest silence between two parts of it.", "15s"),
@@ -159,46 +173,24 @@ export const limits = map({
   tunnels: optional(
     whole(0, 1_000_000),
     "WebSockets to one target of a backend at the same time; where all are taken, whoever has most makes room.",
-    DEFAULTS.tunnels,
+    1_000,
   ),
   tunnelIdle: optional(deadline, "Longest silence of a WebSocket, in both directions.", "2h"),
   tunnelLife: optional(deadline, "Longest life of a WebSocket, whatever it was paid for.", "24h"),
-});
-
-const RANGE_FORM = "must be an address or a range such as 10.0.0.0/8 or 2001:db8::/32";
-
-export const trustedProxies = listOf(
-  text(readAddressRange, matching(/^[0-9A-Fa-f.:]+(?:\/[0-9]{1,3})?$/, RANGE_FORM, "10.0.0.0/8")),
-).max(MAX_RANGES, `must have at most ${MAX_RANGES} entries`);
-
-export function resolveLimits({ document }: Context): Limits {
-  const written = { ...DEFAULTS, ...document.limits };
-  return {
-    headerBytes: written.header,
-    bodyBytes: written.body,
-    inFlight: written.inFlight ?? null,
-    connections: written.connections,
-    settlementWaitMs: written.settlementWait,
-    unpaidPerIp: written.unpaidPerIp ?? null,
-    unprovenPerIp: written.unprovenPerIp ?? written.unpaidPerIp ?? DEFAULT_UNPROVEN,
-    bodyTimeoutMs: written.bodyTimeout,
-    bodyIdleMs: written.bodyIdle,
-    bodyBytesPerSecond: written.bodyRate,
-    answerIdleMs: written.answerIdle,
-    answerBytesPerSecond: written.answerRate,
-    tunnels: written.tunnels,
-    tunnelIdleMs: written.tunnelIdle,
-    tunnelLifeMs: written.tunnelLife,
-  };
-}
-
-/** A range without a prefix is everybody: then each client says itself who it is. */
-export function reviewTrustedProxies({ document, problems }: Context): void {
-  for (const [index, { prefixBits }] of (document.trustedProxies ?? []).entries()) {
-    if (prefixBits > 0) continue;
-    const message = "trusts everybody: each client can then claim any address";
-    const hint = "write the addresses of your proxies";
-    const path = ["trustedProxies", index];
-    problems.add("warning", path, fault("trusts-everybody", `this range ${message}`, hint));
-  }
-}
+}).transform((written): Limits => ({
+  headerBytes: written.header,
+  bodyBytes: written.body,
+  inFlight: written.inFlight ?? null,
+  connections: written.connections,
+  settlementWaitMs: written.settlementWait,
+  unpaidPerIp: written.unpaidPerIp ?? null,
+  unprovenPerIp: written.unprovenPerIp ?? written.unpaidPerIp ?? requestRate.parse(UNPROVEN),
+  bodyTimeoutMs: written.bodyTimeout,
+  bodyIdleMs: written.bodyIdle,
+  bodyBytesPerSecond: written.bodyRate,
+  answerIdleMs: written.answerIdle,
+  answerBytesPerSecond: written.answerRate,
+  tunnels: written.tunnels,
+  tunnelIdleMs: written.tunnelIdle,
+  tunnelLifeMs: written.tunnelLife,
+}));

@@ -1,94 +1,68 @@
 /** From a document whose every value could be read to the complete {@link Config}. */
-import { Assets } from "./routes/accepted.ts";
-import { checkPage } from "./routes/catalogue-page.ts";
-import type { Context } from "./reading/context.ts";
-import { resolveDiscovery } from "./routes/publication.ts";
-import {
-  embeddedSettlers,
-  resolveFacilitator,
-  settlesWith,
-} from "./facilitator/facilitator-settings.ts";
-import { resolveLimits } from "./limits.ts";
-import { checkListeners, resolveAdmin, resolveListen } from "./listener/listeners.ts";
-import { resolvePaywall } from "./routes/paywall-page.ts";
-import { Pricing } from "./routes/pricing.ts";
-import { fault } from "./reading/reading.ts";
-import { resolveRoutes } from "./routes/routes.ts";
+import type { Config, ConfigDocument } from "./document.ts";
+import { readSettlers } from "./facilitator/embedded.ts";
+import { resolveFacilitator, settlesWith } from "./facilitator/facilitator.ts";
+import { checkListeners, resolveListen } from "./listener/listeners.ts";
 import { resolveSidecar } from "./listener/sidecar.ts";
-import type { Config } from "./settings.ts";
-import type { ConfigDocument } from "./reading/document.ts";
+import type { Context } from "./reading/context.ts";
+import { fault } from "./reading/reading.ts";
+import { Assets } from "./routes/accepted.ts";
+import { checkPage, resolveDiscovery } from "./routes/discovery.ts";
+import { Pricing } from "./routes/pricing.ts";
+import { resolveRoutes } from "./routes/routes.ts";
 import { resolveStore } from "./store.ts";
 import { checkStripping } from "./upstream/upstream-paths.ts";
 import { Upstreams } from "./upstream/upstreams.ts";
 
-const DEFAULTS = {
-  shutdown: { within: 30_000, delay: 0 },
-  unmatched: "deny",
-  discovery: {},
-  logging: { level: "info", format: "json" },
-  cors: false,
-} as const;
-
 /** Means something only when no error was reported: where one was, a stand-in may be in its place. */
-export function resolve(file: string, context: Context): Config {
-  const document = { ...DEFAULTS, ...context.document };
-  const { discovery, unmatched } = document;
-  const assets = new Assets(context);
-  const sidecar = resolveSidecar(context);
-  const upstreams = new Upstreams(context);
-  const settlers = embeddedSettlers(context);
-  const pricing = new Pricing(context, assets, settlesWith(context, settlers));
-  const routes = resolveRoutes({ context, pricing, upstreams });
+export function resolve(file: string, document: ConfigDocument, context: Context): Config {
+  const { discovery, facilitator, publicUrl, unmatched = "deny" } = document;
+  const assets = new Assets(document.assets ?? {}, context);
+  const sidecar = resolveSidecar(document, context);
+  const upstreams = new Upstreams(document, context);
+  const settlers = readSettlers(facilitator.embedded, context);
+  const settles = settlesWith(facilitator, settlers, context);
+  const pricing = new Pricing(context, document, assets, settles);
+  const routes = resolveRoutes({ routes: document.routes ?? {}, context, pricing, upstreams });
   pricing.warnOfFixedAmounts();
-  checkPage(context.document.discovery?.page, routes, context);
-  checkListeners(context);
-  checkPurpose(context);
+  checkPage(discovery.page, routes, context);
+  checkListeners(document, context);
+  checkPurpose(document, context);
   const defaultUpstream = unmatched === "free" ? upstreams.resolve(["unmatched"], undefined) : null;
   checkStripping({ upstreams: upstreams.list, routes, defaultUpstream }, context);
+  const ownUrl = document.routes === undefined ? undefined : publicUrl;
   return {
     file,
-    listen: sidecar === null ? resolveListen(context) : [],
+    listen: sidecar === null ? resolveListen(document.listen, context) : [],
     sidecar,
-    publicUrl: document.publicUrl ?? null,
-    hosts: context.document.hosts ?? null,
-    trustedProxies: context.document.trustedProxies ?? [],
-    limits: resolveLimits(context),
-    shutdown: shutdownOf(document.shutdown),
-    workers: document.workers ?? 1,
-    admin: resolveAdmin(document.admin),
+    publicUrl: publicUrl ?? null,
+    hosts: document.hosts ?? null,
+    trustedProxies: document.trustedProxies ?? [],
+    limits: document.limits,
+    shutdown: document.shutdown,
+    workers: document.workers,
+    admin: document.admin ?? null,
     upstreams: upstreams.list,
-    facilitator: resolveFacilitator(context, { assets, settlers, routes }),
+    facilitator: resolveFacilitator(facilitator, { assets, settlers, routes, ownUrl }, context),
     routes,
     unmatched,
     defaultUpstream,
     discovery: resolveDiscovery(discovery, context),
-    paywall: resolvePaywall(context),
-    ...resolveStore(context),
-    logging: { ...DEFAULTS.logging, ...document.logging },
-    cors: corsOf(document.cors),
+    paywall: document.paywall,
+    ...resolveStore(document.store, context),
+    logging: document.logging,
+    cors: document.cors,
   };
-}
-
-function shutdownOf(written: ConfigDocument["shutdown"] & {}): Config["shutdown"] {
-  const { within, delay } = typeof written === "number" ? { within: written } : written;
-  return {
-    withinMs: within ?? DEFAULTS.shutdown.within,
-    delayMs: delay ?? DEFAULTS.shutdown.delay,
-  };
-}
-
-function corsOf(cors: NonNullable<Context["document"]["cors"]>): Config["cors"] {
-  if (typeof cors === "boolean") return cors ? "any" : "off";
-  return cors.origins;
 }
 
 /** A file has to say what the process is for, and a gateway where it is and what it does by default. */
-function checkPurpose({ document, tree, problems }: Context): void {
-  const { routes, facilitator } = document;
-  const gateway = tree.has(["routes"]) && (!tree.intact(["routes"]) || hasKeys(routes));
-  if (!gateway) {
-    const serves = typeof facilitator === "object" && facilitator.listen !== undefined;
-    if (serves || !tree.intact([])) return;
+function checkPurpose(
+  { routes = {}, facilitator }: ConfigDocument,
+  { tree, problems }: Context,
+): void {
+  const isEmpty = tree.intact(["routes"]) && Object.keys(routes).length === 0;
+  if (!tree.has(["routes"]) || isEmpty) {
+    if (facilitator.listen !== undefined || !tree.intact([])) return;
     const message = "this file asks for nothing: there are neither routes nor facilitator.listen";
     problems.error([], fault("nothing-to-do", message, "add routes"));
     return;
@@ -103,8 +77,4 @@ function checkPurpose({ document, tree, problems }: Context): void {
     const hint = "add unmatched: deny (or free)";
     problems.errorAtKey(["routes"], fault("no-unmatched", message, hint));
   }
-}
-
-function hasKeys(map: object | undefined): boolean {
-  return map !== undefined && Object.keys(map).length > 0;
 }

@@ -1,25 +1,26 @@
 /** What is allowed and most likely a mistake: warnings and notes about a file that was accepted. */
 import { isUsualToken } from "../x402/client-tokens.ts";
 import { isFirstNetwork, networkOf } from "../x402/network.ts";
-import { dollarAsset } from "./routes/accepted.ts";
+import type { Config, ConfigDocument } from "./document.ts";
+import { dollarAsset, type AcceptEntry } from "./routes/accepted.ts";
 import type { Context } from "./reading/context.ts";
-import type { AcceptEntry } from "./reading/document.ts";
 import { warnOfFreeAliases, warnOfFreeHoles } from "./routes/free-holes.ts";
 import { reviewHub } from "./facilitator/hub.ts";
-import { reviewTrustedProxies } from "./limits.ts";
+import { reviewTrustedProxies } from "./listener/address-range.ts";
 import { isLoopback } from "./listener/listeners.ts";
-import { reviewDiscovery } from "./routes/publication.ts";
+import { reviewDiscovery } from "./routes/discovery.ts";
+import type { PricedAction } from "./routes/routes.ts";
 import { fault } from "./reading/reading.ts";
-import type { Config, ListenAddress, PricedAction } from "./settings.ts";
-import type { Located, Path } from "./reading/tree.ts";
+import type { Path } from "./reading/tree.ts";
 import { reviewUpstreams } from "./upstream/upstream-review.ts";
 
 /** Longest description that catalogues show whole, characters. */
 const LONG_DESCRIPTION = 500;
 /** A facilitator that settles on test networks only. */
 const TESTNET_FACILITATOR_HOSTS: ReadonlySet<string> = new Set(["x402.org", "www.x402.org"]);
-export function review(config: Config, context: Context): void {
-  const { problems, document, tree } = context;
+
+export function review(config: Config, document: ConfigDocument, context: Context): void {
+  const { problems, tree } = context;
   // Where something was refused, what is missing may only not have been understood.
   const isComplete = !problems.refused;
   if (
@@ -34,8 +35,12 @@ export function review(config: Config, context: Context): void {
   );
   reviewDescriptions(priced, context);
   reviewPrices(priced, context);
-  reviewTokens(priced, context);
-  reviewAccept(priced, context);
+  reviewTokens(priced, document, context);
+  for (const { key, path } of priced) {
+    const block = document.routes?.[key];
+    if (block === undefined || "kind" in block) continue;
+    reviewNetworks(block.accept, [...path, "accept"], context);
+  }
   reviewNetworks(document.accept, ["accept"], context);
   reviewPublicUrl(config, context);
   reviewStore(config, context);
@@ -44,18 +49,16 @@ export function review(config: Config, context: Context): void {
   reviewSmartWallets(config, context);
   reviewSolana(config, context);
   if (isComplete) reviewPayees(priced, context);
-  if (config.routes.length === keysOf(tree.find(["routes"]))) {
+  const written = tree.find(["routes"]);
+  if (config.routes.length === (written?.kind === "mapping" ? written.entries.size : 0)) {
     warnOfFreeHoles(config, context);
     if (isComplete) warnOfFreeAliases(config, context);
   }
   reviewUpstreams(config, context);
-  reviewTrustedProxies(context);
+  reviewTrustedProxies(config.trustedProxies, context);
   reviewDiscovery(config, context);
-  reviewHub(config, context);
-}
-
-function keysOf(written: Located | undefined): number {
-  return written?.kind === "mapping" ? written.entries.size : 0;
+  const { facilitator, discovery, routes } = config;
+  reviewHub(facilitator, discovery.listed && routes.length > 0, context);
 }
 
 interface Priced {
@@ -118,7 +121,11 @@ function lowestCents({ offers }: PricedAction): bigint | undefined {
 }
 
 /** One usual token among the offers is enough: such clients pass over the others. */
-function reviewTokens(routes: readonly Priced[], { problems, tree, document }: Context): void {
+function reviewTokens(
+  routes: readonly Priced[],
+  { accept }: ConfigDocument,
+  { problems, tree }: Context,
+): void {
   const [first, ...others] = routes.filter(
     ({ path, action: { offers } }) =>
       tree.intact(["accept"]) &&
@@ -132,16 +139,8 @@ function reviewTokens(routes: readonly Priced[], { problems, tree, document }: C
   const message =
     `${first.key} is paid in ${offer.asset.symbol} on ${offer.network}, with which version 2 clients ` +
     `do not pay unless told otherwise${andOthers(others)}`;
-  const path = tree.has(own) ? own : document.accept === undefined ? first.path : ["accept"];
+  const path = tree.has(own) ? own : accept === undefined ? first.path : ["accept"];
   problems.add("note", path, fault("unusual-token", message));
-}
-
-function reviewAccept(routes: readonly Priced[], context: Context): void {
-  for (const { key, path } of routes) {
-    const block = context.document.routes?.[key];
-    if (block === undefined || "kind" in block) continue;
-    reviewNetworks(block.accept, [...path, "accept"], context);
-  }
 }
 
 function reviewNetworks(
@@ -183,7 +182,7 @@ function reviewStore({ store }: Config, { problems }: Context): void {
   );
 }
 
-function reviewFacilitator(config: Config, { document, problems }: Context): void {
+function reviewFacilitator(config: Config, { tree, problems }: Context): void {
   const { embedded, remote } = config.facilitator;
   const own = new Set(embedded.map((each) => each.network));
   const real = config.routes
@@ -191,8 +190,8 @@ function reviewFacilitator(config: Config, { document, problems }: Context): voi
     .find(({ network }) => !own.has(network) && !networkOf(network).testnet);
   for (const [index, { url }] of remote.entries()) {
     if (real === undefined || !TESTNET_FACILITATOR_HOSTS.has(new URL(url).hostname)) continue;
-    const short = typeof document.facilitator === "string";
-    const path = short ? ["facilitator"] : ["facilitator", "remote", index];
+    const isShort = tree.find(["facilitator"])?.kind === "scalar";
+    const path = isShort ? ["facilitator"] : ["facilitator", "remote", index];
     const message = `this facilitator settles on test networks only, and ${real.network} is none`;
     problems.add("warning", path, fault("testnet-facilitator", message));
   }
@@ -200,7 +199,8 @@ function reviewFacilitator(config: Config, { document, problems }: Context): voi
 
 function reviewFacilitatorListener({ facilitator }: Config, { problems, tree }: Context): void {
   const { listen, bearer, gateways, embedded, remote, payees } = facilitator;
-  if (listen === null || isLocal(listen) || (embedded.length === 0 && remote.length === 0)) return;
+  if (listen === null || (embedded.length === 0 && remote.length === 0)) return;
+  if (listen.host !== null && isLoopback(listen.host)) return;
   if (bearer !== null || gateways.length > 0 || !tree.intact(["facilitator", "auth"])) return;
   const whom = payees === "any" ? "payments to anyone" : "payments to the payees of this file";
   const message =
@@ -245,8 +245,4 @@ function reviewPayees(routes: readonly Priced[], { problems, tree }: Context): v
     const message = `is not used: no ${kind === "evm" ? "EVM" : "Solana"} network is accepted`;
     problems.add("note", path, fault("not-used", message, `add ${example} to accept`), "key");
   }
-}
-
-function isLocal({ host }: ListenAddress): boolean {
-  return host !== null && isLoopback(host);
 }

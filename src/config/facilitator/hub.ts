@@ -7,11 +7,9 @@ import { z } from "zod";
 import { ok, type Result } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
 import { BASE_URL } from "../reading/forms.ts";
-import type { CallingGateway, CatalogueSettings } from "./hub-settings.ts";
 import type { Fault } from "../reading/problem.ts";
 import { bad, fault, LASTING, LASTING_FORM, readBaseUrl, readLasting } from "../reading/reading.ts";
 import { Secret } from "./secret.ts";
-import type { Config } from "../settings.ts";
 import {
   described,
   flag,
@@ -24,6 +22,28 @@ import {
 } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 
+/** A gateway that settles through us under a token of its own. */
+export interface CallingGateway {
+  readonly name: string;
+  /** Another one than that of every other caller. */
+  readonly bearer: Secret;
+  /**
+   * What it sells under these URLs is listed: absolute http(s) URLs in canonical form without query, fragment or
+   * trailing slash, none of which is under one of another gateway, or of ours. Empty: nothing of it is listed.
+   */
+  readonly urls: readonly string[];
+}
+
+/** How the sales of other gateways are listed. */
+export interface CatalogueSettings {
+  /** What has not been sold for so long is listed no more. */
+  readonly expiresMs: number;
+  /** Resources of each gateway: the one that was sold longest ago makes room. */
+  readonly maxResources: number;
+  /** Whether the listing on the facilitator's listener is open to everybody. */
+  readonly isPublic: boolean;
+}
+
 const BEARER = /^[\x21-\x7e]+$/;
 const BEARER_FORM = "must be printable ASCII without spaces";
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
@@ -35,8 +55,6 @@ const MAX_URLS = 64;
 /** Most resources of one gateway, and of all of them: they are in memory, and each page is made from all. */
 const MAX_RESOURCES = 10_000;
 const MAX_LISTED = 20_000;
-
-const STANDARD = { expires: 2_592_000_000, resources: 1_000, public: false } as const;
 
 const bearer = text(
   (value) => (BEARER.test(value) ? ok(value) : bad(BEARER_FORM)),
@@ -70,14 +88,18 @@ export const catalogue = map({
   resources: optional(
     whole(1, MAX_RESOURCES),
     "Resources of each gateway at most; the one that was sold longest ago makes room.",
-    STANDARD.resources,
+    1_000,
   ),
   public: optional(
     flag,
     "Lets everybody read /discovery/resources on this listener, and not only its callers.",
-    STANDARD.public,
+    false,
   ),
-});
+}).transform(({ expires, resources, public: isPublic }): CatalogueSettings => ({
+  expiresMs: expires,
+  maxResources: resources,
+  isPublic,
+}));
 
 /** In the form in which URLs are compared. */
 function readListedUrl(written: string): Result<string, Fault> {
@@ -91,45 +113,51 @@ function readListedUrl(written: string): Result<string, Fault> {
   return ok(href.replace(/\/+$/, ""));
 }
 
-export interface HubWriting {
+/** What a facilitator says of those who call it. */
+interface WrittenHub {
+  readonly auth?: z.output<typeof auth>;
+  readonly catalogue: CatalogueSettings;
+}
+
+export interface CallerSettings {
+  /** Taken as `Authorization: Bearer …` there; null and no gateways: none is required. */
   readonly bearer: Secret | null;
+  /** Gateways that have tokens of their own there, in the order written. */
   readonly gateways: readonly CallingGateway[];
   readonly catalogue: CatalogueSettings;
 }
 
-interface WrittenHub {
-  readonly auth?: z.output<typeof auth>;
-  readonly catalogue?: z.output<typeof catalogue>;
-}
-
 const AUTH: Path = ["facilitator", "auth"];
 
-export function resolveHub(written: WrittenHub, context: Context): HubWriting {
-  const { bearer: shared, gateways = {} } = written.auth ?? {};
-  const { expires, resources = STANDARD.resources, public: isPublic } = written.catalogue ?? {};
+/** `ownUrl`: where we sell ourselves; undefined where we do not. */
+export function resolveHub(
+  { auth, catalogue }: WrittenHub,
+  ownUrl: string | undefined,
+  context: Context,
+): CallerSettings {
+  const { bearer: shared, gateways = {} } = auth ?? {};
   const named = Object.entries(gateways);
-  checkAuth(written, named, context);
+  checkAuth(auth, named, context);
   checkTokens(named, shared, context);
-  checkUrls(named, context);
-  checkRoom(named.filter(hasUrls).length, resources, context);
+  checkUrls(named, ownUrl, context);
+  checkRoom(named.filter(hasUrls).length, catalogue.maxResources, context);
   return {
     bearer: shared === undefined ? null : new Secret(shared),
     gateways: named.map(([name, { bearer: own, urls = [] }]) => {
       return { name, bearer: new Secret(own), urls };
     }),
-    catalogue: {
-      expiresMs: expires ?? STANDARD.expires,
-      maxResources: resources,
-      isPublic: isPublic ?? STANDARD.public,
-    },
+    catalogue,
   };
 }
 
 /** Nobody who might buy can read the listing: most likely not what it is for. */
-export function reviewHub(config: Config, { problems, tree }: Context): void {
-  const { listen, gateways, catalogue: settings } = config.facilitator;
-  const isListedHere = config.discovery.listed && config.routes.length > 0;
-  if (listen === null || settings.isPublic || isListedHere || !tree.intact(["facilitator"])) return;
+export function reviewHub(
+  { listen, gateways, catalogue }: CallerSettings & { readonly listen: object | null },
+  isListedHere: boolean,
+  { problems, tree }: Context,
+): void {
+  if (listen === null || catalogue.isPublic || isListedHere) return;
+  if (!tree.intact(["facilitator"])) return;
   const first = gateways.find(({ urls }) => urls.length > 0);
   if (first === undefined) return;
   const message =
@@ -156,9 +184,9 @@ function checkRoom(gateways: number, resources: number, { problems, tree }: Cont
   else problems.errorAtKey([...AUTH, "gateways"], found);
 }
 
-function checkAuth(written: WrittenHub, named: Named, { problems, tree }: Context): void {
+function checkAuth(written: WrittenHub["auth"], named: Named, { problems, tree }: Context): void {
   if (!tree.intact(AUTH)) return;
-  if (written.auth !== undefined && written.auth.bearer === undefined && named.length === 0) {
+  if (written !== undefined && written.bearer === undefined && named.length === 0) {
     const hint = "add bearer: ${TOKEN}, or gateways";
     problems.errorAtKey(AUTH, fault("missing-key", "must have bearer or gateways", hint));
   }
@@ -166,9 +194,9 @@ function checkAuth(written: WrittenHub, named: Named, { problems, tree }: Contex
     const message = `must have at most ${MAX_GATEWAYS} entries`;
     problems.error([...AUTH, "gateways"], fault("bad-value", message));
   }
-  if (written.catalogue === undefined || named.some(hasUrls)) return;
-  const message = "has no effect: no gateway under facilitator.auth.gateways has urls";
   const path = ["facilitator", "catalogue"];
+  if (!tree.stands(path) || named.some(hasUrls)) return;
+  const message = "has no effect: no gateway under facilitator.auth.gateways has urls";
   problems.add("warning", path, fault("unused-key", message), "key");
 }
 
@@ -187,9 +215,8 @@ function checkTokens(named: Named, shared: string | undefined, { problems }: Con
 }
 
 /** Of one resource one gateway speaks, and of ours we do. */
-function checkUrls(named: Named, { problems, document }: Context): void {
-  const { publicUrl, routes } = document;
-  const own = publicUrl === undefined || routes === undefined ? [] : [publicUrl];
+function checkUrls(named: Named, ownUrl: string | undefined, { problems }: Context): void {
+  const own = ownUrl === undefined ? [] : [ownUrl];
   const holders = own.map((url) => ({ url: new URL(url).href, holder: "publicUrl", name: "" }));
   for (const [name, { urls = [] }] of named) {
     for (const [index, url] of urls.entries()) {

@@ -2,20 +2,72 @@
  * Private keys are references: `env:NAME` or `file:PATH`. What a reference leads to is never part of a
  * message, not even in part.
  */
+import { z } from "zod";
 import type { Network } from "../../x402/network.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import { isSolanaAddress } from "../../x402/solana-address.ts";
 import type { Context } from "../reading/context.ts";
 import { readSecretFile, readVariable } from "../reading/environment.ts";
 import { isKeypair, readKeypair, type Wording } from "./keypair.ts";
+import { Secret } from "./secret.ts";
 import type { Fault } from "../reading/problem.ts";
-import { fault } from "../reading/reading.ts";
+import { bad, fault } from "../reading/reading.ts";
+import { HEX_NUMBER, listOf, matching, reader, type Form } from "../reading/shapes.ts";
+import type { Path } from "../reading/tree.ts";
+
+export interface Signer {
+  /** Where the key came from: `env:NAME` or `file:PATH`, for messages; `literal` for a key in the file. */
+  readonly source: string;
+  /**
+   * EVM: 0x and 64 lower-case hex digits. Solana: 128 lower-case hex digits, the 32 bytes of the seed and
+   * the 32 of the address.
+   */
+  readonly key: Secret;
+}
 
 /** Order of the secp256k1 group: a private key is from 1 to one less. */
 const GROUP_ORDER = BigInt("0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
 const KEY = /^(?:0x)?([0-9a-fA-F]{64})$/;
 const VARIABLE = /^env:([A-Za-z_][A-Za-z0-9_]*)$/;
 const FILE = /^file:(.+)$/s;
+const REFERENCE_FORM = "must be a reference to a key: env:NAME or file:PATH";
+
+/** Bytes of half a keypair: what has fewer is no key. */
+const HALF_KEY = 32;
+
+/** Whether a list is the text of a keypair file, which is one remark then instead of 64. */
+function isKeyFile(list: readonly unknown[]): boolean {
+  return list.length >= HALF_KEY && list.every((each) => typeof each === "number");
+}
+
+/** A key itself is refused or warned of with better words than an editor has. */
+const SIGNER =
+  /^(?:env:[A-Za-z_][A-Za-z0-9_]*|file:.+|(?:0x)?[0-9a-fA-F]{64}|[1-9A-HJ-NP-Za-km-z]{64,90}|\[[\s\S]*\])$/;
+const SIGNER_FORM: Form = {
+  anyOf: [matching(SIGNER, REFERENCE_FORM, "env:BASE_KEY", "file:/run/secrets/key"), HEX_NUMBER],
+};
+
+const signer = z.union(
+  [
+    z.string(REFERENCE_FORM),
+    reader(z.array(z.unknown()), (list): Result<never, Fault> =>
+      isKeyFile(list) ? err(literalKey("must")) : bad(REFERENCE_FORM),
+    ),
+  ],
+  REFERENCE_FORM,
+);
+/** A list of references to keys. */
+export const signers = reader(z.array(z.unknown(), "must be a list"), (list) =>
+  isKeyFile(list) ? err(literalKey("must")) : ok(list),
+)
+  .pipe(listOf(signer))
+  .register(z.globalRegistry, { form: { type: "array", items: SIGNER_FORM } });
+
+/** A private key that stands in the file itself: on test networks it only should not. */
+function literalKey(modal: "must" | "should"): Fault {
+  const message = `a private key ${modal} not stand in the configuration`;
+  return fault("literal-key", message, "write env:NAME or file:PATH");
+}
 
 /** What a reference leads to, unread. */
 export interface FoundKey {
@@ -40,7 +92,7 @@ export function findKey(
   }
   const path = FILE.exec(reference)?.[1];
   if (path === undefined) {
-    return err(fault("bad-value", "must be a reference to a key: env:NAME or file:PATH"));
+    return err(fault("bad-value", REFERENCE_FORM));
   }
   const text = readSecretFile(context.absolute(path), context.environment.readFile);
   if (text !== undefined) return ok({ source: reference, text });
@@ -68,4 +120,38 @@ function readEvmKey(text: string, { isNot }: Wording): Result<string, Fault> {
   const message = `${isNot} an EVM private key: 0x and 64 hex digits`;
   const hint = "a Solana keypair belongs under the signers of a Solana network";
   return err(fault("malformed-key", message, isKeypair(text) ? hint : undefined));
+}
+
+/** The keys that a list at that path refers to, for one network. */
+export function readSigners(
+  { kind, testnet }: Network,
+  references: readonly string[],
+  list: Path,
+  context: Context,
+): readonly Signer[] {
+  const { problems } = context;
+  const signers: Signer[] = [];
+  for (const [index, reference] of references.entries()) {
+    const path = [...list, index];
+    const found = findKey(reference, context);
+    if (!found.ok) {
+      problems.error(path, found.error);
+      continue;
+    }
+    const { source } = found.value;
+    if (source === "literal") {
+      problems.add(testnet ? "warning" : "error", path, literalKey(testnet ? "should" : "must"));
+    }
+    const key = readKey(found.value, kind);
+    if (!key.ok) {
+      problems.error(path, key.error);
+      continue;
+    }
+    if (signers.some((each) => each.key.reveal() === key.value)) {
+      // Two signers with one key would take each other's account nonces, or send the same bytes twice.
+      problems.error(path, fault("duplicate-entry", "this is the same key as an earlier one"));
+    }
+    signers.push({ source, key: new Secret(key.value) });
+  }
+  return signers;
 }

@@ -1,10 +1,19 @@
-/** Ranges of IP addresses, as `trustedProxies` lists them: one address, or `10.0.0.0/8`. */
-import type { AddressRange } from "./listener-settings.ts";
+/** `trustedProxies`: ranges of IP addresses whose word about clients is taken, one address or `10.0.0.0/8`. */
 import { isIpv4, maskOf, readIp, writeIp, type IpWords } from "../../http/ip-address.ts";
 import { ok } from "../../x402/result.ts";
-import { bad, type Reader } from "../reading/reading.ts";
+import type { Context } from "../reading/context.ts";
+import { bad, fault, type Reader } from "../reading/reading.ts";
+import { listOf, matching, text } from "../reading/shapes.ts";
+
+/** An address without bits behind its prefix: dotted decimal with 0 to 32 of them, or IPv6 with 0 to 128. */
+export interface AddressRange {
+  readonly address: string;
+  readonly prefixBits: number;
+}
 
 const FORM = "must be an address or a range such as 10.0.0.0/8 or 2001:db8::/32";
+/** Ranges at most: each is compared with every client's address. */
+const MAX_RANGES = 1_000;
 const IPV4_BITS = 32;
 const IPV6_BITS = 128;
 /** How many leading bits all IPv4 addresses have in common as IPv6 maps them: `::ffff:0:0/96`. */
@@ -65,4 +74,19 @@ function hintOf(text: string): string | undefined {
   if (wordsOf(bare)) return `leave out the port: ${bare}`;
   if (text.includes("%")) return "leave out the zone: it is a name of this machine's own";
   return /[g-z]/i.test(text) ? "names are not looked up: write addresses" : undefined;
+}
+
+export const trustedProxies = listOf(
+  text(readAddressRange, matching(/^[0-9A-Fa-f.:]+(?:\/[0-9]{1,3})?$/, FORM, "10.0.0.0/8")),
+).max(MAX_RANGES, `must have at most ${MAX_RANGES} entries`);
+
+/** A range without a prefix is everybody: then each client says itself who it is. */
+export function reviewTrustedProxies(ranges: readonly AddressRange[], { problems }: Context): void {
+  for (const [index, { prefixBits }] of ranges.entries()) {
+    if (prefixBits > 0) continue;
+    const message = "trusts everybody: each client can then claim any address";
+    const hint = "write the addresses of your proxies";
+    const path = ["trustedProxies", index];
+    problems.add("warning", path, fault("trusts-everybody", `this range ${message}`, hint));
+  }
 }

@@ -4,8 +4,7 @@
  */
 import type { Environment } from "../reading/environment.ts";
 import { LineIndex } from "../reading/line-index.ts";
-import { readListenAddress } from "../reading/reading.ts";
-import type { ListenAddress } from "../settings.ts";
+import { readListenAddress, type ListenAddress } from "./listeners.ts";
 import { readYaml } from "../reading/yaml-document.ts";
 
 /** Null where the file has no `admin` that could be read. */

@@ -1,44 +1,164 @@
-/** Where the process listens, each address once, and with which certificates. */
+/** `listen` and `admin`: where the process listens, each address once, and with which certificates. */
+import { z } from "zod";
+import { ok, type Result } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
-import type { ConfigDocument } from "../reading/document.ts";
 import { readSecretFile } from "../reading/environment.ts";
 import { keyPairFault } from "../facilitator/key-pair.ts";
-import { fault } from "../reading/reading.ts";
-import type { AdminSettings, ListenAddress, ListenerTls, ListenerSettings } from "../settings.ts";
+import type { Fault } from "../reading/problem.ts";
+import { bad, fault, type Reader } from "../reading/reading.ts";
+import {
+  described,
+  flag,
+  listOf,
+  map,
+  matching,
+  optional,
+  plainText,
+  reader,
+  text,
+} from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 
-type WrittenListener = Exclude<NonNullable<ConfigDocument["listen"]>, readonly unknown[]>;
-
-const DEFAULT_LISTENER: ListenAddress = { host: null, port: 8402 };
-
-function listenAddress(
-  written: ListenAddress | { readonly address: ListenAddress },
-): ListenAddress {
-  return "address" in written ? written.address : written;
+export interface ListenAddress {
+  /** IP address or host name; null: every interface. */
+  readonly host: string | null;
+  /** 0 to 65535; 0 lets the system choose. */
+  readonly port: number;
 }
 
+export interface AdminSettings extends ListenAddress {
+  /** Whether requests are shown step by step, at /payments. */
+  readonly timeline: boolean;
+  /** Names that it answers to, lower-case, beside addresses and `localhost`: that of {@link host}, and those named. */
+  readonly hosts: readonly string[];
+}
+
+export interface ListenerSettings extends ListenAddress {
+  /** Null: HTTP/1.1 in the clear. */
+  readonly tls: ListenerTls | null;
+}
+
+/** Absolute paths of two files in PEM, which are read again whenever they change. */
+export interface ListenerTls {
+  /** The certificate, and behind it those between it and the root. */
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+const ADDRESS_HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])$/;
+const ADDRESS_FORM = "must be host:port or :port, with a port from 0 to 65535";
+
+/** `:8402`, `host:port` or `[::1]:8402`. */
+export const readListenAddress: Reader<ListenAddress> = (text) => {
+  const split = text.lastIndexOf(":");
+  const host = text.slice(0, Math.max(split, 0));
+  const port = /^[0-9]{1,5}$/.test(text.slice(split + 1)) ? Number(text.slice(split + 1)) : NaN;
+  if ((host !== "" && !ADDRESS_HOST.test(host)) || !(port <= 65_535)) {
+    if (/^https?:/.test(text)) return bad(ADDRESS_FORM, "leave out the scheme: host:port");
+    const isBare = text.split(":").length > 2;
+    return bad(ADDRESS_FORM, isBare ? "put an IPv6 address in brackets: [::1]:8402" : undefined);
+  }
+  const bare = host.replace(/^\[|\]$/g, "");
+  return ok({ host: bare === "" ? null : bare, port });
+};
+
+export const address = text(
+  readListenAddress,
+  matching(/^(?:.*:)?[0-9]{1,5}$/, ADDRESS_FORM, ":8402", "127.0.0.1:8402"),
+  ADDRESS_FORM,
+);
+const port = reader(z.number(), (number) => readListenAddress(`:${number}`), {
+  type: "integer",
+  minimum: 0,
+  maximum: 65_535,
+});
+
+const filePath = plainText.min(1, "must be the path of a file in PEM");
+
+const listenerMap = map({
+  address: described(address, "Where to listen: host:port, or :port for every interface."),
+  tls: optional(
+    map({
+      cert: described(
+        filePath,
+        "File in PEM with the certificate, followed by those between it and the root. " +
+          "It is read again when it changes.",
+      ),
+      key: described(filePath, "File in PEM with the private key of the certificate."),
+    }),
+    "With it the address speaks TLS, and HTTP/2 beside HTTP/1.1.",
+  ),
+});
+
+type WrittenListener = z.output<typeof listenerMap>;
+
+/** An address at which something is served, with or without TLS. */
+export const listener = z.union(
+  [
+    address.transform((address): WrittenListener => ({ address })),
+    port.transform((address): WrittenListener => ({ address })),
+    listenerMap,
+  ],
+  "must be host:port, :port or a port number",
+);
+
+/** One of them, or several. */
+export const listeners = z.union(
+  [listener.transform((one) => [one]), listOf(listener)],
+  "must be an address or a list of addresses",
+);
+
+const HOST = /^(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$/;
+const HOST_FORM = "must be the name of a host, or *.NAME for all below it, without a port";
+/** Names in a list at most. */
+const MAX_HOSTS = 1024;
+
+function readHost(name: string): Result<string, Fault> {
+  return HOST.test(name) ? ok(name) : bad(HOST_FORM);
+}
+
+export const hostNames = listOf(
+  text(readHost, matching(HOST, HOST_FORM, "api.example.com", "*.example.com")),
+).max(MAX_HOSTS, `must have at most ${MAX_HOSTS} names`);
+
+const adminMap = map({
+  address: described(address, "Where to listen: host:port."),
+  timeline: optional(
+    flag,
+    "Shows recent requests step by step at /payments, to whoever reaches this address. Without it: " +
+      "only where that is this machine alone.",
+  ),
+  hosts: optional(
+    hostNames,
+    "Names that it is asked by, as scrapers are told them; it always answers to IP addresses and localhost.",
+  ),
+});
+
+/** Requests are shown where only this machine can ask, or where the file says so. */
+export const admin = z
+  .union(
+    [address.transform((address): z.output<typeof adminMap> => ({ address })), adminMap],
+    "must be host:port or { address, timeline, hosts }",
+  )
+  .transform(({ address: { host, port }, timeline, hosts = [] }): AdminSettings => {
+    const names = [...(host === null ? [] : [host]), ...hosts].map((name) => name.toLowerCase());
+    return { host, port, timeline: timeline ?? (host !== null && isLoopback(host)), hosts: names };
+  });
+
 /** The public listeners. */
-export function resolveListen(context: Context): readonly ListenerSettings[] {
-  const { document, tree, problems } = context;
-  const { listen = DEFAULT_LISTENER } = document;
-  if (!Array.isArray(listen)) return [resolveListener(listen, ["listen"], context)];
+export function resolveListen(
+  listen: readonly WrittenListener[],
+  context: Context,
+): readonly ListenerSettings[] {
+  const { tree, problems } = context;
   if (listen.length === 0 && tree.intact(["listen"])) {
     problems.error(["listen"], fault("bad-value", "must have at least one address"));
   }
-  return listen.map((each, index) => resolveListener(each, ["listen", index], context));
+  return listen.map((each, index) => resolveListener(each, placeOf(index, context), context));
 }
 
-/** Requests are shown where only this machine can ask, or where the file says so. */
-export function resolveAdmin(written: ConfigDocument["admin"]): AdminSettings | null {
-  if (written === undefined) return null;
-  const { host, port } = listenAddress(written);
-  const { timeline, hosts = [] } = "address" in written ? written : {};
-  return {
-    host,
-    port,
-    timeline: timeline ?? (host !== null && isLoopback(host)),
-    hosts: [...(host === null ? [] : [host]), ...hosts].map((name) => name.toLowerCase()),
-  };
+function placeOf(index: number, { tree }: Context): Path {
+  return tree.find(["listen"])?.kind === "sequence" ? ["listen", index] : ["listen"];
 }
 
 /** Whether only this machine can reach a listener there; a host as it is written, or as a URL has it. */
@@ -48,12 +168,10 @@ export function isLoopback(host: string): boolean {
 
 /** One address, at its place in the file. */
 export function resolveListener(
-  written: WrittenListener,
+  { address: { host, port }, tls }: WrittenListener,
   path: Path,
   context: Context,
 ): ListenerSettings {
-  const { host, port } = listenAddress(written);
-  const tls = "address" in written ? written.tls : undefined;
   if (tls === undefined) return { host, port, tls: null };
   const files = { certFile: context.absolute(tls.cert), keyFile: context.absolute(tls.key) };
   checkKeyPair(files, [...path, "tls"], context);
@@ -76,47 +194,43 @@ function checkKeyPair({ certFile, keyFile }: ListenerTls, path: Path, context: C
   problems.add(severity, [...path, part], fault(code, `the file ${message}`));
 }
 
-interface Named {
-  readonly path: Path;
-  readonly address: ListenAddress;
+/** All that a file may listen at. */
+interface Listening {
+  readonly listen: readonly WrittenListener[];
+  readonly sidecar?: { readonly listen: ListenAddress };
+  readonly routes?: object;
+  readonly admin?: ListenAddress;
+  readonly facilitator: { readonly listen?: WrittenListener };
 }
 
 /** Two listeners on one address: the second would fail at start, or serve what the first should. */
-export function checkListeners({ document, problems }: Context): void {
-  const { listen, admin, facilitator, routes, sidecar } = document;
-  const named: Named[] = [];
-  if (Array.isArray(listen)) {
-    for (const [index, each] of listen.entries()) {
-      named.push({ path: ["listen", index], address: listenAddress(each) });
-    }
-  } else if (listen !== undefined) {
-    named.push({ path: ["listen"], address: listenAddress(listen) });
-  } else if (sidecar !== undefined) {
+export function checkListeners(
+  { listen, sidecar, routes, admin, facilitator }: Listening,
+  context: Context,
+): void {
+  const named: { readonly path: Path; readonly address: ListenAddress }[] = [];
+  const isWritten = context.tree.stands(["listen"]);
+  if (sidecar !== undefined && !isWritten) {
     named.push({ path: ["sidecar", "listen"], address: sidecar.listen });
-  } else if (routes !== undefined) {
-    named.push({ path: ["listen"], address: DEFAULT_LISTENER });
+  } else if (isWritten || routes !== undefined) {
+    for (const [index, { address }] of listen.entries()) {
+      named.push({ path: placeOf(index, context), address });
+    }
   }
-  if (admin !== undefined) named.push({ path: ["admin"], address: listenAddress(admin) });
-  if (typeof facilitator === "object" && facilitator.listen !== undefined) {
-    const address = listenAddress(facilitator.listen);
-    named.push({ path: ["facilitator", "listen"], address });
+  if (admin !== undefined) named.push({ path: ["admin"], address: admin });
+  if (facilitator.listen !== undefined) {
+    named.push({ path: ["facilitator", "listen"], address: facilitator.listen.address });
   }
   for (const [index, { path, address }] of named.entries()) {
     const rival = named.slice(0, index).find((each) => collide(each.address, address));
     if (rival === undefined) continue;
-    const message = `this address is already taken by ${nameOf(rival.path)}`;
-    problems.error(path, fault("address-taken", message));
+    const taken = rival.path.map((step) => (typeof step === "number" ? `[${step}]` : step));
+    const message = `this address is already taken by ${taken.join(".").replaceAll(".[", "[")}`;
+    context.problems.error(path, fault("address-taken", message));
   }
 }
 
 function collide(left: ListenAddress, right: ListenAddress): boolean {
   if (left.port !== right.port || left.port === 0) return false;
   return left.host === right.host || left.host === null || right.host === null;
-}
-
-function nameOf(path: Path): string {
-  return path
-    .map((step) => (typeof step === "number" ? `[${step}]` : step))
-    .join(".")
-    .replaceAll(".[", "[");
 }

@@ -2,28 +2,41 @@
  * `sidecar`: where another proxy asks what may pass. Listeners, backends and everything about bodies are that
  * proxy's then, so their keys are refused: they would do nothing.
  */
+import type { z } from "zod";
 import type { Context } from "../reading/context.ts";
-import { trustedProxies } from "../limits.ts";
-import { address } from "./listener-shape.ts";
+import { trustedProxies, type AddressRange } from "./address-range.ts";
+import { address, type ListenAddress } from "./listeners.ts";
 import { fault, NOT_YET } from "../reading/reading.ts";
 import { described, duration, map, optional, word } from "../reading/shapes.ts";
-import { SIDECAR_DELIVERIES, SIDECAR_PROXIES, type SidecarSettings } from "./sidecar-settings.ts";
 import type { Path } from "../reading/tree.ts";
+
+/** What every route leads to where another proxy forwards the requests. */
+export const PROXY_UPSTREAM = "proxy";
+
+/** Proxies that can ask before they pass a request on. */
+const PROXIES = ["nginx", "haproxy", "caddy", "traefik", "envoy"] as const;
+
+/** When a payment counts as delivered: see `sidecar.delivery`. */
+const DELIVERIES = ["once", "repeatable", "reported"] as const;
+
+export interface SidecarSettings {
+  readonly listen: ListenAddress;
+  /** Which proxy asks, and so in which lines, and in which steps. */
+  readonly proxy: (typeof PROXIES)[number];
+  /** Who may ask. */
+  readonly peers: readonly AddressRange[];
+  readonly delivery: (typeof DELIVERIES)[number];
+  /** Longest wait for a report, where there are any. */
+  readonly reportWithinMs: number;
+}
 
 /** Those whose recipes tell how the backend answered, whatever came of it. */
 const REPORTING: ReadonlySet<string> = new Set(["nginx"]);
 
-const REPORT_WITHIN_MS = 60_000;
-
-const LOOPBACK: SidecarSettings["peers"] = [
-  { address: "127.0.0.0", prefixBits: 8 },
-  { address: "::1", prefixBits: 128 },
-];
-
 export const sidecar = map({
   listen: described(address, "Where the proxy asks: host:port, which nobody else should reach."),
   proxy: described(
-    word(SIDECAR_PROXIES),
+    word(PROXIES),
     "Which proxy asks. Each hands the request over in lines of its own; no others are read.",
   ),
   peers: optional(
@@ -32,7 +45,7 @@ export const sidecar = map({
     ["127.0.0.0/8", "::1"],
   ),
   delivery: optional(
-    word(SIDECAR_DELIVERIES),
+    word(DELIVERIES),
     "When a payment counts as delivered. once: as soon as its request may pass. repeatable: so too, and the " +
       "same client may GET the same URL with it again, three times within ten minutes. reported: when the " +
       "proxy says that its backend answered well; else it may be presented again.",
@@ -43,7 +56,10 @@ export const sidecar = map({
     "Longest wait for that report; without one the payment counts as delivered.",
     "60s",
   ),
-});
+}).transform(({ reportWithin, ...written }): SidecarSettings => ({
+  ...written,
+  reportWithinMs: reportWithin,
+}));
 
 /** Keys of the file that mean something only where requests are forwarded here. */
 const FORWARDING: readonly Path[] = [
@@ -65,25 +81,32 @@ const FORWARDING: readonly Path[] = [
   ].map((key) => ["limits", key]),
 ];
 
-export function resolveSidecar(context: Context): SidecarSettings | null {
-  const { document, tree } = context;
-  if (!tree.has(["sidecar"])) return null;
-  refuseForwarding(context);
-  if (document.sidecar === undefined) return null;
-  const { listen, proxy, peers = LOOPBACK, delivery = "repeatable" } = document.sidecar;
-  const { reportWithin = REPORT_WITHIN_MS } = document.sidecar;
-  reviewPeers(context);
-  checkDelivery({ proxy, delivery }, context);
-  return { listen, proxy, peers, delivery, reportWithinMs: reportWithin };
+/** A sidecar, and what stands beside it. */
+interface BesideSidecar {
+  readonly sidecar?: z.output<typeof sidecar>;
+  readonly routes?: object;
+  readonly workers: number | "auto";
 }
 
-function refuseForwarding(context: Context): void {
-  const { document, tree, problems } = context;
-  const ofRoutes = Object.keys(document.routes ?? {}).map((key) => ["routes", key, "upstream"]);
+export function resolveSidecar(beside: BesideSidecar, context: Context): SidecarSettings | null {
+  if (!context.tree.has(["sidecar"])) return null;
+  refuseForwarding(beside, context);
+  if (beside.sidecar === undefined) return null;
+  reviewPeers(beside.sidecar, context);
+  checkDelivery(beside.sidecar, context);
+  return beside.sidecar;
+}
+
+function refuseForwarding({ routes = {}, workers }: BesideSidecar, context: Context): void {
+  const { tree, problems } = context;
+  const ofRoutes = Object.keys(routes).map((key) => ["routes", key, "upstream"]);
   for (const path of [...FORWARDING, ...ofRoutes]) {
-    if (tree.has(path)) refuseUnused(path, context);
+    if (!tree.has(path)) continue;
+    const message =
+      "has no effect beside sidecar: your own proxy receives and forwards the requests";
+    problems.errorAtKey(path, fault("unused-key", message, "remove it"));
   }
-  if (document.workers !== undefined && document.workers !== 1) {
+  if (workers !== 1) {
     const message = "a sidecar is one process: its answers and passes wait in its memory";
     problems.error(["workers"], fault(NOT_YET, message, "leave the key out"));
   }
@@ -93,10 +116,7 @@ function refuseForwarding(context: Context): void {
   }
 }
 
-function checkDelivery(
-  { proxy, delivery }: Pick<SidecarSettings, "proxy" | "delivery">,
-  { tree, problems }: Context,
-): void {
+function checkDelivery({ proxy, delivery }: SidecarSettings, { tree, problems }: Context): void {
   if (delivery === "reported" && !REPORTING.has(proxy)) {
     const message = `${proxy} does not tell how its backend answered`;
     const hint = "write repeatable or once";
@@ -109,17 +129,12 @@ function checkDelivery(
 }
 
 /** A peer says itself who its client is, so that whoever may ask is whoever it likes. */
-function reviewPeers({ document, problems }: Context): void {
-  for (const [index, { prefixBits }] of (document.sidecar?.peers ?? []).entries()) {
+function reviewPeers({ peers }: SidecarSettings, { problems }: Context): void {
+  for (const [index, { prefixBits }] of peers.entries()) {
     if (prefixBits > 0) continue;
     const message = "this range lets everybody ask, in the name of any client";
     const hint = "write the addresses of your proxy";
     const path = ["sidecar", "peers", index];
     problems.add("warning", path, fault("trusts-everybody", message, hint));
   }
-}
-
-function refuseUnused(path: Path, { problems }: Context): void {
-  const message = "has no effect beside sidecar: your own proxy receives and forwards the requests";
-  problems.errorAtKey(path, fault("unused-key", message, "remove it"));
 }

@@ -1,14 +1,12 @@
 /** What the resolvers of one file share. */
 import { isAbsolute, join } from "node:path";
 import type { NetworkName } from "../../x402/network.ts";
-import type { ConfigDocument } from "./document.ts";
 import type { Environment } from "./environment.ts";
 import type { Fault, Problems } from "./problem.ts";
 import { readNetwork } from "./reading.ts";
 import type { Path, Tree } from "./tree.ts";
 
 export class Context {
-  readonly document: ConfigDocument;
   readonly tree: Tree;
   readonly problems: Problems;
   readonly environment: Environment;
@@ -16,13 +14,11 @@ export class Context {
   readonly #said = new Set<string>();
 
   constructor(source: {
-    readonly document: ConfigDocument;
     readonly tree: Tree;
     readonly problems: Problems;
     readonly environment: Environment;
     readonly folder: string;
   }) {
-    this.document = source.document;
     this.tree = source.tree;
     this.problems = source.problems;
     this.environment = source.environment;

@@ -59,18 +59,3 @@ export const AMOUNT = matching(
   "must be an amount in atomic units, in quotes: decimal digits",
   "10000",
 );
-
-export const LISTEN_ADDRESS = matching(
-  /^(?:.*:)?[0-9]{1,5}$/,
-  "must be host:port or :port, with a port from 0 to 65535",
-  ":8402",
-  "127.0.0.1:8402",
-);
-
-export const PORT: Form = { type: "integer", minimum: 0, maximum: 65_535 };
-
-/** A symbol of `assets`, or the built-in one of a network. */
-export const SYMBOL = matching(
-  /^[A-Za-z0-9._-]{1,32}$/,
-  "a symbol has up to 32 letters, digits, dots, dashes and underscores",
-);

@@ -3,7 +3,7 @@
  * explain them and mark what no reader would take. What values mean together is for `check` to say.
  */
 import { z } from "zod";
-import { documentSchema } from "./document.ts";
+import { documentSchema } from "../document.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -38,6 +38,7 @@ export function jsonSchema(): Json {
     unrepresentable: "any",
     override: ({ zodSchema, jsonSchema: found }) => {
       // zod leaves out the default of a value that is transformed; here it is as one would write it.
+      if (zodSchema instanceof z.ZodPrefault) delete found.default;
       const { form, ...said } = z.globalRegistry.get(zodSchema) ?? {};
       Object.assign(found, said);
       if (form === undefined) return;
@@ -63,10 +64,8 @@ export function jsonSchema(): Json {
 /** One alternative for each thing that may be written, none for what is always refused. */
 function simplified(schema: Json): Json {
   const said: Record<string, unknown> = {};
-  const demanded: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(schema)) {
-    (isAnnotation(key) ? said : demanded)[key] = value;
-  }
+  for (const key of ANNOTATIONS) if (key in schema) said[key] = schema[key];
+  const demanded = Object.fromEntries(Object.entries(schema).filter(([key]) => !(key in said)));
   const { description, default: standard } = schema;
   if (typeof description === "string" && standard !== undefined) {
     said["description"] = `${description} Default: ${asWritten(standard)}.`;

@@ -8,13 +8,7 @@ import { NETWORK_NAMES, networkOf, type NetworkName } from "../../x402/network.t
 import { ok, type Result } from "../../x402/result.ts";
 import type { Fault } from "./problem.ts";
 import type { ProblemCode } from "./problem-codes.ts";
-import type { ListenAddress } from "../listener/listener-settings.ts";
 import { didYouMean } from "./suggestion.ts";
-
-/** What the cluster has to say about a Solana transaction before it counts as settled. */
-export const COMMITMENTS = ["confirmed", "finalized"] as const;
-
-export type Commitment = (typeof COMMITMENTS)[number];
 
 export type Reader<Value> = (text: string) => Result<Value, Fault>;
 
@@ -45,7 +39,6 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
   MiB: 1024 ** 2,
   GiB: 1024 ** 3,
 };
-const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])$/;
 /** What else Solana's networks are called, there and by other tools. */
 const SOLANA_ALIASES: Readonly<Record<string, NetworkName>> = {
   "mainnet-beta": "solana",
@@ -65,12 +58,6 @@ export function bad(message: string, suggestion?: string): { ok: false; error: F
 export function notYet(what: string): { ok: false; error: Fault } {
   const message = `${what} is recognised but not supported by this version yet`;
   return { ok: false, error: fault(NOT_YET, message) };
-}
-
-/** A private key that stands in the file itself: on test networks it only should not. */
-export function literalKey(modal: "must" | "should"): Fault {
-  const message = `a private key ${modal} not stand in the configuration`;
-  return fault("literal-key", message, "write env:NAME or file:PATH");
 }
 
 /** Milliseconds, from `0s` to a day. */
@@ -108,13 +95,6 @@ export const readSize: Reader<number> = (text) => {
   return bytes <= 2 ** 40 ? ok(bytes) : bad("must be at most 1024GiB");
 };
 
-/** Where a Solana transaction counts; `processed` is known to Solana, and refused here. */
-export const readCommitment: Reader<Commitment> = (text) => {
-  const read = readWord(COMMITMENTS)(text);
-  if (read.ok || text !== "processed") return read;
-  return bad(read.error.message, "a block that is only processed may still be dropped");
-};
-
 /** One of a few words. */
 export function readWord<const Word extends string>(words: readonly Word[]): Reader<Word> {
   return (text) => {
@@ -128,26 +108,6 @@ function listing(words: readonly string[]): string {
   return words.length < 2
     ? words.join("")
     : `${words.slice(0, -1).join(", ")} or ${words.at(-1) ?? ""}`;
-}
-
-export const LISTEN_ADDRESS_FORM = "must be host:port or :port, with a port from 0 to 65535";
-
-/** `:8402`, `host:port` or `[::1]:8402`. */
-export const readListenAddress: Reader<ListenAddress> = (text) => {
-  const split = text.lastIndexOf(":");
-  const host = text.slice(0, Math.max(split, 0));
-  const port = /^[0-9]{1,5}$/.test(text.slice(split + 1)) ? Number(text.slice(split + 1)) : NaN;
-  const readable = host === "" || HOST.test(host);
-  if (!readable || !(port <= 65_535)) {
-    return bad(LISTEN_ADDRESS_FORM, listenHint(text));
-  }
-  const bare = host.replace(/^\[|\]$/g, "");
-  return ok({ host: bare === "" ? null : bare, port });
-};
-
-function listenHint(text: string): string | undefined {
-  if (/^https?:/.test(text)) return "leave out the scheme: host:port";
-  return text.split(":").length > 2 ? "put an IPv6 address in brackets: [::1]:8402" : undefined;
 }
 
 /** A URL of http or https without the parts that a base URL must not have; no trailing slash. */

@@ -55,7 +55,7 @@ export function matching(pattern: RegExp, wanted: string, ...examples: readonly 
 }
 
 export function reader<Input, Output>(
-  schema: z.ZodType<Input>,
+  schema: z.ZodType<Input, Input>,
   read: (input: Input) => Result<Output, Fault>,
   form?: Form,
 ) {
@@ -139,14 +139,41 @@ export function described<Shape extends z.ZodType>(shape: Shape, description: st
   return shape.meta({ description });
 }
 
-/** The value of a key that may be left out; `standard` is what then holds, as it would be written. */
+/** The value of a key that may be left out, and then is absent, or what `standard` means: that is read like any other. */
 export function optional<Shape extends z.ZodType>(
   shape: Shape,
   description: string,
-  standard?: unknown,
-) {
-  const meta = standard === undefined ? { description } : { description, default: standard };
-  return shape.meta(meta).exactOptional();
+): z.ZodExactOptional<Shape>;
+export function optional<Shape extends z.ZodType>(
+  shape: Shape,
+  description: string,
+  standard: z.input<Shape>,
+): z.ZodPrefault<Shape>;
+export function optional(shape: z.ZodType, description: string, standard?: unknown) {
+  return standard === undefined
+    ? shape.meta({ description }).exactOptional()
+    : shape.prefault(standard).meta({ description, default: standard });
+}
+
+/** A map of which every key may be left out, and so may the map: each key then has its own standard. */
+export function section<Shape extends z.ZodType>(
+  shape: Shape,
+  description: string,
+): z.ZodPrefault<Shape>;
+export function section(shape: z.ZodType, description: string) {
+  return shape.prefault({}).meta({ description });
+}
+
+/**
+ * The value of a key that may be left out, and then is absent: other keys have a say in what holds in its place.
+ * `standard` is what editors are told, and what whoever reads the map takes where nothing else decides.
+ */
+export function derived<Shape extends z.ZodType>(
+  shape: Shape,
+  description: string,
+  standard: z.input<Shape>,
+): z.ZodExactOptional<Shape> {
+  return shape.meta({ description, default: standard }).exactOptional();
 }
 
 /** JSON as the discovery listing shows it. */
@@ -159,6 +186,9 @@ export const headerValue = text(
   (value) => (HEADER_VALUE.test(value) ? ok(value) : bad(HEADER_VALUE_FORM)),
   matching(HEADER_VALUE, HEADER_VALUE_FORM),
 );
+
+/** Source of a regular expression. */
+export const HOST_NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
 
 export const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^`|~-]+$/;
 

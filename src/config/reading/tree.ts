@@ -56,6 +56,11 @@ export class Tree {
     return this.find(path) !== undefined;
   }
 
+  /** Whether something is written there that was not refused; parts of it may have been. */
+  stands(path: Path): boolean {
+    return this.find(path)?.refused === false;
+  }
+
   /** True where nothing in or below a path was refused, and where nothing is written. */
   intact(path: Path): boolean {
     const located = this.find(path);

@@ -3,7 +3,7 @@
  * tree and left out, so that the rest can be resolved and its problems are found in the same run.
  */
 import { z } from "zod";
-import { documentSchema, type ConfigDocument } from "./document.ts";
+import { documentSchema, type ConfigDocument } from "../document.ts";
 import type { Fault, Problems } from "./problem.ts";
 import { isProblemCode } from "./problem-codes.ts";
 import { fault, LASTING_FORM, SIZE_FORM } from "./reading.ts";
@@ -155,7 +155,9 @@ function meantKey(written: string, path: Path): string | undefined {
 
 /** The keys that a map at that path may have. */
 function knownKeys(schema: z.core.$ZodType, path: Path): readonly string[] {
-  if (schema instanceof z.ZodExactOptional) return knownKeys(schema.unwrap(), path);
+  if (schema instanceof z.ZodExactOptional || schema instanceof z.ZodPrefault) {
+    return knownKeys(schema.unwrap(), path);
+  }
   if (schema instanceof z.ZodPipe) return knownKeys(schema.in, path);
   if (schema instanceof z.ZodUnion) {
     return schema.options.flatMap((option) => knownKeys(option, path));

@@ -1,13 +1,100 @@
-/** `assets` and `accept`: the tokens that the file knows, and those in which routes are paid. */
+/** `payTo`, `accept` and `assets`: who is paid, in which tokens, and the tokens that the file knows. */
+import { z } from "zod";
 import type { AtomicAmount } from "../../x402/amount.ts";
 import { networkOf, type Asset, type NetworkName } from "../../x402/network.ts";
-import { readAddress } from "../listener/addresses.ts";
+import { ok, type Result } from "../../x402/result.ts";
+import { readAddress, readEvmAddress, readPayee, readSolanaPayee } from "../listener/addresses.ts";
 import type { Context } from "../reading/context.ts";
-import type { AcceptEntry, ConfigDocument } from "../reading/document.ts";
+import { ADDRESS, AMOUNT, EVM_ADDRESS, NETWORK, SOLANA_ADDRESS } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
-import { fault, readNetwork } from "../reading/reading.ts";
+import { fault, readAmount, readNetwork } from "../reading/reading.ts";
+import {
+  described,
+  map,
+  matching,
+  named,
+  optional,
+  plainText,
+  reader,
+  text,
+  whole,
+} from "../reading/shapes.ts";
 import { didYouMean } from "../reading/suggestion.ts";
 import type { Path, Tree } from "../reading/tree.ts";
+
+const SYMBOL = /^[A-Za-z0-9._-]{1,32}$/;
+const SYMBOL_FORM = "a symbol has up to 32 letters, digits, dots, dashes and underscores";
+
+/** Who is paid, by the family of networks; one address alone is for its own family. */
+export const payees = z.union(
+  [
+    reader(
+      z.string(),
+      (written): Result<{ evm?: string; solana?: string }, Fault> => {
+        const payee = readPayee(written);
+        return payee.ok ? ok({ [payee.value.kind]: payee.value.text }) : payee;
+      },
+      ADDRESS,
+    ),
+    map({
+      evm: optional(
+        text(readEvmAddress, EVM_ADDRESS),
+        "Who is paid on EVM networks. Keep the mixed case: it is a checksum that finds typing errors.",
+      ),
+      solana: optional(
+        text(readSolanaPayee, SOLANA_ADDRESS),
+        "Who is paid on Solana: the address of a wallet, not of its token account.",
+      ),
+    }),
+  ],
+  "must be an address or { evm: 0x…, solana: … }",
+);
+
+const network = text(readNetwork, NETWORK);
+
+export const acceptEntry = z.union(
+  [
+    network,
+    map({
+      network: described(network, "Network on which this is paid."),
+      asset: optional(
+        plainText,
+        "Symbol of the token: USDC, or one of `assets`. Without it: the network's USDC.",
+      ),
+      amount: optional(
+        text(readAmount, AMOUNT),
+        "Amount in atomic units, in quotes, in place of the route's price.",
+      ),
+    }),
+  ],
+  "must be a network or { network, asset, amount }",
+);
+
+/** Which of it belongs to which family of networks is decided in `accepted.ts`. */
+const token = map({
+  address: described(
+    text(readAddress, ADDRESS),
+    "Contract of the token on an EVM network, which implements EIP-3009; on Solana its mint.",
+  ),
+  decimals: described(whole(0, 36), "Digits behind the point of one whole token: USDC has 6."),
+  eip712: optional(
+    map({
+      name: described(
+        plainText.min(1, "must not be empty"),
+        "`name` of the token's EIP-712 domain, exactly as its contract has it.",
+      ),
+      version: described(plainText, "`version` of the token's EIP-712 domain, in quotes."),
+    }),
+    "The EIP-712 domain that buyers sign with. Required on EVM networks, meaningless on Solana.",
+  ),
+});
+
+/** Symbols, and under each what it is on which network. */
+export const assets = named(named(token, NETWORK), matching(SYMBOL, SYMBOL_FORM));
+
+export type Payees = z.output<typeof payees>;
+export type AcceptEntry = z.output<typeof acceptEntry>;
+type WrittenAssets = z.output<typeof assets>;
 
 /** An entry of `accept` with its token looked up. */
 export interface AcceptedToken {
@@ -41,11 +128,11 @@ export class Assets {
   readonly #configured = new Map<string, Map<NetworkName, Asset>>();
   readonly #tree: Tree;
 
-  constructor(context: Context) {
+  constructor(assets: WrittenAssets, context: Context) {
     this.#tree = context.tree;
     const written = context.tree.find(["assets"]);
     for (const symbol of written?.kind === "mapping" ? written.entries.keys() : []) {
-      this.#configured.set(symbol, configuredAssets(symbol, context));
+      this.#configured.set(symbol, configuredAssets(symbol, assets[symbol] ?? {}, context));
     }
   }
 
@@ -76,18 +163,19 @@ export class Assets {
   }
 }
 
-type WrittenAssets = NonNullable<ConfigDocument["assets"]>[string];
-
-function configuredAssets(symbol: string, context: Context): Map<NetworkName, Asset> {
+function configuredAssets(
+  symbol: string,
+  tokens: WrittenAssets[string],
+  context: Context,
+): Map<NetworkName, Asset> {
   const assets = new Map<NetworkName, Asset>();
   const { problems } = context;
-  if (!/^[A-Za-z0-9._-]{1,32}$/.test(symbol)) {
-    const message = "a symbol has up to 32 letters, digits, dots, dashes and underscores";
-    problems.errorAtKey(["assets", symbol], fault("bad-value", message));
+  if (!SYMBOL.test(symbol)) {
+    problems.errorAtKey(["assets", symbol], fault("bad-value", SYMBOL_FORM));
   }
   for (const network of context.networkKeys(["assets", symbol])) {
     const path = ["assets", symbol, network];
-    const token = context.document.assets?.[symbol]?.[network];
+    const token = tokens[network];
     if (dollarAsset(network).symbol === symbol) {
       const message = `${symbol} on ${network} is built in and cannot be defined again`;
       problems.errorAtKey(path, fault("built-in-asset", message, "give the token another symbol"));
@@ -102,7 +190,7 @@ function configuredAssets(symbol: string, context: Context): Map<NetworkName, As
 interface WrittenToken {
   readonly symbol: string;
   readonly network: NetworkName;
-  readonly token: WrittenAssets[string];
+  readonly token: WrittenAssets[string][string];
   readonly path: Path;
 }
 

@@ -5,14 +5,21 @@
 import type { Context } from "../reading/context.ts";
 import { aliasesOf } from "./path-aliases.ts";
 import { fault } from "../reading/reading.ts";
-import { methodsOverlap } from "./routes.ts";
-import type { Config, RouteSettings, PathSegmentSetting } from "../settings.ts";
+import type { PathSegmentSetting } from "./route-key.ts";
+import { methodsOverlap, type RouteSettings } from "./routes.ts";
 import type { Path } from "../reading/tree.ts";
+
+/** What decides whether a request is free. */
+interface Priced {
+  readonly routes: readonly RouteSettings[];
+  readonly unmatched: "deny" | "free";
+  readonly sidecar: object | null;
+}
 
 /** Examples named in one message. */
 const MAX_EXAMPLES = 3;
 
-export function warnOfFreeHoles(config: Config, { problems }: Context): void {
+export function warnOfFreeHoles(config: Priced, { problems }: Context): void {
   const rests = new RestPatterns(config.routes);
   for (const route of config.routes) {
     if (route.action.kind !== "free") continue;
@@ -33,7 +40,7 @@ export function warnOfFreeHoles(config: Config, { problems }: Context): void {
 
 /** Paths that are free and may be the priced ones' by another name: only the backend knows which it has. */
 export function warnOfFreeAliases(
-  { routes, unmatched, sidecar }: Config,
+  { routes, unmatched, sidecar }: Priced,
   { problems }: Context,
 ): void {
   const priced = routes.filter(({ action }) => action.kind === "priced");
@@ -56,7 +63,7 @@ function takesAll({ pattern, methods }: RouteSettings): boolean {
 
 /** Priced paths below which everything is free, by what makes it so: a route or `unmatched`. */
 function freeBelow(
-  config: Config,
+  config: Priced,
   rests: RestPatterns,
 ): ReadonlyMap<Path, readonly RouteSettings[]> {
   const unmatched: Path = ["unmatched"];

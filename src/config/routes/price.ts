@@ -1,8 +1,20 @@
 /** Prices as a route writes them. Dollars and atomic units must never be confused, so one has a `$`. */
+import { z } from "zod";
 import { parseDollars, type AtomicAmount } from "../../x402/amount.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
+import { AMOUNT } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
-import { bad, fault } from "../reading/reading.ts";
+import { bad, fault, readAmount } from "../reading/reading.ts";
+import {
+  described,
+  map,
+  matching,
+  optional,
+  plainText,
+  reader,
+  REFUSED,
+  text,
+} from "../reading/shapes.ts";
 import { didYouMean } from "../reading/suggestion.ts";
 
 /** `$0.01`: its form is right; whether a token can express it depends on the token. */
@@ -13,12 +25,40 @@ export interface DollarPrice {
 
 export type Price = DollarPrice | { readonly kind: "free" };
 
-export const DOLLARS = /^\$(?:0|[1-9][0-9]{0,76})(?:\.[0-9]{1,77})?$/;
+const DOLLARS = /^\$(?:0|[1-9][0-9]{0,76})(?:\.[0-9]{1,77})?$/;
 const BARE_NUMBER = /^(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,6})?$/;
 /** Dollars per unit of a currency are kept with so many decimals. */
 const NATIVE_PRICE_DECIMALS = 18;
 /** What most stablecoins have; only used to phrase a hint. */
 const USUAL_DECIMALS = 6;
+
+const PRICE_FORM = "must be a price such as $0.01";
+export const DOLLARS_FORM = matching(DOLLARS, PRICE_FORM, "$0.01");
+
+/** A number of YAML is refused as a price, whatever it is, with what to write instead. */
+export const barePrice = reader(
+  z.number(),
+  (number): Result<never, Fault> => ambiguous(String(number)),
+  REFUSED,
+);
+
+/** `price` of a route. */
+export const price = z.union(
+  [
+    text(readPrice, { anyOf: [{ enum: ["free"] }, DOLLARS_FORM] }),
+    barePrice,
+    map({
+      amount: described(
+        text(readAmount, AMOUNT),
+        'Amount in atomic units of the token, in quotes: one cent of USDC is "10000".',
+      ),
+      asset: optional(plainText, "Symbol of the token. Without it: the network's USDC."),
+    }),
+  ],
+  PRICE_FORM,
+);
+
+export type WrittenPrice = z.output<typeof price>;
 
 /** `free` or `$0.01`. */
 export function readPrice(text: string): Result<Price, Fault> {
@@ -57,11 +97,6 @@ export function readNativePrice(written: string | number): Result<AtomicAmount, 
   if (price.ok) return price;
   const near = dollarHint(text);
   return bad(NATIVE_PRICE_FORM, near === `write ${text}` ? undefined : near);
-}
-
-/** A number of YAML is refused as a price, whatever it is. */
-export function readBarePrice(number: number): Result<never, Fault> {
-  return ambiguous(String(number));
 }
 
 function ambiguous(digits: string): Result<never, Fault> {

@@ -4,47 +4,76 @@
  * token must be able to express exactly.
  */
 import { parseDollars, type AtomicAmount } from "../../x402/amount.ts";
-import { NETWORK_NAMES, networkOf, type Network, type NetworkName } from "../../x402/network.ts";
+import {
+  NETWORK_NAMES,
+  networkOf,
+  type Asset,
+  type Network,
+  type NetworkName,
+} from "../../x402/network.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import {
   acceptedTokens,
   checkAmount,
   dollarAsset,
+  type AcceptEntry,
   type AcceptedToken,
   type Assets,
+  type Payees,
 } from "./accepted.ts";
 import type { Context } from "../reading/context.ts";
-import type { Payees, PriceBlock } from "../reading/document.ts";
-import type { DollarPrice } from "./price.ts";
+import type { DollarPrice, WrittenPrice } from "./price.ts";
 import type { Fault } from "../reading/problem.ts";
 import { fault } from "../reading/reading.ts";
-import type { OfferSettings } from "../settings.ts";
 import type { Path } from "../reading/tree.ts";
 
-type Price = DollarPrice | Extract<PriceBlock["price"], { readonly amount: unknown }>;
+/** One way to pay for a route. */
+export interface OfferSettings {
+  readonly network: NetworkName;
+  readonly asset: Asset;
+  /** EIP-55 checksummed, or base58 on Solana. */
+  readonly payTo: string;
+  readonly amountAtomic: AtomicAmount;
+  /** The price as written (`$0.01`); null where the amount was given in atomic units. */
+  readonly dollars: string | null;
+}
+
+type Price = DollarPrice | Extract<WrittenPrice, { readonly amount: unknown }>;
 
 /** What is wanted for one route. */
 export interface Wanted {
   readonly price: Price | undefined;
   readonly pricePath: Path;
-  readonly accept: PriceBlock["accept"];
+  readonly accept: readonly AcceptEntry[] | undefined;
   readonly payTo: Payees | undefined;
+}
+
+/** What holds for every route that says nothing else. */
+interface GlobalTerms {
+  readonly accept?: readonly AcceptEntry[];
+  readonly payTo?: Payees;
 }
 
 export class Pricing {
   readonly #context: Context;
+  readonly #terms: GlobalTerms;
   readonly #assets: Assets;
   readonly #accepted: readonly AcceptedToken[];
   readonly #settles: (network: NetworkName) => boolean;
   /** The different prices under which a global entry with its own amount is offered. */
   readonly #fixed = new Map<AcceptedToken, Set<string>>();
 
-  constructor(context: Context, assets: Assets, settles: (network: NetworkName) => boolean) {
+  constructor(
+    context: Context,
+    terms: GlobalTerms,
+    assets: Assets,
+    settles: (network: NetworkName) => boolean,
+  ) {
     this.#context = context;
+    this.#terms = terms;
     this.#assets = assets;
     this.#settles = settles;
-    const { accept = [] } = context.document;
-    this.#accepted = acceptedTokens(accept, ["accept"], assets, context);
+    this.#accepted = acceptedTokens(terms.accept ?? [], ["accept"], assets, context);
   }
 
   offers(route: Path, wanted: Wanted): readonly OfferSettings[] {
@@ -87,11 +116,7 @@ export class Pricing {
       return acceptedTokens(accept, own, this.#assets, this.#context);
     }
     const missing = this.#accepted.length === 0 && !this.#context.tree.has(own);
-    if (
-      missing &&
-      this.#context.tree.intact(["accept"]) &&
-      !this.#context.document.accept?.length
-    ) {
+    if (missing && this.#context.tree.intact(["accept"]) && !this.#terms.accept?.length) {
       const message = "this route is priced, but nothing says in which networks it is paid";
       this.#context.errorOnce(route, fault("no-accept", message, "add accept: [base-sepolia]"));
     }
@@ -101,14 +126,14 @@ export class Pricing {
   /** A route may override the payee of one family of networks and leave the other's. */
   #payTo({ network }: AcceptedToken, { payTo }: Wanted): string | undefined {
     const { kind } = networkOf(network);
-    return payTo?.[kind] ?? this.#context.document.payTo?.[kind];
+    return payTo?.[kind] ?? this.#terms.payTo?.[kind];
   }
 
   /** Every network that is accepted needs a payee of its family. */
   #checkPayees(route: Path, wanted: Wanted, tokens: readonly AcceptedToken[]): void {
-    const { document, problems, tree } = this.#context;
+    const { problems, tree } = this.#context;
     if (!tree.intact(["payTo"]) || !tree.intact([...route, "payTo"])) return;
-    if (document.payTo === undefined && wanted.payTo === undefined) {
+    if (this.#terms.payTo === undefined && wanted.payTo === undefined) {
       const message = "this route is priced, but nothing says who is paid";
       this.#context.errorOnce(route, fault("no-payto", message, payToHint(tokens)));
       return;

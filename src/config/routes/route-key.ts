@@ -6,12 +6,18 @@ import { readingsOf } from "../../http/path-readings.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
 import type { Fault } from "../reading/problem.ts";
 import { bad, fault, readMethod } from "../reading/reading.ts";
-import type { PathSegmentSetting } from "../settings.ts";
+
+export type PathSegmentSetting =
+  | { readonly kind: "static"; readonly text: string }
+  | { readonly kind: "param"; readonly name: string }
+  | { readonly kind: "rest" };
 
 export interface RouteKey {
-  /** Null: every method. */
+  /** Upper-case, as listed; null: every method. That `GET` covers `HEAD` is left to the router. */
   readonly methods: readonly string[] | null;
+  /** The part of the key after the methods, in canonical form: `/reports/:id`. */
   readonly pattern: string;
+  /** The pattern's segments; `/` is one empty static segment, `rest` comes last only. */
   readonly segments: readonly PathSegmentSetting[];
 }
 

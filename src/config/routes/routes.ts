@@ -1,51 +1,219 @@
-/** `routes`: each key and each value, and the conflicts between them. */
+/** `routes`: each key and each value (a word, a price, or a block), and the conflicts between them. */
+import { z } from "zod";
+import { ok, type Result } from "../../x402/result.ts";
+import { acceptEntry, payees } from "./accepted.ts";
 import type { Context } from "../reading/context.ts";
-import type { Action, PriceBlock } from "../reading/document.ts";
-import type { Pricing } from "./pricing.ts";
-import { fault } from "../reading/reading.ts";
+import type { Fault } from "../reading/problem.ts";
+import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
+import type { OfferSettings, Pricing } from "./pricing.ts";
+import { bad, fault, notYet } from "../reading/reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
-import type { PricedAction, RouteSettings, RouteAction } from "../settings.ts";
+import {
+  flag,
+  jsonObject,
+  listOf,
+  map,
+  matching,
+  named,
+  optional,
+  plainText,
+  text,
+  whole,
+  word,
+} from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 
-const MAX_TIMEOUT_SECONDS = 60;
-const UNCACHED = "private, no-store";
+export interface RouteSettings extends RouteKey {
+  /** The key as written: `GET,HEAD /health`. */
+  readonly key: string;
+  /** 1-based line of the key, for messages. */
+  readonly line: number;
+  readonly action: RouteAction;
+}
+
+export type RouteAction =
+  | { readonly kind: "deny" }
+  | { readonly kind: "free"; readonly upstream: string }
+  | PricedAction;
+
+export interface PricedAction {
+  readonly kind: "priced";
+  /** Name of one of the upstreams. */
+  readonly upstream: string;
+  /** At least one; EVM before Solana, else as configured: the order that buyers see. */
+  readonly offers: readonly OfferSettings[];
+  /** "" when not given. */
+  readonly description: string;
+  /** "" when not given. */
+  readonly mimeType: string;
+  readonly maxTimeoutSeconds: number;
+  /** JSON Schema of the response; null when not given. */
+  readonly outputSchema: JsonObject | null;
+  readonly input: RouteInput;
+  /** Shown in the discovery listing; {} when not given. */
+  readonly metadata: JsonObject;
+  /** Whether the discovery listing shows the route. */
+  readonly discoverable: boolean;
+  /** `Cache-Control` of what is sold; `private` or `no-store` is always in it. */
+  readonly cacheControl: string;
+}
+
+/** What a buyer has to send, as the discovery listing describes it. */
+interface RouteInput {
+  readonly queryParams?: JsonObject;
+  readonly bodyType?: "json" | "form-data" | "multipart-form-data" | "text" | "binary";
+  readonly bodyFields?: JsonObject;
+  readonly headerFields?: JsonObject;
+  /** Of the parameters of the route's own pattern, by name. */
+  readonly pathParams?: JsonObject;
+}
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+const MAX_TIMEOUT_REASON =
+  ": a facilitator refuses authorizations that expire within 6 seconds, and nothing waits for a day";
+
+const MIME_TYPE = /^[\w.+-]+\/[\w.+*-]+(?: *;[\x20-\x7e]*)?$/;
+const MIME_TYPE_FORM = "must be a media type such as application/json";
+
+const DIRECTIVE =
+  "(?:private|no-store|no-cache|no-transform|must-revalidate|immutable|(?:max-age|stale-while-revalidate|stale-if-error)=[0-9]{1,9})";
+const CACHING = new RegExp(`^(?=.*\\b(?:private|no-store)\\b)${DIRECTIVE}(?:, *${DIRECTIVE})*$`);
+const CACHING_FORM =
+  "must be directives of Cache-Control with private or no-store among them, such as private, max-age=3600: " +
+  "a shared cache gives what it keeps to those who have not paid";
+
+const input = map({
+  queryParams: optional(jsonObject, "Query parameters by name: { city: { type: string } }."),
+  bodyType: optional(
+    word(["json", "form-data", "multipart-form-data", "text", "binary"]),
+    "What the body is.",
+  ),
+  bodyFields: optional(jsonObject, "Fields of the body by name."),
+  headerFields: optional(jsonObject, "Header fields by name."),
+  pathParams: optional(
+    jsonObject,
+    "What the :name parts of the route stand for: { id: { type: string, example: a17 } }.",
+  ),
+});
+
+const priceBlock = map({
+  price: optional(
+    price,
+    "What one request costs: dollars, exactly, never rounded; `free`; or atomic units of a token.",
+  ),
+  accept: optional(
+    listOf(acceptEntry),
+    "Networks and tokens in which this route is paid, in place of the global `accept`.",
+  ),
+  payTo: optional(payees, "Who is paid for this route, in place of the global `payTo`."),
+  upstream: optional(
+    plainText,
+    "Name of the upstream it leads to. Without it: the one named default, or the only one.",
+  ),
+  description: optional(
+    plainText,
+    "What is sold, for buyers and catalogues, in at most 500 characters.",
+  ),
+  mimeType: optional(
+    text(readMimeType, matching(MIME_TYPE, MIME_TYPE_FORM, "application/json")),
+    "Media type of the answer.",
+  ),
+  maxTimeoutSeconds: optional(
+    whole(10, 86_400, MAX_TIMEOUT_REASON),
+    "How long a payment may take, in seconds.",
+    60,
+  ),
+  outputSchema: optional(jsonObject, "JSON Schema of the answer, for the discovery listing."),
+  metadata: optional(
+    jsonObject,
+    "Shown in the discovery listing: { category: weather, provider: Example Inc. }.",
+  ),
+  input: optional(input, "What a buyer has to send, for the discovery listing."),
+  discoverable: optional(flag, "Whether the discovery listing shows the route.", true),
+  cacheControl: optional(
+    text(readCaching, matching(CACHING, CACHING_FORM, "private, max-age=3600")),
+    "Cache-Control of what is sold, in place of the backend's: how long a buyer's own cache may keep it.",
+    "private, no-store",
+  ),
+  settle: optional(
+    text(readSettle, { enum: ["before"] }),
+    "When the payment is settled: before the backend sees the request.",
+    "before",
+  ),
+});
+
+const route = z.union(
+  [text(readAction, { anyOf: [{ enum: ["free", "deny"] }, DOLLARS_FORM] }), barePrice, priceBlock],
+  "must be free, deny, a price such as $0.01, or a map with a price",
+);
+
+/** By key. */
+export const routes = named(
+  route,
+  matching(
+    /^(?:[A-Z-]+(?:,[A-Z-]+)* )?\/(?:[^\s/?#]+\/)*[^\s/?#]*$/,
+    "a route is a path that begins with /, after methods where needed: GET,POST /reports/:id",
+  ),
+);
+
+type WrittenRoutes = z.output<typeof routes>;
+type PriceBlock = z.output<typeof priceBlock>;
+
+function readCaching(caching: string): Result<string, Fault> {
+  return CACHING.test(caching) ? ok(caching) : bad(CACHING_FORM);
+}
+
+function readMimeType(type: string): Result<string, Fault> {
+  return MIME_TYPE.test(type) ? ok(type) : bad(MIME_TYPE_FORM);
+}
+
+function readSettle(when: string): Result<"before", Fault> {
+  if (when === "before") return ok(when);
+  return notYet("settling at another time than `before`");
+}
 
 interface Parts {
+  readonly routes: WrittenRoutes;
   readonly context: Context;
   readonly pricing: Pricing;
   readonly upstreams: Upstreams;
 }
 
 export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
-  const { problems, tree, document } = parts.context;
+  const { problems, tree } = parts.context;
   const written = tree.find(["routes"]);
   const keys = written?.kind === "mapping" ? [...written.entries.keys()] : [];
   const conflicts = new Conflicts(parts.context);
-  const routes: RouteSettings[] = [];
+  const resolved: RouteSettings[] = [];
   for (const key of keys) {
     const path = ["routes", key];
     const read = readRouteKey(key);
     if (read.ok) conflicts.check(key, read.value);
     else problems.errorAtKey(path, read.error);
     // Absent where the value was refused; the key is looked at all the same.
-    const value = document.routes?.[key];
+    const value = parts.routes[key];
     const action = value === undefined ? undefined : resolveAction(value, path, parts);
     if (read.ok && action !== undefined) {
-      routes.push({ key, line: problems.line(path, "key"), ...read.value, action });
+      resolved.push({ key, line: problems.line(path, "key"), ...read.value, action });
     }
   }
-  return routes;
+  return resolved;
 }
 
-function resolveAction(value: Action, path: Path, parts: Parts): RouteAction | undefined {
+function resolveAction(
+  value: WrittenRoutes[string],
+  path: Path,
+  parts: Parts,
+): RouteAction | undefined {
   const { pricing, upstreams } = parts;
   if (!("kind" in value)) return resolveBlock(value, path, parts);
   if (value.kind === "deny") return { kind: "deny" };
   const upstream = upstreams.resolve(path, undefined);
   if (value.kind === "free") return { kind: "free", upstream };
   const wanted = { price: value, pricePath: path, accept: undefined, payTo: undefined };
-  return priced({}, upstream, pricing.offers(path, wanted));
+  return priced(UNSAID, upstream, pricing.offers(path, wanted));
 }
 
 function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction | undefined {
@@ -53,9 +221,8 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
   const { price, accept, payTo } = block;
   const upstream = upstreams.resolve(path, block.upstream);
   if (price !== undefined && "kind" in price && price.kind === "free") {
-    for (const key of Object.keys(block).filter(
-      (each) => each !== "price" && each !== "upstream",
-    )) {
+    for (const key of Object.keys(block)) {
+      if (key === "price" || key === "upstream" || !context.tree.stands([...path, key])) continue;
       const message = "has no meaning on a free route";
       context.problems.errorAtKey([...path, key], fault("unused-key", message));
     }
@@ -72,6 +239,9 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
   return priced(block, upstream, pricing.offers(path, wanted));
 }
 
+/** What a block says that says nothing. */
+const UNSAID = priceBlock.parse({});
+
 function priced(block: PriceBlock, upstream: string, offers: PricedAction["offers"]): PricedAction {
   return {
     kind: "priced",
@@ -79,12 +249,12 @@ function priced(block: PriceBlock, upstream: string, offers: PricedAction["offer
     offers,
     description: block.description ?? "",
     mimeType: block.mimeType ?? "",
-    maxTimeoutSeconds: block.maxTimeoutSeconds ?? MAX_TIMEOUT_SECONDS,
+    maxTimeoutSeconds: block.maxTimeoutSeconds,
     outputSchema: block.outputSchema ?? null,
     input: block.input ?? {},
     metadata: block.metadata ?? {},
-    discoverable: block.discoverable ?? true,
-    cacheControl: block.cacheControl ?? UNCACHED,
+    discoverable: block.discoverable,
+    cacheControl: block.cacheControl,
   };
 }
 

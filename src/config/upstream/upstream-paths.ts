@@ -5,7 +5,9 @@
  */
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
-import type { RouteSettings, PathSegmentSetting, Upstream } from "../settings.ts";
+import type { PathSegmentSetting } from "../routes/route-key.ts";
+import type { RouteSettings } from "../routes/routes.ts";
+import type { Upstream } from "./upstream.ts";
 
 interface Leading {
   readonly upstreams: readonly Upstream[];

@@ -1,7 +1,8 @@
 /** What is allowed about upstreams and most likely a mistake. */
 import type { Context } from "../reading/context.ts";
 import { fault } from "../reading/reading.ts";
-import type { Config, Upstream } from "../settings.ts";
+import type { RouteSettings } from "../routes/routes.ts";
+import type { Upstream } from "./upstream.ts";
 import { didYouMean } from "../reading/suggestion.ts";
 
 /** RFC 9110 section 9.2.2: sent twice, these do what they do once. */
@@ -14,7 +15,14 @@ const IDEMPOTENT: ReadonlySet<string> = new Set([
   "DELETE",
 ]);
 
-export function reviewUpstreams(config: Config, context: Context): void {
+/** The backends of a file, and what leads to them. */
+interface Served {
+  readonly upstreams: readonly Upstream[];
+  readonly routes: readonly RouteSettings[];
+  readonly hosts: readonly string[] | null;
+}
+
+export function reviewUpstreams(config: Served, context: Context): void {
   for (const upstream of config.upstreams) {
     reviewRetry(upstream, context);
     reviewHost(upstream, config, context);
@@ -34,7 +42,7 @@ function reviewRetry({ name, retry }: Upstream, { problems }: Context): void {
   );
 }
 
-function reviewHost({ name, host }: Upstream, config: Config, { problems }: Context): void {
+function reviewHost({ name, host }: Upstream, config: Served, { problems }: Context): void {
   const path = ["upstreams", name, "host"];
   if (host.kind === "name" && !/[.:]/.test(host.name)) {
     const hint = didYouMean(host.name, ["upstream", "preserve"]);
@@ -54,7 +62,7 @@ function reviewHost({ name, host }: Upstream, config: Config, { problems }: Cont
 }
 
 /** One target under two names, with other paths: what one sells the other may give away. */
-function reviewSharedTargets({ upstreams }: Config, { problems, tree }: Context): void {
+function reviewSharedTargets({ upstreams }: Served, { problems, tree }: Context): void {
   for (const [index, { name, targets, path }] of upstreams.entries()) {
     if (!tree.intact(["upstreams"])) return;
     const urls = new Set(targets.map(({ url }) => url));

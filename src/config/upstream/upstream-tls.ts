@@ -1,18 +1,49 @@
 /** `tls` of an upstream: files in PEM, read and checked when the configuration is. */
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
+import type { z } from "zod";
+import { ok } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
 import { readSecretFile } from "../reading/environment.ts";
 import type { Fault } from "../reading/problem.ts";
-import { fault } from "../reading/reading.ts";
+import { bad, fault } from "../reading/reading.ts";
+import { HOST_NAME, map, matching, optional, plainText, text } from "../reading/shapes.ts";
 import { Secret } from "../facilitator/secret.ts";
-import type { UpstreamTls } from "../settings.ts";
 import type { Path } from "../reading/tree.ts";
-import type { WrittenUpstream } from "./upstream-shape.ts";
+
+/** Texts of PEM files; null where not given. */
+export interface UpstreamTls {
+  /** In place of the authorities that the system trusts. */
+  readonly ca: string | null;
+  /** The name in the certificate, where it is not that of the URL. */
+  readonly serverName: string | null;
+  /** Our own certificate and its key: both or none. */
+  readonly cert: string | null;
+  readonly key: Secret | null;
+}
+
+const SERVER_NAME = new RegExp(`^${HOST_NAME}$`);
+const SERVER_NAME_FORM = "must be a host name, without a port";
+
+export const tls = map({
+  ca: optional(
+    plainText,
+    "File in PEM: who signed the targets' certificates, in place of whom the system trusts.",
+  ),
+  serverName: optional(
+    text(
+      (name) => (SERVER_NAME.test(name) ? ok(name) : bad(SERVER_NAME_FORM)),
+      matching(SERVER_NAME, SERVER_NAME_FORM),
+    ),
+    "The name in their certificate, where it is not that of the URL.",
+  ),
+  cert: optional(plainText, "File in PEM: our own certificate; `key` belongs to it."),
+  key: optional(plainText, "File in PEM: the private key of `cert`."),
+});
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 export function resolveTls(
-  { ca, serverName, cert, key }: NonNullable<WrittenUpstream["tls"]> = {},
+  { ca, serverName, cert, key }: z.output<typeof tls> = {},
   path: Path,
   context: Context,
 ): UpstreamTls {

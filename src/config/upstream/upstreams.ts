@@ -1,14 +1,32 @@
 /** `upstream` and `upstreams`: the backends, and which of them a route means that names none. */
 import type { Context } from "../reading/context.ts";
-import { fault } from "../reading/reading.ts";
-import type { Upstream } from "../settings.ts";
-import { PROXY_UPSTREAM } from "../listener/sidecar-settings.ts";
+import type { z } from "zod";
+import { ORIGIN } from "../reading/forms.ts";
+import { fault, readOrigin } from "../reading/reading.ts";
+import { matching, named, text } from "../reading/shapes.ts";
+import { PROXY_UPSTREAM } from "../listener/sidecar.ts";
 import { didYouMean } from "../reading/suggestion.ts";
 import type { Path } from "../reading/tree.ts";
-import { resolveAllowed } from "./upstream-headers.ts";
-import { resolveUpstream } from "./upstream-settings.ts";
+import { resolveAllowed, type allowedNames } from "./upstream-headers.ts";
+import { resolveUpstream, upstream, type Upstream } from "./upstream.ts";
 
 const DEFAULT_NAME = "default";
+const NAME = /^[A-Za-z0-9_-]{1,64}$/;
+const NAME_FORM = "a name has up to 64 letters, digits, dashes and underscores";
+
+/** The only backend, as one would write it under `upstreams`. */
+export const onlyUpstream = text(readOrigin, ORIGIN).transform((url) =>
+  upstream.parse({ targets: [url] }),
+);
+
+export const upstreams = named(upstream, matching(NAME, NAME_FORM));
+
+/** The keys of the file that say something of backends. */
+interface WrittenUpstreams {
+  readonly upstream?: z.output<typeof onlyUpstream>;
+  readonly upstreams?: z.output<typeof upstreams>;
+  readonly headers?: { readonly allow?: z.output<typeof allowedNames> };
+}
 
 export class Upstreams {
   readonly list: readonly Upstream[];
@@ -16,7 +34,7 @@ export class Upstreams {
   /** Those that could not be read too: a route that names one of them is not to blame. */
   readonly #names: readonly string[];
 
-  constructor(context: Context) {
+  constructor(document: WrittenUpstreams, context: Context) {
     this.#context = context;
     const { tree, problems } = context;
     const written = tree.find(["upstreams"]);
@@ -27,7 +45,7 @@ export class Upstreams {
       problems.errorAtKey(["upstreams", DEFAULT_NAME], fault("duplicate-upstream", message));
     }
     this.#names = [...new Set([...single, ...several])];
-    this.list = readUpstreams(context);
+    this.list = readUpstreams(document, context);
   }
 
   /** Name of the upstream that a route means; "" after an error. */
@@ -63,21 +81,19 @@ export class Upstreams {
   }
 }
 
-function readUpstreams(context: Context): readonly Upstream[] {
-  const { document, problems } = context;
-  const upstreams: Upstream[] = [];
+function readUpstreams(document: WrittenUpstreams, context: Context): readonly Upstream[] {
+  const read: Upstream[] = [];
   if (document.upstream !== undefined) {
-    upstreams.push(resolveUpstream(DEFAULT_NAME, { targets: [document.upstream] }, context));
+    read.push(resolveUpstream(DEFAULT_NAME, document.upstream, context));
   }
   for (const [name, written] of Object.entries(document.upstreams ?? {})) {
-    if (!/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
-      const message = "a name has up to 64 letters, digits, dashes and underscores";
-      problems.errorAtKey(["upstreams", name], fault("bad-value", message));
+    if (!NAME.test(name)) {
+      context.problems.errorAtKey(["upstreams", name], fault("bad-value", NAME_FORM));
     }
-    upstreams.push(resolveUpstream(name, written, context));
+    read.push(resolveUpstream(name, written, context));
   }
   const allow = resolveAllowed(document.headers?.allow, ["headers", "allow"], context);
-  return upstreams.map((each) => {
+  return read.map((each) => {
     const { headers } = each;
     return { ...each, headers: { ...headers, allow: headers.allow ?? allow } };
   });

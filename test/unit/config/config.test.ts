@@ -5,7 +5,7 @@ import { inspect } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { loadConfig, parseConfig } from "../../../src/config/config.ts";
-import { documentSchema } from "../../../src/config/reading/document.ts";
+import { documentSchema } from "../../../src/config/document.ts";
 import {
   environment,
   FILE_KEY,

@@ -1,0 +1,248 @@
+/**
+ * The whole file: which keys there are, what stands under each, and what it all comes to. A key's shape reads its value
+ * and has its default; what values mean together is decided by `resolve.ts` and its neighbours. All messages complete
+ * a sentence about the value that they point at. What the keys mean is written here, too, for editors.
+ */
+import { z } from "zod";
+import { facilitator, type FacilitatorSettings } from "./facilitator/facilitator.ts";
+import { limits, type Limits } from "./limits.ts";
+import { trustedProxies, type AddressRange } from "./listener/address-range.ts";
+import {
+  admin,
+  hostNames,
+  listeners,
+  type AdminSettings,
+  type ListenerSettings,
+} from "./listener/listeners.ts";
+import { sidecar, type SidecarSettings } from "./listener/sidecar.ts";
+import { workers } from "./listener/workers.ts";
+import { BASE_URL } from "./reading/forms.ts";
+import { readBaseUrl, readBrowserOrigin } from "./reading/reading.ts";
+import {
+  described,
+  duration,
+  flag,
+  listOf,
+  map,
+  matching,
+  optional,
+  section,
+  text,
+  word,
+} from "./reading/shapes.ts";
+import { acceptEntry, assets, payees } from "./routes/accepted.ts";
+import { discovery, type DiscoverySettings } from "./routes/discovery.ts";
+import { paywall, type PaywallSettings } from "./routes/paywall-page.ts";
+import { routes, type RouteSettings } from "./routes/routes.ts";
+import { store, type Keeping, type Store } from "./store.ts";
+import { allowedNames } from "./upstream/upstream-headers.ts";
+import type { Upstream } from "./upstream/upstream.ts";
+import { onlyUpstream, upstreams } from "./upstream/upstreams.ts";
+
+/**
+ * What a configuration file means once it is read: complete (every default filled in), resolved (references looked up,
+ * prices in atomic units, paths absolute) and deep-frozen. Units come last in names; `null` says "not configured" where
+ * there is no default.
+ */
+export interface Config {
+  /** The file as it was named, for messages. */
+  readonly file: string;
+  /** Public listeners, opened only when there are routes; none where there is a sidecar, else at least one. */
+  readonly listen: readonly ListenerSettings[];
+  /** Where another proxy asks what may pass, in place of public listeners and upstreams; null: nowhere. */
+  readonly sidecar: SidecarSettings | null;
+  /**
+   * Absolute http(s) URL without query, fragment or trailing slash: the only source of `resource`.
+   * Null only when there are no routes.
+   */
+  readonly publicUrl: string | null;
+  /** Names that are answered beside the host of {@link publicUrl}, and no others; null: all are. */
+  readonly hosts: readonly string[] | null;
+  /** Peers whose `X-Forwarded-` and `Forwarded` fields are believed; empty: nobody's. */
+  readonly trustedProxies: readonly AddressRange[];
+  readonly limits: Limits;
+  readonly shutdown: {
+    /** How long requests in flight may take once nothing new is accepted. */
+    readonly withinMs: number;
+    /** How long requests are still accepted while readiness is red already: for load balancers. */
+    readonly delayMs: number;
+  };
+  /** Processes that serve requests; 1: the only process does. `auto`: one for each core. */
+  readonly workers: number | "auto";
+  /** The admin listener; null: none. */
+  readonly admin: AdminSettings | null;
+  /** In the order written; names are unique. `upstream: URL` is named `default`. Empty with a sidecar. */
+  readonly upstreams: readonly Upstream[];
+  readonly facilitator: FacilitatorSettings;
+  /** In the order written, which never matters for matching. Empty: no gateway, only a facilitator. */
+  readonly routes: readonly RouteSettings[];
+  /** What happens to a request that no route matches; `free` goes to {@link Config.defaultUpstream}. */
+  readonly unmatched: "deny" | "free";
+  /** Where `unmatched: free` goes: the name of an upstream; null when `unmatched` is `deny`. */
+  readonly defaultUpstream: string | null;
+  readonly discovery: DiscoverySettings;
+  readonly paywall: PaywallSettings;
+  readonly store: Store;
+  readonly keeping: Keeping;
+  readonly logging: {
+    readonly level: (typeof LOG_LEVELS)[number];
+    readonly format: "json" | "pretty";
+  };
+  /** Which origins may read the answers in a browser. */
+  readonly cors: "off" | "any" | readonly string[];
+}
+
+const SHUTDOWN_WITHIN = "30s";
+
+const shutdownMap = map({
+  within: optional(duration, "How long what is in flight may take.", SHUTDOWN_WITHIN),
+  delay: optional(
+    duration,
+    "How long requests are still accepted while /readyz is red, for load balancers.",
+    "0s",
+  ),
+});
+
+const shutdown = z
+  .union(
+    [
+      duration.transform((within) => ({
+        within,
+        delay: shutdownMap.shape.delay.parse(undefined),
+      })),
+      shutdownMap,
+    ],
+    "must be a duration such as 500ms, 30s, 10m or 1h, or a map of within and delay",
+  )
+  .transform(({ within, delay }) => ({ withinMs: within, delayMs: delay }));
+
+const cors = z.union(
+  [
+    flag.transform((isAny) => (isAny ? "any" : "off")),
+    map({
+      origins: described(
+        listOf(
+          text(
+            readBrowserOrigin,
+            matching(/^https?:\/\/[^\s\\/?#]+$/, "must be an origin: https://app.example.com"),
+          ),
+        ),
+        "Origins whose pages may read the answers.",
+      ),
+    }).transform(({ origins }) => origins),
+  ],
+  "must be true, false or { origins }",
+);
+
+const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
+/** The whole file. */
+export const documentSchema = map({
+  listen: optional(
+    listeners,
+    "Where buyers connect: host:port, :port, a port, { address, tls }, or a list of them.",
+    ":8402",
+  ),
+  sidecar: optional(
+    sidecar,
+    "For those who keep their own proxy: where it asks what may pass, in place of listen and upstreams.",
+  ),
+  publicUrl: optional(
+    text(readBaseUrl, BASE_URL),
+    "The address under which buyers reach the gateway, https in production: the only source of the " +
+      "`resource` in a payment. A path prefix is allowed. Required with routes.",
+  ),
+  hosts: optional(
+    hostNames,
+    "Names that buyers ask by, beside the host of publicUrl; *.NAME is all below it. With the list, an empty one " +
+      "too, whoever asks by another name gets 421; IP addresses and localhost are always answered. Without it all are.",
+  ),
+  trustedProxies: optional(
+    trustedProxies,
+    "Load balancers and proxies before this gateway, as addresses or ranges: only theirs is believed " +
+      "what X-Forwarded-For or Forwarded say of the client. Without it: nobody's.",
+  ),
+  limits: section(limits, "What one client, and all together, may take."),
+  shutdown: optional(
+    shutdown,
+    "After SIGTERM: how long what is in flight may take, or { within, delay }.",
+    SHUTDOWN_WITHIN,
+  ),
+  workers: optional(
+    workers,
+    "Processes that serve requests: 1 to 128, or auto for one to a core.",
+    1,
+  ),
+  admin: optional(
+    admin,
+    "Where /metrics, /livez, /readyz, /payments and /listing are served: host:port or { address, timeline }; never the " +
+      "public port. Without it: nowhere.",
+  ),
+  upstream: optional(onlyUpstream, "The backend, where there is only one; it is named default."),
+  upstreams: optional(
+    upstreams,
+    "The backends by name. Routes that name none mean the one named default, or the only one.",
+  ),
+  headers: optional(
+    map({
+      allow: optional(
+        allowedNames,
+        "Names of the client's header fields that cross, beside those that HTTP needs (of bodies, conditions, " +
+          "ranges, CORS and WebSockets). Without it: all but those that never cross.",
+      ),
+    }),
+    "Header fields on the way to every upstream that has no such list of its own.",
+  ),
+  payTo: optional(
+    payees,
+    "Who is paid: one address where one family of networks is accepted, or { evm, solana }.",
+  ),
+  accept: optional(
+    listOf(acceptEntry),
+    "In which networks and tokens routes are paid, in the order that buyers see; Solana comes last. " +
+      "A name stands for the network's USDC.",
+  ),
+  assets: optional(
+    assets,
+    "Tokens beyond the built-in USDC of each network, by symbol and then by network.",
+  ),
+  facilitator: section(
+    facilitator,
+    "Who settles payments: the URL of a facilitator, or a map of embedded and remote ones.",
+  ),
+  routes: optional(
+    routes,
+    "What costs what. A key is `[METHODS ]/pattern`: `:name` is one segment, `*` at the end the rest. " +
+      "The most specific pattern wins, whatever the order. Values: free, deny, $0.01 or a block.",
+  ),
+  unmatched: optional(
+    word(["deny", "free"]),
+    "What happens to every other request: deny (404) or free. Required with routes.",
+  ),
+  discovery: section(discovery, "Where the priced routes are published."),
+  paywall: section(paywall, "What people see who open a priced URL in a browser."),
+  store: optional(
+    store,
+    "What was paid and delivered: sqlite:PATH for one process, or postgres://… for several, or " +
+      "{ url, keep, archive }. Back it up.",
+    "sqlite:./data/coinslot.db",
+  ),
+  logging: section(
+    map({
+      level: optional(word(LOG_LEVELS), "The least severe of what is logged.", "info"),
+      format: optional(word(["json", "pretty"]), "JSON lines, or lines for people.", "json"),
+    }),
+    "What is logged on standard output.",
+  ),
+  cors: optional(
+    cors,
+    "Which web pages may read the answers: none (false), any (true), or { origins: [https://…] }.",
+    false,
+  ),
+}).meta({
+  title: "coinslot configuration",
+  description: "What coinslot sells, for how much, who is paid and who settles.",
+});
+
+/** The document with every single value read, and what is not written filled in. */
+export type ConfigDocument = z.output<typeof documentSchema>;
