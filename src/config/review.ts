@@ -6,7 +6,7 @@ import { dollarAsset, type AcceptEntry } from "./routes/accepted.ts";
 import type { Context } from "./reading/context.ts";
 import { warnOfFreeAliases, warnOfFreeHoles } from "./routes/free-holes.ts";
 import { reviewHub } from "./facilitator/hub.ts";
-import { reviewTrustedProxies } from "./listener/address-range.ts";
+import { warnOfEverybody } from "./listener/address-range.ts";
 import { isLoopback } from "./listener/listeners.ts";
 import { reviewDiscovery } from "./routes/discovery.ts";
 import type { PricedAction } from "./routes/routes.ts";
@@ -46,16 +46,17 @@ export function review(config: Config, document: ConfigDocument, context: Contex
   reviewStore(config, context);
   reviewFacilitator(config, context);
   reviewFacilitatorListener(config, context);
-  reviewSmartWallets(config, context);
-  reviewSolana(config, context);
+  reviewWallets(config, context);
   if (isComplete) reviewPayees(priced, context);
-  const written = tree.find(["routes"]);
-  if (config.routes.length === (written?.kind === "mapping" ? written.entries.size : 0)) {
+  if (config.routes.length === tree.keys(["routes"]).length) {
     warnOfFreeHoles(config, context);
     if (isComplete) warnOfFreeAliases(config, context);
   }
   reviewUpstreams(config, context);
-  reviewTrustedProxies(config.trustedProxies, context);
+  // Each client then says itself who it is.
+  const everybody = "trusts everybody: each client can then claim any address";
+  const hint = "write the addresses of your proxies";
+  warnOfEverybody(config.trustedProxies, ["trustedProxies"], [everybody, hint], context);
   reviewDiscovery(config, context);
   const { facilitator, discovery, routes } = config;
   reviewHub(facilitator, discovery.listed && routes.length > 0, context);
@@ -211,24 +212,19 @@ function reviewFacilitatorListener({ facilitator }: Config, { problems, tree }: 
   problems.add("warning", ["facilitator", "listen"], fault("open-facilitator", message, hint));
 }
 
-/** A buyer can neither see nor leave out what a wallet adds to a transaction. */
-function reviewSolana({ facilitator }: Config, { problems }: Context): void {
+/** A buyer can neither see nor leave out what a wallet adds to a transaction, nor see what he is to pay from. */
+function reviewWallets({ facilitator }: Config, { problems }: Context): void {
   for (const settings of facilitator.embedded) {
-    if (settings.kind !== "solana" || settings.lighthouse !== "deny") continue;
-    const path = ["facilitator", "embedded", "networks", settings.network, "lighthouse"];
-    const message =
-      "wallets such as Phantom add assertions to what they sign: their payments are refused";
-    problems.add("note", path, fault("lighthouse-denied", message));
-  }
-}
-
-/** Nor can a buyer see what he is to pay from. */
-function reviewSmartWallets({ facilitator }: Config, { problems }: Context): void {
-  for (const settings of facilitator.embedded) {
-    if (settings.kind !== "evm" || settings.smartWallets !== "deny") continue;
-    const path = ["facilitator", "embedded", "networks", settings.network, "smartWallets"];
-    const message = "payments from addresses that have code (ERC-1271, EIP-7702) are refused";
-    problems.add("note", path, fault("smart-wallets-denied", message));
+    const path = ["facilitator", "embedded", "networks", settings.network];
+    if (settings.kind === "solana" && settings.lighthouse === "deny") {
+      const message =
+        "wallets such as Phantom add assertions to what they sign: their payments are refused";
+      problems.add("note", [...path, "lighthouse"], fault("lighthouse-denied", message));
+    }
+    if (settings.kind === "evm" && settings.smartWallets === "deny") {
+      const message = "payments from addresses that have code (ERC-1271, EIP-7702) are refused";
+      problems.add("note", [...path, "smartWallets"], fault("smart-wallets-denied", message));
+    }
   }
 }
 

@@ -99,9 +99,8 @@ export function settlesWith(
 ) {
   const own = new Set(settlers.map((each) => each.network));
   // A network whose name is mistyped may be the one that is wanted.
-  const names = tree.find(["facilitator", "embedded", "networks"]);
-  const isUnclear =
-    names?.kind === "mapping" && [...names.entries.keys()].some((name) => !isNetworkName(name));
+  const names = tree.keys(["facilitator", "embedded", "networks"]);
+  const isUnclear = names.some((name) => !isNetworkName(name));
   return (network: NetworkName): boolean => remote.length > 0 || isUnclear || own.has(network);
 }
 

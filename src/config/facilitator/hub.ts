@@ -18,6 +18,7 @@ import {
   matching,
   optional,
   text,
+  textLike,
   whole,
 } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
@@ -44,8 +45,6 @@ export interface CatalogueSettings {
   readonly isPublic: boolean;
 }
 
-const BEARER = /^[\x21-\x7e]+$/;
-const BEARER_FORM = "must be printable ASCII without spaces";
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 const NAME_FORM = "must have up to 64 letters, digits, dashes and underscores";
 /** Most gateways in one file: each token is compared with what a caller sends. */
@@ -56,10 +55,7 @@ const MAX_URLS = 64;
 const MAX_RESOURCES = 10_000;
 const MAX_LISTED = 20_000;
 
-const bearer = text(
-  (value) => (BEARER.test(value) ? ok(value) : bad(BEARER_FORM)),
-  matching(BEARER, BEARER_FORM),
-);
+const bearer = textLike(/^[\x21-\x7e]+$/, "must be printable ASCII without spaces");
 
 const gateway = map({
   bearer: described(bearer, "What this gateway sends as `Authorization: Bearer …`; nobody else's."),

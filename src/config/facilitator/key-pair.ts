@@ -32,7 +32,7 @@ export function keyPairFault(cert: string, key: string, now: number): KeyPairFau
     return { severity: "error", part: "key", code: "malformed-key", message: privateKey };
   }
   if (!leaf.checkPrivateKey(privateKey)) {
-    const message = belongsToLater(chain, privateKey)
+    const message = chain.slice(1).some((each) => each.checkPrivateKey(privateKey))
       ? "begins with another certificate than the key's, which has to come first"
       : "does not match the key";
     return certFault("key-mismatch", message);
@@ -74,10 +74,6 @@ function readPrivateKey(text: string): KeyObject | string {
   } catch {
     return "has no private key in PEM form";
   }
-}
-
-function belongsToLater(chain: readonly X509Certificate[], key: KeyObject): boolean {
-  return chain.slice(1).some((each) => each.checkPrivateKey(key));
 }
 
 function validityFault(leaf: X509Certificate, now: number): KeyPairFault | null {

@@ -24,7 +24,7 @@ import { fault, readBaseUrl } from "../reading/reading.ts";
 import {
   described,
   duration,
-  headerName,
+  headerKey,
   headerValue,
   map,
   named,
@@ -63,7 +63,7 @@ export interface SolanaObservedNetwork extends AskedChain {
 const remoteMap = map({
   url: described(text(readBaseUrl, BASE_URL), "Where the facilitator is, without /verify."),
   headers: optional(
-    z.record(headerName, headerValue, "must be a map"),
+    z.record(headerKey, headerValue, "must be a map"),
     'Sent with every request; secrets belong here: { Authorization: "Bearer ${TOKEN}" }.',
   ),
   timeout: optional(duration, "Longest that an answer may take.", "10s"),

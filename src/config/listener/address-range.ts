@@ -4,6 +4,7 @@ import { ok } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
 import { bad, fault, type Reader } from "../reading/reading.ts";
 import { listOf, matching, text } from "../reading/shapes.ts";
+import type { Path } from "../reading/tree.ts";
 
 /** An address without bits behind its prefix: dotted decimal with 0 to 32 of them, or IPv6 with 0 to 128. */
 export interface AddressRange {
@@ -80,13 +81,16 @@ export const trustedProxies = listOf(
   text(readAddressRange, matching(/^[0-9A-Fa-f.:]+(?:\/[0-9]{1,3})?$/, FORM, "10.0.0.0/8")),
 ).max(MAX_RANGES, `must have at most ${MAX_RANGES} entries`);
 
-/** A range without a prefix is everybody: then each client says itself who it is. */
-export function reviewTrustedProxies(ranges: readonly AddressRange[], { problems }: Context): void {
+/** Warns of ranges without a prefix in the list at a path: they are everybody. `what`: what each of them does. */
+export function warnOfEverybody(
+  ranges: readonly AddressRange[],
+  list: Path,
+  [what, hint]: readonly [what: string, hint: string],
+  { problems }: Context,
+): void {
   for (const [index, { prefixBits }] of ranges.entries()) {
     if (prefixBits > 0) continue;
-    const message = "trusts everybody: each client can then claim any address";
-    const hint = "write the addresses of your proxies";
-    const path = ["trustedProxies", index];
-    problems.add("warning", path, fault("trusts-everybody", `this range ${message}`, hint));
+    const found = fault("trusts-everybody", `this range ${what}`, hint);
+    problems.add("warning", [...list, index], found);
   }
 }

@@ -1,10 +1,8 @@
 /** `listen` and `admin`: where the process listens, each address once, and with which certificates. */
 import { z } from "zod";
-import { ok, type Result } from "../../x402/result.ts";
+import { ok } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
-import { readSecretFile } from "../reading/environment.ts";
 import { keyPairFault } from "../facilitator/key-pair.ts";
-import type { Fault } from "../reading/problem.ts";
 import { bad, fault, type Reader } from "../reading/reading.ts";
 import {
   described,
@@ -16,6 +14,7 @@ import {
   plainText,
   reader,
   text,
+  textLike,
 } from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 
@@ -108,17 +107,16 @@ export const listeners = z.union(
   "must be an address or a list of addresses",
 );
 
-const HOST = /^(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$/;
-const HOST_FORM = "must be the name of a host, or *.NAME for all below it, without a port";
 /** Names in a list at most. */
 const MAX_HOSTS = 1024;
 
-function readHost(name: string): Result<string, Fault> {
-  return HOST.test(name) ? ok(name) : bad(HOST_FORM);
-}
-
 export const hostNames = listOf(
-  text(readHost, matching(HOST, HOST_FORM, "api.example.com", "*.example.com")),
+  textLike(
+    /^(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$/,
+    "must be the name of a host, or *.NAME for all below it, without a port",
+    "api.example.com",
+    "*.example.com",
+  ),
 ).max(MAX_HOSTS, `must have at most ${MAX_HOSTS} names`);
 
 const adminMap = map({
@@ -181,12 +179,8 @@ export function resolveListener(
 /** The texts are not kept: the listener reads them when it opens, and again when they change. */
 function checkKeyPair({ certFile, keyFile }: ListenerTls, path: Path, context: Context): void {
   const { problems, environment } = context;
-  const cert = readSecretFile(certFile, environment.readFile);
-  const key = readSecretFile(keyFile, environment.readFile);
-  const hint = "write the path of a file in PEM, relative to the folder of this file";
-  const unreadable = fault("unreadable-file", "the file cannot be read", hint);
-  if (cert === undefined) problems.error([...path, "cert"], unreadable);
-  if (key === undefined) problems.error([...path, "key"], unreadable);
+  const cert = context.fileText([...path, "cert"], certFile, "a file in PEM");
+  const key = context.fileText([...path, "key"], keyFile, "a file in PEM");
   if (cert === undefined || key === undefined) return;
   const found = keyPairFault(cert, key, (environment.now ?? Date.now)());
   if (found === null) return;

@@ -4,7 +4,7 @@
  */
 import type { z } from "zod";
 import type { Context } from "../reading/context.ts";
-import { trustedProxies, type AddressRange } from "./address-range.ts";
+import { trustedProxies, warnOfEverybody, type AddressRange } from "./address-range.ts";
 import { address, type ListenAddress } from "./listeners.ts";
 import { fault, NOT_YET } from "../reading/reading.ts";
 import { described, duration, map, optional, word } from "../reading/shapes.ts";
@@ -92,7 +92,10 @@ export function resolveSidecar(beside: BesideSidecar, context: Context): Sidecar
   if (!context.tree.has(["sidecar"])) return null;
   refuseForwarding(beside, context);
   if (beside.sidecar === undefined) return null;
-  reviewPeers(beside.sidecar, context);
+  // A peer says itself who its client is, so that whoever may ask is whoever it likes.
+  const everybody = "lets everybody ask, in the name of any client";
+  const hint = "write the addresses of your proxy";
+  warnOfEverybody(beside.sidecar.peers, ["sidecar", "peers"], [everybody, hint], context);
   checkDelivery(beside.sidecar, context);
   return beside.sidecar;
 }
@@ -125,16 +128,5 @@ function checkDelivery({ proxy, delivery }: SidecarSettings, { tree, problems }:
   if (delivery !== "reported" && tree.has(["sidecar", "reportWithin"])) {
     const message = "has no effect without delivery: reported";
     problems.errorAtKey(["sidecar", "reportWithin"], fault("unused-key", message));
-  }
-}
-
-/** A peer says itself who its client is, so that whoever may ask is whoever it likes. */
-function reviewPeers({ peers }: SidecarSettings, { problems }: Context): void {
-  for (const [index, { prefixBits }] of peers.entries()) {
-    if (prefixBits > 0) continue;
-    const message = "this range lets everybody ask, in the name of any client";
-    const hint = "write the addresses of your proxy";
-    const path = ["sidecar", "peers", index];
-    problems.add("warning", path, fault("trusts-everybody", message, hint));
   }
 }

@@ -1,9 +1,9 @@
 /** What the resolvers of one file share. */
 import { isAbsolute, join } from "node:path";
 import type { NetworkName } from "../../x402/network.ts";
-import type { Environment } from "./environment.ts";
+import { readSecretFile, type Environment } from "./environment.ts";
 import type { Fault, Problems } from "./problem.ts";
-import { readNetwork } from "./reading.ts";
+import { fault, readNetwork } from "./reading.ts";
 import type { Path, Tree } from "./tree.ts";
 
 export class Context {
@@ -30,11 +30,18 @@ export class Context {
     return isAbsolute(path) ? path : join(this.#folder, path);
   }
 
+  /** The trimmed text of the file that the value at a path names; undefined after an error. `what`: "a file". */
+  fileText(path: Path, file: string, what: string): string | undefined {
+    const text = readSecretFile(this.absolute(file), this.environment.readFile);
+    if (text !== undefined) return text;
+    const hint = `write the path of ${what}, relative to the folder of this file`;
+    this.problems.error(path, fault("unreadable-file", "the file cannot be read", hint));
+    return undefined;
+  }
+
   /** The keys of a map that are networks, whatever stands under them; the others are said to be none. */
   networkKeys(path: Path): readonly NetworkName[] {
-    const written = this.tree.find(path);
-    const keys = written?.kind === "mapping" ? [...written.entries.keys()] : [];
-    return keys.flatMap((key) => {
+    return this.tree.keys(path).flatMap((key) => {
       const network = readNetwork(key);
       if (network.ok) return [network.value];
       this.problems.errorAtKey([...path, key], network.error);
@@ -43,9 +50,9 @@ export class Context {
   }
 
   /** Something that is missing for many routes is said at the first one only. */
-  errorOnce(path: Path, fault: Fault): void {
-    if (this.#said.has(fault.code)) return;
-    this.#said.add(fault.code);
-    this.problems.errorAtKey(path, fault);
+  errorOnce(path: Path, found: Fault): void {
+    if (this.#said.has(found.code)) return;
+    this.#said.add(found.code);
+    this.problems.errorAtKey(path, found);
   }
 }

@@ -42,7 +42,9 @@ export function jsonSchema(): Json {
       const { form, ...said } = z.globalRegistry.get(zodSchema) ?? {};
       Object.assign(found, said);
       if (form === undefined) return;
-      for (const key of Object.keys(found)) if (!isAnnotation(key)) delete found[key];
+      for (const key of Object.keys(found)) {
+        if (!ANNOTATIONS.some((each) => each === key)) delete found[key];
+      }
       Object.assign(found, form);
     },
   });
@@ -117,10 +119,6 @@ function mapValues(map: Json, change: (value: Json) => Json): Json {
 
 function isJson(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isAnnotation(key: string): boolean {
-  return ANNOTATIONS.some((each) => each === key);
 }
 
 /** As it would stand in the file, within backquotes. */

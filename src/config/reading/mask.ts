@@ -69,7 +69,9 @@ export function maskSecrets(text: string, tree: Tree, unsound: readonly Span[]):
   }
   for (const part of unsound) {
     replace(part, (written) =>
-      written.replace(WORD, (word) => (isOpen(word) ? word : stars(word))),
+      written.replace(WORD, (word) =>
+        OPEN_WORD.test(word) || isNetworkName(word) ? word : stars(word),
+      ),
     );
   }
   return masked;
@@ -91,10 +93,6 @@ function maskValue(written: string, open: RegExp | undefined): string {
 
 function stars(text: string): string {
   return text.replace(/[^\s"']+/g, (run) => "*".repeat(run.length));
-}
-
-function isOpen(word: string): boolean {
-  return OPEN_WORD.test(word) || isNetworkName(word);
 }
 
 /** The secrets in or below a value, each with what is known of its place. */

@@ -73,6 +73,14 @@ export function text<Value>(read: Reader<Value>, form?: Form, wanted = "must be 
   return reader(z.string(wanted), read, form);
 }
 
+/** Text of a pattern, as it is; `wanted` is what is said about other text. */
+export function textLike(pattern: RegExp, wanted: string, ...examples: readonly string[]) {
+  return text(
+    (value) => (pattern.test(value) ? ok(value) : bad(wanted)),
+    matching(pattern, wanted, ...examples),
+  );
+}
+
 /** One of a few words. */
 export function word<const Word extends string>(words: readonly Word[]) {
   return text(readWord(words), { enum: words });
@@ -179,19 +187,18 @@ export function derived<Shape extends z.ZodType>(
 /** JSON as the discovery listing shows it. */
 export const jsonObject = z.record(z.string(), z.unknown(), "must be a map");
 
-const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
-const HEADER_VALUE_FORM = "must be printable ASCII";
-
-export const headerValue = text(
-  (value) => (HEADER_VALUE.test(value) ? ok(value) : bad(HEADER_VALUE_FORM)),
-  matching(HEADER_VALUE, HEADER_VALUE_FORM),
+export const headerValue = textLike(
+  /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/,
+  "must be printable ASCII",
 );
 
 /** Source of a regular expression. */
 export const HOST_NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
 
-export const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^`|~-]+$/;
+const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^`|~-]+$/;
+const HEADER_NAME_FORM = "is not the name of a header";
 
-export const HEADER_NAME_FORM = "is not the name of a header";
+export const headerName = textLike(HEADER_NAME, HEADER_NAME_FORM);
 
-export const headerName = z.string().regex(HEADER_NAME, HEADER_NAME_FORM);
+/** The key of a map. */
+export const headerKey = z.string().regex(HEADER_NAME, HEADER_NAME_FORM);

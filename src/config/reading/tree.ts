@@ -56,6 +56,12 @@ export class Tree {
     return this.find(path) !== undefined;
   }
 
+  /** The keys of the map at a path, those of refused values included; none where there is no map. */
+  keys(path: Path): readonly string[] {
+    const located = this.find(path);
+    return located?.kind === "mapping" ? [...located.entries.keys()] : [];
+  }
+
   /** Whether something is written there that was not refused; parts of it may have been. */
   stands(path: Path): boolean {
     return this.find(path)?.refused === false;

@@ -38,12 +38,11 @@ function plainIssues(issue: z.core.$ZodIssue, parent: Path): readonly Issue[] {
   const alternatives = issue.errors.map((issues) =>
     issues.flatMap((each) => plainIssues(each, path)),
   );
-  const meant = alternatives.find((issues) => !issues.some((each) => isWrongType(each, path)));
+  const meant = alternatives.find(
+    (issues) =>
+      !issues.some((each) => each.code === "invalid_type" && each.path.length === path.length),
+  );
   return meant ?? [{ code: "invalid_type", expected: "union", message: issue.message, path }];
-}
-
-function isWrongType(issue: Issue, path: Path): boolean {
-  return issue.code === "invalid_type" && issue.path.length === path.length;
 }
 
 /** Whether a key is missing because another, which is unknown, is a misspelling of it: that is said once. */
@@ -55,7 +54,7 @@ function isMisspelt({ path }: { readonly path: Path }, all: readonly Issue[], tr
     (each) =>
       each.code === "unrecognized_keys" &&
       samePath(each.path, parent) &&
-      each.keys.some((written) => meantKey(written, parent) === key),
+      each.keys.some((written) => nearestWord(written, knownKeys(documentSchema, parent)) === key),
   );
 }
 
@@ -146,11 +145,6 @@ function unknownKey(key: string, path: Path): Fault {
   const known = knownKeys(documentSchema, path);
   const list = `known here: ${known.join(", ")}`;
   return fault("unknown-key", "unknown key", didYouMean(key, known) ?? list);
-}
-
-/** The known key that an unknown one most likely stands for. */
-function meantKey(written: string, path: Path): string | undefined {
-  return nearestWord(written, knownKeys(documentSchema, path));
 }
 
 /** The keys that a map at that path may have. */

@@ -130,8 +130,7 @@ export class Assets {
 
   constructor(assets: WrittenAssets, context: Context) {
     this.#tree = context.tree;
-    const written = context.tree.find(["assets"]);
-    for (const symbol of written?.kind === "mapping" ? written.entries.keys() : []) {
+    for (const symbol of context.tree.keys(["assets"])) {
       this.#configured.set(symbol, configuredAssets(symbol, assets[symbol] ?? {}, context));
     }
   }

@@ -3,7 +3,6 @@ import { parseDocument } from "yaml";
 import { z } from "zod";
 import { err, ok, type Result } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
-import { readSecretFile } from "../reading/environment.ts";
 import { BASE_URL } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
 import { fault, readBaseUrl } from "../reading/reading.ts";
@@ -146,12 +145,8 @@ function resolveOpenApi(
   if (typeof written === "boolean") return written ? "routes" : "off";
   const file = context.absolute(written.from);
   const path = ["discovery", "openapi", "from"];
-  const text = readSecretFile(file, context.environment.readFile);
-  if (text === undefined) {
-    const hint = "write the path of a file, relative to the folder of this file";
-    context.problems.error(path, fault("unreadable-file", "the file cannot be read", hint));
-    return "off";
-  }
+  const text = context.fileText(path, file, "a file");
+  if (text === undefined) return "off";
   const description = readBackendDescription(text);
   if (description.ok) return { file, description: description.value };
   context.problems.error(path, fault("bad-file", `the file ${description.error}`));

@@ -44,9 +44,9 @@ export function warnOfFreeAliases(
   { problems }: Context,
 ): void {
   const priced = routes.filter(({ action }) => action.kind === "priced");
-  const isOpen = unmatched === "free" && !routes.some(takesAll);
+  const isCaught = routes.some(({ pattern, methods }) => pattern === "/*" && methods === null);
   const sold = priced.find(({ segments }) => segments.at(-1)?.kind !== "rest");
-  if (!isOpen || sold === undefined) return;
+  if (unmatched !== "free" || isCaught || sold === undefined) return;
   const { pattern } = sold;
   const examples = aliasesOf(pattern)
     .filter((each) => /[.]json$|^[/]index[.]php/.test(each))
@@ -55,10 +55,6 @@ export function warnOfFreeAliases(
   const asks = sidecar === null ? "; coinslot doctor asks the backend" : "";
   const hint = `write unmatched: deny and list what is free${asks}`;
   problems.add("warning", ["unmatched"], fault("free-aliases", message, hint), "key");
-}
-
-function takesAll({ pattern, methods }: RouteSettings): boolean {
-  return pattern === "/*" && methods === null;
 }
 
 /** Priced paths below which everything is free, by what makes it so: a route or `unmatched`. */

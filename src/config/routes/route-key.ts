@@ -161,7 +161,10 @@ function canonicalPattern(pattern: string): string | undefined {
   const encoded = pattern
     .toWellFormed()
     .replace(/\/{2,}/g, "/")
-    .replace(/%[0-9a-fA-F]{2}/g, normalEscape)
+    .replace(/%[0-9a-fA-F]{2}/g, (escape) => {
+      const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
+      return UNRESERVED.test(character) ? character : escape.toUpperCase();
+    })
     .replace(/[^\x21-\x7e]/gu, encodeURIComponent);
   try {
     decodeURIComponent(encoded);
@@ -169,11 +172,6 @@ function canonicalPattern(pattern: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function normalEscape(escape: string): string {
-  const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-  return UNRESERVED.test(character) ? character : escape.toUpperCase();
 }
 
 function refuse(message: string, spelling?: string): { ok: false; error: Fault } {

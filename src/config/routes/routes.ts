@@ -1,12 +1,11 @@
 /** `routes`: each key and each value (a word, a price, or a block), and the conflicts between them. */
 import { z } from "zod";
-import { ok, type Result } from "../../x402/result.ts";
+import { ok } from "../../x402/result.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import type { Context } from "../reading/context.ts";
-import type { Fault } from "../reading/problem.ts";
 import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
 import type { OfferSettings, Pricing } from "./pricing.ts";
-import { bad, fault, notYet } from "../reading/reading.ts";
+import { fault, notYet } from "../reading/reading.ts";
 import { readRouteKey, type RouteKey } from "./route-key.ts";
 import {
   flag,
@@ -18,6 +17,7 @@ import {
   optional,
   plainText,
   text,
+  textLike,
   whole,
   word,
 } from "../reading/shapes.ts";
@@ -74,15 +74,9 @@ type JsonObject = Readonly<Record<string, unknown>>;
 const MAX_TIMEOUT_REASON =
   ": a facilitator refuses authorizations that expire within 6 seconds, and nothing waits for a day";
 
-const MIME_TYPE = /^[\w.+-]+\/[\w.+*-]+(?: *;[\x20-\x7e]*)?$/;
-const MIME_TYPE_FORM = "must be a media type such as application/json";
-
 const DIRECTIVE =
   "(?:private|no-store|no-cache|no-transform|must-revalidate|immutable|(?:max-age|stale-while-revalidate|stale-if-error)=[0-9]{1,9})";
 const CACHING = new RegExp(`^(?=.*\\b(?:private|no-store)\\b)${DIRECTIVE}(?:, *${DIRECTIVE})*$`);
-const CACHING_FORM =
-  "must be directives of Cache-Control with private or no-store among them, such as private, max-age=3600: " +
-  "a shared cache gives what it keeps to those who have not paid";
 
 const input = map({
   queryParams: optional(jsonObject, "Query parameters by name: { city: { type: string } }."),
@@ -117,7 +111,11 @@ const priceBlock = map({
     "What is sold, for buyers and catalogues, in at most 500 characters.",
   ),
   mimeType: optional(
-    text(readMimeType, matching(MIME_TYPE, MIME_TYPE_FORM, "application/json")),
+    textLike(
+      /^[\w.+-]+\/[\w.+*-]+(?: *;[\x20-\x7e]*)?$/,
+      "must be a media type such as application/json",
+      "application/json",
+    ),
     "Media type of the answer.",
   ),
   maxTimeoutSeconds: optional(
@@ -133,12 +131,20 @@ const priceBlock = map({
   input: optional(input, "What a buyer has to send, for the discovery listing."),
   discoverable: optional(flag, "Whether the discovery listing shows the route.", true),
   cacheControl: optional(
-    text(readCaching, matching(CACHING, CACHING_FORM, "private, max-age=3600")),
+    textLike(
+      CACHING,
+      "must be directives of Cache-Control with private or no-store among them, such as private, max-age=3600: " +
+        "a shared cache gives what it keeps to those who have not paid",
+      "private, max-age=3600",
+    ),
     "Cache-Control of what is sold, in place of the backend's: how long a buyer's own cache may keep it.",
     "private, no-store",
   ),
   settle: optional(
-    text(readSettle, { enum: ["before"] }),
+    text(
+      (when) => (when === "before" ? ok(when) : notYet("settling at another time than `before`")),
+      { enum: ["before"] },
+    ),
     "When the payment is settled: before the backend sees the request.",
     "before",
   ),
@@ -161,19 +167,6 @@ export const routes = named(
 type WrittenRoutes = z.output<typeof routes>;
 type PriceBlock = z.output<typeof priceBlock>;
 
-function readCaching(caching: string): Result<string, Fault> {
-  return CACHING.test(caching) ? ok(caching) : bad(CACHING_FORM);
-}
-
-function readMimeType(type: string): Result<string, Fault> {
-  return MIME_TYPE.test(type) ? ok(type) : bad(MIME_TYPE_FORM);
-}
-
-function readSettle(when: string): Result<"before", Fault> {
-  if (when === "before") return ok(when);
-  return notYet("settling at another time than `before`");
-}
-
 interface Parts {
   readonly routes: WrittenRoutes;
   readonly context: Context;
@@ -183,11 +176,9 @@ interface Parts {
 
 export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
   const { problems, tree } = parts.context;
-  const written = tree.find(["routes"]);
-  const keys = written?.kind === "mapping" ? [...written.entries.keys()] : [];
   const conflicts = new Conflicts(parts.context);
   const resolved: RouteSettings[] = [];
-  for (const key of keys) {
+  for (const key of tree.keys(["routes"])) {
     const path = ["routes", key];
     const read = readRouteKey(key);
     if (read.ok) conflicts.check(key, read.value);

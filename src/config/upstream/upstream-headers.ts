@@ -6,8 +6,7 @@ import type { Context } from "../reading/context.ts";
 import type { Fault } from "../reading/problem.ts";
 import { bad, fault } from "../reading/reading.ts";
 import {
-  HEADER_NAME,
-  HEADER_NAME_FORM,
+  headerKey,
   headerName,
   headerValue,
   listOf,
@@ -72,16 +71,11 @@ export const allowedNames = listOf(
 /** `headers` of one upstream. */
 export const headers = map({
   set: optional(
-    z.record(headerName, headerValue, "must be a map"),
+    z.record(headerKey, headerValue, "must be a map"),
     "For the backend, in place of the client's of the same name.",
   ),
   remove: optional(
-    listOf(
-      text(
-        (name) => (HEADER_NAME.test(name) ? ok(name) : bad(HEADER_NAME_FORM)),
-        matching(HEADER_NAME, HEADER_NAME_FORM),
-      ),
-    ),
+    listOf(headerName),
     "What crosses neither to the backend nor back to the client.",
   ),
   allow: optional(

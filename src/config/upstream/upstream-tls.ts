@@ -1,12 +1,9 @@
 /** `tls` of an upstream: files in PEM, read and checked when the configuration is. */
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
 import type { z } from "zod";
-import { ok } from "../../x402/result.ts";
 import type { Context } from "../reading/context.ts";
-import { readSecretFile } from "../reading/environment.ts";
-import type { Fault } from "../reading/problem.ts";
-import { bad, fault } from "../reading/reading.ts";
-import { HOST_NAME, map, matching, optional, plainText, text } from "../reading/shapes.ts";
+import { fault } from "../reading/reading.ts";
+import { HOST_NAME, map, optional, plainText, textLike } from "../reading/shapes.ts";
 import { Secret } from "../facilitator/secret.ts";
 import type { Path } from "../reading/tree.ts";
 
@@ -21,19 +18,13 @@ export interface UpstreamTls {
   readonly key: Secret | null;
 }
 
-const SERVER_NAME = new RegExp(`^${HOST_NAME}$`);
-const SERVER_NAME_FORM = "must be a host name, without a port";
-
 export const tls = map({
   ca: optional(
     plainText,
     "File in PEM: who signed the targets' certificates, in place of whom the system trusts.",
   ),
   serverName: optional(
-    text(
-      (name) => (SERVER_NAME.test(name) ? ok(name) : bad(SERVER_NAME_FORM)),
-      matching(SERVER_NAME, SERVER_NAME_FORM),
-    ),
+    textLike(new RegExp(`^${HOST_NAME}$`), "must be a host name, without a port"),
     "The name in their certificate, where it is not that of the URL.",
   ),
   cert: optional(plainText, "File in PEM: our own certificate; `key` belongs to it."),
@@ -75,15 +66,7 @@ export function resolveTls(
 /** The text of a file; null where none is named, or after an error. */
 function readPem(path: Path, file: string | undefined, context: Context): string | null {
   if (file === undefined) return null;
-  const text = readSecretFile(context.absolute(file), context.environment.readFile);
-  if (text !== undefined) return text;
-  const found: Fault = fault(
-    "unreadable-file",
-    "the file cannot be read",
-    "write the path of a file in PEM, relative to the folder of this file",
-  );
-  context.problems.error(path, found);
-  return null;
+  return context.fileText(path, file, "a file in PEM") ?? null;
 }
 
 /** The first of the certificates, all of which have to be readable; undefined after an error. */

@@ -20,6 +20,7 @@ import {
   reader,
   section,
   text,
+  textLike,
   whole,
   word,
 } from "../reading/shapes.ts";
@@ -118,8 +119,6 @@ const CHECK_TIMEOUT = "2s";
 
 const HOST = new RegExp(`^(?:${HOST_NAME}|\\[[0-9A-Fa-f:.]+\\])(?::[0-9]{1,5})?$`);
 const HOST_FORM = "must be upstream, preserve or a host name";
-const CHECK_PATH = /^\/[!-"$-[\]-~]{0,1023}$/;
-const CHECK_PATH_FORM = "must be a path that begins with /, in printable ASCII without #";
 
 const origin = text(readOrigin, ORIGIN);
 
@@ -154,8 +153,13 @@ const reason = reader(
 const fixedPath = text(readFixedPath, matching(/^\//, "must be a path that begins with /", "/v1"));
 
 const health = map({
+  // Sent to the target as it is: a path of its own, with a query where it wants one.
   path: described(
-    text(readCheckPath, matching(CHECK_PATH, CHECK_PATH_FORM, "/healthz")),
+    textLike(
+      /^\/[!-"$-[\]-~]{0,1023}$/,
+      "must be a path that begins with /, in printable ASCII without #",
+      "/healthz",
+    ),
     "What is asked for; 2xx and 3xx are good.",
   ),
   interval: optional(duration, "From one check to the next, from 100ms to 1h.", "10s"),
@@ -237,11 +241,6 @@ function readHost(host: string): Result<HostRuleSetting, Fault> {
   if (host === "upstream" || host === "preserve") return ok({ kind: host });
   if (HOST.test(host)) return ok({ kind: "name", name: host });
   return bad(HOST_FORM);
-}
-
-/** Sent to the target as it is: a path of its own, with a query where it wants one. */
-function readCheckPath(path: string): Result<string, Fault> {
-  return CHECK_PATH.test(path) ? ok(path) : bad(CHECK_PATH_FORM);
 }
 
 export function resolveUpstream(

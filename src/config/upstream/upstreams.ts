@@ -37,8 +37,7 @@ export class Upstreams {
   constructor(document: WrittenUpstreams, context: Context) {
     this.#context = context;
     const { tree, problems } = context;
-    const written = tree.find(["upstreams"]);
-    const several = written?.kind === "mapping" ? [...written.entries.keys()] : [];
+    const several = tree.keys(["upstreams"]);
     const single = tree.has(["upstream"]) ? [DEFAULT_NAME] : [];
     if (single.length > 0 && several.includes(DEFAULT_NAME)) {
       const message = "`upstream` and `upstreams.default` are the same backend, given twice";

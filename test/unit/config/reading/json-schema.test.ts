@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { describe, expect, test } from "vitest";
-import { stringify } from "yaml";
+import { parse as parseYaml, stringify } from "yaml";
 import { parseConfig, type Config } from "../../../../src/config/config.ts";
 import { jsonSchema, jsonSchemaText } from "../../../../src/config/reading/json-schema.ts";
 import { environment, PAYEE, SOLANA_ADDRESS } from "../fixture.ts";
@@ -56,6 +57,15 @@ function defaultsOf(schema: Json): Json {
   return Object.fromEntries(found);
 }
 
+/** What a document has at a path, in each of its entries where that has `*`. */
+function valuesAt(value: unknown, [step, ...rest]: readonly string[]): readonly unknown[] {
+  if (step === undefined) return [value];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, each]) =>
+    step === "*" || key === step ? valuesAt(each, rest) : [],
+  );
+}
+
 function schemaAt(path: string): Json {
   const found = walk(jsonSchema()).find(([each]) => each === path);
   if (found === undefined) throw new Error(`the schema has no ${path}`);
@@ -101,6 +111,32 @@ describe("the JSON Schema of configuration files", () => {
 
     expect(patterns.length).toBeGreaterThan(40);
     for (const pattern of patterns) expect(() => new RegExp(pattern, "u")).not.toThrow();
+  });
+
+  test("has the defaults that gateway.example.yaml shows", () => {
+    const example: unknown = parseYaml(readFileSync(join(FOLDER, "gateway.example.yaml"), "utf8"));
+    const shown = walk(jsonSchema()).flatMap(([path, schema]) =>
+      "default" in schema
+        ? valuesAt(example, path.split(".")).map((value) => ({ path, value, schema }))
+        : [],
+    );
+
+    expect(new Set(shown.map(({ path }) => path)).size).toBeGreaterThan(40);
+    const others = shown.filter(
+      ({ value, schema }) => !isDeepStrictEqual(value, schema["default"]),
+    );
+    expect(others.map(({ path, value }) => `${path}: ${JSON.stringify(value)}`)).toEqual([
+      'listen: [":8402"]',
+      // What the long form says is the default of its keys.
+      'shutdown: {"within":"30s","delay":"0s"}',
+      "upstreams.*.targets.*.weight: 3",
+      'upstreams.*.timeouts.response: "5m"',
+      'facilitator.remote.*.confirm: "receipt"',
+      "discovery.wellKnown: true",
+      "discovery.openapi: true",
+      "discovery.llms: true",
+      'store: {"url":"sqlite:./data/coinslot.db","keep":"90d","archive":"./data/archive"}',
+    ]);
   });
 
   test("has the defaults that hold where a key is left out", () => {
