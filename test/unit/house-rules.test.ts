@@ -117,12 +117,13 @@ describe("source files", () => {
   });
 
   it("carry what was learned of a payment with it, and find nothing again by an object's identity", async () => {
-    for (const folder of ["src/facilitator", "src/ledger", "src/x402"]) {
+    for (const folder of ["src/facilitator", "src/ledger", "src/payments/settlement", "src/x402"]) {
       for (const { name, text } of await sources(folder)) {
         expect(text, name).not.toMatch(/new Weak(?:Map|Set)\b/);
       }
     }
-    for (const { name, text } of await sources("src/mechanism")) {
+    const others = [...(await sources("src/mechanism")), ...(await sources("src/payments"))];
+    for (const { name, text } of others) {
       expect(text, name).not.toMatch(/new Weak(?:Map|Set)<\w*(?:Authorization|Request|Payment)/);
     }
   });
