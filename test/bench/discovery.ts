@@ -10,14 +10,15 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { parseDiscoveryQuery, writePage } from "../../src/discovery/discovery.ts";
 import { largeCatalogue, seeded } from "../unit/discovery/large-catalogue.ts";
+import { sized } from "./size.ts";
 
 /** Milliseconds of CPU. */
 const BAR_MS = 5;
-const PAGES = 400;
-const WARM_UP = 50;
+const PAGES = sized(400, 5);
+const WARM_UP = sized(50, 1);
 const TURNS = 5;
 
-const routes = Number(process.argv[2] ?? 10_000);
+const routes = Number(process.argv[2] ?? sized(10_000, 100));
 const filters = "metadata[provider]=example+inc.&".repeat(16);
 const payee = "0x209693bc6afc0c5328ba36faf03c514ef312287c";
 const kinds: Readonly<Record<string, string>> = {

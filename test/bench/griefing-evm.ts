@@ -14,16 +14,17 @@ import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { delegation, LOOP, twoFacedCode, type Tell } from "../support/two-faced-wallet.ts";
 import { columns, coinslotVersion, say, sayHead, versionOf } from "./report.ts";
 import { median } from "./rounds.ts";
+import { sized } from "./size.ts";
 
-const BLOCK_MS = 1_000;
+const BLOCK_MS = sized(1_000, 100);
 const PRICE = 10_000n;
 const PATIENCE_MS = 30_000;
 /** What a lone transfer takes. */
 const SETTLEMENT_GAS = 103_300;
 /** Honest purchases are made as long as the attack lasts, and at least so many. */
-const HONEST = 8;
+const HONEST = sized(8, 1);
 /** Buyers of whom each buys once beside an attack, at most. */
-const STRANGERS = 100;
+const STRANGERS = sized(100, 2);
 const ROUNDS = 5;
 const CROWD = 12;
 /** How often new accounts get the same money, each of them for one payment. */

@@ -6,11 +6,12 @@
 import { coinslotVersion, say, sayHead, versionOf } from "./report.ts";
 import type { Keypair } from "../../src/mechanism/solana/signing.ts";
 import { GriefingStage, WAYS, type Way } from "../support/griefing-stage.ts";
+import { sized } from "./size.ts";
 
 const PAYERS = Number(process.argv[2] ?? 100);
 /** Attempts of one key within ten minutes; after three failures it is refused. */
 const ATTEMPTS = 4;
-const WINDOWS = 6;
+const WINDOWS = sized(6, 1);
 /** Keys whose tokens one transaction takes. */
 const GROUP = 20;
 const WINDOW_MS = 600_000;

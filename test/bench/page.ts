@@ -12,8 +12,9 @@ import { paywallPage } from "../../src/web/paywall-page.ts";
 import { networkOf } from "../../src/x402/network.ts";
 import { openBrowser, openTab } from "../browser/chromium.ts";
 import { coinslotVersion, say, sayHead, versionOf } from "./report.ts";
+import { sized } from "./size.ts";
 
-const ROUNDS = Number(process.env["ROUNDS"] ?? 10);
+const ROUNDS = Number(process.env["ROUNDS"] ?? sized(10, 1));
 /** Bytes that the page may have. */
 const MAX_BYTES = 15_000;
 /** Longest that a page may take, milliseconds. */

@@ -16,11 +16,12 @@ import { PAY_TO, PRICED_ROUTES } from "./contenders/wares.ts";
 import { preciseCpuMicros, startProgram, type Running } from "./process.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead, versionOf } from "./report.ts";
 import { median } from "./rounds.ts";
+import { sized } from "./size.ts";
 
 /** Two versions of ours differ by little, so that it takes many rounds to tell; the peer is left out then. */
-const [ROUNDS, WARM_UPS] = BEFORE === undefined ? [4, 1] : [16, 3];
-const PAYMENTS = 100;
-const PAYERS = 50;
+const [ROUNDS, WARM_UPS] = sized(BEFORE === undefined ? [4, 1] : [16, 3], [1, 0]);
+const PAYMENTS = sized(100, 2);
+const PAYERS = sized(50, 2);
 const AIM = 5;
 const ANSWER_TIMEOUT_MS = 90_000;
 

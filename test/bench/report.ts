@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { cpus, loadavg, release } from "node:os";
 import { join } from "node:path";
 import type { Measured, Pace } from "./rounds.ts";
+import { IS_SHORT } from "./size.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");
 
@@ -19,6 +20,7 @@ export function sayHead(title: string, versions: readonly string[]): void {
   );
   say(`  node      ${process.version}, also for all peers that run on it`);
   say(`  versions  ${versions.join(", ")}`);
+  if (IS_SHORT) say("  short     every part once and small: these figures say nothing");
 }
 
 export function sayPace({ rounds, roundMs }: Pace, connections: number): void {

@@ -4,6 +4,7 @@
  */
 import type { LoadJob, LoadResult } from "./load.ts";
 import { preciseCpuMicros, type Program, type Running } from "./process.ts";
+import { IS_SHORT } from "./size.ts";
 
 export interface Contender {
   readonly name: string;
@@ -18,6 +19,10 @@ export interface Pace {
   /** Warmed up again until a server has given so many answers, or {@link MAX_WARM_UPS} times. Default: once. */
   readonly warmUpAnswers?: number;
 }
+
+/** What shows that there are answers. */
+const SHORT_PACE: Pace = { rounds: 1, roundMs: 50, warmUpMs: 50 };
+const SHORT_CONNECTIONS = 2;
 
 /** On a busy machine a second is too short for a compiler, and no time is long enough for a slow server. */
 const MAX_WARM_UPS = 5;
@@ -40,8 +45,9 @@ export type Round = Omit<Measured, "name" | "cpuRange">;
 export async function measure(
   load: Program,
   contenders: readonly Contender[],
-  { rounds, roundMs, warmUpMs, warmUpAnswers = 0 }: Pace,
+  pace: Pace,
 ): Promise<Measured[]> {
+  const { rounds, roundMs, warmUpMs, warmUpAnswers = 0 } = IS_SHORT ? SHORT_PACE : pace;
   for (const contender of contenders) {
     let answers = 0;
     for (
@@ -68,7 +74,8 @@ async function runRound(
   durationMs: number,
 ): Promise<Round> {
   const before = preciseCpuMicros(server.pid);
-  const result = await runLoad(load, { ...job, url: server.url, durationMs });
+  const connections = IS_SHORT ? SHORT_CONNECTIONS : job.connections;
+  const result = await runLoad(load, { ...job, connections, url: server.url, durationMs });
   const spent = preciseCpuMicros(server.pid) - before;
   if (result.fault !== null) throw new Error(`${name} gave a wrong answer: ${result.fault}`);
   const { answers, seconds, p50Ms, p99Ms } = result;

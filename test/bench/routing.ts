@@ -8,9 +8,10 @@ import { cpus } from "node:os";
 import { Router } from "../../src/gateway/paths/router.ts";
 import type { Route } from "../../src/gateway/paths/router.ts";
 import { readTarget } from "../../src/gateway/paths/target.ts";
+import { sized } from "./size.ts";
 
-const rounds = 7;
-const matchesPerRound = 200_000;
+const rounds = sized(7, 1);
+const matchesPerRound = sized(200_000, 1_000);
 const pathsPerTable = 1_000;
 
 const shapes = [

@@ -14,13 +14,24 @@ import { BEFORE, startCoinslot, type Version } from "./contenders/coinslot.ts";
 import { preciseCpuMicros, startProgram, type Running } from "./process.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead, versionOf } from "./report.ts";
 import { median } from "./rounds.ts";
+import { IS_SHORT, sized } from "./size.ts";
 
 /** Two versions of ours differ by little, so that it takes many rounds to tell; the peers are left out then. */
-const [ROUNDS, WARM_UPS] = BEFORE === undefined ? [4, 1] : [24, 6];
+const [ROUNDS, WARM_UPS] = sized(BEFORE === undefined ? [4, 1] : [24, 6], [1, 0]);
 /** Payments of one round, one after another and at the same time. */
-const ALONE = 40;
-const TOGETHER = 64;
-const CROWD = { payments: 200, payers: 50, atOnce: 64 };
+const ALONE = sized(40, 2);
+const TOGETHER = sized(64, 4);
+const CROWD = sized(
+  { payments: 200, payers: 50, atOnce: 64 },
+  { payments: 8, payers: 4, atOnce: 4 },
+);
+/** How many at once, and how many in all. */
+const PACES: readonly (readonly [atOnce: number, payments: number])[] = [
+  [1, ALONE],
+  [TOGETHER, TOGETHER],
+];
+/** Between blocks, seconds; undefined: a block for each transaction. */
+const BLOCK_TIMES = sized([undefined, 1], [undefined]);
 const VALID_SECONDS = 3_600;
 const ANSWER_TIMEOUT_MS = 30_000;
 
@@ -50,10 +61,7 @@ closing.defer(() => agent.close());
 const peers = ["x402", "@x402/evm", "express", "viem", "@foundry-rs/anvil-linux-amd64"];
 sayHead("POST /settle, one key", [coinslotVersion(), ...peers.map(versionOf)]);
 
-for (const [atOnce, payments] of [
-  [1, ALONE],
-  [TOGETHER, TOGETHER],
-] as const) {
+for (const [atOnce, payments] of sized(PACES, PACES.slice(1))) {
   // A chain of its own: after some thousand blocks the node takes tens of milliseconds longer for each transaction.
   await using chain = await startChain();
   const contenders = await startContenders(chain);
@@ -63,8 +71,8 @@ for (const [atOnce, payments] of [
     for (const { server } of contenders) await server.stop();
   }
 }
-for (const blockTime of [undefined, 1]) {
-  for (const atOnce of [CROWD.atOnce, CROWD.payments]) {
+for (const blockTime of BLOCK_TIMES) {
+  for (const atOnce of sized([CROWD.atOnce, CROWD.payments], [CROWD.atOnce])) {
     await using chain = await startChain(blockTime === undefined ? {} : { blockTime });
     await crowd(chain, atOnce, blockTime);
   }
@@ -118,7 +126,7 @@ async function compare(
 async function crowd(chain: Chain, atOnce: number, blockTime: number | undefined): Promise<void> {
   const pace = blockTime === undefined ? "a block for each transaction" : "a block each second";
   say(`\n${CROWD.payments} payments of ${CROWD.payers} payers, ${atOnce} at once, ${pace}`);
-  const contenders = await startContenders(chain);
+  const contenders = await startContenders(chain, !IS_SHORT);
   const rows: string[][] = [];
   for (const contender of contenders) {
     const bodies = await preparePayments(chain, CROWD.payments, CROWD.payers);
@@ -217,7 +225,7 @@ async function gasOf(chain: Chain, transactions: readonly string[]): Promise<big
   return gas;
 }
 
-async function startContenders(chain: Chain): Promise<Contender[]> {
+async function startContenders(chain: Chain, withPeers = true): Promise<Contender[]> {
   const keys = Array.from({ length: 4 }, () => freshAccount());
   for (const { address } of keys) await chain.fund(address, 0n, 10n ** 20n);
   const [ours = "", x402 = "", evm = "", before = ""] = keys.map(({ privateKey }) => privateKey);
@@ -244,6 +252,7 @@ store: sqlite:${folder}/${name}-${new URL(chain.rpcUrl).port}-${Date.now()}.db
     return { name, server: await startProgram(url, [chain.rpcUrl, signer]), signer };
   };
   if (BEFORE !== undefined) return [await coinslot(ours), await coinslot(before, BEFORE)];
+  if (!withPeers) return [await coinslot(ours)];
   return [
     await coinslot(ours),
     await program("x402", "x402-facilitator.ts", x402),

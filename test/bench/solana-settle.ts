@@ -20,17 +20,21 @@ import {
   startNode,
   type SolanaContender,
 } from "./solana-stage.ts";
+import { sized } from "./size.ts";
 
-const BUYERS = 200;
-const PACES: readonly Pace[] = [
-  { inFlight: 20, payments: 80, rounds: 5, mostSlots: 2 },
-  { inFlight: 100, payments: 200, rounds: 3, mostSlots: Infinity },
-];
+const BUYERS = sized(200, 4);
+const PACES: readonly Pace[] = sized<readonly Pace[]>(
+  [
+    { inFlight: 20, payments: 80, rounds: 5, mostSlots: 2 },
+    { inFlight: 100, payments: 200, rounds: 3, mostSlots: Infinity },
+  ],
+  [{ inFlight: 4, payments: 4, rounds: 1, mostSlots: Infinity }],
+);
 /**
  * Shorter slots than real ones, and long enough that a payment stays good until its turn comes; so many that
  * everybody's code is compiled, as in a process that has served for some minutes.
  */
-const WARM_UP = { inFlight: 60, payments: 400, rounds: 6, slotMs: 100 };
+const WARM_UP = { inFlight: 60, payments: 400, rounds: sized(6, 0), slotMs: 100 };
 const ANSWER_TIMEOUT_MS = 30_000;
 
 const AIMS = { cpu: 0.4, sends: 1, polls: 0.5 };

@@ -12,13 +12,14 @@ import { coinslotVersion, say, sayAim, sayHead, sayPace, sayTable, versionOf } f
 import { measure, post, runLoad, type Contender, type Measured } from "./rounds.ts";
 import type { TapeState } from "./rpc-tape.ts";
 import { PEERS, SolanaStage, startContenders, startNode } from "./solana-stage.ts";
+import { IS_SHORT, sized } from "./size.ts";
 
 const CONNECTIONS = 16;
 const TAPE_PACE = { rounds: 5, roundMs: 1_500, warmUpMs: 2_000 };
 /** With the warm-up, shorter than a payment is good for. */
 const NODE_PACE = { rounds: 3, roundMs: 1_500, warmUpMs: 1_500 };
 /** More than any cache of payers' keys or accounts holds: each payment comes as a new one. */
-const PAYMENTS = 1_200;
+const PAYMENTS = sized(1_200, 20);
 const MOST_CPU = 0.4;
 
 await using closing = new AsyncDisposableStack();
@@ -55,7 +56,7 @@ sayTable(
   replayed,
 );
 
-const onNode = await startAll(node.url);
+const onNode = IS_SHORT ? [] : await startAll(node.url);
 const real = await measure(load, onNode, NODE_PACE);
 await stopAll(onNode);
 sayTable("With the real node on the same two cores", real);

@@ -5,14 +5,19 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { glob, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { gatewayConfig } from "./contenders/coinslot.ts";
 import { ticksPerSecond } from "./process.ts";
 import { columns, coinslotVersion, ROOT, say, sayAim, sayHead, versionOf } from "./report.ts";
 import { median } from "./rounds.ts";
+import { sized } from "./size.ts";
 
-const RUNS = 15;
+const RUNS = sized(15, 1);
 const SOURCE = join(ROOT, "src/main.ts");
-const BUNDLE = join(ROOT, "dist/main.js");
+/** `--bundle FILE` names another one. */
+const { bundle: BUNDLE } = parseArgs({
+  options: { bundle: { type: "string", default: join(ROOT, "dist/main.js") } },
+}).values;
 
 interface Run {
   readonly ms: number;

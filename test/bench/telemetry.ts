@@ -7,13 +7,17 @@ import { setTimeout as pause } from "node:timers/promises";
 import { preciseCpuMicros, startProgram, type Program } from "./process.ts";
 import { columns, coinslotVersion, say, sayAim, sayHead, sayPace } from "./report.ts";
 import { median, runLoad } from "./rounds.ts";
+import { sized } from "./size.ts";
 
-const SCRAPES = 40;
-const WARM_UP_SCRAPES = 40;
+const SCRAPES = sized(40, 1);
+const WARM_UP_SCRAPES = sized(40, 0);
 /** What a process still does after its answer, milliseconds. */
 const SETTLE_MS = 20;
-const CONNECTIONS = 64;
-const PACE = { rounds: 31, roundMs: 500, warmUpMs: 3_000 };
+const CONNECTIONS = sized(64, 2);
+const PACE = sized(
+  { rounds: 31, roundMs: 500, warmUpMs: 3_000 },
+  { rounds: 1, roundMs: 50, warmUpMs: 50 },
+);
 
 const TEXT = "text/plain;version=0.0.4";
 const OPEN_METRICS = "application/openmetrics-text;version=1.0.0";
@@ -56,7 +60,7 @@ async function measureScrapes(): Promise<number> {
   const file = new URL("contenders/scraped.ts", import.meta.url);
   const rows: string[][] = [["", "event loop ms", "KiB"]];
   let worst = 0;
-  for (const workers of [0, 2]) {
+  for (const workers of sized([0, 2], [0])) {
     const server = await startProgram(file, [String(workers)]);
     closing.defer(() => server.stop());
     for (const [name, accept] of [

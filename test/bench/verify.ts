@@ -13,12 +13,13 @@ import { startProgram, type Program } from "./process.ts";
 import { coinslotVersion, say, sayAim, sayHead, sayPace, sayTable, versionOf } from "./report.ts";
 import { measure, post, runLoad, type Contender, type Measured } from "./rounds.ts";
 import type { TapeState } from "./rpc-tape.ts";
+import { IS_SHORT, sized } from "./size.ts";
 
 const CONNECTIONS = 16;
 const TAPE_PACE = { rounds: 5, roundMs: 2_000, warmUpMs: 2_000 };
 const NODE_PACE = { rounds: 3, roundMs: 2_000, warmUpMs: 2_000 };
-const PAYERS = 20;
-const PAYMENTS = 600;
+const PAYERS = sized(20, 2);
+const PAYMENTS = sized(600, 16);
 /** Longer than any run. */
 const VALID_SECONDS = 3_600;
 
@@ -71,7 +72,7 @@ sayTable(
   replayed,
 );
 
-const onNode = await startContenders(chain.rpcUrl);
+const onNode = IS_SHORT ? [] : await startContenders(chain.rpcUrl);
 const real = await measure(load, onNode, NODE_PACE);
 sayTable("With the real node on the same two cores", real);
 

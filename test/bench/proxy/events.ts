@@ -10,9 +10,10 @@ import { median } from "../rounds.ts";
 import type { AimRow } from "./aims.ts";
 import { newPayments } from "./payments.ts";
 import { OURS, X402, type Stage } from "./stage.ts";
+import { sized } from "../size.ts";
 
-const STREAMS = 12;
-const AT_ONCE = 4;
+const STREAMS = sized(12, 1);
+const AT_ONCE = sized(4, 1);
 const AIM_MS = 5;
 
 export async function compareEvents(stage: Stage): Promise<AimRow[]> {

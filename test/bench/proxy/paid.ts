@@ -8,12 +8,13 @@ import { runLoad, summarize, type Round } from "../rounds.ts";
 import { report, type AimRow } from "./aims.ts";
 import { paidRequest, newPayments } from "./payments.ts";
 import { OURS, X402, type Server, type Stage } from "./stage.ts";
+import { sized } from "../size.ts";
 
-const CONNECTIONS = 64;
-const ROUNDS = 5;
-const PAYMENTS = 500;
+const CONNECTIONS = sized(64, 2);
+const ROUNDS = sized(5, 1);
+const PAYMENTS = sized(500, 4);
 /** Rounds that only warm up: so many that everybody's code is compiled, as in a process that has sold for a while. */
-const WARM_UPS = 20;
+const WARM_UPS = sized(20, 0);
 
 export async function comparePaid(stage: Stage): Promise<AimRow[]> {
   const servers = await stage.servers([OURS, X402]);

@@ -12,11 +12,12 @@ import { runLoad } from "../rounds.ts";
 import type { AimRow } from "./aims.ts";
 import { paidRequest, newPayments } from "./payments.ts";
 import { OURS, X402, type Stage } from "./stage.ts";
+import { sized } from "../size.ts";
 
-const READERS = 50;
-const WARM_UPS = 100;
+const READERS = sized(50, 2);
+const WARM_UPS = sized(100, 2);
 /** From when the last one has begun to read. */
-const WATCH_MS = 3_000;
+const WATCH_MS = sized(3_000, 100);
 /** How long that may take. */
 const BEGIN_MS = 20_000;
 const SAMPLE_MS = 25;
