@@ -1,0 +1,69 @@
+/**
+ * Every bench that a paper names works: the command's own script, with everything once and as small as it goes. What
+ * it measures so is not looked at.
+ */
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { hasChromium } from "../../browser/chromium.ts";
+import { ROOT } from "../../support/paper-commands.ts";
+
+// Many processes are started, on a machine that is busy with other tests.
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 });
+
+const run = promisify(execFile);
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "coinslot-benches-"));
+});
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function bench(script: string, ...words: readonly string[]): Promise<string> {
+  const args = [join(ROOT, "test/bench", script), ...words];
+  const env = { ...process.env, BENCH: "short" };
+  return (await run(process.execPath, args, { cwd: ROOT, env })).stdout;
+}
+
+/** What each prints when it has come to its end. */
+test.each([
+  ["routing.ts", [], /new URL: \d+ ns/],
+  ["discovery.ts", [], /every page takes at most/],
+  ["telemetry.ts", [], /metrics and log of a free request/],
+  ["verify.ts", [], /CPU as a multiple of x402's, tape: \d/],
+  ["settle.ts", [], /gas for one payment: \d/],
+  ["paid.ts", [], /x402-express .*\n.* as a multiple, 16 at once: \d/],
+  ["paid.ts", ["--before", ROOT], /the version before's, 16 at once: \d/],
+  ["solana-verify.ts", [], /CPU as a multiple of @x402\/svm.*'s, tape: \d/],
+  ["solana-settle.ts", [], /payments said to be settled less those paid: 0/],
+  ["griefing-evm.ts", ["1 wallet with $0.01, 40 payments, front-running"], /front-running +\d/],
+  ["griefing-overdraft.ts", [], /settlements that moved nothing, for each price paid: \d/],
+  ["griefing-solana.ts", ["2", "tokens"], /a low bid\n.*\n.* cents \d/],
+])("%s %j", async (script, words, end) => {
+  expect(await bench(script, ...words)).toMatch(end);
+});
+
+test("proxy.ts, all that is told of it", async () => {
+  const parts = ["payment-required", "free-route", "paid", "events", "slow-readers"];
+  const told = await bench("proxy/proxy.ts", ...parts);
+  expect(told).toMatch(/402 answers, 98 routes in turn\n[^]*GET, 10 MB\n[^]*Paid, 1 KiB/);
+  expect(told).toMatch(/Paid events, 1 streams[^]*2 slow buyers of 10 MB[^]*\nAims\n/);
+});
+
+test.skipIf(!hasChromium)("page.ts (in Chromium: apt-get install chromium)", async () => {
+  expect(await bench("page.ts")).toMatch(/less work for the browser\n.*: yes/);
+});
+
+test("start-up.ts, of a bundle that is made as the script `build` makes it", async () => {
+  const { scripts } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
+  expect(scripts["bench:start-up"]).toBe("npm run -s build && node test/bench/start-up.ts");
+  const [, options = ""] = /rolldown (.+?) &&/.exec(scripts.build) ?? [];
+  const words = options.replace("--dir dist", `--dir ${folder}`).split(" ");
+  await run(join(ROOT, "node_modules/.bin/rolldown"), words, { cwd: ROOT });
+  const told = await bench("start-up.ts", "--bundle", join(folder, "main.js"));
+  expect(told).toMatch(/bundle's time as a multiple of the source's, serve, 100 routes: \d/);
+});
