@@ -19,7 +19,10 @@ import { Site, type Served } from "../../support/serve.ts";
 import { runHere } from "../cli/run-here.ts";
 import { RUNS, shortened, type Run } from "./commands.ts";
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
+
+/** How long the gateway may take to start, on a machine that is busy with other tests. */
+const START_TIMEOUT_MS = 60_000;
 
 const shown = papers().flatMap((paper) =>
   commandsOf(paper).map((command) => ({ paper: paper.name, command })),
@@ -129,7 +132,7 @@ routes:
 `,
       env,
     );
-    await served.untilReady();
+    await served.untilReady(200, START_TIMEOUT_MS);
     const buyer = await richBuyer(chain);
     for (const [path, status] of [
       ["weather", 200],

@@ -203,7 +203,7 @@ export const RUNS: readonly Run[] = [
   {
     like: /^npm run attack:mutants$/,
     how: "not run",
-    why: "It takes an hour; that every mutant still removes what it names is looked at each time.",
+    why: "It plays cases against each of more than two hundred mutants; that each still removes what it names is looked at.",
     instead: "test/attack/threats.test.ts",
     words: "findStale",
   },
