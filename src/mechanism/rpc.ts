@@ -121,7 +121,10 @@ class HttpRpc implements Rpc {
     this.#maxBytes = options.maxAnswerBytes ?? MAX_RPC_ANSWER_BYTES;
     const { authorization } = endpoint;
     this.#headers = [
-      ...["content-type", "application/json", "accept", "application/json"],
+      "content-type",
+      "application/json",
+      "accept",
+      "application/json",
       ...(authorization === undefined ? [] : ["authorization", authorization]),
     ];
     // One deadline is kept in #send, over everything, and no other comes before it.
