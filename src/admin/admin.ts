@@ -67,14 +67,19 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       }
       case "/livez":
         return send(response, 200, "alive\n");
-      case "/readyz":
-        return sendReadiness(response, await readiness());
+      case "/readyz": {
+        const reasons = await readiness();
+        if (reasons.length === 0) return send(response, 200, "ready\n");
+        send(response, 503, `not ready\n${reasons.map((text) => `- ${text}\n`).join("")}`);
+        return;
+      }
       case "/listing":
         response.setHeader("Content-Type", "application/json");
         return send(response, 200, `${JSON.stringify({ words: listing() })}\n`);
       case "/payments":
       case "/payments/events":
-        return showPayments(options.payments, request, response);
+        if (options.payments === undefined) return send(response, 404, NOT_SHOWN);
+        return options.payments.answer(request, response);
       default:
         return send(
           response,
@@ -89,20 +94,6 @@ export function createAdminHandler({ telemetry, readiness, ...options }: AdminOp
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   };
-}
-
-function sendReadiness(response: ServerResponse, reasons: readonly string[]): void {
-  if (reasons.length === 0) return send(response, 200, "ready\n");
-  send(response, 503, `not ready\n${reasons.map((text) => `- ${text}\n`).join("")}`);
-}
-
-async function showPayments(
-  payments: PaymentsListener | undefined,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  if (payments === undefined) return send(response, 404, NOT_SHOWN);
-  return payments.answer(request, response);
 }
 
 /** A page in an operator's browser can send such a request, though not without saying where it is from. */

@@ -80,7 +80,9 @@ export class TimelinePages implements PaymentsPages {
       try {
         await this.#refresh();
         if (this.#tell()) quiet = 0;
-        else if (quiet % QUIET_ROUNDS === QUIET_ROUNDS - 1) this.#greet();
+        else if (quiet % QUIET_ROUNDS === QUIET_ROUNDS - 1) {
+          for (const follower of this.#followers.keys()) follower.send("still-there");
+        }
       } catch (cause) {
         logger.warn({ err: cause }, "the page of payments could not be brought up to date");
       }
@@ -125,10 +127,6 @@ export class TimelinePages implements PaymentsPages {
       }
     }
     return isTold;
-  }
-
-  #greet(): void {
-    for (const follower of this.#followers.keys()) follower.send("still-there");
   }
 
   /** The order goes last: with it an update is complete. */

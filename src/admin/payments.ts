@@ -47,7 +47,34 @@ export class PaymentsListener {
     const pages = this.#pages();
     if (pages === undefined) return plain(response, 503, "starting");
     const query = new URLSearchParams(search);
-    if (path === "/payments/events") return this.#follow(pages, query, request, response);
+    if (path === "/payments/events") {
+      if (isForeign(request)) return plain(response, 403, "not for other pages");
+      if (request.method !== "GET") return plain(response, 405, "use GET");
+      if (this.#followers >= MAX_FOLLOWERS) {
+        return plain(response, 503, "too many browsers follow this page already");
+      }
+      const seen = String(request.headers["last-event-id"] ?? query.get("after") ?? "0");
+      const after = /^\d{1,15}$/.test(seen) ? Number(seen) : 0;
+      response.writeHead(200, {
+        "Content-Type": "text/event-stream; charset=utf-8",
+        "Cross-Origin-Resource-Policy": "same-origin",
+      });
+      response.write(`retry: ${RETRY_MS}\n\n`);
+      this.#followers += 1;
+      const stop = pages.follow(after, {
+        send(event) {
+          if (response.writableLength > MAX_UNREAD_BYTES) response.destroy();
+          else if (event === "still-there") response.write(":\n\n");
+          else response.write(`event: list\nid: ${event.version}\ndata: ${event.data}\n\n`);
+        },
+        end: () => response.end(),
+      });
+      response.once("close", () => {
+        this.#followers -= 1;
+        stop();
+      });
+      return;
+    }
     const name = query.get("show")?.trim() ?? "";
     if (name.length > MAX_NAME) return plain(response, 400, "no payment has so long a name");
     const shown = name === "" ? { found: true, page: await pages.list() } : await pages.show(name);
@@ -62,39 +89,6 @@ export class PaymentsListener {
       "Cross-Origin-Resource-Policy": "same-origin",
     });
     response.end(bytes);
-  }
-
-  #follow(
-    pages: PaymentsPages,
-    query: URLSearchParams,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): void {
-    if (isForeign(request)) return plain(response, 403, "not for other pages");
-    if (request.method !== "GET") return plain(response, 405, "use GET");
-    if (this.#followers >= MAX_FOLLOWERS) {
-      return plain(response, 503, "too many browsers follow this page already");
-    }
-    const seen = String(request.headers["last-event-id"] ?? query.get("after") ?? "0");
-    const after = /^\d{1,15}$/.test(seen) ? Number(seen) : 0;
-    response.writeHead(200, {
-      "Content-Type": "text/event-stream; charset=utf-8",
-      "Cross-Origin-Resource-Policy": "same-origin",
-    });
-    response.write(`retry: ${RETRY_MS}\n\n`);
-    this.#followers += 1;
-    const stop = pages.follow(after, {
-      send(event) {
-        if (response.writableLength > MAX_UNREAD_BYTES) response.destroy();
-        else if (event === "still-there") response.write(":\n\n");
-        else response.write(`event: list\nid: ${event.version}\ndata: ${event.data}\n\n`);
-      },
-      end: () => response.end(),
-    });
-    response.once("close", () => {
-      this.#followers -= 1;
-      stop();
-    });
   }
 }
 

@@ -156,7 +156,12 @@ function stageOf(name: StepName, steps: readonly TimelineStep[]): StageView {
   if (last === undefined) return { name, state: "none", ms: null, note: "" };
   if (last.ms === null) return { name, state: "running", ms: null, note: "under way" };
   const ms = own.reduce((sum, step) => sum + (step.ms ?? 0), 0);
-  return { name, state: last.isGood ? "good" : "bad", ms, note: noteOf(last) };
+  return {
+    name,
+    state: last.isGood ? "good" : "bad",
+    ms,
+    note: clipped(shortened(withoutUrls(last.note))),
+  };
 }
 
 function payloadOf(
@@ -256,10 +261,6 @@ export function withoutUrls(text: string): string {
     /(\b[a-z][a-z\d+.-]{0,20}:\/\/)(?:[^/?#\s]*@)?([^/?#\s"'()<>,;]*)[^\s"'()<>,;]*/gi,
     "$1$2",
   );
-}
-
-function noteOf({ note }: TimelineStep): string {
-  return clipped(shortened(withoutUrls(note)));
 }
 
 /** The ledger's facts have the whole transaction. */

@@ -17,8 +17,6 @@ interface Ground {
   readonly fronts: number;
 }
 
-type Limits = Config["limits"];
-
 /** What an engine was opened with. */
 interface Opened {
   readonly options: BackendOptions;
@@ -52,7 +50,33 @@ export class Backends {
     const before = this.#opened;
     this.#opened = new Map(
       config.upstreams.map((upstream) => {
-        const options = optionsOf(upstream, config.limits, fronts);
+        const {
+          bodyBytes: bodyLimitBytes,
+          answerIdleMs,
+          tunnelIdleMs,
+          tunnelLifeMs,
+        } = config.limits;
+        const upgrades = Math.ceil(config.limits.tunnels / fronts);
+        // Twice as many as places: those whose clients had to make room, all of them together, end a moment later.
+        const connections = 2 * placesOfEach(config.limits.inFlight, fronts);
+        const tunnelLimits = { upgrades, tunnelIdleMs, tunnelLifeMs };
+        const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
+        const { name, targets, balance, health, retry, path, host, headers } = upstream;
+        const options: BackendOptions = {
+          name,
+          targets: targets.map(({ url, weight }) => ({ origin: url, weight })),
+          target: { ...targetOptions(upstream), ...shared },
+          balance,
+          check: health,
+          retry,
+          rewriting: {
+            path,
+            host,
+            set: headers.set.flatMap((each) => [each.name, each.value.reveal()]),
+            remove: headers.remove,
+            allow: headers.allow,
+          },
+        };
         const known = before.get(upstream.name);
         const isSame = known !== undefined && isDeepStrictEqual(known.options, options);
         const opened = isSame ? known : { options, engine: openBackend(options, ground) };
@@ -62,35 +86,6 @@ export class Backends {
     const kept = new Set([...this.#opened.values()].map(({ engine }) => engine));
     return [...before.values()].map(({ engine }) => engine).filter((engine) => !kept.has(engine));
   }
-}
-
-function optionsOf(upstream: Upstream, limits: Limits, fronts: number): BackendOptions {
-  const { bodyBytes: bodyLimitBytes, answerIdleMs, tunnelIdleMs, tunnelLifeMs } = limits;
-  const upgrades = Math.ceil(limits.tunnels / fronts);
-  // Twice as many as places: those whose clients had to make room, all of them together, end a moment later.
-  const connections = 2 * placesOfEach(limits.inFlight, fronts);
-  const tunnelLimits = { upgrades, tunnelIdleMs, tunnelLifeMs };
-  const shared = { bodyLimitBytes, answerIdleMs, connections, ...tunnelLimits };
-  return backendOptions(upstream, { ...targetOptions(upstream), ...shared });
-}
-
-function backendOptions(upstream: Upstream, target: BackendOptions["target"]): BackendOptions {
-  const { name, targets, balance, health, retry, path, host, headers } = upstream;
-  return {
-    name,
-    targets: targets.map(({ url, weight }) => ({ origin: url, weight })),
-    target,
-    balance,
-    check: health,
-    retry,
-    rewriting: {
-      path,
-      host,
-      set: headers.set.flatMap((each) => [each.name, each.value.reveal()]),
-      remove: headers.remove,
-      allow: headers.allow,
-    },
-  };
 }
 
 function targetOptions(upstream: Upstream): Omit<TargetOptions, "origin"> {

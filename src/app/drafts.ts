@@ -44,11 +44,6 @@ export class LocalDrafts implements Drafts {
     const observer = this.#observers.get(requirement.network);
     if (observer?.draft === undefined)
       throw new Error("nobody writes transactions for this network");
-    this.#count();
-    return observer.draft(requirement, payer, this.#time.timeout(DRAFT_MS));
-  }
-
-  #count(): void {
     const nowMs = this.#time.now();
     if (Math.abs(nowMs - this.#secondMs) >= SECOND_MS) {
       this.#secondMs = nowMs;
@@ -56,6 +51,7 @@ export class LocalDrafts implements Drafts {
     }
     this.#written += 1;
     if (this.#written > MAX_A_SECOND) throw new Error("too many transactions are asked for");
+    return observer.draft(requirement, payer, this.#time.timeout(DRAFT_MS));
   }
 }
 

@@ -10,7 +10,6 @@ import { PUT_BACK } from "../payments/settlement/submission-watch.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { systemTime } from "../time/time.ts";
-import type { PaymentKey } from "../x402/payment-key.ts";
 import { openFacilitation, type Facilitation } from "./facilitation.ts";
 import { startRecoveries } from "./recoveries.ts";
 import { openLedger } from "./store.ts";
@@ -68,9 +67,20 @@ export async function recoverAll(
   startRecoveries(facilitation, ground, closing);
   for (;;) {
     const left = await unresolvedIn(ledger);
-    await tell(ledger, { followed, left }, onOutcome);
+    // Reports what became of the payments that were followed and are not left, each once.
+    const open = new Set(left.map(({ key }) => key));
+    for (const [key, before] of followed) {
+      if (open.has(key)) continue;
+      followed.delete(key);
+      onOutcome({ before, after: await ledger.books.show(key) });
+    }
     onLook(left.length);
-    if (left.length === 0 || signal.aborted) return await explain(ledger, left, facilitation);
+    if (left.length === 0 || signal.aborted) {
+      const details = await Promise.all(left.map(({ key }) => ledger.books.show(key)));
+      return details
+        .filter((payment) => payment !== undefined)
+        .map((payment) => ({ payment, reason: reasonOf(payment, facilitation) }));
+    }
     await time.sleep(LOOK_PAUSE_MS, signal);
   }
 }
@@ -80,34 +90,6 @@ async function unresolvedIn({ books }: Pick<Ledger, "books">): Promise<readonly 
   const { offered } = await books.counts();
   const states = offered === 0 ? (["SIGNED"] as const) : (["SIGNED", "CLAIMED"] as const);
   return books.list({ states, held: false, limit: MAX_FOLLOWED });
-}
-
-/** Reports what became of the payments that were followed and are not left, each once. */
-async function tell(
-  { books }: Pick<Ledger, "books">,
-  {
-    followed,
-    left,
-  }: { followed: Map<PaymentKey, PaymentSummary>; left: readonly PaymentSummary[] },
-  onOutcome: RecoverOptions["onOutcome"],
-): Promise<void> {
-  const open = new Set(left.map(({ key }) => key));
-  for (const [key, before] of followed) {
-    if (open.has(key)) continue;
-    followed.delete(key);
-    onOutcome({ before, after: await books.show(key) });
-  }
-}
-
-async function explain(
-  { books }: Pick<Ledger, "books">,
-  left: readonly PaymentSummary[],
-  facilitation: Facilitation,
-): Promise<readonly Unresolved[]> {
-  const details = await Promise.all(left.map(({ key }) => books.show(key)));
-  return details
-    .filter((payment) => payment !== undefined)
-    .map((payment) => ({ payment, reason: reasonOf(payment, facilitation) }));
 }
 
 function reasonOf(
@@ -124,15 +106,13 @@ function reasonOf(
   if (!observers.has(network)) {
     return `${network} has no endpoint here; with facilitator.rpc.${network} the chain can be asked`;
   }
-  if (mechanism !== undefined && !gate.isOpen(network)) return closedBecause(network, probes);
+  if (mechanism !== undefined && !gate.isOpen(network)) {
+    const findings = probes.find((probe) => probe.network === network)?.findings ?? [];
+    return findings.map(({ message }) => message).join("; ") || `${network} cannot be checked`;
+  }
   const hasKey = submission === null || mechanism?.accounts.includes(submission.account) === true;
   if (hasKey) return UNDECIDED;
   return `${UNDECIDED}; ${submission.account} signed it, whose key is not here: ${IF_STUCK}`;
-}
-
-function closedBecause(network: string, probes: Facilitation["probes"]): string {
-  const findings = probes.find((probe) => probe.network === network)?.findings ?? [];
-  return findings.map(({ message }) => message).join("; ") || `${network} cannot be checked`;
 }
 
 const UNDECIDED =

@@ -15,11 +15,22 @@ const FIXED: readonly (readonly [key: string, part: (config: Config) => unknown]
   ["logging", ({ logging }) => logging],
   [
     "facilitator",
-    ({ facilitator }) => ({ ...facilitator, embedded: chainsOf(facilitator), payees: 0 }),
+    ({ facilitator }) => ({
+      ...facilitator,
+      embedded: facilitator.embedded.map((chain) => ({ ...chain, assets: [] })),
+      payees: 0,
+    }),
   ],
   ["limits", ({ limits }) => [limits.headerBytes, limits.connections, limits.settlementWaitMs]],
-  // Opened with the facilitator, which then has the tokens and payees that routes name.
-  ["routes", ({ facilitator }) => tokensOf(facilitator)],
+  // Opened with the facilitator, which then has the tokens and payees that routes name; where nothing is
+  // settled here nobody asks for them.
+  [
+    "routes",
+    ({ facilitator }) =>
+      facilitator.embedded.length === 0
+        ? []
+        : [facilitator.embedded.map(({ assets }) => assets), facilitator.payees],
+  ],
 ];
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -78,15 +89,6 @@ function problem({ file }: Config, key: string, reason?: string): Problem {
     length: 1,
     path: [key],
   };
-}
-
-function chainsOf({ embedded }: Config["facilitator"]): unknown {
-  return embedded.map((chain) => ({ ...chain, assets: [] }));
-}
-
-function tokensOf({ embedded, payees }: Config["facilitator"]): unknown {
-  // Where nothing is settled here nobody asks for them.
-  return embedded.length === 0 ? [] : [embedded.map(({ assets }) => assets), payees];
 }
 
 function solanaNetworks({ routes }: Config): readonly string[] {

@@ -90,9 +90,43 @@ class Presentation {
     this.#status = answer.status;
     const receipt = readReceipt(answer.header("x-payment-response"));
     if (receipt !== null && this.#receipt?.success !== true) this.#receipt = receipt;
-    if (answer.status === 402) return this.#refused(answer);
-    if (answer.status < 400) return this.#deliver(answer);
-    if (answer.status >= 500 || NOT_NOW.has(answer.status)) return this.#notNow(answer, isLast);
+    if (answer.status === 402) {
+      // It was not settled, unless an earlier attempt was.
+      this.#reason = await errorOf(answer);
+      const isPaid = this.#receipt?.success === true;
+      const isDoubtful = this.#mayBePaid && this.#receipt?.success !== false;
+      return this.#end(isPaid || isDoubtful ? "unserved" : "refused");
+    }
+    if (answer.status < 400) {
+      const { sink, onHead } = this.#options;
+      const isRedirect = answer.status >= 300 && answer.header("location") !== "";
+      if (isRedirect && this.#receipt?.success !== true) {
+        // A payment is for the address that named its price: it is taken nowhere else.
+        answer.drop();
+        this.#reason = `${answer.status}: redirected elsewhere, where no payment is taken; ask that address for its own price`;
+        return this.#end(this.#mayBePaid ? "unserved" : "refused");
+      }
+      this.#mayBePaid = true;
+      await onHead(answer);
+      const cut = await takeAll(sink, answer);
+      if (cut === null) {
+        this.#reason = "";
+        return this.#end("served");
+      }
+      this.#reason = cut.message;
+      return cut instanceof AnswerChanged ? this.#end("unserved") : null;
+    }
+    if (answer.status >= 500 || NOT_NOW.has(answer.status)) {
+      this.#mayBePaid = true;
+      // Seconds only: a date would need the seller's clock.
+      const text = answer.header("retry-after");
+      const seconds = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+      this.#retryAfterMs = Math.min(seconds * 1_000, MAX_RETRY_AFTER_MS);
+      if (!isLast) {
+        this.#reason = await errorOf(answer);
+        return null;
+      }
+    }
     return this.#faulty(answer);
   }
 
@@ -108,47 +142,6 @@ class Presentation {
     // What never left is no payment: the seller has seen nothing of it.
     const isKnown = !this.#mayBePaid && this.#status === null;
     return this.#end(isKnown ? "refused" : "unserved");
-  }
-
-  /** Null: the answer was cut. */
-  async #deliver(answer: BuyerAnswer): Promise<PresentedOnce | null> {
-    const { sink, onHead } = this.#options;
-    const isRedirect = answer.status >= 300 && answer.header("location") !== "";
-    if (isRedirect && this.#receipt?.success !== true) return this.#redirected(answer);
-    this.#mayBePaid = true;
-    await onHead(answer);
-    const cut = await takeAll(sink, answer);
-    if (cut === null) {
-      this.#reason = "";
-      return this.#end("served");
-    }
-    this.#reason = cut.message;
-    return cut instanceof AnswerChanged ? this.#end("unserved") : null;
-  }
-
-  /** A payment is for the address that named its price: it is taken nowhere else. */
-  #redirected(answer: BuyerAnswer): PresentedOnce {
-    answer.drop();
-    this.#reason = `${answer.status}: redirected elsewhere, where no payment is taken; ask that address for its own price`;
-    return this.#end(this.#mayBePaid ? "unserved" : "refused");
-  }
-
-  /** 402: not settled, unless an earlier attempt was. */
-  async #refused(answer: BuyerAnswer): Promise<PresentedOnce> {
-    this.#reason = await errorOf(answer);
-    const isPaid = this.#receipt?.success === true;
-    const isDoubtful = this.#mayBePaid && this.#receipt?.success !== false;
-    return this.#end(isPaid || isDoubtful ? "unserved" : "refused");
-  }
-
-  async #notNow(answer: BuyerAnswer, isLast: boolean): Promise<PresentedOnce | null> {
-    this.#mayBePaid = true;
-    this.#retryAfterMs = retryAfterMs(answer);
-    if (!isLast) {
-      this.#reason = await errorOf(answer);
-      return null;
-    }
-    return this.#faulty(answer);
   }
 
   /** An answer with an error is passed on: where it was paid for, it is what was bought. */
@@ -213,11 +206,4 @@ async function errorOf(answer: BuyerAnswer): Promise<string> {
   } catch {
     return fallback;
   }
-}
-
-/** Seconds only: a date would need the seller's clock. */
-function retryAfterMs(answer: BuyerAnswer): number {
-  const text = answer.header("retry-after");
-  const seconds = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  return Math.min(seconds * 1_000, MAX_RETRY_AFTER_MS);
 }

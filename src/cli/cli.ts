@@ -158,22 +158,16 @@ function addPayments(program: Command, done: (code: number) => void): void {
     .option("--csv", "as CSV (RFC 4180) with a line of names")
     .addHelpText("after", "\nExit codes: 0 done, 1 failed or not found, 2 wrong usage.")
     .action(async (file: string, options: PaymentsOptions, command: Command) => {
-      requireDecision(options, command);
+      // `--resolve` says which payment, the others what becomes of it.
+      const { resolve, deliver, refund, note } = options;
+      const isDecided = deliver === true || refund === true || note !== undefined;
+      if (resolve === undefined && isDecided) {
+        command.error("error: --deliver, --refund and --note say what becomes of --resolve <key>");
+      }
+      if (resolve !== undefined && !isDecided) {
+        command.error("error: --resolve <key> needs --deliver, --refund or --note <text>");
+      }
       const { payments } = await import("./payments/payments.ts");
       done(await payments(file, options));
     });
-}
-
-/** `--resolve` says which payment, the others what becomes of it. */
-function requireDecision(
-  { resolve, deliver, refund, note }: PaymentsOptions,
-  command: Command,
-): void {
-  const isDecided = deliver === true || refund === true || note !== undefined;
-  if (resolve === undefined && isDecided) {
-    command.error("error: --deliver, --refund and --note say what becomes of --resolve <key>");
-  }
-  if (resolve !== undefined && !isDecided) {
-    command.error("error: --resolve <key> needs --deliver, --refund or --note <text>");
-  }
 }

@@ -22,7 +22,13 @@ export async function keygen(family: "evm" | "solana", options: KeygenOptions): 
   try {
     await writeKey(file, key.text);
   } catch (cause) {
-    return fail("keygen", whyNot(file, cause));
+    const isThere = cause instanceof Error && "code" in cause && cause.code === "EEXIST";
+    return fail(
+      "keygen",
+      isThere
+        ? `${file} exists already, and a key is never overwritten: name another --out`
+        : `the key could not be written, and there is none now: ${reasonOf(cause)}`,
+    );
   }
   if (options.json) process.stdout.write(toJson({ family, address: key.address, file }));
   else print(key.address);
@@ -40,10 +46,4 @@ export async function writeKey(file: string, text: string): Promise<void> {
   await handle.chmod(0o600);
   await handle.writeFile(`${text}\n`);
   await handle.sync();
-}
-
-function whyNot(file: string, cause: unknown): string {
-  const isThere = cause instanceof Error && "code" in cause && cause.code === "EEXIST";
-  if (isThere) return `${file} exists already, and a key is never overwritten: name another --out`;
-  return `the key could not be written, and there is none now: ${reasonOf(cause)}`;
 }

@@ -37,7 +37,14 @@ export async function reload(file: string | undefined, options: ReloadOptions): 
     return fail("reload", reasonOf(cause));
   }
   if (options.json) process.stdout.write(toJson(verdict.json));
-  else tell(verdict);
+  else {
+    const { isReloaded, problems, json } = verdict;
+    // The gateway's file may be on another machine: its lines are not quoted.
+    process.stderr.write(formatProblems(problems, "", { color: wantsColor(process.stderr) }));
+    const { error } = Object(json);
+    if (!isReloaded && typeof error === "string") process.stderr.write(`${printable(error)}\n`);
+    print(isReloaded ? "reloaded" : "refused: the running configuration stays as it is");
+  }
   return verdict.isReloaded ? 0 : 1;
 }
 
@@ -130,12 +137,4 @@ function textOf(value: unknown): string {
 
 function countOf(value: unknown): number {
   return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
-}
-
-function tell({ isReloaded, problems, json }: Verdict): void {
-  // The gateway's file may be on another machine: its lines are not quoted.
-  process.stderr.write(formatProblems(problems, "", { color: wantsColor(process.stderr) }));
-  const { error } = Object(json);
-  if (!isReloaded && typeof error === "string") process.stderr.write(`${printable(error)}\n`);
-  print(isReloaded ? "reloaded" : "refused: the running configuration stays as it is");
 }

@@ -157,7 +157,12 @@ function whyOf(config: Config, { decision, route }: DryOutcome, looked: Looked):
       return `${listed} wins by its path and has no ${method}; less specific rules are not asked`;
     }
     default:
-      if (route !== null) return whyItWins(route, looked);
+      if (route !== null) {
+        if (looked.matching.length <= 1) return "the only rule that matches";
+        if (listsMethod(route, looked.method))
+          return "the most specific rule, and it names the method";
+        return "the most specific rule";
+      }
       return whyUnmatched(config, path ?? "");
   }
 }
@@ -170,12 +175,6 @@ function whyOurs(path: string, page: string | null): string {
   const before =
     key === "listed" ? "before every rule" : "before every rule but one of that very path";
   return `${what} is the gateway's own, ${before} (discovery.${key})`;
-}
-
-function whyItWins(route: RouteSettings, { matching, method }: Looked): string {
-  if (matching.length <= 1) return "the only rule that matches";
-  if (listsMethod(route, method)) return "the most specific rule, and it names the method";
-  return "the most specific rule";
 }
 
 function whyUnmatched({ unmatched, routes }: Config, path: string): string {
@@ -198,15 +197,14 @@ function suspectsOf(config: Config, { matching, method, path }: Looked): string 
   const suspects = config.routes.filter((route) => {
     if (route.action.kind === "free" || letter.includes(route)) return false;
     const rules = [...letter, route].map((each) => ({ ...each, value: each }));
-    const router = new Router(rules, { guarded: isGuarded, unmatchedGuarded: false });
+    const router = new Router(rules, {
+      guarded: ({ action }: RouteSettings): boolean => action.kind !== "free",
+      unmatchedGuarded: false,
+    });
     return router.match(method, path).kind === "ambiguous";
   });
   const keys = suspects.map(({ key }) => key);
   return keys.length === 0 ? "" : `: some backends would serve ${keys.join(" or ")}`;
-}
-
-function isGuarded({ action }: RouteSettings): boolean {
-  return action.kind !== "free";
 }
 
 function preflightWinner(

@@ -98,7 +98,10 @@ class CatalogueItem {
 
   constructor(entry: CatalogueEntry, number: number, names: Names) {
     this.entry = entry;
-    this.item = itemOf(entry);
+    const { resource, type, x402Version, accepts, metadata } = published(entry);
+    const { lastUpdated } = entry;
+    const shown = metadata === undefined ? {} : { metadata };
+    this.item = { resource, type, x402Version, accepts, lastUpdated, ...shown };
     this.offers = entry.accepts.map((requirements) => listedOffer(requirements, names));
     this.methods = entry.methods?.join() ?? "";
     this.number = number;
@@ -261,13 +264,6 @@ function listedOffer(requirements: PaymentRequirements, names: Names): ListedOff
     amount,
     dollars: isUsual ? amount * 10n ** BigInt(DOLLAR_DECIMALS - usual.decimals) : undefined,
   };
-}
-
-function itemOf(entry: CatalogueEntry): DiscoveredResource {
-  const { resource, type, x402Version, accepts, metadata } = published(entry);
-  const { lastUpdated } = entry;
-  const shown = metadata === undefined ? {} : { metadata };
-  return { resource, type, x402Version, accepts, lastUpdated, ...shown };
 }
 
 /** Of metadata only scalars can be asked for. */

@@ -79,9 +79,14 @@ export function writeLlmsText({ items }: Catalogue, published: Published): strin
 function describe({ resource, accepts, metadata }: DiscoveredResource): string {
   const [first] = accepts;
   const several = metadata?.["methods"];
-  const method = Array.isArray(several) ? several.map(methodText).join(", ") : methodOf(first);
+  const method = Array.isArray(several)
+    ? several.map((method) => (method === "*" ? "Any method" : plain(String(method)))).join(", ")
+    : methodOf(first);
   const prices = [...new Set(accepts.map(priceOf))].join(" or ");
-  const said = clipped(plain(first?.description ?? ""));
+  const text = plain(first?.description ?? "");
+
+  const said =
+    text.length <= MAX_DESCRIPTION ? text : `${text.slice(0, MAX_DESCRIPTION - 1).toWellFormed()}…`;
   const link = `[${method} ${plain(resource)}](${address(resource)})`;
   return `- ${link}: ${sentence(said)}Price: ${prices}.`;
 }
@@ -95,10 +100,6 @@ function sentence(text: string): string {
 /** A URL that ends where Markdown says it does. */
 function address(url: string): string {
   return url.replace(/[()<>\\\s]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
-}
-
-function methodText(method: unknown): string {
-  return method === "*" ? "Any method" : plain(String(method));
 }
 
 function methodOf(requirements: PaymentRequirements | undefined): string {
@@ -123,10 +124,4 @@ function plain(text: string): string {
     .replace(/[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ")
     .replace(/[\\`*_[\]<>#|]/g, "\\$&")
     .trim();
-}
-
-function clipped(text: string): string {
-  return text.length <= MAX_DESCRIPTION
-    ? text
-    : `${text.slice(0, MAX_DESCRIPTION - 1).toWellFormed()}…`;
 }

@@ -38,7 +38,6 @@ import {
   type SettleOptions,
   type Verified,
 } from "../payments/facilitator.ts";
-import type { LocalJudge } from "../payments/payment.ts";
 import { describeForeign, nobody, NO_RECEIPTS } from "./nobody.ts";
 import { RemoteSettlement } from "./remote-settlement.ts";
 import type { RemoteFacilitator } from "./remote.ts";
@@ -111,12 +110,10 @@ export class FacilitatorRouter implements Facilitator {
     const { network } = request.paymentRequirements;
     const { embedded } = this.#options;
     if (embedded !== undefined && this.#isHere(network)) return embedded.read(request);
-    return Payment.read(request, (each) => this.#firstLook(each));
-  }
-
-  #firstLook(request: FacilitatorRequest): ReturnType<LocalJudge> {
-    const checked = this.#options.firstLooks?.look(request);
-    return checked && ok(checked);
+    return Payment.read(request, (each) => {
+      const checked = this.#options.firstLooks?.look(each);
+      return checked && ok(checked);
+    });
   }
 
   /**
@@ -183,7 +180,8 @@ export class FacilitatorRouter implements Facilitator {
     let fault: FacilitatorFault | undefined;
     for (const [member, send] of this.#toAsk(able)) {
       const { remote } = member;
-      const limit = hasOther(member, able)
+      const later = able.slice(able.indexOf(member) + 1);
+      const limit = later.some(({ circuit }) => !circuit.isOpen)
         ? sooner(signal, this.#options.time.timeout(VERIFY_SHARE_MS))
         : signal;
       try {
@@ -231,7 +229,10 @@ export class FacilitatorRouter implements Facilitator {
         logger.warn({ err: answer.reason }, "a facilitator does not say what it supports");
         continue;
       }
-      addSigners(signers, answer.value);
+      // Whoever settles through us may see transactions of theirs.
+      for (const [pattern, told] of Object.entries(answer.value.signers ?? {})) {
+        signers.set(pattern, [...new Set([...(signers.get(pattern) ?? []), ...told])]);
+      }
       for (const kind of answer.value.kinds) {
         if (!kinds.has(kind.network)) kinds.set(kind.network, kind);
       }
@@ -445,21 +446,6 @@ export class FacilitatorRouter implements Facilitator {
       if (count === 0) this.#running.delete(key);
       else this.#running.set(key, count);
     }
-  }
-}
-
-function hasOther(member: Member, members: readonly Member[]): boolean {
-  const later = members.slice(members.indexOf(member) + 1);
-  return later.some(({ circuit }) => !circuit.isOpen);
-}
-
-/** Whoever settles through us may see transactions of theirs. */
-function addSigners(
-  all: Map<string, readonly string[]>,
-  { signers = {} }: SupportedResponse,
-): void {
-  for (const [pattern, told] of Object.entries(signers)) {
-    all.set(pattern, [...new Set([...(all.get(pattern) ?? []), ...told])]);
   }
 }
 

@@ -84,16 +84,13 @@ export class FacilitatorWord {
 
 /** A map of patterns to addresses, or addresses for every network. */
 function readSigners(value: unknown): readonly Told[] {
-  if (Array.isArray(value)) return value.filter(isWord).map(ofAny);
+  if (Array.isArray(value))
+    return value.filter(isWord).map((address) => ({ pattern: "*", address }));
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([pattern, addresses]: [string, unknown]) => {
     const list: readonly unknown[] = Array.isArray(addresses) ? addresses : [addresses];
     return list.filter(isWord).map((address) => ({ pattern, address }));
   });
-}
-
-function ofAny(address: string): Told {
-  return { pattern: "*", address };
 }
 
 function isWord(value: unknown): value is string {

@@ -158,7 +158,11 @@ export class RemoteFacilitator implements WireFacilitator {
       throw this.#fault("unavailable", "unexpected_verify_error", cause);
     });
     const verdict = readVerdict(answer, request, this.#host);
-    if (verdict === undefined || isOperational(verdict)) {
+    // `isValid: false` for a reason that is the facilitator's own: the payment was not judged.
+    if (
+      verdict === undefined ||
+      (!verdict.isValid && verdict.invalidReason === "unexpected_verify_error")
+    ) {
       metrics.verification(network, "error", "unexpected_verify_error", elapsed());
       throw this.#unread("unavailable", "unexpected_verify_error", answer.status, "");
     }
@@ -291,11 +295,6 @@ export class RemoteFacilitator implements WireFacilitator {
     const reason = cause instanceof Error ? cause.message : String(cause);
     return new FacilitatorFault(kind, code, `facilitator ${this.#host}: ${reason}`, { cause });
   }
-}
-
-/** `isValid: false` for a reason that is the facilitator's own: the payment was not judged. */
-function isOperational(verdict: VerifyResponse): boolean {
-  return !verdict.isValid && verdict.invalidReason === "unexpected_verify_error";
 }
 
 function readVerdict(

@@ -194,12 +194,15 @@ class HttpRpc implements Rpc {
     const timer = setTimeout(abandon, this.#timeoutMs);
     signal.addEventListener("abort", abandon, { once: true });
     try {
+      // The node, or what stands before it, hears which trace it is asked for.
+      const trace = currentContext()?.trace ?? null;
+      const traceLines = trace === null ? [] : ["traceparent", formatTraceParent(trace)];
       return await ask(
         this.#pool,
         {
           method: "POST",
           path: this.#endpoint.path,
-          headers: this.#tracedHeaders(),
+          headers: [...this.#headers, ...traceLines],
           body: JSON.stringify(body),
         },
         { signal: abort.signal, maxBytes: this.#maxBytes },
@@ -217,14 +220,6 @@ class HttpRpc implements Rpc {
       clearTimeout(timer);
       signal.removeEventListener("abort", abandon);
     }
-  }
-
-  /** The node, or what stands before it, hears which trace it is asked for. */
-  #tracedHeaders(): readonly string[] {
-    const trace = currentContext()?.trace ?? null;
-    return trace === null
-      ? this.#headers
-      : [...this.#headers, "traceparent", formatTraceParent(trace)];
   }
 
   /** The result, strictly: our id, and exactly one of `result` and `error`. */

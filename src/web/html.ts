@@ -58,13 +58,11 @@ export function trusted(text: string): Html {
  * or `&`, so that it can neither end the element nor begin a comment, and no line separators of U+2028.
  */
 export function jsonData(value: unknown): Html {
-  return new Html(escapeJson(JSON.stringify(value)));
-}
-
-function escapeJson(json: string): string {
-  return json.replace(/[<>&\u2028\u2029]/g, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
+  return new Html(
+    JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, (character) => {
+      return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+    }),
+  );
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {

@@ -16,6 +16,7 @@ export const REQUESTS_POLICY = policy;
 
 /** `version`: as of which the list is, for the events that follow. */
 export function requestsPage(requests: readonly RequestView[], version: number): string {
+  const [newest] = requests;
   const body = html`<header>
 <h1>Payments</h1>
 <form method="get" action="">
@@ -24,18 +25,13 @@ export function requestsPage(requests: readonly RequestView[], version: number):
 </form>
 </header>
 <main>
-<p class="state"><span id="live" role="status" class="dim">Newest first, as of ${nowOf(requests)}. Reload the page to see what came since.</span>
+<p class="state"><span id="live" role="status" class="dim">Newest first, as of ${newest === undefined ? "now" : `${timeOf(newest.at)} UTC`}. Reload the page to see what came since.</span>
 <button id="pause" class="quiet" type="button" hidden>Pause</button></p>
 <ol class="list" id="list" data-version="${version}">
 ${requests.map(requestItem)}</ol>
 <p class="empty card">No request to a priced route yet.</p>
 </main>`;
   return open("Payments: coinslot", body);
-}
-
-function nowOf(requests: readonly RequestView[]): string {
-  const [newest] = requests;
-  return newest === undefined ? "now" : `${timeOf(newest.at)} UTC`;
 }
 
 /** One entry of the list; also what an event brings. */

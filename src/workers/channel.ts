@@ -171,7 +171,10 @@ export class Channel {
   #settle(id: number): Pending | undefined {
     const pending = this.#pending.get(id);
     this.#pending.delete(id);
-    if (this.#pending.size === 0) this.#rest();
+    if (this.#pending.size === 0) {
+      clearInterval(this.#sweep);
+      this.#sweep = undefined;
+    }
     return pending;
   }
 
@@ -182,11 +185,6 @@ export class Channel {
       this.#say(["cancel", id]);
       this.#settle(id)?.reject(new ChannelFault("late", `no answer in time to ${name}`));
     }
-  }
-
-  #rest(): void {
-    clearInterval(this.#sweep);
-    this.#sweep = undefined;
   }
 
   #say(said: Said): void {
@@ -203,17 +201,15 @@ export class Channel {
       this.#port.send(outbox);
     } catch {
       // One of them cannot cross; the others are not to suffer for it.
-      for (const said of outbox) this.#sendAlone(said);
-    }
-  }
-
-  #sendAlone(said: Said): void {
-    try {
-      this.#port.send([said]);
-    } catch (cause) {
-      const [kind, id] = said;
-      if (kind === "answer") this.#port.send([["fault", id, sentFault(cause)]]);
-      else if (kind === "call") this.#settle(id)?.reject(receivedFault(sentFault(cause)));
+      for (const said of outbox) {
+        try {
+          this.#port.send([said]);
+        } catch (cause) {
+          const [kind, id] = said;
+          if (kind === "answer") this.#port.send([["fault", id, sentFault(cause)]]);
+          else if (kind === "call") this.#settle(id)?.reject(receivedFault(sentFault(cause)));
+        }
+      }
     }
   }
 }

@@ -18,23 +18,19 @@ const spellings = new Map<string, string>();
 export function checksumAddress(address: string): string {
   const known = spellings.get(address);
   if (known !== undefined) return known;
-  const spelled = spell(address);
-  if (spellings.size >= MAX_SPELLINGS) spellings.clear();
-  spellings.set(address, spelled);
-  return spelled;
-}
-
-function spell(address: string): string {
   const digits = address.slice(2).toLowerCase();
   const hash = keccak256(new TextEncoder().encode(digits));
-  let text = "0x";
+  let spelled = "0x";
   for (let index = 0; index < digits.length; index += 1) {
     const byte = hash[index >> 1] ?? 0;
     const nibble = index % 2 === 0 ? byte >> 4 : byte & 0xf;
     const digit = digits.charAt(index);
-    text += nibble >= 8 ? digit.toUpperCase() : digit;
+    spelled += nibble >= 8 ? digit.toUpperCase() : digit;
   }
-  return text;
+
+  if (spellings.size >= MAX_SPELLINGS) spellings.clear();
+  spellings.set(address, spelled);
+  return spelled;
 }
 
 /** False for an address in mixed case whose EIP-55 checksum does not fit: a typing error. */

@@ -51,7 +51,7 @@ export function parseDollars(text: string, decimals: number): Result<AtomicAmoun
   if (fraction.length > decimals) {
     return err({
       kind: "too-precise",
-      message: `${text} cannot be expressed by a token with ${decimals} decimals; the smallest unit is ${smallestUnit(decimals)}`,
+      message: `${text} cannot be expressed by a token with ${decimals} decimals; the smallest unit is $${formatAmount(1n, decimals)}`,
     });
   }
   const digits = `${whole}${fraction.padEnd(decimals, "0")}`.replace(/^0+(?=[0-9])/, "");
@@ -70,8 +70,4 @@ export function formatAmount(amount: bigint, decimals: number): string {
   const fraction = digits.slice(split).replace(/0+$/, "");
   const whole = digits.slice(0, split);
   return fraction === "" ? whole : `${whole}.${fraction}`;
-}
-
-function smallestUnit(decimals: number): string {
-  return `$${formatAmount(1n, decimals)}`;
 }

@@ -50,14 +50,12 @@ export function paymentKey(request: FacilitatorRequest): Result<PaymentKey, Refu
     const parts = [network, paymentRequirements.asset, from, nonce];
     return ok(parts.join("/").toLowerCase() as PaymentKey);
   }
-  if (kind === "solana") return solanaKey(paymentPayload);
+  if (kind === "solana") {
+    const transaction = solanaTransactionOf(paymentPayload);
+    if (!transaction.ok) return transaction;
+    return ok(`${paymentPayload.network}/${messageHash(transaction.value)}` as PaymentKey);
+  }
   return refuse("invalid_network", `payments on ${network} are not served here`);
-}
-
-function solanaKey(payment: PaymentPayload): Result<PaymentKey, Refusal> {
-  const transaction = solanaTransactionOf(payment);
-  if (!transaction.ok) return transaction;
-  return ok(`${payment.network}/${messageHash(transaction.value)}` as PaymentKey);
 }
 
 /**

@@ -1,12 +1,11 @@
 /** `coinslot check FILE...`: accepts configuration files or explains them, to people and to programs. */
 import { countWorkers } from "../../app/count-workers.ts";
-import { placesOf, type ProcessPlaces } from "../../app/places.ts";
+import { placesOf } from "../../app/places.ts";
 import {
   formatProblems,
   loadConfig,
   parseConfig,
   processEnvironment,
-  type Config,
 } from "../../config/config.ts";
 import { asGithub, asJson } from "./check-formats.ts";
 import { countOf, type CheckedFile } from "./check-report.ts";
@@ -58,9 +57,14 @@ async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]
   const files: CheckedFile[] = [];
   const loaded: Loaded[] = [];
   for (const name of names) {
-    const result = await load(name);
+    const result =
+      name === STDIN
+        ? parseConfig(await readStdin(), { ...processEnvironment, file: STDIN_NAME })
+        : await loadConfig(name);
     const { ok: isAccepted, problems, text } = result;
-    const places = result.ok ? { places: placesIn(result.config) } : {};
+    const places = result.ok
+      ? { places: placesOf(result.config.limits.inFlight, countWorkers(result.config)) }
+      : {};
     const shown = name === STDIN ? STDIN_NAME : name;
     const file = { name: shown, isAccepted, problems, text, ...places };
     files.push(file);
@@ -70,15 +74,6 @@ async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]
   return files.map((file) => {
     return { ...file, problems: [...file.problems, ...(together.get(file) ?? [])] };
   });
-}
-
-function placesIn(config: Config): ProcessPlaces {
-  return placesOf(config.limits.inFlight, countWorkers(config));
-}
-
-async function load(name: string) {
-  if (name !== STDIN) return await loadConfig(name);
-  return parseConfig(await readStdin(), { ...processEnvironment, file: STDIN_NAME });
 }
 
 async function readStdin(): Promise<string> {

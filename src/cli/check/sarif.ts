@@ -14,7 +14,10 @@ export function asSarif(files: readonly CheckedFile[], version: string): string 
   const driver = {
     name: "coinslot",
     version,
-    rules: rules.map((id) => ({ id, shortDescription: { text: descriptionOf(id) } })),
+    rules: rules.map((id) => ({
+      id,
+      shortDescription: { text: isProblemCode(id) ? PROBLEM_CODES[id] : id },
+    })),
   };
   const run = {
     tool: { driver },
@@ -23,10 +26,6 @@ export function asSarif(files: readonly CheckedFile[], version: string): string 
     results: files.flatMap((file) => resultsOf(file, uris, rules)),
   };
   return `${JSON.stringify({ $schema: SCHEMA, version: "2.1.0", runs: [run] }, null, 2)}\n`;
-}
-
-function descriptionOf(code: string): string {
-  return isProblemCode(code) ? PROBLEM_CODES[code] : code;
 }
 
 function resultsOf(file: CheckedFile, uris: readonly string[], rules: readonly string[]) {

@@ -1,5 +1,5 @@
 /** `coinslot doctor FILE`: what a running gateway would meet, each finding with what to do about it. */
-import { examine, judgeRoutes, type Progress, type Report } from "../../diagnosis/doctor/doctor.ts";
+import { examine, judgeRoutes } from "../../diagnosis/doctor/doctor.ts";
 import type { Config } from "../../config/config.ts";
 import { reportText } from "./doctor-text.ts";
 import { loadOrExplain } from "../load.ts";
@@ -23,10 +23,15 @@ export async function doctor(
   const display = new ProgressLine();
   const report = await examine(config, {
     timeoutMs: timeout,
-    onProgress: (progress) => display.show(progressText(progress)),
+    onProgress: (progress) =>
+      display.show(
+        `${progress.done} of ${progress.all} checks done; ${progress.running.slice(0, MAX_SHOWN).join(", ")}`,
+      ),
   });
   display.clear();
-  const counts = countOf(report);
+  const all = report.flatMap(({ findings }) => findings);
+  const count = (wanted: string): number => all.filter(({ status }) => status === wanted).length;
+  const counts = { ok: count("ok"), warn: count("warn"), fail: count("fail") };
   const isGood = counts.fail === 0 && (!strict || counts.warn === 0);
   const color = wantsColor(process.stdout);
   const findings = report.flatMap(({ section, findings: some }) =>
@@ -49,15 +54,5 @@ function clientsOf(config: Config) {
   );
 }
 
-function countOf(report: Report) {
-  const all = report.flatMap(({ findings }) => findings);
-  const count = (wanted: string): number => all.filter(({ status }) => status === wanted).length;
-  return { ok: count("ok"), warn: count("warn"), fail: count("fail") };
-}
-
 /** Checks that are named as running. */
 const MAX_SHOWN = 3;
-
-function progressText({ done, all, running }: Progress): string {
-  return `${done} of ${all} checks done; ${running.slice(0, MAX_SHOWN).join(", ")}`;
-}

@@ -37,8 +37,19 @@ export async function decidePlan(
   given: InitAnswers,
   server: string | null,
 ): Promise<Result<Decided, string>> {
-  const missing = missingFlags(given);
-  if (missing.length > 0 && !isInteractive()) return err(sentenceOfMissing(missing, given, server));
+  // What cannot be guessed.
+  const missing = [
+    ...(given.upstream === undefined ? ["--upstream"] : []),
+    ...(given.payTo === undefined ? ["--pay-to"] : []),
+  ];
+  if (missing.length > 0 && !isInteractive()) {
+    const are = missing.length === 1 ? "is" : "are";
+    const isNamed = given.upstream === undefined && server !== null;
+    const named = isNamed ? `; the description names ${server}` : "";
+    return err(
+      `${missing.join(" and ")} ${are} missing, and there is no terminal to ask on${named}`,
+    );
+  }
   const interview = new Interview(missing.length > 0);
   try {
     const upstream = await interview.need(
@@ -57,7 +68,14 @@ export async function decidePlan(
       readNetworks,
     );
     const payTo = await askPayees(interview, given.payTo ?? [], networks);
-    const facilitator = await askFacilitator(interview, given.facilitator, networks);
+    // The public one where it settles; elsewhere there is none that could be proposed.
+    const isPublic = networks.every((name) => PUBLIC_NETWORKS.has(name));
+    const proposal = isPublic ? PUBLIC_FACILITATOR : "embedded";
+    const facilitator = await interview.need(
+      { flag: "--facilitator", question: "Who settles? (URL, or embedded)", proposal },
+      given.facilitator ?? interview.orDefault(proposal),
+      (text) => (text === "embedded" ? ok(text) : readBaseUrl(text)),
+    );
     const price = await interview.need(
       { flag: "--price", question: "What does a request cost?", proposal: DEFAULT_PRICE },
       given.price ?? interview.orDefault(DEFAULT_PRICE),
@@ -68,25 +86,6 @@ export async function decidePlan(
     if (cause instanceof Unanswered) return err(cause.message);
     throw cause;
   }
-}
-
-/** What cannot be guessed. */
-function missingFlags({ upstream, payTo }: InitAnswers): readonly string[] {
-  return [
-    ...(upstream === undefined ? ["--upstream"] : []),
-    ...(payTo === undefined ? ["--pay-to"] : []),
-  ];
-}
-
-function sentenceOfMissing(
-  missing: readonly string[],
-  { upstream }: InitAnswers,
-  server: string | null,
-): string {
-  const are = missing.length === 1 ? "is" : "are";
-  const isNamed = upstream === undefined && server !== null;
-  const named = isNamed ? `; the description names ${server}` : "";
-  return `${missing.join(" and ")} ${are} missing, and there is no terminal to ask on${named}`;
 }
 
 class Unanswered extends Error {
@@ -184,21 +183,6 @@ async function askPayees(
     );
   }
   return payTo;
-}
-
-/** The public one where it settles; elsewhere there is none that could be proposed. */
-function askFacilitator(
-  interview: Interview,
-  given: string | undefined,
-  networks: readonly NetworkName[],
-): Promise<string> {
-  const isPublic = networks.every((name) => PUBLIC_NETWORKS.has(name));
-  const proposal = isPublic ? PUBLIC_FACILITATOR : "embedded";
-  return interview.need(
-    { flag: "--facilitator", question: "Who settles? (URL, or embedded)", proposal },
-    given ?? interview.orDefault(proposal),
-    (text) => (text === "embedded" ? ok(text) : readBaseUrl(text)),
-  );
 }
 
 function readDollars(text: string): ReturnType<Reader<string>> {

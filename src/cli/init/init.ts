@@ -52,8 +52,13 @@ async function write(file: string, options: InitOptions): Promise<number> {
   const plan = { ...decided.value, routes };
   const written = await writePlan(file, plan, options.force === true);
   if (written === undefined) return 1;
-  if (options.json) process.stdout.write(toJson(writtenView(file, from, written)));
-  else tellNext(file, plan, written);
+  if (options.json) {
+    const made = [...written].map(([path, { address }]) => ({ file: path, address }));
+    const listed = from?.routes.map(({ key }) => key) ?? null;
+    process.stdout.write(
+      toJson({ file, keys: made, routes: listed, skipped: from?.skipped ?? [] }),
+    );
+  } else tellNext(file, plan, written);
   return 0;
 }
 
@@ -73,20 +78,11 @@ async function writePlan(file: string, plan: Plan, isForced: boolean): Promise<K
     return undefined;
   }
   for (const [path, key] of keys) await writeKey(path, key.text);
-  await writeSchema(join(dirname(resolve(file)), SCHEMA_FILE));
+  // For editors. One that is there stays: another version of the program may have written it.
+  const schema = join(dirname(resolve(file)), SCHEMA_FILE);
+  if (!(await exists(schema))) await writeFile(schema, jsonSchemaText(), { flag: "wx" });
   await writeFile(file, text, { flag: isForced ? "w" : "wx" });
   return keys;
-}
-
-function writtenView(file: string, from: Imported | null, keys: Keys) {
-  const made = [...keys].map(([path, { address }]) => ({ file: path, address }));
-  const routes = from?.routes.map(({ key }) => key) ?? null;
-  return { file, keys: made, routes, skipped: from?.skipped ?? [] };
-}
-
-/** For editors. One that is there stays: another version of the program may have written it. */
-async function writeSchema(file: string): Promise<void> {
-  if (!(await exists(file))) await writeFile(file, jsonSchemaText(), { flag: "wx" });
 }
 
 async function exists(file: string): Promise<boolean> {
@@ -108,13 +104,10 @@ async function readFrom(file: string): Promise<Result<Imported, string>> {
   }
   const imported = importOpenApi(text);
   if (!imported.ok) return err(`${file} ${imported.error}`);
-  return imported.value.routes.length > 0
-    ? imported
-    : err(`${file} has no operation that could be a route: ${reasonsOf(imported.value)}`);
-}
-
-function reasonsOf({ skipped }: Imported): string {
-  return [...new Set(skipped.map(({ reason }) => reason))].slice(0, 3).join("; ") || "it has none";
+  const { routes, skipped } = imported.value;
+  if (routes.length > 0) return imported;
+  const reasons = [...new Set(skipped.map(({ reason }) => reason))].slice(0, 3).join("; ");
+  return err(`${file} has no operation that could be a route: ${reasons || "it has none"}`);
 }
 
 function describe({ title, form }: Imported): string {

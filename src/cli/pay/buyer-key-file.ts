@@ -11,7 +11,7 @@ export function openKey(reference: string): Result<BuyerKey, string> {
   if (!found.ok) {
     const { message, suggestion } = found.error;
     // The name of a file by itself is the likeliest mistake.
-    const hint = isReference(reference) ? suggestion : `a file is written file:PATH`;
+    const hint = /^(?:env|file):/.test(reference) ? suggestion : `a file is written file:PATH`;
     return err(`the key ${hint === undefined ? message : `${message}; ${hint}`}`);
   }
   if (found.value.source === "literal") {
@@ -26,8 +26,4 @@ export function openKey(reference: string): Result<BuyerKey, string> {
   return err(
     `${reference} leads to no key: 0x and 64 hex digits for EVM networks, a JSON array of 64 numbers or base58 of 64 bytes for Solana`,
   );
-}
-
-function isReference(text: string): boolean {
-  return /^(?:env|file):/.test(text);
 }

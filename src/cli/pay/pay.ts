@@ -103,12 +103,26 @@ class Purchase {
 
   async run(): Promise<number> {
     const { payment } = this.#options;
-    if (payment !== undefined) return this.#repeat(payment);
+    if (payment !== undefined) {
+      const kept = await readKeptPayment(payment, this.#request);
+      if (!kept.ok) return fail("pay", `${payment}: ${kept.error}`);
+      say(`sending the payment in ${payment} again: ${kept.value.amount} on ${kept.value.network}`);
+      return settleUp({ ...this.#settling, kept: kept.value });
+    }
     const purse = this.#openPurse();
     if (!purse.ok) return fail("pay", purse.error);
     const answer = await this.#askForPrice();
     if (!answer.ok) return fail("pay", answer.error);
-    if (answer.value.status !== 402) return this.#unpriced(answer.value);
+    if (answer.value.status !== 402) {
+      // Nothing was asked for: the answer is what was wanted, or an error.
+      const { status } = answer.value;
+      await this.#output.begin(answer.value);
+      await new BoughtAnswerSink(this.#output.write).take(answer.value.body);
+      say(`nothing was paid: the answer is ${status}`);
+      if (status >= 300 && status < 400) say("it is a redirect; -L follows those to the same host");
+      if (this.#options.json) this.#tell({ status, paid: false });
+      return status < 400 ? PAY_EXIT.done : PAY_EXIT.failed;
+    }
     const body = await readBody(answer.value, MAX_QUOTE_BYTES);
     if (body === undefined) {
       return fail(
@@ -154,17 +168,6 @@ class Purchase {
     }
   }
 
-  /** Nothing was asked for: the answer is what was wanted, or an error. */
-  async #unpriced(answer: BuyerAnswer): Promise<number> {
-    const { status } = answer;
-    await this.#output.begin(answer);
-    await new BoughtAnswerSink(this.#output.write).take(answer.body);
-    say(`nothing was paid: the answer is ${status}`);
-    if (status >= 300 && status < 400) say("it is a redirect; -L follows those to the same host");
-    if (this.#options.json) this.#tell({ status, paid: false });
-    return status < 400 ? PAY_EXIT.done : PAY_EXIT.failed;
-  }
-
   async #decide(quote: Quote, purse: BuyerKey | null): Promise<number> {
     const options = this.#options;
     const wishes = {
@@ -178,51 +181,25 @@ class Purchase {
     const terms = chosenOf(weighed);
     const objection =
       terms === null ? "none of the offers can be paid here" : overLimit(terms, wishes);
-    if (options.dryRun) return this.#showOnly(weighed, { terms, objection });
+    if (options.dryRun) {
+      const would = terms === null ? "" : `would pay ${amountText(terms)} on ${terms.network.name}`;
+      say(objection === undefined ? `dry run: ${would}` : `dry run: would not pay: ${objection}`);
+      if (this.#options.json) {
+        const chosen = terms?.offer.index ?? null;
+        this.#tell({
+          paid: false,
+          reason: objection ?? null,
+          chosen,
+          offers: weighed.map(offerView),
+        });
+      }
+      return PAY_EXIT.done;
+    }
     if (terms === null || objection !== undefined || purse === null) {
       return this.#notPaid(objection ?? "there is no key", weighed);
     }
     const refusal = await this.#askForConsent(terms, purse);
     if (refusal !== undefined) return this.#notPaid(refusal, weighed);
-    return this.#buy(terms, purse);
-  }
-
-  #showOnly(
-    weighed: readonly Weighed[],
-    { terms, objection }: { terms: BuyerTerms | null; objection: string | undefined },
-  ): number {
-    const would = terms === null ? "" : `would pay ${amountText(terms)} on ${terms.network.name}`;
-    say(objection === undefined ? `dry run: ${would}` : `dry run: would not pay: ${objection}`);
-    if (this.#options.json) {
-      const chosen = terms?.offer.index ?? null;
-      this.#tell({
-        paid: false,
-        reason: objection ?? null,
-        chosen,
-        offers: weighed.map(offerView),
-      });
-    }
-    return PAY_EXIT.done;
-  }
-
-  #notPaid(reason: string, weighed: readonly Weighed[]): number {
-    if (this.#options.json) this.#tell({ paid: false, reason, offers: weighed.map(offerView) });
-    return fail("pay", `not paid: ${reason}`, PAY_EXIT.notAgreed);
-  }
-
-  /** Undefined: agreed. */
-  async #askForConsent(terms: BuyerTerms, purse: BuyerKey): Promise<string | undefined> {
-    const question = `pay ${amountText(terms)} on ${terms.network.name} from ${purse.address}`;
-    if (this.#options.yes) {
-      say(question);
-      return undefined;
-    }
-    if (!isInteractive()) return "there is no terminal to ask on; --yes pays without asking";
-    const answer = await ask(`${question}? [y/N] `);
-    return /^y(?:es)?$/i.test(answer) ? undefined : "you did not say yes";
-  }
-
-  async #buy(terms: BuyerTerms, purse: BuyerKey): Promise<number> {
     // The libraries behind it take half a second to load, which a dry run need not wait for.
     const { signPayment } = await import("../../buyer/signing.ts");
     const signed = await signPayment({ purse, terms, rpcUrl: this.#options.rpc });
@@ -241,11 +218,21 @@ class Purchase {
     });
   }
 
-  async #repeat(file: string): Promise<number> {
-    const kept = await readKeptPayment(file, this.#request);
-    if (!kept.ok) return fail("pay", `${file}: ${kept.error}`);
-    say(`sending the payment in ${file} again: ${kept.value.amount} on ${kept.value.network}`);
-    return settleUp({ ...this.#settling, kept: kept.value });
+  #notPaid(reason: string, weighed: readonly Weighed[]): number {
+    if (this.#options.json) this.#tell({ paid: false, reason, offers: weighed.map(offerView) });
+    return fail("pay", `not paid: ${reason}`, PAY_EXIT.notAgreed);
+  }
+
+  /** Undefined: agreed. */
+  async #askForConsent(terms: BuyerTerms, purse: BuyerKey): Promise<string | undefined> {
+    const question = `pay ${amountText(terms)} on ${terms.network.name} from ${purse.address}`;
+    if (this.#options.yes) {
+      say(question);
+      return undefined;
+    }
+    if (!isInteractive()) return "there is no terminal to ask on; --yes pays without asking";
+    const answer = await ask(`${question}? [y/N] `);
+    return /^y(?:es)?$/i.test(answer) ? undefined : "you did not say yes";
   }
 
   get #settling() {

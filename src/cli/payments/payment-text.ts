@@ -49,15 +49,12 @@ export function toJson(value: unknown): string {
   const text = JSON.stringify(value, null, 2).replace(
     /[\p{Cf}\p{Zl}\p{Zp}\u007f-\u009f]/gu,
     (character) =>
-      Array.from({ length: character.length }, (_, index) =>
-        escaped(character.charCodeAt(index)),
+      Array.from(
+        { length: character.length },
+        (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`,
       ).join(""),
   );
   return `${text}\n`;
-}
-
-function escaped(unit: number): string {
-  return `\\u${unit.toString(16).padStart(4, "0")}`;
 }
 
 /** RFC 4180: a line of names first, CRLF at the ends. */
@@ -145,7 +142,12 @@ export function toPage(payment: PaymentDetailView, color: boolean): string {
     [payment.state === "FAILED" ? "was paid in" : "held", payment.heldTransaction],
     ["explorer", explorerOf(payment)],
     ["attempts", String(payment.attempts)],
-    ["failure", failureOf(payment)],
+    [
+      "failure",
+      payment.failureCode === null
+        ? null
+        : `${payment.failureCode}: ${payment.failureDetail ?? ""}`,
+    ],
     ["claimed", toSeconds(payment.claimedAt)],
     ["changed", toSeconds(payment.updatedAt)],
   ];
@@ -200,10 +202,6 @@ function explorerOf({ network, transaction, heldTransaction }: PaymentView): str
 /** On Solana the nonce is a mere count of ours. */
 function accountOf({ account, accountNonce }: Submission, network: string): string {
   return findNetwork(network)?.kind === "solana" ? account : `${account}, nonce ${accountNonce}`;
-}
-
-function failureOf({ failureCode, failureDetail }: PaymentView): string | null {
-  return failureCode === null ? null : `${failureCode}: ${failureDetail ?? ""}`;
 }
 
 /** A payment that is held is SIGNED to scripts. */

@@ -51,7 +51,23 @@ export async function payments(file: string, options: PaymentsOptions): Promise<
   let books: Awaited<ReturnType<typeof openBooks>> | undefined;
   try {
     books = await openBooks(config);
-    return await run(books, config, options);
+    const { show: name, usedElsewhere, export: path, before: beforeMs = Date.now() } = options;
+    if (name !== undefined) return await show(books, config, name, options);
+    if (usedElsewhere === true) {
+      const tokens = new Tokens(config);
+      const found = (await books.usedElsewhere(options.limit)).map((each) =>
+        usedElsewhereView(each, tokens),
+      );
+      process.stdout.write(
+        options.json ? toJson({ usedElsewhere: found }) : toUsedElsewhereTable(found),
+      );
+      return 0;
+    }
+    if (path === undefined) return await list(books, config, options);
+    const { exportPayments } = await import("./payments-export.ts");
+    const written = await exportPayments(books, config, { path, beforeMs });
+    process.stdout.write(`${written} payments written to ${path}\n`);
+    return 0;
   } catch (cause) {
     return told(cause);
   } finally {
@@ -95,28 +111,6 @@ const DONE = {
   note: "noted",
 } as const;
 
-async function run(books: Books, config: Config, options: PaymentsOptions): Promise<number> {
-  const { show: name, usedElsewhere, export: path, before: beforeMs = Date.now() } = options;
-  if (name !== undefined) return show(books, config, name, options);
-  if (usedElsewhere === true) return listUsedElsewhere(books, config, options);
-  if (path === undefined) return list(books, config, options);
-  const { exportPayments } = await import("./payments-export.ts");
-  const written = await exportPayments(books, config, { path, beforeMs });
-  process.stdout.write(`${written} payments written to ${path}\n`);
-  return 0;
-}
-
-async function listUsedElsewhere(
-  books: Books,
-  config: Config,
-  { json, limit }: PaymentsOptions,
-): Promise<number> {
-  const tokens = new Tokens(config);
-  const found = (await books.usedElsewhere(limit)).map((each) => usedElsewhereView(each, tokens));
-  process.stdout.write(json ? toJson({ usedElsewhere: found }) : toUsedElsewhereTable(found));
-  return 0;
-}
-
 async function list(books: Books, config: Config, options: PaymentsOptions): Promise<number> {
   const { limit } = options;
   // One more than is shown tells whether there are more.
@@ -148,22 +142,20 @@ async function show(
   { json }: PaymentsOptions,
 ): Promise<number> {
   const payment = await books.show(name);
-  if (payment === undefined) return showBuried(books, name);
+  if (payment === undefined) {
+    // It may be over so long ago that only its key and transaction are left.
+    const transaction = await books.buried(name);
+    process.stderr.write(
+      transaction === undefined
+        ? "no payment has this key, transaction or nonce\n"
+        : `paid in ${printable(transaction)} and over; what else was known of it is in the archive, ` +
+            "where one is kept (store.archive)\n",
+    );
+    return 1;
+  }
   const view = detailOf(payment, adviceOn(payment), new Tokens(config));
   process.stdout.write(json ? toJson(view) : toPage(view, wantsColor(process.stdout)));
   return 0;
-}
-
-/** It may be over so long ago that only its key and transaction are left. */
-async function showBuried(books: Books, name: string): Promise<number> {
-  const transaction = await books.buried(name);
-  process.stderr.write(
-    transaction === undefined
-      ? "no payment has this key, transaction or nonce\n"
-      : `paid in ${printable(transaction)} and over; what else was known of it is in the archive, ` +
-          "where one is kept (store.archive)\n",
-  );
-  return 1;
 }
 
 function filterOf(options: PaymentsOptions): Omit<PaymentFilter, "limit"> {

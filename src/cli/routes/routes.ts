@@ -2,7 +2,7 @@
 import { explain } from "../../diagnosis/explanation.ts";
 import { documentPaths } from "../../publishing/publishing.ts";
 import { inWinningOrder } from "../../diagnosis/rule-order.ts";
-import { PUBLISHED_PATHS, type Config } from "../../config/config.ts";
+import { PUBLISHED_PATHS } from "../../config/config.ts";
 import { loadOrExplain } from "../load.ts";
 import { toJson } from "../payments/payment-text.ts";
 import { explanationPage, ruleTable } from "./routes-text.ts";
@@ -40,9 +40,13 @@ export async function routes(
   const color = wantsColor(process.stdout);
   if (method === undefined || url === undefined) {
     const rules = inWinningOrder(config.routes).map(ruleView);
+    // The gateway's own resources, before every rule.
+    const paths = [...documentPaths(config)];
+    const listing = paths.find((path) => path === PUBLISHED_PATHS.listed) ?? null;
     const view = {
       file,
-      ...documentsOf(config),
+      listing,
+      documents: paths.filter((path) => path !== listing),
       rules,
       unmatched: unmatchedView(config),
     };
@@ -55,13 +59,6 @@ export async function routes(
   const view = explanationView(explain(config, asked));
   process.stdout.write(json ? toJson(view) : explanationPage(view, { file, color }));
   return 0;
-}
-
-/** The gateway's own resources, before every rule. */
-function documentsOf(config: Config) {
-  const paths = [...documentPaths(config)];
-  const listing = paths.find((path) => path === PUBLISHED_PATHS.listed) ?? null;
-  return { listing, documents: paths.filter((path) => path !== listing) };
 }
 
 function preflightHeaders(method: string, header: readonly string[]): readonly string[] {

@@ -67,7 +67,8 @@ const CODES: Readonly<Record<string, string>> = {
 /** Why something could not be asked, in words that go on from its name; nothing of a URL but what the code has. */
 export function describeFailure(cause: unknown): string {
   const code = codeOf(cause);
-  if (isTimeout(cause)) return "does not answer in time";
+  if (cause instanceof Error && (cause.name === "TimeoutError" || cause.name === "AbortError"))
+    return "does not answer in time";
   return CODES[code] ?? (code === "" ? messageOf(cause) : `cannot be asked (${code})`);
 }
 
@@ -76,10 +77,6 @@ export function codeOf(cause: unknown): string {
   if (!(cause instanceof Error)) return "";
   if ("code" in cause && typeof cause.code === "string") return cause.code;
   return codeOf(cause.cause);
-}
-
-function isTimeout(cause: unknown): boolean {
-  return cause instanceof Error && (cause.name === "TimeoutError" || cause.name === "AbortError");
 }
 
 export function messageOf(cause: unknown): string {

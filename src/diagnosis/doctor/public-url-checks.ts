@@ -128,7 +128,7 @@ function judgeOffer(dry: DryGateway, sample: Sample, answer: HttpAnswer): Doctor
   const { key, method, target } = sample;
   const { status, headers, text } = answer;
   if (status >= 300 && status < 400) {
-    const where = originOf(headers.location, sample.url);
+    const where = URL.parse(headers.location ?? "", sample.url)?.origin ?? "nowhere";
     const fix = "name in publicUrl where it redirects to: clients do not pay along a redirect";
     return fail(SUBJECT, `answers ${status}, to ${where}, for ${key}`, fix);
   }
@@ -155,10 +155,6 @@ function judgeOffer(dry: DryGateway, sample: Sample, answer: HttpAnswer): Doctor
   }
   const ms = Math.round(answer.ms);
   return ok(SUBJECT, `is this gateway: ${key} asks for what this file says, in ${ms} ms`);
-}
-
-function originOf(location: string | undefined, base: string): string {
-  return URL.parse(location ?? "", base)?.origin ?? "nowhere";
 }
 
 function judgeCaching({ headers }: HttpAnswer): DoctorFinding {

@@ -112,7 +112,20 @@ async function readPage(
   const headers = { accept: "application/json", ...place.headers };
   try {
     const { status, text } = await ask({ url, headers, maxBytes: MAX_PAGE_BYTES }, signal);
-    if (status === 200) return pageOf(text);
+    if (status === 200) {
+      let json: unknown;
+      try {
+        json = JSON.parse(text);
+      } catch {
+        return { state: "unreadable", detail: "a page is no JSON, or too large" };
+      }
+      const items = member(json, "items") ?? member(json, "resources");
+      if (!Array.isArray(items)) return { state: "unreadable", detail: "a page has no items" };
+      const total = member(member(json, "pagination"), "total");
+      const entries = items.slice(0, PAGE_ENTRIES).map(entryOf);
+      const isCount = Number.isSafeInteger(total) && Number(total) >= 0;
+      return { state: "read", text, entries, total: isCount ? Number(total) : null };
+    }
     const detail = `it answers ${status}`;
     if (status === 401 || status === 402 || status === 403) return { state: "refused", detail };
     const isAbsent = status === 404 || status === 405 || status === 501;
@@ -120,21 +133,6 @@ async function readPage(
   } catch (cause) {
     return { state: "unreadable", detail: describeFailure(cause) };
   }
-}
-
-function pageOf(text: string): ReadPage {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return { state: "unreadable", detail: "a page is no JSON, or too large" };
-  }
-  const items = member(json, "items") ?? member(json, "resources");
-  if (!Array.isArray(items)) return { state: "unreadable", detail: "a page has no items" };
-  const total = member(member(json, "pagination"), "total");
-  const entries = items.slice(0, PAGE_ENTRIES).map(entryOf);
-  const isCount = Number.isSafeInteger(total) && Number(total) >= 0;
-  return { state: "read", text, entries, total: isCount ? Number(total) : null };
 }
 
 function entryOf(item: unknown): ListedEntry {

@@ -245,12 +245,25 @@ function absence(judged: Judged): Judgement {
   const { place, listing, sales, route } = judged;
   const reason = withheld(judged);
   if (reason !== undefined) return reason;
-  if (listing.state !== "read") return unseen(listing);
+  if (listing.state !== "read") {
+    const { state, detail } = listing;
+    switch (state) {
+      case "absent":
+        return ["no-listing", `there is no listing: ${detail}`];
+      case "refused":
+        return ["not-shown", `its listing is not shown to us: ${detail}`];
+      case "unreadable":
+        return ["unreadable", `its listing could not be read: ${detail}`];
+    }
+  }
   if (place.kind === "own") {
     const said = "the gateway that answers under publicUrl does not list it";
     return ["missing", `${said}: it runs an older configuration, or nobody can pay for it now`];
   }
-  if (sales.unknown === null && !sales.has(route, place.url)) return noSale(sales);
+  if (sales.unknown === null && !sales.has(route, place.url)) {
+    const when = sales.newest === null ? "yet" : `among the newest ${sales.newest} sales`;
+    return ["no-sale-yet", `it has settled no sale of it ${when}, and lists what it has settled`];
+  }
   const { entries, total } = listing;
   if (entries.length < total) {
     return ["missing", `not among the first ${entries.length} of its ${total} entries`];
@@ -271,22 +284,6 @@ function withheld(judged: Judged): Judgement | undefined {
   }
   const said = saidOf(judged);
   return said?.status === "rejected" ? ["rejected", `it said of it: ${wordText(said)}`] : undefined;
-}
-
-function unseen({ state, detail }: Exclude<ReadListing, { state: "read" }>): Judgement {
-  switch (state) {
-    case "absent":
-      return ["no-listing", `there is no listing: ${detail}`];
-    case "refused":
-      return ["not-shown", `its listing is not shown to us: ${detail}`];
-    case "unreadable":
-      return ["unreadable", `its listing could not be read: ${detail}`];
-  }
-}
-
-function noSale({ newest }: Sold): Judgement {
-  const when = newest === null ? "yet" : `among the newest ${newest} sales`;
-  return ["no-sale-yet", `it has settled no sale of it ${when}, and lists what it has settled`];
 }
 
 function presence(judged: Judged, entries: readonly ListedEntry[]): Judgement {

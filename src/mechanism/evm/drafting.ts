@@ -177,7 +177,7 @@ export class Drafting {
     signal: AbortSignal,
   ): Promise<Together> {
     const simulate = async (indices: readonly number[]): Promise<Together> => {
-      const gasLimit = this.#batchGasLimit(indices.length);
+      const gasLimit = BATCH_BASE_GAS + BigInt(indices.length) * this.#costs.itemGasLimit;
       if (indices.length === 0) return { indices, gasLimit };
       const asked = indices.flatMap((index) => authorizations[index] ?? []);
       const simulation = { authorizations: asked, account, gasLimit };
@@ -199,10 +199,6 @@ export class Drafting {
     const { words, signature, proven, token } = authorization;
     const data = transferCall(words, signature, proven);
     return { to: token.address, data, gasLimit: this.gasLimit(authorization) };
-  }
-
-  #batchGasLimit(count: number): bigint {
-    return BATCH_BASE_GAS + BigInt(count) * this.#costs.itemGasLimit;
   }
 
   async #draft(

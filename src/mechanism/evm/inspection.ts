@@ -207,7 +207,9 @@ function judge(
   transfer: CallResult | undefined,
 ): Result<EvmJudged, Refusal> {
   if (!transfer) throw unanswered(rpc);
-  const simulated = judgeTransfer(transfer);
+  const simulated = transfer.success
+    ? ok(undefined)
+    : refuseTransfer(revertText(transfer.returnData));
   if (!simulated.ok && simulated.error.code === "invalid_exact_evm_payload_signature") {
     return simulated;
   }
@@ -241,10 +243,6 @@ function judgeReads(
 
 function mayRunCode({ success, returnData }: CallResult): boolean {
   return success || revertText(returnData) !== IMPOSSIBLE_SIGNATURE;
-}
-
-function judgeTransfer({ success, returnData }: CallResult): Result<void, Refusal> {
-  return success ? ok(undefined) : refuseTransfer(revertText(returnData));
 }
 
 /** @param text what the token said when it reverted, "" where it said nothing */

@@ -45,15 +45,11 @@ export async function readReceipt(
   if (named !== hash.slice(2).toLowerCase()) {
     throw new ChainError("CHAIN_ANSWER", `${rpc.host}: the receipt is another transaction's`);
   }
-  const sender = senderIn(answer);
+  const from = isRecord(answer) ? answer["from"] : undefined;
+  const sender = typeof from === "string" && isEvmAddress(from) ? from.toLowerCase() : undefined;
   // Only counted: a node that leaves it out is believed all the same.
   const gasUsed = quantityOf(answer, "gasUsed") ?? 0n;
   return { succeeded: status === 1n, blockNumber, sender, gasUsed, logs };
-}
-
-function senderIn(answer: unknown): string | undefined {
-  const from = isRecord(answer) ? answer["from"] : undefined;
-  return typeof from === "string" && isEvmAddress(from) ? from.toLowerCase() : undefined;
 }
 
 function parseLogs(value: unknown): readonly Log[] | undefined {

@@ -82,7 +82,8 @@ export class WalletInspection {
     const gasLimit = drafting.gasLimit(authorization);
     const { judged, signature } = await inspectWallet(rpc, authorization, gasLimit, signal);
     if (signature === "silent") this.#codeless.set(authorization.from, clock());
-    if (!judged.ok && isJudgedFirst(judged.error)) return judged;
+    // Whether a refusal comes before the signature in the order of the wire.
+    if (!judged.ok && judged.error.code === "invalid_payment_requirements") return judged;
     // Not a contract: nobody but the token's own recovery could accept it, and that will not.
     if (signature === "silent") return NOT_THE_PAYERS;
     if (judged.ok) {
@@ -123,8 +124,3 @@ export class WalletInspection {
 }
 
 const OURS: ReadonlySet<ChainError["code"]> = new Set(["CHAIN_FEE", "CHAIN_GAS"]);
-
-/** Whether a refusal comes before the signature in the order of the wire. */
-function isJudgedFirst({ code }: Refusal): boolean {
-  return code === "invalid_payment_requirements";
-}

@@ -17,17 +17,13 @@ export function associatedAccount(owner: string, mint: string, program: string):
   const key = `${owner} ${mint} ${program}`;
   const known = accounts.get(key);
   if (known !== undefined) return known;
-  const derived = derive(owner, mint, program);
-  if (accounts.size >= MAX_ACCOUNTS) accounts.clear();
-  accounts.set(key, derived);
-  return derived;
-}
-
-function derive(owner: string, mint: string, program: string): string {
   const seeds = [owner, program, mint].map((address) => new PublicKey(address).toBytes());
   const [address] = PublicKey.findProgramAddressSync(
     seeds,
     new PublicKey(ASSOCIATED_TOKEN_PROGRAM),
   );
-  return address.toBase58();
+  const derived = address.toBase58();
+  if (accounts.size >= MAX_ACCOUNTS) accounts.clear();
+  accounts.set(key, derived);
+  return derived;
 }

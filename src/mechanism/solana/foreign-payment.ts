@@ -53,7 +53,10 @@ export class Reconciler {
         : await endpoints.run((rpc) => tables.load(rpc, lookups, signal), signal);
     const resolved = resolve(message, loaded);
     if (resolved === undefined) return UNREADABLE;
-    return paysAsAsked(resolved, demand) ? paid : NOT_ASKED;
+    // Whether some transfer pays payTo at least the amount.
+    return resolved.instructions.some((instruction) => isWanted(resolved, instruction, demand))
+      ? paid
+      : NOT_ASKED;
   }
 }
 
@@ -69,11 +72,6 @@ const NOT_ASKED: Confirmation = {
   },
   retriable: false,
 };
-
-/** Whether some transfer pays payTo at least the amount. */
-function paysAsAsked(message: ResolvedMessage, demand: Demand): boolean {
-  return message.instructions.some((instruction) => isWanted(message, instruction, demand));
-}
 
 function isWanted(
   { accounts: keys }: ResolvedMessage,

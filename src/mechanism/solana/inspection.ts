@@ -86,7 +86,13 @@ export class Inspection {
     try {
       simulation = await simulate(rpc, transaction.bytes, source, signal);
     } catch (error) {
-      return refuseUnfit(error);
+      // A node's refusal of the transaction as such; any other error is thrown again.
+      const isUnfit =
+        error instanceof RpcRefusal &&
+        error.rpcCode === INVALID_PARAMETERS &&
+        ABOUT_THE_TRANSACTION.test(error.rpcMessage);
+      if (!isUnfit) throw error;
+      return failed(`the network does not take the transaction: ${error.rpcMessage}`);
     }
     const { failure, slot } = simulation;
     if (failure !== null)
@@ -136,16 +142,6 @@ function leftTo(payer: string, { owner, amount, delegate }: TokenAccount): bigin
   if (owner === payer) return amount;
   if (delegate?.address !== payer) return 0n;
   return delegate.amount < amount ? delegate.amount : amount;
-}
-
-/** A node's refusal of the transaction as such; any other error is thrown again. */
-function refuseUnfit(error: unknown): Result<never, Refusal> {
-  const isUnfit =
-    error instanceof RpcRefusal &&
-    error.rpcCode === INVALID_PARAMETERS &&
-    ABOUT_THE_TRANSACTION.test(error.rpcMessage);
-  if (!isUnfit) throw error;
-  return failed(`the network does not take the transaction: ${error.rpcMessage}`);
 }
 
 interface Failed {

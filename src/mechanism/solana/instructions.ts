@@ -7,7 +7,7 @@
  */
 import { err, ok, type Result } from "../../x402/result.ts";
 import { isAssertion } from "./lighthouse.ts";
-import type { Instruction, ResolvedMessage, Found } from "./message.ts";
+import type { ResolvedMessage, Found } from "./message.ts";
 import {
   ASSOCIATED_TOKEN_PROGRAM,
   COMPUTE_BUDGET_PROGRAM,
@@ -68,9 +68,20 @@ export function surveyInstructions(
   // V16 goes before V17, whichever instruction is the first.
   let notAllowed: string | undefined;
   for (const [index, instruction] of message.instructions.entries()) {
-    const found = locate(message, instruction, index);
+    // A decoded message has no index without an account.
+    const at = (account: number): string => message.accounts[account] ?? "";
+    const found: Found = {
+      index,
+      program: at(instruction.program),
+      accounts: Array.from(instruction.accounts, at),
+      data: instruction.data,
+    };
     const kind = KINDS.get(found.program);
-    if (usesFeePayer(instruction) && !(kind === "assertions" && isAssertion(found.data))) {
+    // Every account comes once in a message, so the fee payer's key is at index 0 only.
+    if (
+      (instruction.program === 0 || instruction.accounts.includes(0)) &&
+      !(kind === "assertions" && isAssertion(found.data))
+    ) {
       return err(
         `instructions[${index}] uses the fee payer's account; only a Lighthouse assertion may`,
       );
@@ -82,22 +93,6 @@ export function surveyInstructions(
     }
   }
   return notAllowed === undefined ? ok(survey) : err(notAllowed);
-}
-
-function locate(message: ResolvedMessage, instruction: Instruction, index: number): Found {
-  // A decoded message has no index without an account.
-  const at = (account: number): string => message.accounts[account] ?? "";
-  return {
-    index,
-    program: at(instruction.program),
-    accounts: Array.from(instruction.accounts, at),
-    data: instruction.data,
-  };
-}
-
-/** Every account comes once in a message, so the fee payer's key is at index 0 only. */
-function usesFeePayer({ program, accounts }: Instruction): boolean {
-  return program === 0 || accounts.includes(0);
 }
 
 function strangerFault({ index, program, data }: Found): string {

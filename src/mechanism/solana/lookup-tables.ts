@@ -38,7 +38,8 @@ export class LookupTables {
     for (const lookup of lookups) {
       const known = this.#known.get(lookup.table);
       if (known !== undefined) tables.set(lookup.table, known);
-      if ((known?.length ?? 0) <= highestIndex(lookup)) missing.add(lookup.table);
+      if ((known?.length ?? 0) <= Math.max(0, ...lookup.writable, ...lookup.readonly))
+        missing.add(lookup.table);
     }
     if (missing.size === 0) return tables;
     for (const [table, addresses] of await readTables(rpc, [...missing], signal)) {
@@ -55,10 +56,6 @@ export class LookupTables {
     this.#known.set(table, addresses);
     return addresses;
   }
-}
-
-function highestIndex({ writable, readonly }: Lookup): number {
-  return Math.max(0, ...writable, ...readonly);
 }
 
 /** A transaction has room for fewer tables than may be asked for in one call. */

@@ -170,7 +170,10 @@ export function decodeMessage(transaction: SolanaTransaction): Result<Message, R
   const raw = version === 1 ? readVersion1(reader) : readOlder(reader, version);
   const fault = reader.fault ?? faultOf(raw);
   if (fault !== undefined) return refuse("invalid_payload", `the transaction's message ${fault}`);
-  const keys = addressesOf(raw.keys);
+  const keys: string[] = [];
+  for (let start = 0; start < raw.keys.length; start += ADDRESS_BYTES) {
+    keys.push(encodeBase58(raw.keys.subarray(start, start + ADDRESS_BYTES)));
+  }
   if (new Set(keys).size < keys.length) {
     return refuse("invalid_payload", "the transaction's message names an account twice");
   }
@@ -240,14 +243,6 @@ function readConfig(reader: Reader, mask: number): MessageConfig {
   };
 }
 
-function addressesOf(keys: Uint8Array): string[] {
-  const addresses: string[] = [];
-  for (let start = 0; start < keys.length; start += ADDRESS_BYTES) {
-    addresses.push(encodeBase58(keys.subarray(start, start + ADDRESS_BYTES)));
-  }
-  return addresses;
-}
-
 /** The first rule of the runtime's sanitization that a message breaks, apart from an account named twice. */
 function faultOf(raw: Raw): string | undefined {
   const keyCount = raw.keys.length / ADDRESS_BYTES;
@@ -257,7 +252,8 @@ function faultOf(raw: Raw): string | undefined {
     return "has fewer accounts than its header counts";
   }
   if (accountCount > MAX_ACCOUNTS) return `names more than ${MAX_ACCOUNTS} accounts`;
-  if (raw.lookups.some(isEmpty)) return "has a lookup table that it takes nothing from";
+  if (raw.lookups.some(({ writable, readonly }) => writable.length + readonly.length === 0))
+    return "has a lookup table that it takes nothing from";
   if (raw.instructions.length > MAX_INSTRUCTIONS) {
     return `has more than ${MAX_INSTRUCTIONS} instructions`;
   }
@@ -274,7 +270,13 @@ function version1Fault(
   if (requiredSignatures > MAX_V1_SIGNATURES) {
     return `requires more than ${MAX_V1_SIGNATURES} signatures`;
   }
-  if (heapBytes === null || isHeapAllowed(heapBytes)) return undefined;
+  if (
+    heapBytes === null ||
+    (heapBytes >= MIN_HEAP_BYTES &&
+      heapBytes <= MAX_HEAP_BYTES &&
+      heapBytes % HEAP_UNIT_BYTES === 0)
+  )
+    return undefined;
   return "asks for a heap of a size that is not allowed";
 }
 
@@ -294,14 +296,6 @@ function instructionFault(
     }
   }
   return undefined;
-}
-
-function isEmpty({ writable, readonly }: Lookup): boolean {
-  return writable.length + readonly.length === 0;
-}
-
-function isHeapAllowed(bytes: number): boolean {
-  return bytes >= MIN_HEAP_BYTES && bytes <= MAX_HEAP_BYTES && bytes % HEAP_UNIT_BYTES === 0;
 }
 
 function lookedUp({ lookups }: Pick<Message, "lookups">, kind: "writable" | "readonly"): number {

@@ -164,7 +164,11 @@ export class Search {
     const found = await this.#goOn(operation, walk, slot);
     walk.isOver = found === undefined;
     // What is done in one look is done anew in the next one, which has to find the same.
-    if (hasExpired && (known !== undefined || !walk.isOver)) this.#keep(operation, walk);
+    if (hasExpired && (known !== undefined || !walk.isOver)) {
+      const walks = this.#walks.get(operation.authorization.messageHash) ?? new Map<Rpc, Walk>();
+      walks.set(operation.rpc, walk);
+      this.#walks.set(operation.authorization.messageHash, walks);
+    }
     return found;
   }
 
@@ -187,12 +191,6 @@ export class Search {
     const validSlot = this.#options.blockhashes.validSlot(authorization.message.blockhash);
     const isLate = validSlot === undefined || (walk !== undefined && walk.slot > validSlot);
     return isLate ? walk : undefined;
-  }
-
-  #keep({ rpc, authorization }: Operation, walk: Walk): void {
-    const walks = this.#walks.get(authorization.messageHash) ?? new Map<Rpc, Walk>();
-    walks.set(rpc, walk);
-    this.#walks.set(authorization.messageHash, walks);
   }
 
   /** The next stretch of a walk. */

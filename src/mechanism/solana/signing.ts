@@ -48,7 +48,8 @@ export class Keypair {
     }
     const key = Buffer.concat([PKCS8_PREFIX, secret.subarray(0, SEED_BYTES)]);
     this.#key = createPrivateKey({ key, format: "der", type: "pkcs8" });
-    const address = publicBytes(createPublicKey(this.#key));
+    const { x = "" } = createPublicKey(this.#key).export({ format: "jwk" });
+    const address = Buffer.from(x, "base64url");
     if (secret.length === SECRET_BYTES && !address.equals(secret.subarray(SEED_BYTES))) {
       throw new TypeError(
         "the last 32 bytes of a Solana key must be the public key of its first 32 bytes; these are not",
@@ -101,9 +102,4 @@ function publicKey(address: string): KeyObject | undefined {
   if (keys.size >= MAX_KEYS) keys.clear();
   keys.set(address, key);
   return key;
-}
-
-function publicBytes(key: KeyObject): Buffer {
-  const { x = "" } = key.export({ format: "jwk" });
-  return Buffer.from(x, "base64url");
 }

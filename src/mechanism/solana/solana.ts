@@ -37,7 +37,7 @@ import { FeeBalances } from "./balances.ts";
 import { MAX_JUDGED, readHeadTime } from "./endpoints.ts";
 import { FirstPayments, type Unguarded } from "./first-payments.ts";
 import { GuardBudget, type Guarded, type GuardState } from "./guard-budget.ts";
-import { listTransactions, type Listed } from "./history.ts";
+import { listTransactions } from "./history.ts";
 import { Inspection, type Simulated } from "./inspection.ts";
 import { ACCOUNT_RULES, openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
 import {
@@ -116,7 +116,12 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     this.#options = options;
     this.#keypairs = new Map(keypairs.map((keypair) => [keypair.address, keypair]));
     this.accounts = [...this.#keypairs.keys()];
-    this.#tokens = tokensOf(assets);
+    // By mint; a program that is not configured is not known before the mint has been read.
+    this.#tokens = new Map(
+      assets.map(({ address, decimals, tokenProgram }) => {
+        return [address, { address, decimals, program: tokenProgram }];
+      }),
+    );
     this.#terms = {
       tokens: this.#tokens,
       feePayers: new Set(this.accounts),
@@ -135,7 +140,10 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     this.#firsts = new FirstPayments({
       time,
       undecidedOf: (payer) => this.#funds.undecidedOf(payer),
-      listNewest: (source, signal) => this.#listNewest(source, signal),
+      listNewest: (source, signal) => {
+        const question = { account: source, before: undefined, minContextSlot: 0 };
+        return this.#chain.endpoints.run((rpc) => listTransactions(rpc, question, signal), signal);
+      },
       onLoss: (message) => this.#alarm(message),
     });
     this.#chain = openChain(options);
@@ -237,7 +245,17 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     const sign = (nonce: number): SignedTransaction => {
       this.#guards.signed(authorization.messageHash);
       this.#firsts.signed(authorization.messageHash);
-      return signWith(keypair, authorization, nonce);
+      // Our signature over the message that was judged, put into the bytes that were received (S4, S11).
+      const signature = keypair.sign(authorization.transaction.message);
+      const raw = Buffer.from(withFirstSignature(authorization.transaction, signature)).toString(
+        "base64",
+      );
+      return {
+        transaction: encodeBase58(signature),
+        raw,
+        account: keypair.address,
+        accountNonce: nonce,
+      };
     };
     return { draft: { account, sign }, leftOut: [] };
   }
@@ -310,7 +328,11 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
       accounts: this.accounts,
       payTo: this.#terms.payTo,
       balances: this.#balances,
-      foundProgram: (asset: string, program: string) => this.#foundProgram(asset, program),
+      foundProgram: (asset: string, program: string) => {
+        const token = this.#tokens.get(asset);
+        if (token === undefined || token.program === program) return;
+        this.#tokens.set(asset, { ...token, program });
+      },
     };
     const found = await endpoints.run((rpc) => probe(subject, rpc, signal), signal);
     return [...describeUnused(identified), ...found];
@@ -328,11 +350,6 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   ): Promise<Result<void, Refusal>> {
     const guarded = judged && guardedOf(authorization, judged);
     return guarded === undefined ? ok(undefined) : this.#guards.admit(guarded, signal);
-  }
-
-  #listNewest(account: string, signal: AbortSignal): Promise<readonly Listed[]> {
-    const question = { account, before: undefined, minContextSlot: 0 };
-    return this.#chain.endpoints.run((rpc) => listTransactions(rpc, question, signal), signal);
   }
 
   /** Simulates; what that leaves in the account that pays. */
@@ -372,12 +389,6 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     }
   }
 
-  #foundProgram(asset: string, program: string): void {
-    const token = this.#tokens.get(asset);
-    if (token === undefined || token.program === program) return;
-    this.#tokens.set(asset, { ...token, program });
-  }
-
   /** Not for each payment anew. */
   #alarm(message: string): void {
     const nowMs = this.#options.time.now();
@@ -403,28 +414,8 @@ function unguardedOf(
   return judged.isGuarded ? undefined : { ...judged, messageHash };
 }
 
-/** By mint; a program that is not configured is not known before the mint has been read. */
-function tokensOf(assets: readonly SolanaAsset[]): Map<string, SolanaToken> {
-  return new Map(
-    assets.map(({ address, decimals, tokenProgram }) => {
-      return [address, { address, decimals, program: tokenProgram }];
-    }),
-  );
-}
-
 /** Throws a `TypeError` that does not repeat the text when it is not a key. */
 function readKey(text: string): Keypair {
   if (!KEY.test(text)) throw new TypeError("a Solana key must be 128 hex digits");
   return new Keypair(Buffer.from(text, "hex"));
-}
-
-/** Our signature over the message that was judged, put into the bytes that were received (S4, S11). */
-function signWith(
-  keypair: Keypair,
-  { transaction }: SolanaAuthorization,
-  accountNonce: number,
-): SignedTransaction {
-  const signature = keypair.sign(transaction.message);
-  const raw = Buffer.from(withFirstSignature(transaction, signature)).toString("base64");
-  return { transaction: encodeBase58(signature), raw, account: keypair.address, accountNonce };
 }

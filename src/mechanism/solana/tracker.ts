@@ -112,7 +112,13 @@ export class Tracker {
     }
     const leftMs = (tracked.takenMs ?? nowMs) + RESEND_MS - time.now();
     if (leftMs <= 0 || this.#subscriptions.state(transaction) === "none") return "sent";
-    return this.#await(hint, leftMs, signal);
+    // Until a websocket tells, or the time is over.
+    const told = new AbortController();
+    const ended = AbortSignal.any([signal, this.#closing.signal, told.signal]);
+    const waited = this.#options.time.sleep(leftMs, ended).then(() => "sent" as const);
+    const first = await Promise.race([hint, waited]);
+    told.abort(OVER);
+    return first;
   }
 
   /** See `Mechanism.look`. @throws {ChainError} when the chain has to be asked and cannot be */
@@ -129,7 +135,11 @@ export class Tracker {
     if (!tracked.isDue(state, nowMs)) return tracked.last ?? notYet(authorizations);
     const { look, rpc } = await this.#read({ signed, authorizations, tracked }, signal);
     tracked.found(look, rpc, nowMs);
-    this.#release(transaction, look, tracked.isMissed);
+    // What is decided needs no websocket, and what is final is forgotten.
+    if (isAny(look, "confirmed") || isAny(look, "failed")) {
+      this.#subscriptions.drop(transaction, tracked.isMissed && look.included !== null);
+    }
+    if (look.included?.isFinal === true) this.#tracked.delete(transaction);
     return look;
   }
 
@@ -204,34 +214,12 @@ export class Tracker {
     );
   }
 
-  /** What is decided needs no websocket, and what is final is forgotten. */
-  #release(transaction: string, look: Look, isMissed: boolean): void {
-    if (isAny(look, "confirmed") || isAny(look, "failed")) {
-      this.#subscriptions.drop(transaction, isMissed && look.included !== null);
-    }
-    if (look.included?.isFinal === true) this.#tracked.delete(transaction);
-  }
-
   #track(transaction: string, isSent: boolean): Tracked {
     const known = this.#tracked.get(transaction);
     if (known !== undefined) return known;
     const tracked = new Tracked(this.#options.time.now(), isSent);
     this.#tracked.set(transaction, tracked);
     return tracked;
-  }
-
-  /** Until a websocket tells, or the time is over. */
-  async #await(
-    hint: Promise<"included">,
-    ms: number,
-    signal: AbortSignal,
-  ): Promise<"sent" | "included"> {
-    const told = new AbortController();
-    const ended = AbortSignal.any([signal, this.#closing.signal, told.signal]);
-    const waited = this.#options.time.sleep(ms, ended).then(() => "sent" as const);
-    const answer = await Promise.race([hint, waited]);
-    told.abort(OVER);
-    return answer;
   }
 
   #requireOpen(): void {
