@@ -4,7 +4,6 @@
  * one of the configured tokens, or Multicall3 over several payments, and carries no value.
  */
 import type { FairLane } from "../../fairness/fair-lane.ts";
-import type { EvmAsset, EvmNetwork } from "../../x402/network.ts";
 import { err, isOk, ok, type Refusal, type Result } from "../../x402/result.ts";
 import {
   EXACT_SCHEME,
@@ -18,15 +17,11 @@ import {
   SOMEBODY,
   type Asker,
   type Checked,
-  type Confirmation,
   type Finding,
   type Inspected,
-  type Look,
   type Mechanism,
   type Preparation,
-  type Question,
   type SignedTransaction,
-  type Standing,
   type WalletBalance,
 } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
@@ -40,40 +35,31 @@ import {
 import { Account } from "./account.ts";
 import {
   checkedBy,
-  createTokens,
   firstFault,
-  readAccepted,
   readRequest,
   VALID_BEFORE_MARGIN_SECONDS,
   type EvmCheckedAuthorization,
   type TokenTerms,
 } from "./authorization.ts";
-import { Broadcast } from "./broadcast.ts";
-import { readAccountNonce, type ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
+import { readAccountNonce, type EvmSubmission } from "./confirmation.ts";
 import { Drafting } from "./drafting.ts";
-import { openEndpoints, type EvmEndpointsOptions } from "./endpoints.ts";
+import { openEndpoints } from "./endpoints.ts";
 import { FeeReader } from "./fees.ts";
 import { inspect, MULTICALL3_ADDRESS, type EvmJudged } from "./inspection.ts";
-import { LookMemory } from "./look-memory.ts";
 import { costsOf, type NetworkCosts } from "./network-costs.ts";
-import { ACCOUNT_RULES, createConfirmationReader, lookThrough, readSender } from "./observer.ts";
+import { EvmObserver, type EvmObserverOptions } from "./observer.ts";
 import { error, hasCode, probe } from "./probe.ts";
 import { EvmPurses } from "./purses.ts";
 import { SharedInspection } from "./shared-inspection.ts";
-import { readBlock, readStanding } from "./usage.ts";
+import { readBlock } from "./usage.ts";
 import { WalletInspection, type SmartWallets } from "./wallet-inspection.ts";
 
 export { VALID_BEFORE_MARGIN_SECONDS, type EvmCheckedAuthorization } from "./authorization.ts";
 export { createEvmObserver, type EvmObserverOptions } from "./observer.ts";
 
-export interface EvmMechanismOptions extends EvmEndpointsOptions {
-  /** EIP-3009 tokens that are accepted. */
-  readonly assets: readonly EvmAsset[];
+export interface EvmMechanismOptions extends EvmObserverOptions {
   /** Private keys of our paying accounts, `0x` and 64 hex digits. */
   readonly keys: readonly string[];
-  /** Blocks that must hold a settlement, its own included. Default: the network's recommendation. */
-  readonly confirmations?: number | undefined;
-  readonly validBeforeMarginSeconds?: number;
   /** Recipients that may be paid: addresses in any letter case, or "any". */
   readonly allowPayTo: readonly string[] | "any";
   /** Whether payers with code are served (ERC-1271, EIP-7702); default: allow. */
@@ -92,18 +78,14 @@ export function createEvmMechanism(
   return new EvmMechanism(options);
 }
 
-class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
+class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorization> {
   readonly scheme = EXACT_SCHEME;
-  readonly rules = ACCOUNT_RULES;
-  readonly network: EvmNetwork["name"];
   readonly kind: SupportedKind;
   readonly accounts: readonly string[];
   readonly purses: EvmPurses;
 
-  readonly #facts: EvmNetwork;
   readonly #terms: TokenTerms;
   readonly #costs: NetworkCosts;
-  readonly #endpoints: RpcEndpoints;
   /** For payments of which nothing is proven. */
   readonly #doubted: RpcEndpoints;
   readonly #alone = judgingLane({ calls: MAX_ALONE_CALLS, waiting: MAX_PROVEN_WAITING });
@@ -112,35 +94,29 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
   readonly #wallets: WalletInspection;
   readonly #fees: FeeReader;
   readonly #drafting: Drafting;
-  readonly #broadcast: Broadcast;
-  readonly #confirmation: ConfirmationReader;
-  readonly #memory: LookMemory;
   readonly #clock: () => number;
   /** Until a start-up check has missed it: verification needs it anyhow. */
   #hasMulticall = true;
 
   constructor(options: EvmMechanismOptions) {
-    const { network, clock, assets, allowPayTo } = options;
+    const { network, clock, allowPayTo } = options;
     const accounts = options.keys.map((key) => new Account(key));
     if (accounts.length === 0) throw new TypeError(`${network.name} needs a private key`);
-    this.network = network.name;
+    const opened = openEndpoints(options);
+    super(options, opened);
     this.kind = { x402Version: X402_VERSION, scheme: EXACT_SCHEME, network: network.name };
     this.accounts = accounts.map(({ address }) => address);
-    this.#facts = network;
     this.#clock = clock;
     this.#costs = costsOf(network.name);
     this.#terms = {
-      tokens: createTokens(network, assets),
+      tokens: this.tokens,
       payTo:
         allowPayTo === "any" ? null : new Set(allowPayTo.map((address) => address.toLowerCase())),
       validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
     };
-    const { endpoints, openUnproven, openWaiting } = openEndpoints(options);
-    this.#endpoints = endpoints;
-    this.#doubted = openUnproven();
-    this.#broadcast = new Broadcast({ endpoints, openWaiting });
-    this.#shared = new SharedInspection(endpoints, this.#costs.gasLimit);
-    this.purses = new EvmPurses(endpoints, clock);
+    this.#doubted = opened.openUnproven();
+    this.#shared = new SharedInspection(this.endpoints, this.#costs.gasLimit);
+    this.purses = new EvmPurses(this.endpoints, clock);
     const maxFeePerGasWei = options.maxFeePerGasWei ?? this.#costs.maxFeePerGasWei;
     this.#fees = new FeeReader({ maxFeePerGasWei, clock });
     const [fees, costs] = [this.#fees, this.#costs];
@@ -151,8 +127,6 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
       account: this.accounts[0] ?? "",
       clock,
     });
-    this.#confirmation = createConfirmationReader(network, options);
-    this.#memory = new LookMemory(clock);
   }
 
   get maxTogether(): number {
@@ -168,11 +142,6 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     const margin = this.#terms.validBeforeMarginSeconds;
     const fault = firstFault(parsed.value, request.paymentRequirements, now, margin);
     return ok(checkedBy(parsed.value, fault, this.#wallets.refusal));
-  }
-
-  parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
-    // Whoever was paid then is paid, whatever the configuration allows now.
-    return readAccepted(request, this.#facts, this.#terms.tokens);
   }
 
   async inspect(
@@ -203,77 +172,47 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     if (payments.length > this.maxTogether) {
       throw new TypeError(`${this.network}: at most ${this.maxTogether} payments go together`);
     }
-    return this.#endpoints.run(
+    return this.endpoints.run(
       (rpc) => this.#drafting.prepare(rpc, payments, account, signal),
       signal,
     );
   }
 
   raise({ variants }: EvmSubmission, signal: AbortSignal): Promise<SignedTransaction | undefined> {
-    return this.#endpoints.run((rpc) => this.#drafting.raise(rpc, variants, signal), signal);
-  }
-
-  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
-    return this.#broadcast.send(signed, signal);
-  }
-
-  look(submission: EvmSubmission, signal: AbortSignal): Promise<Look> {
-    const [endpoints, memory, reader] = [this.#endpoints, this.#memory, this.#confirmation];
-    return lookThrough({ endpoints, memory, reader }, submission, signal);
-  }
-
-  standing(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Standing | null> {
-    return this.#endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
-  }
-
-  reconcile(
-    authorization: EvmCheckedAuthorization,
-    question: Question,
-    signal: AbortSignal,
-  ): Promise<Confirmation> {
-    const read = this.#confirmation;
-    return this.#endpoints.run(
-      (rpc) => read.reconcile(rpc, authorization, question, signal),
-      signal,
-    );
-  }
-
-  senderOf(transaction: string, signal: AbortSignal): Promise<string | undefined> {
-    return this.#endpoints.run((rpc) => readSender(rpc, transaction, signal), signal);
+    return this.endpoints.run((rpc) => this.#drafting.raise(rpc, variants, signal), signal);
   }
 
   accountNonce(account: string, signal: AbortSignal): Promise<number> {
-    return this.#endpoints.run((rpc) => readAccountNonce(rpc, account, "pending", signal), signal);
+    return this.endpoints.run((rpc) => readAccountNonce(rpc, account, "pending", signal), signal);
   }
 
   balance(account: string, signal: AbortSignal): Promise<WalletBalance> {
-    return this.#endpoints.run((rpc) => this.#drafting.balance(rpc, account, signal), signal);
+    return this.endpoints.run((rpc) => this.#drafting.balance(rpc, account, signal), signal);
   }
 
   async headTime(signal: AbortSignal): Promise<number> {
-    const head = await this.#endpoints.run((rpc) => readBlock(rpc, "latest", signal), signal);
+    const head = await this.endpoints.run((rpc) => readBlock(rpc, "latest", signal), signal);
     return Number(head.timestamp);
   }
 
   async probe(signal: AbortSignal): Promise<readonly Finding[]> {
-    const identified = await this.#endpoints.identifyAll(signal);
+    const identified = await this.endpoints.identifyAll(signal);
     const right = identified.filter(({ kind }) => kind === "right");
     if (right.length === 0) return describeWrong(identified);
     const [found] = await Promise.all([
-      this.#endpoints.run((rpc) => this.#probe(rpc, signal), signal),
-      ...right.map(({ rpc }) => this.#broadcast.discover(rpc, signal).catch(ignoreChain)),
+      this.endpoints.run((rpc) => this.#probe(rpc, signal), signal),
+      ...right.map(({ rpc }) => this.broadcasting.discover(rpc, signal).catch(ignoreChain)),
     ]);
     return [...describeUnused(identified), ...found];
   }
 
-  async close(): Promise<void> {
-    const opened = [this.#endpoints, this.#doubted, this.#broadcast];
-    await Promise.all(opened.map((each) => each.close()));
+  override async close(): Promise<void> {
+    await Promise.all([super.close(), this.#doubted.close()]);
   }
 
   async #probe(rpc: Rpc, signal: AbortSignal): Promise<readonly Finding[]> {
     const subject = {
-      network: this.#facts,
+      network: this.facts,
       rpc,
       fees: this.#fees,
       tokens: this.#terms.tokens.values(),
@@ -317,7 +256,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     if (shared?.ok === false) return shared;
     if (shared?.value.mayRunCode === false) return found(shared.value, false);
     return this.#inTurn(
-      { lane: this.#alone, asker, by: this.#endpoints },
+      { lane: this.#alone, asker, by: this.endpoints },
       async (rpc) => {
         const judged = shared ?? (await inspect(rpc, authorization, this.#costs.gasLimit, signal));
         if (!judged.ok) return judged;
@@ -335,7 +274,7 @@ class EvmMechanism implements Mechanism<EvmCheckedAuthorization> {
     judge: (rpc: Rpc) => Promise<Result<Value, Refusal>>,
     signal: AbortSignal,
   ): Promise<Result<Value, Refusal>> {
-    if (asker.kind === "renewal") return this.#endpoints.run(judge, signal);
+    if (asker.kind === "renewal") return this.endpoints.run(judge, signal);
     const work = (): Promise<Result<Value, Refusal>> => by.run(judge, signal);
     return lane.run({ client: asker.name, work, isGood: isOk }, signal);
   }

@@ -15,7 +15,6 @@ import type {
   SignedTransaction,
   Standing,
 } from "../mechanism.ts";
-import type { Rpc } from "../rpc.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import {
   createTokens,
@@ -26,7 +25,7 @@ import {
 } from "./authorization.ts";
 import { Broadcast } from "./broadcast.ts";
 import { ConfirmationReader, type EvmSubmission } from "./confirmation.ts";
-import { openEndpoints, type EvmEndpointsOptions } from "./endpoints.ts";
+import { openEndpoints, type EvmEndpoints, type EvmEndpointsOptions } from "./endpoints.ts";
 import { LookMemory } from "./look-memory.ts";
 import { blocksOf } from "./network-blocks.ts";
 import { readReceipt } from "./receipt.ts";
@@ -37,16 +36,17 @@ export interface EvmObserverOptions extends EvmEndpointsOptions {
   readonly assets: readonly EvmAsset[];
   /** Blocks that must hold a settlement, its own included. Default: the network's recommendation. */
   readonly confirmations?: number | undefined;
+  readonly validBeforeMarginSeconds?: number;
 }
 
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createEvmObserver(
   options: EvmObserverOptions,
 ): Observer<EvmCheckedAuthorization> & Follower<EvmCheckedAuthorization> {
-  return new EvmObserver(options);
+  return new EvmObserver(options, openEndpoints(options));
 }
 
-export const ACCOUNT_RULES: AccountRules = {
+const ACCOUNT_RULES: AccountRules = {
   isOrdered: true,
   // As many as geth keeps of one account for certain.
   maxOpen: 16,
@@ -59,82 +59,42 @@ export const ACCOUNT_RULES: AccountRules = {
   forgetMs: 3_600_000,
 };
 
-export async function readSender(
-  rpc: Rpc,
-  transaction: string,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  return (await readReceipt(rpc, transaction, signal))?.sender;
-}
-
-/** The part that an observer and a mechanism share. */
-export function createConfirmationReader(
-  network: EvmNetwork,
-  options: Pick<EvmObserverOptions, "confirmations" | "clock"> & {
-    readonly validBeforeMarginSeconds?: number | undefined;
-  },
-): ConfirmationReader {
-  return new ConfirmationReader({
-    confirmations: options.confirmations ?? network.recommendedConfirmations,
-    finalAfter: blocksOf(network.name).finalAfter,
-    validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
-    clock: options.clock,
-  });
-}
-
-/** What looks are made with; the memory is of all of them. */
-export interface Looking {
-  readonly endpoints: RpcEndpoints;
-  readonly memory: LookMemory;
-  readonly reader: ConfirmationReader;
-}
-
-/** See `Follower.look`. */
-export function lookThrough(
-  { endpoints, memory, reader }: Looking,
-  submission: EvmSubmission,
-  signal: AbortSignal,
-): Promise<Look> {
-  const { avoid, ...depth } = memory.next(submission);
-  return endpoints.run(
-    async (rpc) => {
-      const look = await reader.look(rpc, submission, depth, signal);
-      memory.found(submission, look, rpc);
-      return look;
-    },
-    signal,
-    avoid,
-  );
-}
-
-class EvmObserver implements Observer<EvmCheckedAuthorization>, Follower<EvmCheckedAuthorization> {
+/** What needs no key; a mechanism settles as well. */
+export class EvmObserver
+  implements Observer<EvmCheckedAuthorization>, Follower<EvmCheckedAuthorization>
+{
   readonly rules = ACCOUNT_RULES;
   readonly network: EvmNetwork["name"];
-  readonly #facts: EvmNetwork;
-  readonly #tokens: TokenTerms["tokens"];
-  readonly #endpoints: RpcEndpoints;
+  protected readonly facts: EvmNetwork;
+  protected readonly tokens: TokenTerms["tokens"];
+  protected readonly endpoints: RpcEndpoints;
+  protected readonly broadcasting: Broadcast;
   readonly #confirmation: ConfirmationReader;
-  readonly #broadcast: Broadcast;
   readonly #memory: LookMemory;
 
-  constructor(options: EvmObserverOptions) {
-    const { network, assets } = options;
+  constructor(options: EvmObserverOptions, opened: EvmEndpoints) {
+    const { network, assets, confirmations, clock } = options;
     this.network = network.name;
-    this.#facts = network;
-    this.#tokens = createTokens(network, assets);
-    const opened = openEndpoints(options);
-    this.#endpoints = opened.endpoints;
-    this.#confirmation = createConfirmationReader(network, options);
-    this.#broadcast = new Broadcast(opened);
-    this.#memory = new LookMemory(options.clock);
+    this.facts = network;
+    this.tokens = createTokens(network, assets);
+    this.endpoints = opened.endpoints;
+    this.#confirmation = new ConfirmationReader({
+      confirmations: confirmations ?? network.recommendedConfirmations,
+      finalAfter: blocksOf(network.name).finalAfter,
+      validBeforeMarginSeconds: options.validBeforeMarginSeconds ?? VALID_BEFORE_MARGIN_SECONDS,
+      clock,
+    });
+    this.broadcasting = new Broadcast(opened);
+    this.#memory = new LookMemory(clock);
   }
 
   parse(request: FacilitatorRequest): Result<EvmCheckedAuthorization, Refusal> {
-    return readAccepted(request, this.#facts, this.#tokens);
+    // Whoever was paid then is paid, whatever the configuration allows now.
+    return readAccepted(request, this.facts, this.tokens);
   }
 
   standing(authorization: EvmCheckedAuthorization, signal: AbortSignal): Promise<Standing | null> {
-    return this.#endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
+    return this.endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
   }
 
   reconcile(
@@ -143,26 +103,37 @@ class EvmObserver implements Observer<EvmCheckedAuthorization>, Follower<EvmChec
     signal: AbortSignal,
   ): Promise<Confirmation> {
     const read = this.#confirmation;
-    return this.#endpoints.run(
+    return this.endpoints.run(
       (rpc) => read.reconcile(rpc, authorization, question, signal),
       signal,
     );
   }
 
   senderOf(transaction: string, signal: AbortSignal): Promise<string | undefined> {
-    return this.#endpoints.run((rpc) => readSender(rpc, transaction, signal), signal);
+    return this.endpoints.run(
+      async (rpc) => (await readReceipt(rpc, transaction, signal))?.sender,
+      signal,
+    );
   }
 
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
-    return this.#broadcast.send(signed, signal);
+    return this.broadcasting.send(signed, signal);
   }
 
   look(submission: EvmSubmission, signal: AbortSignal): Promise<Look> {
-    const [endpoints, memory, reader] = [this.#endpoints, this.#memory, this.#confirmation];
-    return lookThrough({ endpoints, memory, reader }, submission, signal);
+    const { avoid, ...depth } = this.#memory.next(submission);
+    return this.endpoints.run(
+      async (rpc) => {
+        const look = await this.#confirmation.look(rpc, submission, depth, signal);
+        this.#memory.found(submission, look, rpc);
+        return look;
+      },
+      signal,
+      avoid,
+    );
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#endpoints.close(), this.#broadcast.close()]);
+    await Promise.all([this.endpoints.close(), this.broadcasting.close()]);
   }
 }

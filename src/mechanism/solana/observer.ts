@@ -42,37 +42,6 @@ export interface SolanaChainOptions {
   readonly onTrouble?: ((message: string) => void) | undefined;
 }
 
-/** The part that an observer and a mechanism share. */
-export interface SolanaChain {
-  readonly endpoints: RpcEndpoints;
-  readonly tracker: Tracker;
-  readonly tables: LookupTables;
-  readonly reconciler: Reconciler;
-  readonly drafts: SolanaDrafts;
-  close(): Promise<void>;
-}
-
-/** Opens no connection. @throws {TypeError} on a URL that is not HTTP, or without one */
-export function openChain(options: SolanaChainOptions): SolanaChain {
-  const { assets, commitment, time, onTrouble } = options;
-  const { endpoints, urls } = openEndpoints(options);
-  const tracker = new Tracker({ endpoints, websocketUrls: urls, commitment, time, onTrouble });
-  const tables = new LookupTables();
-  const drafts = new SolanaDrafts({ endpoints, assets, time });
-  return {
-    endpoints,
-    tracker,
-    tables,
-    reconciler: new Reconciler({ endpoints, tracker, tables }),
-    drafts,
-    async close() {
-      drafts.close();
-      await tracker.close();
-      await endpoints.close();
-    },
-  };
-}
-
 /** Opens no connection and reads no chain. @throws {TypeError} on options that cannot work */
 export function createSolanaObserver(
   options: SolanaChainOptions,
@@ -80,7 +49,7 @@ export function createSolanaObserver(
   return new SolanaObserver(options);
 }
 
-export const ACCOUNT_RULES: AccountRules = {
+const ACCOUNT_RULES: AccountRules = {
   isOrdered: false,
   // Nothing stands behind anything: the number bounds what this process watches at a time.
   maxOpen: 1_024,
@@ -98,23 +67,36 @@ export const ACCOUNT_RULES: AccountRules = {
   forgetMs: 180_000,
 };
 
-class SolanaObserver implements Observer<SolanaAuthorization>, Follower<SolanaAuthorization> {
+/** What needs no key; a mechanism settles as well. */
+export class SolanaObserver
+  implements Observer<SolanaAuthorization>, Follower<SolanaAuthorization>
+{
   readonly rules = ACCOUNT_RULES;
   readonly network: SolanaNetwork["name"];
-  readonly #chain: SolanaChain;
+  protected readonly endpoints: RpcEndpoints;
+  protected readonly tracker: Tracker;
+  protected readonly tables = new LookupTables();
+  readonly #reconciler: Reconciler;
+  readonly #drafts: SolanaDrafts;
 
   constructor(options: SolanaChainOptions) {
+    const { assets, commitment, time, onTrouble } = options;
     this.network = options.network.name;
-    this.#chain = openChain(options);
+    const { endpoints, urls } = openEndpoints(options);
+    this.endpoints = endpoints;
+    this.tracker = new Tracker({ endpoints, websocketUrls: urls, commitment, time, onTrouble });
+    const { tracker, tables } = this;
+    this.#reconciler = new Reconciler({ endpoints, tracker, tables });
+    this.#drafts = new SolanaDrafts({ endpoints, assets, time });
   }
 
   parse(request: FacilitatorRequest): Result<SolanaAuthorization, Refusal> {
+    // Whoever was paid then is paid, whatever the configuration allows now.
     return readPayment(request, this.network, null);
   }
 
   standing(authorization: SolanaAuthorization, signal: AbortSignal): Promise<Standing> {
-    const { endpoints } = this.#chain;
-    return endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
+    return this.endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
   }
 
   reconcile(
@@ -122,22 +104,24 @@ class SolanaObserver implements Observer<SolanaAuthorization>, Follower<SolanaAu
     question: Question,
     signal: AbortSignal,
   ): Promise<Confirmation> {
-    return this.#chain.reconciler.reconcile(authorization, question, signal);
+    return this.#reconciler.reconcile(authorization, question, signal);
   }
 
   draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {
-    return this.#chain.drafts.write(requirement, payer, signal);
+    return this.#drafts.write(requirement, payer, signal);
   }
 
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
-    return this.#chain.tracker.broadcast(signed, signal);
+    return this.tracker.broadcast(signed, signal);
   }
 
   look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
-    return this.#chain.tracker.look(submission, signal);
+    return this.tracker.look(submission, signal);
   }
 
-  close(): Promise<void> {
-    return this.#chain.close();
+  async close(): Promise<void> {
+    this.#drafts.close();
+    await this.tracker.close();
+    await this.endpoints.close();
   }
 }

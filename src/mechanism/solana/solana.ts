@@ -10,7 +10,6 @@ import {
   EXACT_SCHEME,
   X402_VERSION,
   type FacilitatorRequest,
-  type PaymentRequirements,
   type SupportedKind,
 } from "../../x402/x402.ts";
 import { describeUnused, describeWrong } from "../endpoint-findings.ts";
@@ -20,15 +19,12 @@ import {
   SOMEBODY,
   type Asker,
   type Checked,
-  type Confirmation,
   type Finding,
   type Inspected,
   type Look,
   type Mechanism,
   type Preparation,
-  type Question,
   type SignedTransaction,
-  type Standing,
   type Submission,
   type WalletBalance,
 } from "../mechanism.ts";
@@ -39,18 +35,12 @@ import { FirstPayments, type Unguarded } from "./first-payments.ts";
 import { GuardBudget, type Guarded, type GuardState } from "./guard-budget.ts";
 import { listTransactions } from "./history.ts";
 import { Inspection, type Simulated } from "./inspection.ts";
-import { ACCOUNT_RULES, openChain, type SolanaChain, type SolanaChainOptions } from "./observer.ts";
-import {
-  checkPayment,
-  readPayment,
-  type SolanaAuthorization,
-  type SolanaReading,
-} from "./payment.ts";
+import { SolanaObserver, type SolanaChainOptions } from "./observer.ts";
+import { checkPayment, type SolanaAuthorization, type SolanaReading } from "./payment.ts";
 import { probe } from "./probe.ts";
 import type { SolanaJudged, RuleOptions, SolanaToken } from "./rules.ts";
 import { Keypair, withFirstSignature } from "./signing.ts";
 import { SourceFunds } from "./source-funds.ts";
-import { readStanding } from "./standing.ts";
 
 export { createSolanaObserver, type SolanaChainOptions } from "./observer.ts";
 export type { GuardState } from "./guard-budget.ts";
@@ -84,11 +74,9 @@ const ALARM_PAUSE_MS = 60_000;
 /** 64 bytes in hex. */
 const KEY = /^[0-9a-fA-F]{128}$/;
 
-class SolanaMechanism implements Mechanism<SolanaAuthorization> {
+class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthorization> {
   readonly scheme = EXACT_SCHEME;
-  readonly rules = ACCOUNT_RULES;
   readonly maxTogether = 1;
-  readonly network: SolanaNetwork["name"];
   readonly accounts: readonly string[];
 
   readonly #facts: SolanaNetwork;
@@ -101,7 +89,6 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   readonly #funds: SourceFunds;
   readonly #guards: GuardBudget;
   readonly #firsts: FirstPayments;
-  readonly #chain: SolanaChain;
   readonly #lane = judgingLane({ calls: MAX_JUDGED, waiting: MAX_PROVEN_WAITING });
   readonly #options: Pick<SolanaMechanismOptions, "time" | "onTrouble">;
   #alarmedMs = Number.NEGATIVE_INFINITY;
@@ -110,7 +97,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     const { network, assets, allowPayTo, maxFeeLamports, lighthouse, time } = options;
     const keypairs = options.keys.map(readKey);
     if (keypairs.length === 0) throw new TypeError(`${network.name} needs a private key`);
-    this.network = network.name;
+    super(options);
     this.#facts = network;
     this.#assets = assets;
     this.#options = options;
@@ -142,12 +129,11 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
       undecidedOf: (payer) => this.#funds.undecidedOf(payer),
       listNewest: (source, signal) => {
         const question = { account: source, before: undefined, minContextSlot: 0 };
-        return this.#chain.endpoints.run((rpc) => listTransactions(rpc, question, signal), signal);
+        return this.endpoints.run((rpc) => listTransactions(rpc, question, signal), signal);
       },
       onLoss: (message) => this.#alarm(message),
     });
-    this.#chain = openChain(options);
-    const { tracker, tables } = this.#chain;
+    const { tracker, tables } = this;
     this.#inspection = new Inspection({
       rules: this.#terms,
       tables,
@@ -164,11 +150,6 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   /** A transaction has no window of time that we could see: a blockhash is judged by the chain. */
   check(request: FacilitatorRequest): Result<Checked<SolanaAuthorization>, Refusal> {
     return checkPayment(request, this.network, this.#terms);
-  }
-
-  parse(request: FacilitatorRequest): Result<SolanaAuthorization, Refusal> {
-    // Whoever was paid then is paid, whatever the configuration allows now.
-    return readPayment(request, this.network, null);
   }
 
   async inspect(
@@ -265,12 +246,11 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     return Promise.resolve(undefined);
   }
 
-  broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {
-    return this.#chain.tracker.broadcast(signed, signal);
-  }
-
-  async look(submission: Submission<SolanaAuthorization>, signal: AbortSignal): Promise<Look> {
-    const look = await this.#chain.tracker.look(submission, signal);
+  override async look(
+    submission: Submission<SolanaAuthorization>,
+    signal: AbortSignal,
+  ): Promise<Look> {
+    const look = await super.look(submission, signal);
     for (const { messageHash, payer } of submission.authorizations) {
       const isNews = look.isSpent && this.#funds.decided(messageHash);
       this.#guards.found(messageHash, payer, look);
@@ -279,30 +259,12 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     return look;
   }
 
-  standing(authorization: SolanaAuthorization, signal: AbortSignal): Promise<Standing> {
-    const { endpoints } = this.#chain;
-    return endpoints.run((rpc) => readStanding(rpc, authorization, signal), signal);
-  }
-
-  reconcile(
-    authorization: SolanaAuthorization,
-    question: Question,
-    signal: AbortSignal,
-  ): Promise<Confirmation> {
-    return this.#chain.reconciler.reconcile(authorization, question, signal);
-  }
-
-  draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {
-    return this.#chain.drafts.write(requirement, payer, signal);
-  }
-
   accountNonce(): Promise<number> {
     return Promise.resolve(0);
   }
 
   async balance(account: string, signal: AbortSignal): Promise<WalletBalance> {
-    const { endpoints } = this.#chain;
-    const lamports = await endpoints.run((rpc) => readLamports(rpc, account, signal), signal);
+    const lamports = await this.endpoints.run((rpc) => readLamports(rpc, account, signal), signal);
     this.#balances.noted(account, lamports);
     // Asked for every now and then: what time has changed is told then, too.
     this.#guards.tell();
@@ -315,11 +277,11 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
   }
 
   headTime(signal: AbortSignal): Promise<number> {
-    return this.#chain.endpoints.run((rpc) => readHeadTime(rpc, signal), signal);
+    return this.endpoints.run((rpc) => readHeadTime(rpc, signal), signal);
   }
 
   async probe(signal: AbortSignal): Promise<readonly Finding[]> {
-    const { endpoints } = this.#chain;
+    const { endpoints } = this;
     const identified = await endpoints.identifyAll(signal);
     if (!identified.some(({ kind }) => kind === "right")) return describeWrong(identified);
     const subject = {
@@ -336,10 +298,6 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     };
     const found = await endpoints.run((rpc) => probe(subject, rpc, signal), signal);
     return [...describeUnused(identified), ...found];
-  }
-
-  close(): Promise<void> {
-    return this.#chain.close();
   }
 
   /** Ok for what has no assertions, or cannot be judged as yet. */
@@ -373,7 +331,7 @@ class SolanaMechanism implements Mechanism<SolanaAuthorization> {
     asker: Asker,
     signal: AbortSignal,
   ): Promise<Result<Simulated, Refusal>> {
-    const { endpoints } = this.#chain;
+    const { endpoints } = this;
     const work = (): Promise<Result<Simulated, Refusal>> =>
       endpoints.run((rpc) => this.#inspection.inspect(rpc, authorization, signal), signal);
     try {
