@@ -2,7 +2,7 @@
  * Configuration -> the chains that are settled on and looked at. What only one kind of network needs is
  * loaded where such a network is configured: Solana's libraries would double the start of all others.
  */
-import type { Config, EmbeddedNetwork, ObservedNetwork } from "../config/config.ts";
+import type { Config, ObservedNetwork } from "../config/config.ts";
 import { createEvmMechanism, createEvmObserver } from "../mechanism/evm/evm.ts";
 import type { Follower, Mechanism, Observer } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -29,7 +29,28 @@ export function createMechanisms(
   at: Surroundings,
 ): Promise<readonly Mechanism[]> {
   const { embedded, payees } = facilitator;
-  return Promise.all(embedded.map((settings) => createMechanism(settings, payees, at)));
+  return Promise.all(
+    embedded.map(async (settings) => {
+      const keys = settings.signers.map(({ key }) => key.reveal());
+      if (settings.kind === "evm") {
+        const allowPayTo = payeesOf(payees, isEvmAddress);
+        const { smartWallets } = settings;
+        return createEvmMechanism({ ...evmChain(settings, at), keys, allowPayTo, smartWallets });
+      }
+      const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
+      const { maxFeeLamports, lighthouse, lighthouseLossPerHour } = settings;
+      const allowPayTo = payeesOf(payees, isSolanaAddress);
+      return createSolanaMechanism({
+        ...solanaChain(settings, at),
+        keys,
+        allowPayTo,
+        maxFeeLamports,
+        lighthouse,
+        lighthouseLossPerHour,
+        onGuardState: guardTeller(settings, at.telemetry),
+      });
+    }),
+  );
 }
 
 /** What others settle, and we can look at. */
@@ -37,44 +58,16 @@ export function createObservers(
   { facilitator }: Pick<Config, "facilitator">,
   at: Surroundings,
 ): Promise<readonly (Observer & Follower)[]> {
-  return Promise.all(facilitator.observed.map((settings) => createObserver(settings, at)));
+  return Promise.all(
+    facilitator.observed.map(async (settings) => {
+      if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));
+      const { createSolanaObserver } = await import("../mechanism/solana/solana.ts");
+      return createSolanaObserver(solanaChain(settings, at));
+    }),
+  );
 }
 
 type Payees = Config["facilitator"]["payees"];
-
-async function createMechanism(
-  settings: EmbeddedNetwork,
-  payees: Payees,
-  at: Surroundings,
-): Promise<Mechanism> {
-  const keys = settings.signers.map(({ key }) => key.reveal());
-  if (settings.kind === "evm") {
-    const allowPayTo = payeesOf(payees, isEvmAddress);
-    const { smartWallets } = settings;
-    return createEvmMechanism({ ...evmChain(settings, at), keys, allowPayTo, smartWallets });
-  }
-  const { createSolanaMechanism } = await import("../mechanism/solana/solana.ts");
-  const { maxFeeLamports, lighthouse, lighthouseLossPerHour } = settings;
-  const allowPayTo = payeesOf(payees, isSolanaAddress);
-  return createSolanaMechanism({
-    ...solanaChain(settings, at),
-    keys,
-    allowPayTo,
-    maxFeeLamports,
-    lighthouse,
-    lighthouseLossPerHour,
-    onGuardState: guardTeller(settings, at.telemetry),
-  });
-}
-
-async function createObserver(
-  settings: ObservedNetwork,
-  at: Surroundings,
-): Promise<Observer & Follower> {
-  if (settings.kind === "evm") return createEvmObserver(evmChain(settings, at));
-  const { createSolanaObserver } = await import("../mechanism/solana/solana.ts");
-  return createSolanaObserver(solanaChain(settings, at));
-}
 
 /** Those payees who can be paid on that kind of network; an empty list allows nobody. */
 function payeesOf(payees: Payees, isOfKind: (address: string) => boolean): Payees {

@@ -68,7 +68,14 @@ export async function openFacilitation(
   if (wrong.length > 0) throw new StartError(wrong.map(describe).join("\n"));
 
   const { foreign } = config.facilitator;
-  const describeAsset = (network: string, asset: string) => describeToken(config, network, asset);
+  const describeAsset = (network: string, asset: string) => {
+    const { embedded, observed } = config.facilitator;
+    const settings = [...embedded, ...observed].find((each) => each.network === network);
+    const usual = findNetwork(network)?.asset;
+    const assets: readonly Asset[] = settings?.assets ?? (usual === undefined ? [] : [usual]);
+    const known = assets.find((each) => isSameToken(network, each.address, asset));
+    return known ?? { symbol: "unknown", decimals: 0 };
+  };
   const remotes = config.facilitator.remote.map((settings) => createRemote(settings, ground));
   for (const remote of remotes) closing.defer(() => remote.close());
   const observed = await createObservers(config, ground);
@@ -98,7 +105,13 @@ export async function openFacilitation(
     describeAsset,
   });
   const feePayers = createFeePayers(config, { mechanisms, router, remotes, telemetry, time });
-  const balances = await balancesOf(mechanisms, ground, gate);
+  // Of the networks that can be asked now.
+  const { signal } = new AbortController();
+  const open = mechanisms.filter(({ network }) => gate.isOpen(network));
+  const read = open.map(async (mechanism) => {
+    return [mechanism.network, await readBalances(mechanism, ground, signal)] as const;
+  });
+  const balances = new Map(await Promise.all(read));
   return {
     router,
     firstLooks,
@@ -114,20 +127,6 @@ export async function openFacilitation(
 }
 
 type Balances = ReadonlyMap<NetworkName, readonly WalletBalance[]>;
-
-/** Of the networks that can be asked now. */
-async function balancesOf(
-  mechanisms: readonly Mechanism[],
-  ground: Ground,
-  gate: NetworkGate,
-): Promise<Balances> {
-  const { signal } = new AbortController();
-  const open = mechanisms.filter(({ network }) => gate.isOpen(network));
-  const read = open.map(async (mechanism) => {
-    return [mechanism.network, await readBalances(mechanism, ground, signal)] as const;
-  });
-  return new Map(await Promise.all(read));
-}
 
 function withLosses(probe: NetworkProbe, config: Config, balances: Balances): NetworkProbe {
   for (const [network, [wallet]] of balances) {
@@ -165,19 +164,6 @@ export function createRemote(
     telemetry,
     time,
   });
-}
-
-function describeToken(
-  config: Config,
-  network: string,
-  address: string,
-): { readonly symbol: string; readonly decimals: number } {
-  const { embedded, observed } = config.facilitator;
-  const settings = [...embedded, ...observed].find((each) => each.network === network);
-  const usual = findNetwork(network)?.asset;
-  const assets: readonly Asset[] = settings?.assets ?? (usual === undefined ? [] : [usual]);
-  const asset = assets.find((each) => isSameToken(network, each.address, address));
-  return asset ?? { symbol: "unknown", decimals: 0 };
 }
 
 function describe({ network, findings }: NetworkProbe): string {

@@ -74,8 +74,19 @@ export async function openWorkers(
   // All get them at the same time, and those that are forked later with their order.
   const renew = (): Buffer => (ticketKeys = newTicketKeys());
   const tickets = { name: "ticketKeys", everyMs: TICKET_KEYS_MS, next: renew };
-  const telling = startTelling(pool, [...newsOf(money), tickets], ending.signal, parts);
-  closing.defer(() => telling.stop());
+  const stopping = new AbortController();
+  const signal = AbortSignal.any([ending.signal, stopping.signal]);
+  const telling = [...newsOf(money), tickets].map(async ({ name, everyMs, next }) => {
+    while (!signal.aborted) {
+      await time.sleep(everyMs, signal);
+      const told = next();
+      if (told !== undefined) pool.tell(name, [told]);
+    }
+  });
+  closing.defer(async () => {
+    stopping.abort();
+    await Promise.all(telling);
+  });
   return { pool, addresses: await pool.open() };
 }
 
@@ -194,29 +205,6 @@ function newsOf({ feePayers, hub }: SettlementProcess): readonly News[] {
     news.push({ name: "others", everyMs: ENTRIES_MS, next });
   }
   return news;
-}
-
-function startTelling(
-  pool: WorkerPool,
-  news: readonly News[],
-  closing: AbortSignal,
-  { time }: Pick<Parts, "time">,
-): { stop(): Promise<void> } {
-  const stopping = new AbortController();
-  const signal = AbortSignal.any([closing, stopping.signal]);
-  const telling = news.map(async ({ name, everyMs, next }) => {
-    while (!signal.aborted) {
-      await time.sleep(everyMs, signal);
-      const told = next();
-      if (told !== undefined) pool.tell(name, [told]);
-    }
-  });
-  return {
-    async stop() {
-      stopping.abort();
-      await Promise.all(telling);
-    },
-  };
 }
 
 /**

@@ -8,9 +8,8 @@ import type {
   Identifying,
   LocalPaymentService,
   Payment,
-  ServiceTransitionKind,
 } from "../payments/sale/payment-service.ts";
-import type { ClaimTerms, OutcomeOf, TransitionOf, WorkerLife } from "../ledger/ledger.ts";
+import type { ClaimTerms, WorkerLife } from "../ledger/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { inContext, readContext } from "../telemetry/request-context.ts";
 import type { Time } from "../time/time.ts";
@@ -63,7 +62,14 @@ export class WorkerSession {
         return identified.ok ? { ...identified, value: sentOf(identified.value) } : identified;
       }),
       step: ([key, transition], signal) =>
-        this.#store(() => this.#step(key as PaymentKey, readTransition(transition), signal)),
+        this.#store(async () => {
+          const { life, payments } = this.#options;
+          const outcome = await payments.step(key as PaymentKey, readTransition(transition));
+          // A claim that nobody waits for any more is nobody's: left alone, it would be busy for everyone else.
+          const isGranted = typeof outcome === "object" && outcome.kind === "granted";
+          if (signal.aborted && isGranted) await life.step(key as PaymentKey, { kind: "released" });
+          return outcome;
+        }),
       answer: stored((key: PaymentKey) => payments.answer(key)),
       changed: ([key, version], signal) =>
         payments.changed(key as PaymentKey, Number(version), this.#within(signal)),
@@ -120,19 +126,6 @@ export class WorkerSession {
     } finally {
       this.#storing.delete(storing);
     }
-  }
-
-  async #step(
-    key: PaymentKey,
-    transition: TransitionOf<ServiceTransitionKind>,
-    signal: AbortSignal,
-  ): Promise<OutcomeOf<ServiceTransitionKind>> {
-    const { life, payments } = this.#options;
-    const outcome = await payments.step(key, transition);
-    // A claim that nobody waits for any more is nobody's: left alone, it would be busy for everyone else.
-    const isGranted = typeof outcome === "object" && outcome.kind === "granted";
-    if (signal.aborted && isGranted) await life.step(key, { kind: "released" });
-    return outcome;
   }
 
   /** Goes on when the worker is gone. Where it ends without an outcome, any worker may go on with the claim. */

@@ -58,7 +58,13 @@ class Search {
       if (found === null) continue;
       judged += 1;
       const [first, ...others] = found;
-      if (first !== undefined) findings.push(describe(route, first, others));
+      if (first !== undefined) {
+        const more = others.length === 0 ? "" : `, and so to ${others.join(", ")}`;
+        const message = `the backend answers 2xx to GET ${first}, which is free, as to what ${route.key} sells${more}`;
+        const [path = ""] = first.split("?");
+        const fix = `write unmatched: deny and list what is free, or close each: "${path}": deny`;
+        findings.push(warn(`${SUBJECT} ${route.pattern}`, message, fix));
+      }
     }
     if (findings.length > 0) return findings;
     const said = `of ${judged} of ${routes.length} priced paths no free alias was found`;
@@ -132,16 +138,4 @@ function isGood({ status }: HttpAnswer): boolean {
 
 function isSame(left: HttpAnswer, right: HttpAnswer): boolean {
   return left.text.slice(0, COMPARED) === right.text.slice(0, COMPARED);
-}
-
-function describe(
-  { key, pattern }: RouteSettings,
-  first: string,
-  others: readonly string[],
-): DoctorFinding {
-  const more = others.length === 0 ? "" : `, and so to ${others.join(", ")}`;
-  const message = `the backend answers 2xx to GET ${first}, which is free, as to what ${key} sells${more}`;
-  const [path = ""] = first.split("?");
-  const fix = `write unmatched: deny and list what is free, or close each: "${path}": deny`;
-  return warn(`${SUBJECT} ${pattern}`, message, fix);
 }

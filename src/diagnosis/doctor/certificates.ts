@@ -1,7 +1,7 @@
 /** How long certificates are still good: of servers as they show them, and of our listeners' files. */
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import type { Config, ListenerTls } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
 import { keyPairFault } from "../../config/facilitator/key-pair.ts";
 import { codeOf, fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import type { ShownCertificate } from "./http-probe.ts";
@@ -78,32 +78,38 @@ export function listenerChecks({ listen, facilitator, routes }: Config): readonl
   ];
   return places.flatMap(({ tls, name }): Check[] => {
     if (tls === null) return [];
-    return [{ name, section: "certificates", run: () => checkFiles(name, tls, Date.now()) }];
-  });
-}
-
-async function checkFiles(
-  subject: string,
-  { certFile, keyFile }: ListenerTls,
-  now: number,
-): Promise<readonly DoctorFinding[]> {
-  const texts: string[] = [];
-  for (const file of [certFile, keyFile]) {
-    try {
-      texts.push(await readFile(file, "utf8"));
-    } catch (cause) {
-      const fix = "see that it exists and that the gateway's user may read it";
-      return [fail(subject, `${file} cannot be read (${codeOf(cause)})`, fix)];
-    }
-  }
-  const [cert = "", key = ""] = texts;
-  const fault = keyPairFault(cert, key, now);
-  if (fault !== null) {
-    const said = `${fault.part === "cert" ? certFile : keyFile} ${fault.message}`;
     return [
-      fail(subject, said, "put a valid pair in place: a running gateway takes it up by itself"),
+      {
+        name,
+        section: "certificates",
+        run: async () => {
+          const { certFile, keyFile } = tls;
+          const now = Date.now();
+          const texts: string[] = [];
+          for (const file of [certFile, keyFile]) {
+            try {
+              texts.push(await readFile(file, "utf8"));
+            } catch (cause) {
+              const fix = "see that it exists and that the gateway's user may read it";
+              return [fail(name, `${file} cannot be read (${codeOf(cause)})`, fix)];
+            }
+          }
+          const [cert = "", key = ""] = texts;
+          const fault = keyPairFault(cert, key, now);
+          if (fault !== null) {
+            const said = `${fault.part === "cert" ? certFile : keyFile} ${fault.message}`;
+            return [
+              fail(
+                name,
+                said,
+                "put a valid pair in place: a running gateway takes it up by itself",
+              ),
+            ];
+          }
+          const { validFromDate: validFrom, validToDate: validTo } = new X509Certificate(cert);
+          return [validityFinding(name, { validFrom, validTo }, now)];
+        },
+      },
     ];
-  }
-  const { validFromDate: validFrom, validToDate: validTo } = new X509Certificate(cert);
-  return [validityFinding(subject, { validFrom, validTo }, now)];
+  });
 }

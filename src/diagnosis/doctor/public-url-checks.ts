@@ -26,26 +26,20 @@ const NO_PAYMENT = "Y29pbnNsb3QgZG9jdG9y";
 export function publicUrlChecks(config: Config): readonly Check[] {
   const { publicUrl } = config;
   if (publicUrl === null || config.routes.length === 0) return [];
-  const run: Check["run"] = (signal) => checkPublicUrl(config, publicUrl, signal);
+  const run: Check["run"] = async (signal) => {
+    const { hostname, protocol } = new URL(publicUrl);
+    const name = hostname.replace(/^\[|\]$/g, "");
+    try {
+      await lookup(name);
+    } catch (cause) {
+      const fix = "make the DNS record, or correct publicUrl: no buyer finds this gateway now";
+      return [fail(SUBJECT, `${name} ${describeFailure(cause)}`, fix)];
+    }
+    const shown = protocol === "https:" ? await checkCertificate(publicUrl, signal) : [];
+    if (shown.some(({ status }) => status === "fail")) return shown;
+    return [...shown, ...(await checkAnswers(config, publicUrl, signal))];
+  };
   return [{ name: new URL(publicUrl).host, section: "public URL", run }];
-}
-
-async function checkPublicUrl(
-  config: Config,
-  publicUrl: string,
-  signal: AbortSignal,
-): Promise<readonly DoctorFinding[]> {
-  const { hostname, protocol } = new URL(publicUrl);
-  const name = hostname.replace(/^\[|\]$/g, "");
-  try {
-    await lookup(name);
-  } catch (cause) {
-    const fix = "make the DNS record, or correct publicUrl: no buyer finds this gateway now";
-    return [fail(SUBJECT, `${name} ${describeFailure(cause)}`, fix)];
-  }
-  const shown = protocol === "https:" ? await checkCertificate(publicUrl, signal) : [];
-  if (shown.some(({ status }) => status === "fail")) return shown;
-  return [...shown, ...(await checkAnswers(config, publicUrl, signal))];
 }
 
 async function checkCertificate(

@@ -29,8 +29,19 @@ export async function checkToken(
   { subject, asset, rpc, errors }: TokenCheck,
   signal: AbortSignal,
 ): Promise<readonly DoctorFinding[]> {
-  const call = (data: string): Promise<string | undefined> =>
-    read(rpc, asset.address, data, signal);
+  const call = async (data: string): Promise<string | undefined> => {
+    try {
+      const answer = await rpc.call(
+        "eth_call",
+        [{ to: asset.address, data: `0x${data}` }, "latest"],
+        signal,
+      );
+      return typeof answer === "string" && answer.startsWith("0x") ? answer.slice(2) : undefined;
+    } catch (cause) {
+      if (cause instanceof RpcRefusal) return undefined;
+      throw cause;
+    }
+  };
   const [symbol, name, version, state] = await Promise.all([
     call(SYMBOL).then(readText),
     call(NAME).then(readText),
@@ -57,21 +68,6 @@ export async function checkToken(
   const { decimals, eip712 } = asset;
   const domain = `EIP-712 domain ${quote(eip712.name)} ${quote(eip712.version)}`;
   return [ok(subject, `${asset.address} has ${decimals} decimals, ${domain}, EIP-3009`)];
-}
-
-async function read(
-  rpc: Rpc,
-  to: string,
-  data: string,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  try {
-    const answer = await rpc.call("eth_call", [{ to, data: `0x${data}` }, "latest"], signal);
-    return typeof answer === "string" && answer.startsWith("0x") ? answer.slice(2) : undefined;
-  } catch (cause) {
-    if (cause instanceof RpcRefusal) return undefined;
-    throw cause;
-  }
 }
 
 /** An ABI string: its place, its length, its bytes. */

@@ -11,7 +11,24 @@ export function upstreamChecks({ upstreams }: Pick<Config, "upstreams">): readon
       return {
         name,
         section: "upstreams",
-        run: (signal) => checkTarget(name, { upstream, url }, signal),
+        run: async (signal) => {
+          const tls = tlsOf(upstream);
+          const shown =
+            new URL(url).protocol === "https:"
+              ? await checkTls(name, { upstream, url }, signal)
+              : [];
+          if (shown.some(({ status }) => status === "fail")) return shown;
+          const path = upstream.health?.path ?? "/";
+          const method = upstream.health === null ? "HEAD" : "GET";
+          const host = upstream.host.kind === "name" ? { host: upstream.host.name } : {};
+          const headers = { "user-agent": "coinslot doctor", ...host };
+          try {
+            const answer = await ask({ url: url + path, method, headers, tls }, signal);
+            return [...shown, judge(name, upstream, answer)];
+          } catch (cause) {
+            return [...shown, unreached(name, cause)];
+          }
+        },
       };
     }),
   );
@@ -20,27 +37,6 @@ export function upstreamChecks({ upstreams }: Pick<Config, "upstreams">): readon
 interface Target {
   readonly upstream: Upstream;
   readonly url: string;
-}
-
-async function checkTarget(
-  subject: string,
-  { upstream, url }: Target,
-  signal: AbortSignal,
-): Promise<readonly DoctorFinding[]> {
-  const tls = tlsOf(upstream);
-  const shown =
-    new URL(url).protocol === "https:" ? await checkTls(subject, { upstream, url }, signal) : [];
-  if (shown.some(({ status }) => status === "fail")) return shown;
-  const path = upstream.health?.path ?? "/";
-  const method = upstream.health === null ? "HEAD" : "GET";
-  const host = upstream.host.kind === "name" ? { host: upstream.host.name } : {};
-  const headers = { "user-agent": "coinslot doctor", ...host };
-  try {
-    const answer = await ask({ url: url + path, method, headers, tls }, signal);
-    return [...shown, judge(subject, upstream, answer)];
-  } catch (cause) {
-    return [...shown, unreached(subject, cause)];
-  }
 }
 
 async function checkTls(

@@ -57,14 +57,6 @@ interface Found {
   readonly receipt: TransactionReceipt;
 }
 
-/** What is known of payments that their transaction did not move. */
-interface Unpaid {
-  readonly newest: bigint;
-  readonly reason: string;
-  /** Which of their payers have code, where that may be why; in order. */
-  readonly hasCode: readonly boolean[];
-}
-
 export class ConfirmationReader {
   readonly #confirmations: bigint;
   readonly #finalAfter: bigint;
@@ -153,7 +145,18 @@ export class ConfirmationReader {
     const reason = reasonOf(succeeded, authorizations.length);
     const unpaid = authorizations.filter((_, index) => paid[index] !== true);
     const hasCode = succeeded ? [] : await haveCode(rpc, unpaid, newest, signal);
-    const judged = await this.#judgeUnpaid(rpc, unpaid, { newest, reason, hasCode }, signal);
+    const used = await areUsed(rpc, unpaid, newest, signal);
+    const isElsewhere = used.some(Boolean);
+    const at = isElsewhere
+      ? await readBlock(rpc, newest, signal)
+      : { number: newest, timestamp: 0n };
+    const judged: Confirmation[] = [];
+    for (const [place, authorization] of unpaid.entries()) {
+      if (used[place] !== true) {
+        const verdict = failed(reason, this.#isOpen(authorization));
+        judged.push(hasCode[place] === true ? { ...verdict, hasCode: true } : verdict);
+      } else judged.push(await this.#traceUse(rpc, authorization, at, signal));
+    }
     const verdicts = judged.values();
     const payments = paid.map((isPaid): Confirmation => {
       return isPaid ? { kind: "confirmed", transaction } : (verdicts.next().value ?? UNDECIDED);
@@ -176,27 +179,6 @@ export class ConfirmationReader {
     } finally {
       if (this.#heads.get(rpc) === asked) this.#heads.delete(rpc);
     }
-  }
-
-  async #judgeUnpaid(
-    rpc: Rpc,
-    unpaid: readonly EvmCheckedAuthorization[],
-    { newest, reason, hasCode }: Unpaid,
-    signal: AbortSignal,
-  ): Promise<readonly Confirmation[]> {
-    const used = await areUsed(rpc, unpaid, newest, signal);
-    const isElsewhere = used.some(Boolean);
-    const at = isElsewhere
-      ? await readBlock(rpc, newest, signal)
-      : { number: newest, timestamp: 0n };
-    const verdicts: Confirmation[] = [];
-    for (const [index, authorization] of unpaid.entries()) {
-      if (used[index] !== true) {
-        const verdict = failed(reason, this.#isOpen(authorization));
-        verdicts.push(hasCode[index] === true ? { ...verdict, hasCode: true } : verdict);
-      } else verdicts.push(await this.#traceUse(rpc, authorization, at, signal));
-    }
-    return verdicts;
   }
 
   async #judgeMissing(

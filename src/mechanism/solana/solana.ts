@@ -162,8 +162,16 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
     const { judged: known } = authorization;
     const admitted = await this.#admitGuarded(authorization, known, signal);
     if (!admitted.ok) return admitted;
-    const read = (moment: number): Promise<Result<SolanaReading, Refusal>> =>
-      this.#read(authorization, { moment, asker }, signal);
+    const read = async (moment: number): Promise<Result<SolanaReading, Refusal>> => {
+      // Simulates; what that leaves in the account that pays.
+      const { messageHash, demand } = authorization;
+      const found = await this.#simulate(authorization, asker, signal);
+      if (!found.ok) return found;
+      const { judged, left } = found.value;
+      const { payer, source, isGuarded } = judged;
+      const { amount } = demand;
+      return ok({ messageHash, payer, source, amount, isGuarded, left, moment, judged });
+    };
     // A lane that renews a judgement signs nothing while it waits; what does not fit, `prepare` leaves out.
     const isLast = asker.kind === "renewal" && asker.isLast === true;
     const readOnce = (): Promise<Result<SolanaReading, Refusal>> =>
@@ -308,21 +316,6 @@ class SolanaMechanism extends SolanaObserver implements Mechanism<SolanaAuthoriz
   ): Promise<Result<void, Refusal>> {
     const guarded = judged && guardedOf(authorization, judged);
     return guarded === undefined ? ok(undefined) : this.#guards.admit(guarded, signal);
-  }
-
-  /** Simulates; what that leaves in the account that pays. */
-  async #read(
-    authorization: SolanaAuthorization,
-    { moment, asker }: { moment: number; asker: Asker },
-    signal: AbortSignal,
-  ): Promise<Result<SolanaReading, Refusal>> {
-    const { messageHash, demand } = authorization;
-    const found = await this.#simulate(authorization, asker, signal);
-    if (!found.ok) return found;
-    const { judged, left } = found.value;
-    const { payer, source, isGuarded } = judged;
-    const { amount } = demand;
-    return ok({ messageHash, payer, source, amount, isGuarded, left, moment, judged });
   }
 
   /** What was found good before is no stranger's any more, and waits behind none. */

@@ -101,7 +101,11 @@ export class Hub implements SalesCatalogue, OtherEntries {
     if (urls === undefined || urls.length === 0) return undefined;
     const terms = readSoldTerms(requirements, urls);
     if (!terms.ok) {
-      this.#tell(gateway, terms.error);
+      const { logger } = this.#ground.telemetry;
+      const said = "what a gateway sold is not listed";
+      this.#say(`${gateway} ${terms.error}`, () =>
+        logger.warn({ gateway, reason: terms.error }, said),
+      );
       return { status: "rejected", reason: terms.error };
     }
     this.#take(gateway, terms.value);
@@ -220,12 +224,6 @@ export class Hub implements SalesCatalogue, OtherEntries {
     for (const [name, ways] of this.#noted) {
       if ([...ways.values()].every(({ soldMs }) => soldMs <= lastMs)) this.#noted.delete(name);
     }
-  }
-
-  #tell(gateway: string, reason: string): void {
-    const { logger } = this.#ground.telemetry;
-    const said = "what a gateway sold is not listed";
-    this.#say(`${gateway} ${reason}`, () => logger.warn({ gateway, reason }, said));
   }
 
   /** At most once in a while; there are as many names as gateways and reasons. */
