@@ -11,6 +11,7 @@ import type { Mechanism } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { type Time, waitWithin } from "../time/time.ts";
 import type { NetworkName } from "../x402/network.ts";
+import { messageOf } from "../x402/result.ts";
 
 /** How long a start waits for the first answers, milliseconds; what comes later counts as soon as it comes. */
 export const FIRST_ANSWERS_MS = 3_000;
@@ -139,7 +140,7 @@ export class KnownFeePayers implements FeePayers {
     await first;
     let retryMs = FIRST_RETRY_MS;
     while (!signal.aborted) {
-      const isMissing = this.#missing().length > 0;
+      const isMissing = this.elsewhere().some(({ address }) => address === null);
       await this.#sources.time.sleep(isMissing ? retryMs : REFRESH_MS, signal);
       retryMs = isMissing ? Math.min(2 * retryMs, MAX_RETRY_MS) : FIRST_RETRY_MS;
       if (!signal.aborted) await this.#ask();
@@ -168,7 +169,7 @@ export class KnownFeePayers implements FeePayers {
     const said =
       "a facilitator does not say who pays its network fees on Solana; until it does, what it said " +
       "before counts, and without that its payments there are not offered";
-    const detail = cause instanceof Error ? cause.message : String(cause);
+    const detail = messageOf(cause);
     this.#sources.telemetry.logger.warn({ facilitator, detail }, said);
   }
 
@@ -184,11 +185,5 @@ export class KnownFeePayers implements FeePayers {
         logger.info({ network, feePayer }, "it is said who pays the network fee: sales go on");
       }
     }
-  }
-
-  /** Networks settled elsewhere for which nobody can be told. */
-  #missing(): readonly NetworkName[] {
-    const unknown = this.elsewhere().filter(({ address }) => address === null);
-    return unknown.map(({ network }) => network);
   }
 }

@@ -3,6 +3,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import type { Mechanism, WalletBalance } from "../mechanism/mechanism.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Time } from "../time/time.ts";
+import { messageOf } from "../x402/result.ts";
 
 /** Pauses between two readings, milliseconds. */
 const COUNTS_MS = 5_000;
@@ -36,7 +37,24 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
     loop(WALLETS_MS, () => readWallets(sources, signal)),
   ];
   const telling = sources.mechanisms.filter(({ headTime }) => headTime !== undefined);
-  if (telling.length > 0) loops.push(loop(HEADS_MS, () => readHeads(sources, signal)));
+  if (telling.length > 0)
+    loops.push(
+      loop(HEADS_MS, async () => {
+        // One that cannot be read stays as it was, and grows old: that is what the gauge is looked at for.
+        const { mechanisms, telemetry, time } = sources;
+        const limit = AbortSignal.any([signal, time.timeout(BALANCE_TIMEOUT_MS)]);
+        await Promise.all(
+          mechanisms.map(async (mechanism) => {
+            const { network } = mechanism;
+            const timestamp = await mechanism.headTime?.(limit).catch((cause: unknown) => {
+              telemetry.logger.debug({ err: cause, network }, "the newest block cannot be read");
+              return undefined;
+            });
+            if (timestamp !== undefined) telemetry.metrics.networks.head(network, timestamp);
+          }),
+        );
+      }),
+    );
   return {
     async stop() {
       stopping.abort();
@@ -66,24 +84,6 @@ async function readWallets(sources: GaugeSources, signal: AbortSignal): Promise<
   );
 }
 
-/** One that cannot be read stays as it was, and grows old: that is what the gauge is looked at for. */
-async function readHeads(
-  { mechanisms, telemetry, time }: GaugeSources,
-  closing: AbortSignal,
-): Promise<void> {
-  const signal = AbortSignal.any([closing, time.timeout(BALANCE_TIMEOUT_MS)]);
-  await Promise.all(
-    mechanisms.map(async (mechanism) => {
-      const { network } = mechanism;
-      const timestamp = await mechanism.headTime?.(signal).catch((cause: unknown) => {
-        telemetry.logger.debug({ err: cause, network }, "the newest block cannot be read");
-        return undefined;
-      });
-      if (timestamp !== undefined) telemetry.metrics.networks.head(network, timestamp);
-    }),
-  );
-}
-
 /** Those balances that could be read; the others are left out, readiness tells of their network. */
 export async function readBalances(
   mechanism: Pick<Mechanism, "network" | "accounts" | "balance">,
@@ -96,7 +96,7 @@ export async function readBalances(
     mechanism.accounts.map((account) =>
       mechanism.balance(account, signal).catch((cause: unknown) => {
         if (closing.aborted) return undefined;
-        const detail = cause instanceof Error ? cause.message : String(cause);
+        const detail = messageOf(cause);
         telemetry.logger.warn({ network, account, detail }, "the balance cannot be read");
         return undefined;
       }),

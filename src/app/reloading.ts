@@ -4,6 +4,7 @@
  */
 import { formatProblems, type Config, type ParseResult, type Problem } from "../config/config.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { messageOf } from "../x402/result.ts";
 
 export type ReloadCause = "the file has changed" | "SIGHUP" | "POST /-/reload";
 
@@ -63,7 +64,7 @@ export class Reloading {
 }
 
 function failure(cause: unknown): Problem {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   const place = { file: "", line: 0, column: 0, length: 1, path: [] };
   return { severity: "error", code: "not-reloaded", message: reason, ...place };
 }

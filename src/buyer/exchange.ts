@@ -4,6 +4,7 @@
  */
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
+import { messageOf } from "../x402/result.ts";
 
 export interface BuyerRequest {
   readonly url: URL;
@@ -115,7 +116,7 @@ function reasonOf(cause: unknown, { host }: URL): string {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   const meaning = MEANINGS[code];
   if (meaning !== undefined) return `${host}: ${meaning}`;
-  const message = cause instanceof Error ? cause.message : String(cause);
+  const message = messageOf(cause);
   return `${host}: ${message === "" ? code : message}`;
 }
 

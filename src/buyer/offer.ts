@@ -5,6 +5,7 @@
 import { parseUint256 } from "../x402/amount.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
+import { isRecord } from "../x402/json.ts";
 
 /** One way to pay that was understood; nothing is known yet of whether it should be. */
 export interface SellersOffer {
@@ -103,10 +104,6 @@ function isSeconds(seconds: unknown): seconds is number {
 /** The text, cut where it is too long; "" for anything else. */
 function text(value: unknown): string {
   return typeof value === "string" ? value.slice(0, MAX_TEXT).toWellFormed() : "";
-}
-
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Undefined for what is no JSON. */

@@ -5,8 +5,10 @@
 import { systemTime, type Time } from "../time/time.ts";
 import { AnswerChanged, type BoughtAnswerSink } from "./answer-sink.ts";
 import { exchange, NoAnswer, readBody, type BuyerAnswer, type BuyerRequest } from "./exchange.ts";
-import { isRecord, MAX_QUOTE_BYTES, parseJson } from "./offer.ts";
+import { MAX_QUOTE_BYTES, parseJson } from "./offer.ts";
 import { readReceipt, type PaymentReceipt } from "./receipt.ts";
+import { isRecord } from "../x402/json.ts";
+import { messageOf } from "../x402/result.ts";
 
 /** Pauses before the same payment is sent again, milliseconds; then it is given up. */
 const PAUSES_MS = [1_000, 3_000, 6_000, 12_000] as const;
@@ -186,7 +188,7 @@ async function* tagged(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arr
     try {
       next = await parts.next();
     } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause);
+      const reason = messageOf(cause);
       throw new Cut(`the answer was cut (${reason})`);
     }
     if (next.done === true) return;

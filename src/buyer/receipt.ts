@@ -1,7 +1,8 @@
 /** `X-PAYMENT-RESPONSE` as a buyer reads it (protocol section 2.3): whatever a seller writes there. */
 import { explorerLink, findNetwork } from "../x402/network.ts";
 import { decodeBase58 } from "../x402/solana-address.ts";
-import { isRecord, parseJson } from "./offer.ts";
+import { parseJson } from "./offer.ts";
+import { isRecord } from "../x402/json.ts";
 
 export interface PaymentReceipt {
   readonly success: boolean;

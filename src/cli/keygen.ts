@@ -2,7 +2,8 @@
 import { open } from "node:fs/promises";
 import { freshKey } from "../buyer/buyer-key.ts";
 import { toJson } from "./payments/payment-text.ts";
-import { fail, print, reasonOf, say } from "./terminal.ts";
+import { fail, print, say } from "./terminal.ts";
+import { messageOf } from "../x402/result.ts";
 
 export interface KeygenOptions {
   readonly out?: string;
@@ -27,7 +28,7 @@ export async function keygen(family: "evm" | "solana", options: KeygenOptions): 
       "keygen",
       isThere
         ? `${file} exists already, and a key is never overwritten: name another --out`
-        : `the key could not be written, and there is none now: ${reasonOf(cause)}`,
+        : `the key could not be written, and there is none now: ${messageOf(cause)}`,
     );
   }
   if (options.json) process.stdout.write(toJson({ family, address: key.address, file }));

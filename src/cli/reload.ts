@@ -4,9 +4,10 @@ import { exchange, readBody, type BuyerAnswer } from "../buyer/exchange.ts";
 import { readAdminAddress, urlOfAddress } from "../config/listener/admin-address.ts";
 import { formatProblems, printable, type Problem } from "../config/config.ts";
 import { processEnvironment } from "../config/reading/environment.ts";
-import { err, ok, type Result } from "../x402/result.ts";
+import { err, ok, type Result, messageOf } from "../x402/result.ts";
 import { toJson } from "./payments/payment-text.ts";
-import { fail, print, reasonOf, wantsColor } from "./terminal.ts";
+import { fail, print, wantsColor } from "./terminal.ts";
+import { parseJson } from "../x402/json.ts";
 
 export interface ReloadOptions {
   readonly admin?: string;
@@ -34,7 +35,7 @@ export async function reload(file: string | undefined, options: ReloadOptions): 
   try {
     verdict = await ask(url.value);
   } catch (cause) {
-    return fail("reload", reasonOf(cause));
+    return fail("reload", messageOf(cause));
   }
   if (options.json) process.stdout.write(toJson(verdict.json));
   else {
@@ -67,7 +68,7 @@ async function adminUrlOf(file: string): Promise<Result<URL, string>> {
   try {
     text = await readFile(file, "utf8");
   } catch (cause) {
-    return err(`${file} cannot be read: ${reasonOf(cause)}`);
+    return err(`${file} cannot be read: ${messageOf(cause)}`);
   }
   const address = readAdminAddress(text, processEnvironment);
   if (address === null || address.port === 0) {
@@ -87,11 +88,11 @@ async function ask(url: URL): Promise<Verdict> {
     answer = await exchange(request, { silenceMs: RELOAD_TIMEOUT_MS, signal });
     body = await readBody(answer, MAX_VERDICT_BYTES);
   } catch (cause) {
-    throw new Error(`no gateway answers: ${reasonOf(cause)}`, { cause });
+    throw new Error(`no gateway answers: ${messageOf(cause)}`, { cause });
   }
   if (body === undefined) throw new Error("the answer is too large for a verdict");
   const { status } = answer;
-  const json = parse(body.toString("utf8"));
+  const json = parseJson(body.toString("utf8"));
   const { reloaded, problems } = Object(json ?? {});
   if (typeof reloaded === "boolean") {
     // Neither half of the answer is believed without the other.
@@ -102,14 +103,6 @@ async function ask(url: URL): Promise<Verdict> {
     ? "it is no coinslot that can reload: wrong address, or an older version"
     : "which is no verdict on a reload";
   throw new Error(`${url.host} answers ${status}, ${hint}`);
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** What has the shape of problems; an odd one is shown as far as it goes. */

@@ -4,6 +4,7 @@ import { formatProblems, loadConfig } from "../config/config.ts";
 import { FileWatch } from "./file-watch.ts";
 import { startTable } from "./start-table.ts";
 import { wantsColor } from "./terminal.ts";
+import { messageOf } from "../x402/result.ts";
 
 /** EX_CONFIG of sysexits.h: a supervisor need not try again before the file is another. */
 const REFUSED = 78;
@@ -30,7 +31,7 @@ export async function serve(file: string, version: string): Promise<number> {
   try {
     running = await start(loaded.config, version);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     process.stderr.write(`coinslot could not start: ${reason}\n`);
     return 1;
   }

@@ -37,11 +37,6 @@ export function fail(command: string, reason: string, code = 1): number {
   return code;
 }
 
-/** The reason in an error, whatever was thrown. */
-export function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
-}
-
 /** Of a terminal that does not say how wide it is. */
 const USUAL_COLUMNS = 80;
 

@@ -3,6 +3,7 @@
  * no such list; people do, since the order of the file means nothing.
  */
 import type { RouteSettings } from "../config/config.ts";
+import { compare } from "../discovery/catalogue.ts";
 
 type Segment = RouteSettings["segments"][number];
 
@@ -64,7 +65,7 @@ function compareRoutes(left: RouteSettings, right: RouteSettings): number {
   if (left.methods === null || right.methods === null) {
     return Number(left.methods === null) - Number(right.methods === null);
   }
-  return compareText(left.methods.join(), right.methods.join());
+  return compare(left.methods.join(), right.methods.join());
 }
 
 function compareSegments(left: readonly Segment[], right: readonly Segment[]): number {
@@ -73,7 +74,7 @@ function compareSegments(left: readonly Segment[], right: readonly Segment[]): n
     if (other === undefined) break;
     const byRank = RANKS[segment.kind] - RANKS[other.kind];
     if (byRank !== 0) return byRank;
-    const byText = compareText(textOf(segment), textOf(other));
+    const byText = compare(textOf(segment), textOf(other));
     if (byText !== 0) return byText;
   }
   return right.length - left.length;
@@ -81,9 +82,4 @@ function compareSegments(left: readonly Segment[], right: readonly Segment[]): n
 
 function textOf(segment: Segment): string {
   return segment.kind === "static" ? segment.text : "";
-}
-
-function compareText(left: string, right: string): number {
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
 }

@@ -5,6 +5,7 @@
  */
 import { err, ok, type Result } from "../x402/result.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
+import { isRecord } from "../x402/json.ts";
 
 /** Longest URL that is listed, characters. */
 const MAX_RESOURCE_LENGTH = 2_048;
@@ -68,16 +69,12 @@ export function templateOf(
 ): { readonly pathParams: Readonly<Record<string, unknown>> } | undefined {
   const { routeTemplate, pathParams } = inputOf(requirements);
   if (routeTemplate === undefined) return undefined;
-  return { pathParams: isMap(pathParams) ? pathParams : {} };
+  return { pathParams: isRecord(pathParams) ? pathParams : {} };
 }
 
 function inputOf({ outputSchema }: PaymentRequirements): Readonly<Record<string, unknown>> {
   const input = outputSchema?.["input"];
-  return isMap(input) ? input : {};
-}
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isRecord(input) ? input : {};
 }
 
 /** The URL that is listed, as URLs are written (WHATWG): a path that is spelt otherwise is the same path. */

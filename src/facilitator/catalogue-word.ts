@@ -9,6 +9,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import { printable } from "../x402/printable.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
+import { memberOf } from "../x402/json.ts";
 
 export const CATALOGUE_HEADER = "EXTENSION-RESPONSES";
 const HEADER = new RegExp(`^${CATALOGUE_HEADER}$`, "i");
@@ -150,11 +151,6 @@ export class CatalogueWords {
     this.#told.set(word, now);
     return true;
   }
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
-  return Object.getOwnPropertyDescriptor(value, name)?.value;
 }
 
 function textOf(value: unknown, length: number): string | undefined {

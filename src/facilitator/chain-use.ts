@@ -15,6 +15,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import { sooner, type Time } from "../time/time.ts";
 import type { FacilitatorRequest, SettleResponse } from "../x402/x402.ts";
 import { FacilitatorFault, HeldPayment, type ForeignRule } from "../payments/facilitator.ts";
+import { messageOf } from "../x402/result.ts";
 
 /** Longest that a facilitator may take to tell its accounts, milliseconds. */
 const TELL_TIMEOUT_MS = 3_000;
@@ -50,7 +51,21 @@ export async function weighUse(
   const { asked } = handed;
   const { network } = request.paymentRequirements;
   const isTheirs = asked !== undefined && (await isFrom(asked, use, { network, handed, options }));
-  if (isTheirs && asked.remote.word.isFinal(network)) return askAgain(asked, request, handed);
+  if (isTheirs && asked.remote.word.isFinal(network)) {
+    // The money has moved: to ask again charges nobody, and with the same key it is the same answer.
+    const { idempotencyKey, signal, onHandOver } = handed;
+    await onHandOver?.(asked.remote.name, null);
+    try {
+      return await asked.send(
+        () => asked.remote.settle(request, { signal, idempotencyKey }),
+        signal,
+      );
+    } catch (cause) {
+      const words = messageOf(cause);
+      const message = `on the chain, and its facilitator does not say for whom: ${words}`;
+      throw new FacilitatorFault("unknown", "unexpected_settle_error", message, { cause });
+    }
+  }
   const { transaction, sender, isUndated = false } = use;
   if (!isUndated && (isTheirs || options.foreign === "deliver")) return undefined;
   const facilitator = asked?.remote.name;
@@ -99,20 +114,4 @@ async function isFrom(
     }
   }
   return isKnown();
-}
-
-/** The money has moved: to ask again charges nobody, and with the same key it is the same answer. */
-async function askAgain(
-  { remote, send }: AskedFacilitator,
-  request: FacilitatorRequest,
-  { idempotencyKey, signal, onHandOver }: HandedTo,
-): Promise<SettleResponse> {
-  await onHandOver?.(remote.name, null);
-  try {
-    return await send(() => remote.settle(request, { signal, idempotencyKey }), signal);
-  } catch (cause) {
-    const said = cause instanceof Error ? cause.message : String(cause);
-    const message = `on the chain, and its facilitator does not say for whom: ${said}`;
-    throw new FacilitatorFault("unknown", "unexpected_settle_error", message, { cause });
-  }
 }

@@ -27,6 +27,7 @@ import {
 } from "../payments/facilitator.ts";
 import { failure as saidNo } from "../payments/said-no.ts";
 import { onTheWire, type WireFacilitator } from "./wire-facilitator.ts";
+import { unknownOutcome } from "./remote-settlement.ts";
 
 /** Largest request that is stored as it came, characters; of a larger one only what its settlement needs. */
 export const MAX_STORED = 4_096;
@@ -124,8 +125,27 @@ export class RecordedFacilitator implements WireFacilitator {
         throw new HeldPayment(begun.transaction);
       case "failed":
         return this.#failed({ payment, options: { ...options, idempotencyKey } }, begun);
-      case "pending":
-        return this.#wait(key, request, signal);
+      case "pending": {
+        // For another process, which has the claim.
+        for (;;) {
+          const outcome = await this.#ledger.outcome(key);
+          switch (outcome.kind) {
+            case "settled":
+              return { success: true, ...outcome.settlement };
+            case "held":
+              throw new HeldPayment(outcome.transaction);
+            case "failed":
+              return failure(outcome.failure, request);
+            case "gone": {
+              const detail = "the settlement was not begun";
+              throw new FacilitatorFault("unavailable", "unexpected_settle_error", detail);
+            }
+            default:
+              if (signal.aborted) throw unknownOutcome("the settlement has not ended in time");
+              await this.#ledger.changed(key, outcome.version, signal);
+          }
+        }
+      }
       default: {
         const { facilitator, handedOverAt = null } = begun;
         const asked = facilitator === undefined ? {} : { askedBefore: facilitator, handedOverAt };
@@ -147,7 +167,7 @@ export class RecordedFacilitator implements WireFacilitator {
     const running = this.#flights.get(key);
     if (running !== undefined) {
       const answer = await waitWithin(running, options.signal, undefined);
-      if (answer === undefined) throw unknown("the settlement has not ended in time");
+      if (answer === undefined) throw unknownOutcome("the settlement has not ended in time");
       return answer;
     }
     const flight = this.#forward(forwarded).finally(() => this.#flights.delete(key));
@@ -222,33 +242,7 @@ export class RecordedFacilitator implements WireFacilitator {
         await this.#ledger.step(key, { kind: "failed", failure: { code, detail } });
       }
     } catch (cause) {
-      throw unknown("the outcome could not be stored", cause);
-    }
-  }
-
-  /** For another process, which has the claim. */
-  async #wait(
-    key: PaymentKey,
-    request: FacilitatorRequest,
-    signal: AbortSignal,
-  ): Promise<SettleResponse> {
-    for (;;) {
-      const outcome = await this.#ledger.outcome(key);
-      switch (outcome.kind) {
-        case "settled":
-          return { success: true, ...outcome.settlement };
-        case "held":
-          throw new HeldPayment(outcome.transaction);
-        case "failed":
-          return failure(outcome.failure, request);
-        case "gone": {
-          const detail = "the settlement was not begun";
-          throw new FacilitatorFault("unavailable", "unexpected_settle_error", detail);
-        }
-        default:
-          if (signal.aborted) throw unknown("the settlement has not ended in time");
-          await this.#ledger.changed(key, outcome.version, signal);
-      }
+      throw unknownOutcome("the outcome could not be stored", cause);
     }
   }
 }
@@ -293,11 +287,7 @@ const USED: Refusal = {
 
 function asUnknown(cause: unknown): unknown {
   if (!(cause instanceof FacilitatorFault) || cause.kind === "unknown") return cause;
-  return unknown("it was handed over before, and could not be asked for again", cause);
-}
-
-function unknown(message: string, cause?: unknown): FacilitatorFault {
-  return new FacilitatorFault("unknown", "unexpected_settle_error", message, { cause });
+  return unknownOutcome("it was handed over before, and could not be asked for again", cause);
 }
 
 function failure(refusal: Refusal, request: FacilitatorRequest): SettleResponse {

@@ -76,7 +76,7 @@ export class RemoteSettlement {
     if (sighting === undefined) return undefined;
     const seen = await this.#look(sighting, to.signal, 1);
     if (seen.kind !== "unknown") return this.#told(seen, handed.request, to);
-    if (!seen.hasAnswered) throw unknown(seen.detail);
+    if (!seen.hasAnswered) throw unknownOutcome(seen.detail);
     return undefined;
   }
 
@@ -131,7 +131,7 @@ export class RemoteSettlement {
     if (sighting === undefined) return this.#askAgain(repeat, handed, MAX_REPEATS);
     const seen = await this.#look(sighting, signal, 1);
     if (seen.kind !== "unknown") return this.#told(seen, request, repeat);
-    let last: unknown = unknown(seen.detail);
+    let last: unknown = unknownOutcome(seen.detail);
     try {
       return await this.#askAgain(repeat, handed, 1);
     } catch (cause) {
@@ -149,7 +149,7 @@ export class RemoteSettlement {
     const sighting = this.#sighting(handed, undefined);
     if (sighting === undefined) return this.#askAgain(repeat, handed, 1);
     const seen = await this.#look(sighting, repeat.signal, 1);
-    if (seen.kind === "unknown") throw unknown(seen.detail);
+    if (seen.kind === "unknown") throw unknownOutcome(seen.detail);
     return this.#told(seen, handed.request, repeat);
   }
 
@@ -223,7 +223,7 @@ export class RemoteSettlement {
     if (asked === undefined) {
       const message = "a payment was handed to a facilitator that is not configured any more";
       log.error(message);
-      throw unknown(`${message}: ${name}`);
+      throw unknownOutcome(`${message}: ${name}`);
     }
     const { remote, send } = asked;
     if (!signal.aborted) await onHandOver?.(name, head);
@@ -247,7 +247,7 @@ export class RemoteSettlement {
         detail = cause.message;
       }
     }
-    throw unknown(detail);
+    throw unknownOutcome(detail);
   }
 
   /** To the end of the caller's patience; then with the fault that brought us here. */
@@ -258,7 +258,7 @@ export class RemoteSettlement {
     cause: unknown,
   ): Promise<SettleResponse> {
     const seen = await this.#look(sighting, to.signal, Infinity);
-    if (seen.kind === "unknown") throw unknown(seen.detail, cause);
+    if (seen.kind === "unknown") throw unknownOutcome(seen.detail, cause);
     return this.#told(seen, request, to);
   }
 
@@ -338,6 +338,6 @@ function settledIn(transaction: string, request: FacilitatorRequest): SettleResp
   return { success: true, transaction, network, payer: payerOf(request.paymentPayload) };
 }
 
-function unknown(message: string, cause?: unknown): FacilitatorFault {
+export function unknownOutcome(message: string, cause?: unknown): FacilitatorFault {
   return new FacilitatorFault("unknown", "unexpected_settle_error", message, { cause });
 }

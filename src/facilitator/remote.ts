@@ -14,7 +14,7 @@ import { sooner, type Time } from "../time/time.ts";
 import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { printable } from "../x402/printable.ts";
-import { askingTheSeller } from "../x402/result.ts";
+import { askingTheSeller, messageOf } from "../x402/result.ts";
 import {
   X402_VERSION,
   type FacilitatorRequest,
@@ -29,6 +29,7 @@ import { FacilitatorWord } from "./facilitator-word.ts";
 import { FacilitatorFault, RequestRefused, type SettleOptions } from "../payments/facilitator.ts";
 import type { WireFacilitator } from "./wire-facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
+import { isRecord } from "../x402/json.ts";
 
 /** Largest answer that is read from a facilitator, bytes. */
 const MAX_ANSWER_BYTES = 256 * 1024;
@@ -292,7 +293,7 @@ export class RemoteFacilitator implements WireFacilitator {
     code: FacilitatorFault["code"],
     cause: unknown,
   ): FacilitatorFault {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     return new FacilitatorFault(kind, code, `facilitator ${this.#host}: ${reason}`, { cause });
   }
 }
@@ -355,7 +356,7 @@ function translate(
 
 function isSupportedKind(value: unknown): value is SupportedKind {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     typeof value["x402Version"] === "number" &&
     typeof value["scheme"] === "string" &&
     typeof value["network"] === "string"
@@ -365,7 +366,7 @@ function isSupportedKind(value: unknown): value is SupportedKind {
 /** `extra: null`, as some write it, would make strict clients of ours refuse the whole answer. */
 function withoutOddExtra(kind: SupportedKind): SupportedKind {
   const { extra, ...rest } = kind;
-  return isObject(extra) ? kind : rest;
+  return isRecord(extra) ? kind : rest;
 }
 
 /** A hash, a signature or an address: it goes into header lines, so nothing else passes. */
@@ -377,14 +378,10 @@ function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? printable(value) : undefined;
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
+    return isRecord(value) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -9,6 +9,7 @@ import { AnswerTooLarge, ask } from "../http1/small-request.ts";
 import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
 import { ChainError } from "./mechanism.ts";
+import { isRecord, parseJson } from "../x402/json.ts";
 
 /** The longest wait for one call, milliseconds, connecting and queueing included. */
 const RPC_TIMEOUT_MS = 10_000;
@@ -270,18 +271,6 @@ function parseEndpoint(text: string): Endpoint {
   };
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Of the system where it gave one, else of our client: both are codes, and neither repeats the URL. */
 function systemCode(error: unknown): string {
   if (!(error instanceof Error)) return "the request failed";
@@ -301,4 +290,11 @@ function outcomeOf(error: unknown): RpcOutcome {
   if (!(error instanceof ChainError)) return "malformed";
   if (error.code === "CHAIN_TIMEOUT") return "timeout";
   return error.code === "CHAIN_UNREACHABLE" ? "unreachable" : "malformed";
+}
+
+/** Of an `AggregateError` of several endpoints: the first one's own error, but rather a node's refusal than no answer: it says more. */
+export function firstReason(cause: unknown): unknown {
+  if (!(cause instanceof AggregateError)) return cause;
+  const errors: readonly unknown[] = cause.errors;
+  return errors.find((error) => error instanceof RpcRefusal) ?? errors[0];
 }

@@ -5,6 +5,7 @@ import type { CatalogueInput, CatalogueRoute } from "../web/catalogue-view.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { networkOf } from "../x402/network.ts";
 import { isSameToken } from "../x402/token.ts";
+import { compare } from "../discovery/catalogue.ts";
 
 /** Routes on one page. */
 const PAGE_SIZE = 50;
@@ -54,7 +55,8 @@ export class CataloguePages {
   write(rawQuery: string): string {
     const asked = new URLSearchParams(rawQuery.slice(0, MAX_QUERY_LENGTH));
     const query = (asked.get("q") ?? "").trim().slice(0, MAX_SEARCHED).toWellFormed();
-    const page = pageIn(asked.get("page") ?? "");
+    const text = asked.get("page") ?? "";
+    const page = /^[1-9]\d{0,6}$/.test(text) ? Number(text) : 1;
     const name = `${page} ${query}`;
     const kept = this.#kept.get(name);
     if (kept !== undefined) return kept;
@@ -83,10 +85,6 @@ export class CataloguePages {
       routes: shown.map(({ route }) => route),
     });
   }
-}
-
-function pageIn(text: string): number {
-  return /^[1-9]\d{0,6}$/.test(text) ? Number(text) : 1;
 }
 
 function entryOf(route: RouteSettings, base: string): readonly Entry[] {
@@ -156,9 +154,4 @@ function inputOf(
 
 function keyOf({ route }: Entry): string {
   return `${route.pattern} ${route.methods?.join() ?? ""}`;
-}
-
-function compare(left: string, right: string): number {
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
 }

@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
 import type { Exit, WorkerProcess } from "./worker-process.ts";
+import { messageOf } from "../x402/result.ts";
 
 /** Pauses before a dead worker is followed by another, milliseconds: the first, doubled up to the longest. */
 const FIRST_PAUSE_MS = 100;
@@ -222,7 +223,7 @@ export class WorkerSlot {
       await next.process.listen({ ports: this.#ports, sockets: 0 });
     } catch (cause) {
       await next?.process.kill();
-      return `before it listened: ${cause instanceof Error ? cause.message : String(cause)}`;
+      return `before it listened: ${messageOf(cause)}`;
     }
     this.#hold(next);
     return undefined;

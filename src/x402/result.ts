@@ -46,3 +46,8 @@ export function refuse(
 ): { readonly ok: false; readonly error: Refusal } {
   return { ok: false, error: { code, detail } };
 }
+
+/** What an exception says; whatever else was thrown, as a text. */
+export function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

@@ -12,12 +12,12 @@ import { jsonSchemaText } from "../../config/reading/json-schema.ts";
 import { MAX_DESCRIPTION_LENGTH } from "../../openapi/description.ts";
 import { importOpenApi, type Imported } from "../../openapi/openapi.ts";
 import { networkOf } from "../../x402/network.ts";
-import { err, ok, type Result } from "../../x402/result.ts";
+import { err, ok, type Result, messageOf } from "../../x402/result.ts";
 import { decidePlan, type InitAnswers } from "./init-plan.ts";
 import { configText, KEY_FILES, SCHEMA_FILE, type Plan } from "./init-text.ts";
 import { writeKey } from "../keygen.ts";
 import { toJson } from "../payments/payment-text.ts";
-import { fail, paint, print, reasonOf, say, wantsColor } from "../terminal.ts";
+import { fail, paint, print, say, wantsColor } from "../terminal.ts";
 
 export interface InitOptions extends InitAnswers {
   readonly from?: string;
@@ -34,7 +34,7 @@ export async function init(file: string, options: InitOptions): Promise<number> 
   try {
     return await write(file, options);
   } catch (cause) {
-    return fail("init", `${reasonOf(cause)}; nothing was written`);
+    return fail("init", `${messageOf(cause)}; nothing was written`);
   }
 }
 
@@ -100,7 +100,7 @@ async function readFrom(file: string): Promise<Result<Imported, string>> {
     if (size > 4 * MAX_DESCRIPTION_LENGTH) return err(`${file} is too large`);
     text = await readFile(file, "utf8");
   } catch (cause) {
-    return err(`${file} cannot be read: ${reasonOf(cause)}; --from takes a local file`);
+    return err(`${file} cannot be read: ${messageOf(cause)}; --from takes a local file`);
   }
   const imported = importOpenApi(text);
   if (!imported.ok) return err(`${file} ${imported.error}`);

@@ -6,7 +6,8 @@ import { printable } from "../../config/config.ts";
 import { keepPayment, type KeptPayment } from "./kept-payment.ts";
 import type { Output } from "./pay-output.ts";
 import { toJson } from "../payments/payment-text.ts";
-import { fail, paint, ProgressLine, reasonOf, say } from "../terminal.ts";
+import { fail, paint, ProgressLine, say } from "../terminal.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** The exit codes of `pay`; its help explains them. */
 export const PAY_EXIT = {
@@ -57,7 +58,7 @@ export async function settleUp(settling: SettleCommand): Promise<number> {
     presented = await present({ ...common, onHead, onRepeat });
   } catch (cause) {
     // A full disk, or a reader that left: the answer is gone, the payment is not.
-    const reason = reasonOf(cause);
+    const reason = messageOf(cause);
     presented = { kind: "unserved", status: null, receipt: null, reason };
   }
   display.clear();

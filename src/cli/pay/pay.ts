@@ -14,7 +14,7 @@ import { MAX_QUOTE_BYTES, readQuote, type Quote } from "../../buyer/offer.ts";
 import type { BuyerKey } from "../../buyer/buyer-key.ts";
 import { amountText, type Limit, type BuyerTerms } from "../../buyer/terms.ts";
 import { encodePaymentHeader } from "../../x402/header.ts";
-import { err, ok, type Result } from "../../x402/result.ts";
+import { err, ok, type Result, messageOf } from "../../x402/result.ts";
 import { readKeptPayment } from "./kept-payment.ts";
 import { Output } from "./pay-output.ts";
 import { chosenOf, offerView, overLimit, showQuote, weigh, type Weighed } from "./pay-quote.ts";
@@ -22,7 +22,7 @@ import { placeOf, readRequest, type RequestOptions } from "./pay-request.ts";
 import { PAY_EXIT, settleUp } from "./pay-settle.ts";
 import { toJson } from "../payments/payment-text.ts";
 import { openKey } from "./buyer-key-file.ts";
-import { ask, fail, isInteractive, reasonOf, say } from "../terminal.ts";
+import { ask, fail, isInteractive, say } from "../terminal.ts";
 
 export interface PayOptions extends RequestOptions {
   readonly key?: string;
@@ -59,7 +59,7 @@ export async function pay(address: string, options: PayOptions): Promise<number>
   try {
     output = await Output.open(options.dryRun ? {} : options);
   } catch (cause) {
-    return fail("pay", `the output cannot be written: ${reasonOf(cause)}`);
+    return fail("pay", `the output cannot be written: ${messageOf(cause)}`);
   }
   const stop = new AbortController();
   const interrupt = (): void => stop.abort();
@@ -73,7 +73,7 @@ export async function pay(address: string, options: PayOptions): Promise<number>
       signal: stop.signal,
     }).run();
   } catch (cause) {
-    return fail("pay", reasonOf(cause));
+    return fail("pay", messageOf(cause));
   } finally {
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", interrupt);

@@ -11,6 +11,7 @@ import { loadOrExplain } from "../load.ts";
 import { toCsv, toJson, toPage, toTable, toUsedElsewhereTable } from "./payment-text.ts";
 import { detailOf, Tokens, usedElsewhereView, viewOf } from "../../admin/payment-view.ts";
 import { wantsColor } from "../terminal.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** Longest text of a note, characters. */
 const MAX_NOTE = 500;
@@ -76,7 +77,7 @@ export async function payments(file: string, options: PaymentsOptions): Promise<
 }
 
 function told(cause: unknown): number {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   process.stderr.write(`coinslot payments: ${reason}\n`);
   return 1;
 }

@@ -13,7 +13,8 @@ import type { Config } from "../../config/config.ts";
 import { loadOrExplain } from "../load.ts";
 import { Tokens, viewOf } from "../../admin/payment-view.ts";
 import { toJson } from "./payment-text.ts";
-import { fail, print, ProgressLine, reasonOf } from "../terminal.ts";
+import { fail, print, ProgressLine } from "../terminal.ts";
+import { messageOf } from "../../x402/result.ts";
 
 export interface RecoverCommandOptions {
   readonly version: string;
@@ -47,7 +48,7 @@ export async function recover(file: string, options: RecoverCommandOptions): Pro
     return report.end();
   } catch (cause) {
     display.clear();
-    const code = fail("recover", reasonOf(cause));
+    const code = fail("recover", messageOf(cause));
     return isInUse(cause) ? await showUnresolved(config, report) : code;
   }
 }

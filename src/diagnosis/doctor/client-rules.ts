@@ -8,6 +8,7 @@ import { isUsualToken, USUAL_TOKENS } from "../../x402/client-tokens.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
 import { isSolanaAddress } from "../../x402/solana-address.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Whose wallet pays. A client without a chain takes offers of any EVM network. */
 export type BuyerWallet =
@@ -245,10 +246,6 @@ function readBigInt(text: string): bigint | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function refuses(reason: Extract<Verdict, { kind: "refuses" }>["reason"], detail: string): Verdict {

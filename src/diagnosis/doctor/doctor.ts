@@ -12,18 +12,12 @@ import { aliasChecks } from "./alias-checks.ts";
 import { listenerChecks } from "./certificates.ts";
 import { clientChecks } from "./client-checks.ts";
 import { facilitatorChecks } from "./facilitator-checks.ts";
-import {
-  fail,
-  messageOf,
-  SECTIONS,
-  type Check,
-  type DoctorFinding,
-  type Section,
-} from "./finding.ts";
+import { fail, SECTIONS, type Check, type DoctorFinding, type Section } from "./finding.ts";
 import { networkChecks } from "./network-checks.ts";
 import { publicUrlChecks } from "./public-url-checks.ts";
 import { storeChecks } from "./store-checks.ts";
 import { upstreamChecks } from "./upstream-checks.ts";
+import { messageOf } from "../../x402/result.ts";
 
 export { judgeRoutes } from "./client-checks.ts";
 export type { DoctorFinding, Status } from "./finding.ts";

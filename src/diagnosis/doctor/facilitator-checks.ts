@@ -5,16 +5,9 @@ import type { Surroundings } from "../../app/chains.ts";
 import { EXACT_SCHEME, X402_VERSION, type SupportedKind } from "../../x402/x402.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
 import { certificateFault, validityFinding } from "./certificates.ts";
-import {
-  describeFailure,
-  fail,
-  messageOf,
-  ok,
-  warn,
-  type Check,
-  type DoctorFinding,
-} from "./finding.ts";
+import { describeFailure, fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import { ask, readCertificate } from "./http-probe.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** The Date header has whole seconds, and the way takes its time: so far apart says nothing, seconds. */
 const FINE_SKEW_SECONDS = 5;
@@ -34,13 +27,32 @@ export function facilitatorChecks(config: Config, at: Surroundings): readonly Ch
   };
   const each = remote.map((settings): Check => {
     const name = new URL(settings.url).host;
-    const run: Check["run"] = (signal) =>
-      checkRemote(
-        `facilitator ${name}`,
-        settings,
-        { sold, kinds: kindsOf(settings, signal) },
-        signal,
-      );
+    const run: Check["run"] = async (signal) => {
+      const subject = `facilitator ${name}`;
+      const told = kindsOf(settings, signal);
+      const [shown, clock] = await Promise.all([
+        checkCertificate(subject, settings, signal),
+        checkClock(subject, settings, signal),
+      ]);
+      if (shown.some(({ status }) => status === "fail")) return shown;
+      try {
+        const kinds = await told;
+        const names = kinds.filter(isOurs).map(({ network }) => network);
+        const settled = sold.filter((network) => names.includes(network));
+        const message = `settles ${names.length === 0 ? "nothing of version 1" : names.join(", ")}`;
+        const unused = `${message}, and nothing is sold on any of them`;
+        const fix = "remove it, or sell on a network that it settles";
+        const finding =
+          settled.length > 0 || sold.length === 0
+            ? ok(subject, message)
+            : warn(subject, unused, fix);
+        return [...shown, finding, ...clock];
+      } catch (cause) {
+        const fix =
+          "correct its URL, its headers or its certificate; payments that it settles fail now";
+        return [...shown, fail(subject, `GET /supported: ${messageOf(cause)}`, fix)];
+      }
+    };
     return { name, section: "facilitators", run };
   });
   const run: Check["run"] = async (signal) => {
@@ -69,39 +81,6 @@ async function readKinds(
     return (await facilitator.supported(signal)).kinds;
   } finally {
     await facilitator.close();
-  }
-}
-
-interface Told {
-  readonly sold: readonly NetworkName[];
-  readonly kinds: Promise<readonly SupportedKind[]>;
-}
-
-async function checkRemote(
-  subject: string,
-  settings: RemoteSettings,
-  { sold, kinds: asked }: Told,
-  signal: AbortSignal,
-): Promise<readonly DoctorFinding[]> {
-  const [shown, clock] = await Promise.all([
-    checkCertificate(subject, settings, signal),
-    checkClock(subject, settings, signal),
-  ]);
-  if (shown.some(({ status }) => status === "fail")) return shown;
-  try {
-    const kinds = await asked;
-    const names = kinds.filter(isOurs).map(({ network }) => network);
-    const settled = sold.filter((network) => names.includes(network));
-    const message = `settles ${names.length === 0 ? "nothing of version 1" : names.join(", ")}`;
-    const unused = `${message}, and nothing is sold on any of them`;
-    const fix = "remove it, or sell on a network that it settles";
-    const told =
-      settled.length > 0 || sold.length === 0 ? ok(subject, message) : warn(subject, unused, fix);
-    return [...shown, told, ...clock];
-  } catch (cause) {
-    const fix =
-      "correct its URL, its headers or its certificate; payments that it settles fail now";
-    return [...shown, fail(subject, `GET /supported: ${messageOf(cause)}`, fix)];
   }
 }
 

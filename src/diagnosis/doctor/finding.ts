@@ -1,4 +1,5 @@
 /** What `doctor` says of one thing that it looked at, and how one of its checks is run. */
+import { messageOf } from "../../x402/result.ts";
 
 export type Status = "ok" | "warn" | "fail";
 
@@ -77,8 +78,4 @@ export function codeOf(cause: unknown): string {
   if (!(cause instanceof Error)) return "";
   if ("code" in cause && typeof cause.code === "string") return cause.code;
   return codeOf(cause.cause);
-}
-
-export function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

@@ -9,58 +9,49 @@ import { findLosses } from "../../app/gas-costs.ts";
 import { readBalances } from "../../app/gauges.ts";
 import { describeWallets } from "../../app/wallets.ts";
 import { checkFeePayers } from "./fee-payer-checks.ts";
-import { fail, messageOf, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
+import { fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import { checkEndpoints, type RpcEndpoint } from "./rpc-check.ts";
 import { checkToken } from "./token-check.ts";
+import { messageOf } from "../../x402/result.ts";
 
 export function networkChecks(config: Config, at: Surroundings): readonly Check[] {
   const { embedded, observed } = config.facilitator;
   const own = embedded.map((settings) =>
-    check(settings, (signal) => checkEmbedded(config, settings, at, signal)),
+    check(settings, async (signal) => {
+      const endpoints = await checkEndpoints(settings, signal);
+      const rpc = endpoints.filter(({ isRight }) => isRight).map(({ endpoint }) => endpoint);
+      const [first] = rpc;
+      const findings = endpoints.map(({ finding }) => finding);
+      if (first === undefined) return findings;
+      // Those that do not serve the network were told of; what follows is about the chain.
+      const facilitator = { ...config.facilitator, embedded: [{ ...settings, rpc }] };
+      const [mechanism] = await createMechanisms({ facilitator }, at);
+      if (mechanism === undefined) return findings;
+      try {
+        const looked = await lookAt({ config, settings, mechanism, at }, first, signal);
+        return [...findings, ...looked];
+      } finally {
+        await mechanism.close();
+      }
+    }),
   );
   const seen = observed.map((settings) =>
-    check(settings, (signal) => checkObserved(config, settings, signal)),
+    check(settings, async (signal) => {
+      const endpoints = await checkEndpoints(settings, signal);
+      const right = endpoints.find(({ isRight }) => isRight);
+      const findings = endpoints.map(({ finding }) => finding);
+      if (right === undefined) return findings;
+      return [
+        ...findings,
+        ...(await checkPayees(config, settings.network, right.endpoint, signal)),
+      ];
+    }),
   );
   return [...own, ...seen];
 }
 
 function check({ network }: ObservedNetwork | EmbeddedNetwork, run: Check["run"]): Check {
   return { name: network, section: "networks", run };
-}
-
-async function checkObserved(
-  config: Config,
-  settings: ObservedNetwork,
-  signal: AbortSignal,
-): Promise<readonly DoctorFinding[]> {
-  const endpoints = await checkEndpoints(settings, signal);
-  const right = endpoints.find(({ isRight }) => isRight);
-  const findings = endpoints.map(({ finding }) => finding);
-  if (right === undefined) return findings;
-  return [...findings, ...(await checkPayees(config, settings.network, right.endpoint, signal))];
-}
-
-async function checkEmbedded(
-  config: Config,
-  settings: EmbeddedNetwork,
-  at: Surroundings,
-  signal: AbortSignal,
-): Promise<readonly DoctorFinding[]> {
-  const endpoints = await checkEndpoints(settings, signal);
-  const rpc = endpoints.filter(({ isRight }) => isRight).map(({ endpoint }) => endpoint);
-  const [first] = rpc;
-  const findings = endpoints.map(({ finding }) => finding);
-  if (first === undefined) return findings;
-  // Those that do not serve the network were told of; what follows is about the chain.
-  const facilitator = { ...config.facilitator, embedded: [{ ...settings, rpc }] };
-  const [mechanism] = await createMechanisms({ facilitator }, at);
-  if (mechanism === undefined) return findings;
-  try {
-    const looked = await lookAt({ config, settings, mechanism, at }, first, signal);
-    return [...findings, ...looked];
-  } finally {
-    await mechanism.close();
-  }
 }
 
 interface Subject {
@@ -193,22 +184,16 @@ async function checkPayees(
   );
   return withRpc(endpoint, (rpc) =>
     Promise.all(
-      [...payees].map((payee) => checkPayee(`${network} payTo ${payee}`, payee, rpc, signal)),
+      [...payees].map(async (payee) => {
+        const subject = `${network} payTo ${payee}`;
+        if (!(await hasCode(rpc, payee, signal))) return ok(subject, "is a plain account");
+        const message = "is a contract on this network";
+        const fix =
+          "see that it can pass on the token that it gets: a wallet such as Safe can, many cannot";
+        return warn(subject, message, fix);
+      }),
     ),
   );
-}
-
-async function checkPayee(
-  subject: string,
-  payee: string,
-  rpc: Rpc,
-  signal: AbortSignal,
-): Promise<DoctorFinding> {
-  if (!(await hasCode(rpc, payee, signal))) return ok(subject, "is a plain account");
-  const message = "is a contract on this network";
-  const fix =
-    "see that it can pass on the token that it gets: a wallet such as Safe can, many cannot";
-  return warn(subject, message, fix);
 }
 
 async function withRpc<Value>(

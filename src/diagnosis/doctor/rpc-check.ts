@@ -3,9 +3,11 @@ import type { EmbeddedNetwork, ObservedNetwork } from "../../config/config.ts";
 import { identify as identifyEvm } from "../../mechanism/evm/probe.ts";
 import { blocksOf } from "../../mechanism/evm/network-blocks.ts";
 import { ChainError } from "../../mechanism/mechanism.ts";
-import { isRecord, openRpc, type Rpc } from "../../mechanism/rpc.ts";
+import { openRpc, type Rpc } from "../../mechanism/rpc.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
-import { describeFailure, fail, messageOf, ok, warn, type DoctorFinding } from "./finding.ts";
+import { describeFailure, fail, ok, warn, type DoctorFinding } from "./finding.ts";
+import { isRecord } from "../../x402/json.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** An older head is warned of, seconds: no network here pauses so long between two blocks. */
 const OLD_HEAD_SECONDS = 60;

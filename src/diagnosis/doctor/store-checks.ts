@@ -5,7 +5,8 @@ import { dirname } from "node:path";
 import type { Config } from "../../config/config.ts";
 import { isLedgerLocked } from "../../ledger/sqlite/sqlite-lock.ts";
 import { openBooks } from "../../admin/books.ts";
-import { codeOf, fail, messageOf, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
+import { codeOf, fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** Free space below which a store is warned of, and fails, bytes: a payment takes some 4 KiB. */
 const LITTLE_BYTES = 1024 ** 3;
@@ -15,8 +16,8 @@ const MIB = 1024 ** 2;
 export function storeChecks(config: Pick<Config, "store">): readonly Check[] {
   const { store } = config;
   const name = store.kind === "sqlite" ? store.path : store.place;
-  const run = (): Promise<readonly DoctorFinding[]> =>
-    store.kind === "sqlite" ? checkFile(config, store.path) : checkServer(config, name);
+  const run = async (): Promise<readonly DoctorFinding[]> =>
+    store.kind === "sqlite" ? checkFile(config, store.path) : [await countBooks(config, name)];
   return [{ name, section: "store", run }];
 }
 
@@ -51,13 +52,6 @@ async function checkFile(
   const locked = await isInUse(config);
   const user = locked ? "a gateway has it open" : "no gateway has it open";
   return [await countBooks(config, `${path}: ${user}`), ...room];
-}
-
-async function checkServer(
-  config: Pick<Config, "store">,
-  place: string,
-): Promise<readonly DoctorFinding[]> {
-  return [await countBooks(config, place)];
 }
 
 async function countBooks(config: Pick<Config, "store">, title: string): Promise<DoctorFinding> {

@@ -6,6 +6,7 @@
 import { ask } from "../doctor/http-probe.ts";
 import { describeFailure } from "../doctor/finding.ts";
 import { NETWORK_NAMES, networkOf } from "../../x402/network.ts";
+import { memberOf } from "../../x402/json.ts";
 
 /** Entries that are asked for at once. */
 const PAGE_ENTRIES = 50;
@@ -119,9 +120,9 @@ async function readPage(
       } catch {
         return { state: "unreadable", detail: "a page is no JSON, or too large" };
       }
-      const items = member(json, "items") ?? member(json, "resources");
+      const items = memberOf(json, "items") ?? memberOf(json, "resources");
       if (!Array.isArray(items)) return { state: "unreadable", detail: "a page has no items" };
-      const total = member(member(json, "pagination"), "total");
+      const total = memberOf(memberOf(json, "pagination"), "total");
       const entries = items.slice(0, PAGE_ENTRIES).map(entryOf);
       const isCount = Number.isSafeInteger(total) && Number(total) >= 0;
       return { state: "read", text, entries, total: isCount ? Number(total) : null };
@@ -136,34 +137,29 @@ async function readPage(
 }
 
 function entryOf(item: unknown): ListedEntry {
-  const accepts = member(item, "accepts");
+  const accepts = memberOf(item, "accepts");
   const offers = Array.isArray(accepts) ? accepts.slice(0, MAX_OFFERS) : [];
   // Version 1 describes the request in the way to pay, version 2 beside it.
-  const described = member(member(member(item, "extensions"), "bazaar"), "info");
-  const inputs = [member(offers[0], "outputSchema"), described].map((each) =>
-    member(each, "input"),
+  const described = memberOf(memberOf(memberOf(item, "extensions"), "bazaar"), "info");
+  const inputs = [memberOf(offers[0], "outputSchema"), described].map((each) =>
+    memberOf(each, "input"),
   );
-  const methods = inputs.map((input) => text(member(input, "method")).toUpperCase());
+  const methods = inputs.map((input) => text(memberOf(input, "method")).toUpperCase());
   const method = methods.find((each) => each !== "");
   return {
-    resource: text(member(item, "resource")),
+    resource: text(memberOf(item, "resource")),
     method,
     offers: offers.map((offer: unknown) => ({
-      network: networkName(text(member(offer, "network"))),
-      asset: text(member(offer, "asset")),
-      payTo: text(member(offer, "payTo")),
-      amount: text(member(offer, "maxAmountRequired") ?? member(offer, "amount")),
+      network: networkName(text(memberOf(offer, "network"))),
+      asset: text(memberOf(offer, "asset")),
+      payTo: text(memberOf(offer, "payTo")),
+      amount: text(memberOf(offer, "maxAmountRequired") ?? memberOf(offer, "amount")),
     })),
   };
 }
 
 function networkName(written: string): string {
   return NETWORK_NAMES.find((name) => networkOf(name).caip2 === written) ?? written;
-}
-
-function member(value: unknown, name: string): unknown {
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
-  return Object.getOwnPropertyDescriptor(value, name)?.value;
 }
 
 function text(value: unknown): string {

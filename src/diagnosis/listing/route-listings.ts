@@ -20,6 +20,7 @@ import {
   type ReadListing,
   type ReadOptions,
 } from "./read-listing.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** Newest sales that are looked at unless told otherwise: facilitators list what they have settled. */
 const MAX_SALES = 5_000;
@@ -195,7 +196,7 @@ async function readSales(config: Config, limit: number): Promise<Sold> {
       await books.close();
     }
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     return { has: () => false, unknown: reason, newest: null };
   }
   const newest = count < limit ? null : limit;

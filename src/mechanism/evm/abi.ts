@@ -3,7 +3,7 @@
  * are written once and then only joined. The general encoders of the large libraries take longer than
  * everything else in a verification.
  */
-import { isRecord } from "../rpc.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Hex digits of one ABI word (32 bytes). */
 export const WORD = 64;

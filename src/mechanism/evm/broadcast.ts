@@ -4,8 +4,9 @@
  * again and again. Such a call waits for a block, so it has connections of its own and a limit.
  */
 import { ChainError, type SignedTransaction } from "../mechanism.ts";
-import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
+import { RpcRefusal, type Rpc, firstReason } from "../rpc.ts";
 import type { RpcEndpoints, WritableEndpoint } from "../rpc-endpoints.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Longest wait for the block, milliseconds; after it the bytes are sent the usual way. */
 export const SYNC_TIMEOUT_MS = 2_500;
@@ -90,7 +91,7 @@ export class Broadcast {
       if (answer === "included") return answer;
     }
     return first.catch((cause: unknown) => {
-      throw reasonOf(cause);
+      throw firstReason(cause);
     });
   }
 
@@ -139,11 +140,4 @@ async function sendPlainly(
     if (!(error instanceof RpcRefusal) || !POSSIBLY_SENT.test(error.rpcMessage)) throw error;
   }
   return "sent";
-}
-
-/** The first endpoint's own error, but rather a node's refusal than no answer: it says more. */
-function reasonOf(cause: unknown): unknown {
-  if (!(cause instanceof AggregateError)) return cause;
-  const errors: readonly unknown[] = cause.errors;
-  return errors.find((error) => error instanceof RpcRefusal) ?? errors[0];
 }

@@ -1,11 +1,12 @@
 /** Start-up checks: whether the endpoint is the network that it is configured to be, and we can pay. */
 import { ChainError, type Finding } from "../mechanism.ts";
-import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
+import { RpcRefusal, type Rpc } from "../rpc.ts";
 import type { EvmNetwork } from "../../x402/network.ts";
 import { formatAmount } from "../../x402/amount.ts";
 import { parseHexData, parseQuantity, quantityOf, readWord, WORD } from "./abi.ts";
 import type { FeeReader } from "./fees.ts";
 import { DECIMALS_CALL, DOMAIN_SEPARATOR_CALL, type Token } from "./token.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** How far chain time and ours may be apart, seconds. */
 const MAX_CLOCK_SKEW_SECONDS = 30;

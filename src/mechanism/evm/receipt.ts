@@ -1,10 +1,11 @@
 /** A transaction's receipt, and the question whether it moved the money of an authorization. */
 import { isEvmAddress } from "../../x402/address.ts";
 import { ChainError } from "../mechanism.ts";
-import { isRecord, type Rpc } from "../rpc.ts";
+import { type Rpc } from "../rpc.ts";
 import { addressWord, parseHexData, quantityOf, uintWord } from "./abi.ts";
 import type { EvmCheckedAuthorization } from "./authorization.ts";
 import { AUTHORIZATION_USED_EVENT, TRANSFER_EVENT } from "./token.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Topics and data in lower case; topics with `0x`, data without. */
 export interface Log {

@@ -2,7 +2,7 @@
  * What the chain knows of authorizations whatever the transaction: whether they are used, and by which one.
  */
 import { ChainError, type Standing } from "../mechanism.ts";
-import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
+import { RpcRefusal, type Rpc } from "../rpc.ts";
 import {
   decodeAggregate3,
   encodeAggregate3,
@@ -21,6 +21,7 @@ import {
   AUTHORIZATION_USED_EVENT,
   authorizationStateCall,
 } from "./token.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Blocks in one log query: what the strictest public nodes still answer. */
 export const LOG_WINDOW_BLOCKS = 1_000n;
@@ -151,7 +152,19 @@ export async function findUse(
   }
   for (const start of starts) {
     const item = await findLog(rpc, authorization, start, signal);
-    if (item !== undefined) return readUse(rpc, authorization, item, signal);
+    if (item !== undefined) {
+      const log = parseLog(item);
+      const hash = isRecord(item) ? parseHexData(item["transactionHash"]) : undefined;
+      if (log === undefined || hash?.length !== WORD) throw oddAnswer(rpc, "a log");
+      if (log.topics[0] === AUTHORIZATION_CANCELED_EVENT) return "cancelled";
+      const transaction = `0x${hash}`;
+      const receipt = await readReceipt(rpc, transaction, signal);
+      // It has the log that led here, or the node contradicts itself.
+      if (!receipt?.succeeded || !isUsedIn(receipt.logs, authorization)) {
+        throw oddAnswer(rpc, "the receipt of a logged transaction");
+      }
+      return { transaction, receipt };
+    }
   }
   throw new ChainError(
     "CHAIN_ANSWER",
@@ -198,25 +211,6 @@ async function firstBlockPast(
     else after = middle;
   }
   return after;
-}
-
-async function readUse(
-  rpc: Rpc,
-  authorization: EvmCheckedAuthorization,
-  item: unknown,
-  signal: AbortSignal,
-): Promise<Use> {
-  const log = parseLog(item);
-  const hash = isRecord(item) ? parseHexData(item["transactionHash"]) : undefined;
-  if (log === undefined || hash?.length !== WORD) throw oddAnswer(rpc, "a log");
-  if (log.topics[0] === AUTHORIZATION_CANCELED_EVENT) return "cancelled";
-  const transaction = `0x${hash}`;
-  const receipt = await readReceipt(rpc, transaction, signal);
-  // It has the log that led here, or the node contradicts itself.
-  if (!receipt?.succeeded || !isUsedIn(receipt.logs, authorization)) {
-    throw oddAnswer(rpc, "the receipt of a logged transaction");
-  }
-  return { transaction, receipt };
 }
 
 function oddAnswer(rpc: Rpc, what: string): ChainError {

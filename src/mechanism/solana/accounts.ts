@@ -1,7 +1,7 @@
 /** Accounts of the chain: many in few calls, and what a token account says of itself. */
 import { ADDRESS_BYTES, encodeBase58 } from "../../x402/solana-address.ts";
 import { ChainError } from "../mechanism.ts";
-import { isRecord, type Rpc } from "../rpc.ts";
+import { type Rpc } from "../rpc.ts";
 import { TOKEN_2022_PROGRAM } from "./programs.ts";
 import {
   readingOptions,
@@ -9,6 +9,7 @@ import {
   type AccountReading,
   type RawAccount,
 } from "./raw-account.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Accounts that a node answers in one call at most. */
 const MAX_ACCOUNTS = 100;

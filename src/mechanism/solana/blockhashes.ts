@@ -8,9 +8,10 @@
 import { LRUCache } from "lru-cache";
 import type { Time } from "../../time/time.ts";
 import { ChainError } from "../mechanism.ts";
-import { isRecord, type Rpc } from "../rpc.ts";
+import { type Rpc } from "../rpc.ts";
 import { sharedSignal, waitFor } from "../shared-call.ts";
 import { readContextSlot } from "./statuses.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Slots between two answers where no slot is known at which the blockhash was valid: about 13 s. */
 export const UNKNOWN_VALIDITY_SLOTS = 32;

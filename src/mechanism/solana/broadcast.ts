@@ -4,7 +4,7 @@
  */
 import type { SignedTransaction } from "../mechanism.ts";
 import type { WritableEndpoint } from "../rpc-endpoints.ts";
-import { RpcRefusal } from "../rpc.ts";
+import { RpcRefusal, firstReason } from "../rpc.ts";
 
 /** Answers after which the transaction is on the chain, or on its way there: it was sent before. */
 const POSSIBLY_SENT = /already (?:been )?(?:processed|received|submitted|known)|alreadyprocessed/i;
@@ -18,34 +18,21 @@ export async function send(
   signed: SignedTransaction,
   signal: AbortSignal,
 ): Promise<void> {
-  const sendings = targets.map((target) => sendTo(target, signed, signal));
-  await Promise.any(sendings).catch((cause: unknown) => {
-    throw reasonOf(cause);
+  const sendings = targets.map(async (target) => {
+    await target.ready;
+    const options = { encoding: "base64", skipPreflight: true, maxRetries: 0 };
+    try {
+      await target.rpc.call("sendTransaction", [signed.raw, options], signal);
+    } catch (error) {
+      if (!isPossiblySent(error)) throw error;
+    }
   });
-}
-
-async function sendTo(
-  { rpc, ready }: WritableEndpoint,
-  { raw }: SignedTransaction,
-  signal: AbortSignal,
-): Promise<void> {
-  await ready;
-  const options = { encoding: "base64", skipPreflight: true, maxRetries: 0 };
-  try {
-    await rpc.call("sendTransaction", [raw, options], signal);
-  } catch (error) {
-    if (!isPossiblySent(error)) throw error;
-  }
+  await Promise.any(sendings).catch((cause: unknown) => {
+    throw firstReason(cause);
+  });
 }
 
 function isPossiblySent(error: unknown): boolean {
   if (!(error instanceof RpcRefusal)) return false;
   return POSSIBLY_SENT.test(`${error.rpcMessage} ${JSON.stringify(error.data ?? "")}`);
-}
-
-/** The first endpoint's own error, but rather a node's refusal than no answer: it says more. */
-function reasonOf(cause: unknown): unknown {
-  if (!(cause instanceof AggregateError)) return cause;
-  const errors: readonly unknown[] = cause.errors;
-  return errors.find((error) => error instanceof RpcRefusal) ?? errors[0];
 }

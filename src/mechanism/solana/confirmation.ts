@@ -13,10 +13,10 @@
  */
 import type { Refusal } from "../../x402/result.ts";
 import type { Confirmation, Look } from "../mechanism.ts";
-import { isRecord } from "../rpc.ts";
 import type { Instruction, Message } from "./message.ts";
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from "./programs.ts";
 import type { Depth, SignatureStatus } from "./statuses.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** What the configuration asks of a settlement. */
 export type SolanaCommitment = "confirmed" | "finalized";

@@ -9,8 +9,9 @@ import {
   type TransactionVersion,
 } from "../../x402/solana-transaction.ts";
 import { ChainError } from "../mechanism.ts";
-import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
+import { RpcRefusal, type Rpc } from "../rpc.ts";
 import { isSlot } from "./statuses.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Transactions of an account that are listed in one call. */
 export const PAGE = 200;

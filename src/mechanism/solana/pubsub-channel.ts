@@ -9,7 +9,6 @@
  *                           └───────────────────┘
  */
 import type { Time } from "../../time/time.ts";
-import { isRecord } from "../rpc.ts";
 import type { SolanaCommitment } from "./confirmation.ts";
 import {
   openPubsub,
@@ -17,6 +16,7 @@ import {
   type PubsubSocket,
   type PubsubTarget,
 } from "./pubsub-socket.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** The first pause before the websocket is opened again, milliseconds; each failure in a row doubles it. */
 const FIRST_PAUSE_MS = 250;

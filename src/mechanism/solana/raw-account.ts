@@ -1,6 +1,7 @@
 /** Accounts as a node answers them when asked with base64, cut down to what is read here. */
 import { ChainError } from "../mechanism.ts";
-import { isRecord, type Rpc } from "../rpc.ts";
+import { type Rpc } from "../rpc.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** What an account holds, and which program may change it. */
 export interface RawAccount {

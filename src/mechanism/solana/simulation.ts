@@ -1,8 +1,9 @@
 /** What a node answers to `simulateTransaction`, and the names of the errors in it. */
 import { ChainError } from "../mechanism.ts";
-import { isRecord, type Rpc } from "../rpc.ts";
+import { type Rpc } from "../rpc.ts";
 import { readRawAccount, type RawAccount } from "./raw-account.ts";
 import { readContextSlot } from "./statuses.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Characters of a node's own words that are repeated. */
 const MAX_WORDS = 200;

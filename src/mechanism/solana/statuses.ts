@@ -6,8 +6,9 @@
 import { OVER, type Time } from "../../time/time.ts";
 import { ChainError } from "../mechanism.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
-import { isRecord, RpcRefusal, type Rpc } from "../rpc.ts";
+import { RpcRefusal, type Rpc } from "../rpc.ts";
 import { sharedSignal, waitFor } from "../shared-call.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Signatures that a node takes in one call. */
 const MAX_SIGNATURES = 256;

@@ -5,11 +5,12 @@
 import { PublicKey, TransactionInstruction, TransactionMessage } from "@solana/web3.js";
 import { ADDRESS_BYTES, decodeBase58 } from "../../x402/solana-address.ts";
 import { ChainError } from "../mechanism.ts";
-import { isRecord, type Rpc } from "../rpc.ts";
+import { type Rpc } from "../rpc.ts";
 import { associatedAccount } from "./associated-account.ts";
 import { readMint } from "./mint.ts";
 import { COMPUTE_BUDGET_PROGRAM, MEMO_PROGRAM } from "./programs.ts";
 import { readAccounts } from "./raw-account.ts";
+import { isRecord } from "../../x402/json.ts";
 
 /** Compute units of a transfer and a memo, amply. */
 const UNITS = 40_000;

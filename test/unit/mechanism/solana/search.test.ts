@@ -4,7 +4,6 @@ import { Blockhashes } from "../../../../src/mechanism/solana/blockhashes.ts";
 import { MISSING_MS, REACH_MS, Search } from "../../../../src/mechanism/solana/search.ts";
 import { Statuses } from "../../../../src/mechanism/solana/statuses.ts";
 import type { Confirmation } from "../../../../src/mechanism/mechanism.ts";
-import { isRecord } from "../../../../src/mechanism/rpc.ts";
 import type { Time } from "../../../../src/time/time.ts";
 import { ManualTime } from "../../../support/manual-time.ts";
 import type { RpcReply } from "../../../support/scripted-node.ts";
@@ -12,6 +11,7 @@ import { buildTransaction, layOut, testKey } from "../../../support/solana-messa
 import { devnetPayment, requirementsOf } from "../../../support/solana-requests.ts";
 import { inContext, startScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { hurriedTime, never, signTransaction, type SignedPayment } from "./tracking.ts";
+import { isRecord } from "../../../../src/x402/json.ts";
 
 const VALID_SLOT = 10_000;
 const EXPIRED_SLOT = VALID_SLOT + 200;

@@ -1,7 +1,6 @@
 /** Transactions whose blockhash expires: the end of those that are in no block, and of no others. */
 import { describe, expect, test } from "vitest";
 import type { Confirmation } from "../../../../src/mechanism/mechanism.ts";
-import { isRecord } from "../../../../src/mechanism/rpc.ts";
 import { Tracker } from "../../../../src/mechanism/solana/tracker.ts";
 import { openEndpoints } from "../../../../src/mechanism/solana/endpoints.ts";
 import { devnet } from "../../../support/solana-requests.ts";
@@ -17,6 +16,7 @@ import {
   type SignedPayment,
   type Tracking,
 } from "./tracking.ts";
+import { isRecord } from "../../../../src/x402/json.ts";
 
 /** Slots after which no blockhash of now is valid, confirmed. */
 const EXPIRY_SLOTS = 152;
