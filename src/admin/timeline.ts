@@ -142,11 +142,8 @@ export class PaymentTimeline {
         for (const record of part.records) this.#keep(source.key, record);
       }),
     );
-    this.#forget(MAX_RECORDS_EACH * Math.max(1, sources.length));
-  }
-
-  /** The oldest, whichever process told of them first. */
-  #forget(most: number): void {
+    // The oldest, whichever process told of them first.
+    const most = MAX_RECORDS_EACH * Math.max(1, sources.length);
     if (this.#parts.size <= most) return;
     const all = [...this.#parts].map(([id, parts]) => ({ id, record: merged(parts) }));
     all.sort((left, right) => newestFirst(left.record, right.record));

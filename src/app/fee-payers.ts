@@ -160,20 +160,6 @@ export class KnownFeePayers implements FeePayers {
       else this.#silent.delete(name);
     }
     this.#compare();
-    this.#tellMissing();
-  }
-
-  #failed(facilitator: string, cause: unknown): void {
-    if (this.#silent.has(facilitator) || this.elsewhere().length === 0) return;
-    this.#silent.add(facilitator);
-    const said =
-      "a facilitator does not say who pays its network fees on Solana; until it does, what it said " +
-      "before counts, and without that its payments there are not offered";
-    const detail = messageOf(cause);
-    this.#sources.telemetry.logger.warn({ facilitator, detail }, said);
-  }
-
-  #tellMissing(): void {
     const { logger } = this.#sources.telemetry;
     for (const { network, address: feePayer } of this.elsewhere()) {
       if ((feePayer === null) === this.#missed.has(network)) continue;
@@ -185,5 +171,15 @@ export class KnownFeePayers implements FeePayers {
         logger.info({ network, feePayer }, "it is said who pays the network fee: sales go on");
       }
     }
+  }
+
+  #failed(facilitator: string, cause: unknown): void {
+    if (this.#silent.has(facilitator) || this.elsewhere().length === 0) return;
+    this.#silent.add(facilitator);
+    const said =
+      "a facilitator does not say who pays its network fees on Solana; until it does, what it said " +
+      "before counts, and without that its payments there are not offered";
+    const detail = messageOf(cause);
+    this.#sources.telemetry.logger.warn({ facilitator, detail }, said);
   }
 }

@@ -33,8 +33,25 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
     }
   };
   const loops = [
-    loop(COUNTS_MS, () => readCounts(sources)),
-    loop(WALLETS_MS, () => readWallets(sources, signal)),
+    loop(COUNTS_MS, async () => {
+      const { logger, metrics } = sources.telemetry;
+      try {
+        metrics.counts(await sources.ledger.books.counts());
+      } catch (cause) {
+        logger.warn({ err: cause }, "the payments in the ledger cannot be counted");
+      }
+    }),
+    loop(WALLETS_MS, async () => {
+      const { mechanisms, telemetry } = sources;
+      await Promise.all(
+        mechanisms.map(async (mechanism) => {
+          for (const wallet of await readBalances(mechanism, sources, signal)) {
+            telemetry.metrics.wallet(mechanism.network, wallet);
+            sources.onWallet?.(mechanism.network, wallet);
+          }
+        }),
+      );
+    }),
   ];
   const telling = sources.mechanisms.filter(({ headTime }) => headTime !== undefined);
   if (telling.length > 0)
@@ -61,27 +78,6 @@ export function startGauges(sources: GaugeSources): { stop(): Promise<void> } {
       await Promise.all(loops);
     },
   };
-}
-
-async function readCounts({ ledger, telemetry }: GaugeSources): Promise<void> {
-  const { logger, metrics } = telemetry;
-  try {
-    metrics.counts(await ledger.books.counts());
-  } catch (cause) {
-    logger.warn({ err: cause }, "the payments in the ledger cannot be counted");
-  }
-}
-
-async function readWallets(sources: GaugeSources, signal: AbortSignal): Promise<void> {
-  const { mechanisms, telemetry } = sources;
-  await Promise.all(
-    mechanisms.map(async (mechanism) => {
-      for (const wallet of await readBalances(mechanism, sources, signal)) {
-        telemetry.metrics.wallet(mechanism.network, wallet);
-        sources.onWallet?.(mechanism.network, wallet);
-      }
-    }),
-  );
 }
 
 /** Those balances that could be read; the others are left out, readiness tells of their network. */

@@ -92,7 +92,9 @@ export class PublicSide {
    */
   configure(config: PublicSideConfig): void {
     const replaced = createEarlierQuotes(this.#config, this.#options.feePayers, systemTime.now());
-    this.#earlier = [replaced, ...this.#earlier].filter(isOpen).slice(0, MAX_EARLIER);
+    this.#earlier = [replaced, ...this.#earlier]
+      .filter(({ untilMs }) => systemTime.now() < untilMs)
+      .slice(0, MAX_EARLIER);
     this.#config = config;
     const unused = this.#backends.configure(config);
     const leaving = this.#leave(this.#gateway.configure(this.#settings()), unused);
@@ -193,8 +195,4 @@ export class PublicSide {
     await waitWithin(ended, signal, undefined);
     await Promise.all(engines.map((engine) => engine.close(signal)));
   }
-}
-
-function isOpen({ untilMs }: EarlierQuotes): boolean {
-  return systemTime.now() < untilMs;
 }

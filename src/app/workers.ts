@@ -59,12 +59,27 @@ export async function openWorkers(
   closing.defer(() => ending.abort());
   const desks = new Desks({ ...parts, money, closing: ending.signal });
   closing.defer(() => desks.closed());
-  const ordered = { count, money, version: entry.version };
   let ticketKeys = newTicketKeys();
   const pool = new WorkerPool({
     count,
     fork: (worker) => desks.fork(worker, entry),
-    order: (worker) => pack(orderOf(worker, { ...ordered, ticketKeys })),
+    order: (worker) => {
+      const { config: sold, termsChanges, earlier } = money.sales;
+      const order: StartOrder = {
+        worker,
+        workers: count,
+        version: entry.version,
+        ticketKeys,
+        config: frontPart(sold),
+        termsChanges: [...termsChanges],
+        earlier,
+        feePayers: toldBy(money.feePayers),
+        others: money.hub?.since(0) ?? NOTHING,
+        draftNetworks: [...money.drafts.networks],
+        hasTimeline: sold.admin?.timeline === true,
+      };
+      return pack(order);
+    },
     withinMs: shutdown.withinMs,
     logger: telemetry.logger,
     time,
@@ -140,30 +155,6 @@ class Desks {
 function environment(): NodeJS.ProcessEnv {
   const passed = Object.entries(process.env).filter(([name]) => ENVIRONMENT.test(name));
   return Object.fromEntries(passed);
-}
-
-interface Ordered {
-  readonly count: number;
-  readonly money: SettlementProcess;
-  readonly version: string;
-  readonly ticketKeys: Buffer;
-}
-
-function orderOf(worker: number, { count, money, version, ticketKeys }: Ordered): StartOrder {
-  const { config, termsChanges, earlier } = money.sales;
-  return {
-    worker,
-    workers: count,
-    version,
-    ticketKeys,
-    config: frontPart(config),
-    termsChanges: [...termsChanges],
-    earlier,
-    feePayers: toldBy(money.feePayers),
-    others: money.hub?.since(0) ?? NOTHING,
-    draftNetworks: [...money.drafts.networks],
-    hasTimeline: config.admin?.timeline === true,
-  };
 }
 
 function toldBy(feePayers: KnownFeePayers): Told {

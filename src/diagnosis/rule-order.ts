@@ -11,7 +11,14 @@ type Segment = RouteSettings["segments"][number];
 const RANKS: Readonly<Record<Segment["kind"], number>> = { static: 0, param: 1, rest: 2 };
 
 export function inWinningOrder(routes: readonly RouteSettings[]): readonly RouteSettings[] {
-  return routes.toSorted(compareRoutes);
+  return routes.toSorted((left, right) => {
+    const bySegments = compareSegments(left.segments, right.segments);
+    if (bySegments !== 0) return bySegments;
+    if (left.methods === null || right.methods === null) {
+      return Number(left.methods === null) - Number(right.methods === null);
+    }
+    return compare(left.methods.join(), right.methods.join());
+  });
 }
 
 /** Whether a canonical path matches the pattern, letter by letter; whatever the method. */
@@ -57,15 +64,6 @@ export function whyBeaten(winner: RouteSettings, loser: RouteSettings, method: s
 function written(segment: Segment): string {
   if (segment.kind === "rest") return "*";
   return segment.kind === "param" ? `:${segment.name}` : JSON.stringify(segment.text);
-}
-
-function compareRoutes(left: RouteSettings, right: RouteSettings): number {
-  const bySegments = compareSegments(left.segments, right.segments);
-  if (bySegments !== 0) return bySegments;
-  if (left.methods === null || right.methods === null) {
-    return Number(left.methods === null) - Number(right.methods === null);
-  }
-  return compare(left.methods.join(), right.methods.join());
 }
 
 function compareSegments(left: readonly Segment[], right: readonly Segment[]): number {

@@ -177,7 +177,21 @@ export class RemoteFacilitator implements WireFacilitator {
     const started = this.#time.now();
     const { metrics } = this.#telemetry;
     try {
-      const response = await this.#settle(request, options);
+      const code = "unexpected_settle_error";
+      const { signal, idempotencyKey = randomUUID() } = options;
+      const answer = await this.#post("/settle", request, signal, idempotencyKey).catch(
+        (cause: unknown) => {
+          throw this.#fault(cause instanceof NothingSent ? "unreachable" : "unknown", code, cause);
+        },
+      );
+      const response = readOutcome(answer, request, this.#host);
+      if (response === undefined) {
+        const kind = REFUSED_UNREAD.has(answer.status) ? "unavailable" : "unknown";
+        throw this.#unread(kind, code, answer.status, " without a settlement");
+      }
+      if (!response.success && UNEXPECTED.has(response.errorReason)) {
+        throw this.#fault("unknown", code, response.detail ?? "it does not know the outcome");
+      }
       const seconds = (this.#time.now() - started) / 1000;
       if (response.success) metrics.settlement(network, "settled", "", seconds);
       else metrics.settlement(network, "failed", response.errorReason, seconds);
@@ -215,25 +229,6 @@ export class RemoteFacilitator implements WireFacilitator {
   /** Waits for the calls that are under way. Idempotent. */
   close(): Promise<void> {
     return (this.#closed ??= this.#pool.close());
-  }
-
-  async #settle(request: FacilitatorRequest, options: SettleOptions): Promise<SettleResponse> {
-    const code = "unexpected_settle_error";
-    const { signal, idempotencyKey = randomUUID() } = options;
-    const answer = await this.#post("/settle", request, signal, idempotencyKey).catch(
-      (cause: unknown) => {
-        throw this.#fault(cause instanceof NothingSent ? "unreachable" : "unknown", code, cause);
-      },
-    );
-    const outcome = readOutcome(answer, request, this.#host);
-    if (outcome === undefined) {
-      const kind = REFUSED_UNREAD.has(answer.status) ? "unavailable" : "unknown";
-      throw this.#unread(kind, code, answer.status, " without a settlement");
-    }
-    if (!outcome.success && UNEXPECTED.has(outcome.errorReason)) {
-      throw this.#fault("unknown", code, outcome.detail ?? "it does not know the outcome");
-    }
-    return outcome;
   }
 
   async #post(

@@ -193,8 +193,20 @@ export class Publications {
         return writeWellKnown(this.#catalogue, this.#published());
       case PUBLISHED_PATHS.llms:
         return writeLlmsText(this.#catalogue, this.#published());
-      default:
-        return this.#openApi();
+      default: {
+        const { publicUrl, listing } = this.#published();
+        const { openapi } = this.#config.discovery;
+        const payable = this.#sold.filter(({ offers }) => !offers.areNone);
+        // Only a description has operations that a route has to be found for.
+        const fates = typeof openapi === "string" ? null : new Fates(this.#config, payable);
+        return writeOpenApi({
+          publicUrl,
+          listing,
+          sold: payable.map(soldRoute),
+          description: typeof openapi === "string" ? null : openapi.description,
+          fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },
+        });
+      }
     }
   }
 
@@ -208,21 +220,6 @@ export class Publications {
       llms: at(PUBLISHED_PATHS.llms),
       facilitator: this.#config.discovery.facilitator,
     };
-  }
-
-  #openApi(): string {
-    const { publicUrl, listing } = this.#published();
-    const { openapi } = this.#config.discovery;
-    const payable = this.#sold.filter(({ offers }) => !offers.areNone);
-    // Only a description has operations that a route has to be found for.
-    const fates = typeof openapi === "string" ? null : new Fates(this.#config, payable);
-    return writeOpenApi({
-      publicUrl,
-      listing,
-      sold: payable.map(soldRoute),
-      description: typeof openapi === "string" ? null : openapi.description,
-      fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },
-    });
   }
 }
 

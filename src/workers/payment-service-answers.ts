@@ -110,9 +110,15 @@ function readClaim(value: unknown): ClaimOutcome {
     case "busy":
       count(fields["version"]);
       break;
-    case "unresolved":
-      begun(fields);
+    case "unresolved": {
+      const { terms: first, facilitator, handedOverAt, isSigned, failure } = fields;
+      terms(first);
+      if (facilitator !== null) text(facilitator);
+      if (handedOverAt !== null) count(handedOverAt);
+      check(isSigned === undefined || isSigned === true);
+      if (failure !== undefined) refusal(failure);
       break;
+    }
     case "spent":
       check(typeof fields["delivered"] === "boolean");
       text(fields["transaction"]);
@@ -182,14 +188,6 @@ function requestOf(value: unknown): FacilitatorRequest {
   record(payload);
   count(maxTimeoutSeconds);
   return value as FacilitatorRequest;
-}
-
-function begun({ terms: first, facilitator, handedOverAt, isSigned, failure }: Fields): void {
-  terms(first);
-  if (facilitator !== null) text(facilitator);
-  if (handedOverAt !== null) count(handedOverAt);
-  check(isSigned === undefined || isSigned === true);
-  if (failure !== undefined) refusal(failure);
 }
 
 function terms(value: unknown): void {

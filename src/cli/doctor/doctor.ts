@@ -1,6 +1,5 @@
 /** `coinslot doctor FILE`: what a running gateway would meet, each finding with what to do about it. */
 import { examine, judgeRoutes } from "../../diagnosis/doctor/doctor.ts";
-import type { Config } from "../../config/config.ts";
 import { reportText } from "./doctor-text.ts";
 import { loadOrExplain } from "../load.ts";
 import { toJson } from "../payments/payment-text.ts";
@@ -37,21 +36,23 @@ export async function doctor(
   const findings = report.flatMap(({ section, findings: some }) =>
     some.map((each) => ({ section, ...each })),
   );
+  // What each client with each wallet makes of each price.
   process.stdout.write(
     json
-      ? toJson({ file, ok: isGood, counts, findings, clients: clientsOf(config) })
+      ? toJson({
+          file,
+          ok: isGood,
+          counts,
+          findings,
+          clients: [...judgeRoutes(config)].flatMap(([route, verdicts]) =>
+            verdicts.map(({ client, wallet, verdict, said }) => {
+              return { route, client, wallet, pays: verdict.kind === "pays", said };
+            }),
+          ),
+        })
       : reportText(report, counts, color),
   );
   return isGood ? 0 : 1;
-}
-
-/** What each client with each wallet makes of each price. */
-function clientsOf(config: Config) {
-  return [...judgeRoutes(config)].flatMap(([route, verdicts]) =>
-    verdicts.map(({ client, wallet, verdict, said }) => {
-      return { route, client, wallet, pays: verdict.kind === "pays", said };
-    }),
-  );
 }
 
 /** Checks that are named as running. */

@@ -65,7 +65,30 @@ export function showQuote(
   const reason = quote.error === "" ? "" : `: ${line(quote.error)}`;
   say(`${printable(`${method} ${url.origin}${url.pathname}`)} asks for payment${reason}`);
   const chosen = chosenOf(weighed);
-  for (const each of weighed) showOffer(each, each.terms === chosen && chosen !== null, url);
+  for (const { offer, terms, objection } of weighed) {
+    const amount =
+      terms === null ? `${offer.amount} atomic units of ${offer.asset}` : amountText(terms);
+    const isChosen = terms === chosen && chosen !== null;
+    say(`${isChosen ? paint("green", "*") : " "} ${paint("bold", line(amount))}`);
+    const network =
+      terms === null
+        ? offer.network
+        : `${offer.network} (${terms.network.displayName}${terms.network.testnet ? ", a test network" : ""})`;
+    const rows: (readonly [string, string])[] = [
+      ["network", network],
+      ["pay to", offer.payTo],
+      ["for", offer.description],
+      [
+        "resource",
+        `${offer.resource}${isSamePlace(offer.resource, url) ? "" : " (not the URL you ask for)"}`,
+      ],
+      ["within", `${offer.maxTimeoutSeconds} s`],
+      ["but", objection],
+    ];
+    for (const [label, text] of rows) {
+      if (text.trim() !== "") say(`    ${label.padEnd(LABEL_WIDTH)}${line(text)}`);
+    }
+  }
   for (const fault of quote.unreadable) say(`  ${paint("yellow", line(fault))}`);
   if (url.protocol === "http:" && !isLoopback(url.hostname)) {
     say(
@@ -74,30 +97,6 @@ export function showQuote(
         "  the connection is not encrypted: anybody on the way can change whom you pay",
       ),
     );
-  }
-}
-
-function showOffer({ offer, terms, objection }: Weighed, isChosen: boolean, url: URL): void {
-  const amount =
-    terms === null ? `${offer.amount} atomic units of ${offer.asset}` : amountText(terms);
-  say(`${isChosen ? paint("green", "*") : " "} ${paint("bold", line(amount))}`);
-  const network =
-    terms === null
-      ? offer.network
-      : `${offer.network} (${terms.network.displayName}${terms.network.testnet ? ", a test network" : ""})`;
-  const rows: (readonly [string, string])[] = [
-    ["network", network],
-    ["pay to", offer.payTo],
-    ["for", offer.description],
-    [
-      "resource",
-      `${offer.resource}${isSamePlace(offer.resource, url) ? "" : " (not the URL you ask for)"}`,
-    ],
-    ["within", `${offer.maxTimeoutSeconds} s`],
-    ["but", objection],
-  ];
-  for (const [label, text] of rows) {
-    if (text.trim() !== "") say(`    ${label.padEnd(LABEL_WIDTH)}${line(text)}`);
   }
 }
 

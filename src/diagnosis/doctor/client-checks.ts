@@ -19,7 +19,24 @@ export interface ClientVerdict {
 
 export function clientChecks(config: Config): readonly Check[] {
   if (!config.routes.some(({ action }) => action.kind === "priced")) return [];
-  const run: Check["run"] = async () => describeClients(config);
+  const run: Check["run"] = async () => {
+    // Routes with the same fate in one line; those that nobody buys by default first.
+    const routes = judgeRoutes(config);
+    const unsold = [...routes]
+      .filter(([, verdicts]) => verdicts.every(isRefusal))
+      .map(([key]) => key);
+    const nobody =
+      unsold.length === 0
+        ? []
+        : [
+            fail(
+              "official clients",
+              `none pays for ${listed(unsold)} unless it is told to`,
+              "lower the price, accept USDC on base, or tell buyers how to raise their limit",
+            ),
+          ];
+    return [...nobody, ...CLIENTS.flatMap(({ name }) => describeClient(name, routes))];
+  };
   return [{ name: "official clients", section: "clients", run }];
 }
 
@@ -58,25 +75,6 @@ function judgeRoute(
       return { client: name, wallet, verdict, said };
     }),
   );
-}
-
-/** Routes with the same fate in one line; those that nobody buys by default first. */
-function describeClients(config: Config): readonly DoctorFinding[] {
-  const routes = judgeRoutes(config);
-  const unsold = [...routes]
-    .filter(([, verdicts]) => verdicts.every(isRefusal))
-    .map(([key]) => key);
-  const nobody =
-    unsold.length === 0
-      ? []
-      : [
-          fail(
-            "official clients",
-            `none pays for ${listed(unsold)} unless it is told to`,
-            "lower the price, accept USDC on base, or tell buyers how to raise their limit",
-          ),
-        ];
-  return [...nobody, ...CLIENTS.flatMap(({ name }) => describeClient(name, routes))];
 }
 
 function isRefusal({ verdict }: ClientVerdict): boolean {

@@ -219,24 +219,19 @@ function judgeV2(accepts: readonly unknown[], wallet: BuyerWallet): Verdict {
 }
 
 function v2SigningFault(chosen: Partial<PaymentRequirements>): string | null {
-  if (!hasDomain(chosen)) return "finds no name and version of the token in extra";
+  const { name, version } = chosen.extra ?? {};
+  if (!name || !version) return "finds no name and version of the token in extra";
   if (!isEvmAddress(chosen.payTo ?? "")) return "finds no EVM address in payTo";
-  return isWholeLater(chosen.maxTimeoutSeconds) ? null : "cannot read maxTimeoutSeconds";
+  // They add it to the time and write the sum, whatever it is.
+  const base: number = 1_000_000;
+  return readBigInt(String(base + (chosen.maxTimeoutSeconds as number))) !== undefined
+    ? null
+    : "cannot read maxTimeoutSeconds";
 }
 
 /** They look at it only where they have a list to compare it with. */
 function hasNoToken({ network, asset }: Partial<PaymentRequirements>): boolean {
   return Object.hasOwn(USUAL_TOKENS, network ?? "") && typeof asset !== "string";
-}
-
-function hasDomain({ extra }: Partial<PaymentRequirements>): boolean {
-  return Boolean(extra?.["name"]) && Boolean(extra?.["version"]);
-}
-
-/** They add it to the time and write the sum, whatever it is. */
-function isWholeLater(seconds: number | undefined): boolean {
-  const base: number = 1_000_000;
-  return readBigInt(String(base + (seconds as number))) !== undefined;
 }
 
 /** As `BigInt` reads text; undefined where it throws. */

@@ -65,23 +65,16 @@ async function countBooks(config: Pick<Config, "store">, title: string): Promise
       await books.close();
     }
   } catch (cause) {
-    return describeClosed(config, title, messageOf(cause));
+    const reason = messageOf(cause);
+    const said = `${title}: ${reason}`;
+    if (reason.includes("holds no ledger yet")) return ok("store", said);
+    if (reason.includes("schema version")) return warn("store", said, "start the gateway once");
+    const fix =
+      config.store.kind === "sqlite"
+        ? "put the file back from a backup, or name another one"
+        : "see that the database runs, and that user, password and database are right";
+    return fail("store", said, fix);
   }
-}
-
-function describeClosed(
-  { store }: Pick<Config, "store">,
-  title: string,
-  reason: string,
-): DoctorFinding {
-  const said = `${title}: ${reason}`;
-  if (reason.includes("holds no ledger yet")) return ok("store", said);
-  if (reason.includes("schema version")) return warn("store", said, "start the gateway once");
-  const fix =
-    store.kind === "sqlite"
-      ? "put the file back from a backup, or name another one"
-      : "see that the database runs, and that user, password and database are right";
-  return fail("store", said, fix);
 }
 
 async function checkRoom(folder: string): Promise<readonly DoctorFinding[]> {

@@ -69,18 +69,7 @@ export class SharedInspection {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#inFlight >= MAX_SHARED_CALLS) return;
-    const together = this.#board();
-    if (together.length === 0) return;
-    this.#inFlight += 1;
-    void this.#answer(together).finally(() => {
-      this.#inFlight -= 1;
-      this.#ask();
-    });
-    if (this.#waiting.length > 0) this.#timer = setTimeout(() => this.#ask(), MAX_WAIT_MS);
-  }
-
-  /** The oldest that may go together: each payer once. */
-  #board(): Waiting[] {
+    // The oldest that may go together: each payer once.
     const payers = new Set<string>();
     const together: Waiting[] = [];
     const staying: Waiting[] = [];
@@ -92,7 +81,13 @@ export class SharedInspection {
       payers.add(payer);
     }
     this.#waiting = staying;
-    return together;
+    if (together.length === 0) return;
+    this.#inFlight += 1;
+    void this.#answer(together).finally(() => {
+      this.#inFlight -= 1;
+      this.#ask();
+    });
+    if (this.#waiting.length > 0) this.#timer = setTimeout(() => this.#ask(), MAX_WAIT_MS);
   }
 
   /** Never rejects: each waiting payment gets its own verdict or its own error. */
