@@ -100,12 +100,7 @@ export class WorkerPool {
    * behind it. Asked while it runs, it runs once more afterwards.
    */
   async replace(): Promise<void> {
-    const replacing = this.#replacing
-      .catch(() => undefined)
-      .then(async () => {
-        for (const slot of this.#slots) await slot.replace();
-        await Promise.all(this.#slots.map((slot) => slot.settled()));
-      });
+    const replacing = this.#replacing.catch(() => undefined).then(() => this.#replaceAll());
     this.#replacing = replacing;
     await replacing;
   }
@@ -118,5 +113,10 @@ export class WorkerPool {
   /** Nothing new is accepted, what is in flight is finished within that long, and all workers are ended. */
   async close(withinMs: number): Promise<void> {
     await Promise.all(this.#slots.map((slot) => slot.close(withinMs)));
+  }
+
+  async #replaceAll(): Promise<void> {
+    for (const slot of this.#slots) await slot.replace();
+    await Promise.all(this.#slots.map((slot) => slot.settled()));
   }
 }
