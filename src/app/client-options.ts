@@ -1,8 +1,8 @@
 /** Configuration -> what the gateway believes and bears of its clients. */
 import type { Config } from "../config/config.ts";
 import type { RequestRate } from "../config/limits.ts";
-import type { GatewayOptions } from "../gateway/gateway.ts";
 import { TrustedProxies } from "../gateway/client/trusted-proxies.ts";
+import type { GatewayOptions } from "../gateway/work.ts";
 
 /**
  * @param fronts how many count for themselves. Together they take as many unpaid requests of one address as

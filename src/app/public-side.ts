@@ -10,13 +10,14 @@ import { keyPairFault } from "../config/facilitator/key-pair.ts";
 import { NO_DRAFTS, type Drafts } from "../gateway/offers/drafts.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Publisher } from "../gateway/declined.ts";
-import { Gateway, type GatewaySettings } from "../gateway/gateway.ts";
+import { Gateway } from "../gateway/gateway.ts";
 import { Listener } from "../gateway/listener/listener.ts";
 import type { FeePayers } from "../payments/sale/offers.ts";
 import { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentService } from "../payments/sale/payment-service.ts";
 import { Sidecar } from "../gateway/sidecar/sidecar.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
+import type { GatewaySettings } from "../gateway/work.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
 import { Backends } from "./backends.ts";
@@ -82,8 +83,8 @@ export class PublicSide {
     this.#backends.configure(config);
     const paywall = new Paywall({ payments, logger, settlementWaitMs, time: systemTime });
     this.#gateway = new Gateway({ ...this.#settings(), paywall, drafts, telemetry });
-    metrics.observeInFlight(() => this.#gateway.inFlight);
-    metrics.observePlaces(() => this.#gateway.places);
+    metrics.observeInFlight(() => this.#gateway.work.inFlight);
+    metrics.observePlaces(() => this.#gateway.work.places);
   }
 
   /**
@@ -97,7 +98,7 @@ export class PublicSide {
       .slice(0, MAX_EARLIER);
     this.#config = config;
     const unused = this.#backends.configure(config);
-    const leaving = this.#leave(this.#gateway.configure(this.#settings()), unused);
+    const leaving = this.#leave(this.#gateway.work.configure(this.#settings()), unused);
     this.#leaving.add(leaving);
     void leaving.finally(() => this.#leaving.delete(leaving));
   }
@@ -163,7 +164,7 @@ export class PublicSide {
     await Promise.all(this.#listeners.map((listener) => listener.drain(signal)));
     await this.#sidecar?.drain(signal);
     // Settlements and deliveries go on after their clients have left.
-    await this.#gateway.drain(signal);
+    await this.#gateway.work.drain(signal);
     const engines = [...this.#backends.engines.values()];
     await Promise.all([...engines.map((engine) => engine.close(signal)), ...this.#leaving]);
     signal.removeEventListener("abort", cut);

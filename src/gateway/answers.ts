@@ -4,9 +4,11 @@
  */
 import { noFeePayer } from "../payments/sale/choice.ts";
 import type { Unanswered } from "../http/unanswered.ts";
+import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
 import type { SettleResponse } from "../x402/x402.ts";
 import type { Refusal } from "../x402/result.ts";
 import { encodeSettlementHeader } from "../x402/header.ts";
+import type { InboundRequest } from "./message/inbound.ts";
 
 export interface Answer {
   readonly status: number;
@@ -20,6 +22,14 @@ export interface Answer {
   readonly type?: string;
   /** The value of Cache-Control; default: `no-store`. */
   readonly caching?: string;
+}
+
+/** An answer that ends a request, and what it is for the meter. */
+export interface OwnAnswer {
+  readonly answer: Answer;
+  readonly outcome: PaymentOutcome;
+  /** Null: no route of the configuration. */
+  readonly meter: RouteMeter | null;
 }
 
 /** What a client is told to wait before it sends a payment again, seconds. */
@@ -65,6 +75,11 @@ export function limitedAnswer(
   const said = `too many requests without payment from this address; try again in ${seconds} s`;
   const error = presented ? `${said} with the same X-PAYMENT: it was not looked at` : said;
   return errorAnswer(429, error, [...lines, "Retry-After", String(seconds)]);
+}
+
+/** As many requests as are allowed are under way, and none of them has made room. */
+export function crowdedAnswer(lines: readonly string[]): Answer {
+  return errorAnswer(503, "too many requests at once", [...lines, "Retry-After", "1"]);
 }
 
 const LATE = "the request body did not come in time";
@@ -121,10 +136,14 @@ function saidOf(status: number): string {
   return UPSTREAM_SAID[status] ?? "the upstream did not answer";
 }
 
-/** The CORS lines of an answer to that origin: none when CORS is off or the origin is not allowed. */
-export function corsLines(allowed: CrossOrigin, origin: string | undefined): readonly string[] {
+/** The CORS lines of an answer to that request: none when CORS is off or its origin is not allowed. */
+export function corsLines(
+  allowed: CrossOrigin,
+  { headers }: Pick<InboundRequest, "headers">,
+): readonly string[] {
   if (allowed === "off") return [];
   if (allowed === "any") return ANY_ORIGIN;
+  const { origin } = headers;
   if (origin === undefined || !allowed.has(origin)) return VARY_ORIGIN;
   return ["Access-Control-Allow-Origin", origin, ...EXPOSED, ...VARY_ORIGIN];
 }

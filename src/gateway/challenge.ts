@@ -5,13 +5,14 @@ import type { PaymentRequirements } from "../x402/x402.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
-import { unpayableAnswer, type Answer } from "./answers.ts";
+import { unpayableAnswer, type Answer, type OwnAnswer } from "./answers.ts";
 import type { Client } from "./client/client.ts";
-import type { PricedDecision } from "./decision.ts";
+import type { PresentedDecision, PricedDecision, PricedPlan } from "./decision.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import { draftAnswer, NO_DRAFTS, readDraftHeader, type Drafts } from "./offers/drafts.ts";
 import { earlierRequirements } from "./offers/earlier-quotes.ts";
 import { wantsPage } from "./offers/offer-page.ts";
+import type { Admission } from "../payments/sale/admission.ts";
 import type { Paywall } from "../payments/sale/paywall.ts";
 import { Counts } from "../fairness/counts.ts";
 import { networkOf } from "../http/ip-address.ts";
@@ -37,20 +38,6 @@ export interface ChallengeOptions {
   readonly unpaidRates: UnpaidRates;
   /** Default: {@link NO_DRAFTS}. */
   readonly drafts?: Drafts;
-}
-
-/** An answer that asks for a payment, and what it is for the meter. */
-export interface Challenged {
-  readonly answer: Answer;
-  readonly outcome: PaymentOutcome;
-}
-
-/** One payment's doubt: whether it counts as under way. */
-export interface Doubt {
-  /** Seconds that its client has to wait before it is looked into; 0: none, and from now on it counts. */
-  enter(): number;
-  /** It is over; where it was refused, that counts for as long as the limit says. */
-  leave(isRefused: boolean): void;
 }
 
 export class Challenge {
@@ -82,15 +69,21 @@ export class Challenge {
   }
 
   /**
-   * For a payment that may turn out to be one whose signature proves nothing. Anybody can write those, so they count
-   * while they are under way as if they were refused. Others are never kept waiting by them: all clients may have one
-   * address, that of a proxy which nobody has named.
+   * Has a payment looked into that may turn out to be one whose signature proves nothing. Anybody can write those, so
+   * they count while they are under way as if they were refused, and those that are, for as long as the limit says.
+   * Others are never kept waiting by them: all clients may have one address, that of a proxy which nobody has named.
+   * @param admit is given what to ask before a payment is looked into of which nothing is proven: seconds that its
+   *   client has to wait first; 0: none, and from then on it counts
    */
-  doubtOf({ address }: Client): Doubt {
+  async lookInto(
+    { address }: Client,
+    admit: (doubt: () => number) => Promise<Admission>,
+  ): Promise<Admission> {
     const network = networkOf(address);
     let isUnderWay = false;
-    return {
-      enter: () => {
+    let isRefused = false;
+    try {
+      const admission = await admit(() => {
         if (isUnderWay) return 0;
         const others = this.#doubted.of(network);
         const seconds = this.#unpaid.waitSeconds(address, "unproven", "once", others);
@@ -98,14 +91,15 @@ export class Challenge {
         isUnderWay = true;
         this.#doubted.change(network, 1);
         return 0;
-      },
-      leave: (isRefused) => {
-        if (!isUnderWay) return;
-        isUnderWay = false;
+      });
+      isRefused = admission.kind === "refused";
+      return admission;
+    } finally {
+      if (isUnderWay) {
         this.#doubted.change(network, -1);
         if (isRefused) this.#unpaid.count(address, "unproven");
-      },
-    };
+      }
+    }
   }
 
   /** The answer to a request without a payment: JSON for programs, a page for people, or a transaction to sign. */
@@ -114,71 +108,65 @@ export class Challenge {
     decision: PricedDecision,
     client: Client,
     lines: readonly string[],
-  ): Challenged | Promise<Challenged> {
-    const { page, offers } = decision.plan;
+  ): OwnAnswer | Promise<OwnAnswer> {
+    const { plan, resource } = decision;
+    const { page, offers } = plan;
     if (page !== null && !offers.areNone) {
       const header = readDraftHeader(request);
-      if (header !== null) return this.#draft(header, decision, client, lines);
+      if (header !== null) {
+        this.#unpaid.count(client.address, "asked");
+        const { drafts = NO_DRAFTS } = this.#options;
+        const { error } = CHALLENGED;
+        const drafted = draftAnswer(drafts, { header, offers, resource, error, lines });
+        return drafted.then((answer) => asking(plan, answer, "challenged"));
+      }
       if (wantsPage(request)) {
         this.#unpaid.count(client.address, "asked");
-        return { answer: page.answer(decision.resource, lines), outcome: "challenged" };
+        return asking(plan, page.answer(resource, lines), "challenged");
       }
     }
     return this.ask(decision, client, { ...CHALLENGED, lines });
   }
 
-  async #draft(
-    header: string,
+  /**
+   * The answer to a request that nothing was paid for: what is asked for, with an error; 503 in place of a 402 that would
+   * ask for nothing. It counts unless that is our own fault.
+   */
+  ask(
     { plan, resource }: PricedDecision,
     { address }: Client,
-    lines: readonly string[],
-  ): Promise<Challenged> {
-    const { drafts = NO_DRAFTS } = this.#options;
-    this.#unpaid.count(address, "asked");
-    const { error } = CHALLENGED;
-    const question = { header, offers: plan.offers, resource, error, lines };
-    const answer = await draftAnswer(drafts, question);
-    return { answer, outcome: answer.status === 503 ? "unavailable" : "challenged" };
-  }
-
-  /** The answer to a request that nothing was paid for, which counts unless that is our own fault. */
-  ask(
-    decision: PricedDecision,
-    { address }: Client,
     { status, outcome, error, lines }: Refused,
-  ): Challenged {
-    const answer = this.#quote(decision, status, error, lines);
+  ): OwnAnswer {
+    const { offers } = plan;
+    const body = status === 402 ? offers.question(error, resource) : offers.body(error, resource);
+    const answer =
+      body === undefined ? this.#unpayable(plan, error, lines) : { status, lines, body };
     if (answer.status < 500) {
       this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");
     }
-    const isUnpayable = outcome === "challenged" && answer.status !== 402;
-    return { answer, outcome: isUnpayable ? "unavailable" : outcome };
+    return asking(plan, answer, outcome);
   }
 
-  /** What is asked for, with an error; 503 in place of a 402 that would ask for nothing. */
-  #quote(
-    { plan, resource }: PricedDecision,
-    status: Refused["status"],
-    error: string,
-    lines: readonly string[],
-  ): Answer {
-    const { offers } = plan;
-    const body = status === 402 ? offers.question(error, resource) : offers.body(error, resource);
-    if (body !== undefined) return { status, lines, body };
+  /** Nothing is left to pay with: the operator is told, too. */
+  #unpayable({ offers, label }: PricedPlan, error: string, lines: readonly string[]): Answer {
     const networks = offers.missing;
     const now = performance.now();
     if (now >= this.#saysUnpayableAt) {
       this.#saysUnpayableAt = now + UNPAYABLE_PAUSE_MS;
-      this.#options.telemetry.logger.error({ route: plan.label, networks }, UNPAYABLE);
+      this.#options.telemetry.logger.error({ route: label, networks }, UNPAYABLE);
     }
     return unpayableAnswer(error, networks, lines);
   }
 }
 
+/** Whatever asks for a payment leaves here, be it JSON, a page or a transaction to sign, or says that it cannot. */
+function asking({ meter }: PricedPlan, answer: Answer, outcome: PaymentOutcome): OwnAnswer {
+  const isUnpayable = outcome === "challenged" && answer.status === 503;
+  return { answer, outcome: isUnpayable ? "unavailable" : outcome, meter };
+}
+
 /** Every way to pay for what was presented: what is asked now, and what was asked a short while ago. */
-export function acceptable(
-  decision: Extract<PricedDecision, { kind: "presented" }>,
-): readonly PaymentRequirements[] {
+export function acceptable(decision: PresentedDecision): readonly PaymentRequirements[] {
   const { plan, resource, earlier } = decision;
   const asked = plan.offers.requirements(resource);
   if (earlier.length === 0) return asked;

@@ -75,6 +75,9 @@ export type Decision =
   | ({ readonly kind: "free"; readonly plan: Extract<RoutePlan, { kind: "free" }> } & Place)
   | PricedDecision;
 
+export type FreeDecision = Extract<Decision, { kind: "free" }>;
+export type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
+
 /** A priced route, by what the request brought for it. */
 export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resource: string } & (
     | { readonly kind: "challenge" }

@@ -1,7 +1,14 @@
 /** Answers to requests that nothing is forwarded or asked for: the exits that have nothing to do with money. */
-import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
-import { errorAnswer, preflightAnswer, type Answer } from "./answers.ts";
+import {
+  corsLines,
+  errorAnswer,
+  preflightAnswer,
+  type Answer,
+  type CrossOrigin,
+  type OwnAnswer,
+} from "./answers.ts";
 import type { Decision, PricedDecision } from "./decision.ts";
+import type { InboundRequest } from "./message/inbound.ts";
 
 export type OtherDecision = Exclude<Decision, PricedDecision | { kind: "free" }>;
 
@@ -33,25 +40,11 @@ export interface PublishedDocument {
 /** Gives the gateway's own documents: the listing of priced routes, and those that lead to it. */
 export type Publisher = (asked: DocumentRequest) => PublishedDocument;
 
-export interface DeclinedAnswer {
-  readonly answer: Answer;
-  readonly outcome: PaymentOutcome;
-  /** Null: no route of the configuration. */
-  readonly meter: RouteMeter | null;
-}
-
-interface Ground {
-  readonly publish: Publisher;
-  /** The value of `If-None-Match`. */
-  readonly ifNoneMatch: string | undefined;
-  /** The lines that let a page of another origin read the answer. */
-  readonly cors: () => readonly string[];
-}
-
 export function declinedAnswer(
   decision: OtherDecision,
-  { publish, ifNoneMatch, cors }: Ground,
-): DeclinedAnswer {
+  request: InboundRequest,
+  { publish, cors }: { readonly publish: Publisher; readonly cors: CrossOrigin },
+): OwnAnswer {
   switch (decision.kind) {
     case "rejected": {
       const answer = errorAnswer(decision.status, decision.detail, ["Connection", "close"]);
@@ -68,11 +61,14 @@ export function declinedAnswer(
     }
     case "server-options":
       return { answer: { status: 204, lines: [], body: null }, outcome: "free", meter: null };
-    case "preflight":
-      return { answer: preflightAnswer(cors(), decision), outcome: "free", meter: null };
+    case "preflight": {
+      const answer = preflightAnswer(corsLines(cors, request), decision);
+      return { answer, outcome: "free", meter: null };
+    }
     case "listing": {
       const { path, query } = decision;
-      const answer = documentAnswer(publish({ path, query, ifNoneMatch }), cors());
+      const published = publish({ path, query, ifNoneMatch: request.headers["if-none-match"] });
+      const answer = documentAnswer(published, corsLines(cors, request));
       return { answer, outcome: "free", meter: null };
     }
   }

@@ -1,10 +1,33 @@
-/** What a delivery takes along to the upstream, and what its end makes of the payment. */
+/**
+ * What is handed over for a payment: the upstream's answer, or a kept one once more. No payment is judged here: who comes
+ * here with one has settled it, and its attempt is stored.
+ */
+import {
+  MAX_STORED_BODY_BYTES,
+  type BrokenDelivery,
+  type SettledPayment,
+} from "../ledger/ledger.ts";
+import type { Admission, Paid, Sold } from "../payments/sale/admission.ts";
+import { RECORDED_WITHIN_MS } from "../payments/sale/paywall.ts";
+import type { Unanswered } from "../http/unanswered.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { systemTime, waitWithin } from "../time/time.ts";
+import {
+  lateAnswer,
+  RETRY_AFTER,
+  settlementLines,
+  undeliveredAnswer,
+  type OwnAnswer,
+} from "./answers.ts";
+import type { Challenge } from "./challenge.ts";
+import type { Client } from "./client/client.ts";
+import type { PricedDecision, PricedPlan } from "./decision.ts";
+import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
+import { hasRequestBody } from "./message/request-body.ts";
+import { forward } from "./request-trace.ts";
 import type { Passage } from "./upstream/passage.ts";
-import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
-import type { Paid, Sold } from "../payments/sale/admission.ts";
-import { RETRY_AFTER } from "./answers.ts";
-import type { PricedPlan } from "./decision.ts";
 import type { Delivery, Sale } from "./upstream/upstream.ts";
+import type { Visitor } from "./visitor.ts";
 
 /** Longest that a small answer is read on after its buyer has left, milliseconds. */
 const READ_ON_MS = 30_000;
@@ -12,13 +35,102 @@ const READ_ON_MS = 30_000;
 /** What goes along with a free request: nothing. */
 export const UNSOLD = { requestHeaders: [], responseSet: [], responseVary: null, sale: null };
 
-export function paidPassage(
-  { cacheControl, ...asked }: Pick<Passage, "target" | "client"> & Pick<PricedPlan, "cacheControl">,
+/** A request to a priced route, and by what it is judged. */
+export interface PricedVisit {
+  readonly visitor: Visitor;
+  readonly decision: PricedDecision;
+  readonly client: Client;
+  /** Raw header lines that every answer to it has (CORS). */
+  readonly lines: readonly string[];
+  readonly challenge: Challenge;
+}
+
+/** In place of an upstream's answer, which there is not, and will not be: ours, and the operator is told why. */
+export function unserved(
+  visitor: Visitor,
+  { status, reason, detail }: Unanswered,
+  own: OwnAnswer,
+  { logger }: Telemetry,
+): RequestEnding {
+  logger.warn({ requestId: visitor.id, status, reason, detail }, "the upstream did not answer");
+  return endWith(visitor, own);
+}
+
+/** Hands over what was paid for, and records what came of that, also where it fails. */
+export async function deliver(
+  { visitor, decision: { plan, target }, client, lines: cors }: PricedVisit,
+  paid: Paid,
+  telemetry: Telemetry,
+): Promise<RequestEnding> {
+  const { settlement } = paid;
+  const receipt = [...cors, ...settlementLines({ success: true, ...settlement })];
+  const step = telemetry.timeline?.beginStep("delivery");
+  let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
+  let attempt: BrokenDelivery | null = { sent: true, served: null };
+  let refusal: Promise<void> | undefined;
+  const refuse = (broken: BrokenDelivery): Promise<void> => {
+    refusal ??= paid.undelivered(broken);
+    return waitWithin(refusal, systemTime.timeout(RECORDED_WITHIN_MS), undefined);
+  };
+  try {
+    const refused: Sale["refused"] = (isBegun) =>
+      refuse({ sent: true, served: isBegun ? target : null });
+    const passage = paidPassage({ target, client, plan }, paid, receipt, refused);
+    delivery = await forward(visitor, plan.engine, passage, () =>
+      lateAnswer(receipt, !paid.isLast),
+    );
+    attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));
+    if (delivery.kind === "unanswered") {
+      const again = !paid.isLast || !delivery.sent;
+      await refuse({ sent: delivery.sent, served: null });
+      const answer = undeliveredAnswer(delivery, receipt, again);
+      const own: OwnAnswer = { answer, outcome: "undelivered", meter: plan.meter };
+      unserved(visitor, delivery, own, telemetry);
+    }
+  } finally {
+    const record = () =>
+      attempt === null ? paid.delivered(soldBy(delivery)) : paid.undelivered(attempt);
+    await (refusal ?? record());
+  }
+  const isSold = attempt === null;
+  step?.end(isSold, deliveryNote(delivery));
+  const facts = { ...saleOf(visitor, plan, settlement), delivery: delivery.kind };
+  if (isSold) telemetry.logger.info(facts, "payment served");
+  else telemetry.logger.warn({ ...facts, status: statusOf(delivery) }, "paid and not served");
+  return endingOf(delivery, isSold ? "paid" : "undelivered", plan.meter);
+}
+
+/** Hands over the answer that was kept for the same request, paid for before. */
+export async function replay(
+  { visitor, decision: { plan }, lines: cors }: PricedVisit,
+  { response, settlement, collected }: Extract<Admission, { kind: "replayed" }>,
+  { logger, metrics }: Telemetry,
+): Promise<RequestEnding> {
+  const isSent = await visitor.replaying?.replay(response, cors);
+  if (isSent === true) await collected();
+  metrics.replayed(plan.label);
+  logger.info(saleOf(visitor, plan, settlement), "a kept answer was given again");
+  return { status: response.status, outcome: "replayed", meter: plan.meter, upstreamMs: 0 };
+}
+
+/** What a line of the log says of a sale. */
+function saleOf(
+  { id: requestId }: Visitor,
+  { label: route }: PricedPlan,
+  { network, transaction, payer }: SettledPayment,
+): Readonly<Record<string, string>> {
+  return { requestId, route, network, transaction, payer };
+}
+
+/** What goes along with a paid request: who paid, and what the client is to be told of it. */
+function paidPassage(
+  { plan, ...asked }: Pick<Passage, "target" | "client"> & { readonly plan: PricedPlan },
   paid: Paid,
   receipt: readonly string[],
   refused: Sale["refused"],
 ): Passage {
   const { payer, transaction, network } = paid.settlement;
+  const { cacheControl } = plan;
   return {
     ...asked,
     requestHeaders: [
@@ -45,11 +157,7 @@ export function paidPassage(
  * may be tried again, or one payment would buy several things; and since its body cannot be compared, a
  * buyer who leaves in the middle of its answer has bought it.
  */
-export function attemptOf(
-  delivery: Delivery,
-  target: string,
-  withBody: boolean,
-): BrokenDelivery | null {
+function attemptOf(delivery: Delivery, target: string, withBody: boolean): BrokenDelivery | null {
   if (delivery.kind === "unanswered") return { sent: delivery.sent, served: null };
   if (keptOf(delivery) !== undefined) return null;
   const sent = delivery.kind !== "abandoned" || delivery.sent;
@@ -65,15 +173,13 @@ function keptOf(delivery: Delivery): Sold | undefined {
 }
 
 /** The whole answer, if it is kept; its buyer may have left before it came. */
-export function soldBy(
-  delivery: Delivery,
-): (Sold & { readonly isUncollected: boolean }) | undefined {
+function soldBy(delivery: Delivery): (Sold & { readonly isUncollected: boolean }) | undefined {
   const kept = keptOf(delivery);
   return kept && { ...kept, isUncollected: delivery.kind === "abandoned" };
 }
 
 /** How a delivery ended, for people. */
-export function deliveryNote(delivery: Delivery): string {
+function deliveryNote(delivery: Delivery): string {
   switch (delivery.kind) {
     case "delivered":
       return `the backend answered ${delivery.status}`;

@@ -1,174 +1,92 @@
 /**
- * A request's way through the gateway, as one explicit function with every exit in sight:
+ * A request's way through the gateway, from top to bottom, with every exit in sight:
  *
- *     decide -> rejected | denied | preflight | listing -> answer
- *            -> free ---------------------------------------> forward
- *            -> over the limit of unpaid requests --> answer 429
- *            -> challenge | malformed ----------> answer 402 | 400, or 503 without anything to pay with;
- *                                                 a page where a browser asks
- *            -> presented -> admit -> refused | unavailable | unknown -> answer 402 | 500 | 503
- *                                  -> unservable ------------------> answer 503 | 413
- *                                  -> replayed --------------------> the kept answer again
- *                                  -> admitted -> forward -> record the delivery
+ *     decide -> declined: rejected | denied | preflight | listing | ... -> answer
+ *            -> free -> crowded ----------------------------------> answer 503
+ *                    -> a place ----------------------------------> forward
+ *            -> priced -> limited --------------------------------> answer 429
+ *                      -> challenge | malformed ------------------> answer 402 | 400, or 503 without anything to pay
+ *                                                                   with; a page where a browser asks
+ *                      -> presented -> crowded -------------------> answer 503
+ *                                   -> a place -> admit -> refused | owed | unavailable | unknown -> answer 402 | 409 | 500
+ *                                                       -> limited -----> answer 429
+ *                                                       -> unservable --> answer 503 | 413
+ *                                                       -> abandoned
+ *                                                       -> replayed ----> the kept answer again
+ *                                                       -> admitted ----> deliver, and record that
  *
  * Not a middleware chain: the order of the stages is the safety argument. No upstream sees a request for
- * a priced route before its payment is durably settled.
+ * a priced route before its payment is durably settled: `deliver` has one caller, and `admitted` one source.
  */
-import type { Unanswered } from "../http/unanswered.ts";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-import type { BrokenDelivery } from "../ledger/ledger.ts";
-import type { PaymentOutcome, PlacesReading, RouteMeter } from "../telemetry/metrics.ts";
+import type { Admission } from "../payments/sale/admission.ts";
+import type { Paywall } from "../payments/sale/paywall.ts";
 import { areSpansRecorded, inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { systemTime, waitWithin } from "../time/time.ts";
-import type { Admission, Paid, Presented } from "../payments/sale/admission.ts";
-import { ended, logAnswered, statusOf, type RequestEnding } from "./access-log.ts";
 import {
   corsLines,
+  crowdedAnswer,
   errorAnswer,
-  errorText,
-  LATE_ANSWER,
-  lateAnswer,
   limitedAnswer,
-  settlementLines,
-  undeliveredAnswer,
   unservableAnswer,
   upstreamAnswer,
-  type Answer,
-  type CrossOrigin,
+  type OwnAnswer,
 } from "./answers.ts";
-import { acceptable, Challenge, type Challenged } from "./challenge.ts";
-import { AnswerWatch, type AnswerLimits } from "./message/answer-watch.ts";
-import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
+import { acceptable } from "./challenge.ts";
 import { readClient, type Client } from "./client/client.ts";
-import type { Decision, PricedDecision, RoutePlan, Snapshot } from "./decision.ts";
-import { declinedAnswer, type OtherDecision, type Publisher } from "./declined.ts";
-import { attemptOf, deliveryNote, paidPassage, soldBy, UNSOLD } from "./delivery.ts";
-import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
-import { InFlight } from "./in-flight.ts";
-import { PaymentEntrance } from "./payment-entrance.ts";
-import { Room } from "./room.ts";
-import type { Drafts } from "./offers/drafts.ts";
-import { RECORDED_WITHIN_MS, type Paywall } from "../payments/sale/paywall.ts";
-import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
-import { readRefusal, type Refused } from "./refused.ts";
-import { hasRequestBody } from "./message/request-body.ts";
-import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
-import type { TrustedProxies } from "./client/trusted-proxies.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
-import { beginEntry, endEntry, refuseEntry } from "./request-timeline.ts";
+import type { FreeDecision, PresentedDecision, PricedDecision } from "./decision.ts";
+import { declinedAnswer } from "./declined.ts";
+import { deliver, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
+import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
+import type { InboundRequest, InboundResponse } from "./message/inbound.ts";
+import { hasRequestBody } from "./message/request-body.ts";
+import { readRefusal, type NotTaken } from "./refused.ts";
+import { beginEntry, refuseEntry } from "./request-timeline.ts";
+import { decideInSpan, forward, RequestTrace } from "./request-trace.ts";
 import { readUpgrade } from "./upstream/upgrade-engine.ts";
-import type { Delivery, Sale } from "./upstream/upstream.ts";
 import { RequestVisitor, UpgradeVisitor, type Visitor } from "./visitor.ts";
+import { Work, type GatewayOptions, type GatewaySettings, type Generation } from "./work.ts";
 
-/** What a new configuration may change while requests are served. */
-export interface GatewaySettings {
-  readonly snapshot: Snapshot;
-  readonly publish: Publisher;
-  readonly cors: CrossOrigin;
-  /** Requests that are forwarded or pay at the same time; of them an address has as many as are free, else 503. */
-  readonly maxInFlight: number;
-  /** Peers that say who their clients are. */
-  readonly trustedProxies: TrustedProxies;
-  /** Unpaid requests of one address to priced routes. */
-  readonly unpaidRates: UnpaidRates;
-  readonly bodyLimits: BodyLimits;
-  readonly answerLimits: AnswerLimits;
-}
+/** The client left before anything was forwarded. */
+const ABANDONED = { kind: "abandoned", status: null, sent: false } as const;
 
-export interface GatewayOptions extends GatewaySettings {
-  readonly paywall: Paywall;
-  /** Default: none. */
-  readonly drafts?: Drafts;
-  readonly telemetry: Telemetry;
-}
-
-const MALFORMED = { status: 400, outcome: "malformed" } as const;
-
-type FreeDecision = Extract<Decision, { kind: "free" }>;
-type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
+/** What a request to a priced route comes to, by what it brought and by what the paywall said of that. */
+type Outcome =
+  | { readonly kind: "crowded" }
+  | { readonly kind: "limited"; readonly seconds: number }
+  | Exclude<PricedDecision, PresentedDecision>
+  | Admission;
 
 export class Gateway {
-  #options: GatewayOptions;
-  /** For requests that belong to no route. */
-  readonly #unrouted: RouteMeter;
-  #challenge: Challenge;
+  /** What is in flight, by which settings, and in which places. */
+  readonly work: Work;
+  readonly #paywall: Paywall;
+  readonly #telemetry: Telemetry;
+  readonly #endings: Endings;
   readonly #unnamed: UnnamedProxies;
   readonly #otherHosts: OtherHosts;
-  #bodies: BodyWatch;
-  #answers: AnswerWatch;
-  readonly #inFlight = new InFlight();
-  readonly #room = new Room();
-  readonly #entrance = new PaymentEntrance(this.#room);
-  /** Those that began with the present settings. */
-  #begun = new InFlight();
 
   constructor(options: GatewayOptions) {
-    this.#options = options;
-    this.#unrouted = options.telemetry.metrics.route("(none)");
-    this.#challenge = new Challenge(options);
-    this.#unnamed = new UnnamedProxies(options.telemetry.logger);
-    this.#otherHosts = new OtherHosts(options.telemetry.logger);
-    this.#bodies = new BodyWatch(options.bodyLimits);
-    this.#answers = new AnswerWatch(options.answerLimits);
-  }
-
-  get inFlight(): number {
-    return this.#inFlight.count;
-  }
-
-  /** Places of what is forwarded or pays, and who had to make room. */
-  get places(): PlacesReading {
-    const { taken, evicted } = this.#room;
-    const waiting = this.#entrance.waiting;
-    return { taken, waiting, evicted, total: this.#options.maxInFlight };
-  }
-
-  /** Of the requests that have one. */
-  get placedSockets(): readonly InboundSocket[] {
-    return this.#room.sockets;
-  }
-
-  /** Nearly all of them are taken: whoever comes gets fewer streams. */
-  get isPressed(): boolean {
-    return this.#room.isPressed(this.#options.maxInFlight);
-  }
-
-  /**
-   * Requests from here on go by these settings; resolves when none goes by those before. What is counted of
-   * unpaid requests is forgotten where their limits change.
-   */
-  configure(settings: GatewaySettings): Promise<void> {
-    const before = this.#options;
-    this.#options = { ...before, ...settings };
-    if (!areSameRates(before.unpaidRates, settings.unpaidRates)) {
-      this.#challenge = new Challenge(this.#options);
-    }
-    this.#bodies = new BodyWatch(settings.bodyLimits);
-    this.#answers = new AnswerWatch(settings.answerLimits);
-    const ended = this.#begun.ended();
-    this.#begun = new InFlight();
-    return ended;
-  }
-
-  /**
-   * Resolves when nothing is in flight, or when the signal ends. Settlements and deliveries go on after
-   * their clients have left, so a listener without connections says nothing about them.
-   */
-  async drain(signal: AbortSignal): Promise<void> {
-    if (this.#inFlight.count > 0) await waitWithin(this.#inFlight.ended(), signal, undefined);
+    const { paywall, telemetry } = options;
+    this.work = new Work(options);
+    this.#paywall = paywall;
+    this.#telemetry = telemetry;
+    this.#endings = new Endings(telemetry);
+    this.#unnamed = new UnnamedProxies(telemetry.logger);
+    this.#otherHosts = new OtherHosts(telemetry.logger);
   }
 
   readonly handleRequest = (request: InboundRequest, response: InboundResponse): void => {
-    const answers = this.#answers;
+    const { answers } = this.work.generation;
     this.#receive(new RequestVisitor(request, response, { expectsContinue: false, answers }));
   };
 
   readonly handleContinue = (request: InboundRequest, response: InboundResponse): void => {
-    const answers = this.#answers;
+    const { answers } = this.work.generation;
     this.#receive(new RequestVisitor(request, response, { expectsContinue: true, answers }));
   };
 
@@ -190,7 +108,7 @@ export class Gateway {
 
   /** A body is looked after until it is whole, also when nobody wants it. */
   async #visitWithBody(visitor: RequestVisitor): Promise<void> {
-    const bodies = this.#bodies;
+    const { bodies } = this.work.generation;
     const body = bodies.begin(visitor);
     await this.#visit(visitor);
     bodies.end(body);
@@ -199,286 +117,168 @@ export class Gateway {
   /** Every request has an error exit: nothing that happens here reaches the process. */
   async #visit(visitor: Visitor): Promise<void> {
     const started = performance.now();
-    const begun = this.#begun;
-    this.#inFlight.enter();
-    begun.enter();
+    const generation = this.work.begin();
     try {
-      const served = areSpansRecorded() ? this.#serveTraced(visitor) : this.#serve(visitor);
+      if (areSpansRecorded()) visitor.trace = RequestTrace.of(visitor);
+      const served =
+        visitor.trace === null
+          ? this.#serve(visitor, generation)
+          : visitor.trace.run(() => this.#serve(visitor, generation));
       // Most answers are given at once; to wait for them as well would cost as much as to find them.
       const ending = served instanceof Promise ? await served : served;
-      this.#record(visitor, ending, started);
+      this.#endings.record(visitor, ending, started);
     } catch (cause) {
-      const { logger } = this.#options.telemetry;
+      const { logger } = this.#telemetry;
       logger.error({ err: cause, requestId: visitor.id }, "a request failed unexpectedly");
       const answer = errorAnswer(500, "internal error");
-      this.#record(visitor, this.#end(visitor, answer, "unavailable", null), started);
+      const ending = endWith(visitor, { answer, outcome: "unavailable", meter: null });
+      this.#endings.record(visitor, ending, started);
     } finally {
-      begun.leave();
-      this.#inFlight.leave();
+      this.work.end(generation);
     }
   }
 
-  #record(visitor: Visitor, ending: RequestEnding, started: number): void {
-    const { outcome, upstreamMs } = ending;
-    const status = visitor.isLate ? LATE_ANSWER.status : ending.status;
-    const ms = performance.now() - started;
-    const meter = ending.meter ?? this.#unrouted;
-    const { trace } = visitor;
-    meter.finished(status, outcome, ms / 1000, upstreamMs / 1000, trace?.exemplar);
-    trace?.end(meter.label, status, outcome);
-    endEntry(this.#options.telemetry, visitor, { status, outcome, ms });
-    logAnswered(this.#options.telemetry.logger, visitor, { status, outcome, ms });
-  }
-
-  #serveTraced(visitor: Visitor): RequestEnding | Promise<RequestEnding> {
-    visitor.trace = RequestTrace.of(visitor);
-    return visitor.trace.run(() => this.#serve(visitor));
-  }
-
-  #serve(visitor: Visitor): RequestEnding | Promise<RequestEnding> {
-    const { snapshot } = this.#options;
-    const decision = decideInSpan(snapshot, visitor.request);
+  #serve(visitor: Visitor, generation: Generation): RequestEnding | Promise<RequestEnding> {
+    const { settings } = generation;
+    const decision = decideInSpan(settings.snapshot, visitor.request);
     switch (decision.kind) {
+      case "rejected":
+      case "denied":
+      case "method-not-allowed":
+      case "server-options":
+      case "preflight":
+      case "listing":
+        return endWith(visitor, declinedAnswer(decision, visitor.request, settings));
       case "free":
-        return this.#give(visitor, decision);
+        return this.#serveFree(visitor, decision, settings);
       case "challenge":
       case "malformed":
       case "presented":
-        return this.#sell(visitor, decision);
-      default:
-        return this.#decline(visitor, decision);
+        return this.#sell(visitor, decision, generation);
     }
   }
 
-  async #give(visitor: Visitor, { target, plan }: FreeDecision): Promise<RequestEnding> {
-    const client = this.#client(visitor);
-    const { maxInFlight } = this.#options;
-    const leave =
-      this.#room.enter(client.address, maxInFlight, "free", visitor) ??
-      (await this.#room.wait(client.address, maxInFlight, "free", visitor));
-    if (leave === undefined) return this.#turnAway(visitor, plan, []);
+  /** Nothing is asked for but a place, which is taken without a promise where one is left. */
+  async #serveFree(
+    visitor: Visitor,
+    { plan, target }: FreeDecision,
+    settings: GatewaySettings,
+  ): Promise<RequestEnding> {
+    const { meter } = plan;
+    const client = this.#clientOf(visitor.request, settings);
+    const placed = this.work.place(client.address, visitor);
+    const leave = placed instanceof Promise ? await placed : placed;
+    if (leave === undefined) {
+      return endWith(visitor, { answer: crowdedAnswer([]), outcome: "rejected", meter });
+    }
     try {
       const delivery = await forward(visitor, plan.engine, { target, client, ...UNSOLD });
-      if (delivery.kind === "unanswered") {
-        this.#notServed(visitor, delivery, upstreamAnswer(delivery));
-      }
-      return ended(delivery, "free", plan.meter);
+      if (delivery.kind !== "unanswered") return endingOf(delivery, "free", meter);
+      const own: OwnAnswer = { answer: upstreamAnswer(delivery), outcome: "free", meter };
+      return unserved(visitor, delivery, own, this.#telemetry);
     } finally {
       leave();
     }
   }
 
-  #turnAway(
-    visitor: Visitor,
-    { meter }: Pick<RoutePlan, "meter">,
-    lines: readonly string[],
-  ): RequestEnding {
-    const said = "too many requests at once";
-    const answer = errorAnswer(503, said, [...lines, "Retry-After", "1"]);
-    return this.#end(visitor, answer, "rejected", meter);
-  }
-
-  /** A priced route: quote, refuse or serve. */
-  #sell(visitor: Visitor, decision: PricedDecision): RequestEnding | Promise<RequestEnding> {
-    const { plan } = decision;
-    const client = this.#client(visitor);
-    beginEntry(this.#options.telemetry, visitor, decision, client);
-    const lines = this.#cors(visitor.request);
-    const seconds = this.#challenge.waitSeconds(decision, client);
-    if (seconds > 0) {
-      const answer = limitedAnswer(seconds, decision.kind === "presented", lines);
-      return this.#end(visitor, answer, "limited", plan.meter);
-    }
-    if (decision.kind === "challenge") {
-      const asked = this.#challenge.challenge(visitor.request, decision, client, lines);
-      const end = ({ answer, outcome }: Challenged) =>
-        this.#end(visitor, answer, outcome, plan.meter);
-      return asked instanceof Promise ? asked.then(end) : end(asked);
-    }
-    if (decision.kind === "malformed") {
-      const error = errorText(decision.refusal);
-      return this.#ask(visitor, decision, client, { ...MALFORMED, error, lines });
-    }
-    // Whatever is done and said for a payment names its request.
-    const trace = (visitor.trace ??= RequestTrace.of(visitor));
-    const entered = this.#entrance.enter(client.address, this.#options.maxInFlight, visitor);
-    return entered.then((leave) => {
-      if (leave === undefined) return this.#turnAway(visitor, plan, lines);
-      return trace.run(() => this.#charge(visitor, decision, client, lines)).finally(leave);
-    });
-  }
-
-  async #charge(
-    visitor: Visitor,
-    decision: PresentedDecision,
-    client: Client,
-    lines: readonly string[],
-  ): Promise<RequestEnding> {
-    const { plan } = decision;
-    const { telemetry } = this.#options;
-    const doubt = this.#challenge.doubtOf(client);
-    const presented: Presented = {
-      payment: decision.payment,
-      accepts: acceptable(decision),
-      binding: `${visitor.request.method} ${decision.path}`,
-      target: decision.target,
-      client: client.address,
-      isGone: () => visitor.isGone(),
-      onGone: (listener) => visitor.onGone(listener),
-      onReset: (listener) => visitor.onReset(listener),
-      refusal: () => visitor.refusal(plan.engine, client.address),
-      readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
-      doubt: () => doubt.enter(),
-    };
-    let isRefused = false;
-    const admission = await this.#options.paywall
-      .admit(presented)
-      .then((decided) => {
-        isRefused = decided.kind === "refused";
-        return decided;
-      })
-      .finally(() => doubt.leave(isRefused));
-    switch (admission.kind) {
-      case "admitted": {
-        const bought = { paid: admission.paid, cors: lines };
-        return inSpan("delivery", {}, () => {
-          return this.#serveDelivery(visitor, decision, client, bought);
-        });
-      }
-      case "replayed":
-        return this.#replay(visitor, decision, admission, lines);
-      case "limited": {
-        const answer = limitedAnswer(admission.seconds, true, lines);
-        return this.#end(visitor, answer, "limited", plan.meter);
-      }
-      case "abandoned":
-        return ended({ kind: "abandoned", status: null, sent: false }, "undelivered", plan.meter);
-      case "unservable": {
-        const { refusal } = admission;
-        this.#notServed(visitor, refusal, unservableAnswer(refusal, lines));
-        return ended(refusal, "unavailable", plan.meter);
-      }
-      default: {
-        const refused = readRefusal(admission);
-        if (refused.replay !== null) telemetry.metrics.replayRefused(plan.label, refused.replay);
-        const { outcome, error } = refused;
-        const facts = { requestId: visitor.id, route: plan.label, outcome, error };
-        telemetry.logger.info(facts, "payment not taken");
-        const all = [...lines, ...refused.lines];
-        return this.#ask(visitor, decision, client, { ...refused, lines: all });
-      }
-    }
-  }
-
-  #ask(
+  /** A priced route: a payment is looked at in its turn and its place, and nothing else takes one. */
+  #sell(
     visitor: Visitor,
     decision: PricedDecision,
-    client: Client,
-    refused: Refused,
-  ): RequestEnding {
-    const { answer, outcome } = this.#challenge.ask(decision, client, refused);
-    refuseEntry(this.#options.telemetry, visitor, refused);
-    return this.#end(visitor, answer, outcome, decision.plan.meter);
-  }
-
-  #client({ request }: Visitor): Client {
-    this.#unnamed.see(request, this.#options.trustedProxies);
-    this.#otherHosts.see(request, this.#options.snapshot.hosts);
-    return readClient(request, this.#options.trustedProxies);
-  }
-
-  async #serveDelivery(
-    visitor: Visitor,
-    { plan, target }: PricedDecision,
-    client: Client,
-    { paid, cors }: { readonly paid: Paid; readonly cors: readonly string[] },
-  ): Promise<RequestEnding> {
-    const { settlement } = paid;
-    const receipt = [...cors, ...settlementLines({ success: true, ...settlement })];
-    const step = this.#options.telemetry.timeline?.beginStep("delivery");
-    let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
-    let attempt: BrokenDelivery | null = { sent: true, served: null };
-    let refusal: Promise<void> | undefined;
-    const refuse = (broken: BrokenDelivery): Promise<void> => {
-      refusal ??= paid.undelivered(broken);
-      return waitWithin(refusal, systemTime.timeout(RECORDED_WITHIN_MS), undefined);
-    };
-    try {
-      const refused: Sale["refused"] = (isBegun) =>
-        refuse({ sent: true, served: isBegun ? target : null });
-      const asked = { target, client, cacheControl: plan.cacheControl };
-      const passage = paidPassage(asked, paid, receipt, refused);
-      const late = (): Answer => lateAnswer(receipt, !paid.isLast);
-      delivery = await forward(visitor, plan.engine, passage, late);
-      attempt = attemptOf(delivery, target, hasRequestBody(visitor.request));
-      if (delivery.kind === "unanswered") {
-        const again = !paid.isLast || !delivery.sent;
-        await refuse({ sent: delivery.sent, served: null });
-        this.#notServed(visitor, delivery, undeliveredAnswer(delivery, receipt, again));
-      }
-    } finally {
-      const record = () =>
-        attempt === null ? paid.delivered(soldBy(delivery)) : paid.undelivered(attempt);
-      await (refusal ?? record());
-    }
-    const sold = attempt === null;
-    step?.end(sold, deliveryNote(delivery));
-    const { transaction, network, payer } = settlement;
-    const { logger } = this.#options.telemetry;
-    const { id: requestId } = visitor;
-    const sale = { requestId, route: plan.label, network, transaction, payer };
-    const facts = { ...sale, delivery: delivery.kind };
-    if (sold) logger.info(facts, "payment served");
-    else logger.warn({ ...facts, status: statusOf(delivery) }, "paid and not served");
-    return ended(delivery, sold ? "paid" : "undelivered", plan.meter);
-  }
-
-  async #replay(
-    visitor: Visitor,
-    { plan }: PricedDecision,
-    { response, settlement, collected }: Extract<Admission, { kind: "replayed" }>,
-    cors: readonly string[],
-  ): Promise<RequestEnding> {
-    const { logger, metrics } = this.#options.telemetry;
-    const isSent = await visitor.replaying?.replay(response, cors);
-    if (isSent === true) await collected();
-    metrics.replayed(plan.label);
-    const { transaction, network, payer } = settlement;
-    const sale = { requestId: visitor.id, route: plan.label, network, transaction, payer };
-    logger.info(sale, "a kept answer was given again");
-    return { status: response.status, outcome: "replayed", meter: plan.meter, upstreamMs: 0 };
-  }
-
-  /** The exits that have nothing to do with money. */
-  #decline(visitor: Visitor, decision: OtherDecision): RequestEnding {
-    const { publish } = this.#options;
-    const { request } = visitor;
-    const { answer, outcome, meter } = declinedAnswer(decision, {
-      publish,
-      ifNoneMatch: request.headers["if-none-match"],
-      cors: () => this.#cors(request),
+    { settings, challenge }: Generation,
+  ): RequestEnding | Promise<RequestEnding> {
+    const client = this.#clientOf(visitor.request, settings);
+    beginEntry(this.#telemetry, visitor, decision, client);
+    const lines = corsLines(settings.cors, visitor.request);
+    const visit = { visitor, decision, client, lines, challenge };
+    const seconds = challenge.waitSeconds(decision, client);
+    if (seconds > 0) return this.#end(visit, { kind: "limited", seconds });
+    if (decision.kind !== "presented") return this.#end(visit, decision);
+    // Whatever is done and said for a payment names its request.
+    const trace = (visitor.trace ??= RequestTrace.of(visitor));
+    return this.work.placePayment(client.address, visitor).then((leave) => {
+      if (leave === undefined) return this.#end(visit, { kind: "crowded" });
+      return trace
+        .run(async () => this.#end(visit, await this.#admit(visit, decision)))
+        .finally(leave);
     });
-    return this.#end(visitor, answer, outcome, meter);
   }
 
-  #notServed(visitor: Visitor, { status, reason, detail }: Unanswered, answer: Answer): void {
-    const facts = { requestId: visitor.id, status, reason, detail };
-    this.#options.telemetry.logger.warn(facts, "the upstream did not answer");
-    visitor.answer(answer);
+  /** What the paywall says of a payment: where it is `admitted`, that is durably settled, and this attempt stored. */
+  #admit(
+    { visitor, client, challenge }: PricedVisit,
+    decision: PresentedDecision,
+  ): Promise<Admission> {
+    return challenge.lookInto(client, (doubt) =>
+      this.#paywall.admit({
+        payment: decision.payment,
+        accepts: acceptable(decision),
+        binding: `${visitor.request.method} ${decision.path}`,
+        target: decision.target,
+        client: client.address,
+        isGone: () => visitor.isGone(),
+        onGone: (listener) => visitor.onGone(listener),
+        onReset: (listener) => visitor.onReset(listener),
+        refusal: () => visitor.refusal(decision.plan.engine, client.address),
+        readBodyHash: async (isKept) => (await visitor.replaying?.readBodyHash(isKept)) ?? null,
+        doubt,
+      }),
+    );
   }
 
-  #cors(request: InboundRequest): readonly string[] {
-    const { cors } = this.#options;
-    return corsLines(cors, typeof cors === "string" ? undefined : request.headers.origin);
+  /** Every exit of a priced route. */
+  #end(visit: PricedVisit, outcome: Outcome): RequestEnding | Promise<RequestEnding> {
+    const { visitor, decision, client, lines, challenge } = visit;
+    const { meter } = decision.plan;
+    switch (outcome.kind) {
+      case "crowded":
+        return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
+      case "limited": {
+        const answer = limitedAnswer(outcome.seconds, decision.kind === "presented", lines);
+        return endWith(visitor, { answer, outcome: "limited", meter });
+      }
+      case "challenge": {
+        const asked = challenge.challenge(visitor.request, decision, client, lines);
+        if (asked instanceof Promise) return asked.then((own) => endWith(visitor, own));
+        return endWith(visitor, asked);
+      }
+      case "malformed":
+      case "refused":
+      case "owed":
+      case "unavailable":
+      case "unknown":
+        return this.#refuse(visit, readRefusal(outcome, lines));
+      case "unservable": {
+        const answer = unservableAnswer(outcome.refusal, lines);
+        const own: OwnAnswer = { answer, outcome: "unavailable", meter };
+        return unserved(visitor, outcome.refusal, own, this.#telemetry);
+      }
+      case "abandoned":
+        return endingOf(ABANDONED, "undelivered", meter);
+      case "replayed":
+        return replay(visit, outcome, this.#telemetry);
+      case "admitted":
+        return inSpan("delivery", {}, () => deliver(visit, outcome.paid, this.#telemetry));
+    }
   }
 
-  #end(
-    visitor: Visitor,
-    answer: Answer,
-    outcome: PaymentOutcome,
-    meter: RouteMeter | null,
-  ): RequestEnding {
-    visitor.answer(answer);
-    return { status: answer.status, outcome, meter, upstreamMs: 0 };
+  /** The payment is not taken: says so, and what is asked for. */
+  #refuse({ visitor, decision, client, challenge }: PricedVisit, refused: NotTaken): RequestEnding {
+    const { logger, metrics } = this.#telemetry;
+    const { label: route } = decision.plan;
+    const { outcome, error, replay: reason } = refused;
+    if (reason !== null) metrics.replayRefused(route, reason);
+    if (decision.kind === "presented") {
+      logger.info({ requestId: visitor.id, route, outcome, error }, "payment not taken");
+    }
+    const own = challenge.ask(decision, client, refused);
+    refuseEntry(this.#telemetry, visitor, refused);
+    return endWith(visitor, own);
+  }
+
+  #clientOf(request: InboundRequest, { trustedProxies, snapshot }: GatewaySettings): Client {
+    this.#unnamed.see(request, trustedProxies);
+    this.#otherHosts.see(request, snapshot.hosts);
+    return readClient(request, trustedProxies);
   }
 }

@@ -1,6 +1,7 @@
 /** What is answered where a payment was not taken: the one table from a refusal to a status. */
 import type { PaymentOutcome, ReplayReason } from "../telemetry/metrics.ts";
 import type { Admission } from "../payments/sale/admission.ts";
+import type { Refusal } from "../x402/result.ts";
 import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
 
 export interface Refused {
@@ -11,35 +12,41 @@ export interface Refused {
   readonly lines: readonly string[];
 }
 
-interface Declined extends Refused {
+export interface NotTaken extends Refused {
   /** Why a payment that was presented before is not taken again; null: that is not the reason. */
   readonly replay: ReplayReason | null;
 }
 
+/** @param cors raw header lines that every answer to the request has */
 export function readRefusal(
-  admission: Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" }>,
-): Declined {
-  switch (admission.kind) {
+  refused:
+    | { readonly kind: "malformed"; readonly refusal: Refusal }
+    | Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" }>,
+  cors: readonly string[],
+): NotTaken {
+  switch (refused.kind) {
+    case "malformed": {
+      const error = errorText(refused.refusal);
+      return { status: 400, outcome: "malformed", error, lines: cors, replay: null };
+    }
     case "refused": {
-      const { refusal, settlement, replay = null } = admission;
-      const lines = settlement === undefined ? [] : settlementLines(settlement);
+      const { refusal, settlement, replay = null } = refused;
+      const lines = settlement === undefined ? cors : [...cors, ...settlementLines(settlement)];
       return { status: 402, outcome: "refused", error: errorText(refusal), lines, replay };
     }
-    case "unavailable":
-      return {
-        status: 500,
-        outcome: "unavailable",
-        error: errorText(admission.refusal),
-        lines: RETRY_AFTER,
-        replay: null,
-      };
+    case "unavailable": {
+      const error = errorText(refused.refusal);
+      const lines = [...cors, ...RETRY_AFTER];
+      return { status: 500, outcome: "unavailable", error, lines, replay: null };
+    }
     case "owed": {
-      const error = errorText({ code: "invalid_transaction_state", detail: admission.detail });
-      return { status: 409, outcome: "refused", error, lines: [], replay: null };
+      const error = errorText({ code: "invalid_transaction_state", detail: refused.detail });
+      return { status: 409, outcome: "refused", error, lines: cors, replay: null };
     }
     case "unknown": {
-      const error = errorText({ code: "unexpected_settle_error", detail: admission.detail });
-      return { status: 500, outcome: "unknown", error, lines: RETRY_AFTER, replay: null };
+      const error = errorText({ code: "unexpected_settle_error", detail: refused.detail });
+      const lines = [...cors, ...RETRY_AFTER];
+      return { status: 500, outcome: "unknown", error, lines, replay: null };
     }
   }
 }

@@ -6,7 +6,7 @@ import { findNetwork } from "../x402/network.ts";
 import { EXACT_SCHEME, type PaymentPayload } from "../x402/x402.ts";
 import { acceptable } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
-import type { PricedDecision } from "./decision.ts";
+import type { PresentedDecision, PricedDecision } from "./decision.ts";
 import type { Refused } from "./refused.ts";
 import type { Visitor } from "./visitor.ts";
 
@@ -46,7 +46,7 @@ export function endEntry({ timeline }: Telemetry, visitor: Visitor, end: Request
 
 const NONE: readonly AskedPrice[] = [];
 
-function askedBy(decision: Extract<PricedDecision, { kind: "presented" }>): readonly AskedPrice[] {
+function askedBy(decision: PresentedDecision): readonly AskedPrice[] {
   const offers = acceptable(decision).slice(0, MAX_ASKED);
   return offers.map(({ network, asset, maxAmountRequired: amount, payTo }) => {
     return { network, asset, amount, payTo };

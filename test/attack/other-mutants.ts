@@ -96,7 +96,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "logs what clients send",
     cites: "H12",
-    file: "src/gateway/access-log.ts",
+    file: "src/gateway/ending.ts",
     find: `logger.debug({ requestId: visitor.id, method, path, ...answered }, "request answered");`,
     put: `logger.debug({ requestId: visitor.id, method, path, ...answered, lines: visitor.request.rawHeaders }, "request answered");`,
     topics: ["payments"],

@@ -11,6 +11,7 @@ import {
 } from "node:http2";
 import type { TLSSocket } from "node:tls";
 import type { Gateway } from "../gateway.ts";
+import type { Work } from "../work.ts";
 import type { HeldConnection } from "./connection-table.ts";
 import { markChunked, MAX_HEADER_LINES, readHttp2Head, type HeadFault } from "./http2-head.ts";
 import { Http2Request } from "./http2-request.ts";
@@ -23,7 +24,7 @@ import { UnreadAnswers, type UnreadSession } from "./unread-answers.ts";
 /** Requests at the same time on one connection. */
 const MAX_STREAMS = 100;
 /**
- * The same for connections that begin while nearly all places are taken ({@link Gateway.isPressed}), and for those of
+ * The same for connections that begin while nearly all places are taken ({@link Work.isPressed}), and for those of
  * an address that has many: what it may ask at once would grow with each of them.
  */
 const MAX_STREAMS_PRESSED = 10;
@@ -70,7 +71,9 @@ export interface SessionLimits {
   readonly sweepMs: number;
 }
 
-type Handlers = Pick<Gateway, "handleRequest" | "handleContinue" | "isPressed">;
+type Handlers = Pick<Gateway, "handleRequest" | "handleContinue"> & {
+  readonly work: Pick<Work, "isPressed">;
+};
 
 /** What is known of one connection. */
 interface SessionState {
@@ -221,7 +224,7 @@ export class Http2Sessions {
   }
 
   #options(connection: HeldConnection | undefined) {
-    const areFew = this.#handlers.isPressed || connection?.isOneOfMany === true;
+    const areFew = this.#handlers.work.isPressed || connection?.isOneOfMany === true;
     const streams = areFew ? MAX_STREAMS_PRESSED : MAX_STREAMS;
     return sessionOptions(this.#limits.headerBytes, streams);
   }

@@ -54,7 +54,7 @@ export class Listener {
     const { headerBytes, retiring, tls = null, maxConnections = Infinity } = options;
     const upgraded = new Set<Socket>();
     const table = new ConnectionTable(maxConnections, () => {
-      return [...gateway.placedSockets, ...[...upgraded].filter(isTunnel)];
+      return [...gateway.work.placedSockets, ...[...upgraded].filter(isTunnel)];
     });
     this.#connections = { table, upgraded, old: new Set() };
     this.#secure = tls === null ? null : new SecureServer(gateway, headerBytes, { ...tls, table });

@@ -119,7 +119,7 @@ describe.each(TRANSPORTS)("an answer to HTTP/1.0 over %s", (transport) => {
     const client = new Client(stage, transport, ask("/free/large"));
     await client.until("aaa");
     client.socket.pause();
-    await expect.poll(() => stage.shop.gateway.inFlight, { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => stage.shop.gateway.work.inFlight, { timeout: 10_000 }).toBe(0);
     client.socket.resume();
     const { text, wasReset } = await client.ended;
     expect(wasReset).toBe(true);
@@ -154,7 +154,7 @@ describe.each(TRANSPORTS)("a client that ends its side over %s", (transport) => 
     client.socket.end();
     expect(await client.ended).toEqual({ text: "", wasReset: false });
     chain.resolve();
-    await expect.poll(() => gateway.inFlight).toBe(0);
+    await expect.poll(() => gateway.work.inFlight).toBe(0);
     expect(stage.answers).toEqual([]);
     const again = new Client(stage, transport, head("/paid/part"));
     await again.until("part");

@@ -32,10 +32,10 @@ test("a paid answer that made room is owed: the same payment gets it, and settle
   const slow = Array.from({ length: USABLE - 1 }, (_, index) =>
     send(shop.port, { path: "/free/slow", localAddress: `127.1.0.${index + 1}` }),
   );
-  await expect.poll(() => shop.gateway.places.taken, PATIENT).toBe(USABLE);
+  await expect.poll(() => shop.gateway.work.places.taken, PATIENT).toBe(USABLE);
   const newcomer = { path: "/free/goods", localAddress: "127.2.0.1" };
   await expect.poll(async () => (await send(shop.port, newcomer)).status, PATIENT).toBe(200);
-  expect(shop.gateway.places.evicted).toBe(1);
+  expect(shop.gateway.work.places.evicted).toBe(1);
   buyer.socket.resume();
   expect((await buyer.closed).text.length).toBeLessThan(LARGE.length);
   const again = await buy(shop, { path: "/sold" });

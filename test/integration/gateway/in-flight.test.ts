@@ -62,7 +62,7 @@ test("one client has at most half of the places that are not kept for payments",
   release();
   expect(await Promise.all(others.answers)).toEqual([200, 200]);
   await Promise.all(stranger.answers);
-  await expect.poll(() => shop.gateway.inFlight).toBe(0);
+  await expect.poll(() => shop.gateway.work.inFlight).toBe(0);
   // All of them have been given back.
   expect((await hold(Array.from({ length: 9 }, () => "198.51.100.1"))).held).toBe(9);
 });
@@ -85,7 +85,7 @@ test("what needs no backend is answered while every place is taken, and payments
   expect((await send(shop.port, { path: "/sold", headers })).status).toBe(402);
   expect((await send(shop.port, { path: "/%zz", headers })).status).toBe(400);
   const bought = buy(shop, { path: "/sold", headers });
-  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(10);
+  await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(10);
   // The last place is the payment's now.
   expect((await buy(shop, { path: "/sold", headers: from("198.51.100.98") }, 2)).status).toBe(503);
   release();
@@ -97,9 +97,9 @@ test("a payment that finds no place waits for one that is left", async () => {
   const sold = (client: string, number: number) =>
     buy(shop, { path: "/sold", headers: from(client) }, number);
   const first = sold("198.51.100.1", 1);
-  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(1);
+  await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(1);
   const second = sold("198.51.100.2", 2);
-  await expect.poll(() => shop.gateway.places.waiting, PATIENT).toBe(1);
+  await expect.poll(() => shop.gateway.work.places.waiting, PATIENT).toBe(1);
   release();
   expect((await first).status).toBe(200);
   expect((await second).status).toBe(200);
@@ -109,7 +109,7 @@ test("any other request waits for one as well, one of an address", async () => {
   const { shop, free, hold, release } = await silentShop(1);
   const [first] = (await hold(["198.51.100.1"])).answers;
   const second = free("198.51.100.2");
-  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(2);
+  await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(2);
   expect((await free("198.51.100.2")).status).toBe(503);
   release();
   expect([await first, (await second).status]).toEqual([200, 200]);

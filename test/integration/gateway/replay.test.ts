@@ -96,7 +96,7 @@ describe("a buyer who leaves in the middle of", () => {
     await once(client.socket, "close");
     settling.resolve();
     const patience = AbortSignal.timeout(5_000);
-    await shop.gateway.drain(patience);
+    await shop.gateway.work.drain(patience);
     expect(patience.aborted).toBe(false);
     expect(shop.asked).toHaveLength(0);
     const [payment] = await shop.ledger.books.list({ limit: 1 });
@@ -109,7 +109,7 @@ describe("a buyer who leaves in the middle of", () => {
     const client = new RawClient(shop.port, head("/", ["Content-Length: 10"], "POST"));
     while (shop.facilitator.settled.length === 0) await new Promise(setImmediate);
     client.socket.destroy();
-    await shop.gateway.drain(AbortSignal.timeout(5_000));
+    await shop.gateway.work.drain(AbortSignal.timeout(5_000));
     const [payment] = await shop.ledger.books.list({ limit: 1 });
     expect(payment).toMatchObject({ state: "SETTLED", attempts: 0 });
     expect(shop.asked).toHaveLength(0);
@@ -139,7 +139,7 @@ describe("a payer who left in the middle of an answer, and signs a new payment",
     for (const { socket } of clients) socket.destroy();
     while ((await owed()) < 2) await new Promise(setImmediate);
     for (const { promise } of begun) (await promise).end(" then");
-    await shop.gateway.drain(AbortSignal.timeout(5_000));
+    await shop.gateway.work.drain(AbortSignal.timeout(5_000));
     return { shop, bodies };
   }
 
@@ -452,7 +452,7 @@ describe("two gateways on one ledger", () => {
     const first = buy(one);
     const response = await begun.promise;
     const second = buy(two);
-    while (two.gateway.inFlight === 0) await new Promise(setImmediate);
+    while (two.gateway.work.inFlight === 0) await new Promise(setImmediate);
     response.end("once");
     for (const answer of [await first, await second]) {
       expect(answer).toMatchObject({ status: 200, body: Buffer.from("once") });

@@ -10,7 +10,8 @@ import {
   type AnswerLimits,
 } from "../../../src/gateway/message/answer-watch.ts";
 import type { RoutePlan } from "../../../src/gateway/decision.ts";
-import { Gateway, type GatewayOptions } from "../../../src/gateway/gateway.ts";
+import { Gateway } from "../../../src/gateway/gateway.ts";
+import type { GatewayOptions } from "../../../src/gateway/work.ts";
 import { Listener } from "../../../src/gateway/listener/listener.ts";
 import { Offers } from "../../../src/payments/sale/offers.ts";
 import { openTarget } from "../../../src/gateway/upstream/open-target.ts";
@@ -137,7 +138,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
   onTestFinished(async () => {
     await listener.drain(AbortSignal.abort());
     await engine.close(AbortSignal.abort());
-    await gateway.drain(AbortSignal.timeout(5_000));
+    await gateway.work.drain(AbortSignal.timeout(5_000));
     await ledger.close();
   });
   return { port, facilitator, ledger, gateway, metrics };

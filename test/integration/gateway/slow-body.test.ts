@@ -208,7 +208,7 @@ describe("a request of HTTP/2 whose body", () => {
       const { status } = await answerOf(stream);
       expect(status).toBe(path === "/free" ? 408 : 402);
       expect(await send2(session)).toMatchObject({ status: 200 });
-      await expect.poll(() => shop.gateway.inFlight).toBe(0);
+      await expect.poll(() => shop.gateway.work.inFlight).toBe(0);
     },
   );
 });

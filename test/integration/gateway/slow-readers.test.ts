@@ -74,7 +74,7 @@ const ALL_SERVED = Array.from({ length: 20 }, () => 200);
 
 /** So many are taken that nobody has a place without one that makes room. */
 async function filled({ gateway }: Shop): Promise<void> {
-  await expect.poll(() => gateway.places.taken, PATIENT).toBeGreaterThanOrEqual(USABLE - 3);
+  await expect.poll(() => gateway.work.places.taken, PATIENT).toBeGreaterThanOrEqual(USABLE - 3);
 }
 
 test(
@@ -86,8 +86,8 @@ test(
     await Promise.all(strangers.map((address) => askWithoutWindow(port, address, 5)));
     await filled(shop);
     await expect.poll(() => twenty(shop), CROWDED).toEqual(ALL_SERVED);
-    expect(shop.gateway.places.evicted).toBeGreaterThan(0);
-    expect(shop.gateway.places.total).toBe(PLACES);
+    expect(shop.gateway.work.places.evicted).toBeGreaterThan(0);
+    expect(shop.gateway.work.places.total).toBe(PLACES);
   },
 );
 
@@ -113,9 +113,9 @@ test(
   async () => {
     const { shop, port } = await openSecureShop(await largeBackend(), { maxInFlight: PLACES });
     for (let times = 0; times < 10; times += 1) await askWithoutWindow(port, strange(1), 100);
-    await expect.poll(() => shop.gateway.places.taken, PATIENT).toBe(USABLE / 2);
+    await expect.poll(() => shop.gateway.work.places.taken, PATIENT).toBe(USABLE / 2);
     await expect.poll(() => twenty(shop), CROWDED).toEqual(ALL_SERVED);
-    expect(shop.gateway.places.evicted).toBe(0);
+    expect(shop.gateway.work.places.evicted).toBe(0);
   },
 );
 
@@ -129,7 +129,7 @@ test("an answer that is taken slower than its least rate is cut, though never si
   socket.pause();
   const trickle = setInterval(() => socket.read(1), 20);
   onTestFinished(() => clearInterval(trickle));
-  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(0);
+  await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(0);
   socket.resume();
   expect(await client.closed).toMatchObject({ reset: true });
 });
@@ -151,7 +151,7 @@ test("an answer that its backend sends slowly is not, though it once had to wait
   await idle.until("aaa");
   idle.socket.pause();
   // The looks that cut this one have passed over the other, too.
-  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(1);
+  await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(1);
   released.resolve();
   expect(await slow.until("last")).toContain("last");
 });

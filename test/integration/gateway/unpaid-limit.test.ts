@@ -125,7 +125,7 @@ describe("an address that does not pay", () => {
     expect(refused.map(({ status }) => status)).toEqual([402, 402, 402, 429]);
     facilitator.onVerify = onVerify;
     const again = buy(shop, {}, 1);
-    await expect.poll(() => shop.gateway.inFlight).toBe(2);
+    await expect.poll(() => shop.gateway.work.inFlight).toBe(2);
     chain.resolve();
     const answers = await Promise.all([first, again]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200]);

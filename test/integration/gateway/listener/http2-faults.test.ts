@@ -103,7 +103,7 @@ describe("a client", () => {
       await new Promise<void>((resolve) => void stream.once("data", () => resolve()));
       stream.close(code);
       await cancelled;
-      await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(0);
+      await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(0);
     },
   );
 
@@ -126,7 +126,7 @@ describe("a client", () => {
     expect(open).toBe(10);
     session.destroy();
     await expect.poll(() => open, PATIENT).toBe(0);
-    await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(0);
+    await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(0);
   });
 
   test("that cancels downloads for long is still served on its connection", async () => {
@@ -144,7 +144,7 @@ describe("a client", () => {
       expect(await client.outcome(stream)).toBe("200");
       expect(await client.outcome(stream + 2)).toBe("200");
       client.send(frame(FRAME.reset, 0, stream, cancel), frame(FRAME.reset, 0, stream + 2, cancel));
-      await expect.poll(() => shop.gateway.inFlight, { interval: 1, ...PATIENT }).toBe(0);
+      await expect.poll(() => shop.gateway.work.inFlight, { interval: 1, ...PATIENT }).toBe(0);
     }
     client.request(361, requestLines("/priced"));
     expect(await client.outcome(361)).toBe("402");

@@ -47,7 +47,7 @@ describe("a sale", () => {
     const again = await send2(session, { path: "/", headers: { "X-PAYMENT": payment(1) } });
     expect(again.status).toBe(200);
     expect(seen).toHaveLength(2);
-    expect(shop.gateway.inFlight).toBe(0);
+    expect(shop.gateway.work.inFlight).toBe(0);
   });
 
   test.each([

@@ -37,7 +37,7 @@ async function stage(limits: Partial<SessionLimits>): Promise<Stage> {
   };
   const long = { headMs: LONG_MS, requestMs: LONG_MS, idleMs: LONG_MS };
   const sessions = new Http2Sessions(
-    { handleRequest: answer, handleContinue: answer, isPressed: false },
+    { handleRequest: answer, handleContinue: answer, work: { isPressed: false } },
     { headerBytes: 16_384, ...long, sweepMs: 10, ...limits },
   );
   const server = createServer({ ...FIRST, ALPNProtocols: ["h2"] });

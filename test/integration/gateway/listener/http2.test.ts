@@ -287,7 +287,7 @@ describe("a connection", () => {
     );
     const answers = await Promise.all(sent);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(0);
+    await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(0);
   });
 
   test("serves undici", async () => {

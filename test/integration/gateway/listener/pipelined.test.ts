@@ -131,7 +131,7 @@ test("a connection ends at once whose last request has a body that cannot be rea
   const client = new RawClient(shop.port, `${earlier.map(ask).join("")}${upload}1\r\na\r\n`);
   await expect.poll(() => shop.paths, PATIENT).toHaveLength(MAX_OWED_ANSWERS);
   shop.release(last);
-  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(1);
+  await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(1);
   client.socket.write("junk\r\n");
   const { text } = await client.closed;
   expect(bodiesIn(text)).toEqual(earlier);
@@ -163,7 +163,7 @@ test("an answer that is broken off before its turn is cut when that comes", asyn
   const client = new RawClient(shop.port, ask("/free/0") + ask("/free/broken"));
   await expect.poll(() => shop.paths.length, PATIENT).toBe(2);
   // The first waits for its backend.
-  await expect.poll(() => shop.gateway.inFlight, PATIENT).toBe(1);
+  await expect.poll(() => shop.gateway.work.inFlight, PATIENT).toBe(1);
   shop.release();
   const { text } = await client.closed;
   expect(bodiesIn(text)).toEqual(["/free/0"]);
@@ -201,9 +201,9 @@ describe.each([
   test("the places are free again when it leaves", async () => {
     const shop = await heldShop();
     const client = new RawClient(shop.port, pathsFrom(0, count).map(ask).join("") + behind);
-    await expect.poll(() => shop.gateway.places.taken, PATIENT).toBe(count);
+    await expect.poll(() => shop.gateway.work.places.taken, PATIENT).toBe(count);
     client.socket.resetAndDestroy();
-    await expect.poll(() => shop.gateway.places.taken, PATIENT).toBe(0);
+    await expect.poll(() => shop.gateway.work.places.taken, PATIENT).toBe(0);
   });
 
   test("the others are answered whole, however large, and it is not", async () => {

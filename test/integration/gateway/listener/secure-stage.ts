@@ -76,7 +76,7 @@ export async function openSessions(
   isPressed = false,
 ): Promise<number> {
   const sessions = new Http2Sessions(
-    { handleRequest: answer, handleContinue: answer, isPressed },
+    { handleRequest: answer, handleContinue: answer, work: { isPressed } },
     { headerBytes: 16_384, headMs: LONG_MS, requestMs: LONG_MS, idleMs: LONG_MS, sweepMs: LONG_MS },
   );
   const server = createServer({ ...FIRST, ALPNProtocols: ["h2"] });

@@ -1,0 +1,182 @@
+/**
+ * What the gateway works on: by which settings, in which places, and when the last of it has ended. Nothing here says
+ * what becomes of a request (`gateway.ts`).
+ */
+import type { Paywall } from "../payments/sale/paywall.ts";
+import type { PlacesReading } from "../telemetry/metrics.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { waitWithin } from "../time/time.ts";
+import type { CrossOrigin } from "./answers.ts";
+import { Challenge } from "./challenge.ts";
+import { areSameRates, type UnpaidRates } from "./client/rate-limit.ts";
+import type { TrustedProxies } from "./client/trusted-proxies.ts";
+import type { Snapshot } from "./decision.ts";
+import type { Publisher } from "./declined.ts";
+import { AnswerWatch, type AnswerLimits } from "./message/answer-watch.ts";
+import { BodyWatch, type BodyLimits } from "./message/body-watch.ts";
+import type { InboundSocket } from "./message/inbound.ts";
+import type { Drafts } from "./offers/drafts.ts";
+import { PaymentEntrance } from "./payment-entrance.ts";
+import { Room, type Comer } from "./room.ts";
+
+/** What a new configuration may change while requests are served. */
+export interface GatewaySettings {
+  readonly snapshot: Snapshot;
+  readonly publish: Publisher;
+  readonly cors: CrossOrigin;
+  /** Requests that are forwarded or pay at the same time; of them an address has as many as are free, else 503. */
+  readonly maxInFlight: number;
+  /** Peers that say who their clients are. */
+  readonly trustedProxies: TrustedProxies;
+  /** Unpaid requests of one address to priced routes. */
+  readonly unpaidRates: UnpaidRates;
+  readonly bodyLimits: BodyLimits;
+  readonly answerLimits: AnswerLimits;
+}
+
+export interface GatewayOptions extends GatewaySettings {
+  readonly paywall: Paywall;
+  /** Default: none. */
+  readonly drafts?: Drafts;
+  readonly telemetry: Telemetry;
+}
+
+/** Settings with all that is made of them: a request goes by those that it began with. */
+export interface Generation {
+  readonly settings: GatewaySettings;
+  readonly challenge: Challenge;
+  readonly bodies: BodyWatch;
+  readonly answers: AnswerWatch;
+  /** Requests that began with these and have not ended. */
+  readonly begun: InFlight;
+}
+
+export class Work {
+  readonly #options: GatewayOptions;
+  readonly #inFlight = new InFlight();
+  readonly #room = new Room();
+  readonly #entrance = new PaymentEntrance(this.#room);
+  #generation: Generation;
+
+  constructor(options: GatewayOptions) {
+    this.#options = options;
+    this.#generation = generationOf(options, new Challenge(options));
+  }
+
+  /** Of the settings in force. */
+  get generation(): Generation {
+    return this.#generation;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight.count;
+  }
+
+  /** Places of what is forwarded or pays, and who had to make room. */
+  get places(): PlacesReading {
+    const { taken, evicted } = this.#room;
+    return { taken, waiting: this.#entrance.waiting, evicted, total: this.#most };
+  }
+
+  /** Of the requests that have one. */
+  get placedSockets(): readonly InboundSocket[] {
+    return this.#room.sockets;
+  }
+
+  /** Nearly all of them are taken: whoever comes gets fewer streams. */
+  get isPressed(): boolean {
+    return this.#room.isPressed(this.#most);
+  }
+
+  get #most(): number {
+    return this.#generation.settings.maxInFlight;
+  }
+
+  /** A request begins: by these settings, for {@link end}. */
+  begin(): Generation {
+    const generation = this.#generation;
+    this.#inFlight.enter();
+    generation.begun.enter();
+    return generation;
+  }
+
+  end({ begun }: Generation): void {
+    begun.leave();
+    this.#inFlight.leave();
+  }
+
+  /**
+   * A place for what nobody pays for: at once, or after a while. What comes of it gives the place back, once;
+   * undefined: there is none for that address.
+   */
+  place(address: string, comer: Comer): (() => void) | Promise<(() => void) | undefined> {
+    return (
+      this.#room.enter(address, this.#most, "free", comer) ??
+      this.#room.wait(address, this.#most, "free", comer)
+    );
+  }
+
+  /** The same for a payment that is presented, in its turn. */
+  placePayment(address: string, payer: Comer): Promise<(() => void) | undefined> {
+    return this.#entrance.enter(address, this.#most, payer);
+  }
+
+  /**
+   * Requests from here on go by these settings; resolves when none goes by those before. What is counted of
+   * unpaid requests is forgotten where their limits change.
+   */
+  configure(settings: GatewaySettings): Promise<void> {
+    const before = this.#generation;
+    const { unpaidRates } = settings;
+    const isSame = areSameRates(before.settings.unpaidRates, unpaidRates);
+    const challenge = isSame ? before.challenge : new Challenge({ ...this.#options, unpaidRates });
+    this.#generation = generationOf(settings, challenge);
+    return before.begun.ended();
+  }
+
+  /**
+   * Resolves when nothing is in flight, or when the signal ends. Settlements and deliveries go on after
+   * their clients have left, so a listener without connections says nothing about them.
+   */
+  async drain(signal: AbortSignal): Promise<void> {
+    if (this.inFlight > 0) await waitWithin(this.#inFlight.ended(), signal, undefined);
+  }
+}
+
+function generationOf(settings: GatewaySettings, challenge: Challenge): Generation {
+  return {
+    settings,
+    challenge,
+    bodies: new BodyWatch(settings.bodyLimits),
+    answers: new AnswerWatch(settings.answerLimits),
+    begun: new InFlight(),
+  };
+}
+
+/** How many requests are being worked on, and when the last of them has ended. */
+class InFlight {
+  #count = 0;
+  #idle: PromiseWithResolvers<void> | null = null;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  enter(): void {
+    this.#count += 1;
+  }
+
+  leave(): void {
+    this.#count -= 1;
+    if (this.#count > 0) return;
+    this.#idle?.resolve();
+    this.#idle = null;
+  }
+
+  /** Resolves when there are none, at once where there are none now. */
+  ended(): Promise<void> {
+    if (this.#count === 0) return Promise.resolve();
+    this.#idle ??= Promise.withResolvers();
+    return this.#idle.promise;
+  }
+}
