@@ -37,8 +37,12 @@ export class PaymentEntrance {
     if (others >= MAX_WAITING_TURNS - this.#turns.waiting) return undefined;
     this.#present.change(network, 1);
     const over = (): void => this.#present.change(network, -1);
-    await this.#turn(others);
-    const leave = payer.isGone() ? undefined : await this.#place(address, most, payer);
+    await new Promise<void>((resolve) => this.#turns.take(others, resolve));
+    const room = this.#room;
+    const leave = payer.isGone()
+      ? undefined
+      : (room.enter(address, most, "payment", payer) ??
+        (await room.wait(address, most, "payment", payer)));
     if (leave === undefined) {
       over();
       return undefined;
@@ -47,20 +51,5 @@ export class PaymentEntrance {
       leave();
       over();
     };
-  }
-
-  #turn(others: number): Promise<void> {
-    return new Promise((resolve) => this.#turns.take(others, resolve));
-  }
-
-  #place(
-    address: string,
-    most: number,
-    payer: Comer,
-  ): Promise<(() => void) | undefined> | (() => void) {
-    return (
-      this.#room.enter(address, most, "payment", payer) ??
-      this.#room.wait(address, most, "payment", payer)
-    );
   }
 }

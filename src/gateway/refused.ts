@@ -24,29 +24,28 @@ export function readRefusal(
     | Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" }>,
   cors: readonly string[],
 ): NotTaken {
+  const later = [...cors, ...RETRY_AFTER];
+  const say = (
+    status: Refused["status"],
+    outcome: PaymentOutcome,
+    refusal: Refusal,
+    lines = cors,
+  ): NotTaken => ({ status, outcome, error: errorText(refusal), lines, replay: null });
   switch (refused.kind) {
-    case "malformed": {
-      const error = errorText(refused.refusal);
-      return { status: 400, outcome: "malformed", error, lines: cors, replay: null };
-    }
+    case "malformed":
+      return say(400, "malformed", refused.refusal);
     case "refused": {
       const { refusal, settlement, replay = null } = refused;
       const lines = settlement === undefined ? cors : [...cors, ...settlementLines(settlement)];
-      return { status: 402, outcome: "refused", error: errorText(refusal), lines, replay };
+      return { ...say(402, "refused", refusal, lines), replay };
     }
-    case "unavailable": {
-      const error = errorText(refused.refusal);
-      const lines = [...cors, ...RETRY_AFTER];
-      return { status: 500, outcome: "unavailable", error, lines, replay: null };
-    }
-    case "owed": {
-      const error = errorText({ code: "invalid_transaction_state", detail: refused.detail });
-      return { status: 409, outcome: "refused", error, lines: cors, replay: null };
-    }
+    case "owed":
+      return say(409, "refused", { code: "invalid_transaction_state", detail: refused.detail });
+    case "unavailable":
+      return say(500, "unavailable", refused.refusal, later);
     case "unknown": {
-      const error = errorText({ code: "unexpected_settle_error", detail: refused.detail });
-      const lines = [...cors, ...RETRY_AFTER];
-      return { status: 500, outcome: "unknown", error, lines, replay: null };
+      const refusal: Refusal = { code: "unexpected_settle_error", detail: refused.detail };
+      return say(500, "unknown", refusal, later);
     }
   }
 }

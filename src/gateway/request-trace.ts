@@ -38,7 +38,9 @@ export class RequestTrace {
     const { request } = visitor;
     const above = typeof asked === "string" ? null : asked;
     const facts = { requestId: visitor.id, payment: null };
-    this.#span = beginSpan(nameOf(request), { kind: "server", attributes: about(request) }, above);
+    const method = methodOf(request.method ?? "");
+    const name = method === "_OTHER" ? "HTTP" : method;
+    this.#span = beginSpan(name, { kind: "server", attributes: about(request) }, above);
     const trace = this.#span?.trace ?? (asked === "invalid" ? newTraceParent() : above);
     this.context = { facts, trace };
   }
@@ -136,11 +138,6 @@ function about(request: InboundRequest): Readonly<Record<string, string>> {
     "network.protocol.name": "http",
     "network.protocol.version": httpVersion === "2.0" ? "2" : httpVersion,
   };
-}
-
-function nameOf({ method = "" }: InboundRequest): string {
-  const known = methodOf(method);
-  return known === "_OTHER" ? "HTTP" : known;
 }
 
 const METHODS: ReadonlySet<string> = new Set(

@@ -27,11 +27,10 @@ export type UnpaidRates = Readonly<Record<UnpaidKind, BoundedRate | null>>;
 
 export function areSameRates(one: UnpaidRates, other: UnpaidRates): boolean {
   const kinds = ["asked", "refused", "unproven"] as const;
-  return kinds.every((kind) => isSameRate(one[kind], other[kind]));
-}
-
-function isSameRate(one: BoundedRate | null, other: BoundedRate | null): boolean {
-  return one?.requests === other?.requests && one?.perMs === other?.perMs;
+  return kinds.every((kind) => {
+    const [before, after] = [one[kind], other[kind]];
+    return before?.requests === after?.requests && before?.perMs === after?.perMs;
+  });
 }
 
 /**

@@ -50,7 +50,11 @@ export class Http2Response implements InboundResponse {
     this.#request = request;
     this.#unread = unread;
     stream.on("drain", () => this.#events.emit("drain"));
-    stream.once("close", () => this.#onClose());
+    // The stream of a whole answer is closed before it is known whether its last bytes got away.
+    stream.once("close", () => {
+      this.#isClosed = true;
+      this.#tellClosed();
+    });
   }
 
   get headersSent(): boolean {
@@ -205,12 +209,6 @@ export class Http2Response implements InboundResponse {
     else if (this.#unwritten === 0) this.#finish();
     if (this.#isClosed) this.#tellClosed();
   };
-
-  /** The stream of a whole answer is closed before it is known whether its last bytes got away. */
-  #onClose(): void {
-    this.#isClosed = true;
-    this.#tellClosed();
-  }
 
   #tellClosed(): void {
     const isLeaving = this.#isEnded && this.#stream.rstCode === 0 && !this.#isTorn;

@@ -126,7 +126,10 @@ export class Http2Sessions {
   accept(socket: TLSSocket, connection?: HeldConnection): void {
     if (socket.destroyed) return;
     const { remoteAddress } = socket;
-    const session = performServerHandshake(socket, this.#options(connection));
+    const areFew = this.#handlers.work.isPressed || connection?.isOneOfMany === true;
+    const streams = areFew ? MAX_STREAMS_PRESSED : MAX_STREAMS;
+    const options = sessionOptions(this.#limits.headerBytes, streams);
+    const session = performServerHandshake(socket, options);
     const unread = this.#unread.open(() => {
       session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
     });
@@ -179,7 +182,11 @@ export class Http2Sessions {
     state.hasServed = true;
     stream.on("error", () => {});
     limitParts(stream);
-    stream.once("close", () => this.#onStreamClosed(state, open));
+    stream.once("close", () => {
+      state.streams.delete(open);
+      if (open.begunAt !== undefined) state.connection?.end(open.begunAt);
+      if (state.streams.size === 0) state.idleSince = performance.now();
+    });
     if (this.#isRetiring) state.session.close();
     // What comes behind its head is bounded, and its trailers are heard, once it is served.
     if (!stream.endAfterHeaders) return this.#serve(state, open, lines);
@@ -215,18 +222,6 @@ export class Http2Sessions {
       markChunked(head.value);
     }
     serve(!hasBody);
-  }
-
-  #onStreamClosed(state: SessionState, open: OpenStream): void {
-    state.streams.delete(open);
-    if (open.begunAt !== undefined) state.connection?.end(open.begunAt);
-    if (state.streams.size === 0) state.idleSince = performance.now();
-  }
-
-  #options(connection: HeldConnection | undefined) {
-    const areFew = this.#handlers.work.isPressed || connection?.isOneOfMany === true;
-    const streams = areFew ? MAX_STREAMS_PRESSED : MAX_STREAMS;
-    return sessionOptions(this.#limits.headerBytes, streams);
   }
 
   #onSweep(): void {

@@ -59,7 +59,7 @@ export class Router<Value> {
       const pattern = parsePattern(route.pattern);
       const leaf = this.#strict.add(pattern, () => this.#createLeaf(pattern));
       leaf.add(route);
-      if (isStatic(pattern)) this.#exact.set(pattern.text, leaf);
+      if (!pattern.rest && !pattern.segments.includes(null)) this.#exact.set(pattern.text, leaf);
     }
   }
 
@@ -263,10 +263,6 @@ function parsePattern(given: string): Pattern {
     isSlashed: isSlashed && !rest,
     rest,
   };
-}
-
-function isStatic({ segments, rest }: Pattern): boolean {
-  return !rest && !segments.includes(null);
 }
 
 /** Its loosest reading is the text itself, but for a slash at the end. */

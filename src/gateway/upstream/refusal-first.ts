@@ -38,7 +38,12 @@ export class RefusalFirst implements ClientHandler {
     this.#tell(() => this.#to.onResponseStart(controller, status, lines, statusText));
     if (!isHeld) return;
     controller.pause();
-    void this.#refused(false).finally(() => this.#release(controller));
+    void this.#refused(false).finally(() => {
+      // First: whoever is told pauses anew where its client is behind.
+      controller.resume();
+      for (const event of this.#later ?? []) event();
+      this.#later = null;
+    });
   }
 
   onResponseData(controller: ClientController, chunk: Buffer): void {
@@ -56,12 +61,5 @@ export class RefusalFirst implements ClientHandler {
   #tell(event: () => void): void {
     if (this.#later === null) event();
     else this.#later.push(event);
-  }
-
-  /** Resumed first: whoever is told pauses anew where its client is behind. */
-  #release(controller: ClientController): void {
-    controller.resume();
-    for (const event of this.#later ?? []) event();
-    this.#later = null;
   }
 }

@@ -60,18 +60,16 @@ export class TunnelPlaces {
     const network = networkOf(address);
     if (isSold && this.#forSale <= 0) return undefined;
     if (this.taken >= this.#most && !this.#makeRoom(network, isSold)) return undefined;
-    if (isSold) return this.#enterSold();
+    if (isSold) {
+      this.#sold += 1;
+      return once(() => {
+        this.#sold -= 1;
+      });
+    }
     const place = { network, holder };
     this.#free.add(place);
     this.#byNetwork.change(network, 1);
     return () => this.#leave(place);
-  }
-
-  #enterSold(): () => void {
-    this.#sold += 1;
-    return once(() => {
-      this.#sold -= 1;
-    });
   }
 
   #makeRoom(newcomer: string, isSold: boolean): boolean {

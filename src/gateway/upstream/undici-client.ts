@@ -126,7 +126,9 @@ class Course implements Dispatcher.DispatchHandler {
       fresh = false,
     } = this.#request;
     const { kept, fresh: unused, mayBeHttp2 } = this.#pools;
-    const lines = mayBeHttp2 ? lowerCase(headers) : [...headers];
+    const lines = mayBeHttp2
+      ? headers.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text))
+      : [...headers];
     if (host !== null) lines.push("host", host);
     const options = {
       path,
@@ -204,10 +206,6 @@ class Course implements Dispatcher.DispatchHandler {
     if (this.#isReplayed || this.#isBegun || body !== null || !idempotent) return false;
     return diedOfReuse(error);
   }
-}
-
-function lowerCase(lines: readonly string[]): string[] {
-  return lines.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text));
 }
 
 /** Of HTTP/1.1 the pairs as they came; of HTTP/2, names that came several times are together. */

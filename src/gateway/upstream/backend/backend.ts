@@ -152,7 +152,10 @@ class Backend implements Engine {
       if (isLast || delivery.kind !== "unanswered") return delivery;
       const next = this.#next(exchange, delivery, tried);
       if (next === undefined) return delivery;
-      if (next === member) await this.#pause();
+      if (next === member) {
+        const { time, random } = this.#ground;
+        await time.sleep(SAME_TARGET_PAUSE_MS * (1 + random()));
+      }
       member = next;
     }
     return this.#down();
@@ -217,11 +220,6 @@ class Backend implements Engine {
     if (!isFree) this.#budget.spend();
     targets.retried(this.#options.name, reason);
     return next;
-  }
-
-  #pause(): Promise<void> {
-    const { time, random } = this.#ground;
-    return time.sleep(SAME_TARGET_PAUSE_MS * (1 + random()));
   }
 
   #member({ origin, weight }: BackendOptions["targets"][number]): BackendTarget {
