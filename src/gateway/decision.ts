@@ -107,7 +107,11 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const place = { target: target.raw, path: target.path };
   const preflight = readPreflight(snapshot, request, target.path);
   if (preflight !== null) return preflight;
-  if (snapshot.documents.has(target.path)) return readListing(method, target);
+  if (snapshot.documents.has(target.path)) {
+    const reads = method === "GET" || method === "HEAD";
+    if (!reads) return { kind: "method-not-allowed", allow: "GET, HEAD" };
+    return { kind: "listing", path: target.path, query: target.query };
+  }
   const plan = planOf(snapshot, snapshot.router.match(method, target.path));
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
@@ -117,15 +121,6 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   return { ...brought, method, earlier: snapshot.earlier, plan, resource, ...place };
 }
 
-function readListing(
-  method: string,
-  { path, query }: { readonly path: string; readonly query: string },
-): Decision {
-  const reads = method === "GET" || method === "HEAD";
-  if (reads) return { kind: "listing", path, query };
-  return { kind: "method-not-allowed", allow: "GET, HEAD" };
-}
-
 /**
  * RFC 9112 section 3.2: any other value is refused. Nothing here depends on it, but it goes on to the backend as
  * `X-Forwarded-Host`. Narrower than RFC 3986, whose names may hold quotes and commas.
@@ -133,22 +128,12 @@ function readListing(
 const HOST = /^(?:[\w.-]{0,255}|\[[\da-fA-F:.]{2,45}\])(?::\d{0,5})?$/;
 
 function headProblem(request: InboundRequest): string | null {
-  return (
-    framingProblem(request) ??
-    hostProblem(request) ??
-    methodProblem(request) ??
-    request.nameProblem ??
-    null
-  );
-}
-
-/** Its answer is the request as it arrived, with what is added on the way: who asks, and secrets of the configuration. */
-function methodProblem({ method }: InboundRequest): string | null {
-  return method === "TRACE" ? "TRACE is not taken here." : null;
-}
-
-function hostProblem({ headers }: InboundRequest): string | null {
-  return HOST.test(headers.host ?? "") ? null : "Host is not the name of a host.";
+  const fault = framingProblem(request);
+  if (fault !== null) return fault;
+  if (!HOST.test(request.headers.host ?? "")) return "Host is not the name of a host.";
+  // Its answer is the request as it arrived, with what is added on the way: who asks, and secrets of the configuration.
+  if (request.method === "TRACE") return "TRACE is not taken here.";
+  return request.nameProblem ?? null;
 }
 
 /** A match, as far as it decides alone. */

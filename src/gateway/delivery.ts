@@ -7,7 +7,7 @@ import {
   type BrokenDelivery,
   type SettledPayment,
 } from "../ledger/ledger.ts";
-import type { Admission, Paid, Sold } from "../payments/sale/admission.ts";
+import type { Admission, Paid } from "../payments/sale/admission.ts";
 import { RECORDED_WITHIN_MS } from "../payments/sale/paywall.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -88,13 +88,20 @@ export async function deliver(
       unserved(visitor, delivery, own, telemetry);
     }
   } finally {
-    const record = () =>
-      attempt === null ? paid.delivered(soldBy(delivery)) : paid.undelivered(attempt);
-    await (refusal ?? record());
+    if (refusal !== undefined) await refusal;
+    else if (attempt !== null) await paid.undelivered(attempt);
+    else {
+      // The whole answer, if it is kept; its buyer may have left before it came.
+      const kept = "kept" in delivery ? delivery.kept : undefined;
+      const isUncollected = delivery.kind === "abandoned";
+      await paid.delivered(kept && { ...kept, isUncollected });
+    }
   }
   const isSold = attempt === null;
   step?.end(isSold, deliveryNote(delivery));
-  const facts = { ...saleOf(visitor, plan, settlement), delivery: delivery.kind };
+  const { transaction, network, payer } = settlement;
+  const sale = { requestId: visitor.id, route: plan.label, network, transaction, payer };
+  const facts = { ...sale, delivery: delivery.kind };
   if (isSold) telemetry.logger.info(facts, "payment served");
   else telemetry.logger.warn({ ...facts, status: statusOf(delivery) }, "paid and not served");
   return endingOf(delivery, isSold ? "paid" : "undelivered", plan.meter);
@@ -109,17 +116,10 @@ export async function replay(
   const isSent = await visitor.replaying?.replay(response, cors);
   if (isSent === true) await collected();
   metrics.replayed(plan.label);
-  logger.info(saleOf(visitor, plan, settlement), "a kept answer was given again");
+  const { transaction, network, payer } = settlement;
+  const sale = { requestId: visitor.id, route: plan.label, network, transaction, payer };
+  logger.info(sale, "a kept answer was given again");
   return { status: response.status, outcome: "replayed", meter: plan.meter, upstreamMs: 0 };
-}
-
-/** What a line of the log says of a sale. */
-function saleOf(
-  { id: requestId }: Visitor,
-  { label: route }: PricedPlan,
-  { network, transaction, payer }: SettledPayment,
-): Readonly<Record<string, string>> {
-  return { requestId, route, network, transaction, payer };
 }
 
 /** What goes along with a paid request: who paid, and what the client is to be told of it. */
@@ -130,15 +130,17 @@ function paidPassage(
   refused: Sale["refused"],
 ): Passage {
   const { payer, transaction, network } = paid.settlement;
-  const { cacheControl } = plan;
   return {
     ...asked,
     requestHeaders: [
-      ["X-402-Payer", payer],
-      ["X-402-Transaction", transaction],
-      ["X-402-Network", network],
-    ].flat(),
-    responseSet: [...receipt, "Cache-Control", cacheControl],
+      "X-402-Payer",
+      payer,
+      "X-402-Transaction",
+      transaction,
+      "X-402-Network",
+      network,
+    ],
+    responseSet: [...receipt, "Cache-Control", plan.cacheControl],
     responseVary: "X-PAYMENT",
     sale: {
       idempotencyKey: paid.idempotencyKey,
@@ -159,23 +161,13 @@ function paidPassage(
  */
 function attemptOf(delivery: Delivery, target: string, withBody: boolean): BrokenDelivery | null {
   if (delivery.kind === "unanswered") return { sent: delivery.sent, served: null };
-  if (keptOf(delivery) !== undefined) return null;
+  if ("kept" in delivery && delivery.kept !== undefined) return null;
   const sent = delivery.kind !== "abandoned" || delivery.sent;
   const begun = delivery.status !== null && delivery.status < 400;
   if (!begun) return { sent, served: null };
   if (delivery.kind === "delivered") return null;
   if (delivery.kind === "abandoned" && withBody) return null;
   return { sent, served: target };
-}
-
-function keptOf(delivery: Delivery): Sold | undefined {
-  return "kept" in delivery ? delivery.kept : undefined;
-}
-
-/** The whole answer, if it is kept; its buyer may have left before it came. */
-function soldBy(delivery: Delivery): (Sold & { readonly isUncollected: boolean }) | undefined {
-  const kept = keptOf(delivery);
-  return kept && { ...kept, isUncollected: delivery.kind === "abandoned" };
 }
 
 /** How a delivery ended, for people. */

@@ -81,17 +81,15 @@ export class Gateway {
   }
 
   readonly handleRequest = (request: InboundRequest, response: InboundResponse): void => {
-    const { answers } = this.work.generation;
-    this.#receive(new RequestVisitor(request, response, { expectsContinue: false, answers }));
+    this.#receive(new RequestVisitor(request, response, this.work.generation.ground, false));
   };
 
   readonly handleContinue = (request: InboundRequest, response: InboundResponse): void => {
-    const { answers } = this.work.generation;
-    this.#receive(new RequestVisitor(request, response, { expectsContinue: true, answers }));
+    this.#receive(new RequestVisitor(request, response, this.work.generation.ground, true));
   };
 
   readonly handleUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer): void => {
-    const visitor = new UpgradeVisitor(request, socket);
+    const visitor = new UpgradeVisitor(request, socket, this.work.ids);
     const upgrade = readUpgrade(request, head);
     if (upgrade.kind === "refused") {
       visitor.answer(errorAnswer(upgrade.status, upgrade.detail, upgrade.lines));

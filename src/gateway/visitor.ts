@@ -12,10 +12,10 @@ import type { AnswerWatch, AnswerReaderState } from "./message/answer-watch.ts";
 import type { Sender } from "./message/body-watch.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
-import type { InboundRequest, InboundResponse, InboundSocket } from "./message/inbound.ts";
+import { notesOf, type InboundRequest, type InboundResponse } from "./message/inbound.ts";
 import { replayLines } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
-import { noteUnread, UNREAD_MS } from "./message/unread.ts";
+import { UNREAD_MS } from "./message/unread.ts";
 import { hashAsked, isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
 import type { RequestTrace } from "./request-trace.ts";
 import type { Holder } from "./room.ts";
@@ -69,38 +69,31 @@ export interface Replaying {
   replay(kept: StoredResponse, cors: readonly string[]): Promise<boolean>;
 }
 
-/** Begins the ids of this process's requests; of two processes no two are the same. */
-const PREFIX = randomBytes(5).toString("hex");
-let visits = 0;
+/** Names the requests of one gateway; of two gateways no two have the same name. */
+export class VisitIds {
+  readonly #prefix = randomBytes(5).toString("hex");
+  #count = 0;
 
-function nextVisit(): number {
-  visits += 1;
-  return visits;
+  next(): number {
+    this.#count += 1;
+    return this.#count;
+  }
+
+  /** Written out on demand: most requests are never named. */
+  nameOf(visit: number): string {
+    return `${this.#prefix}-${visit.toString(36)}`;
+  }
 }
 
-/** Written out on demand: most requests are never named. */
-function idOf(visit: number): string {
-  return `${PREFIX}-${visit.toString(36)}`;
-}
-
-/** For whoever is served without a connection of its own. */
-export function newVisitId(): string {
-  return idOf(nextVisit());
-}
-
-/** Connections whose last answer is given or on its way: nothing behind it is read (RFC 9112 section 9.6). */
-const ending = new WeakSet<InboundSocket>();
-
-export function endConnection(socket: InboundSocket): void {
-  ending.add(socket);
-}
-
-export function isEnding(socket: InboundSocket): boolean {
-  return ending.has(socket);
+/** What the gateway gives to each visitor of its own. */
+export interface VisitorGround {
+  readonly ids: VisitIds;
+  readonly answers: AnswerWatch;
 }
 
 export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderState {
-  readonly #visit = nextVisit();
+  readonly #ids: VisitIds;
+  readonly #visit: number;
   readonly request: InboundRequest;
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
@@ -117,11 +110,11 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
   constructor(
     request: InboundRequest,
     response: InboundResponse,
-    {
-      expectsContinue,
-      answers,
-    }: { readonly expectsContinue: boolean; readonly answers: AnswerWatch },
+    { ids, answers }: VisitorGround,
+    expectsContinue: boolean,
   ) {
+    this.#ids = ids;
+    this.#visit = ids.next();
     this.request = request;
     this.#response = response;
     this.#expectsContinue = expectsContinue;
@@ -129,7 +122,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
   }
 
   get id(): string {
-    return idOf(this.#visit);
+    return this.#ids.nameOf(this.#visit);
   }
 
   answer(answer: Answer): void {
@@ -143,7 +136,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     const head = headOf(answer, this.id);
     const isLast = this.#expectsContinue || hasLargeBody(this.request);
     if (isLast && !head.includes("Connection")) head.push("Connection", "close");
-    if (head.includes("Connection")) endConnection(this.request.socket);
+    if (head.includes("Connection")) notesOf(this.request.socket).isEnding = true;
     if (body === null) {
       response.writeHead(status, head);
       response.end();
@@ -168,16 +161,14 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     const begin = (): void => {
       if (this.#expectsContinue) response.writeContinue();
     };
-    const waits = (): void => this.#wait();
+    // Bytes of an upstream's answer wait for the client.
+    const waits = (): void => {
+      if (this.#isWaitedFor) return;
+      this.#isWaitedFor = true;
+      const watched = this.#answers.begin(this);
+      response.on("close", () => this.#answers.end(watched));
+    };
     return engine.forward({ request: this.request, response, begin, waits, ...passage });
-  }
-
-  /** Bytes of an upstream's answer wait for the client. */
-  #wait(): void {
-    if (this.#isWaitedFor) return;
-    this.#isWaitedFor = true;
-    const watched = this.#answers.begin(this);
-    this.#response.on("close", () => this.#answers.end(watched));
   }
 
   get stalledMs(): number {
@@ -191,7 +182,7 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
 
   giveUpReading(): void {
     const { socket } = this.request;
-    noteUnread(socket);
+    notesOf(socket).isUnread = true;
     socket.resetAndDestroy();
   }
 
@@ -262,13 +253,16 @@ export class UpgradeVisitor implements Visitor {
   /** A tunnel is as slow as it likes: `limits.tunnelIdle` ends it. */
   readonly stalledMs = 0;
   readonly isLate = false;
-  readonly #visit = nextVisit();
+  readonly #ids: VisitIds;
+  readonly #visit: number;
   readonly request: IncomingMessage;
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
   readonly #socket: Socket;
 
-  constructor(request: IncomingMessage, socket: Socket) {
+  constructor(request: IncomingMessage, socket: Socket, ids: VisitIds) {
+    this.#ids = ids;
+    this.#visit = ids.next();
     this.request = request;
     this.#socket = socket;
     // Node takes its own listeners off before it hands a socket over: without one, a client that resets
@@ -277,7 +271,7 @@ export class UpgradeVisitor implements Visitor {
   }
 
   get id(): string {
-    return idOf(this.#visit);
+    return this.#ids.nameOf(this.#visit);
   }
 
   answer(answer: Answer): void {

@@ -18,6 +18,7 @@ import type { InboundSocket } from "./message/inbound.ts";
 import type { Drafts } from "./offers/drafts.ts";
 import { PaymentEntrance } from "./payment-entrance.ts";
 import { Room, type Comer } from "./room.ts";
+import { VisitIds, type VisitorGround } from "./visitor.ts";
 
 /** What a new configuration may change while requests are served. */
 export interface GatewaySettings {
@@ -46,12 +47,13 @@ export interface Generation {
   readonly settings: GatewaySettings;
   readonly challenge: Challenge;
   readonly bodies: BodyWatch;
-  readonly answers: AnswerWatch;
+  readonly ground: VisitorGround;
   /** Requests that began with these and have not ended. */
   readonly begun: InFlight;
 }
 
 export class Work {
+  readonly ids = new VisitIds();
   readonly #options: GatewayOptions;
   readonly #inFlight = new InFlight();
   readonly #room = new Room();
@@ -60,7 +62,7 @@ export class Work {
 
   constructor(options: GatewayOptions) {
     this.#options = options;
-    this.#generation = generationOf(options, new Challenge(options));
+    this.#generation = this.#generationOf(options, new Challenge(options));
   }
 
   /** Of the settings in force. */
@@ -130,7 +132,7 @@ export class Work {
     const { unpaidRates } = settings;
     const isSame = areSameRates(before.settings.unpaidRates, unpaidRates);
     const challenge = isSame ? before.challenge : new Challenge({ ...this.#options, unpaidRates });
-    this.#generation = generationOf(settings, challenge);
+    this.#generation = this.#generationOf(settings, challenge);
     return before.begun.ended();
   }
 
@@ -141,16 +143,18 @@ export class Work {
   async drain(signal: AbortSignal): Promise<void> {
     if (this.inFlight > 0) await waitWithin(this.#inFlight.ended(), signal, undefined);
   }
-}
 
-function generationOf(settings: GatewaySettings, challenge: Challenge): Generation {
-  return {
-    settings,
-    challenge,
-    bodies: new BodyWatch(settings.bodyLimits),
-    answers: new AnswerWatch(settings.answerLimits),
-    begun: new InFlight(),
-  };
+  #generationOf(settings: GatewaySettings, challenge: Challenge): Generation {
+    const { bodyLimits, answerLimits } = settings;
+    const ground = { ids: this.ids, answers: new AnswerWatch(answerLimits) };
+    return {
+      settings,
+      challenge,
+      bodies: new BodyWatch(bodyLimits),
+      ground,
+      begun: new InFlight(),
+    };
+  }
 }
 
 /** How many requests are being worked on, and when the last of them has ended. */

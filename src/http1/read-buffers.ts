@@ -24,26 +24,49 @@ class Slab {
   isTaken = true;
 }
 
-/** Which slab a part is of, until it is given back. */
-const lent = new WeakMap<Buffer, Slab>();
-const free: Slab[] = [];
+/** All slabs: which of them nobody needs, and of which a part is until it is given back. */
+class Slabs {
+  readonly #lent = new WeakMap<Buffer, Slab>();
+  readonly #free: Slab[] = [];
 
-function take(): Slab {
-  const slab = free.pop() ?? new Slab();
-  slab.isTaken = true;
-  return slab;
+  take(): Slab {
+    const slab = this.#free.pop() ?? new Slab();
+    slab.isTaken = true;
+    return slab;
+  }
+
+  leave(slab: Slab): void {
+    slab.isTaken = false;
+    this.#release(slab);
+  }
+
+  lend(slab: Slab, part: Buffer): Buffer {
+    slab.used = part.byteOffset + part.length;
+    slab.parts += 1;
+    this.#lent.set(part, slab);
+    return part;
+  }
+
+  giveBack(part: Buffer): void {
+    const slab = this.#lent.get(part);
+    if (slab === undefined) return;
+    this.#lent.delete(part);
+    slab.parts -= 1;
+    this.#release(slab);
+  }
+
+  #release(slab: Slab): void {
+    if (slab.parts > 0) return;
+    slab.used = 0;
+    if (!slab.isTaken && this.#free.length < MAX_FREE_SLABS) this.#free.push(slab);
+  }
 }
 
-function leave(slab: Slab): void {
-  slab.isTaken = false;
-  release(slab);
-}
-
-function release(slab: Slab): void {
-  if (slab.parts > 0) return;
-  slab.used = 0;
-  if (!slab.isTaken && free.length < MAX_FREE_SLABS) free.push(slab);
-}
+/**
+ * One for all connections of the process, whosever they are: what one no longer needs another reads into, and whoever has
+ * a part need not know from where it came.
+ */
+const SLABS = new Slabs();
 
 /**
  * Not for two reads at the same time, and there are none: a read is over when its callback returns. Never lent
@@ -56,11 +79,7 @@ const SHARED = Buffer.allocUnsafeSlow(READ_BYTES);
  * what is no part of a slab, is ignored.
  */
 export function giveBack(part: Buffer): void {
-  const slab = lent.get(part);
-  if (slab === undefined) return;
-  lent.delete(part);
-  slab.parts -= 1;
-  release(slab);
+  SLABS.giveBack(part);
 }
 
 /** What one connection reads into. */
@@ -78,7 +97,7 @@ export class ReadBuffers {
     const wanted = Math.min(bytesLeft + 1, READ_BYTES);
     const slab = this.#slab;
     if (slab !== null && READ_BYTES - slab.used < Math.min(wanted, MIN_READ_BYTES)) this.leave();
-    this.#slab ??= take();
+    this.#slab ??= SLABS.take();
     return this.#slab.memory.subarray(this.#slab.used);
   }
 
@@ -86,7 +105,7 @@ export class ReadBuffers {
   lend(part: Buffer): Buffer {
     const slab = this.#slab;
     if (part.buffer === SHARED.buffer) return lendCopy(part);
-    return slab === null || part.buffer !== slab.memory.buffer ? part : lendOf(slab, part);
+    return slab === null || part.buffer !== slab.memory.buffer ? part : SLABS.lend(slab, part);
   }
 
   /** No body is read any more. */
@@ -94,21 +113,14 @@ export class ReadBuffers {
     const slab = this.#slab;
     if (slab === null) return;
     this.#slab = null;
-    leave(slab);
+    SLABS.leave(slab);
   }
 }
 
-function lendOf(slab: Slab, part: Buffer): Buffer {
-  slab.used = part.byteOffset + part.length;
-  slab.parts += 1;
-  lent.set(part, slab);
-  return part;
-}
-
 function lendCopy(part: Buffer): Buffer {
-  const slab = take();
+  const slab = SLABS.take();
   part.copy(slab.memory);
-  const copy = lendOf(slab, slab.memory.subarray(0, part.length));
-  leave(slab);
+  const copy = SLABS.lend(slab, slab.memory.subarray(0, part.length));
+  SLABS.leave(slab);
   return copy;
 }

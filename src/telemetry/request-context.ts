@@ -36,6 +36,10 @@ const MAX_REMEMBERED = 4_096;
 /** Hex digits of a payment's id: enough to tell the payments of many years apart. */
 const PAYMENT_ID_DIGITS = 16;
 
+/**
+ * Of the process, as the chains of what is awaited are: whoever writes a line asks here, and is handed nothing. What is
+ * remembered belongs to it for the same reason.
+ */
 const storage = new AsyncLocalStorage<RequestContext | undefined>();
 const remembered = new LRUCache<string, RequestContext>({ max: MAX_REMEMBERED });
 
@@ -94,7 +98,7 @@ export function paymentId(key: string): string {
   return named.id;
 }
 
-/** The last one: what is written for a payment is mostly written several times in a row. */
+/** The last one, for speed alone: what is written for a payment is mostly written several times in a row. */
 let named = { key: "", id: "" };
 
 /**

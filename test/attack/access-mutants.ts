@@ -76,8 +76,8 @@ export const ACCESS_MUTANTS: readonly Mutant[] = [
     name: "sends a request back as it arrived",
     cites: "H1",
     file: DECISION,
-    find: `return method === "TRACE" ? "TRACE is not taken here." : null;`,
-    put: `return method === "" ? "" : null;`,
+    find: `if (request.method === "TRACE") return "TRACE is not taken here.";`,
+    put: ``,
     topics: ["methods"],
   },
   {

@@ -152,16 +152,16 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "takes anything for a host that a proxy tells",
     cites: "H3",
     file: "src/gateway/client/client.ts",
-    find: `return told !== undefined && HOST.test(told) ? told : undefined;`,
-    put: `return told;`,
+    find: `host: host !== undefined && HOST.test(host) ? host : valueOf(rawHeaders, "host"),`,
+    put: `host: host ?? valueOf(rawHeaders, "host"),`,
     topics: ["clients"],
   },
   {
     name: "takes anything for a Host",
     cites: "H4",
     file: DECISION,
-    find: `return HOST.test(headers.host ?? "") ? null : "Host is not the name of a host.";`,
-    put: `return headers.host === "?" ? "" : null;`,
+    find: `if (!HOST.test(request.headers.host ?? "")) return "Host is not the name of a host.";`,
+    put: ``,
     topics: ["head-grammar", "http2"],
   },
   {
@@ -225,9 +225,8 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "lets a proxy that asks pass any name on",
     cites: "H6",
     file: DECISION,
-    find: `    request.nameProblem ??
-`,
-    put: "",
+    find: `return request.nameProblem ?? null;`,
+    put: `return null;`,
     unit: "test/integration/sidecar/protocol.test.ts",
   },
   {
@@ -323,7 +322,7 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "reads on behind a refusal that ends the connection",
     cites: "H7",
     file: ANSWERS,
-    find: `    if (isEnding(socket)) {
+    find: `    if (notes.isEnding) {
       request.upgrade = false;
       return STOP;
     }

@@ -57,8 +57,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets what was paid for be kept by everybody",
     cites: "H11",
     file: "src/gateway/delivery.ts",
-    find: `"Cache-Control", cacheControl`,
-    put: `"X-Cache-Control", cacheControl`,
+    find: `"Cache-Control", plan.cacheControl`,
+    put: `"X-Cache-Control", plan.cacheControl`,
     topics: ["methods"],
   },
   {
@@ -177,8 +177,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "answers every unpaid request",
     cites: "H13",
     file: GATEWAY,
-    find: `if (seconds > 0) {`,
-    put: `if (seconds > 1e9) {`,
+    find: `if (seconds > 0) return this.#end(`,
+    put: `if (seconds > 1e9) return this.#end(`,
     topics: ["clients"],
   },
   {
@@ -337,7 +337,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     cites: "H17",
     file: "src/gateway/upstream/forwarding.ts",
     find: `if (stored === undefined) this.#cut();
-      else void stored.finally(() => this.#cut());`,
+        else void stored.finally(() => this.#cut());`,
     put: `this.#exchange.response.end();`,
     topics: ["hostile-backend"],
   },
@@ -370,8 +370,8 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "passes a 402 of the backend's own on",
     cites: "H17",
     file: "src/gateway/upstream/forwarding.ts",
-    find: `if (status === 402 && request.method !== "HEAD") this.#judged = [];`,
-    put: `if (status === 4020) this.#judged = [];`,
+    find: `else if (status === 402 && method !== "HEAD") {`,
+    put: `else if (status === 4020) {`,
     topics: ["hostile-backend"],
   },
   {

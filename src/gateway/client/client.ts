@@ -60,23 +60,15 @@ function readProxied(
     ({ address } = hop);
     proven.push(address);
   }
-  const told = tellOf(rawHeaders, last);
+  // The `X-Forwarded-` fields belong to no hop, so only what our peer wrote last counts; `Forwarded` tells them of the
+  // client's own hop.
+  const host = lastOf(rawHeaders, "x-forwarded-host") ?? last?.host;
+  const proto = (lastOf(rawHeaders, "x-forwarded-proto") ?? last?.proto)?.toLowerCase() ?? "";
   return {
     address,
-    proto: readProto(told.proto) ?? protoOf(socket),
-    host: readHost(told.host) ?? valueOf(rawHeaders, "host"),
+    proto: (Object.hasOwn(PROTOS, proto) ? PROTOS[proto] : undefined) ?? protoOf(socket),
+    host: host !== undefined && HOST.test(host) ? host : valueOf(rawHeaders, "host"),
     forwardedFor: proven.toReversed().join(", "),
-  };
-}
-
-/**
- * Host and protocol as the proxies tell them. The `X-Forwarded-` fields belong to no hop, so only what our peer
- * wrote last counts; `Forwarded` tells them of the client's own hop.
- */
-function tellOf(rawHeaders: readonly string[], hop: Hop | null): Partial<Omit<Hop, "address">> {
-  return {
-    host: lastOf(rawHeaders, "x-forwarded-host") ?? hop?.host,
-    proto: lastOf(rawHeaders, "x-forwarded-proto") ?? hop?.proto,
   };
 }
 
@@ -93,15 +85,6 @@ const PROTOS: Readonly<Record<string, Client["proto"]>> = {
   wss: "https",
 };
 
-function readProto(told: string | undefined): Client["proto"] | undefined {
-  const name = told?.toLowerCase() ?? "";
-  return Object.hasOwn(PROTOS, name) ? PROTOS[name] : undefined;
-}
-
 /** A name or an address with or without a port, and nothing that a line or a URL could be broken with. */
 const HOST =
   /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/;
-
-function readHost(told: string | undefined): string | undefined {
-  return told !== undefined && HOST.test(told) ? told : undefined;
-}

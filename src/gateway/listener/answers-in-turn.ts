@@ -4,9 +4,8 @@
 import type { HttpServer } from "./http-server.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { noteUnread } from "../message/unread.ts";
+import { notesOf } from "../message/inbound.ts";
 import { asksForWebSocket } from "../upstream/upgrade-engine.ts";
-import { endConnection, isEnding } from "../visitor.ts";
 import type { ConnectionTable } from "./connection-table.ts";
 
 /**
@@ -44,16 +43,13 @@ export function answerInTurn(
   server.on("clientError", answerUnreadable);
 }
 
-/** Answers that are owed on each connection, in their order. */
-const owed = new WeakMap<Socket, ServerResponse[]>();
-
 /** Nothing is read behind the last answer of a connection. */
 function inTurn(handle: Handler, { table, old }: Connections): Handler {
   return (request, response) => {
     const { socket, headers } = request;
     const connection = table.of(socket);
     const since = connection?.begin() ?? 0;
-    const answers = owed.get(socket) ?? [];
+    const answers = notesOf(socket).owed ?? [];
     answers.push(response);
     if (answers.length === MAX_OWED_ANSWERS) endWith(response, socket);
     if (request.httpVersion === "1.0") old?.add(socket);
@@ -77,7 +73,7 @@ function inTurn(handle: Handler, { table, old }: Connections): Handler {
 /** The answer is the connection's last, and says so. */
 function endWith(response: ServerResponse, socket: Socket): void {
   response.shouldKeepAlive = false;
-  endConnection(socket);
+  notesOf(socket).isEnding = true;
 }
 
 /** Of node's parser: hears each request as its head is complete. */
@@ -94,7 +90,7 @@ interface Incoming extends IncomingMessage {
 function beginOwing(socket: Socket): void {
   const parser: Parser | null | undefined = Reflect.get(socket, "parser");
   if (parser == null) return;
-  owed.set(socket, []);
+  notesOf(socket).owed = [];
   socket.prependListener("end", onLeft);
   stopBehindLast(socket, parser);
 }
@@ -108,16 +104,17 @@ const STOP = 2;
  */
 function stopBehindLast(socket: Socket, parser: Parser): void {
   const { onIncoming } = parser;
+  const notes = notesOf(socket);
   parser.onIncoming = (request, keepAlive) => {
     // Whose socket is handed over, node tells its answers neither that it drains nor that it closes.
     if (isSwitching(request) && currentAnswer(socket) !== undefined) endsBehind(socket);
-    if (isEnding(socket)) {
+    if (notes.isEnding) {
       request.upgrade = false;
       return STOP;
     }
     const told = onIncoming(request, keepAlive);
     // Node has answered that itself, and closes behind it.
-    if (request.headers.host === undefined && request.httpVersion === "1.1") endConnection(socket);
+    if (request.headers.host === undefined && request.httpVersion === "1.1") notes.isEnding = true;
     return told;
   };
 }
@@ -140,7 +137,7 @@ function onTimeout(socket: Socket): void {
   const answer = currentAnswer(socket);
   // It is the client that waits, for an answer behind one that it took late.
   if (answer !== undefined && socket.writableLength === 0) return;
-  if (answer !== undefined) noteUnread(socket);
+  if (answer !== undefined) notesOf(socket).isUnread = true;
   breakOff(socket);
 }
 
@@ -152,28 +149,25 @@ export function breakOff(socket: Socket): void {
 
 /** The one whose turn it is, whole or in part still with us. */
 function currentAnswer(socket: Socket): ServerResponse | undefined {
-  return owed.get(socket)?.find(({ writableFinished }) => !writableFinished);
+  return notesOf(socket).owed?.find(({ writableFinished }) => !writableFinished);
 }
-
-/** Connections that end behind what they are owed: node tells of what it cannot read with each piece of it. */
-const endingBehind = new WeakSet<Socket>();
 
 /**
  * True when the connection ends behind answers that are owed for earlier requests: an answer before them would
  * be taken for theirs.
  */
 function endsBehind(socket: Socket): boolean {
-  const answers = owed.get(socket) ?? [];
+  const notes = notesOf(socket);
   // Of a request whose body is unreadable, the refusal is the answer.
-  const earlier = answers.findLast(({ req }) => req.complete);
-  const wasEnding = isEnding(socket);
-  endConnection(socket);
+  const earlier = notes.owed?.findLast(({ req }) => req.complete);
+  const wasEnding = notes.isEnding;
+  notes.isEnding = true;
   if (earlier === undefined) {
     if (wasEnding) socket.destroySoon();
     return wasEnding;
   }
-  if (endingBehind.has(socket)) return true;
-  endingBehind.add(socket);
+  if (notes.isEndingBehind) return true;
+  notes.isEndingBehind = true;
   socket.on("error", () => socket.destroy());
   earlier.once("close", () => socket.destroySoon());
   return true;

@@ -3,8 +3,7 @@
  * timeout of a stream looks at what the whole connection has sent.
  */
 import type { ServerHttp2Stream } from "node:http2";
-import type { InboundSocket } from "../message/inbound.ts";
-import { noteUnread } from "../message/unread.ts";
+import { notesOf, type InboundSocket } from "../message/inbound.ts";
 
 export class Http2StreamSocket implements InboundSocket {
   readonly encrypted = true;
@@ -61,13 +60,11 @@ export class Http2StreamSocket implements InboundSocket {
     clearTimeout(this.#timer);
     this.#timeout = ms;
     if (ms === 0 || this.destroyed) return;
-    this.#timer = setTimeout(() => this.#giveUp(), ms);
+    this.#timer = setTimeout(() => {
+      notesOf(this).isUnread = true;
+      cutStream(this.#stream, "Nothing moved in time.");
+    }, ms);
     this.#timer.unref();
-  }
-
-  #giveUp(): void {
-    noteUnread(this);
-    cutStream(this.#stream, "Nothing moved in time.");
   }
 
   resetAndDestroy(): void {

@@ -3,10 +3,48 @@
  * `IncomingMessage` and `ServerResponse` that it uses. Node's own classes fit as they are; a request that
  * came over HTTP/2 brings an adapter of the same shape.
  */
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 
 /** Of an event that says nothing but that it happened. */
 type Told = (...facts: unknown[]) => void;
+
+const NOTES = Symbol("what is noted of a connection");
+const KEPT_BODY = Symbol("the body of a request that was read before its time");
+
+/** What is noted of a client's connection, by whoever learns it and for whoever asks, for as long as it lives. */
+export class ConnectionNotes {
+  /** Its last answer is given or on its way: nothing behind that is read (RFC 9112 section 9.6). */
+  isEnding = false;
+  /** It ends behind what it is owed: node tells of what it cannot read with each piece of it. */
+  isEndingBehind = false;
+  /** It was given up because its client took nothing of an answer: it is not one that has left. */
+  isUnread = false;
+  /** It has switched, and its backend is there. */
+  isTunnel = false;
+  /** Answers that are owed on it, in their order; null where nobody keeps that. */
+  owed: ServerResponse[] | null = null;
+  /** Ends the watch of its last answer (`reset.ts`). */
+  endWatch: (() => void) | null = null;
+  /** What TLS runs on. */
+  beneath: Socket | null = null;
+  /** A tunnel that is reserved for its sale, and of whose places (`upgrade-engine.ts`). */
+  reservation: { readonly places: object; readonly leave: () => void } | null = null;
+}
+
+export function notesOf(socket: InboundSocket): ConnectionNotes {
+  return (socket[NOTES] ??= new ConnectionNotes());
+}
+
+/** For the next who reads the request's body; null: not a byte was read. */
+export function keepBody(request: InboundRequest, body: Buffer | null): void {
+  request[KEPT_BODY] = body;
+}
+
+/** Undefined: nobody has kept it. */
+export function keptBody(request: InboundRequest): Buffer | null | undefined {
+  return request[KEPT_BODY];
+}
 
 /**
  * Where a request came from, and what keeps its client waiting. Of HTTP/1.1 it is the connection's socket; of
@@ -34,6 +72,8 @@ export interface InboundSocket {
   /** Ends without any sign of completeness: a TCP reset, or RST_STREAM with an error. */
   resetAndDestroy(): unknown;
   destroy(): unknown;
+  /** See {@link notesOf}. */
+  [NOTES]?: ConnectionNotes;
 }
 
 /** A request with its head read. The body comes as `data` events, and `end` once it is complete. */
@@ -70,6 +110,8 @@ export interface InboundRequest {
   pause(): unknown;
   resume(): unknown;
   destroy(): unknown;
+  /** See {@link keepBody}. */
+  [KEPT_BODY]?: Buffer | null;
 }
 
 /** The answer to a request: one head, then body, then perhaps trailers. */

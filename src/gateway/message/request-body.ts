@@ -2,7 +2,7 @@
 import { createHash, hash, type Hash } from "node:crypto";
 import { Readable } from "node:stream";
 import { Gathered } from "../../http1/gathered.ts";
-import type { InboundRequest } from "./inbound.ts";
+import { keepBody, type InboundRequest } from "./inbound.ts";
 import { MAX_UNREAD_PARTS, unreadParts } from "./unread-parts.ts";
 
 /**
@@ -136,18 +136,6 @@ export function hasRequestBody({ headers }: InboundRequest): boolean {
 
 /** Largest body that is kept while it is not known whether its request will be forwarded, bytes. */
 const MAX_KEPT_BODY_BYTES = 1024 * 1024;
-
-/** Bodies that were read whole before their request went to a backend, or once more; null: not a byte was read. */
-const kept = new WeakMap<InboundRequest, Buffer | null>();
-
-export function keepBody(source: InboundRequest, body: Buffer | null): void {
-  kept.set(source, body);
-}
-
-/** Undefined: nobody has kept it. */
-export function keptBody(source: InboundRequest): Buffer | null | undefined {
-  return kept.get(source);
-}
 
 /**
  * Reads a request's body for its hash alone. Null when it has more than `limit` bytes, or never ends

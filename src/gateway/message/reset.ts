@@ -5,19 +5,15 @@
  * order, and only writing tells them apart: of no bytes at all.
  */
 import { Socket } from "node:net";
-import type { InboundSocket } from "./inbound.ts";
+import { notesOf, type InboundSocket } from "./inbound.ts";
 
 /** How long after an answer a reset of its connection says that it may not have been read, milliseconds. */
 const RESET_WITHIN_MS = 5_000;
 const NOTHING = new Uint8Array();
 
-/** What ends the watch of a connection. */
-const watched = new WeakMap<Socket, () => void>();
-const beneath = new WeakMap<Socket, Socket>();
-
 /** TLS writes nothing where it is given nothing: the connection that it runs on does. */
 export function runsOn(secure: Socket, socket: Socket): void {
-  beneath.set(secure, socket);
+  notesOf(secure).beneath = socket;
 }
 
 /**
@@ -26,24 +22,25 @@ export function runsOn(secure: Socket, socket: Socket): void {
  */
 export function onReset(socket: InboundSocket, listener: () => void): void {
   if (!(socket instanceof Socket)) return;
+  const notes = notesOf(socket);
   // The answer before this one has been read.
-  watched.get(socket)?.();
+  notes.endWatch?.();
   const { bytesRead } = socket;
   const reset = (): void => {
     stop();
     if (socket.bytesRead === bytesRead) listener();
   };
   const written = (error?: Error | null): void => void (error && reset());
-  const probe = (): void => void (beneath.get(socket) ?? socket).write(NOTHING, written);
+  const probe = (): void => void (notes.beneath ?? socket).write(NOTHING, written);
   const stop = (): void => {
     clearTimeout(watch);
     socket.off("error", reset);
     socket.off("end", probe);
-    watched.delete(socket);
+    notes.endWatch = null;
   };
   const watch = setTimeout(stop, RESET_WITHIN_MS).unref();
   socket.once("error", reset);
   // Before node's own listener has closed our end.
   socket.prependOnceListener("end", probe);
-  watched.set(socket, stop);
+  notes.endWatch = stop;
 }

@@ -16,10 +16,10 @@ import type { RequestTrace } from "../request-trace.ts";
 import type { Delivery, Engine } from "../upstream/upstream.ts";
 import {
   JSON_TYPE,
-  newVisitId,
   onResponseGone,
   whenSent,
   type Replaying,
+  type VisitIds,
   type Visitor,
 } from "../visitor.ts";
 import type { Dialect } from "./dialect.ts";
@@ -49,8 +49,14 @@ export interface Manner {
   readonly isRepeatable: boolean;
 }
 
+export interface CheckTerms {
+  readonly manner: Manner;
+  /** The same payment is being looked at for another request. */
+  readonly isBeside: boolean;
+}
+
 export class CheckVisitor implements Visitor {
-  readonly id = newVisitId();
+  readonly id: string;
   readonly request: OriginalRequest;
   trace: RequestTrace | null = null;
   entry: TimelineEntry | null = null;
@@ -62,12 +68,13 @@ export class CheckVisitor implements Visitor {
   readonly #response: InboundResponse;
   readonly #manner: Manner;
 
-  /** @param isBeside the same payment is being looked at for another request */
   constructor(
     request: OriginalRequest,
     response: InboundResponse,
-    { manner, isBeside }: { readonly manner: Manner; readonly isBeside: boolean },
+    { manner, isBeside }: CheckTerms,
+    ids: VisitIds,
   ) {
+    this.id = ids.nameOf(ids.next());
     this.request = request;
     this.#response = response;
     this.#manner = manner;
@@ -77,7 +84,9 @@ export class CheckVisitor implements Visitor {
 
   answer(answer: Answer): void {
     const { status, lines, body } = answer;
-    const all = [...withoutConnection(lines), "Cache-Control", answer.caching ?? "no-store"];
+    // The connection is that of the proxy, and none of the client's affair.
+    const own = lines.filter((_, index) => lines[index - (index % 2)] !== "Connection");
+    const all = [...own, "Cache-Control", answer.caching ?? "no-store"];
     if (status >= 500) all.push("X-Request-Id", this.id);
     if (body !== null) all.push("Content-Type", answer.type ?? JSON_TYPE);
     const { answers, held } = this.#manner;
@@ -190,8 +199,3 @@ const NOT_HERE: Answer = {
   lines: JSON_LINES,
   body: JSON.stringify({ error: "only what needs no backend is answered here" }),
 };
-
-/** The connection is that of the proxy, and none of the client's affair. */
-function withoutConnection(lines: readonly string[]): readonly string[] {
-  return lines.filter((_, index) => lines[index - (index % 2)] !== "Connection");
-}

@@ -42,8 +42,10 @@ export function readOriginal(
   if (!isTarget) return err("the URI that it asks about does not begin with a slash");
   const chain = valuesOf(check.rawHeaders, CHAIN).join(",");
   const comma = chain.lastIndexOf(",");
-  const address = spell(trimBlanks(chain.slice(comma + 1)));
-  if (address === null) return err("no X-Forwarded-For says which address asks");
+  if (!readIp(trimBlanks(chain.slice(comma + 1)), words)) {
+    return err("no X-Forwarded-For says which address asks");
+  }
+  const address = writeIp(words);
   const client = { address, before: comma === -1 ? null : chain.slice(0, comma) };
   return ok(new OriginalRequest(check, { method, uri }, dialect, client));
 }
@@ -66,11 +68,8 @@ function onlyOf(rawHeaders: readonly string[], name: string): Result<string, str
   return values.length === 1 ? ok(value) : err(`the line ${name} is there ${values.length} times`);
 }
 
+/** Written anew by whoever reads an address, and read at once: no check needs one of its own. */
 const words = new Uint32Array(4);
-
-function spell(text: string): string | null {
-  return readIp(text, words) ? writeIp(words) : null;
-}
 
 interface ToldClient {
   /** Whom the proxy is connected to. */

@@ -19,10 +19,17 @@ import { MAX_HEADER_LINES } from "../listener/http2-head.ts";
 import { serverOptions } from "../listener/http1-server.ts";
 import { drain, listen } from "../listener/listener.ts";
 
-import { CheckVisitor, HELD, REPORT, writeAnswer, type Manner } from "./check-visitor.ts";
+import {
+  CheckVisitor,
+  HELD,
+  REPORT,
+  writeAnswer,
+  type CheckTerms,
+  type Manner,
+} from "./check-visitor.ts";
 import { DIALECTS, type SidecarProxy } from "./dialect.ts";
 import { HeldAnswers } from "./held-answers.ts";
-import { readOriginal, type AskedOriginally } from "./original-request.ts";
+import { readOriginal, type AskedOriginally, type OriginalRequest } from "./original-request.ts";
 import { Passes } from "./passes.ts";
 
 /** Beside the client's own head, a check holds its URI once more, and a few lines of the proxy. */
@@ -131,9 +138,7 @@ export class Sidecar {
     const payment = valueOf(request.rawHeaders, "x-payment");
     const isBeside = payment !== undefined && this.#payments.has(payment);
     if (payment !== undefined) this.#note(payment, response);
-    const manner = this.#manner;
-    const visitor = new CheckVisitor(original.value, response, { manner, isBeside });
-    this.#options.gateway.handleCheck(visitor);
+    this.#ask(original.value, response, { manner: this.#manner, isBeside });
   }
 
   /** Without a payment, which nothing could be sold for here. */
@@ -148,8 +153,12 @@ export class Sidecar {
       return;
     }
     const manner: Manner = { ...this.#manner, answers: "final" };
-    const visitor = new CheckVisitor(original.value, response, { manner, isBeside: false });
-    this.#options.gateway.handleCheck(visitor);
+    this.#ask(original.value, response, { manner, isBeside: false });
+  }
+
+  #ask(original: OriginalRequest, response: ServerResponse, terms: CheckTerms): void {
+    const { gateway } = this.#options;
+    gateway.handleCheck(new CheckVisitor(original, response, terms, gateway.work.ids));
   }
 
   #note(payment: string, response: ServerResponse): void {

@@ -9,13 +9,13 @@ import {
 } from "../message/field-lines.ts";
 import type { H1Request } from "../../http1/exchange.ts";
 import { giveBack } from "../../http1/read-buffers.ts";
+import { notesOf } from "../message/inbound.ts";
 import { hashAsked } from "../message/request-body.ts";
 import { KeptAnswer } from "./kept-answer.ts";
 import { OutgoingRequest } from "./outgoing-request.ts";
 import { RefusalFirst } from "./refusal-first.ts";
 import { isPaymentRequired, judgedBodyLimit } from "./payment-required.ts";
 import { foreign402, tooLarge, unanswered } from "./unanswered.ts";
-import { wasUnread } from "../message/unread.ts";
 import type { ClientController, ClientHandler, UpstreamClient } from "./upstream-client.ts";
 import type { Delivery, UpstreamExchange, UpstreamOptions } from "./upstream.ts";
 
@@ -27,42 +27,63 @@ const MAX_DROPPED_BYTES = 64 * 1024;
 /** The one interim answer that is passed on. */
 const EARLY_HINTS = 103;
 const UPGRADE_REQUIRED = 426;
+/** A reason phrase that `writeHead` takes; any other is dropped whole. */
+const PHRASE = /^[\t\x20-\x7e]*$/;
 
-interface Head {
+/** The backend's answer, as the client gets it. */
+interface BackendAnswer {
   readonly status: number;
-  readonly statusText: string;
+  readonly phrase: string;
   readonly lines: string[];
+  /** From dispatch to its head, milliseconds. */
+  readonly upstreamMs: number;
+  /** Of one that was paid for and may still turn out small enough. */
+  kept: KeptAnswer | null;
 }
+
+/** How far an exchange has come. Each names what it may become next. */
+type State =
+  /** The backend has not answered. Then judging, beginning, or reading on; over. */
+  | { readonly is: "asking"; readonly answer: null }
+  /** The body of a 402, until it can be judged. Then ended; over. */
+  | {
+      readonly is: "judging";
+      readonly answer: BackendAnswer;
+      readonly parts: Buffer[];
+      bytes: number;
+    }
+  /**
+   * Nothing was written yet, and the first part of the body is held back until it is known whether the whole answer came
+   * with it. Then passing, ended, or reading on; over.
+   */
+  | { readonly is: "beginning"; readonly answer: BackendAnswer; held: Buffer | null }
+  /** The head was written to the client: an answer can only be finished or cut. Then ended, or reading on; over. */
+  | { readonly is: "passing"; readonly answer: BackendAnswer }
+  /** The client has left, and the answer is read on without it until the timer ends. Then over. */
+  | {
+      readonly is: "reading on";
+      readonly answer: BackendAnswer | null;
+      readonly timer: NodeJS.Timeout;
+      /** The status that the client had before it left. */
+      readonly leftAt: number | null;
+    }
+  /** The backend has ended its answer; `last`: what was handed on with that. Then over. */
+  | { readonly is: "ended"; readonly answer: BackendAnswer; readonly last: Buffer | null }
+  /** What became of the exchange is told; `dropped`: bytes that came nevertheless. */
+  | { readonly is: "over"; readonly answer: null; dropped: number };
+
+const ASKING: State = { is: "asking", answer: null };
 
 export class Forwarding implements ClientHandler {
   readonly #exchange: UpstreamExchange;
   readonly #client: UpstreamClient;
   readonly #options: UpstreamOptions;
   readonly #resolve: (delivery: Delivery) => void;
+  #state: State = ASKING;
   #outgoing: OutgoingRequest | null = null;
+  /** Null until the request was handed to a connection: from then on the backend may have seen it. */
   #controller: ClientController | null = null;
   #startedAt = 0;
-  #upstreamMs = 0;
-  /** The request was handed to a connection: the backend may have seen it. */
-  #sent = false;
-  #head: Head | null = null;
-  /** The first body bytes, kept back until it is known whether the whole answer came with them. */
-  #held: Buffer | null = null;
-  /** The body of a 402 until it can be judged. */
-  #judged: Buffer[] | null = null;
-  #judgedBytes = 0;
-  /** The head was written to the client: from here on an answer can only be finished or cut. */
-  #passedOn = false;
-  /** The backend has ended its answer. */
-  #ended = false;
-  /** Of an answer that was paid for and may still turn out small enough. */
-  #kept: KeptAnswer | null = null;
-  /** The client has left and the answer is read on without it, until the timer ends. */
-  #readingOn: NodeJS.Timeout | null = null;
-  /** The status that the client had before it left. */
-  #leftAt: number | null = null;
-  #settled = false;
-  #droppedBytes = 0;
 
   constructor(
     exchange: UpstreamExchange,
@@ -92,7 +113,7 @@ export class Forwarding implements ClientHandler {
   }
 
   #dispatch(request: H1Request): void {
-    if (this.#settled) return;
+    if (this.#state.is === "over") return;
     this.#startedAt = performance.now();
     const { sale } = this.#exchange;
     this.#client.dispatch(request, sale === null ? this : new RefusalFirst(this, sale.refused));
@@ -100,9 +121,8 @@ export class Forwarding implements ClientHandler {
 
   onRequestStart(controller: ClientController): void {
     this.#controller = controller;
-    this.#sent = true;
     // The client left while the request was waiting for a connection.
-    if (this.#settled) controller.abort(new Error("The client has left."));
+    if (this.#state.is === "over") controller.abort(new Error("The client has left."));
   }
 
   /**
@@ -112,7 +132,8 @@ export class Forwarding implements ClientHandler {
   onInterim(status: number, raw: readonly string[]): void {
     const { request, response, removed, sale } = this.#exchange;
     const isWanted = status === EARLY_HINTS && sale === null && request.httpVersion !== "1.0";
-    if (!isWanted || this.#settled || response.headersSent || response.destroyed) return;
+    const isLate = this.#state.is === "over" || response.headersSent || response.destroyed;
+    if (!isWanted || isLate) return;
     try {
       response.writeInformation?.(status, interimLines(raw, removed));
     } catch {
@@ -126,60 +147,76 @@ export class Forwarding implements ClientHandler {
     raw: readonly string[],
     statusText: string,
   ): void {
-    if (this.#settled) return;
-    if (this.#declines(status)) return;
-    this.#upstreamMs = performance.now() - this.#startedAt;
+    const state = this.#state;
+    if (state.is === "over" || this.#declines(status)) return;
+    const upstreamMs = performance.now() - this.#startedAt;
     const { request, response, responseSet, responseVary, removed, sale } = this.#exchange;
+    const { method = "" } = request;
     const lines = responseLines(raw, responseSet, responseVary, removed);
     if (status === UPGRADE_REQUIRED) {
       const isLast = response.shouldKeepAlive === false;
       lines.push(...upgradeRequiredLines(raw, isLast, removed));
     }
-    this.#head = { status, statusText, lines };
-    if (sale !== null) {
-      if (status >= 500) addMissing(lines, sale.failureLines);
-      this.#kept = KeptAnswer.begin(
-        { method: request.method ?? "", status },
-        lines,
-        sale.keepBytes,
-      );
-      if (this.#readingOn !== null) {
-        if (this.#kept === null) this.#abandon(this.#leftAt);
-        return;
-      }
+    if (sale !== null && status >= 500) addMissing(lines, sale.failureLines);
+    const kept = sale === null ? null : KeptAnswer.begin({ method, status }, lines, sale.keepBytes);
+    const phrase = PHRASE.test(statusText) ? statusText : "";
+    const answer: BackendAnswer = { status, phrase, lines, upstreamMs, kept };
+    if (state.is === "reading on") {
+      if (kept === null) this.#abandon(state.leftAt);
+      else this.#state = { ...state, answer };
+    } else if (status === 402 && method !== "HEAD") {
+      this.#state = { is: "judging", answer, parts: [], bytes: 0 };
+    } else {
+      this.#state = { is: "beginning", answer, held: null };
+      process.nextTick(passOnHead, this);
     }
-    if (status === 402 && request.method !== "HEAD") this.#judged = [];
-    else process.nextTick(passOnHead, this);
   }
 
   onResponseData(controller: ClientController, chunk: Buffer): void {
-    if (this.#settled) return this.#drop(controller, chunk);
-    if (this.#judged !== null) return this.#judge(chunk, this.#judged);
-    if (this.#kept !== null && !this.#kept.take(chunk)) this.#kept = null;
-    if (this.#readingOn !== null) {
-      if (this.#kept === null) this.#abandon(this.#leftAt);
+    const state = this.#state;
+    if (state.is === "over") {
+      state.dropped += chunk.length;
+      if (state.dropped > MAX_DROPPED_BYTES) controller.abort(new Error("Not wanted."));
       return;
     }
-    if (!this.#passedOn && this.#held === null) {
-      this.#held = chunk;
+    if (state.is === "judging") {
+      state.parts.push(chunk);
+      state.bytes += chunk.length;
+      if (state.bytes > judgedBodyLimit) this.#refuse(foreign402);
+      return;
+    }
+    const { answer } = state;
+    if (answer === null) return;
+    if (answer.kept !== null && !answer.kept.take(chunk)) answer.kept = null;
+    if (state.is === "reading on") {
+      if (answer.kept === null) this.#abandon(state.leftAt);
+      return;
+    }
+    if (state.is === "beginning" && state.held === null) {
+      state.held = chunk;
       return;
     }
     this.passOn();
-    if (!this.#settled && !this.#write(chunk)) this.#pause(controller);
+    if (this.#state.is === "passing" && !this.#write(chunk, answer)) this.#pause(controller);
   }
 
   onResponseEnd(_controller: ClientController, trailers: readonly string[]): void {
-    if (this.#settled) return;
-    if (this.#judged !== null && !this.#acceptJudged(this.#judged)) return;
-    this.#ended = true;
-    if (this.#readingOn !== null) return this.#abandon(this.#leftAt);
+    const state = this.#state;
+    const { answer } = state;
+    if (answer === null) return;
+    if (state.is === "reading on") return this.#abandon(answer.status, answer);
+    let last: Buffer | null = null;
+    if (state.is === "judging") {
+      last = Buffer.concat(state.parts);
+      if (!isPaymentRequired(last)) return this.#refuse(foreign402);
+    } else if (state.is === "beginning") last = state.held;
+    if (state.is !== "passing" && !this.#writeHead(answer)) return;
+    this.#state = { is: "ended", answer, last };
     const { request, response, removed } = this.#exchange;
-    if (!this.#writeHead()) return;
     if (trailers.length > 0) response.addTrailers(trailerLines(trailers, removed));
-    const body = this.#held;
-    if (body === null) response.end();
-    else if (body.length > oneWriteLimit) response.end(body);
-    else response.end(body.toString("latin1"), "latin1");
+    if (last === null) response.end();
+    else if (last.length > oneWriteLimit) response.end(last);
+    else response.end(last.toString("latin1"), "latin1");
     // A client that does not read the rest gets no more time than one that stops in the middle.
     if (request.socket.writableLength === 0) return;
     request.socket.setTimeout(this.#options.answerIdleMs);
@@ -187,28 +224,35 @@ export class Forwarding implements ClientHandler {
   }
 
   onResponseError(_controller: unknown, error: Error): void {
-    if (this.#settled) return;
-    if (this.#readingOn !== null) {
-      this.#abandon(this.#leftAt);
-    } else if (this.#passedOn) {
-      const status = this.#head?.status ?? 0;
-      // Stored before the client sees it: it may try again at once, at another process.
-      const stored = this.#exchange.sale?.refused(status < 400);
-      this.#settle({ kind: "broken", status, detail: error.message });
-      if (stored === undefined) this.#cut();
-      else void stored.finally(() => this.#cut());
-    } else {
-      const retriable = this.#outgoing?.release() ?? false;
-      this.#settle(unanswered(error, { sent: this.#sent, retriable }, this.#options));
+    const state = this.#state;
+    switch (state.is) {
+      case "over":
+        return;
+      case "reading on":
+        return this.#abandon(state.leftAt);
+      case "passing":
+      case "ended": {
+        const { status } = state.answer;
+        // Stored before the client sees it: it may try again at once, at another process.
+        const stored = this.#exchange.sale?.refused(status < 400);
+        this.#settle({ kind: "broken", status, detail: error.message });
+        if (stored === undefined) this.#cut();
+        else void stored.finally(() => this.#cut());
+        return;
+      }
+      default: {
+        const retriable = this.#outgoing?.release() ?? false;
+        const sent = this.#controller !== null;
+        this.#settle(unanswered(error, { sent, retriable }, this.#options));
+      }
     }
   }
 
   /** True when the answer is one that the caller does not want, and the request can be sent elsewhere. */
   #declines(status: number): boolean {
     const { declined = null, sale } = this.#exchange;
-    if (declined === null || sale !== null || !declined.has(status) || !isDeclinable(status)) {
-      return false;
-    }
+    const isDeclinable = status === 502 || status === 503 || status === 504;
+    if (declined === null || sale !== null || !declined.has(status) || !isDeclinable) return false;
     if (this.#outgoing?.release() !== true) return false;
     const detail = `${this.#options.origin} answered ${status}.`;
     const facts = { kind: "unanswered", reason: "declined", sent: true, retriable: true } as const;
@@ -216,46 +260,37 @@ export class Forwarding implements ClientHandler {
     return true;
   }
 
-  #drop(controller: ClientController, chunk: Buffer): void {
-    this.#droppedBytes += chunk.length;
-    if (this.#droppedBytes > MAX_DROPPED_BYTES) controller.abort(new Error("Not wanted."));
-  }
-
   /** Writes the head and what was held back, if that has not happened yet. */
   passOn(): void {
-    const isDone = this.#settled || this.#passedOn || this.#readingOn !== null;
-    if (isDone || this.#judged !== null || !this.#writeHead()) return;
-    const { response } = this.#exchange;
-    const held = this.#held;
-    this.#held = null;
-    if (held === null) response.flushHeaders();
-    else if (!this.#write(held) && this.#controller !== null) this.#pause(this.#controller);
+    const state = this.#state;
+    if (state.is !== "beginning") return;
+    const { answer, held } = state;
+    if (!this.#writeHead(answer)) return;
+    this.#state = { is: "passing", answer };
+    if (held === null) this.#exchange.response.flushHeaders();
+    else if (!this.#write(held, answer) && this.#controller !== null) this.#pause(this.#controller);
   }
 
   /** False: the client is behind. */
-  #write(chunk: Buffer): boolean {
+  #write(chunk: Buffer, { kept }: BackendAnswer): boolean {
     const { response } = this.#exchange;
-    if (this.#kept !== null) return response.write(chunk);
+    if (kept !== null) return response.write(chunk);
     return response.write(chunk, (error) => {
       if (!error) giveBack(chunk);
     });
   }
 
   /** False when the head cannot be written as HTTP; the caller answers instead. */
-  #writeHead(): boolean {
-    if (this.#passedOn) return true;
-    const head = this.#head;
-    if (head === null) return false;
+  #writeHead({ status, phrase, lines }: BackendAnswer): boolean {
     try {
-      this.#exchange.response.writeHead(head.status, phrase(head.statusText), head.lines);
+      this.#exchange.response.writeHead(status, phrase, lines);
+      return true;
     } catch (error) {
       const detail = `The answer cannot be passed on: ${String(error)}`;
       const facts = { kind: "unanswered", reason: "malformed", sent: true } as const;
       this.#refuse({ ...facts, status: 502, detail, retriable: false });
       return false;
     }
-    this.#passedOn = true;
-    return true;
   }
 
   #pause(controller: ClientController): void {
@@ -273,21 +308,6 @@ export class Forwarding implements ClientHandler {
     });
   }
 
-  #judge(chunk: Buffer, judged: Buffer[]): void {
-    judged.push(chunk);
-    this.#judgedBytes += chunk.length;
-    if (this.#judgedBytes > judgedBodyLimit) this.#refuse(foreign402);
-  }
-
-  #acceptJudged(judged: Buffer[]): boolean {
-    const body = Buffer.concat(judged);
-    this.#judged = null;
-    this.#held = body;
-    if (isPaymentRequired(body)) return true;
-    this.#refuse(foreign402);
-    return false;
-  }
-
   /** The caller answers; what the backend still sends is not wanted. */
   #refuse(delivery: Delivery): void {
     this.#settle(delivery);
@@ -302,78 +322,64 @@ export class Forwarding implements ClientHandler {
   }
 
   readonly #onClientClose = (): void => {
-    if (this.#settled) return;
-    const status = this.#head?.status ?? null;
-    if (status !== null && this.#exchange.response.writableFinished) {
-      if (this.#held !== null && this.#kept === null) giveBack(this.#held);
-      this.#settle({
-        kind: "delivered",
-        status,
-        upstreamMs: this.#upstreamMs,
-        ...this.#sold(),
-      });
-    } else if (this.#mayReadOn()) {
-      this.#readOn(status);
+    const state = this.#state;
+    if (state.is === "over") return;
+    const { answer } = state;
+    const whole = state.is === "ended" ? answer : null;
+    if (answer !== null && this.#exchange.response.writableFinished) {
+      if (state.is === "ended" && state.last !== null && answer.kept === null) giveBack(state.last);
+      const { status, upstreamMs } = answer;
+      this.#settle({ kind: "delivered", status, upstreamMs, ...this.#sold(whole) });
+    } else if (whole === null && this.#mayReadOn(answer)) {
+      const ms = this.#exchange.sale?.readOnMs ?? 0;
+      const leftAt = answer?.status ?? null;
+      const timer = setTimeout(() => this.#abandon(leftAt), ms);
+      this.#state = { is: "reading on", answer, timer, leftAt };
+      // What was not taken by the client no longer holds the backend up.
+      if (this.#controller?.paused) this.#controller.resume();
     } else {
-      this.#abandon(status);
+      this.#abandon(answer?.status ?? null, whole);
     }
   };
 
   /** Whether the backend works on a request that is complete, and its answer may still be kept. */
-  #mayReadOn(): boolean {
-    const isSent = this.#sent && this.#outgoing?.isWhole === true;
-    if (this.#exchange.sale === null || this.#ended || !isSent) return false;
-    return this.#head === null || this.#kept !== null;
+  #mayReadOn(answer: BackendAnswer | null): boolean {
+    const isSent = this.#controller !== null && this.#outgoing?.isWhole === true;
+    if (this.#exchange.sale === null || !isSent) return false;
+    return answer === null || answer.kept !== null;
   }
 
-  #readOn(status: number | null): void {
-    this.#leftAt = status;
-    const ms = this.#exchange.sale?.readOnMs ?? 0;
-    this.#readingOn = setTimeout(() => this.#abandon(this.#leftAt), ms);
-    // What was not taken by the client no longer holds the backend up.
-    if (this.#controller?.paused) this.#controller.resume();
-  }
-
-  /** The client has left: what the backend still sends is not wanted. */
-  #abandon(status: number | null): void {
-    const isEnded = this.#ended;
+  /** The client has left: what the backend still sends is not wanted. `whole`: its answer, where it has ended that. */
+  #abandon(status: number | null, whole: BackendAnswer | null = null): void {
     this.#settle({
       kind: "abandoned",
-      status: isEnded ? (this.#head?.status ?? null) : status,
-      sent: this.#sent,
-      ...(wasUnread(this.#exchange.request.socket) ? { isUnread: true } : {}),
-      ...this.#sold(),
+      status,
+      sent: this.#controller !== null,
+      ...(notesOf(this.#exchange.request.socket).isUnread ? { isUnread: true } : {}),
+      ...this.#sold(whole),
     });
-    if (!isEnded) this.#controller?.abort(new Error("The client has left."));
+    if (whole === null) this.#controller?.abort(new Error("The client has left."));
   }
 
-  #sold(): { readonly kept?: Sold } {
-    if (!this.#ended || this.#kept === null) return {};
-    const bodyHash = this.#outgoing?.bodyHash() ?? null;
-    if (bodyHash === null) return {};
+  #sold(whole: BackendAnswer | null): { readonly kept?: Sold } {
+    const kept = whole?.kept ?? null;
+    const bodyHash = kept === null ? null : (this.#outgoing?.bodyHash() ?? null);
+    if (kept === null || bodyHash === null) return {};
     const asked = hashAsked(this.#exchange.request, bodyHash);
-    return { kept: { bodyHash: asked, response: this.#kept.finish() } };
+    return { kept: { bodyHash: asked, response: kept.finish() } };
   }
 
   #settle(delivery: Delivery): void {
-    if (this.#settled) return;
-    this.#settled = true;
+    const state = this.#state;
+    if (state.is === "over") return;
+    if (state.is === "reading on") clearTimeout(state.timer);
+    this.#state = { is: "over", answer: null, dropped: 0 };
     if (delivery.kind === "unanswered") this.#exchange.response.off("close", this.#onClientClose);
-    if (this.#readingOn !== null) clearTimeout(this.#readingOn);
     this.#resolve(delivery);
   }
-}
-
-function isDeclinable(status: number): status is 502 | 503 | 504 {
-  return status >= 502 && status <= 504;
 }
 
 /** Not a closure: the head of every answer is scheduled with it. */
 function passOnHead(forwarding: Forwarding): void {
   forwarding.passOn();
-}
-
-/** A reason phrase that `writeHead` takes; anything but ASCII is dropped with the whole phrase. */
-function phrase(statusText: string): string {
-  return /^[\t\x20-\x7e]*$/.test(statusText) ? statusText : "";
 }

@@ -67,7 +67,7 @@ export class OpenedStream {
 
 type Requested = Parameters<ClientHttp2Session["request"]>;
 
-/** The exchange whose HTTP/2 stream is being opened. */
+/** The exchange whose HTTP/2 stream is being opened: of the process, since undici tells it all of its sessions at once. */
 let starting: OpenedStream | null = null;
 
 /** The stream that undici opens in this turn is this one's. */

@@ -4,14 +4,8 @@
  */
 import { addMissing, requestLines, requestTrailerLines } from "../message/field-lines.ts";
 import type { H1Request } from "../../http1/exchange.ts";
-import {
-  RequestBody,
-  hashBody,
-  keepBody,
-  keptBody,
-  readWholeBody,
-  wholeBodyLimit,
-} from "../message/request-body.ts";
+import { keepBody, keptBody } from "../message/inbound.ts";
+import { RequestBody, hashBody, readWholeBody, wholeBodyLimit } from "../message/request-body.ts";
 import type { UpstreamExchange } from "./upstream.ts";
 
 /** Methods that may be sent once more when the connection died (RFC 9110 section 9.2.1). */
@@ -92,16 +86,14 @@ export class OutgoingRequest {
       fresh: sale !== null,
       idempotent: sale === null && SAFE.has(method),
       reset: body !== null && BODY_IS_ODD.has(method),
-      ...(this.#mayHaveTrailers ? { trailers: () => this.#trailers() } : {}),
+      ...(this.#mayHaveTrailers
+        ? { trailers: () => requestTrailerLines(request.rawTrailers, this.#exchange) }
+        : {}),
     });
   }
 
   /** HTTP/1.1 has them behind chunks only; HTTP/2 behind any body. */
   get #mayHaveTrailers(): boolean {
     return this.#isChunked || (this.length > 0 && this.#exchange.request.httpVersionMajor === 2);
-  }
-
-  #trailers(): string[] {
-    return requestTrailerLines(this.#exchange.request.rawTrailers, this.#exchange);
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { Socket } from "node:net";
 import type { Bagged } from "../message/bag.ts";
+import { notesOf } from "../message/inbound.ts";
 import { Sweep, systemSweep, type SweepOptions } from "../message/sweep.ts";
 
 export interface TunnelLimits {
@@ -23,11 +24,9 @@ interface Activity extends Bagged {
   movedBytes: number;
 }
 
-/** Clients whose connection has switched, as long as their backend is there. */
-const open = new WeakSet<Socket>();
-
+/** Its connection has switched, and its backend is there. */
 export function isTunnel(client: Socket): boolean {
-  return open.has(client);
+  return notesOf(client).isTunnel;
 }
 
 export class Tunnels {
@@ -50,8 +49,11 @@ export class Tunnels {
     const activity = { client, openedAtMs: now, movedAtMs: now, movedBytes, at: -1 };
     this.#sweep.add(activity);
     this.#activities.set(client, activity);
-    open.add(client);
-    backend.once("close", () => open.delete(client));
+    const notes = notesOf(client);
+    notes.isTunnel = true;
+    backend.once("close", () => {
+      notes.isTunnel = false;
+    });
     client.once("close", () => {
       this.#sweep.delete(activity);
       this.#activities.delete(client);

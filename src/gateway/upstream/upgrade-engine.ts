@@ -22,6 +22,7 @@ import {
   responseLines,
   upgradeRequiredLines,
 } from "../message/field-lines.ts";
+import { notesOf } from "../message/inbound.ts";
 import { UNREAD_MS } from "../message/unread.ts";
 import { Gathered } from "../../http1/gathered.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
@@ -101,17 +102,10 @@ interface Place {
   readonly tunnels: Tunnels;
 }
 
-/** A tunnel of one target that a sale may have. */
-interface Reservation {
-  readonly places: TunnelPlaces;
-  readonly leave: () => void;
-}
-
-const reservations = new WeakMap<Socket, Reservation>();
-
 function letGo(socket: Socket): void {
-  reservations.get(socket)?.leave();
-  reservations.delete(socket);
+  const notes = notesOf(socket);
+  notes.reservation?.leave();
+  notes.reservation = null;
 }
 
 export class UpgradeEngine {
@@ -141,7 +135,8 @@ export class UpgradeEngine {
    * switched, here or elsewhere, or over.
    */
   refusal({ socket, address }: Switching): Unanswered | null {
-    const { places, leave } = reservations.get(socket) ?? {};
+    const notes = notesOf(socket);
+    const { places, leave } = notes.reservation ?? {};
     if (this.#closed) return this.#saturated();
     // Of who has left nobody would hear that it is over.
     if (places === this.#places || socket.destroyed) return null;
@@ -149,7 +144,7 @@ export class UpgradeEngine {
     const reserved = this.#places.reserve(address);
     if (reserved === undefined) return this.#saturated();
     if (leave === undefined) socket.once("close", () => letGo(socket));
-    reservations.set(socket, { places: this.#places, leave: reserved });
+    notes.reservation = { places: this.#places, leave: reserved };
     return null;
   }
 
@@ -169,7 +164,7 @@ export class UpgradeEngine {
 
   #enter({ client, sale, socket }: UpgradeExchange): (() => void) | undefined {
     if (this.#closed) return undefined;
-    if (reservations.get(socket)?.places === this.#places) letGo(socket);
+    if (notesOf(socket).reservation?.places === this.#places) letGo(socket);
     const { tunnels } = this.#place;
     const sinceMs = performance.now();
     return this.#places.enter(client.address, sale !== null, {

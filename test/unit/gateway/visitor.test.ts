@@ -2,12 +2,12 @@
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { UpgradeVisitor } from "../../../src/gateway/visitor.ts";
+import { UpgradeVisitor, VisitIds } from "../../../src/gateway/visitor.ts";
 
 describe("a handshake whose client resets its connection", () => {
   test("is gone, and throws at nobody", () => {
     const socket = new Socket();
-    const visitor = new UpgradeVisitor(new IncomingMessage(socket), socket);
+    const visitor = new UpgradeVisitor(new IncomingMessage(socket), socket, new VisitIds());
     expect(visitor.isGone()).toBe(false);
     expect(() => socket.emit("error", new Error("read ECONNRESET"))).not.toThrow();
     expect(visitor.isGone()).toBe(true);
