@@ -2,11 +2,7 @@
  * What is handed over for a payment: the upstream's answer, or a kept one once more. No payment is judged here: who comes
  * here with one has settled it, and its attempt is stored.
  */
-import {
-  MAX_STORED_BODY_BYTES,
-  type BrokenDelivery,
-  type SettledPayment,
-} from "../ledger/ledger.ts";
+import { MAX_STORED_BODY_BYTES, type BrokenDelivery } from "../ledger/ledger.ts";
 import type { Admission, Paid } from "../payments/sale/admission.ts";
 import { RECORDED_WITHIN_MS } from "../payments/sale/paywall.ts";
 import type { Unanswered } from "../http/unanswered.ts";
