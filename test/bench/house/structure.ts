@@ -63,7 +63,7 @@ export function structureOf(root: string): Structure {
 
 const WEAK = /new Weak(?:Map|Set)<(?:object|\w*(?:Authorization|Request))\b/g;
 /** Where money is spoken of. */
-const MONEY = /\/(?:facilitator|ledger|mechanism|x402|payment)\//;
+const MONEY = /\/(?:facilitator|ledger|mechanism|x402|payments)\//;
 
 function count(text: string, pattern: RegExp): number {
   return [...text.matchAll(pattern)].length;
