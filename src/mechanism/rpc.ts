@@ -3,7 +3,6 @@
  * bounded in time and size. Redirects are not followed. Endpoint URLs often hold a key, so no message
  * of this file names more of one than its host.
  */
-import { H1Fault } from "../http1/fault.ts";
 import { H1Pool } from "../http1/pool.ts";
 import { AnswerTooLarge, ask } from "../http1/small-request.ts";
 import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
@@ -216,7 +215,8 @@ class HttpRpc implements Rpc {
         throw new ChainError("CHAIN_TIMEOUT", `${where}: no answer in ${this.#timeoutMs} ms`);
       }
       if (cause instanceof AnswerTooLarge) throw new RpcAnswerTooLarge(where, { cause });
-      throw new ChainError("CHAIN_UNREACHABLE", `${where}: ${systemCode(cause)}`, { cause });
+      const root = rootOf(cause);
+      throw new ChainError("CHAIN_UNREACHABLE", `${where}: ${codeOf(root)}`, { cause: root });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener("abort", abandon);
@@ -271,18 +271,24 @@ function parseEndpoint(text: string): Endpoint {
   };
 }
 
-/** Of the system where it gave one, else of our client: both are codes, and neither repeats the URL. */
-function systemCode(error: unknown): string {
-  if (!(error instanceof Error)) return "the request failed";
-  const inner = error instanceof AggregateError ? error.errors[0] : error.cause;
-  if (inner instanceof Error) return systemCode(inner);
-  return "code" in error && typeof error.code === "string" ? error.code : "the request failed";
+/** What it came of: an error of the system, where there was one. */
+function rootOf(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;
+  return inner instanceof Error ? rootOf(inner) : error;
+}
+
+/** A code of the system's, or of our client's: neither repeats the URL. */
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string"
+    ? error.code
+    : "the request failed";
 }
 
 /** The connection broke after it had been made; a refused or impossible one is not repeated. */
 function isBrokenConnection(error: unknown): boolean {
   if (!(error instanceof ChainError) || error.code !== "CHAIN_UNREACHABLE") return false;
-  return error.cause instanceof H1Fault && error.cause.code === "broken";
+  return ["broken", "ECONNRESET", "EPIPE"].includes(codeOf(error.cause));
 }
 
 function outcomeOf(error: unknown): RpcOutcome {
