@@ -165,7 +165,6 @@ export interface Settlements extends Payments, Purses {
    */
   replaced(lease: Lease, submission: string, variant: StoredTransaction): Promise<void>;
   /** Where the submission stands. A repeat is fine; INCLUDED -> OPEN is a reorganization. */
-  /** Where the submission stands. A repeat is fine; INCLUDED -> OPEN is a reorganization. */
   concluded(submission: string, state: SubmissionState): Promise<void>;
   /** Whether some life signed that transaction on this ledger: of all others we do not know whose sale it is. */
   hasSigned(transaction: string): Promise<boolean>;

@@ -284,7 +284,9 @@ export function outcome(row: Row): SettlementOutcome {
       return { kind: "pending", version: row.version };
     case "FAILED":
       return { kind: "failed", failure: failureOf(row) };
-    default:
+    case "SETTLED":
+    case "DELIVERING":
+    case "DELIVERED":
       return { kind: "settled", settlement: settlementOf(row) };
   }
 }

@@ -16,16 +16,13 @@ import { messageHash } from "../x402/solana-transaction.ts";
 import { EXACT_SCHEME, type FacilitatorRequest, type PaymentPayload } from "../x402/x402.ts";
 import type { HandedOver } from "./handed-over.ts";
 import { LedgerUnavailable } from "./ledger-fault.ts";
-import type { ClaimTerms, FailedPayment, PaymentState, SettledPayment } from "./transition.ts";
-
-export const PAYMENT_STATES = [
-  "CLAIMED",
-  "SIGNED",
-  "SETTLED",
-  "DELIVERING",
-  "DELIVERED",
-  "FAILED",
-] as const satisfies readonly PaymentState[];
+import {
+  PAYMENT_STATES,
+  type ClaimTerms,
+  type FailedPayment,
+  type PaymentState,
+  type SettledPayment,
+} from "./transition.ts";
 
 /** One row of `payments`; null where a state has not the facet. */
 export interface PaymentRow {

@@ -6,7 +6,16 @@ import type { ErrorCode } from "../x402/error-code.ts";
 import type { FacilitatorRequest } from "../x402/x402.ts";
 import type { HandedOver } from "./handed-over.ts";
 
-export type PaymentState = "CLAIMED" | "SIGNED" | "SETTLED" | "DELIVERING" | "DELIVERED" | "FAILED";
+export const PAYMENT_STATES = [
+  "CLAIMED",
+  "SIGNED",
+  "SETTLED",
+  "DELIVERING",
+  "DELIVERED",
+  "FAILED",
+] as const;
+
+export type PaymentState = (typeof PAYMENT_STATES)[number];
 
 /**
  * - `OPEN`: none of its variants is known to be in a block.

@@ -1,6 +1,6 @@
 /** The statement by which a list of payments is read: one for each set of filters, since a plan fits one set. */
 import type { PaymentFilter } from "../books.ts";
-import { PAYMENT_STATES } from "../payment-row.ts";
+import { PAYMENT_STATES } from "../transition.ts";
 import type { Statement } from "./postgres-database.ts";
 import { COLUMNS } from "./postgres-payments.ts";
 

@@ -6,7 +6,7 @@
  */
 import type { Time } from "../../time/time.ts";
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
-import { PAYMENT_STATES } from "../payment-row.ts";
+import { PAYMENT_STATES } from "../transition.ts";
 import type { PostgresDatabase, Session, Statement } from "./postgres-database.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";
 

@@ -1,5 +1,5 @@
 /** The schema as versions 1 and 2 of the file had it: what an older program may have left. */
-import { PAYMENT_STATES } from "../payment-row.ts";
+import { PAYMENT_STATES } from "../transition.ts";
 
 const states = PAYMENT_STATES.map((state) => `'${state}'`).join(", ");
 

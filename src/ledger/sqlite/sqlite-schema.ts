@@ -3,7 +3,7 @@
  * promise, so that a wrong statement fails instead of storing money in a state that cannot be.
  */
 import { LedgerUnavailable, MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS, MAX_REPLAYS } from "../ledger.ts";
-import { PAYMENT_STATES } from "../payment-row.ts";
+import { PAYMENT_STATES } from "../transition.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { OLDER_SCHEMAS } from "./sqlite-older-schemas.ts";
 import { SUBMISSION_STATES } from "../submission-row.ts";

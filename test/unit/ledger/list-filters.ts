@@ -1,6 +1,6 @@
 /** Every set of filters that a list of payments can have; those of time and place go together. */
 import type { PaymentFilter } from "../../../src/ledger/books.ts";
-import { PAYMENT_STATES } from "../../../src/ledger/payment-row.ts";
+import { PAYMENT_STATES } from "../../../src/ledger/transition.ts";
 import type { PaymentKey } from "../../../src/x402/payment-key.ts";
 
 interface Values {
