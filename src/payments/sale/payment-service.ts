@@ -141,13 +141,11 @@ export class LocalPaymentService implements PaymentService {
     return this.#settlement.prove(...asked);
   }
 
-  async step<Kind extends ServiceTransitionKind>(
+  step<Kind extends ServiceTransitionKind>(
     key: PaymentKey,
     transition: TransitionOf<Kind>,
   ): Promise<OutcomeOf<Kind>> {
-    const outcome = await this.#redemptions.step(key, transition);
-    if (typeof outcome === "object" && outcome.kind === "granted") this.#proofs.forget(key);
-    return outcome;
+    return this.#redemptions.step(key, transition);
   }
 
   answer(key: PaymentKey): Promise<StoredResponse | undefined> {
@@ -188,8 +186,10 @@ export class LocalPaymentService implements PaymentService {
     return this.#redemptions.changed(...asked);
   }
 
-  charge(...asked: Parameters<PaymentService["charge"]>): Promise<Settled> {
-    return this.#settlement.charge(...asked);
+  /** From here on it is no proof any more; one that is claimed, and given back, still is. */
+  charge(payment: Payment, terms: ClaimTerms, signal: AbortSignal): Promise<Settled> {
+    this.#proofs.forget(payment.key);
+    return this.#settlement.charge(payment, terms, signal);
   }
 
   resume(_: PaymentKey, begun: Begun, signal: AbortSignal): Promise<Settled> {

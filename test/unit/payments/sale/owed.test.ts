@@ -69,6 +69,18 @@ describe("a payer who is owed something and signs a new payment", () => {
     expect(facilitator.settled).toHaveLength(2);
   });
 
+  it("is told the same however often he repeats it, and never charged for it", async () => {
+    const { paywall, facilitator, ledger } = await indebted();
+    await paidOf(await paywall.admit(presented(2))).delivered();
+    for (let times = 0; times < 4; times += 1) {
+      expect(tell(await paywall.admit(presented(2)))).toBe("invalid_transaction_state");
+      expect(await ledger.books.show(examplePayment(2).key)).toBeUndefined();
+    }
+    const atOnce = await Promise.all(Array.from({ length: 4 }, () => paywall.admit(presented(2))));
+    expect(atOnce.map(tell)).toEqual(Array(4).fill("invalid_transaction_state"));
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
   it("has nothing of the proof stored or logged", async () => {
     const { paywall, ledger, log } = await indebted();
     const { payment } = presented(2);
