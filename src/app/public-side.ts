@@ -60,6 +60,11 @@ export class PublicSide {
   readonly #gateway: Gateway;
   /** Engines of configurations before, which end when nobody uses them any more. */
   readonly #leaving = new Set<Promise<void>>();
+  /**
+   * When the requests end that began before the present configuration, by the engines that they may ask: one that has
+   * not changed is asked by those of several configurations.
+   */
+  #asking: ReadonlyMap<Engine, Promise<void>> = new Map();
   readonly #retiring = new AbortController();
   readonly #patience = new AbortController();
   #config: PublicSideConfig;
@@ -97,10 +102,17 @@ export class PublicSide {
       .filter(({ untilMs }) => systemTime.now() < untilMs)
       .slice(0, MAX_EARLIER);
     this.#config = config;
+    const before = [...this.#backends.engines.values()];
     const unused = this.#backends.configure(config);
-    const leaving = this.#leave(this.#gateway.work.configure(this.#settings()), unused);
-    this.#leaving.add(leaving);
-    void leaving.finally(() => this.#leaving.delete(leaving));
+    const ended = this.#gateway.work.configure(this.#settings());
+    this.#asking = new Map(
+      before.map((engine) => [engine, afterBoth(this.#asking.get(engine), ended)]),
+    );
+    for (const engine of unused) {
+      const leaving = this.#leave(engine, this.#asking.get(engine) ?? ended);
+      this.#leaving.add(leaving);
+      void leaving.finally(() => this.#leaving.delete(leaving));
+    }
   }
 
   /** Resolves with the addresses once all of them accept connections. Rejects where one cannot be had. */
@@ -191,9 +203,14 @@ export class PublicSide {
   }
 
   /** A request that has begun may ask its engine after a settlement that takes a minute. */
-  async #leave(ended: Promise<void>, engines: readonly Engine[]): Promise<void> {
+  async #leave(engine: Engine, ended: Promise<void>): Promise<void> {
     const { signal } = this.#patience;
     await waitWithin(ended, signal, undefined);
-    await Promise.all(engines.map((engine) => engine.close(signal)));
+    await engine.close(signal);
   }
+}
+
+async function afterBoth(one: Promise<void> | undefined, other: Promise<void>): Promise<void> {
+  await one;
+  await other;
 }

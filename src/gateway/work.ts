@@ -124,7 +124,7 @@ export class Work {
   }
 
   /**
-   * Requests from here on go by these settings; resolves when none goes by those before. What is counted of
+   * Requests from here on go by these settings; resolves when none goes by those just before. What is counted of
    * unpaid requests is forgotten where their limits change.
    */
   configure(settings: GatewaySettings): Promise<void> {

@@ -1,10 +1,11 @@
 /** A new configuration while the gateway runs: from a file, a signal and a request, whole or not at all. */
 import { once } from "node:events";
 import { mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
-import { Agent, createServer, request as httpRequest } from "node:http";
+import { Agent, createServer, request as httpRequest, type ClientRequest } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -32,13 +33,19 @@ beforeAll(async () => {
 
 afterAll(() => chain.stop());
 
-async function startBackend(text = "sold"): Promise<{ url: string } & AsyncDisposable> {
+interface Backend extends AsyncDisposable {
+  readonly url: string;
+  connections(): Promise<number>;
+}
+
+async function startBackend(text = "sold"): Promise<Backend> {
   const server = createServer((_request, response) => void response.end(text));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
+    connections: () => promisify(server.getConnections.bind(server))(),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       server.close();
@@ -210,6 +217,65 @@ describe("a reload", () => {
       silent.closeAllConnections();
       silent.close();
     }
+  });
+
+  it("twice leaves a request that began before both of them the backend that it goes to", async () => {
+    await using backend = await startBackend();
+    await using other = await startBackend("sold elsewhere");
+    const folder = await mkdtemp(join(tmpdir(), "coinslot-reload-"));
+    let [upstream, price] = [backend.url, "$0.01"];
+    const load = async (): Promise<ParseResult> => {
+      const text = `
+listen: 127.0.0.1:0
+publicUrl: http://localhost:8402
+admin: 127.0.0.1:0
+upstream: ${upstream}
+payTo: "${payee}"
+accept: [base-sepolia]
+facilitator: http://127.0.0.1:9
+unmatched: deny
+store: sqlite:${folder}/ledger.db
+logging: { level: silent }
+routes:
+  GET /weather: ${price}
+  POST /note: free
+`;
+      return parseConfig(text, { file: "test.yaml", env: {}, readFile: () => "" });
+    };
+    const first = await load();
+    if (!first.ok) throw new Error(formatProblems(first.problems, first.text));
+    const running = await start(first.config, "test", { load });
+    const { port } = running.addresses.gateway[0] ?? { port: 0 };
+    const note = (): { asking: ClientRequest; answered: Promise<string> } => {
+      const headers = { "content-length": 4 };
+      const to = { host: "127.0.0.1", port, path: "/note", method: "POST", agent: false, headers };
+      const asking = httpRequest(to);
+      const answered = once(asking, "response").then(async ([answer]) => {
+        return `${answer.statusCode} ${Buffer.concat(await answer.toArray()).toString()}`;
+      });
+      return { asking, answered };
+    };
+    const old = note();
+    old.asking.write("no");
+    // Its head is there before the next request's.
+    const before = note();
+    before.asking.end("note");
+    expect(await before.answered).toBe("200 sold");
+    price = "$0.02";
+    expect(await running.reload("POST /-/reload")).toMatchObject({ reloaded: true });
+    upstream = other.url;
+    expect(await running.reload("POST /-/reload")).toMatchObject({ reloaded: true });
+    const after = note();
+    after.asking.end("note");
+    expect(await after.answered).toBe("200 sold elsewhere");
+    // One that it never asks waits for nobody.
+    upstream = backend.url;
+    expect(await running.reload("POST /-/reload")).toMatchObject({ reloaded: true });
+    await expect.poll(() => other.connections()).toBe(0);
+    old.asking.end("te");
+    expect(await old.answered).toBe("200 sold");
+    await running.close();
+    await rm(folder, { recursive: true, force: true });
   });
 
   it("happens 200 times under load, and no request fails and nothing is left behind", async () => {
