@@ -13,6 +13,8 @@ export interface SmallRequest {
   /** Raw `name, value` pairs. */
   readonly headers: readonly string[];
   readonly body: string | null;
+  /** Only on a connection that no request has used before. Default false. */
+  readonly fresh?: boolean;
 }
 
 export interface Reply {

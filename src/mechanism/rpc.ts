@@ -94,6 +94,13 @@ interface Endpoint {
   readonly secrets: readonly string[];
 }
 
+interface Call {
+  readonly method: string;
+  readonly params: readonly unknown[];
+  /** Only on a connection that no call has used before. */
+  readonly fresh: boolean;
+}
+
 interface HttpAnswer {
   readonly status: number;
   readonly text: string;
@@ -145,12 +152,13 @@ class HttpRpc implements Rpc {
 
   async call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     try {
-      return await this.#attempt(method, params, signal);
+      return await this.#attempt({ method, params, fresh: false }, signal);
     } catch (error) {
       // A kept-alive connection that the node had closed meanwhile: every method used here may be
-      // repeated, signed transactions included (same bytes, same hash).
+      // repeated, signed transactions included (same bytes, same hash). What closes one closes them all, so
+      // the second time none of them is used.
       if (!isBrokenConnection(error) || signal.aborted) throw error;
-      return await this.#attempt(method, params, signal);
+      return await this.#attempt({ method, params, fresh: true }, signal);
     }
   }
 
@@ -158,23 +166,24 @@ class HttpRpc implements Rpc {
     await this.#pool.close();
   }
 
-  #attempt(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+  #attempt(call: Call, signal: AbortSignal): Promise<unknown> {
     const attributes = {
       "rpc.system.name": "jsonrpc",
-      "rpc.method": method,
+      "rpc.method": call.method,
       "server.address": this.host,
     };
-    return inSpan(method, { kind: "client", attributes }, () => {
-      return this.#attemptOnce(method, params, signal);
+    return inSpan(call.method, { kind: "client", attributes }, () => {
+      return this.#attemptOnce(call, signal);
     });
   }
 
-  async #attemptOnce(method: string, params: readonly unknown[], signal: AbortSignal) {
+  async #attemptOnce(call: Call, signal: AbortSignal) {
+    const { method } = call;
     const startedMs = performance.now();
     let outcome: RpcOutcome = "unreachable";
     try {
       const id = (this.#lastId += 1);
-      const answer = await this.#send(method, { jsonrpc: "2.0", id, method, params }, signal);
+      const answer = await this.#send(call, id, signal);
       const result = this.#read(method, answer, id);
       outcome = "ok";
       return result;
@@ -186,7 +195,11 @@ class HttpRpc implements Rpc {
     }
   }
 
-  async #send(method: string, body: object, signal: AbortSignal): Promise<HttpAnswer> {
+  async #send(
+    { method, params, fresh }: Call,
+    id: number,
+    signal: AbortSignal,
+  ): Promise<HttpAnswer> {
     const where = `${method} at ${this.host}`;
     if (signal.aborted) throw new ChainError("CHAIN_TIMEOUT", `${where}: abandoned by its caller`);
     const abort = new AbortController();
@@ -203,7 +216,8 @@ class HttpRpc implements Rpc {
           method: "POST",
           path: this.#endpoint.path,
           headers: [...this.#headers, ...traceLines],
-          body: JSON.stringify(body),
+          body: JSON.stringify({ jsonrpc: "2.0", id, method, params }),
+          fresh,
         },
         { signal: abort.signal, maxBytes: this.#maxBytes },
       );
@@ -285,7 +299,7 @@ function codeOf(error: unknown): string {
     : "the request failed";
 }
 
-/** The connection broke after it had been made; a refused or impossible one is not repeated. */
+/** The connection broke after it had been made, be it in its handshake; a refused or impossible one is not repeated. */
 function isBrokenConnection(error: unknown): boolean {
   if (!(error instanceof ChainError) || error.code !== "CHAIN_UNREACHABLE") return false;
   return ["broken", "ECONNRESET", "EPIPE"].includes(codeOf(error.cause));

@@ -1,3 +1,4 @@
+import { createServer, type AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { ChainError } from "../../../src/mechanism/mechanism.ts";
 import {
@@ -183,6 +184,51 @@ describe("an RPC call", () => {
     expect(node.questions.map(({ params }) => params[0])).toEqual(["first", "second", "second"]);
     expect(observed).toEqual(["echo ok", "echo unreachable", "echo ok"]);
   });
+
+  test("is repeated on a new connection when the node had closed all that were kept alive", async () => {
+    let waiting: (() => void)[] = [];
+    const { node, rpc, observed } = await connect(({ id, params }, { socket }) => {
+      if (params[0] === "late") {
+        const isKept = kept.has(socket);
+        return isKept ? { raw: () => socket.resetAndDestroy() } : { result: params[0] };
+      }
+      kept.add(socket);
+      const body = JSON.stringify({ jsonrpc: "2.0", id, result: params[0] });
+      return {
+        raw: (response) => {
+          waiting.push(() => response.end(body));
+          if (waiting.length < 3) return;
+          for (const answer of waiting) answer();
+          waiting = [];
+        },
+      };
+    });
+    const kept = new Set<unknown>();
+    await Promise.all([1, 2, 3].map((index) => rpc.call("echo", [index], never)));
+    expect(node.connections()).toBe(3);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(await rpc.call("echo", ["late"], never)).toBe("late");
+    expect(node.connections()).toBe(4);
+    expect(observed.slice(3)).toEqual(["echo unreachable", "echo ok"]);
+  });
+
+  test.each(["destroy", "resetAndDestroy"] as const)(
+    "is repeated once when the node breaks off a handshake (%s)",
+    async (end) => {
+      let handshakes = 0;
+      const server = createServer((socket) => {
+        handshakes += 1;
+        socket.on("error", () => undefined);
+        socket.once("data", () => socket[end]());
+      });
+      await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as AddressInfo;
+      const rpc = openRpc(`https://127.0.0.1:${port}/`);
+      open.push(rpc, { close: () => new Promise((resolve) => void server.close(() => resolve())) });
+      expect((await failure(rpc.call("eth_chainId", [], never))).code).toBe("CHAIN_UNREACHABLE");
+      expect(handshakes).toBe(2);
+    },
+  );
 
   test("fails when the connection breaks a second time", async () => {
     const { node, rpc } = await connect(() => ({
