@@ -21,6 +21,7 @@ export interface Reply {
   readonly status: number;
   /** Raw `name, value` pairs. */
   readonly lines: readonly string[];
+  /** Without the byte order mark that some write before it. */
   readonly text: string;
 }
 
@@ -30,6 +31,8 @@ export interface SmallRequestLimits {
   /** Largest body of an answer, bytes. */
   readonly maxBytes: number;
 }
+
+const BYTE_ORDER_MARK = /^\ufeff/;
 
 /** Not a byte of the request has left, and none will. */
 export class NothingSent extends Error {
@@ -102,7 +105,7 @@ class Answer implements H1Handler {
   onResponseEnd(): void {
     const [first] = this.#parts;
     const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts);
-    const text = whole.toString("utf8");
+    const text = whole.toString("utf8").replace(BYTE_ORDER_MARK, "");
     this.#giveBack();
     this.#reply.resolve({ status: this.#status, lines: this.#lines, text });
   }

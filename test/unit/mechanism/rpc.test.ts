@@ -69,6 +69,13 @@ describe("an RPC call", () => {
     expect(await rpc.call("eth_getTransactionReceipt", ["0x00"], never)).toBeNull();
   });
 
+  test("reads an answer that begins with a byte order mark", async () => {
+    const { rpc } = await connect(() =>
+      status(200, '\ufeff{"jsonrpc":"2.0","id":1,"result":"0x1"}'),
+    );
+    expect(await rpc.call("eth_chainId", [], never)).toBe("0x1");
+  });
+
   test("keeps many concurrent calls apart", async () => {
     const { node, rpc } = await connect(({ params }) => ({ result: params[0] }), {
       maxConnections: 4,
