@@ -1,6 +1,6 @@
 /**
  * What the paywall asks of the money side: which payment this is, whose it is, and to charge it. It is
- * either here (`LocalTill`), or in the process that keeps the ledger and the chains (`src/workers/`). Each
+ * either here (`LocalPaymentService`), or in the process that keeps the ledger and the chains (`src/workers/`). Each
  * question is whole in itself, so that whoever asks may die between two of them.
  */
 import type { Facilitator, Payment } from "../facilitator.ts";
