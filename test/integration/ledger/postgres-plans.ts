@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import type { Statement } from "../../../src/ledger/postgres/postgres-database.ts";
 
-const LEDGER = join(import.meta.dirname, "../../../src/ledger");
+const LEDGER = join(import.meta.dirname, "../../../src/ledger/postgres");
 
 /** Collects what is sent under a name from now on. */
 export function collectStatements(): ReadonlyMap<string, Statement> {
