@@ -14,8 +14,9 @@ export default defineConfig({
     ],
     // For two cores: many tests wait for a chain, a process or a deadline.
     maxWorkers: 3,
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // Watchdogs, and no judgement of speed: a machine may be busy, or slow.
+    testTimeout: 60_000,
+    hookTimeout: 90_000,
     retry: 0,
   },
 });

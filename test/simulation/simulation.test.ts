@@ -12,7 +12,7 @@ const STRIDE = 16;
 /** Worlds of each mode in which a mutant has to be caught. */
 const MUTANT_WORLDS = 200;
 /** Longest that one of these searches may take on a busy machine, milliseconds. */
-const SEARCH_TIMEOUT_MS = 120_000;
+const SEARCH_TIMEOUT_MS = 400_000;
 
 async function linesOf(run: (print: (line: string) => void) => Promise<boolean>): Promise<{
   readonly isKept: boolean;
