@@ -23,6 +23,7 @@ import {
   type PaymentState,
   type SettledPayment,
 } from "./transition.ts";
+import { messageOf } from "../x402/result.ts";
 
 /** One row of `payments`; null where a state has not the facet. */
 export interface PaymentRow {
@@ -224,7 +225,7 @@ export function readEach<Value>(
     try {
       return [read(readPaymentRow(columns), key, columns)];
     } catch (error) {
-      onUnreadable(key, error instanceof Error ? error.message : String(error));
+      onUnreadable(key, messageOf(error));
       return [];
     }
   });

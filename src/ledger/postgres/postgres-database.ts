@@ -14,6 +14,7 @@ import {
   type PoolClient,
 } from "pg";
 import { LedgerUnavailable } from "../ledger.ts";
+import { messageOf } from "../../x402/result.ts";
 
 export type PostgresColumns = Readonly<Record<string, unknown>>;
 
@@ -189,7 +190,7 @@ function ignore(): void {}
 /** For people; the driver's messages name host, port and user, never the password. */
 export function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join("; ");
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 async function rowsOf(

@@ -4,6 +4,7 @@ import { isPublic } from "../payment-judgement.ts";
 import { handedOverOf, requestOf } from "../payment-row.ts";
 import type { PostgresColumns, Session, Statement } from "./postgres-database.ts";
 import { COLUMNS, storedOf, type Stored } from "./postgres-payments.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** Hears of a row that had to be left out. */
 export type OnUnreadable = (key: string, reason: string) => void;
@@ -101,7 +102,7 @@ export function readOrTell<Value>(
   try {
     return read(storedOf(columns));
   } catch (error) {
-    onUnreadable(String(columns.key), error instanceof Error ? error.message : String(error));
+    onUnreadable(String(columns.key), messageOf(error));
     return undefined;
   }
 }

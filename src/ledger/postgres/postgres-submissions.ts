@@ -29,6 +29,7 @@ import {
   withVariant,
   type SubmissionRow,
 } from "../submission-row.ts";
+import { messageOf } from "../../x402/result.ts";
 
 const SUBMISSION = `s.id AS "id", s.network AS "network", s.state AS "state",
   s.signed_ms AS "signedMs", s.variants AS "variants"`;
@@ -175,7 +176,7 @@ export async function readUnfinished(
     try {
       return [read()];
     } catch (error) {
-      onUnreadable(String(name), error instanceof Error ? error.message : String(error));
+      onUnreadable(String(name), messageOf(error));
       return [];
     }
   };

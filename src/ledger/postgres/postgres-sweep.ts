@@ -11,6 +11,7 @@ import type { OnUnreadable } from "./postgres-queues.ts";
 import { submissionStateOf } from "../submission-row.ts";
 import { fateOf, type Fate, type SweepPlace, type SweepStep, type Swept } from "../sweep.ts";
 import { digestOf, packTransaction } from "../tombstone.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** Payments, or submissions, that one step looks at. */
 const SWEPT_TOGETHER = 100;
@@ -150,7 +151,7 @@ function readFate(
     };
     return fateOf(candidate, beforeMs, nowMs);
   } catch (error) {
-    onUnreadable(String(columns.key), error instanceof Error ? error.message : String(error));
+    onUnreadable(String(columns.key), messageOf(error));
     return "kept";
   }
 }

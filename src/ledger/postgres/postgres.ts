@@ -49,6 +49,7 @@ import type { Swept, SweepStep } from "../sweep.ts";
 import { buriedSettlement } from "../tombstone.ts";
 import type { WorkerLife } from "../ledger.ts";
 import type { LeftAccount } from "../unattended.ts";
+import { messageOf } from "../../x402/result.ts";
 
 export { openPostgresBooks } from "./postgres-books.ts";
 
@@ -229,7 +230,7 @@ class PostgresLedger extends PostgresRedemptions implements Ledger {
     this.#isClosed = true;
     await this.#listener.close();
     await leave(this.#database, this.#life).catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       this.#logger.warn({ reason }, "the ledger was closed without a word to the other replicas");
     });
     await this.#database.close();

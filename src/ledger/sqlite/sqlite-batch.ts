@@ -11,6 +11,7 @@
 import { systemTimers, type Timers } from "../../time/time.ts";
 import { LedgerUnavailable } from "../ledger.ts";
 import type { SqliteDatabase } from "./sqlite-database.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** Operations that share a COMMIT at most: bounds how long one batch keeps the event loop. */
 const MAX_BATCH = 128;
@@ -222,6 +223,6 @@ export class SqliteBatch {
 
 function lost(cause: unknown): LedgerUnavailable {
   if (cause instanceof LedgerUnavailable) return cause;
-  const detail = cause instanceof Error ? cause.message : String(cause);
+  const detail = messageOf(cause);
   return new LedgerUnavailable(`the ledger's database did not store: ${detail}`, { cause });
 }

@@ -20,6 +20,7 @@ import {
 } from "../submission-row.ts";
 import type { PaymentKey } from "../../x402/payment-key.ts";
 import type { LeftAccount } from "../unattended.ts";
+import { messageOf } from "../../x402/result.ts";
 
 const COLUMNS = `id, network, state, variants, signed_ms AS "signedMs"`;
 
@@ -146,7 +147,7 @@ export class SqliteSubmissions {
         const row = readSubmissionRow(columns);
         return [{ ...row, payments: this.#payments(row.id, onUnreadable) }];
       } catch (error) {
-        onUnreadable(String(columns.id), error instanceof Error ? error.message : String(error));
+        onUnreadable(String(columns.id), messageOf(error));
         return [];
       }
     });

@@ -9,6 +9,7 @@ import type { SqliteCore } from "./sqlite-core.ts";
 import type { Columns, SqliteDatabase } from "./sqlite-database.ts";
 import { readSubmissionRow, submissionStateOf, type SubmissionRow } from "../submission-row.ts";
 import { fateOf, type Fate, type SweepPlace, type SweepStep, type Swept } from "../sweep.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** Payments, or submissions, that one step looks at: each takes some tenths of a millisecond to delete. */
 const SWEPT_TOGETHER = 8;
@@ -83,7 +84,7 @@ function doomedIn(
     };
     return { key, version: Number(version), fate: fateOf(candidate, beforeMs, nowMs) };
   } catch (error) {
-    onUnreadable(key, error instanceof Error ? error.message : String(error));
+    onUnreadable(key, messageOf(error));
     return { key, version: Number(version), fate: "kept" };
   }
 }
@@ -120,7 +121,7 @@ function readUnused(
     const isUnused = columns.state === "CLOSED" && columns.isUsed === 0;
     return isUnused ? [readSubmissionRow({ ...columns, id: columns.name })] : [];
   } catch (error) {
-    onUnreadable(String(columns.name), error instanceof Error ? error.message : String(error));
+    onUnreadable(String(columns.name), messageOf(error));
     return [];
   }
 }

@@ -8,6 +8,7 @@
 import type { Finding, Mechanism } from "../../mechanism/mechanism.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { Time } from "../../time/time.ts";
+import { messageOf } from "../../x402/result.ts";
 
 /** First pause before networks are checked again while one of them is not open, milliseconds; it doubles. */
 const FIRST_RETRY_MS = 250;
@@ -136,7 +137,7 @@ async function probe(
     const wrong = findings.some(({ level }) => level === "error");
     return { network, state: wrong ? "wrong" : "open", findings };
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     const message = `${network} cannot be checked: ${reason}; payments on it wait until it can`;
     return { network, state: "unreachable", findings: [{ level: "warning", message }] };
   }

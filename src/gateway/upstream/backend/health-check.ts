@@ -7,6 +7,7 @@ import { Client } from "undici";
 import type { Time } from "../../../time/time.ts";
 import type { TargetOptions } from "../upstream.ts";
 import { connectorTo } from "../undici-client.ts";
+import { messageOf } from "../../../x402/result.ts";
 
 /** The first check comes within so many milliseconds of the start, or of the interval if that is less. */
 const FIRST_WITHIN_MS = 1_000;
@@ -101,7 +102,7 @@ export function probeOf(options: TargetOptions, path: string, host: string | nul
       await body.dump({ limit: MAX_BODY_BYTES, signal });
       return statusCode < 400 ? null : `answered ${statusCode}`;
     } catch (error) {
-      return `could not be asked: ${error instanceof Error ? error.message : String(error)}`;
+      return `could not be asked: ${messageOf(error)}`;
     } finally {
       await client.destroy();
     }
