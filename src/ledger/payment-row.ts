@@ -11,7 +11,7 @@ import {
   solanaTransactionOf,
   type PaymentKey,
 } from "../x402/payment-key.ts";
-import { parseFacilitatorRequest } from "../x402/schema.ts";
+import { parseStoredRequest } from "../x402/schema.ts";
 import { messageHash } from "../x402/solana-transaction.ts";
 import { EXACT_SCHEME, type FacilitatorRequest, type PaymentPayload } from "../x402/x402.ts";
 import type { HandedOver } from "./handed-over.ts";
@@ -132,7 +132,7 @@ export function requestOf({ request }: PaymentRow): FacilitatorRequest {
 export function requestIn(text: string): FacilitatorRequest {
   const known = remembered.get(text);
   if (known !== undefined) return known;
-  const request = parseFacilitatorRequest(JSON.parse(text));
+  const request = parseStoredRequest(JSON.parse(text));
   if (!request.ok) throw new LedgerUnavailable(`stored request: ${request.error.detail}`);
   if (text.length <= MAX_REMEMBERED_LENGTH) remembered.set(text, request.value);
   return request.value;

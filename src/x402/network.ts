@@ -139,6 +139,15 @@ export function findNetwork(name: string): Network | undefined {
   return networks.get(name);
 }
 
+const byCaip2: ReadonlyMap<string, Network> = new Map(
+  [...networks.values()].map((network) => [network.caip2, network]),
+);
+
+/** The network of that CAIP-2 identifier, or undefined. */
+export function findNetworkByCaip2(caip2: string): Network | undefined {
+  return byCaip2.get(caip2);
+}
+
 export function networkOf(name: NetworkName): Network {
   const network = networks.get(name);
   if (network === undefined) throw new Error(`networks.json has no row for ${name}`);

@@ -5,18 +5,28 @@
 import { z } from "zod";
 import { parseUint256 } from "./amount.ts";
 import type { ErrorCode } from "./error-code.ts";
+import { memberOf } from "./json.ts";
 import { findNetwork } from "./network.ts";
 import { payerOf } from "./payment-key.ts";
 import { err, ok, refuse, type Refusal, type Result } from "./result.ts";
 import { DecodedSolanaPayload, MAX_TRANSACTION_CHARACTERS } from "./solana-transaction.ts";
 import {
+  caip2Of,
+  nameOfCaip2,
+  requirementsOf,
+  type RequirementsV2,
+  type ResourceV2,
+} from "./version-2.ts";
+import {
   EXACT_SCHEME,
   X402_VERSION,
+  X402_VERSION_2,
   type EvmPayload,
   type FacilitatorRequest,
   type PaymentPayload,
   type PaymentRequirements,
   type SolanaPayload,
+  type X402Version,
 } from "./x402.ts";
 
 /** Longest free text in a requirement (`description`), characters. */
@@ -79,8 +89,16 @@ const envelope = z.object(
   "must be an object",
 );
 
+/** The same as it is kept: of whichever version. */
+const storedEnvelope = envelope.extend({ extensions: record.optional() });
+
+const seconds = z
+  .int("must be whole seconds")
+  .positive("must be positive")
+  .max(2 ** 31, "is too large");
+
 /** Section 2.1. `null` for an optional field is read as its absence. */
-const paymentRequirements = z
+const requirementsV1 = z
   .object(
     {
       scheme: name,
@@ -92,10 +110,7 @@ const paymentRequirements = z
       description: text,
       mimeType: z.string("must be a string").max(256, "is too long").nullish(),
       outputSchema: shallowRecord.nullish(),
-      maxTimeoutSeconds: z
-        .int("must be whole seconds")
-        .positive("must be positive")
-        .max(2 ** 31, "is too large"),
+      maxTimeoutSeconds: seconds,
       extra: shallowRecord.nullish(),
     },
     "must be an object",
@@ -107,26 +122,104 @@ const paymentRequirements = z
     ...(extra == null ? {} : { extra }),
   }));
 
+/** Version 2, section 5.1.2. */
+const requirementsV2 = z
+  .object(
+    {
+      scheme: name,
+      network: name,
+      amount: uint256,
+      asset: name,
+      payTo: name,
+      maxTimeoutSeconds: seconds,
+      extra: shallowRecord.nullish(),
+    },
+    "must be an object",
+  )
+  .transform(({ extra, ...required }): RequirementsV2 => ({
+    ...required,
+    ...(extra == null ? {} : { extra }),
+  }));
+
+/** Nobody has signed for it: what cannot be read of it is nothing. */
+const resourceV2 = z
+  .object({
+    url: z.string().max(MAX_RESOURCE),
+    description: text.nullish().catch(undefined),
+    mimeType: z.string().max(256).nullish().catch(undefined),
+  })
+  .transform(({ url, description, mimeType }): ResourceV2 => ({
+    url,
+    ...(description == null ? {} : { description }),
+    ...(mimeType == null ? {} : { mimeType }),
+  }))
+  .nullish()
+  .catch(undefined);
+
+/** Version 2, section 5.2. */
+const envelopeV2 = z.object(
+  {
+    x402Version: z.number("must be a number"),
+    accepted: requirementsV2,
+    payload: record,
+    resource: resourceV2,
+    extensions: shallowRecord.nullish(),
+  },
+  "must be an object",
+);
+
+/** A payment as it came. */
+export interface Envelope {
+  readonly payment: PaymentPayload;
+  /** Version 2: the way to pay that its client has chosen. */
+  readonly accepted?: RequirementsV2;
+}
+
 /**
- * Reads a payment payload (section 2.2). The shape of `payload` is known only where scheme and network
- * are: elsewhere it stays opaque, and the caller answers `invalid_scheme` or `invalid_network`.
+ * Reads a payment payload (section 2.2; version 2, section 5.2). The shape of `payload` is known only where scheme and
+ * network are: elsewhere it stays opaque, and the caller answers `invalid_scheme` or `invalid_network`.
  */
-export function parsePaymentPayload(json: unknown): Result<PaymentPayload, Refusal> {
-  if (isOfOtherVersion(json)) {
-    return refuse("invalid_x402_version", `x402Version must be ${X402_VERSION}`);
+export function parsePaymentPayload(
+  json: unknown,
+  version: X402Version,
+): Result<Envelope, Refusal> {
+  if (isOfOtherVersion(json, version)) {
+    return refuse("invalid_x402_version", `x402Version must be ${version}`);
+  }
+  if (version === X402_VERSION_2) {
+    const outer = envelopeV2.safeParse(json);
+    if (!outer.success) return refuse("invalid_payload", sentence("payment payload", outer.error));
+    const { accepted } = outer.data;
+    const payment = parseInner(toEnvelope(outer.data));
+    return payment.ok ? ok({ payment: payment.value, accepted }) : payment;
   }
   const outer = envelope.safeParse(json);
   if (!outer.success) return refuse("invalid_payload", sentence("payment payload", outer.error));
-  return parseInner(outer.data);
+  const payment = parseInner(outer.data);
+  return payment.ok ? ok({ payment: payment.value }) : payment;
+}
+
+/** A payment of version 2 in the shape of version 1. */
+function toEnvelope({ accepted, payload, extensions }: z.infer<typeof envelopeV2>): Outer {
+  const { scheme, network } = accepted;
+  return {
+    x402Version: X402_VERSION_2,
+    scheme,
+    network: nameOfCaip2(network),
+    payload,
+    ...(extensions != null && { extensions }),
+  };
 }
 
 /** The version says what the rest looks like, so it is judged before anything is missed (section 9). */
-function isOfOtherVersion(json: unknown): boolean {
+function isOfOtherVersion(json: unknown, version: X402Version): boolean {
   if (typeof json !== "object" || json === null || !("x402Version" in json)) return false;
-  return typeof json.x402Version === "number" && json.x402Version !== X402_VERSION;
+  return typeof json.x402Version === "number" && json.x402Version !== version;
 }
 
-function parseInner(payment: z.infer<typeof envelope>): Result<PaymentPayload, Refusal> {
+type Outer = z.infer<typeof envelope> & Pick<PaymentPayload, "extensions">;
+
+function parseInner(payment: Outer): Result<PaymentPayload, Refusal> {
   const network = findNetwork(payment.network);
   if (payment.scheme !== EXACT_SCHEME || network === undefined) return ok(payment);
   if (network.kind === "evm") {
@@ -141,12 +234,14 @@ function parseInner(payment: z.infer<typeof envelope>): Result<PaymentPayload, R
 
 /** Reads one way to pay (section 2.1); undefined where it has not that shape. */
 export function parsePaymentRequirements(json: unknown): PaymentRequirements | undefined {
-  return paymentRequirements.safeParse(json).data;
+  return requirementsV1.safeParse(json).data;
 }
 
 /** A facilitator request that could not be read: 400, or 200 where it only asks for another version. */
 export interface RequestProblem extends Refusal {
   readonly status: 200 | 400;
+  /** The version in which it has to be told. */
+  readonly version: X402Version;
   /** As far as the request names one, else "". */
   readonly network: string;
   /** Known only for a payment that could be judged (status 200), else "". */
@@ -154,31 +249,59 @@ export interface RequestProblem extends Refusal {
 }
 
 /**
- * Reads the body of `/verify` and `/settle` (sections 4.1, 4.2). A version other than 1 is a judged
- * payment (status 200, `invalid_x402_version`); anything that has not the shape is malformed (400).
+ * Reads the body of `/verify` and `/settle` (sections 4.1, 4.2; version 2, section 7) by the version of its payment. One
+ * that is neither, or another than the body's, is a judged payment (status 200, `invalid_x402_version`); anything that
+ * has not the shape is malformed (400).
  */
 export function parseFacilitatorRequest(json: unknown): Result<FacilitatorRequest, RequestProblem> {
   const body = record.safeParse(json);
   if (!body.success) return malformed("invalid_payload", "the body must be a JSON object");
+  const { paymentPayload: payload, paymentRequirements } = body.data;
+  if (isVersion2(payload)) return parseRequestV2(body.data);
+  if (isOfOtherVersion(payload, X402_VERSION) || isOfOtherVersion(body.data, X402_VERSION)) {
+    const told = envelope.safeParse(payload).data;
+    const payer = told === undefined ? "" : payerOf(told);
+    return otherVersion(X402_VERSION, told?.network ?? "", payer);
+  }
+  const version = body.data["x402Version"] ?? X402_VERSION;
+  return parseRequest({ payload, paymentRequirements, version });
+}
 
-  const payload = envelope.safeParse(body.data["paymentPayload"]);
-  if (isOfOtherVersion(body.data) || isOfOtherVersion(body.data["paymentPayload"])) {
-    const detail = `x402Version must be ${X402_VERSION}`;
-    const network = payload.data?.network ?? "";
-    const payer = payload.success ? payerOf(payload.data) : "";
-    return err({ status: 200, code: "invalid_x402_version", detail, network, payer });
+/** A request as it is kept behind the edge: in the shapes of version 1, of whichever version its payment is. */
+export function parseStoredRequest(json: unknown): Result<FacilitatorRequest, Refusal> {
+  const body = record.safeParse(json);
+  if (!body.success) return malformed("invalid_payload", "the body must be a JSON object");
+  const { paymentPayload: payload, paymentRequirements } = body.data;
+  return parseRequest({ payload, paymentRequirements, version: X402_VERSION });
+}
+
+interface RequestParts {
+  readonly payload: unknown;
+  readonly paymentRequirements: unknown;
+  /** What the body says, if it does. */
+  readonly version: unknown;
+}
+
+function parseRequest({
+  payload,
+  paymentRequirements,
+  version,
+}: RequestParts): Result<FacilitatorRequest, RequestProblem> {
+  const outer = storedEnvelope.safeParse(payload);
+  if (!outer.success) {
+    return malformed("invalid_payload", sentence("paymentPayload", outer.error));
   }
-  if (!payload.success) {
-    return malformed("invalid_payload", sentence("paymentPayload", payload.error));
-  }
-  const { network } = payload.data;
-  if (typeof (body.data["x402Version"] ?? X402_VERSION) !== "number") {
+  const { x402Version, extensions, ...rest } = outer.data;
+  const { network } = rest;
+  if (typeof version !== "number") {
     return malformed("invalid_payload", "x402Version must be a number", network);
   }
-  const inner = parseInner(payload.data);
+  const isV2 = x402Version === X402_VERSION_2;
+  const said = isV2 && extensions !== undefined ? { extensions } : {};
+  const inner = parseInner({ ...rest, x402Version, ...said });
   if (!inner.ok)
     return malformed(inner.error.code, `paymentPayload.${inner.error.detail}`, network);
-  const wanted = paymentRequirements.safeParse(body.data["paymentRequirements"]);
+  const wanted = requirementsV1.safeParse(paymentRequirements);
   if (!wanted.success) {
     const detail = sentence("paymentRequirements", wanted.error);
     return malformed("invalid_payment_requirements", detail, network);
@@ -186,8 +309,66 @@ export function parseFacilitatorRequest(json: unknown): Result<FacilitatorReques
   return ok({ paymentPayload: inner.value, paymentRequirements: wanted.data });
 }
 
-function malformed(code: ErrorCode, detail: string, network = ""): Result<never, RequestProblem> {
-  return err({ status: 400, code, detail, network, payer: "" });
+function isVersion2(payload: unknown): boolean {
+  return memberOf(payload, "x402Version") === X402_VERSION_2;
+}
+
+function parseRequestV2(
+  body: Readonly<Record<string, unknown>>,
+): Result<FacilitatorRequest, RequestProblem> {
+  const version = X402_VERSION_2;
+  const outer = envelopeV2.safeParse(body["paymentPayload"]);
+  if (isOfOtherVersion(body, version)) {
+    const told = outer.data && toEnvelope(outer.data);
+    return otherVersion(version, told?.network ?? "", told === undefined ? "" : payerOf(told));
+  }
+  if (!outer.success) {
+    return malformed("invalid_payload", sentence("paymentPayload", outer.error), "", version);
+  }
+  const envelope = toEnvelope(outer.data);
+  const { network } = envelope;
+  if (typeof (body["x402Version"] ?? version) !== "number") {
+    return malformed("invalid_payload", "x402Version must be a number", network, version);
+  }
+  const inner = parseInner(envelope);
+  if (!inner.ok) {
+    const { code, detail } = inner.error;
+    return malformed(code, `paymentPayload.${detail}`, network, version);
+  }
+  const wanted = requirementsV2.safeParse(body["paymentRequirements"]);
+  if (!wanted.success) {
+    const detail = sentence("paymentRequirements", wanted.error);
+    return malformed("invalid_payment_requirements", detail, network, version);
+  }
+  const paymentPayload = inner.value;
+  for (const told of [outer.data.accepted.network, wanted.data.network]) {
+    // A name of version 1 says in version 2 nothing, though it is one that we know.
+    if (caip2Of(nameOfCaip2(told)) === told) continue;
+    const detail = "network is not in CAIP-2, as version 2 has it";
+    const payer = payerOf(paymentPayload);
+    return err({ status: 200, version, code: "invalid_network", detail, network: told, payer });
+  }
+  const { resource } = outer.data;
+  const paymentRequirements = requirementsOf(wanted.data, resource ?? { url: "" });
+  return ok({ paymentPayload, paymentRequirements });
+}
+
+function otherVersion(
+  version: X402Version,
+  network: string,
+  payer: string,
+): Result<never, RequestProblem> {
+  const detail = `x402Version must be ${version}`;
+  return err({ status: 200, version, code: "invalid_x402_version", detail, network, payer });
+}
+
+function malformed(
+  code: ErrorCode,
+  detail: string,
+  network = "",
+  version: X402Version = X402_VERSION,
+): Result<never, RequestProblem> {
+  return err({ status: 400, version, code, detail, network, payer: "" });
 }
 
 /** `authorization.nonce must be 0x and 64 hex digits`: the first fault, with its path. */

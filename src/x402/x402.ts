@@ -1,11 +1,20 @@
 /**
  * The wire types of the payment protocol, version 1 (protocol section 2). Field names are the wire's
- * own. Amounts are strings in atomic token units, times are Unix seconds.
+ * own. Amounts are strings in atomic token units, times are Unix seconds. Payments of version 2 (`version-2.ts`) have
+ * these shapes, too, once they are read, with their own version and the names of networks of version 1.
  */
 import type { ErrorCode } from "./error-code.ts";
 
-/** The one protocol version there is (section 9). */
+/** The version of these shapes (section 9). */
 export const X402_VERSION = 1;
+export const X402_VERSION_2 = 2;
+
+/** The envelopes in which a payment may come. */
+export type X402Version = typeof X402_VERSION | typeof X402_VERSION_2;
+
+export function isVersion(version: number): version is X402Version {
+  return version === X402_VERSION || version === X402_VERSION_2;
+}
 
 /** The one payment scheme defined: a payment of a specific amount (section 1). */
 export const EXACT_SCHEME = "exact";
@@ -57,13 +66,16 @@ export interface SolanaPayload {
   readonly transaction: string;
 }
 
-/** The decoded `X-PAYMENT` header (section 2.2). */
+/** The decoded `X-PAYMENT` header (section 2.2), or what is left of `PAYMENT-SIGNATURE` behind the edge. */
 export interface PaymentPayload {
+  /** Of the envelope in which it came: a payment of version 2 must pay the amount exactly. */
   readonly x402Version: number;
   readonly scheme: string;
   readonly network: string;
   /** {@link EvmPayload} or {@link SolanaPayload}; opaque where scheme or network are not ours. */
   readonly payload: EvmPayload | SolanaPayload | Readonly<Record<string, unknown>>;
+  /** Version 2: what its client said beside it, by the names of extensions. */
+  readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
 /** Body of `POST /verify` and `POST /settle` (sections 4.1, 4.2). */

@@ -10,6 +10,7 @@ import type { EvmAsset, EvmNetwork, NetworkName } from "../../x402/network.ts";
 import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import {
   EXACT_SCHEME,
+  X402_VERSION_2,
   type EvmPayload,
   type FacilitatorRequest,
   type PaymentRequirements,
@@ -210,10 +211,13 @@ function readMembers({ authorization, signature }: EvmPayload): Members | undefi
   };
 }
 
-/** The first fault other than the signature: recipient, window, amount (protocol section 4.1). */
+/**
+ * The first fault other than the signature: recipient, window, amount (protocol section 4.1). In version 1 a payment may
+ * be of more than is asked for, in version 2 of nothing else.
+ */
 export function firstFault(
   authorization: EvmCheckedAuthorization,
-  requirements: PaymentRequirements,
+  { paymentPayload, paymentRequirements: requirements }: FacilitatorRequest,
   now: number,
   marginSeconds: number,
 ): Refusal | null {
@@ -236,10 +240,12 @@ export function firstFault(
       detail: "validAfter is still to come",
     };
   }
-  if (authorization.value < BigInt(requirements.maxAmountRequired)) {
+  const amount = BigInt(requirements.maxAmountRequired);
+  const isMore = paymentPayload.x402Version === X402_VERSION_2 && authorization.value > amount;
+  if (authorization.value < amount || isMore) {
     return {
       code: "invalid_exact_evm_payload_authorization_value",
-      detail: `the authorization pays less than ${requirements.maxAmountRequired}`,
+      detail: `the authorization pays ${isMore ? "more" : "less"} than ${amount}`,
     };
   }
   return null;

@@ -140,7 +140,7 @@ class EvmMechanism extends EvmObserver implements Mechanism<EvmCheckedAuthorizat
     const parsed = readRequest(request, this.network, this.#terms);
     if (!parsed.ok) return parsed;
     const margin = this.#terms.validBeforeMarginSeconds;
-    const fault = firstFault(parsed.value, request.paymentRequirements, now, margin);
+    const fault = firstFault(parsed.value, request, now, margin);
     return ok(checkedBy(parsed.value, fault, this.#wallets.refusal));
   }
 

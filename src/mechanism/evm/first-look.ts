@@ -44,7 +44,7 @@ export class EvmFirstLooks implements FirstLooks {
     const terms = { tokens, payTo: null, validBeforeMarginSeconds: 0 };
     const read = readRequest(request, network.name, terms);
     if (!read.ok) return undefined;
-    const fault = firstFault(read.value, requirements, this.#clock(), 0);
+    const fault = firstFault(read.value, request, this.#clock(), 0);
     return checkedBy(read.value, fault);
   }
 

@@ -7,7 +7,7 @@ import type { NetworkName } from "../../x402/network.ts";
 import { solanaTransactionOf } from "../../x402/payment-key.ts";
 import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { messageHash, type SolanaTransaction } from "../../x402/solana-transaction.ts";
-import { EXACT_SCHEME, X402_VERSION, type FacilitatorRequest } from "../../x402/x402.ts";
+import { EXACT_SCHEME, isVersion, type FacilitatorRequest } from "../../x402/x402.ts";
 import type { Checked } from "../mechanism.ts";
 import { decodeMessage, resolve, type Message } from "./message.ts";
 import { judge, readDemand, type Demand, type SolanaJudged, type RuleOptions } from "./rules.ts";
@@ -49,8 +49,8 @@ export function readPayment(
   rules: RuleOptions | null,
 ): Result<SolanaAuthorization, Refusal> {
   const { paymentPayload, paymentRequirements } = request;
-  if (paymentPayload.x402Version !== X402_VERSION) {
-    return refuse("invalid_x402_version", `only version ${X402_VERSION} is served`);
+  if (!isVersion(paymentPayload.x402Version)) {
+    return refuse("invalid_x402_version", "only versions 1 and 2 are served");
   }
   for (const part of [paymentPayload, paymentRequirements]) {
     if (part.scheme !== EXACT_SCHEME) {

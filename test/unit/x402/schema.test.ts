@@ -226,7 +226,7 @@ describe("a facilitator request", () => {
     expect(judged(body)).toBe("400 invalid_payload");
   });
 
-  it.each([0, 2, -1, 1.5, 1e300])("is judged, 200, where it asks for version %d", (version) => {
+  it.each([0, 3, -1, 1.5, 1e300])("is judged, 200, where it asks for version %d", (version) => {
     for (const path of ["x402Version", "paymentPayload.x402Version"]) {
       const result = parseFacilitatorRequest(spoilt(path, version));
       expect(result).toMatchObject({
@@ -242,7 +242,7 @@ describe("a facilitator request", () => {
   });
 
   it("is of another version before it is malformed: the rest of another version is not ours to read", () => {
-    const body = { ...exampleRequest(), paymentPayload: { x402Version: 2 } };
+    const body = { ...exampleRequest(), paymentPayload: { x402Version: 3 } };
     expect(judged(body)).toBe("200 invalid_x402_version");
   });
 
@@ -357,14 +357,17 @@ describe("a payment payload", () => {
       for (const path of paths.filter((each) => each.startsWith("paymentPayload."))) {
         for (const [, value] of values) {
           const body = new Map(Object.entries(spoilt(path, value) ?? {}));
-          const result = parsePaymentPayload(body.get("paymentPayload"));
+          const result = parsePaymentPayload(body.get("paymentPayload"), 1);
           expect(result).toMatchObject({ ok: false, error: { code: "invalid_payload" } });
         }
       }
     }
     const { paymentPayload } = exampleRequest();
-    expect(parsePaymentPayload(paymentPayload)).toEqual({ ok: true, value: paymentPayload });
-    expect(parsePaymentPayload({ ...paymentPayload, x402Version: 2 })).toMatchObject({
+    expect(parsePaymentPayload(paymentPayload, 1)).toEqual({
+      ok: true,
+      value: { payment: paymentPayload },
+    });
+    expect(parsePaymentPayload({ ...paymentPayload, x402Version: 2 }, 1)).toMatchObject({
       error: { code: "invalid_x402_version" },
     });
   });

@@ -36,12 +36,8 @@ function refusal(base64: string): string {
 /** What the wire schema says of a payment with that transaction. */
 function parsed(transaction: string): string {
   const payload = { transaction };
-  const result = parsePaymentPayload({
-    x402Version: 1,
-    scheme: "exact",
-    network: "solana",
-    payload,
-  });
+  const json = { x402Version: 1, scheme: "exact", network: "solana", payload };
+  const result = parsePaymentPayload(json, 1);
   return result.ok ? "accepted" : `${result.error.code}: ${result.error.detail}`;
 }
 

@@ -99,7 +99,7 @@ describe("a request that names what is not served, or cannot be read", () => {
 
   test("is refused for its version, scheme and network, in that order", () => {
     const { paymentPayload, paymentRequirements } = request;
-    const wrong = { ...paymentPayload, x402Version: 2, scheme: "upto", network: "base" };
+    const wrong = { ...paymentPayload, x402Version: 3, scheme: "upto", network: "base" };
     const refusals = [
       { ...request, paymentPayload: wrong },
       { ...request, paymentPayload: { ...wrong, x402Version: 1 } },
