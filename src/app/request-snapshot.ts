@@ -33,6 +33,7 @@ type Selling = Pick<
   | "discovery"
   | "paywall"
   | "cors"
+  | "protocol"
 >;
 
 interface SnapshotGround {
@@ -49,7 +50,7 @@ export function createSnapshot(
   engines: ReadonlyMap<string, Engine>,
   { metrics, feePayers, drafts, earlier }: SnapshotGround,
 ): Snapshot {
-  const { publicUrl: base } = config;
+  const { publicUrl: base, protocol } = config;
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
     const meter = metrics.route(route.key);
     const { action } = route;
@@ -57,7 +58,8 @@ export function createSnapshot(
     const engine = engineOf(engines, action.upstream);
     if (action.kind === "free") return () => ({ kind: "free", meter, engine });
     return (method) => {
-      const offers = new Offers(offersOf({ route, action, publicUrl: base, method }), feePayers);
+      const asked = offersOf({ route, action, publicUrl: base, method });
+      const offers = new Offers(asked, feePayers, { protocol });
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
         : null;
@@ -85,6 +87,7 @@ export function createSnapshot(
     hosts: config.sidecar === null ? servedHosts(config) : null,
     publicUrl,
     documents: documentPaths(config),
+    protocol,
     answersPreflight: config.cors !== "off",
     earlier,
   };

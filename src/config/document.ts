@@ -38,6 +38,7 @@ import { store, type Keeping, type Store } from "./store.ts";
 import { allowedNames } from "./upstream/upstream-headers.ts";
 import type { Upstream } from "./upstream/upstream.ts";
 import { onlyUpstream, upstreams } from "./upstream/upstreams.ts";
+import type { Protocol } from "../x402/x402.ts";
 
 /**
  * What a configuration file means once it is read: complete (every default filled in), resolved (references looked up,
@@ -90,6 +91,8 @@ export interface Config {
   };
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];
+  /** The versions of the payment protocol that are spoken to buyers. */
+  readonly protocol: Protocol;
 }
 
 const SHUTDOWN_WITHIN = "30s";
@@ -238,6 +241,13 @@ export const documentSchema = map({
     cors,
     "Which web pages may read the answers: none (false), any (true), or { origins: [https://…] }.",
     false,
+  ),
+  protocol: section(
+    map({
+      v1: optional(flag, "X-PAYMENT, and what is asked for in the body of a 402.", true),
+      v2: optional(flag, "PAYMENT-SIGNATURE, and what is asked for in PAYMENT-REQUIRED.", true),
+    }).refine(({ v1, v2 }) => v1 || v2, "must leave one version on: nobody could pay"),
+    "The versions of the payment protocol that buyers may speak.",
   ),
 }).meta({
   title: "coinslot configuration",

@@ -52,6 +52,7 @@ export function resolve(file: string, document: ConfigDocument, context: Context
     ...resolveStore(document.store, context),
     logging: document.logging,
     cors: document.cors,
+    protocol: document.protocol,
   };
 }
 

@@ -5,9 +5,15 @@
 import { noFeePayer } from "../payments/sale/choice.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { PaymentOutcome, RouteMeter } from "../telemetry/metrics.ts";
-import type { SettleResponse } from "../x402/x402.ts";
+import { X402_VERSION, type SettleResponse, type X402Version } from "../x402/x402.ts";
 import type { Refusal } from "../x402/result.ts";
-import { encodeSettlementHeader } from "../x402/header.ts";
+import {
+  encodeSettlementHeader,
+  PAYMENT_HEADERS,
+  PAYMENT_REQUIRED_HEADER,
+  RECEIPT_HEADERS,
+} from "../x402/header.ts";
+import { codeV2 } from "../x402/version-2.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 
 export interface Answer {
@@ -45,13 +51,17 @@ export function errorAnswer(status: number, error: string, lines: readonly strin
   return { status, lines, body: JSON.stringify({ error }) };
 }
 
-/** `<code>: <one sentence>`, the `error` of every answer about a presented payment. */
-export function errorText({ code, detail }: Refusal): string {
-  return `${code}: ${detail}`;
+/** `<code>: <one sentence>`, the `error` of every answer about a presented payment, in the words of a version. */
+export function errorText({ code, detail }: Refusal, version: X402Version): string {
+  return `${version === X402_VERSION ? code : codeV2(code)}: ${detail}`;
 }
 
-export function settlementLines(settlement: SettleResponse): readonly string[] {
-  return ["X-PAYMENT-RESPONSE", encodeSettlementHeader(settlement)];
+/** What became of a payment, in the envelope in which it came. */
+export function settlementLines(
+  settlement: SettleResponse,
+  version: X402Version,
+): readonly string[] {
+  return [RECEIPT_HEADERS[version], encodeSettlementHeader(settlement, version)];
 }
 
 /**
@@ -66,14 +76,16 @@ export function unpayableAnswer(
   return errorAnswer(503, `${error}; ${noFeePayer(networks)}`, [...lines, ...RETRY_AFTER]);
 }
 
-/** In place of whatever would cost more, for a client that pays for nothing; `presented`: it tried to. */
+/** In place of whatever would cost more, for a client that pays for nothing; `presented`: it tried to, in that version. */
 export function limitedAnswer(
   seconds: number,
-  presented: boolean,
+  presented: X402Version | undefined,
   lines: readonly string[],
 ): Answer {
   const said = `too many requests without payment from this address; try again in ${seconds} s`;
-  const error = presented ? `${said} with the same X-PAYMENT: it was not looked at` : said;
+  const same =
+    presented && `${said} with the same ${PAYMENT_HEADERS[presented]}: it was not looked at`;
+  const error = same ?? said;
   return errorAnswer(429, error, [...lines, "Retry-After", String(seconds)]);
 }
 
@@ -87,10 +99,16 @@ const LATE = "the request body did not come in time";
 /** The request's body stalled; nothing of its connection is read any more. */
 export const LATE_ANSWER: Answer = errorAnswer(408, LATE, ["Connection", "close"]);
 
+/** A payment that was taken, and the lines that say so. */
+export interface Receipt {
+  readonly version: X402Version;
+  readonly lines: readonly string[];
+}
+
 /** {@link LATE_ANSWER} for a payment that was taken; as of {@link undeliveredAnswer}. */
-export function lateAnswer(receipt: readonly string[], again: boolean): Answer {
-  const advice = again ? SEND_AGAIN : NONE_LEFT;
-  return errorAnswer(408, `${LATE}; ${advice}`, [...receipt, "Connection", "close"]);
+export function lateAnswer({ lines, version }: Receipt, again: boolean): Answer {
+  const advice = again ? sendAgain(version) : NONE_LEFT;
+  return errorAnswer(408, `${LATE}; ${advice}`, [...lines, "Connection", "close"]);
 }
 
 const UPSTREAM_SAID: Readonly<Record<number, string>> = {
@@ -112,25 +130,25 @@ export function unservableAnswer({ status, reason }: Unanswered, cors: readonly 
   return errorAnswer(status, `${said}; no payment was taken for this request`, lines);
 }
 
-/**
- * Nothing came from the upstream for a payment that was taken. `receipt` are header lines; `again` says
- * whether the payment may still be delivered.
- */
+/** Nothing came from the upstream for a payment that was taken. `again`: it may still be delivered. */
 export function undeliveredAnswer(
   { status }: Unanswered,
-  receipt: readonly string[],
+  { lines, version }: Receipt,
   again: boolean,
 ): Answer {
   const said = saidOf(status);
-  if (!again) return errorAnswer(status, `${said}; ${NONE_LEFT}`, receipt);
-  return errorAnswer(status, `${said}; ${SEND_AGAIN}`, [...receipt, ...RETRY_AFTER]);
+  if (!again) return errorAnswer(status, `${said}; ${NONE_LEFT}`, lines);
+  return errorAnswer(status, `${said}; ${sendAgain(version)}`, [...lines, ...RETRY_AFTER]);
 }
 
 const NONE_LEFT =
   "the payment is settled, and its attempts are used up; " +
   "request the URL again and sign a new payment: it is not charged, and the delivery is tried again";
-const SEND_AGAIN =
-  "the payment is settled: send the same X-PAYMENT again, nothing is charged twice";
+
+function sendAgain(version: X402Version): string {
+  const header = PAYMENT_HEADERS[version];
+  return `the payment is settled: send the same ${header} again, nothing is charged twice`;
+}
 
 function saidOf(status: number): string {
   return UPSTREAM_SAID[status] ?? "the upstream did not answer";
@@ -148,19 +166,25 @@ export function corsLines(
   return ["Access-Control-Allow-Origin", origin, ...EXPOSED, ...VARY_ORIGIN];
 }
 
-const EXPOSED = ["Access-Control-Expose-Headers", "X-PAYMENT-RESPONSE"];
+const EXPOSED = [
+  "Access-Control-Expose-Headers",
+  [PAYMENT_REQUIRED_HEADER, ...Object.values(RECEIPT_HEADERS).toReversed()].join(", "),
+];
+/** The header of the extension by which a buyer says who he is. */
+const SIGN_IN = "SIGN-IN-WITH-X";
 const VARY_ORIGIN = ["Vary", "Origin"];
 const ANY_ORIGIN = ["Access-Control-Allow-Origin", "*", ...EXPOSED];
 
 /**
  * Answers a preflight request. Official clients send `Access-Control-Expose-Headers` as a REQUEST header
- * beside `X-PAYMENT`: both are allowed always, and whatever else the page asked for.
+ * beside the payment: both are allowed always, and whatever else the page asked for.
  */
 export function preflightAnswer(
   cors: readonly string[],
   asked: { readonly method: string; readonly headers: string },
 ): Answer {
-  const headers = ["X-PAYMENT", "Access-Control-Expose-Headers", "Content-Type"];
+  const payments = Object.values(PAYMENT_HEADERS);
+  const headers = [...payments, SIGN_IN, "Access-Control-Expose-Headers", "Content-Type"];
   for (const name of asked.headers.split(",").map((text) => text.trim())) {
     if (/^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name)) headers.push(name);
   }

@@ -1,7 +1,8 @@
 /**
  * Asking for a payment: the answer with what a route costs, and how often one address is told without paying.
  */
-import type { PaymentRequirements } from "../x402/x402.ts";
+import { PAYMENT_HEADERS } from "../x402/header.ts";
+import { X402_VERSION, X402_VERSION_2, type PaymentRequirements } from "../x402/x402.ts";
 import type { PaymentOutcome } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime } from "../time/time.ts";
@@ -28,7 +29,8 @@ const UNPAYABLE =
 const CHALLENGED = {
   status: 402,
   outcome: "challenged",
-  error: "X-PAYMENT header is required",
+  error: `${PAYMENT_HEADERS[X402_VERSION]} header is required`,
+  errorV2: `${PAYMENT_HEADERS[X402_VERSION_2]} header is required`,
 } as const;
 
 export interface ChallengeOptions {
@@ -116,13 +118,14 @@ export class Challenge {
       if (header !== null) {
         this.#unpaid.count(client.address, "asked");
         const { drafts = NO_DRAFTS } = this.#options;
-        const { error } = CHALLENGED;
-        const drafted = draftAnswer(drafts, { header, offers, resource, error, lines });
+        const { error, errorV2 } = CHALLENGED;
+        const drafted = draftAnswer(drafts, { header, offers, resource, error, errorV2, lines });
         return drafted.then((answer) => asking(plan, answer, "challenged"));
       }
       if (wantsPage(request)) {
         this.#unpaid.count(client.address, "asked");
-        return asking(plan, page.answer(resource, lines), "challenged");
+        const quoted = [...lines, ...offers.quoteLines(CHALLENGED.errorV2, resource)];
+        return asking(plan, page.answer(resource, quoted), "challenged");
       }
     }
     return this.ask(decision, client, { ...CHALLENGED, lines });
@@ -135,12 +138,16 @@ export class Challenge {
   ask(
     { plan, resource }: PricedDecision,
     { address }: Client,
-    { status, outcome, error, lines }: Refused,
+    { status, outcome, error, errorV2, lines }: Refused,
   ): OwnAnswer {
     const { offers } = plan;
     const body = status === 402 ? offers.question(error, resource) : offers.body(error, resource);
+    // Where nothing is to be signed anew, nothing is quoted where programs look for that.
+    const quote = status === 402 || status === 400 ? offers.quoteLines(errorV2, resource) : [];
     const answer =
-      body === undefined ? this.#unpayable(plan, error, lines) : { status, lines, body };
+      body === undefined
+        ? this.#unpayable(plan, error, lines)
+        : { status, lines: quote.length === 0 ? lines : [...lines, ...quote], body };
     if (answer.status < 500) {
       this.#unpaid.count(address, outcome === "refused" ? "refused" : "asked");
     }

@@ -5,9 +5,10 @@
  *     target -> framing -> host -> [preflight] -> [listing] -> route -> payment
  */
 import type { RouteMeter } from "../telemetry/metrics.ts";
-import { decodePaymentHeader } from "../x402/header.ts";
+import { decodeEnvelope, PAYMENT_HEADERS } from "../x402/header.ts";
 import type { Refusal } from "../x402/result.ts";
-import type { PaymentPayload } from "../x402/x402.ts";
+import type { Envelope } from "../x402/schema.ts";
+import { X402_VERSION, X402_VERSION_2, type Protocol, type X402Version } from "../x402/x402.ts";
 import type { EarlierQuotes } from "./offers/earlier-quotes.ts";
 import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
@@ -50,6 +51,7 @@ export interface Snapshot {
   readonly publicUrl: string;
   /** Paths of the gateway's own documents on this listener, the discovery listing among them. */
   readonly documents: ReadonlySet<string>;
+  readonly protocol: Protocol;
   /** False: preflight requests for free routes are the backend's to answer. */
   readonly answersPreflight: boolean;
   /** What was asked for before, the newest first. */
@@ -82,14 +84,23 @@ export type PresentedDecision = Extract<PricedDecision, { kind: "presented" }>;
 export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resource: string } & (
     | { readonly kind: "challenge" }
     | { readonly kind: "malformed"; readonly refusal: Refusal }
-    | {
-        readonly kind: "presented";
-        readonly payment: PaymentPayload;
+    | (Presentation & {
         readonly method: string;
         /** See {@link Snapshot.earlier}. */
         readonly earlier: readonly EarlierQuotes[];
-      }
+      })
   );
+
+/** A payment, and the envelope in which it came: what becomes of it is told in the same. */
+interface Presentation extends Envelope {
+  readonly kind: "presented";
+  readonly version: X402Version;
+}
+
+/** The envelope in which its client speaks; undefined where it has shown no payment that can be read. */
+export function versionOf(decision: PricedDecision): X402Version | undefined {
+  return decision.kind === "presented" ? decision.version : undefined;
+}
 
 export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const method = request.method ?? "";
@@ -116,7 +127,7 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   if (plan.kind === "free") return { kind: "free", plan, ...place };
   if (plan.kind !== "priced") return plan;
   const resource = snapshot.publicUrl + target.raw;
-  const brought = readPayment(request);
+  const brought = readPayment(request, snapshot.protocol);
   if (brought.kind !== "presented") return { ...brought, plan, resource, ...place };
   return { ...brought, method, earlier: snapshot.earlier, plan, resource, ...place };
 }
@@ -160,26 +171,34 @@ function planOf(
 type Brought =
   | { readonly kind: "challenge" }
   | { readonly kind: "malformed"; readonly refusal: Refusal }
-  | { readonly kind: "presented"; readonly payment: PaymentPayload };
+  | Presentation;
 
 const CHALLENGE: Brought = { kind: "challenge" };
 
+/** A request that has both is of the newer version, and the other header says nothing. */
+function readPayment({ rawHeaders }: InboundRequest, { v1, v2 }: Protocol): Brought {
+  const newer = v2 ? readHeader(rawHeaders, X402_VERSION_2) : CHALLENGE;
+  return newer !== CHALLENGE || !v1 ? newer : readHeader(rawHeaders, X402_VERSION);
+}
+
 /** Counted in the raw lines: with several payments nobody could say which one is meant. */
-function readPayment({ rawHeaders }: InboundRequest): Brought {
+function readHeader(rawHeaders: readonly string[], version: X402Version): Brought {
+  const header = PAYMENT_HEADERS[version];
+  const lowerCase = header.toLowerCase();
   let value: string | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? "";
-    if (name.length !== 9 || name.toLowerCase() !== "x-payment") continue;
+    if (name.length !== header.length || name.toLowerCase() !== lowerCase) continue;
     if (value !== undefined) {
-      const detail = "more than one X-PAYMENT header was sent";
+      const detail = `more than one ${header} header was sent`;
       return { kind: "malformed", refusal: { code: "invalid_payload", detail } };
     }
     value = rawHeaders[index + 1] ?? "";
   }
   if (value === undefined) return CHALLENGE;
-  const decoded = decodePaymentHeader(value);
+  const decoded = decodeEnvelope(value, version);
   return decoded.ok
-    ? { kind: "presented", payment: decoded.value }
+    ? { kind: "presented", version, ...decoded.value }
     : { kind: "malformed", refusal: decoded.error };
 }
 

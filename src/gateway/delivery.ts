@@ -8,16 +8,19 @@ import { RECORDED_WITHIN_MS } from "../payments/sale/paywall.ts";
 import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
+import { PAYMENT_HEADERS } from "../x402/header.ts";
+import { X402_VERSION } from "../x402/x402.ts";
 import {
   lateAnswer,
   RETRY_AFTER,
   settlementLines,
   undeliveredAnswer,
   type OwnAnswer,
+  type Receipt,
 } from "./answers.ts";
 import type { Challenge } from "./challenge.ts";
 import type { Client } from "./client/client.ts";
-import type { PricedDecision, PricedPlan } from "./decision.ts";
+import { versionOf, type PricedDecision, type PricedPlan } from "./decision.ts";
 import { endingOf, endWith, statusOf, type RequestEnding } from "./ending.ts";
 import { hasRequestBody } from "./message/request-body.ts";
 import { forward } from "./request-trace.ts";
@@ -54,12 +57,15 @@ export function unserved(
 
 /** Hands over what was paid for, and records what came of that, also where it fails. */
 export async function deliver(
-  { visitor, decision: { plan, target }, client, lines: cors }: PricedVisit,
+  { visitor, decision, client, lines: cors }: PricedVisit,
   paid: Paid,
   telemetry: Telemetry,
 ): Promise<RequestEnding> {
   const { settlement } = paid;
-  const receipt = [...cors, ...settlementLines({ success: true, ...settlement })];
+  const { plan, target } = decision;
+  const version = versionOf(decision) ?? X402_VERSION;
+  const told = settlementLines({ success: true, ...settlement }, version);
+  const receipt: Receipt = { version, lines: [...cors, ...told] };
   const step = telemetry.timeline?.beginStep("delivery");
   let delivery: Delivery = { kind: "abandoned", status: null, sent: true };
   let attempt: BrokenDelivery | null = { sent: true, served: null };
@@ -105,11 +111,15 @@ export async function deliver(
 
 /** Hands over the answer that was kept for the same request, paid for before. */
 export async function replay(
-  { visitor, decision: { plan }, lines: cors }: PricedVisit,
+  { visitor, decision, lines: cors }: PricedVisit,
   { response, settlement, collected }: Extract<Admission, { kind: "replayed" }>,
   { logger, metrics }: Telemetry,
 ): Promise<RequestEnding> {
-  const isSent = await visitor.replaying?.replay(response, cors);
+  const { plan } = decision;
+  const version = versionOf(decision) ?? X402_VERSION;
+  const receipt = settlementLines({ success: true, ...settlement }, version);
+  const vary = PAYMENT_HEADERS[version];
+  const isSent = await visitor.replaying?.replay(response, { cors, receipt, vary });
   if (isSent === true) await collected();
   metrics.replayed(plan.label);
   const { transaction, network, payer } = settlement;
@@ -122,7 +132,7 @@ export async function replay(
 function paidPassage(
   { plan, ...asked }: Pick<Passage, "target" | "client"> & { readonly plan: PricedPlan },
   paid: Paid,
-  receipt: readonly string[],
+  { lines, version }: Receipt,
   refused: Sale["refused"],
 ): Passage {
   const { payer, transaction, network } = paid.settlement;
@@ -136,8 +146,8 @@ function paidPassage(
       "X-402-Network",
       network,
     ],
-    responseSet: [...receipt, "Cache-Control", plan.cacheControl],
-    responseVary: "X-PAYMENT",
+    responseSet: [...lines, "Cache-Control", plan.cacheControl],
+    responseVary: PAYMENT_HEADERS[version],
     sale: {
       idempotencyKey: paid.idempotencyKey,
       failureLines: paid.isLast ? [] : RETRY_AFTER,

@@ -38,7 +38,12 @@ import { acceptable } from "./challenge.ts";
 import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
-import type { FreeDecision, PresentedDecision, PricedDecision } from "./decision.ts";
+import {
+  versionOf,
+  type FreeDecision,
+  type PresentedDecision,
+  type PricedDecision,
+} from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
 import { deliver, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
@@ -210,6 +215,7 @@ export class Gateway {
     return challenge.lookInto(client, (doubt) =>
       this.#paywall.admit({
         payment: decision.payment,
+        accepted: decision.accepted,
         accepts: acceptable(decision),
         binding: `${visitor.request.method} ${decision.path}`,
         target: decision.target,
@@ -232,7 +238,7 @@ export class Gateway {
       case "crowded":
         return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
       case "limited": {
-        const answer = limitedAnswer(outcome.seconds, decision.kind === "presented", lines);
+        const answer = limitedAnswer(outcome.seconds, versionOf(decision), lines);
         return endWith(visitor, { answer, outcome: "limited", meter });
       }
       case "challenge": {
@@ -245,7 +251,7 @@ export class Gateway {
       case "owed":
       case "unavailable":
       case "unknown":
-        return this.#refuse(visit, readRefusal(outcome, lines));
+        return this.#refuse(visit, readRefusal(outcome, lines, versionOf(decision)));
       case "unservable": {
         const answer = unservableAnswer(outcome.refusal, lines);
         const own: OwnAnswer = { answer, outcome: "unavailable", meter };

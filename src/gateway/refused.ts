@@ -2,12 +2,15 @@
 import type { PaymentOutcome, ReplayReason } from "../telemetry/metrics.ts";
 import type { Admission } from "../payments/sale/admission.ts";
 import type { Refusal } from "../x402/result.ts";
+import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
 
 export interface Refused {
   readonly status: 400 | 402 | 409 | 500;
   readonly outcome: PaymentOutcome;
   readonly error: string;
+  /** The same in the words of version 2. */
+  readonly errorV2: string;
   /** Raw header lines of the answer. */
   readonly lines: readonly string[];
 }
@@ -17,12 +20,16 @@ export interface NotTaken extends Refused {
   readonly replay: ReplayReason | null;
 }
 
-/** @param cors raw header lines that every answer to the request has */
+/**
+ * @param cors raw header lines that every answer to the request has
+ * @param version in which a receipt is told; default: nothing was shown that could have one
+ */
 export function readRefusal(
   refused:
     | { readonly kind: "malformed"; readonly refusal: Refusal }
     | Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" }>,
   cors: readonly string[],
+  version: X402Version = X402_VERSION,
 ): NotTaken {
   const later = [...cors, ...RETRY_AFTER];
   const say = (
@@ -30,13 +37,24 @@ export function readRefusal(
     outcome: PaymentOutcome,
     refusal: Refusal,
     lines = cors,
-  ): NotTaken => ({ status, outcome, error: errorText(refusal), lines, replay: null });
+  ): NotTaken => {
+    const errorV2 = errorText(refusal, X402_VERSION_2);
+    return {
+      status,
+      outcome,
+      error: errorText(refusal, X402_VERSION),
+      errorV2,
+      lines,
+      replay: null,
+    };
+  };
   switch (refused.kind) {
     case "malformed":
       return say(400, "malformed", refused.refusal);
     case "refused": {
       const { refusal, settlement, replay = null } = refused;
-      const lines = settlement === undefined ? cors : [...cors, ...settlementLines(settlement)];
+      const receipt = settlement === undefined ? [] : settlementLines(settlement, version);
+      const lines = [...cors, ...receipt];
       return { ...say(402, "refused", refusal, lines), replay };
     }
     case "owed":

@@ -13,7 +13,7 @@ import type { Sender } from "./message/body-watch.ts";
 import type { StoredResponse } from "../ledger/ledger.ts";
 import type { TimelineEntry } from "../telemetry/timeline.ts";
 import { notesOf, type InboundRequest, type InboundResponse } from "./message/inbound.ts";
-import { replayLines } from "./upstream/kept-answer.ts";
+import { replayLines, type ReplayedTo } from "./upstream/kept-answer.ts";
 import { onReset } from "./message/reset.ts";
 import { UNREAD_MS } from "./message/unread.ts";
 import { hashAsked, isKeepable, readAndKeepBody, readBodyHash } from "./message/request-body.ts";
@@ -65,8 +65,8 @@ export interface Replaying {
    * body could not be kept for that.
    */
   readBodyHash(isKept?: boolean): Promise<string | null>;
-  /** Whether all of it was sent, once that is over. `cors`: raw lines for the origin that asks now. */
-  replay(kept: StoredResponse, cors: readonly string[]): Promise<boolean>;
+  /** Whether all of it was sent, once that is over. */
+  replay(kept: StoredResponse, to: ReplayedTo): Promise<boolean>;
 }
 
 /** Names the requests of one gateway; of two gateways no two have the same name. */
@@ -236,12 +236,12 @@ export class RequestVisitor implements Visitor, Replaying, Sender, AnswerReaderS
     return bodyHash === null ? null : hashAsked(request, bodyHash);
   }
 
-  replay(kept: StoredResponse, cors: readonly string[]): Promise<boolean> {
+  replay(kept: StoredResponse, to: ReplayedTo): Promise<boolean> {
     const response = this.#response;
     if (response.destroyed || this.#isLate) return Promise.resolve(false);
     const { method = "" } = this.request;
     const sent = whenSent(response);
-    response.writeHead(kept.status, replayLines(method, kept, cors));
+    response.writeHead(kept.status, replayLines(method, kept, to));
     response.end(kept.body);
     limitUnread(this.request, response);
     return sent;

@@ -32,6 +32,8 @@ const SECRET_FIELDS = [
   "Authorization",
   "x-payment",
   "X-PAYMENT",
+  "payment-signature",
+  "PAYMENT-SIGNATURE",
 ];
 const REDACTED = [...SECRET_FIELDS, ...SECRET_FIELDS.map((field) => `*["${field}"]`)].map((path) =>
   /^\w+$/.test(path) || path.startsWith("*") ? path : `["${path}"]`,

@@ -25,6 +25,8 @@ export const RECEIPT_HEADERS = {
 } as const;
 /** Version 2: the header that asks for one. */
 export const PAYMENT_REQUIRED_HEADER = "PAYMENT-REQUIRED";
+/** Version 2: the header in which a facilitator says what it made of extensions. */
+export const EXTENSION_RESPONSES_HEADER = "EXTENSION-RESPONSES";
 
 /** The largest decoded payment, bytes: a payment takes about 500, a smart wallet's about 3000. */
 export const MAX_PAYMENT_HEADER_BYTES = 16 * 1024;
@@ -66,7 +68,11 @@ export function encodeSettlementHeader(
  * URL-safe alphabet and garbles UTF-8; version 2 clients take no URL-safe one either.
  */
 export function encodeHeaderJson(value: object): string {
-  return Buffer.from(asciiJson(value), "latin1").toString("base64");
+  return encodeAscii(asciiJson(value));
+}
+
+export function encodeAscii(text: string): string {
+  return Buffer.from(text, "latin1").toString("base64");
 }
 
 /** JSON in which whatever is not ASCII is escaped. */

@@ -39,7 +39,7 @@ export interface ResourceV2 {
 }
 
 /** By their names: what each says, and a JSON Schema of that (section 5.1.2). */
-export type ExtensionsV2 = NonNullable<PaymentPayload["extensions"]>;
+export type ExtensionsV2 = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 /** The decoded `PAYMENT-SIGNATURE` header (section 5.2). */
 export interface PaymentPayloadV2 {
@@ -47,7 +47,7 @@ export interface PaymentPayloadV2 {
   readonly accepted: RequirementsV2;
   readonly payload: PaymentPayload["payload"];
   readonly resource?: ResourceV2;
-  readonly extensions?: ExtensionsV2;
+  readonly extensions?: PaymentPayload["extensions"];
 }
 
 /** Content of `PAYMENT-RESPONSE`, and answer of `POST /settle` (section 5.3). */

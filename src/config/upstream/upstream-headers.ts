@@ -29,7 +29,7 @@ export interface HeaderRules {
 
 /** The gateway writes these, or their absence is a promise: they belong to one connection, or to a payment. */
 const OWN =
-  /^(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|content-encoding|proxy-.*|sec-websocket-.*|x-payment.*|x-402-.*)$/;
+  /^(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|content-encoding|proxy-.*|sec-websocket-.*|x-payment.*|payment-(?:signature|required|response)|extension-responses|x-402-.*)$/;
 /** Who the client is, as far as is proven. */
 const CLIENT = /^(?:forwarded|x-forwarded-.*|x-real-ip)$/;
 /** Backends serve another path or method for these than the one that was priced. */

@@ -5,22 +5,32 @@
 import { isNamed, valueOf, valuesOf } from "./field-values.ts";
 import { believerOf, isPlainName, NEEDED_NAMES } from "../../http/header-names.ts";
 import type { Client } from "../client/client.ts";
+import {
+  EXTENSION_RESPONSES_HEADER,
+  PAYMENT_HEADERS,
+  PAYMENT_REQUIRED_HEADER,
+  RECEIPT_HEADERS,
+} from "../../x402/header.ts";
 import type { InboundRequest } from "./inbound.ts";
 
 /** RFC 9110 section 7.6.1, and the older names that mean the same: they belong to one connection. */
 const hopByHop = ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/** Written or answered here, or a payment: whoever holds that could spend it elsewhere. */
-const requestNames = new Set([
-  ...hopByHop,
-  "expect",
-  "host",
-  "http2-settings",
-  "x-payment",
-  "x-payment-response",
-]);
+/** What the gateway says of payments: a backend that said it would be believed. */
+const sayings402 = [
+  PAYMENT_REQUIRED_HEADER,
+  EXTENSION_RESPONSES_HEADER,
+  ...Object.values(RECEIPT_HEADERS),
+].map((name) => name.toLowerCase());
+const paymentNames = [
+  ...Object.values(PAYMENT_HEADERS).map((name) => name.toLowerCase()),
+  ...sayings402,
+];
 
-const responseNames = new Set([...hopByHop, "x-payment-response"]);
+/** Written or answered here, or a payment: whoever holds that could spend it elsewhere. */
+const requestNames = new Set([...hopByHop, "expect", "host", "http2-settings", ...paymentNames]);
+
+const responseNames = new Set([...hopByHop, ...sayings402]);
 
 /** What a sale says of its answer, and what frames one. */
 const sayings = new Set(["cache-control", "content-length", "vary"]);

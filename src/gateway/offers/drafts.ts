@@ -39,12 +39,14 @@ export interface DraftQuestion {
   readonly resource: string;
   /** The `error` of the 402. */
   readonly error: string;
+  /** The same in the words of version 2. */
+  readonly errorV2: string;
   readonly lines: readonly string[];
 }
 
 /** The 402 with a transaction to sign; 400 for what cannot be written, 503 for what cannot be now. */
 export async function draftAnswer(drafts: Drafts, question: DraftQuestion): Promise<Answer> {
-  const { header, offers, resource, error, lines } = question;
+  const { header, offers, resource, error, errorV2, lines } = question;
   const [network = "", asset = "", payer = ""] = header.split(" ");
   const requirement = offers.accepts(resource).find((each) => {
     return each.network === network && each.asset === asset;
@@ -66,7 +68,7 @@ export async function draftAnswer(drafts: Drafts, question: DraftQuestion): Prom
   }
   return {
     status: 402,
-    lines,
+    lines: [...lines, ...offers.quoteLines(errorV2, resource)],
     body: `${body.slice(0, -1)},"draft":${JSON.stringify(transaction)}}`,
   };
 }

@@ -13,6 +13,7 @@ import type { TimelineEntry } from "../../telemetry/timeline.ts";
 import type { InboundResponse } from "../message/inbound.ts";
 
 import type { RequestTrace } from "../request-trace.ts";
+import { toldAgain } from "../upstream/kept-answer.ts";
 import type { Delivery, Engine } from "../upstream/upstream.ts";
 import {
   JSON_TYPE,
@@ -159,9 +160,9 @@ export class CheckVisitor implements Visitor {
   #replaying(): Replaying {
     return {
       readBodyHash: () => Promise.resolve(EMPTY_HASH),
-      replay: ({ status, headers }: StoredResponse) => {
+      replay: (kept: StoredResponse, to) => {
         const sent = whenSent(this.#response);
-        this.#write({ status, lines: headers.flat(), body: null });
+        this.#write({ status: kept.status, lines: toldAgain(kept, to), body: null });
         return sent;
       },
     };

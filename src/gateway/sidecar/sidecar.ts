@@ -7,10 +7,12 @@
  *     /report          how the backend answered a paid request, for proxies that can tell
  *     /answer/…        the answer to a request that needs no backend, for proxies that take 2xx for a pass
  */
-import { valueOf, valuesOf } from "../message/field-values.ts";
+import { valueOf } from "../message/field-values.ts";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "../../telemetry/logger.ts";
+import { PAYMENT_HEADERS } from "../../x402/header.ts";
+import { X402_VERSION, X402_VERSION_2 } from "../../x402/x402.ts";
 import { errorAnswer, type Answer } from "../answers.ts";
 import { peerAddress } from "../client/client.ts";
 import { TrustedProxies, type TrustedRange } from "../client/trusted-proxies.ts";
@@ -135,7 +137,7 @@ export class Sidecar {
       this.#misread(response, original.error);
       return;
     }
-    const payment = valueOf(request.rawHeaders, "x-payment");
+    const payment = paymentIn(request);
     const isBeside = payment !== undefined && this.#payments.has(payment);
     if (payment !== undefined) this.#note(payment, response);
     this.#ask(original.value, response, { manner: this.#manner, isBeside });
@@ -148,7 +150,7 @@ export class Sidecar {
       this.#misread(response, original.error);
       return;
     }
-    if (valuesOf(request.rawHeaders, "x-payment").length > 0) {
+    if (paymentIn(request) !== undefined) {
       writeAnswer(response, errorAnswer(404, "nothing is sold here"));
       return;
     }
@@ -217,4 +219,11 @@ function askedBehind(prefix: string, { method = "", url = "" }: IncomingMessage)
 function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"] ?? "0";
   return headers["transfer-encoding"] !== undefined || !/^0+$/.test(length);
+}
+
+/** As it was written, in whichever envelope. */
+function paymentIn({ rawHeaders }: IncomingMessage): string | undefined {
+  const older = PAYMENT_HEADERS[X402_VERSION].toLowerCase();
+  const newer = PAYMENT_HEADERS[X402_VERSION_2].toLowerCase();
+  return valueOf(rawHeaders, newer) ?? valueOf(rawHeaders, older);
 }

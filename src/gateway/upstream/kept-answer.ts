@@ -6,6 +6,7 @@ import { valueOf } from "../message/field-values.ts";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Gathered } from "../../http1/gathered.ts";
 import type { StoredResponse } from "../../ledger/ledger.ts";
+import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../x402/header.ts";
 
 export class KeptAnswer {
   readonly #status: number;
@@ -60,25 +61,42 @@ export class KeptAnswer {
   }
 }
 
-/**
- * The raw lines that give a kept answer again: its trailers are gone, its body has a length, and the CORS
- * lines (`cors`, raw) name the origin that asks now.
- */
-export function replayLines(
-  method: string,
-  { status, headers, body }: StoredResponse,
-  cors: readonly string[],
+/** What of a kept answer is for whoever asks now: it may be another origin, or another envelope. */
+export interface ReplayedTo {
+  /** Raw lines. */
+  readonly cors: readonly string[];
+  /** One raw line. */
+  readonly receipt: readonly string[];
+  /** The header that carries the payment. */
+  readonly vary: string;
+}
+
+/** The raw lines of a kept answer for whoever asks now, without those that frame it. */
+export function toldAgain(
+  { headers }: Pick<StoredResponse, "headers">,
+  { cors, receipt, vary }: ReplayedTo,
 ): string[] {
   const allowed = valueOf(cors, ALLOWED_ORIGIN);
-  const lines = headers.flatMap(([name, value]) =>
-    name.toLowerCase() === ALLOWED_ORIGIN ? [name, allowed ?? value] : [name, value],
-  );
+  return headers.flatMap(([name, value]) => {
+    const lowerCase = name.toLowerCase();
+    if (lowerCase === ALLOWED_ORIGIN) return [name, allowed ?? value];
+    if (RECEIPTS.has(lowerCase)) return receipt;
+    return lowerCase === "vary" && PAYMENTS.has(value) ? [name, vary] : [name, value];
+  });
+}
+
+/** The raw lines that give a kept answer again: its trailers are gone, and its body has a length. */
+export function replayLines(method: string, kept: StoredResponse, to: ReplayedTo): string[] {
+  const { status, body } = kept;
+  const lines = toldAgain(kept, to);
   const isFramed = valueOf(lines, "content-length") !== undefined;
   if (!isFramed && hasBody(method, status)) lines.push("Content-Length", String(body.length));
   return lines;
 }
 
 const ALLOWED_ORIGIN = "access-control-allow-origin";
+const RECEIPTS = new Set(Object.values(RECEIPT_HEADERS).map((name) => name.toLowerCase()));
+const PAYMENTS: ReadonlySet<string> = new Set(Object.values(PAYMENT_HEADERS));
 
 /** RFC 9112 section 6.3: these have none, whatever their Content-Length says. */
 function hasBody(method: string, status: number): boolean {

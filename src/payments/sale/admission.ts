@@ -15,6 +15,7 @@ import type { ReplayReason } from "../../telemetry/metrics.ts";
 import { findNetwork } from "../../x402/network.ts";
 import { payerOf } from "../../x402/payment-key.ts";
 import type { Refusal } from "../../x402/result.ts";
+import type { RequirementsV2 } from "../../x402/version-2.ts";
 import type {
   FacilitatorRequest,
   PaymentPayload,
@@ -25,6 +26,8 @@ import type {
 /** A payment as presented for one URL. */
 export interface Presented {
   readonly payment: PaymentPayload;
+  /** Version 2: the way to pay that its client has chosen, which has to be one of these. */
+  readonly accepted?: RequirementsV2 | undefined;
   /**
    * Every way to pay for that URL; on Solana without `extra.feePayer` as long as nobody can be told one.
    */

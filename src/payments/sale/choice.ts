@@ -11,6 +11,7 @@ import { printable } from "../../x402/printable.ts";
 import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ADDRESS_BYTES, decodeBase58 } from "../../x402/solana-address.ts";
 import type { SolanaTransaction } from "../../x402/solana-transaction.ts";
+import { mismatchOf } from "../../x402/version-2.ts";
 import type { PaymentPayload, PaymentRequirements } from "../../x402/x402.ts";
 import type { Presented } from "./admission.ts";
 import { feePayerOf, type FeePayers } from "./offers.ts";
@@ -25,7 +26,7 @@ export interface Choosing {
  * `unexpected_verify_error` it is not the payment's fault: nothing can be taken on that network now.
  */
 export function choose(
-  { payment, accepts }: Pick<Presented, "payment" | "accepts">,
+  { payment, accepted, accepts }: Pick<Presented, "payment" | "accepted" | "accepts">,
   choosing: Choosing,
 ): Result<Payment, Refusal> {
   const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
@@ -38,10 +39,16 @@ export function choose(
     const network = JSON.stringify(printable(payment.network));
     return refuse("invalid_network", `network ${network} is not accepted here`);
   }
+  const mismatches = sameNetwork.map((offer) => accepted && mismatchOf(accepted, offer));
+  const chosen = sameNetwork.filter((_, index) => mismatches[index] === undefined);
+  if (chosen.length === 0) {
+    const detail = `accepted.${mismatches[0]} is not what is asked for here`;
+    return refuse("invalid_payment_requirements", detail);
+  }
   const candidates =
     findNetwork(payment.network)?.kind === "solana"
-      ? solanaCandidates(payment, sameNetwork, choosing)
-      : ok(inOrder(sameNetwork, (offer) => fits(payment, offer)));
+      ? solanaCandidates(payment, chosen, choosing)
+      : ok(inOrder(chosen, (offer) => fits(payment, offer)));
   return candidates.ok ? firstOf(payment, candidates.value, choosing) : candidates;
 }
 

@@ -1,13 +1,24 @@
 /**
- * What a priced route asks for, prepared once: the payment requirements of a concrete URL, and the
- * 402 body with nothing left to do but to put that URL in (protocol section 2.1). Only who pays the network
- * fee on Solana may change while the process runs; then the body is prepared again.
+ * What a priced route asks for, prepared once: the payment requirements of a concrete URL, the 402 body with nothing
+ * left to do but to put that URL in (protocol section 2.1), and the same offers as version 2 has them in a header. Only
+ * who pays the network fee on Solana may change while the process runs; then both are prepared again.
  */
+import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
 import { findNetwork } from "../../x402/network.ts";
 import {
+  PAYMENT_FLOW,
+  requirementsV2,
+  resourceV2,
+  type ExtensionsV2,
+  type ResourceV2,
+} from "../../x402/version-2.ts";
+import {
+  BOTH_VERSIONS,
   X402_VERSION,
+  X402_VERSION_2,
   type PaymentRequiredResponse,
   type PaymentRequirements,
+  type Protocol,
 } from "../../x402/x402.ts";
 
 /** Payment requirements without the URL they are for, and on Solana without `extra.feePayer`. */
@@ -30,6 +41,24 @@ export const NO_FEE_PAYERS: FeePayers = {
   isKnown: () => false,
 };
 
+/** What a quote says beside its offers. */
+export interface QuoteTerms {
+  /** The versions that are spoken; default: both. */
+  readonly protocol?: Protocol;
+  /** Version 2: of the service that sells. */
+  readonly service?: Pick<ResourceV2, "serviceName" | "tags" | "iconUrl">;
+  /** Version 2; default: none. */
+  readonly extensions?: ExtensionsV2;
+}
+
+/**
+ * The largest value of `PAYMENT-REQUIRED` that has extensions: with the other lines of an answer it fits into the
+ * 4,096 bytes that nginx reads of a head by default.
+ */
+const MAX_EXTENDED = 3_400;
+/** The largest of all: a head of more than 16 KiB breaks clients of either version. */
+const MAX_QUOTE = 12_288;
+
 /** Stands in for the resource while a body is prepared; no configuration text can contain it. */
 const PLACEHOLDER = "\u0000resource\u0000";
 
@@ -41,17 +70,25 @@ interface Prepared {
   readonly offered: readonly Offer[];
   /** The JSON of `accepts`, cut where the resource goes in. */
   readonly accepts: readonly string[];
+  /** How `PAYMENT-REQUIRED` may begin, base64, the longest first. */
+  readonly beginnings: readonly string[];
 }
 
 export class Offers {
   readonly #feePayers: FeePayers;
   readonly #offers: readonly Offer[];
+  readonly #terms: QuoteTerms;
   /** Made when it is asked for: not every method of a route ever is. */
   #prepared: Prepared | undefined;
 
   /** `offers` are in the order that buyers see. */
-  constructor(offers: readonly Offer[], feePayers: FeePayers = NO_FEE_PAYERS) {
+  constructor(
+    offers: readonly Offer[],
+    feePayers: FeePayers = NO_FEE_PAYERS,
+    terms: QuoteTerms = {},
+  ) {
     this.#offers = offers;
+    this.#terms = terms;
     // Else nothing of it ever changes.
     this.#feePayers = offers.some(needsFeePayer) ? feePayers : NO_FEE_PAYERS;
   }
@@ -85,31 +122,60 @@ export class Offers {
     return this.#current().offered.map((offer) => withResource(offer, resource));
   }
 
-  /** The body of a 400 or 500 answer: JSON text with `error` and what is asked for one URL. */
+  /**
+   * The body of a 400 or 500 answer: JSON text with `error` and what is asked for one URL; without that where version
+   * 1 is not spoken.
+   */
   body(error: string, resource: string): string {
-    return write(this.#current(), error, resource);
+    if (!this.#protocol.v1) return JSON.stringify({ error });
+    const asked = this.#current().accepts.join(JSON.stringify(resource));
+    return `{"x402Version":${X402_VERSION},"error":${JSON.stringify(error)},"accepts":${asked}}`;
   }
 
   /** The body of a 402 answer; undefined where it would ask for nothing. */
   question(error: string, resource: string): string | undefined {
-    const current = this.#current();
-    return current.offered.length === 0 ? undefined : write(current, error, resource);
+    return this.areNone ? undefined : this.body(error, resource);
+  }
+
+  /**
+   * What version 2 asks for one URL: a header line as name and value; none where that is not spoken, or would ask for
+   * nothing. What makes it too long goes: schemas of extensions first, then extensions, then the query and what is said
+   * of the resource, then all of it.
+   */
+  quoteLines(error: string, resource: string): readonly string[] {
+    if (!this.#protocol.v2 || this.areNone) return [];
+    const { beginnings } = this.#current();
+    const end = this.#endOf(error, resource);
+    const begin =
+      beginnings.find((each) => each.length + end.length <= MAX_EXTENDED) ?? beginnings.at(-1);
+    if (begin === undefined) return [];
+    if (begin.length + end.length <= MAX_QUOTE) return [PAYMENT_REQUIRED_HEADER, begin + end];
+    const [url] = resource.split("?", 1);
+    const short = encodeAscii(asciiJson({ resource: { url }, error }).slice(1));
+    return begin.length + short.length > MAX_QUOTE ? [] : [PAYMENT_REQUIRED_HEADER, begin + short];
+  }
+
+  get #protocol(): Protocol {
+    return this.#terms.protocol ?? BOTH_VERSIONS;
+  }
+
+  /** The rest of the JSON that one of the beginnings begins, base64. */
+  #endOf(error: string, url: string): string {
+    const [{ description = "", mimeType } = {}] = this.#offers;
+    const sold = resourceV2({ resource: url, description, ...(mimeType && { mimeType }) });
+    const resource = { ...sold, ...this.#terms.service };
+    return encodeAscii(asciiJson({ resource, error }).slice(1));
   }
 
   #current(): Prepared {
     if (this.#prepared?.revision !== this.#feePayers.revision) {
-      this.#prepared = prepare(this.#offers, this.#feePayers);
+      this.#prepared = prepare(this.#offers, this.#feePayers, this.#terms);
     }
     return this.#prepared;
   }
 }
 
-function write({ accepts }: Prepared, error: string, resource: string): string {
-  const asked = accepts.join(JSON.stringify(resource));
-  return `{"x402Version":${X402_VERSION},"error":${JSON.stringify(error)},"accepts":${asked}}`;
-}
-
-function prepare(offers: readonly Offer[], feePayers: FeePayers): Prepared {
+function prepare(offers: readonly Offer[], feePayers: FeePayers, terms: QuoteTerms): Prepared {
   // Read first: what changes from here on is prepared again.
   const { revision } = feePayers;
   const all = offers.map((offer) => {
@@ -119,7 +185,23 @@ function prepare(offers: readonly Offer[], feePayers: FeePayers): Prepared {
   });
   const offered = all.filter((offer) => !needsFeePayer(offer) || feePayerOf(offer) !== undefined);
   const json = JSON.stringify(offered.map((offer) => withResource(offer, PLACEHOLDER)));
-  return { revision, all, offered, accepts: json.split(JSON.stringify(PLACEHOLDER)) };
+  const beginnings = beginningsOf(offered, terms.extensions ?? {});
+  return { revision, all, offered, accepts: json.split(JSON.stringify(PLACEHOLDER)), beginnings };
+}
+
+/** With all that is said of extensions, without their schemas, and without them. */
+function beginningsOf(offered: readonly Offer[], extensions: ExtensionsV2): readonly string[] {
+  const accepts = offered.map((offer) => requirementsV2(offer, PAYMENT_FLOW));
+  const names = Object.keys(extensions);
+  const bare = Object.fromEntries(
+    Object.entries(extensions).map(([name, { schema: _, ...said }]) => [name, said]),
+  );
+  const forms = names.length === 0 ? [{}] : [{ extensions }, { extensions: bare }, {}];
+  return forms.map((form) => {
+    const json = asciiJson({ x402Version: X402_VERSION_2, accepts, ...form }).slice(0, -1);
+    // Only whole groups of three bytes can be written before what follows them is known.
+    return encodeAscii(`${json},`.padEnd(Math.ceil((json.length + 1) / 3) * 3));
+  });
 }
 
 function needsFeePayer({ network }: Offer): boolean {

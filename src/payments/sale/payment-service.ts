@@ -43,7 +43,10 @@ export interface Identified {
 }
 
 /** What is looked at to tell which payment this is. */
-export type Identifying = Pick<Presented, "payment" | "accepts" | "binding" | "target">;
+export type Identifying = Pick<
+  Presented,
+  "payment" | "accepted" | "accepts" | "binding" | "target"
+>;
 
 /** The ends of a request's hold of its payment: they have to be stored, however late. */
 export const HOLD_ENDS = ["leave", "delivered", "undelivered", "collected", "unread"] as const;

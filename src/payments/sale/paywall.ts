@@ -180,12 +180,14 @@ export class Paywall {
 
   async #identify({
     payment,
+    accepted,
     accepts,
     binding,
     target,
   }: Presented): Promise<Identified | Admission> {
     try {
-      const identified = await this.#payments.identify({ payment, accepts, binding, target });
+      const presented = { payment, accepted, accepts, binding, target };
+      const identified = await this.#payments.identify(presented);
       return identified.ok ? identified.value : notChosen(identified.error);
     } catch (cause) {
       return this.#notLookedUp(cause);

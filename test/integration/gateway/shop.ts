@@ -31,6 +31,7 @@ import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime, type Time } from "../../../src/time/time.ts";
 import { encodePaymentHeader } from "../../../src/x402/header.ts";
+import { BOTH_VERSIONS } from "../../../src/x402/x402.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { ActedFacilitator } from "../../unit/payments/sale/paywall-stage.ts";
 import { send, type Answer, type Sent } from "./stage.ts";
@@ -113,6 +114,7 @@ export async function openShop(origin: string, options: ShopOptions = {}): Promi
       documents: new Set(),
       answersPreflight: true,
       earlier: [],
+      protocol: BOTH_VERSIONS,
     },
     paywall: new Paywall({
       payments: new LocalPaymentService({ facilitator, redemptions: ledger, logger, time }),

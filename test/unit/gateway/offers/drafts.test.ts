@@ -13,7 +13,7 @@ import {
 const { resource, extra: _extra, ...offer } = solanaRequirements();
 const header = `${NETWORK} ${MINT} ${PAYER}`;
 const drafts: Drafts = { networks: new Set([NETWORK]), draft: async () => "AQID" };
-const question = { header, resource, error: "pay", lines: ["X-Cors", "1"] };
+const question = { header, resource, error: "pay", errorV2: "pay", lines: ["X-Cors", "1"] };
 
 /** Who pays the network fee, for as long as somebody does. */
 class Payers implements FeePayers {
@@ -39,7 +39,8 @@ describe("a 402 with a transaction", () => {
     const offers = new Offers([offer], new Payers());
     const answer = await draftAnswer(drafts, { ...question, offers });
     const plain = JSON.parse(offers.question("pay", resource) ?? "");
-    expect(answer).toMatchObject({ status: 402, lines: question.lines });
+    const quote = offers.quoteLines("pay", resource);
+    expect(answer).toMatchObject({ status: 402, lines: [...question.lines, ...quote] });
     expect(JSON.parse(answer.body ?? "")).toEqual({ ...plain, draft: "AQID" });
   });
 

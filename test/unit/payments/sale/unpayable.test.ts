@@ -18,6 +18,7 @@ import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../../src/time/time.ts";
 import { encodePaymentHeader } from "../../../../src/x402/header.ts";
+import { BOTH_VERSIONS } from "../../../../src/x402/x402.ts";
 import { ActedFacilitator } from "./paywall-stage.ts";
 import { FEE_PAYER, NETWORK, PAYER, solanaPayment, solanaRequirements } from "./solana-payment.ts";
 import { Told } from "../../gateway/told.ts";
@@ -51,6 +52,7 @@ async function openShop(feePayers: Told) {
       documents: new Set(),
       answersPreflight: true,
       earlier: [],
+      protocol: BOTH_VERSIONS,
     },
     paywall: new Paywall({
       payments: new LocalPaymentService({
