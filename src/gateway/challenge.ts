@@ -119,12 +119,13 @@ export class Challenge {
         this.#unpaid.count(client.address, "asked");
         const { drafts = NO_DRAFTS } = this.#options;
         const { error, errorV2 } = CHALLENGED;
-        const drafted = draftAnswer(drafts, { header, offers, resource, error, errorV2, lines });
+        const said = { error, errorV2 };
+        const drafted = draftAnswer(drafts, { header, offers, resource, said, lines });
         return drafted.then((answer) => asking(plan, answer, "challenged"));
       }
       if (wantsPage(request)) {
         this.#unpaid.count(client.address, "asked");
-        const quoted = [...lines, ...offers.quoteLines(CHALLENGED.errorV2, resource)];
+        const quoted = [...lines, ...offers.quoteLines(CHALLENGED, resource)];
         return asking(plan, page.answer(resource, quoted), "challenged");
       }
     }
@@ -135,15 +136,12 @@ export class Challenge {
    * The answer to a request that nothing was paid for: what is asked for, with an error; 503 in place of a 402 that would
    * ask for nothing. It counts unless that is our own fault.
    */
-  ask(
-    { plan, resource }: PricedDecision,
-    { address }: Client,
-    { status, outcome, error, errorV2, lines }: Refused,
-  ): OwnAnswer {
+  ask({ plan, resource }: PricedDecision, { address }: Client, said: Refused): OwnAnswer {
     const { offers } = plan;
-    const body = status === 402 ? offers.question(error, resource) : offers.body(error, resource);
+    const { status, outcome, error, lines } = said;
+    const body = status === 402 ? offers.question(said, resource) : offers.body(said, resource);
     // Where nothing is to be signed anew, nothing is quoted where programs look for that.
-    const quote = status === 402 || status === 400 ? offers.quoteLines(errorV2, resource) : [];
+    const quote = status === 402 || status === 400 ? offers.quoteLines(said, resource) : [];
     const answer =
       body === undefined
         ? this.#unpayable(plan, error, lines)

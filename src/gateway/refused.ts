@@ -1,16 +1,14 @@
 /** What is answered where a payment was not taken: the one table from a refusal to a status. */
 import type { PaymentOutcome, ReplayReason } from "../telemetry/metrics.ts";
 import type { Admission } from "../payments/sale/admission.ts";
+import type { Said } from "../payments/sale/offers.ts";
 import type { Refusal } from "../x402/result.ts";
 import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
 
-export interface Refused {
+export interface Refused extends Said {
   readonly status: 400 | 402 | 409 | 500;
   readonly outcome: PaymentOutcome;
-  readonly error: string;
-  /** The same in the words of version 2. */
-  readonly errorV2: string;
   /** Raw header lines of the answer. */
   readonly lines: readonly string[];
 }

@@ -1,9 +1,3 @@
-import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
-import {
-  decodePaymentResponseHeader,
-  wrapFetchWithPayment as wrapFetchV2,
-  x402Client,
-} from "@x402/fetch";
 import { create } from "axios";
 import { createServer } from "node:http";
 import express from "express";
@@ -112,20 +106,6 @@ describe("x402-axios 0.7.2", () => {
       expect(response.data).toMatchObject({ body: '{"text":"a b c"}' });
       const receipt = decodeAxiosResponse(String(response.headers["x-payment-response"]));
       return { status: response.status, receipt };
-    });
-  });
-});
-
-describe("@x402/fetch 2.27.0", () => {
-  it("buys a GET over protocol version 1", async () => {
-    const buyer = await richBuyer();
-    await expectSold(buyer, 10_000n, async () => {
-      const scheme = new ExactEvmSchemeV1(buyer.account);
-      const client = new x402Client().registerV1("base-sepolia", scheme);
-      const pay = wrapFetchV2(fetch, client);
-      const response = await pay(`${gateway.url}/weather?city=Oslo`, { method: "GET" });
-      const header = response.headers.get("X-PAYMENT-RESPONSE") ?? "";
-      return { status: response.status, receipt: decodePaymentResponseHeader(header) };
     });
   });
 });

@@ -290,7 +290,9 @@ describe("the 402", () => {
     const response = await fetch(`${gateway.url}/reports/7?a=%22b%22&a=c`);
     expect(response.status).toBe(402);
     expect(response.headers.get("Cache-Control")).toBe("no-store");
-    expect(response.headers.get("Access-Control-Expose-Headers")).toBe("X-PAYMENT-RESPONSE");
+    expect(response.headers.get("Access-Control-Expose-Headers")).toBe(
+      "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE",
+    );
     expect(await response.json()).toMatchObject({
       x402Version: 1,
       error: "X-PAYMENT header is required",

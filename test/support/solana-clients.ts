@@ -1,10 +1,12 @@
-/** The official clients of protocol version 1, each buying one URL with a Solana signer. */
+/** The official clients of both versions of the protocol, each buying one URL with a Solana signer. */
 import { createKeyPairSignerFromBytes, type KeyPairSigner } from "@solana/kit";
 import {
   decodePaymentResponseHeader,
   wrapFetchWithPayment as wrapFetchV2,
   x402Client,
 } from "@x402/fetch";
+import { wrapAxiosWithPayment, x402Client as AxiosX402Client } from "@x402/axios";
+import { ExactSvmScheme } from "@x402/svm/exact/client";
 import { ExactSvmSchemeV1 } from "@x402/svm/exact/v1/client";
 import { create } from "axios";
 import * as axiosClient from "x402-axios";
@@ -45,13 +47,26 @@ export const clients: Readonly<Record<string, Client>> = {
     const header = String(headers["x-payment-response"]);
     return { status, body: data, receipt: { ...axiosClient.decodeXPaymentResponse(header) } };
   },
-  "@x402/fetch 2.27.0 with the version 1 scheme of @x402/svm": async (url, shopper) => {
-    const { key, network, rpcUrl } = shopper;
-    const scheme = new ExactSvmSchemeV1(await createSvmSigner(key), { rpcUrl });
+  "@x402/fetch 2.27.0 with version 2": async (url, { key, rpcUrl }) => {
+    const scheme = new ExactSvmScheme(await createSvmSigner(key), { rpcUrl });
     // Tokens beside the well-known ones are to be allowed.
     const client = new x402Client().setSpendControls({ allowedAssets: true });
-    const pay = wrapFetchV2(fetch, client.registerV1(network, scheme));
+    const pay = wrapFetchV2(fetch, client.register("solana:*", scheme));
     return bought(await pay(url), decodePaymentResponseHeader);
+  },
+  "@x402/fetch 2.27.0 with both versions": async (url, { key, network, rpcUrl }) => {
+    const signer = await createSvmSigner(key);
+    const client = new x402Client().setSpendControls({ allowedAssets: true });
+    client.registerV1(network, new ExactSvmSchemeV1(signer, { rpcUrl }));
+    client.register("solana:*", new ExactSvmScheme(signer, { rpcUrl }));
+    return bought(await wrapFetchV2(fetch, client)(url), decodePaymentResponseHeader);
+  },
+  "@x402/axios 2.11.0 with version 2": async (url, { key, rpcUrl }) => {
+    const scheme = new ExactSvmScheme(await createSvmSigner(key), { rpcUrl });
+    const client = new AxiosX402Client().register("solana:*", scheme);
+    const { status, data, headers } = await wrapAxiosWithPayment(create(), client).get(url);
+    const receipt = { ...decodePaymentResponseHeader(String(headers["payment-response"])) };
+    return { status, body: data, receipt };
   },
 };
 
@@ -72,7 +87,8 @@ export function createSvmSigner({ secret }: SolanaKey): Promise<KeyPairSigner> {
 }
 
 async function bought(response: Response, decode: (header: string) => object): Promise<Bought> {
-  const header = response.headers.get("X-PAYMENT-RESPONSE");
+  const { headers } = response;
+  const header = headers.get("PAYMENT-RESPONSE") ?? headers.get("X-PAYMENT-RESPONSE");
   const receipt = header === null ? {} : { ...decode(header) };
   return { status: response.status, body: await response.json(), receipt };
 }

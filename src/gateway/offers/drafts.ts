@@ -7,7 +7,7 @@ import { isSolanaAddress } from "../../x402/solana-address.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
 import { RETRY_AFTER, errorAnswer, type Answer } from "../answers.ts";
 import type { InboundRequest } from "../message/inbound.ts";
-import type { Offers } from "../../payments/sale/offers.ts";
+import type { Offers, Said } from "../../payments/sale/offers.ts";
 
 /** Who writes transactions. */
 export interface Drafts {
@@ -37,16 +37,14 @@ export interface DraftQuestion {
   readonly header: string;
   readonly offers: Offers;
   readonly resource: string;
-  /** The `error` of the 402. */
-  readonly error: string;
-  /** The same in the words of version 2. */
-  readonly errorV2: string;
+  /** Of the 402. */
+  readonly said: Said;
   readonly lines: readonly string[];
 }
 
 /** The 402 with a transaction to sign; 400 for what cannot be written, 503 for what cannot be now. */
 export async function draftAnswer(drafts: Drafts, question: DraftQuestion): Promise<Answer> {
-  const { header, offers, resource, error, errorV2, lines } = question;
+  const { header, offers, resource, said: asked, lines } = question;
   const [network = "", asset = "", payer = ""] = header.split(" ");
   const requirement = offers.accepts(resource).find((each) => {
     return each.network === network && each.asset === asset;
@@ -60,7 +58,7 @@ export async function draftAnswer(drafts: Drafts, question: DraftQuestion): Prom
     return errorAnswer(400, "the wallet belongs to the seller, or pays the network fee", lines);
   }
   const transaction = await drafts.draft(requirement, payer).catch(() => undefined);
-  const body = offers.question(error, resource);
+  const body = offers.question(asked, resource);
   // The chain's own troubles are in the log and the metrics of whoever asked it.
   if (transaction === undefined || body === undefined) {
     const said = "no transaction could be written for your wallet; try again";
@@ -68,7 +66,7 @@ export async function draftAnswer(drafts: Drafts, question: DraftQuestion): Prom
   }
   return {
     status: 402,
-    lines: [...lines, ...offers.quoteLines(errorV2, resource)],
+    lines: [...lines, ...offers.quoteLines(asked, resource)],
     body: `${body.slice(0, -1)},"draft":${JSON.stringify(transaction)}}`,
   };
 }

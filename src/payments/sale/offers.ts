@@ -41,6 +41,12 @@ export const NO_FEE_PAYERS: FeePayers = {
   isKnown: () => false,
 };
 
+/** Why a payment is asked for: a sentence, in the words of either version. */
+export interface Said {
+  readonly error: string;
+  readonly errorV2: string;
+}
+
 /** What a quote says beside its offers. */
 export interface QuoteTerms {
   /** The versions that are spoken; default: both. */
@@ -126,15 +132,15 @@ export class Offers {
    * The body of a 400 or 500 answer: JSON text with `error` and what is asked for one URL; without that where version
    * 1 is not spoken.
    */
-  body(error: string, resource: string): string {
-    if (!this.#protocol.v1) return JSON.stringify({ error });
+  body({ error, errorV2 }: Said, resource: string): string {
+    if (!this.#protocol.v1) return JSON.stringify({ error: errorV2 });
     const asked = this.#current().accepts.join(JSON.stringify(resource));
     return `{"x402Version":${X402_VERSION},"error":${JSON.stringify(error)},"accepts":${asked}}`;
   }
 
   /** The body of a 402 answer; undefined where it would ask for nothing. */
-  question(error: string, resource: string): string | undefined {
-    return this.areNone ? undefined : this.body(error, resource);
+  question(said: Said, resource: string): string | undefined {
+    return this.areNone ? undefined : this.body(said, resource);
   }
 
   /**
@@ -142,7 +148,7 @@ export class Offers {
    * nothing. What makes it too long goes: schemas of extensions first, then extensions, then the query and what is said
    * of the resource, then all of it.
    */
-  quoteLines(error: string, resource: string): readonly string[] {
+  quoteLines({ errorV2: error }: Said, resource: string): readonly string[] {
     if (!this.#protocol.v2 || this.areNone) return [];
     const { beginnings } = this.#current();
     const end = this.#endOf(error, resource);

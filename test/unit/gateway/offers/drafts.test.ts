@@ -13,7 +13,8 @@ import {
 const { resource, extra: _extra, ...offer } = solanaRequirements();
 const header = `${NETWORK} ${MINT} ${PAYER}`;
 const drafts: Drafts = { networks: new Set([NETWORK]), draft: async () => "AQID" };
-const question = { header, resource, error: "pay", errorV2: "pay", lines: ["X-Cors", "1"] };
+const said = { error: "pay", errorV2: "pay now" };
+const question = { header, resource, said, lines: ["X-Cors", "1"] };
 
 /** Who pays the network fee, for as long as somebody does. */
 class Payers implements FeePayers {
@@ -38,8 +39,8 @@ describe("a 402 with a transaction", () => {
   it("is the 402 that everybody gets, with the transaction beside it", async () => {
     const offers = new Offers([offer], new Payers());
     const answer = await draftAnswer(drafts, { ...question, offers });
-    const plain = JSON.parse(offers.question("pay", resource) ?? "");
-    const quote = offers.quoteLines("pay", resource);
+    const plain = JSON.parse(offers.question(said, resource) ?? "");
+    const quote = offers.quoteLines(said, resource);
     expect(answer).toMatchObject({ status: 402, lines: [...question.lines, ...quote] });
     expect(JSON.parse(answer.body ?? "")).toEqual({ ...plain, draft: "AQID" });
   });

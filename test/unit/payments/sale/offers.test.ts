@@ -10,15 +10,16 @@ const URL = "https://shop.example/weather?city=%22Rome%22";
 const { resource: _evm, ...evm } = examplePayment(1).request.paymentRequirements;
 const { resource: _solana, extra: _extra, ...solana } = solanaRequirements();
 
+const PAY = { error: "pay", errorV2: "pay now" };
 const acceptsOf = (offers: Offers): { network: string; extra?: object }[] =>
-  Object(JSON.parse(offers.body("pay", URL))).accepts;
+  Object(JSON.parse(offers.body(PAY, URL))).accepts;
 
 const told = (address = FEE_PAYER) => new Told({ [NETWORK]: address });
 
 describe("a 402 body", () => {
   test("names token domains on EVM and the fee payer on Solana, in the order of the offers", () => {
     const offers = new Offers([evm, solana], told());
-    expect(JSON.parse(offers.body('why "so"', URL))).toEqual({
+    expect(JSON.parse(offers.body({ ...PAY, error: 'why "so"' }, URL))).toEqual({
       x402Version: 1,
       error: 'why "so"',
       accepts: [
@@ -27,7 +28,7 @@ describe("a 402 body", () => {
       ],
     });
     expect(acceptsOf(offers)).toEqual(offers.accepts(URL));
-    expect(offers.question("pay", URL)).toBe(offers.body("pay", URL));
+    expect(offers.question(PAY, URL)).toBe(offers.body(PAY, URL));
     expect(offers.requirements(URL)).toEqual(offers.accepts(URL));
   });
 
@@ -64,7 +65,7 @@ describe("a 402 body", () => {
     feePayers.tell(NETWORK, undefined);
     expect([offers.missing, offers.areNone]).toEqual([[NETWORK, "solana"], true]);
     expect(acceptsOf(offers)).toEqual([]);
-    expect(offers.question("pay", URL)).toBeUndefined();
+    expect(offers.question(PAY, URL)).toBeUndefined();
   });
 
   test("of EVM offers alone is prepared once, and depends on nobody", () => {
