@@ -174,7 +174,7 @@ function payloadOf(
     { label: "route", text: clipped(route) },
   ];
   if (presented === null) return facts;
-  const { scheme, network, payer, members } = presented;
+  const { version, scheme, network, payer, members } = presented;
   const wanted = asked.filter((each) => each.network === network);
   const prices = (wanted.length === 0 ? asked : wanted).map(
     ({ amount, asset, network: where, payTo }) =>
@@ -182,6 +182,7 @@ function payloadOf(
   );
   facts.push({ label: "asked", text: clipped(prices.join("; ")) });
   facts.push(
+    { label: "version", text: String(version) },
     { label: "scheme", text: clipped(scheme) },
     { label: "network", text: clipped(network) },
   );

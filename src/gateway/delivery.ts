@@ -102,7 +102,7 @@ export async function deliver(
   const isSold = attempt === null;
   step?.end(isSold, deliveryNote(delivery));
   const { transaction, network, payer } = settlement;
-  const sale = { requestId: visitor.id, route: plan.label, network, transaction, payer };
+  const sale = { requestId: visitor.id, route: plan.label, version, network, transaction, payer };
   const facts = { ...sale, delivery: delivery.kind };
   if (isSold) telemetry.logger.info(facts, "payment served");
   else telemetry.logger.warn({ ...facts, status: statusOf(delivery) }, "paid and not served");
@@ -123,7 +123,7 @@ export async function replay(
   if (isSent === true) await collected();
   metrics.replayed(plan.label);
   const { transaction, network, payer } = settlement;
-  const sale = { requestId: visitor.id, route: plan.label, network, transaction, payer };
+  const sale = { requestId: visitor.id, route: plan.label, version, network, transaction, payer };
   logger.info(sale, "a kept answer was given again");
   return { status: response.status, outcome: "replayed", meter: plan.meter, upstreamMs: 0 };
 }

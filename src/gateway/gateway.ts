@@ -202,7 +202,11 @@ export class Gateway {
     return this.work.placePayment(client.address, visitor).then((leave) => {
       if (leave === undefined) return this.#end(visit, { kind: "crowded" });
       return trace
-        .run(async () => this.#end(visit, await this.#admit(visit, decision)))
+        .run(async () => {
+          const ending = await this.#end(visit, await this.#admit(visit, decision));
+          this.#telemetry.metrics.presented(decision.version, ending.outcome);
+          return ending;
+        })
         .finally(leave);
     });
   }
@@ -273,7 +277,9 @@ export class Gateway {
     const { outcome, error, replay: reason } = refused;
     if (reason !== null) metrics.replayRefused(route, reason);
     if (decision.kind === "presented") {
-      logger.info({ requestId: visitor.id, route, outcome, error }, "payment not taken");
+      const { version } = decision;
+      const facts = { requestId: visitor.id, route, version, outcome, error };
+      logger.info(facts, "payment not taken");
     }
     const own = challenge.ask(decision, client, refused);
     refuseEntry(this.#telemetry, visitor, refused);

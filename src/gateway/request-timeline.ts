@@ -55,11 +55,11 @@ function askedBy(decision: PresentedDecision): readonly AskedPrice[] {
 
 /** The signature alone makes a payment of it, and a Solana transaction holds one: of those only the size is told. */
 function presentedOf(payment: PaymentPayload): PresentedPayment {
-  const { scheme, network, payload } = payment;
+  const { x402Version: version, scheme, network, payload } = payment;
   // Of any other scheme or network it is opaque, and holds whatever the client wrote.
   const isRead = scheme === EXACT_SCHEME && findNetwork(network) !== undefined;
   const members = isRead ? membersOf(payload) : [];
-  return { scheme, network, payer: payerOf(payment), members };
+  return { version, scheme, network, payer: payerOf(payment), members };
 }
 
 function membersOf(payload: PaymentPayload["payload"]): PresentedPayment["members"] {

@@ -7,13 +7,14 @@ import { Counter, Gauge, Histogram, collectDefaultMetrics } from "prom-client";
 import type { ErrorCode } from "../x402/error-code.ts";
 import { formatAmount } from "../x402/amount.ts";
 import { isNetworkName } from "../x402/network.ts";
+import type { X402Version } from "../x402/x402.ts";
 import { CatalogueMeter } from "./catalogue-meter.ts";
 import { ConfigurationMeter } from "./configuration-meter.ts";
 import { FlatHistogram } from "./histogram.ts";
 import { MetricRegistry } from "./metric-registry.ts";
 import { NetworkMeter } from "./network-meter.ts";
 import { currentContext, exemplarOf } from "./request-context.ts";
-import { RouteMeters, type RouteMeter } from "./route-meter.ts";
+import { RouteMeters, type PaymentOutcome, type RouteMeter } from "./route-meter.ts";
 import { SpanMeter } from "./span-meter.ts";
 import { TargetMeters } from "./target-meter.ts";
 
@@ -138,6 +139,11 @@ export class Metrics {
     "coinslot_settlement_reorganizations_total",
     "Settled payments whose block left the chain, by network and whether it was delivered already",
     ["network", "delivered"],
+  );
+  readonly #presented = this.#counter(
+    "coinslot_payments_presented_total",
+    "Payments presented by buyers, by version of the protocol and payment outcome",
+    ["version", "outcome"],
   );
   readonly #replays = this.#counter(
     "coinslot_replays_total",
@@ -369,6 +375,11 @@ export class Metrics {
 
   facilitatorHealth(name: string, isHealthy: boolean): void {
     this.#facilitatorHealthy.set({ facilitator: name }, Number(isHealthy));
+  }
+
+  /** A request that brought a payment in the envelope of that version has ended. */
+  presented(version: X402Version, outcome: PaymentOutcome): void {
+    this.#presented.inc({ version, outcome });
   }
 
   /** A kept answer was given again; `route` is the label of the route's meter. */

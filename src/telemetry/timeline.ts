@@ -27,6 +27,8 @@ export interface TimelineStep {
 
 /** What a buyer signed, without the signature. */
 export interface PresentedPayment {
+  /** Of the envelope in which it came. */
+  readonly version: number;
   readonly scheme: string;
   readonly network: string;
   /** "" where the payload names none. */

@@ -30,7 +30,7 @@ function startProcess(time: ManualTime, sold: readonly PaymentSummary[] = []) {
   };
   const pay = (path: string, outcome: PaymentOutcome, key: string | null = null): void => {
     const head = { method: "GET", path, route: "GET /*", client: "192.0.2.1", target: path };
-    const presented = { scheme: "exact", network: "base", payer: "0x01", members: [] };
+    const presented = { version: 2, scheme: "exact", network: "base", payer: "0x01", members: [] };
     const entry = requests.begin(path.slice(1), { ...head, presented, asked: [] });
     requests.end(entry, { status: 402, outcome, ms: 1 }, key);
   };

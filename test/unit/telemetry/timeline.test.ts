@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { inContext } from "../../../src/telemetry/request-context.ts";
 import { timed, Timeline, type TimelineHead } from "../../../src/telemetry/timeline.ts";
 
-const presented = { scheme: "exact", network: "base", payer: "0x1", members: [] };
+const presented = { version: 1, scheme: "exact", network: "base", payer: "0x1", members: [] };
 
 function headOf(path: string, payment: TimelineHead["presented"]): TimelineHead {
   const place = { method: "GET", path, route: "GET /*", client: "127.0.0.1", target: path };
