@@ -3,7 +3,12 @@ import type { IncomingMessage } from "node:http";
 import { Gathered } from "../http1/gathered.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
 import { parseFacilitatorRequest } from "../x402/schema.ts";
-import type { FacilitatorRequest } from "../x402/x402.ts";
+import {
+  X402_VERSION,
+  X402_VERSION_2,
+  type FacilitatorRequest,
+  type X402Version,
+} from "../x402/x402.ts";
 
 /** Largest request body, bytes: a payment with its requirements takes about 2 KiB. */
 const MAX_BODY_BYTES = 64 * 1024;
@@ -22,6 +27,8 @@ export type ReadOutcome =
   | {
       readonly ok: false;
       readonly status: 200 | 400;
+      /** In which it has to be told. */
+      readonly version: X402Version;
       readonly code: ErrorCode;
       readonly detail: string;
       readonly payer: string;
@@ -32,6 +39,7 @@ export async function readRequest(request: IncomingMessage): Promise<ReadOutcome
   const unreadable = {
     ok: false,
     status: 400,
+    version: X402_VERSION,
     code: "invalid_payload",
     payer: "",
     network: "",
@@ -50,7 +58,9 @@ export async function readRequest(request: IncomingMessage): Promise<ReadOutcome
   }
   const parsed = parseFacilitatorRequest(json);
   if (parsed.ok) return { ok: true, request: parsed.value };
-  return { ok: false, ...parsed.error };
+  const { version, status } = parsed.error;
+  // Of version 2's clients some raise on every other status and read no body; those that read it take 200 as well.
+  return { ok: false, ...parsed.error, status: version === X402_VERSION_2 ? 200 : status };
 }
 
 /**

@@ -1,15 +1,28 @@
 /**
  * The REST surface of a facilitator (protocol section 4): `POST /verify`, `POST /settle`,
- * `GET /supported`, `GET /discovery/resources`. A judged payment is status 200 whatever the judgement,
- * a request that cannot be read is 400, a failure of ours 500, a caller for whom there is no place 503; the body
- * has the endpoint's shape in all four, and `payer` is always there. What a web page could send unasked is not read
- * at all.
+ * `GET /supported`, `GET /discovery/resources`, in version 1 and 2, by the version of the payment. A judged payment is
+ * status 200 whatever the judgement, a request that cannot be read is 400, of version 2 200 as well, a failure of ours
+ * 500, a caller for whom there is no place 503; the body has the endpoint's shape in all four, and `payer` is always
+ * there. What a web page could send unasked is not read at all.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "../telemetry/logger.ts";
 import { anyClient, knownClient } from "../fairness/fair-lane.ts";
 import { payerOf } from "../x402/payment-key.ts";
-import type { PaymentRequirements, SettleResponse, VerifyResponse } from "../x402/x402.ts";
+import {
+  SETTLEMENT_PENDING,
+  settlementV2,
+  verdictV2,
+  type SettleResponseV2,
+} from "../x402/version-2.ts";
+import {
+  X402_VERSION,
+  X402_VERSION_2,
+  type PaymentRequirements,
+  type SettleResponse,
+  type VerifyResponse,
+  type X402Version,
+} from "../x402/x402.ts";
 import { isLong, readIdempotencyKey, readRequest, type ReadOutcome } from "./called-request.ts";
 import { CallerPlaces, NoTurn } from "./caller-places.ts";
 import { ANYBODY, type Caller, type Callers } from "./callers.ts";
@@ -20,6 +33,8 @@ import {
   HeldPayment,
   type InTurn,
 } from "../payments/facilitator.ts";
+import { failure, invalid } from "../payments/said-no.ts";
+import { RepeatedCalls } from "./repeated-calls.ts";
 import type { WireFacilitator } from "./wire-facilitator.ts";
 
 /** Longest a caller waits for a verification, milliseconds. */
@@ -113,6 +128,7 @@ interface Endpoint {
 export class FacilitatorEndpoints {
   readonly #options: EndpointOptions;
   readonly #endpoints: ReadonlyMap<string, Endpoint>;
+  readonly #repeated = new RepeatedCalls();
   /** Gateways that are known do not share theirs with everybody. */
   readonly #places = { gateways: new CallerPlaces(), others: new CallerPlaces() };
 
@@ -198,36 +214,45 @@ export class FacilitatorEndpoints {
 
   async #verify({ request, response, name }: Called): Promise<void> {
     const parsed = await this.#read(request);
+    const inItsWords = (verdict: VerifyResponse): object => {
+      return versionOf(parsed) === X402_VERSION_2 ? verdictV2(verdict) : verdict;
+    };
     if (!parsed.ok) {
       const { status, code, detail, payer } = parsed;
-      return sendJson(response, status, { isValid: false, invalidReason: code, payer, detail });
+      const verdict = invalid({ code, detail }, payer);
+      return sendJson(response, status, inItsWords(verdict));
     }
     try {
       const verdict = await within(VERIFY_TIMEOUT_MS, (signal) =>
         this.#options.facilitator.verify(parsed.request, signal, name),
       );
-      sendJson(response, 200, verdict);
+      sendJson(response, 200, inItsWords(verdict));
     } catch (cause) {
       const detail = this.#explain(cause, "verification");
       const invalidReason = "unexpected_verify_error";
       const payer = payerOf(parsed.request.paymentPayload);
-      const body: VerifyResponse = { isValid: false, invalidReason, payer, detail };
-      sendJson(response, 500, body, RETRY_AFTER_SECONDS);
+      const verdict = invalid({ code: invalidReason, detail }, payer);
+      sendJson(response, 500, inItsWords(verdict), RETRY_AFTER_SECONDS);
     }
   }
 
   async #settle({ request, response, caller, name, inTurn, gone }: Called): Promise<void> {
     const parsed = await this.#read(request);
-    const failed = { success: false, transaction: "" } as const;
+    const isV2 = versionOf(parsed) === X402_VERSION_2;
+    const inItsWords = (settlement: SettleResponse): SettleResponse | SettleResponseV2 => {
+      return isV2 ? settlementV2(settlement) : settlement;
+    };
     if (!parsed.ok) {
       const { status, code, detail, payer, network } = parsed;
-      return sendJson(response, status, { ...failed, errorReason: code, network, payer, detail });
+      return sendJson(response, status, inItsWords(failure({ code, detail }, network, payer)));
     }
-    const { paymentRequirements } = parsed.request;
+    const { paymentRequirements, paymentPayload } = parsed.request;
     const { network } = paymentRequirements;
     const idempotencyKey = readIdempotencyKey(request);
+    const isRepeatable = isV2 && idempotencyKey === undefined;
+    const made = isRepeatable ? this.#repeated.take(parsed.request) : {};
+    const key = idempotencyKey === undefined ? made : { idempotencyKey };
     try {
-      const key = idempotencyKey === undefined ? {} : { idempotencyKey };
       const settlement = await within(SETTLE_TIMEOUT_MS, (signal) =>
         this.#options.facilitator.settle(parsed.request, {
           signal,
@@ -238,13 +263,18 @@ export class FacilitatorEndpoints {
         }),
       );
       if (settlement.success) this.#tellCatalogue(response, caller, paymentRequirements);
-      sendJson(response, 200, settlement);
+      sendJson(response, 200, inItsWords(settlement));
     } catch (cause) {
       const detail = this.#explain(cause, "settlement");
-      const errorReason = "unexpected_settle_error";
-      const payer = payerOf(parsed.request.paymentPayload);
-      const body: SettleResponse = { ...failed, errorReason, network, payer, detail };
-      sendJson(response, 500, body, RETRY_AFTER_SECONDS);
+      const payer = payerOf(paymentPayload);
+      const body = inItsWords(failure({ code: "unexpected_settle_error", detail }, network, payer));
+      const isUnknown = cause instanceof FacilitatorFault && cause.kind === "unknown";
+      if (isUnknown && isRepeatable) this.#repeated.remember(parsed.request, key);
+      const transaction = isUnknown && isV2 ? cause.transaction : undefined;
+      if (transaction === undefined) return sendJson(response, 500, body, RETRY_AFTER_SECONDS);
+      // Sellers of version 2 read it at any status, or at 200 only, and send the same payment once more.
+      const pending = { ...body, errorReason: SETTLEMENT_PENDING, transaction };
+      sendJson(response, 200, pending, RETRY_AFTER_SECONDS);
     }
   }
 
@@ -262,21 +292,26 @@ export class FacilitatorEndpoints {
     const { paymentPayload, paymentRequirements } = parsed.request;
     const least = this.#options.leastAmount?.(paymentRequirements) ?? 1n;
     if (BigInt(paymentRequirements.maxAmountRequired) >= least) return parsed;
+    const version = versionOf(parsed);
+    const amount = version === X402_VERSION_2 ? "amount" : "maxAmountRequired";
     return {
       ok: false,
       status: 200,
+      version,
       code: "invalid_payment_requirements",
-      detail: `maxAmountRequired must be ${least} or more to be settled here`,
+      detail: `${amount} must be ${least} or more to be settled here`,
       payer: payerOf(paymentPayload),
       network: paymentRequirements.network,
     };
   }
 
   async #supported({ response }: Asked): Promise<void> {
-    const kinds = await within(VERIFY_TIMEOUT_MS, (signal) =>
+    const { kinds, signers, ...rest } = await within(VERIFY_TIMEOUT_MS, (signal) =>
       this.#options.facilitator.supported(signal),
     );
-    sendJson(response, 200, kinds);
+    // Sellers of version 2 take neither null nor their absence for none.
+    const extensions: readonly string[] = [];
+    sendJson(response, 200, { kinds, extensions, signers: signers ?? {}, ...rest });
   }
 
   async #discovery({ request, response, query }: Asked): Promise<void> {
@@ -330,6 +365,13 @@ async function within<Value>(
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** In which its caller is answered. */
+function versionOf(parsed: ReadOutcome): X402Version {
+  if (!parsed.ok) return parsed.version;
+  const { x402Version } = parsed.request.paymentPayload;
+  return x402Version === X402_VERSION_2 ? x402Version : X402_VERSION;
 }
 
 function splitTarget(target: string): [path: string, query: string] {

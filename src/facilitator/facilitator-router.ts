@@ -21,6 +21,7 @@ import { sooner, type Time } from "../time/time.ts";
 import { compareSupported, findNetwork, isNetworkName } from "../x402/network.ts";
 import { payerOf, solanaTransactionOf } from "../x402/payment-key.ts";
 import { err, isOk, ok, refuse, type Refusal, type Result } from "../x402/result.ts";
+import { inBothVersions, nameOfCaip2 } from "../x402/version-2.ts";
 import type {
   FacilitatorRequest,
   SettleResponse,
@@ -217,7 +218,7 @@ export class FacilitatorRouter implements Facilitator {
 
   async supported(signal: AbortSignal): Promise<SupportedResponse> {
     const own = await this.#options.embedded?.supported(signal);
-    const kinds = new Map<string, SupportedKind>(own?.kinds.map((kind) => [kind.network, kind]));
+    const kinds = new Map(own?.kinds.map((kind) => [nameOf(kind), kind]));
     const signers = new Map(Object.entries(own?.signers ?? {}));
     const answers = await Promise.allSettled(
       this.#members.map(({ remote }) => remote.supported(signal)),
@@ -233,8 +234,8 @@ export class FacilitatorRouter implements Facilitator {
       for (const [pattern, told] of Object.entries(answer.value.signers ?? {})) {
         signers.set(pattern, [...new Set([...(signers.get(pattern) ?? []), ...told])]);
       }
-      for (const kind of answer.value.kinds) {
-        if (!kinds.has(kind.network)) kinds.set(kind.network, kind);
+      for (const kind of inBothVersions(answer.value.kinds)) {
+        if (!kinds.has(nameOf(kind))) kinds.set(nameOf(kind), kind);
       }
     }
     const failed = answers.find((answer) => answer.status === "rejected");
@@ -449,8 +450,14 @@ export class FacilitatorRouter implements Facilitator {
   }
 }
 
-/** Networks that are not the protocol's come last, in the order in which they were told. */
+function nameOf({ x402Version, network }: SupportedKind): string {
+  return `${x402Version} ${network}`;
+}
+
+/** Of each version the networks that are not the protocol's come last, in the order in which they were told. */
 function inProtocolOrder(left: SupportedKind, right: SupportedKind): number {
-  if (!isNetworkName(left.network)) return isNetworkName(right.network) ? 1 : 0;
-  return isNetworkName(right.network) ? compareSupported(left.network, right.network) : -1;
+  if (left.x402Version !== right.x402Version) return left.x402Version - right.x402Version;
+  const [one, other] = [nameOfCaip2(left.network), nameOfCaip2(right.network)];
+  if (!isNetworkName(one)) return isNetworkName(other) ? 1 : 0;
+  return isNetworkName(other) ? compareSupported(one, other) : -1;
 }

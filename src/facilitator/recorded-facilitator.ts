@@ -258,12 +258,16 @@ function lengthOf(request: FacilitatorRequest): number {
 }
 
 /**
- * What the ledger keeps of a request: all of it where it is small, so that recovery asks with just what was asked
- * before; else without the members that say nothing of the payment.
+ * What the ledger keeps of a request: all but its extensions where that is small, so that recovery asks with just what
+ * was asked before; else without the members that say nothing of the payment.
  */
 function storable(request: FacilitatorRequest): FacilitatorRequest {
   if (lengthOf(request) <= MAX_STORED) return request;
-  const { paymentPayload, paymentRequirements } = request;
+  const { extensions: _extensions, ...paymentPayload } = request.paymentPayload;
+  const { paymentRequirements } = request;
+  if (lengthOf({ paymentPayload, paymentRequirements }) <= MAX_STORED) {
+    return { paymentPayload, paymentRequirements };
+  }
   const { outputSchema: _, extra = {}, ...needed } = paymentRequirements;
   return {
     paymentPayload,

@@ -127,7 +127,8 @@ export interface Lease {
 
 /** What is known of a settlement. */
 export type SettlementOutcome =
-  | { readonly kind: "pending"; readonly version: number }
+  /** `transaction`: one of ours carries it, and may be sent by now. */
+  | { readonly kind: "pending"; readonly version: number; readonly transaction?: string }
   | { readonly kind: "settled"; readonly settlement: SettledPayment }
   | { readonly kind: "held"; readonly transaction: string }
   | { readonly kind: "failed"; readonly failure: FailedPayment }

@@ -281,7 +281,12 @@ export function outcome(row: Row): SettlementOutcome {
   switch (row.state) {
     case "CLAIMED":
     case "SIGNED":
-      return { kind: "pending", version: row.version };
+      return {
+        kind: "pending",
+        version: row.version,
+        // A submission is named after its first transaction.
+        ...(row.state === "SIGNED" && row.submission !== null && { transaction: row.submission }),
+      };
     case "FAILED":
       return { kind: "failed", failure: failureOf(row) };
     case "SETTLED":

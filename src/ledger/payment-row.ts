@@ -138,11 +138,14 @@ export function requestIn(text: string): FacilitatorRequest {
   return request.value;
 }
 
-/** The text that {@link requestOf} reads again. */
+/** The text that {@link requestOf} reads again: without extensions, which say nothing of the payment. */
 export function storedRequest(request: FacilitatorRequest): string {
-  const { paymentPayload, paymentRequirements } = request;
-  const text = JSON.stringify({ paymentPayload, paymentRequirements });
-  if (text.length <= MAX_REMEMBERED_LENGTH) remembered.set(text, request);
+  const { paymentPayload: told, paymentRequirements } = request;
+  const { extensions, ...bare } = told;
+  const paymentPayload = extensions === undefined ? told : bare;
+  const kept = { paymentPayload, paymentRequirements };
+  const text = JSON.stringify(kept);
+  if (text.length <= MAX_REMEMBERED_LENGTH) remembered.set(text, kept);
   return text;
 }
 

@@ -34,6 +34,8 @@ export interface SettleOptions {
    * a payment settled before is refused (`invalid_transaction_state`).
    */
   readonly idempotencyKey?: string;
+  /** That key was made for this call: nothing older can be asked for with it. */
+  readonly isNewKey?: true;
   /**
    * The caller holds a claim under that key: where it is gone nothing is settled, and the fault is `unavailable`.
    * `new`: it was granted a moment ago, and the settlement begins with it; else it is looked for.
@@ -115,16 +117,19 @@ export class FacilitatorFault extends Error {
   override readonly name = "FacilitatorFault";
   readonly kind: "unreachable" | "unavailable" | "unknown";
   readonly code: "unexpected_verify_error" | "unexpected_settle_error";
+  /** Of what is `unknown`: that may have moved the money, where one is known. */
+  readonly transaction: string | undefined;
 
   constructor(
     kind: FacilitatorFault["kind"],
     code: FacilitatorFault["code"],
     message: string,
-    options?: ErrorOptions,
+    options: ErrorOptions & { readonly transaction?: string | undefined } = {},
   ) {
     super(message, options);
     this.kind = kind;
     this.code = code;
+    this.transaction = options.transaction;
   }
 }
 
@@ -150,7 +155,7 @@ export type ForeignRule = "hold" | "deliver";
  * `unknown` to those who ask: the money has moved, and only the operator can say what becomes of it.
  */
 export class HeldPayment extends FacilitatorFault {
-  readonly transaction: string;
+  override readonly transaction: string;
 
   constructor(transaction: string) {
     super("unknown", "unexpected_settle_error", heldSentence(transaction));

@@ -7,11 +7,15 @@ import { sameAddress } from "./address.ts";
 import type { ErrorCode } from "./error-code.ts";
 import { findNetwork, findNetworkByCaip2 } from "./network.ts";
 import {
+  EXACT_SCHEME,
+  X402_VERSION,
   X402_VERSION_2,
   type FacilitatorRequest,
   type PaymentPayload,
   type PaymentRequirements,
   type SettleResponse,
+  type SupportedKind,
+  type VerifyResponse,
 } from "./x402.ts";
 
 /** One acceptable way to pay (specification of version 2, section 5.1.2). */
@@ -64,6 +68,16 @@ export type SettleResponseV2 =
       readonly errorMessage?: string;
       readonly transaction: string;
       readonly network: string;
+      readonly payer: string;
+    };
+
+/** Answer of `POST /verify` (section 7.1). */
+export type VerifyResponseV2 =
+  | { readonly isValid: true; readonly payer: string }
+  | {
+      readonly isValid: false;
+      readonly invalidReason: string;
+      readonly invalidMessage?: string;
       readonly payer: string;
     };
 
@@ -158,6 +172,36 @@ export function settlementV2(settlement: SettleResponse): SettleResponseV2 {
     errorReason: codeV2(errorReason),
     ...(detail !== undefined && { errorMessage: detail }),
   };
+}
+
+/** A verdict in the words of version 2. */
+export function verdictV2(verdict: VerifyResponse): VerifyResponseV2 {
+  if (verdict.isValid) return verdict;
+  const { invalidReason, detail, ...rest } = verdict;
+  return {
+    ...rest,
+    invalidReason: codeV2(invalidReason),
+    ...(detail !== undefined && { invalidMessage: detail }),
+  };
+}
+
+/**
+ * What one facilitator takes, for callers of either version: a payment of one is settled as one of the other. First
+ * version 1, whose clients take the first kind that they know. Networks that nobody here knows have one name only.
+ */
+export function inBothVersions(kinds: readonly SupportedKind[]): readonly SupportedKind[] {
+  return [X402_VERSION, X402_VERSION_2].flatMap((x402Version) => {
+    const isOwn = (kind: SupportedKind): boolean => kind.x402Version === x402Version;
+    const byNetwork = new Map<string, SupportedKind>();
+    for (const kind of [...kinds].sort((one, other) => Number(isOwn(other)) - Number(isOwn(one)))) {
+      const known = findNetwork(kind.network) ?? findNetworkByCaip2(kind.network);
+      if (kind.scheme !== EXACT_SCHEME || (known === undefined && !isOwn(kind))) continue;
+      const name = x402Version === X402_VERSION ? known?.name : known?.caip2;
+      const network = name ?? kind.network;
+      if (!byNetwork.has(network)) byNetwork.set(network, { ...kind, x402Version, network });
+    }
+    return [...byNetwork.values()];
+  });
 }
 
 /** The code of version 2 that says the same: there a value is wrong because it is another, not because it is less. */

@@ -129,8 +129,12 @@ describe("the facilitator callers of x402 1.2.0", () => {
     expect(settled).toMatchObject({ success: true, network: "base-sepolia" });
     expect(await chain.balanceOf(gateway.payee)).toBe(paidBefore + 10_000n);
     expect(await facilitator.supported()).toEqual({
-      kinds: [{ x402Version: 1, scheme: "exact", network: "base-sepolia" }],
-      signers: { "eip155:84532": [gateway.signer] },
+      kinds: [
+        { x402Version: 1, scheme: "exact", network: "base-sepolia" },
+        { x402Version: 2, scheme: "exact", network: "eip155:84532" },
+      ],
+      extensions: [],
+      signers: { "eip155:*": [gateway.signer] },
       finalRefusals: ["base-sepolia"],
     });
     expect(await facilitator.settle(payment, requirements)).toMatchObject({

@@ -22,6 +22,7 @@ import {
 } from "../../x402/network.ts";
 import { payerOf } from "../../x402/payment-key.ts";
 import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
+import { inBothVersions } from "../../x402/version-2.ts";
 import {
   EXACT_SCHEME,
   type FacilitatorRequest,
@@ -41,7 +42,7 @@ import {
 import { TIME_UP, type Ending } from "./pending-payment.ts";
 import { KeylessAccounts, type OrphanedSigner } from "./keyless-accounts.ts";
 import type { NetworkGate } from "./network-gate.ts";
-import { endingOf } from "./payment-verdicts.ts";
+import { endingOf, open } from "./payment-verdicts.ts";
 import { failure } from "../said-no.ts";
 import { serve, type Served } from "./served.ts";
 
@@ -143,10 +144,8 @@ export class EmbeddedFacilitator implements Facilitator {
     const mechanisms = [...this.#served.values()].map(({ mechanism }) => mechanism);
     mechanisms.sort((left, right) => compareSupported(left.network, right.network));
     return {
-      kinds: mechanisms.map((mechanism) => mechanism.kind),
-      signers: Object.fromEntries(
-        mechanisms.map(({ network, accounts }) => [networkOf(network).caip2, accounts]),
-      ),
+      kinds: inBothVersions(mechanisms.map((mechanism) => mechanism.kind)),
+      signers: signersOf(mechanisms),
       finalRefusals: mechanisms.map(({ network }) => network),
     };
   }
@@ -228,9 +227,10 @@ export class EmbeddedFacilitator implements Facilitator {
 
   async #settle(payment: Payment, options: SettleOptions): Promise<SettleResponse> {
     const { key, network, payer } = payment;
-    const { idempotencyKey, signal } = options;
+    const { idempotencyKey, isNewKey, signal } = options;
     // With an idempotency key the payment may be an old one, whose outcome is asked for again.
-    const refusal = idempotencyKey === undefined ? payment.fault : undefined;
+    const isNew = idempotencyKey === undefined || isNewKey === true;
+    const refusal = isNew ? payment.fault : undefined;
     if (refusal !== undefined) return failure(refusal, network, payer);
 
     const begun = await this.#begin(payment, options);
@@ -279,7 +279,7 @@ export class EmbeddedFacilitator implements Facilitator {
    */
   async #begin(
     { key, network, request }: Payment,
-    { idempotencyKey, claim }: SettleOptions,
+    { idempotencyKey, isNewKey, claim }: SettleOptions,
   ): Promise<BeginOutcome> {
     // Whether it is there is found when it is signed.
     if (claim === "new") return GRANTED;
@@ -288,7 +288,8 @@ export class EmbeddedFacilitator implements Facilitator {
       const caller = isHolder ? { claimedUnder: idempotencyKey } : idempotencyKey;
       return await this.#ledger.step(key, { kind: "begin", request, caller });
     } catch (cause) {
-      const kind = idempotencyKey === undefined ? "unavailable" : "unknown";
+      const isNew = idempotencyKey === undefined || isNewKey === true;
+      const kind = isNew ? "unavailable" : "unknown";
       throw fault(kind, "unexpected_settle_error", network, cause);
     }
   }
@@ -302,7 +303,7 @@ export class EmbeddedFacilitator implements Facilitator {
       if (ended !== undefined && ended.kind !== "open") return ended;
       const outcome = await this.#ledger.outcome(key);
       if (outcome.kind !== "pending") return endingOf(outcome);
-      if (either.aborted) return ended ?? TIME_UP;
+      if (either.aborted) return open(ended?.detail ?? TIME_UP, outcome);
       await this.#ledger.changed(key, outcome.version, either);
     }
   }
@@ -318,8 +319,10 @@ export class EmbeddedFacilitator implements Facilitator {
         return failure(ending.refusal, network, payerOf(request.paymentPayload));
       case "unavailable":
         throw fault("unavailable", code, network, ending.cause);
-      case "open":
-        throw new FacilitatorFault("unknown", code, ending.detail);
+      case "open": {
+        const { detail, transaction } = ending;
+        throw new FacilitatorFault("unknown", code, detail, { transaction });
+      }
     }
   }
 
@@ -359,6 +362,16 @@ function openKeyless(
     isTrusted: (network) => !served.has(network) || gate.isTrusted(network),
     signerOf: (network) => served.get(network)?.engine,
   });
+}
+
+/** By the namespace of their networks: `eip155:*`. */
+function signersOf(mechanisms: readonly Mechanism[]): Record<string, readonly string[]> {
+  const signers = new Map<string, ReadonlySet<string>>();
+  for (const { network, accounts } of mechanisms) {
+    const pattern = networkOf(network).caip2.replace(/:.*/, ":*");
+    signers.set(pattern, new Set([...(signers.get(pattern) ?? []), ...accounts]));
+  }
+  return Object.fromEntries([...signers].map(([pattern, accounts]) => [pattern, [...accounts]]));
 }
 
 const NOT_SERVED = refuse("invalid_network", "that network is not served here");

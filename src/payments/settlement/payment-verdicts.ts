@@ -279,6 +279,11 @@ export function endingOf(outcome: SettlementOutcome): Ending {
     case "gone":
       return { kind: "unavailable", cause: new Error("its claim was dropped unsigned") };
     case "pending":
-      return { kind: "open", detail: "its outcome is not known yet" };
+      return open("its outcome is not known yet", outcome);
   }
+}
+
+/** @param pending as of the ledger's outcome */
+export function open(detail: string, { transaction }: { readonly transaction?: string }): Ending {
+  return { kind: "open", detail, ...(transaction !== undefined && { transaction }) };
 }

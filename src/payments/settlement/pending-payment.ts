@@ -17,7 +17,12 @@ export type Ending =
   /** Certain that nothing was signed, and nothing will be for this claim. */
   | { readonly kind: "unavailable"; readonly cause: unknown }
   /** Not known here, or not yet: whatever the ledger says of it counts. */
-  | { readonly kind: "open"; readonly detail: string };
+  | {
+      readonly kind: "open";
+      readonly detail: string;
+      /** That carries it, where one is known to. */
+      readonly transaction?: string;
+    };
 
 export class PendingSettlement {
   readonly #landing = Promise.withResolvers<Ending>();
@@ -53,13 +58,13 @@ export class PendingSettlement {
     const ending = await waitWithin<Ending | undefined>(this.#landing.promise, signal, undefined);
     this.#waiting -= 1;
     if (ending !== undefined) return ending;
-    if (this.#isBound || this.#waiting > 0) return TIME_UP;
+    if (this.#isBound || this.#waiting > 0) return { kind: "open", detail: TIME_UP };
     this.#deserted.abort();
     return { kind: "unavailable", cause: new Error("its time was up before it was signed") };
   }
 }
 
-export const TIME_UP: Ending = { kind: "open", detail: "the chain has not answered in time" };
+export const TIME_UP = "the chain has not answered in time";
 
 /** A claim that was granted to us. */
 export interface GrantedClaim {

@@ -5,6 +5,7 @@ import { CrowdedFault, type SettleOptions } from "../../../src/payments/facilita
 import type { FacilitatorRouter } from "../../../src/facilitator/facilitator-router.ts";
 import { LedgerUnavailable } from "../../../src/ledger/ledger.ts";
 import { ChainError, type FirstLooks } from "../../../src/mechanism/mechanism.ts";
+import { networkOf } from "../../../src/x402/network.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import type { FacilitatorReply } from "../../support/scripted-facilitator.ts";
 import { exampleRequest, PAYER } from "../payments/settlement/example-request.ts";
@@ -280,24 +281,34 @@ test("a payment in bytes of ours is asked for here, whoever settles on its netwo
 
 describe("the supported kinds", () => {
   test("are those of all facilitators, once each, in the protocol's order", async () => {
-    const first = await scripted(kindsOf("eip155:8453", "polygon", "base", "solana"));
+    const first = await scripted(kindsOf("nowhere", "polygon", "base", "solana"));
     const second = await scripted(kindsOf("avalanche", "base", "base-sepolia"));
     const { kinds } = await meshOf(first, second).supported(soon());
-    expect(kinds.map(({ network }) => network)).toEqual([
-      "base-sepolia",
-      "base",
-      "avalanche",
-      "solana",
-      "polygon",
-      "eip155:8453",
+    const names = ["base-sepolia", "base", "avalanche", "solana", "polygon"] as const;
+    expect(kinds.map(({ x402Version, network }) => `${x402Version} ${network}`)).toEqual([
+      ...[...names, "nowhere"].map((name) => `1 ${name}`),
+      ...names.map((name) => `2 ${networkOf(name).caip2}`),
     ]);
+  });
+
+  test("are told in both versions, whichever a facilitator lists, and only those that are settled", async () => {
+    const told = [
+      { x402Version: 2, scheme: "upto", network: "eip155:8453", extra: { other: true } },
+      { x402Version: 2, scheme: "exact", network: "eip155:8453" },
+      { x402Version: 2, scheme: "exact", network: "eip155:999" },
+      { x402Version: 3, scheme: "exact", network: "nowhere" },
+    ];
+    const { kinds } = await meshOf(
+      await scripted({ status: 200, body: { kinds: told } }),
+    ).supported(soon());
+    expect(kinds).toEqual([{ x402Version: 1, scheme: "exact", network: "base" }, told[1], told[2]]);
   });
 
   test("are those of the facilitators that answer", async () => {
     const { kinds } = await meshOf(await nobody(), await scripted(kindsOf("base"))).supported(
       soon(),
     );
-    expect(kinds.map(({ network }) => network)).toEqual(["base"]);
+    expect(kinds.map(({ network }) => network)).toEqual(["base", "eip155:8453"]);
     const fault = await faultOf(meshOf(await nobody()).supported(soon()));
     expect(fault.kind).toBe("unavailable");
   });

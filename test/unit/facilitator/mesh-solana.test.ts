@@ -1,4 +1,5 @@
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
+import { caip2Of } from "../../../src/x402/version-2.ts";
 import { onTheWire } from "../../../src/facilitator/wire-facilitator.ts";
 import { describe, expect, test } from "vitest";
 import type { FacilitatorRouter } from "../../../src/facilitator/facilitator-router.ts";
@@ -183,5 +184,10 @@ test("a kind whose extra is null is passed on without it", async () => {
   const facilitator = await scripted({ status: 200, body: { kinds: [kind, kindOf(FEE_PAYER)] } });
   const { kinds } = await meshOver([facilitator]).router.supported(soon());
   const { extra: _, ...plain } = kind;
-  expect(kinds).toEqual([plain, kindOf(FEE_PAYER)]);
+  expect(kinds).toEqual([
+    plain,
+    kindOf(FEE_PAYER),
+    { ...plain, x402Version: 2, network: "eip155:8453" },
+    { ...kindOf(FEE_PAYER, caip2Of(kindOf(FEE_PAYER).network)), x402Version: 2 },
+  ]);
 });

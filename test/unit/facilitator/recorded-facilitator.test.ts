@@ -243,7 +243,9 @@ describe("the REST endpoints over remote facilitators", () => {
     });
     expect(await ask(at, "/settle", { body: good })).toMatchObject({ status: 200, body: success });
     expect(await ask(at, "/settle", { body: good })).toMatchObject({ status: 200, body: used });
-    expect(await ask(at, "/supported")).toMatchObject({ status: 200, body: { kinds } });
+    const later = { ...kinds[0], x402Version: 2, network: "eip155:84532" };
+    const listed = { kinds: [...kinds, later], extensions: [], signers: {} };
+    expect(await ask(at, "/supported")).toMatchObject({ status: 200, body: listed });
   });
 
   test("answer 500 while the outcome is unknown, and the outcome to a repeat with the key", async () => {

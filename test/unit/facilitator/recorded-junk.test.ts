@@ -239,8 +239,8 @@ test("what is supported is asked for once, however many ask", async () => {
   const kinds = [{ x402Version: 1, scheme: "exact", network: "base-sepolia" }];
   replies.settle = { status: 200, body: { kinds } };
   for (const told of await Promise.all([facilitator.supported(), facilitator.supported()])) {
-    expect(told.kinds).toEqual(kinds);
+    expect(told.kinds).toMatchObject([...kinds, { x402Version: 2 }]);
   }
-  expect((await facilitator.supported()).kinds).toEqual(kinds);
+  expect((await facilitator.supported()).kinds).toHaveLength(2);
   expect(remote.count("/supported")).toBe(1);
 });
