@@ -41,6 +41,8 @@ import type { WireFacilitator } from "./wire-facilitator.ts";
 const VERIFY_TIMEOUT_MS = 15_000;
 /** Longest a caller waits for a settlement; one that is still open then is answered as unknown. */
 const SETTLE_TIMEOUT_MS = 60_000;
+/** The same in version 2, some of whose clients wait no longer than 30 s, and repeat only what was answered. */
+const SETTLE_V2_TIMEOUT_MS = 25_000;
 /** What a client is told to wait before it asks again, seconds. */
 const RETRY_AFTER_SECONDS = 2;
 
@@ -253,7 +255,7 @@ export class FacilitatorEndpoints {
     const made = isRepeatable ? this.#repeated.take(parsed.request) : {};
     const key = idempotencyKey === undefined ? made : { idempotencyKey };
     try {
-      const settlement = await within(SETTLE_TIMEOUT_MS, (signal) =>
+      const settlement = await within(isV2 ? SETTLE_V2_TIMEOUT_MS : SETTLE_TIMEOUT_MS, (signal) =>
         this.#options.facilitator.settle(parsed.request, {
           signal,
           client: name,

@@ -8,6 +8,7 @@ import { ChainError } from "../../../../src/mechanism/mechanism.ts";
 import { openSqliteLedger } from "../../../../src/ledger/sqlite/sqlite.ts";
 import { createLogger } from "../../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../../src/telemetry/metrics.ts";
+import { caip2Of } from "../../../../src/x402/version-2.ts";
 import { systemTime } from "../../../../src/time/time.ts";
 import { NETWORK_NAMES, networkOf } from "../../../../src/x402/network.ts";
 import { faultOf } from "../../../support/fault-of.ts";
@@ -56,14 +57,17 @@ describe("the supported kinds", () => {
       time,
       describeAsset: () => ({ symbol: "USDC", decimals: 6 }),
     });
-    const { kinds } = await facilitator.supported();
-    expect(kinds.every(({ x402Version, scheme }) => x402Version === 1 && scheme === "exact")).toBe(
-      true,
-    );
+    const { kinds, signers } = await facilitator.supported();
+    expect(kinds.every(({ scheme }) => scheme === "exact")).toBe(true);
     const named = ["base-sepolia", "base", "avalanche-fuji", "avalanche", "iotex"];
     const others = ["peaq", "polygon", "polygon-amoy", "sei", "sei-testnet"];
-    expect(kinds.map(({ network }) => network)).toEqual([...named, ...others]);
-    expect([...facilitator.networks].sort()).toEqual(kinds.map(({ network }) => network).sort());
+    const names = [...named, ...others];
+    expect(kinds.map(({ x402Version, network }) => `${x402Version} ${network}`)).toEqual([
+      ...names.map((name) => `1 ${name}`),
+      ...names.map((name) => `2 ${caip2Of(name)}`),
+    ]);
+    expect([...facilitator.networks].sort()).toEqual(names.sort());
+    expect(signers).toEqual({ "eip155:*": mechanisms[0]?.accounts });
     await facilitator.close();
     await ledger.close();
   });
