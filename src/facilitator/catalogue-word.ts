@@ -14,7 +14,7 @@ import { memberOf } from "../x402/json.ts";
 export const CATALOGUE_HEADER = "EXTENSION-RESPONSES";
 const HEADER = new RegExp(`^${CATALOGUE_HEADER}$`, "i");
 /** The extension that is the catalogue. */
-const CATALOGUE = "bazaar";
+export const CATALOGUE = "bazaar";
 /** What is said of an extension that was not done. */
 const REFUSED = /^(?:reject|refus|fail|error|invalid|unsupported)/i;
 /** Longest header that is read, characters. */

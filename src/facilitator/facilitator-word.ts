@@ -4,6 +4,7 @@
  * many tell none. All of it is in memory: after a restart it is told again, and learned anew.
  */
 import { findNetwork } from "../x402/network.ts";
+import { nameOfCaip2 } from "../x402/version-2.ts";
 
 /** Accounts that one facilitator may tell, and that are learned of it for one network, at most. */
 export const MAX_TOLD = 512;
@@ -46,7 +47,8 @@ export class FacilitatorWord {
   record(body: Readonly<Record<string, unknown>>, nowMs: number): void {
     this.#told = readSigners(body["signers"]).slice(0, MAX_TOLD);
     const final = body["finalRefusals"];
-    this.#final = new Set(Array.isArray(final) ? final.filter(isWord).slice(0, MAX_TOLD) : []);
+    const words = Array.isArray(final) ? final.filter(isWord).slice(0, MAX_TOLD) : [];
+    this.#final = new Set(words.map(nameOfCaip2));
     this.#heardMs = nowMs;
   }
 

@@ -111,6 +111,7 @@ export class RemoteSettlement {
     } catch (cause) {
       const isUnknown = cause instanceof FacilitatorFault && cause.kind === "unknown";
       if (!isUnknown || !isClaimed || isDecided(cause)) throw cause;
+      remember(remote, request, cause.transaction);
       this.#log(request, remote.name).warn({ err: cause }, "no outcome of a settlement; looking");
       const sighting = this.#sighting(handed, undefined);
       if (sighting !== undefined) return this.#watch(sighting, request, to, cause);
@@ -164,7 +165,7 @@ export class RemoteSettlement {
     const { request } = handed;
     const { network } = request.paymentRequirements;
     if (remote.confirm === "facilitator") {
-      remote.word.remember(network, answer.transaction);
+      remember(remote, request, answer.transaction);
       return answer;
     }
     const log = this.#log(request, remote.name);
@@ -228,6 +229,7 @@ export class RemoteSettlement {
     const { remote, send } = asked;
     if (!signal.aborted) await onHandOver?.(name, head);
     let detail = "the facilitator was not asked again";
+    let last: unknown;
     let pauseMs = FIRST_REPEAT_PAUSE_MS;
     for (let count = 0; count < times && !signal.aborted; count += 1) {
       if (count > 0) {
@@ -245,9 +247,10 @@ export class RemoteSettlement {
       } catch (cause) {
         if (!(cause instanceof FacilitatorFault) || isDecided(cause)) throw cause;
         detail = cause.message;
+        last = cause;
       }
     }
-    throw unknownOutcome(detail);
+    throw unknownOutcome(detail, last);
   }
 
   /** To the end of the caller's patience; then with the fault that brought us here. */
@@ -333,11 +336,25 @@ function isSame(transaction: string, claimed: string): boolean {
   return transaction.toLowerCase() === claimed.toLowerCase();
 }
 
+/** It has named a transaction as its own for that payment; where its word does not count the chain tells. */
+function remember(
+  { confirm, word }: RemoteFacilitator,
+  { paymentRequirements }: FacilitatorRequest,
+  transaction: string | undefined,
+): void {
+  if (confirm !== "facilitator" || transaction === undefined) return;
+  word.remember(paymentRequirements.network, transaction);
+}
+
 function settledIn(transaction: string, request: FacilitatorRequest): SettleResponse {
   const { network } = request.paymentRequirements;
   return { success: true, transaction, network, payer: payerOf(request.paymentPayload) };
 }
 
 export function unknownOutcome(message: string, cause?: unknown): FacilitatorFault {
-  return new FacilitatorFault("unknown", "unexpected_settle_error", message, { cause });
+  const { transaction } = cause instanceof FacilitatorFault ? cause : {};
+  return new FacilitatorFault("unknown", "unexpected_settle_error", message, {
+    cause,
+    transaction,
+  });
 }

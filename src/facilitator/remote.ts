@@ -3,6 +3,9 @@
  * answer with other status codes, codes beyond the fifteen and missing fields; what their answer means
  * is decided by the body wherever it has one. What has none is a fault, and for a settlement the
  * question is then whether the request can have been seen: if it can, the outcome is unknown.
+ *
+ * A payment is sent in the version in which it came, and translated where only the other one is taken: it is the same
+ * payment, so that whichever is asked for first, none is made twice.
  */
 import { randomUUID } from "node:crypto";
 import { H1Pool } from "../http1/pool.ts";
@@ -15,20 +18,26 @@ import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { printable } from "../x402/printable.ts";
 import { askingTheSeller, messageOf } from "../x402/result.ts";
+import { codeOfV2, paymentV2, type ExtensionsV2 } from "../x402/version-2.ts";
 import {
   X402_VERSION,
+  X402_VERSION_2,
   type FacilitatorRequest,
+  type PaymentRequirements,
   type SettleResponse,
   type SupportedKind,
   type SupportedResponse,
   type VerifyResponse,
+  type X402Version,
 } from "../x402/x402.ts";
 import { MAX_HANDED_OVER } from "./caller-places.ts";
-import { CatalogueWords, type HeardWord } from "./catalogue-word.ts";
+import { CATALOGUE, CatalogueWords, type HeardWord } from "./catalogue-word.ts";
+import { cdpToken, type CdpKey } from "./cdp-token.ts";
 import { FacilitatorWord } from "./facilitator-word.ts";
 import { FacilitatorFault, RequestRefused, type SettleOptions } from "../payments/facilitator.ts";
 import type { WireFacilitator } from "./wire-facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
+import { ToldVersions } from "./told-versions.ts";
 import { isRecord } from "../x402/json.ts";
 
 /** Largest answer that is read from a facilitator, bytes. */
@@ -49,6 +58,8 @@ const KEEP_ALIVE_MS = 4_000;
 const MAX_HEAD_BYTES = 16 * 1024;
 /** A backstop: each call has a limit of its own and ends before, milliseconds. */
 const STUCK_MS = 300_000;
+/** How long it may take to say which versions it takes, before it is sent a payment, milliseconds. */
+const HEAR_TIMEOUT_MS = 3_000;
 
 /**
  * Reasons of other implementations for a settlement that was sent and not seen to its end, such as
@@ -71,6 +82,11 @@ const REFUSED_UNREAD: ReadonlySet<number> = new Set([401, 403, 404, 405, 413, 42
 /** Statuses that may be about this one request and no other. */
 const OF_REQUEST: ReadonlySet<number> = new Set([400, 413, 422]);
 
+/** Statuses of those who cannot read the request, which may be in a version that they do not know. */
+const NOT_READ: ReadonlySet<number> = new Set([400, 422]);
+
+const OTHER_VERSION: ErrorCode = "invalid_x402_version";
+
 /** What a settlement counts by: the facilitator's word, or the chain's. */
 export type ConfirmBy = "facilitator" | "receipt";
 
@@ -78,6 +94,10 @@ export interface RemoteOptions {
   /** Base URL, no trailing slash and no secret: it is stored, logged and a metric's label. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** Signs a token for each request. Default: there is none. */
+  readonly cdp?: CdpKey | undefined;
+  /** What version 2 says beside a payment for that, by the names of extensions. Default: nothing. */
+  readonly extensionsOf?: (requirements: PaymentRequirements) => ExtensionsV2;
   /** For one call, milliseconds; the caller's signal may end it sooner. */
   readonly timeoutMs: number;
   /** With `receipt` its success is a claim, which the router compares with the chain. */
@@ -99,6 +119,11 @@ interface Answer {
   readonly body: Readonly<Record<string, unknown>> | undefined;
 }
 
+interface Asked extends Pick<SettleOptions, "signal" | "idempotencyKey"> {
+  readonly path: "/verify" | "/settle";
+  readonly version: X402Version;
+}
+
 export class RemoteFacilitator implements WireFacilitator {
   /** Origin and path: what a payment that was handed to it is stored with. */
   readonly name: string;
@@ -114,9 +139,13 @@ export class RemoteFacilitator implements WireFacilitator {
   readonly #pool: H1Pool;
   readonly #basePath: string;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #cdp: CdpKey | undefined;
+  readonly #extensionsOf: NonNullable<RemoteOptions["extensionsOf"]>;
   readonly #telemetry: Telemetry;
   readonly #time: Time;
   readonly #words: CatalogueWords;
+  readonly #versions = new ToldVersions();
+  #hearing: Promise<unknown> | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(options: RemoteOptions) {
@@ -126,6 +155,8 @@ export class RemoteFacilitator implements WireFacilitator {
     this.name = url.origin + this.#basePath;
     this.confirm = options.confirm;
     this.#headers = options.headers;
+    this.#cdp = options.cdp;
+    this.#extensionsOf = options.extensionsOf ?? (() => ({}));
     this.timeoutMs = options.timeoutMs;
     this.#telemetry = options.telemetry;
     this.#time = options.time;
@@ -154,11 +185,10 @@ export class RemoteFacilitator implements WireFacilitator {
     const started = this.#time.now();
     const elapsed = (): number => (this.#time.now() - started) / 1000;
     const { metrics } = this.#telemetry;
-    const answer = await this.#post("/verify", request, signal).catch((cause: unknown) => {
+    const { answer, verdict } = await this.#judge(request, signal).catch((cause: unknown) => {
       metrics.verification(network, "error", "unexpected_verify_error", elapsed());
       throw this.#fault("unavailable", "unexpected_verify_error", cause);
     });
-    const verdict = readVerdict(answer, request, this.#host);
     // `isValid: false` for a reason that is the facilitator's own: the payment was not judged.
     if (
       verdict === undefined ||
@@ -178,19 +208,16 @@ export class RemoteFacilitator implements WireFacilitator {
     const { metrics } = this.#telemetry;
     try {
       const code = "unexpected_settle_error";
-      const { signal, idempotencyKey = randomUUID() } = options;
-      const answer = await this.#post("/settle", request, signal, idempotencyKey).catch(
-        (cause: unknown) => {
-          throw this.#fault(cause instanceof NothingSent ? "unreachable" : "unknown", code, cause);
-        },
-      );
-      const response = readOutcome(answer, request, this.#host);
+      const { answer, response } = await this.#move(request, options).catch((cause: unknown) => {
+        throw this.#fault(cause instanceof NothingSent ? "unreachable" : "unknown", code, cause);
+      });
       if (response === undefined) {
         const kind = REFUSED_UNREAD.has(answer.status) ? "unavailable" : "unknown";
         throw this.#unread(kind, code, answer.status, " without a settlement");
       }
       if (!response.success && UNEXPECTED.has(response.errorReason)) {
-        throw this.#fault("unknown", code, response.detail ?? "it does not know the outcome");
+        const detail = response.detail ?? "it does not know the outcome";
+        throw this.#fault("unknown", code, detail, wordOf(answer.body?.["transaction"]));
       }
       const seconds = (this.#time.now() - started) / 1000;
       if (response.success) metrics.settlement(network, "settled", "", seconds);
@@ -222,6 +249,7 @@ export class RemoteFacilitator implements WireFacilitator {
     }
     const readable = kinds.filter(isSupportedKind).map(withoutOddExtra);
     this.feePayers.record(readable);
+    this.#versions.record(readable);
     this.word.record(answer.body ?? {}, this.#time.now());
     return { kinds: readable, signers: this.word.signers };
   }
@@ -231,18 +259,91 @@ export class RemoteFacilitator implements WireFacilitator {
     return (this.#closed ??= this.#pool.close());
   }
 
+  /** In one version, and where that is not taken in the other: a verification moves nothing. */
+  async #judge(request: FacilitatorRequest, signal: AbortSignal) {
+    const { network } = request.paymentRequirements;
+    const [version, other] = await this.#versionsFor(request);
+    const ask = async (version: X402Version) => {
+      const answer = await this.#post(request, { path: "/verify", version, signal });
+      return { answer, verdict: readVerdict(answer, request, this.#host) };
+    };
+    const first = await ask(version);
+    const { answer, verdict } = first;
+    if (!wantsOther(verdict)) {
+      const isUnread = verdict === undefined && NOT_READ.has(answer.status);
+      if (!isUnread || this.#versions.lists(network, version)) return first;
+    }
+    const second = await ask(other).catch(() => first);
+    if (second.verdict === undefined || wantsOther(second.verdict)) return first;
+    this.#versions.learn(network, other);
+    return second;
+  }
+
+  /** In one version, and in the other only after the word that says for certain that nothing was moved. */
+  async #move(request: FacilitatorRequest, options: SettleOptions) {
+    const { signal, idempotencyKey = randomUUID() } = options;
+    const [version, other] = await this.#versionsFor(request);
+    const ask = async (version: X402Version) => {
+      const answer = await this.#post(request, {
+        path: "/settle",
+        version,
+        signal,
+        idempotencyKey,
+      });
+      return { answer, response: readOutcome(answer, request, this.#host) };
+    };
+    const first = await ask(version);
+    if (!wantsOther(first.response) || hasTransaction(first.answer)) return first;
+    const second = await ask(other);
+    if (!wantsOther(second.response)) {
+      this.#versions.learn(request.paymentRequirements.network, other);
+    }
+    return second;
+  }
+
+  /**
+   * The version of the first request, and the other one. Version 1 is what every facilitator took once; before the first
+   * payment of version 2 it is asked whether it takes that, since a settlement that is not understood looks like one whose
+   * outcome is unknown.
+   */
+  async #versionsFor({ paymentPayload, paymentRequirements }: FacilitatorRequest) {
+    const own = paymentPayload.x402Version === X402_VERSION_2 ? X402_VERSION_2 : X402_VERSION;
+    if (own === X402_VERSION_2 && this.word.heardMs === undefined) {
+      this.#hearing ??= this.supported(this.#time.timeout(HEAR_TIMEOUT_MS)).catch(() => undefined);
+      await this.#hearing;
+    }
+    return this.#versions.inOrder(paymentRequirements.network, own);
+  }
+
   async #post(
-    path: string,
     request: FacilitatorRequest,
-    signal: AbortSignal,
-    idempotencyKey?: string,
+    { path, version, signal, idempotencyKey }: Asked,
   ): Promise<Answer> {
-    const { paymentPayload, paymentRequirements } = request;
-    const asked = { x402Version: X402_VERSION, paymentPayload, paymentRequirements };
+    const asked = version === X402_VERSION ? askedV1(request) : this.#askedV2(request);
     const body = JSON.stringify(asked);
     const answer = await this.#request("POST", path, body, { signal, idempotencyKey });
     this.#words.hear(answer.lines, request.paymentRequirements);
     return answer;
+  }
+
+  #askedV2(request: FacilitatorRequest): object {
+    const { extensions: _, ...payment } = paymentV2(request);
+    const extensions = this.#extensions(request);
+    const isSilent = Object.keys(extensions).length === 0;
+    return {
+      x402Version: X402_VERSION_2,
+      paymentPayload: isSilent ? payment : { ...payment, extensions },
+      paymentRequirements: payment.accepted,
+    };
+  }
+
+  /**
+   * Nobody has signed for them: what catalogues read is ours, also for a payment that came in version 1, and the rest is
+   * what its client has said.
+   */
+  #extensions({ paymentPayload, paymentRequirements }: FacilitatorRequest): ExtensionsV2 {
+    const { [CATALOGUE]: _, ...said } = paymentPayload.extensions ?? {};
+    return { ...said, ...this.#extensionsOf(paymentRequirements) };
   }
 
   #request(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
@@ -265,12 +366,19 @@ export class RemoteFacilitator implements WireFacilitator {
       ...this.#headers,
       ...(body === null ? {} : { "content-type": "application/json" }),
       ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+      ...this.#authorization(method, this.#basePath + path),
     };
     const sent = Object.entries(headers).flat();
     const question = { method, path: this.#basePath + path, headers: sent, body };
     const limits = { signal, maxBytes: MAX_ANSWER_BYTES };
     const { status, lines, text } = await ask(this.#pool, question, limits);
     return { status, lines, body: parseObject(text) };
+  }
+
+  #authorization(method: string, path: string): { readonly authorization?: string } {
+    if (this.#cdp === undefined) return {};
+    const token = cdpToken(this.#cdp, { method, host: this.#host, path }, this.#time.now());
+    return { authorization: `Bearer ${token}` };
   }
 
   #unread(
@@ -287,10 +395,37 @@ export class RemoteFacilitator implements WireFacilitator {
     kind: FacilitatorFault["kind"],
     code: FacilitatorFault["code"],
     cause: unknown,
+    transaction?: string,
   ): FacilitatorFault {
-    const reason = messageOf(cause);
-    return new FacilitatorFault(kind, code, `facilitator ${this.#host}: ${reason}`, { cause });
+    const message = `facilitator ${this.#host}: ${messageOf(cause)}`;
+    return new FacilitatorFault(kind, code, message, { cause, transaction });
   }
+}
+
+/** The body of a request in version 1: byte for byte what came in it, and what the other one's lacks for it. */
+function askedV1({ paymentPayload, paymentRequirements }: FacilitatorRequest): object {
+  const x402Version = X402_VERSION;
+  if (paymentPayload.x402Version === x402Version) {
+    return { x402Version, paymentPayload, paymentRequirements };
+  }
+  const { extensions: _, ...payment } = paymentPayload;
+  return {
+    x402Version,
+    paymentPayload: { ...payment, x402Version },
+    // Its schema wants a media type, be it empty.
+    paymentRequirements: { mimeType: "", ...paymentRequirements },
+  };
+}
+
+/** Whether an answer says that it wants another version. */
+function wantsOther(answer: VerifyResponse | SettleResponse | undefined): boolean {
+  if (answer === undefined) return false;
+  if ("isValid" in answer) return !answer.isValid && answer.invalidReason === OTHER_VERSION;
+  return !answer.success && answer.errorReason === OTHER_VERSION;
+}
+
+function hasTransaction({ body }: Pick<Answer, "body">): boolean {
+  return textOf(body?.["transaction"]) !== undefined;
 }
 
 function readVerdict(
@@ -303,7 +438,7 @@ function readVerdict(
   if (body["isValid"]) return { isValid: true, payer };
   const reason = body["invalidReason"] ?? body["invalid_reason"] ?? body["error"];
   const { code, detail } = translate(reason, "invalid_payload", facilitator);
-  const said = textOf(body["detail"]) ?? detail;
+  const said = textOf(body["detail"]) ?? textOf(body["invalidMessage"]) ?? detail;
   // Others mean by this code that the payment is used.
   const told = code === "invalid_transaction_state" ? askingTheSeller(said) : said;
   return { isValid: false, invalidReason: code, payer, detail: told };
@@ -324,8 +459,7 @@ function readOutcome(
   }
   const reason = body["errorReason"] ?? body["error_reason"] ?? body["error"];
   // Where the reason is not one of the protocol's, anything that hints at a transaction counts.
-  const mayHaveMoved =
-    status >= 500 || textOf(body["transaction"]) !== undefined || NOT_OVER.test(String(reason));
+  const mayHaveMoved = status >= 500 || hasTransaction({ body }) || NOT_OVER.test(String(reason));
   const otherwise = mayHaveMoved ? "unexpected_settle_error" : "invalid_transaction_state";
   const { code, detail } = translate(reason, otherwise, facilitator);
   return {
@@ -334,7 +468,7 @@ function readOutcome(
     transaction: "",
     network,
     payer,
-    detail: textOf(body["detail"]) ?? detail,
+    detail: textOf(body["detail"]) ?? textOf(body["errorMessage"]) ?? detail,
   };
 }
 
@@ -344,7 +478,8 @@ function translate(
   otherwise: ErrorCode,
   facilitator: string,
 ): { code: ErrorCode; detail: string } {
-  if (isErrorCode(reason)) return { code: reason, detail: `refused by facilitator ${facilitator}` };
+  const code = codeOfV2(reason);
+  if (isErrorCode(code)) return { code, detail: `refused by facilitator ${facilitator}` };
   const said = textOf(reason)?.slice(0, 200) ?? "no reason";
   return { code: otherwise, detail: `refused by facilitator ${facilitator}: ${said}` };
 }

@@ -5,7 +5,8 @@
  */
 import { findNetwork } from "../x402/network.ts";
 import { isSolanaAddress } from "../x402/solana-address.ts";
-import { EXACT_SCHEME, X402_VERSION, type SupportedKind } from "../x402/x402.ts";
+import { nameOfKind } from "../x402/version-2.ts";
+import { EXACT_SCHEME, type SupportedKind } from "../x402/x402.ts";
 
 /** Accounts remembered for one network; the one that was not told for longest is forgotten first. */
 export const MAX_REMEMBERED = 64;
@@ -24,9 +25,10 @@ export class ToldFeePayers {
   /** Takes in one whole answer. Kinds of other versions and schemes say nothing about our payments. */
   record(kinds: readonly SupportedKind[]): void {
     for (const told of this.#told.values()) told.current = undefined;
-    for (const { x402Version, scheme, network, extra } of kinds) {
-      const address = extra?.["feePayer"];
-      if (x402Version !== X402_VERSION || scheme !== EXACT_SCHEME) continue;
+    for (const kind of kinds) {
+      const address = kind.extra?.["feePayer"];
+      const network = nameOfKind(kind);
+      if (network === undefined || kind.scheme !== EXACT_SCHEME) continue;
       if (findNetwork(network)?.kind !== "solana") continue;
       if (typeof address === "string" && isSolanaAddress(address)) this.#add(network, address);
     }

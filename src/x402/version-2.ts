@@ -99,6 +99,15 @@ export function nameOfCaip2(network: string): string {
   return findNetworkByCaip2(network)?.name ?? network;
 }
 
+/**
+ * The network of a kind of `/supported`, by its name of version 1; undefined where it is in the words of the other
+ * version than the kind's, or of none that is known.
+ */
+export function nameOfKind({ x402Version, network }: SupportedKind): string | undefined {
+  if (x402Version === X402_VERSION) return network;
+  return x402Version === X402_VERSION_2 ? findNetworkByCaip2(network)?.name : undefined;
+}
+
 /** @param extra what is said beside what a way to pay says itself */
 export function requirementsV2(
   { scheme, network, maxAmountRequired, asset, payTo, maxTimeoutSeconds, extra: own }: Offered,
