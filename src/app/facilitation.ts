@@ -1,4 +1,5 @@
 /** Configuration -> everything that verifies and settles: mechanisms, their gate, the facilitators. */
+import { createPrivateKey } from "node:crypto";
 import type { Config, RemoteFacilitatorSettings as RemoteSettings } from "../config/config.ts";
 import { EmbeddedFacilitator } from "../payments/settlement/embedded.ts";
 import { FacilitatorRouter } from "../facilitator/facilitator-router.ts";
@@ -155,10 +156,12 @@ export function createRemote(
   settings: RemoteSettings,
   { telemetry, time }: Pick<Ground, "telemetry" | "time">,
 ): RemoteFacilitator {
+  const { cdp } = settings;
   const headers = settings.headers.map(({ name, value }) => [name, value.reveal()] as const);
   return new RemoteFacilitator({
     url: settings.url,
     headers: Object.fromEntries(headers),
+    cdp: cdp === null ? undefined : { keyId: cdp.keyId, key: createPrivateKey(cdp.key.reveal()) },
     timeoutMs: settings.timeoutMs,
     confirm: settings.confirm,
     telemetry,

@@ -13,6 +13,7 @@ import {
   observedRpc,
   remote,
   resolveObserved,
+  resolveRemotes,
   type ObservedNetwork,
   type RemoteFacilitatorSettings,
 } from "./remote.ts";
@@ -117,7 +118,8 @@ export function resolveFacilitator(
   parts: FacilitatorParts,
   context: Context,
 ): FacilitatorSettings {
-  const { listen, basePath, embedded, remote = [], rpc = {}, foreign } = written;
+  const { listen, basePath, embedded, rpc = {}, foreign } = written;
+  const remote = resolveRemotes(written.remote ?? [], context);
   const offers = parts.routes.flatMap(({ action }) =>
     action.kind === "priced" ? action.offers : [],
   );

@@ -2,7 +2,7 @@
  * Solana keypairs: 64 bytes, an Ed25519 seed and the public key that belongs to it. `solana-keygen` writes
  * them as a JSON array, wallets export them in base58. What a text holds is never part of a message.
  */
-import { createPrivateKey, createPublicKey } from "node:crypto";
+import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import { err, ok, type Result } from "../../x402/result.ts";
 import { ADDRESS_BYTES, decodeBase58 } from "../../x402/solana-address.ts";
 import type { Fault } from "../reading/problem.ts";
@@ -46,14 +46,18 @@ export function isKeypair(text: string): boolean {
 
 /** Whether the second half of 64 bytes is the public key to the seed in the first half. */
 export function ownsItsPublicHalf(keypair: Uint8Array): boolean {
+  const spki = createPublicKey(ed25519Key(keypair)).export({ format: "der", type: "spki" });
+  return spki.subarray(-ADDRESS_BYTES).equals(keypair.subarray(SEED_BYTES));
+}
+
+/** The private key whose seed is the first half of a keypair. */
+export function ed25519Key(keypair: Uint8Array): KeyObject {
   const seed = keypair.subarray(0, SEED_BYTES);
-  const key = createPrivateKey({
+  return createPrivateKey({
     key: Buffer.concat([PKCS8_HEAD, seed]),
     format: "der",
     type: "pkcs8",
   });
-  const spki = createPublicKey(key).export({ format: "der", type: "spki" });
-  return spki.subarray(-ADDRESS_BYTES).equals(keypair.subarray(SEED_BYTES));
 }
 
 /** The bytes of a JSON array of numbers; undefined where a text is none, or a number is no byte. */

@@ -30,7 +30,8 @@ const GROUP_ORDER = BigInt("0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbf
 const KEY = /^(?:0x)?([0-9a-fA-F]{64})$/;
 const VARIABLE = /^env:([A-Za-z_][A-Za-z0-9_]*)$/;
 const FILE = /^file:(.+)$/s;
-const REFERENCE_FORM = "must be a reference to a key: env:NAME or file:PATH";
+export const REFERENCE_FORM = "must be a reference to a key: env:NAME or file:PATH";
+export const REFERENCE = /^(?:env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$/;
 
 /** Bytes of half a keypair: what has fewer is no key. */
 const HALF_KEY = 32;

@@ -17,6 +17,7 @@ import {
   type AskedChain,
   type Commitment,
 } from "./chain.ts";
+import { cdp, resolveCdpKey, type CdpKeySettings } from "./cdp-key.ts";
 import { Secret } from "./secret.ts";
 import type { Context } from "../reading/context.ts";
 import { BASE_URL, NETWORK } from "../reading/forms.ts";
@@ -40,6 +41,8 @@ export interface RemoteFacilitatorSettings {
   readonly timeoutMs: number;
   /** What its settlements count by: its own word, or a receipt from the chain, which is observed then. */
   readonly confirm: "facilitator" | "receipt";
+  /** Signs a token for each request; null: none is sent. */
+  readonly cdp: CdpKeySettings | null;
 }
 
 /** A chain that is asked what became of a payment which others settled. */
@@ -66,6 +69,10 @@ const remoteMap = map({
     z.record(headerKey, headerValue, "must be a map"),
     'Sent with every request; secrets belong here: { Authorization: "Bearer ${TOKEN}" }.',
   ),
+  auth: optional(
+    map({ cdp: described(cdp, "An API key of Coinbase's Developer Platform.") }),
+    "A token for each request, signed with a key of ours, for facilitators that want one.",
+  ),
   timeout: optional(duration, "Longest that an answer may take.", "10s"),
   confirm: optional(
     word(["facilitator", "receipt"]),
@@ -73,12 +80,7 @@ const remoteMap = map({
       "through `facilitator.rpc`.",
     "facilitator",
   ),
-}).transform(({ url, headers = {}, timeout, confirm }): RemoteFacilitatorSettings => ({
-  url,
-  headers: Object.entries(headers).map(([name, value]) => ({ name, value: new Secret(value) })),
-  timeoutMs: timeout,
-  confirm,
-}));
+});
 
 /** A URL alone, or a map. */
 export const remote = z.union(
@@ -88,6 +90,31 @@ export const remote = z.union(
 
 /** By network. */
 export const observedRpc = named(rpc, NETWORK);
+
+/** `remote`, with the keys to which it refers. */
+export function resolveRemotes(
+  written: readonly z.output<typeof remote>[],
+  context: Context,
+): readonly RemoteFacilitatorSettings[] {
+  return written.map(({ url, headers = {}, auth, timeout, confirm }, index) => {
+    const path = ["facilitator", "remote", index];
+    const names = Object.keys(headers);
+    const rival = names.find((name) => name.toLowerCase() === "authorization");
+    if (auth !== undefined && rival !== undefined) {
+      const message = "is written by auth, which signs a token for each request";
+      const found = fault("bad-header", message, "remove this header, or auth");
+      context.problems.errorAtKey([...path, "headers", rival], found);
+    }
+    const key = auth && resolveCdpKey(auth.cdp, [...path, "auth", "cdp"], context);
+    return {
+      url,
+      headers: names.map((name) => ({ name, value: new Secret(headers[name] ?? "") })),
+      timeoutMs: timeout,
+      confirm,
+      cdp: key ?? null,
+    };
+  });
+}
 
 interface Settled {
   readonly embedded: readonly { readonly network: NetworkName }[];

@@ -4,6 +4,7 @@ import { createRemote } from "../../app/facilitation.ts";
 import type { Surroundings } from "../../app/chains.ts";
 import { EXACT_SCHEME, X402_VERSION, type SupportedKind } from "../../x402/x402.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
+import { nameOfKind } from "../../x402/version-2.ts";
 import { certificateFault, validityFinding } from "./certificates.ts";
 import { describeFailure, fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 import { ask, readCertificate } from "./http-probe.ts";
@@ -29,17 +30,18 @@ export function facilitatorChecks(config: Config, at: Surroundings): readonly Ch
     const name = new URL(settings.url).host;
     const run: Check["run"] = async (signal) => {
       const subject = `facilitator ${name}`;
-      const told = kindsOf(settings, signal);
+      const asked = kindsOf(settings, signal);
       const [shown, clock] = await Promise.all([
         checkCertificate(subject, settings, signal),
         checkClock(subject, settings, signal),
       ]);
       if (shown.some(({ status }) => status === "fail")) return shown;
       try {
-        const kinds = await told;
-        const names = kinds.filter(isOurs).map(({ network }) => network);
-        const settled = sold.filter((network) => names.includes(network));
-        const message = `settles ${names.length === 0 ? "nothing of version 1" : names.join(", ")}`;
+        const kinds = await asked;
+        const versions = versionsOf(kinds);
+        const settled = sold.filter((network) => versions.has(network));
+        const told = [...versions].map(([network, each]) => `${network} ${describeVersions(each)}`);
+        const message = `settles ${told.length === 0 ? "nothing that is known here" : told.join(", ")}`;
         const unused = `${message}, and nothing is sold on any of them`;
         const fix = "remove it, or sell on a network that it settles";
         const finding =
@@ -118,8 +120,26 @@ async function checkClock(
   return [(seconds > BAD_SKEW_SECONDS ? fail : warn)(subject, message, fix)];
 }
 
-function isOurs({ x402Version, scheme }: SupportedKind): boolean {
-  return x402Version === X402_VERSION && scheme === EXACT_SCHEME;
+/** By network, in the order told; whatever is told in CAIP-2 is version 2's. */
+function versionsOf(kinds: readonly SupportedKind[]): ReadonlyMap<string, ReadonlySet<number>> {
+  const versions = new Map<string, Set<number>>();
+  for (const kind of kinds) {
+    const network = nameOf(kind);
+    if (network === undefined) continue;
+    versions.set(network, (versions.get(network) ?? new Set()).add(kind.x402Version));
+  }
+  return versions;
+}
+
+function nameOf(kind: SupportedKind): string | undefined {
+  return kind.scheme === EXACT_SCHEME ? nameOfKind(kind) : undefined;
+}
+
+/** Buyers of the other version are served as well. */
+function describeVersions(versions: ReadonlySet<number>): string {
+  if (versions.size > 1) return "in versions 1 and 2";
+  const [only, other] = versions.has(X402_VERSION) ? [1, 2] : [2, 1];
+  return `in version ${only} (payments of version ${other} are translated)`;
 }
 
 function checkCovered(
@@ -128,12 +148,10 @@ function checkCovered(
 ): readonly DoctorFinding[] {
   const facts = networkOf(network);
   const subject = `sales on ${network}`;
-  const ours = kinds.filter((kind) => isOurs(kind) && kind.network === network);
+  const ours = kinds.filter((kind) => nameOf(kind) === network);
   if (ours.length === 0) {
-    const isOther = kinds.some((kind) => kind.network === facts.caip2);
-    const other = isOther ? `; it is told as ${facts.caip2} only, which is version 2` : "";
     const fix = `settle ${network} under facilitator.embedded, name a facilitator that does, or sell elsewhere`;
-    return [fail(subject, `no facilitator that answers settles them${other}`, fix)];
+    return [fail(subject, "no facilitator that answers settles them", fix)];
   }
   if (facts.kind === "evm") return [ok(subject, "are settled by a facilitator elsewhere")];
   const payer = ours

@@ -109,13 +109,23 @@ describe("a facilitator elsewhere", () => {
   test("that settles what is sold, at our time, is fine", async () => {
     await using remote = await startScriptedFacilitator(() => ({
       status: 200,
-      body: { kinds: [kind("base-sepolia"), kind("solana-devnet", { feePayer: FEE_PAYER })] },
+      body: {
+        kinds: [
+          kind("base-sepolia"),
+          kind("solana-devnet", { feePayer: FEE_PAYER }),
+          {
+            ...kind("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", { feePayer: FEE_PAYER }),
+            x402Version: 2,
+          },
+        ],
+      },
     }));
     const report = await stage.examine(elsewhere(remote.url, "base-sepolia, solana-devnet"));
 
     expect(troubles(report)).toEqual([NOT_RUNNING]);
     expect(about(report, /^facilitator /)).toEqual([
-      "ok settles base-sepolia, solana-devnet",
+      "ok settles base-sepolia in version 1 (payments of version 2 are translated), " +
+        "solana-devnet in versions 1 and 2",
       "ok its clock and ours agree",
     ]);
     expect(about(report, /^sales on /)).toEqual([
@@ -130,14 +140,27 @@ describe("a facilitator elsewhere", () => {
   test("that settles something else, or names no fee payer, fails", async () => {
     await using remote = await startScriptedFacilitator(() => ({
       status: 200,
-      body: { kinds: [{ ...kind("eip155:84532"), x402Version: 2 }, kind("solana-devnet")] },
+      body: { kinds: [{ ...kind("eip155:8453"), x402Version: 2 }, kind("solana-devnet")] },
     }));
     const report = await stage.examine(elsewhere(remote.url, "base-sepolia, solana-devnet"));
     expect(troubles(report)).toEqual([
-      "fail sales on base-sepolia: no facilitator that answers settles them; it is told as eip155:84532 only, which is version 2",
+      "fail sales on base-sepolia: no facilitator that answers settles them",
       "fail sales on solana-devnet: nobody says who pays the network fee, so nothing is sold",
       NOT_RUNNING,
     ]);
+  });
+
+  test("that takes version 2 alone settles what is sold in both", async () => {
+    await using remote = await startScriptedFacilitator(() => ({
+      status: 200,
+      body: { kinds: [{ ...kind("eip155:84532"), x402Version: 2 }] },
+    }));
+    const report = await stage.examine(elsewhere(remote.url));
+    expect(troubles(report)).toEqual([NOT_RUNNING]);
+    expect(about(report, /^facilitator /)).toContain(
+      "ok settles base-sepolia in version 2 (payments of version 1 are translated)",
+    );
+    expect(about(report, /^sales on /)).toEqual(["ok are settled by a facilitator elsewhere"]);
   });
 
   test("that has another time fails", async () => {
