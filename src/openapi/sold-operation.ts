@@ -1,4 +1,5 @@
 /** A priced route as an operation of an OpenAPI 3.1 document. */
+import { JSON_TYPES } from "../x402/json.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { recordOf, textOf, type DescriptionValues } from "./description.ts";
 import { PAID, paymentInfo, RECEIPT_HEADER, REQUIRED_RESPONSE } from "./payment-parts.ts";
@@ -37,15 +38,6 @@ const BODY_TYPES = {
 
 /** Methods whose body means nothing (RFC 9110 section 9.3). */
 const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
-const TYPES: ReadonlySet<unknown> = new Set([
-  "string",
-  "number",
-  "integer",
-  "boolean",
-  "array",
-  "object",
-  "null",
-]);
 /** What a client writes itself, or the payment does. */
 const OWN_HEADERS = /^(?:accept|content-type|authorization|x-payment)$/i;
 
@@ -119,13 +111,15 @@ function parameter(
 
 /** In place of a map some write only a type, or a sentence. */
 function said(text: string): DescriptionValues {
-  return TYPES.has(text) ? { type: text } : { type: "string", description: text };
+  return JSON_TYPES.has(text) ? { type: text } : { type: "string", description: text };
 }
 
 /** Types are the configuration's free text; a word that JSON Schema does not have would spoil the document. */
 function schemaOf({ type, ...rest }: DescriptionValues): DescriptionValues {
   const types = Array.isArray(type) ? type : [type];
-  return types.every((each) => TYPES.has(each)) ? { type, ...rest } : { type: "string", ...rest };
+  return types.every((each) => JSON_TYPES.has(each))
+    ? { type, ...rest }
+    : { type: "string", ...rest };
 }
 
 function bodyOf({ bodyType, bodyFields }: SoldRoute["input"]): DescriptionValues | null {

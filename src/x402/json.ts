@@ -18,3 +18,14 @@ export function memberOf(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return Object.getOwnPropertyDescriptor(value, name)?.value;
 }
+
+/** The names of types that JSON Schema has. */
+export const JSON_TYPES: ReadonlySet<unknown> = new Set([
+  "string",
+  "number",
+  "integer",
+  "boolean",
+  "array",
+  "object",
+  "null",
+]);
