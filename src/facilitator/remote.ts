@@ -18,7 +18,8 @@ import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
 import { payerOf } from "../x402/payment-key.ts";
 import { printable } from "../x402/printable.ts";
 import { askingTheSeller, messageOf } from "../x402/result.ts";
-import { codeOfV2, paymentV2, type ExtensionsV2 } from "../x402/version-2.ts";
+import { extensionsOf } from "../x402/bazaar.ts";
+import { codeOfV2, paymentV2 } from "../x402/version-2.ts";
 import {
   X402_VERSION,
   X402_VERSION_2,
@@ -96,8 +97,6 @@ export interface RemoteOptions {
   readonly headers: Readonly<Record<string, string>>;
   /** Signs a token for each request. Default: there is none. */
   readonly cdp?: CdpKey | undefined;
-  /** What version 2 says beside a payment for that, by the names of extensions. Default: nothing. */
-  readonly extensionsOf?: (requirements: PaymentRequirements) => ExtensionsV2;
   /** For one call, milliseconds; the caller's signal may end it sooner. */
   readonly timeoutMs: number;
   /** With `receipt` its success is a claim, which the router compares with the chain. */
@@ -140,7 +139,6 @@ export class RemoteFacilitator implements WireFacilitator {
   readonly #basePath: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #cdp: CdpKey | undefined;
-  readonly #extensionsOf: NonNullable<RemoteOptions["extensionsOf"]>;
   readonly #telemetry: Telemetry;
   readonly #time: Time;
   readonly #words: CatalogueWords;
@@ -156,7 +154,6 @@ export class RemoteFacilitator implements WireFacilitator {
     this.confirm = options.confirm;
     this.#headers = options.headers;
     this.#cdp = options.cdp;
-    this.#extensionsOf = options.extensionsOf ?? (() => ({}));
     this.timeoutMs = options.timeoutMs;
     this.#telemetry = options.telemetry;
     this.#time = options.time;
@@ -327,23 +324,16 @@ export class RemoteFacilitator implements WireFacilitator {
   }
 
   #askedV2(request: FacilitatorRequest): object {
-    const { extensions: _, ...payment } = paymentV2(request);
-    const extensions = this.#extensions(request);
+    const { extensions: said, ...payment } = paymentV2(request);
+    // Nobody has signed for them: what catalogues read is ours, also for a payment that came in version 1.
+    const { [CATALOGUE]: _, ...others } = said ?? {};
+    const extensions = { ...others, ...extensionsOf(request.paymentRequirements) };
     const isSilent = Object.keys(extensions).length === 0;
     return {
       x402Version: X402_VERSION_2,
       paymentPayload: isSilent ? payment : { ...payment, extensions },
       paymentRequirements: payment.accepted,
     };
-  }
-
-  /**
-   * Nobody has signed for them: what catalogues read is ours, also for a payment that came in version 1, and the rest is
-   * what its client has said.
-   */
-  #extensions({ paymentPayload, paymentRequirements }: FacilitatorRequest): ExtensionsV2 {
-    const { [CATALOGUE]: _, ...said } = paymentPayload.extensions ?? {};
-    return { ...said, ...this.#extensionsOf(paymentRequirements) };
   }
 
   #request(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {

@@ -52,8 +52,8 @@ export function errorAnswer(status: number, error: string, lines: readonly strin
 }
 
 /** `<code>: <one sentence>`, the `error` of every answer about a presented payment, in the words of a version. */
-export function errorText({ code, detail }: Refusal, version: X402Version): string {
-  return `${version === X402_VERSION ? code : codeV2(code)}: ${detail}`;
+export function errorText({ code, codeV2: own, detail }: Refusal, version: X402Version): string {
+  return `${version === X402_VERSION ? code : (own ?? codeV2(code))}: ${detail}`;
 }
 
 /** What became of a payment, in the envelope in which it came. */

@@ -255,7 +255,7 @@ export class Gateway {
       case "owed":
       case "unavailable":
       case "unknown":
-        return this.#refuse(visit, readRefusal(outcome, lines, versionOf(decision)));
+        return this.#refuse(visit, readRefusal(outcome, lines, decision));
       case "unservable": {
         const answer = unservableAnswer(outcome.refusal, lines);
         const own: OwnAnswer = { answer, outcome: "unavailable", meter };

@@ -3,8 +3,12 @@ import type { PaymentOutcome, ReplayReason } from "../telemetry/metrics.ts";
 import type { Admission } from "../payments/sale/admission.ts";
 import type { Said } from "../payments/sale/offers.ts";
 import type { Refusal } from "../x402/result.ts";
-import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
+import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
+import { encodeHeaderJson, RECEIPT_HEADERS } from "../x402/header.ts";
+import { payerOf } from "../x402/payment-key.ts";
+import { caip2Of, SETTLEMENT_PENDING } from "../x402/version-2.ts";
 import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
+import { versionOf, type PricedDecision } from "./decision.ts";
 
 export interface Refused extends Said {
   readonly status: 400 | 402 | 409 | 500;
@@ -20,14 +24,14 @@ export interface NotTaken extends Refused {
 
 /**
  * @param cors raw header lines that every answer to the request has
- * @param version in which a receipt is told; default: nothing was shown that could have one
+ * @param decision by which its client is told in the envelope in which it speaks
  */
 export function readRefusal(
   refused:
     | { readonly kind: "malformed"; readonly refusal: Refusal }
     | Extract<Admission, { kind: "refused" | "unavailable" | "unknown" | "owed" }>,
   cors: readonly string[],
-  version: X402Version = X402_VERSION,
+  decision: PricedDecision,
 ): NotTaken {
   const later = [...cors, ...RETRY_AFTER];
   const say = (
@@ -51,6 +55,7 @@ export function readRefusal(
       return say(400, "malformed", refused.refusal);
     case "refused": {
       const { refusal, settlement, replay = null } = refused;
+      const version = versionOf(decision) ?? X402_VERSION;
       const receipt = settlement === undefined ? [] : settlementLines(settlement, version);
       const lines = [...cors, ...receipt];
       return { ...say(402, "refused", refusal, lines), replay };
@@ -61,7 +66,26 @@ export function readRefusal(
       return say(500, "unavailable", refused.refusal, later);
     case "unknown": {
       const refusal: Refusal = { code: "unexpected_settle_error", detail: refused.detail };
-      return say(500, "unknown", refusal, later);
+      return say(500, "unknown", refusal, [...later, ...pendingLines(decision, refused)]);
     }
   }
+}
+
+/** Version 2 has a word for what was sent and may still come to pass: the same payment is to be sent again. */
+function pendingLines(
+  decision: PricedDecision,
+  { transaction, detail }: Extract<Admission, { kind: "unknown" }>,
+): readonly string[] {
+  if (decision.kind !== "presented" || decision.version !== X402_VERSION_2) return [];
+  if (transaction === undefined) return [];
+  const { payment } = decision;
+  const pending = {
+    success: false,
+    errorReason: SETTLEMENT_PENDING,
+    errorMessage: detail,
+    transaction,
+    network: caip2Of(payment.network),
+    payer: payerOf(payment),
+  };
+  return [RECEIPT_HEADERS[X402_VERSION_2], encodeHeaderJson(pending)];
 }

@@ -152,6 +152,9 @@ export function readSettled(value: unknown): Settled {
       refusal(fields["refusal"]);
       break;
     case "unknown":
+      if (fields["transaction"] !== undefined) text(fields["transaction"]);
+      text(fields["detail"]);
+      break;
     case "owed":
       text(fields["detail"]);
       break;

@@ -11,14 +11,14 @@ import type { PaymentRequirements } from "./x402.ts";
 type Values = Readonly<Record<string, unknown>>;
 type Declared = Pick<PaymentRequirements, "outputSchema">;
 
-interface BazaarExtension {
+type BazaarExtension = {
   /** Examples. */
   readonly info: { readonly input: Values; readonly output?: Values };
   /** JSON Schema 2020-12 that `info` fits. */
   readonly schema: Values;
   /** Of a route with parameters its path: `/reports/:id`. */
   readonly routeTemplate?: string;
-}
+};
 
 /** A JSON Schema, and a value that fits it; undefined: nobody can know one. */
 interface Sample {

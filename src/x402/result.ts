@@ -8,6 +8,8 @@ export type Result<Value, Failure> =
 /** A refusal that can be told to a client: one of the fifteen codes, and one sentence of detail. */
 export interface Refusal {
   readonly code: ErrorCode;
+  /** The code of version 2, where that has one of its own for it. */
+  readonly codeV2?: string;
   /** A sentence for a person; never a secret, never part of the protocol's vocabulary. */
   readonly detail: string;
 }
@@ -43,8 +45,9 @@ export function isOk({ ok: isGood }: Result<unknown, unknown>): boolean {
 export function refuse(
   code: ErrorCode,
   detail: string,
+  codeV2?: string,
 ): { readonly ok: false; readonly error: Refusal } {
-  return { ok: false, error: { code, detail } };
+  return { ok: false, error: { code, detail, ...(codeV2 !== undefined && { codeV2 }) } };
 }
 
 /** What an exception says; whatever else was thrown, as a text. */

@@ -1,4 +1,5 @@
 /** Buyers of either version at one gateway: who buys, in which envelope, and that a payment is one in both. */
+import { validateDiscoveryExtension } from "@x402/extensions/bazaar";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { encodeHeaderJson } from "../../src/x402/header.ts";
@@ -136,7 +137,9 @@ describe("what is asked for", () => {
           extra: { ...offer.extra, paymentFlow: "upfront" },
         },
       ],
+      extensions: { bazaar: quoted.extensions.bazaar },
     });
+    expect(validateDiscoveryExtension(quoted.extensions.bazaar)).toEqual({ valid: true });
     expect(dual.headers.get("Access-Control-Expose-Headers")).toBe(
       "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE",
     );
@@ -294,18 +297,30 @@ describe("a payment of version 2", () => {
     expect(JSON.parse(refused.text).error).toContain(`${code}: `);
   });
 
-  test("is told of a failure in the words of its version", async () => {
-    const poor = await richBuyer(chain);
-    const { envelope } = await signBoth(poor, weather());
-    const [, , , other] = await Promise.all(
-      [0, 1, 2, 3].map(() =>
-        presentV2(weather(), {
-          ...envelope,
-          payload: { ...envelope.payload, signature: `0x${"1".repeat(130)}` },
-        }),
-      ),
-    );
-    expect(other?.quoted?.["error"]).toMatch(/^invalid_exact_evm_payload_signature: /);
+  test("is told of a bad signature by its code", async () => {
+    const buyer = await richBuyer(chain);
+    const { envelope } = await signBoth(buyer, weather());
+    const payload = { ...envelope.payload, signature: `0x${"1".repeat(130)}` };
+    const refused = await presentV2(weather(), { ...envelope, payload });
+    expect(refused.quoted?.["error"]).toMatch(/^invalid_exact_evm_payload_signature: /);
+  });
+
+  test("repeats what extensions say, or nothing of it; more may be added, nothing changed", async () => {
+    const asked = await fetch(weather());
+    const { extensions } = JSON.parse(atob(asked.headers.get("PAYMENT-REQUIRED") ?? ""));
+    const { bazaar } = extensions;
+    const input = { ...bazaar.info.input, method: "DELETE" };
+    const spoilt = { bazaar: { ...bazaar, info: { ...bazaar.info, input } } };
+    const buyer = await richBuyer(chain);
+    const { envelope } = await signBoth(buyer, weather());
+    const refused = await presentV2(weather(), { ...envelope, extensions: spoilt });
+    expect(refused.status).toBe(402);
+    expect(refused.quoted?.["error"]).toMatch(/^extension_echo_mismatch: /);
+    expect(JSON.parse(refused.text).error).toMatch(/^invalid_payload: /);
+    const more = { bazaar: { ...bazaar, info: { ...bazaar.info, more: 1 } }, mine: { info: {} } };
+    expect(await presentV2(weather(), { ...envelope, extensions: more })).toMatchObject({
+      status: 200,
+    });
   });
 });
 

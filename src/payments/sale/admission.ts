@@ -88,11 +88,16 @@ export type Admission =
   /** 500; this request moved no money. */
   | ({ readonly kind: "unavailable"; readonly refusal: Refusal } & Unbegun)
   /** 500; the money may have moved, and only the same payment may be sent again. */
-  | ({ readonly kind: "unknown"; readonly detail: string } & Unbegun)
+  | ({ readonly kind: "unknown"; readonly detail: string } & Sent & Unbegun)
   /** 409; paid, and not to be had in this way: nothing is asked for. */
   | { readonly kind: "owed"; readonly detail: string }
   /** The buyer has left before the upstream was asked: no attempt is spent. */
   | { readonly kind: "abandoned" };
+
+/** A transaction that may carry the payment, where one is known. */
+interface Sent {
+  readonly transaction?: string | undefined;
+}
 
 /** The ledger failed as a claim was taken or dropped, and may have it still; it is dropped as the request is left. */
 export interface Unbegun {
@@ -156,7 +161,7 @@ export function held({
 }: {
   readonly transaction: string;
 }): Extract<Admission, { kind: "unknown" }> {
-  return { kind: "unknown", detail: heldSentence(transaction) };
+  return { kind: "unknown", detail: heldSentence(transaction), transaction };
 }
 
 export const ABANDONED = { kind: "abandoned" } as const satisfies Admission;

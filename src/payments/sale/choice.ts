@@ -11,7 +11,9 @@ import { printable } from "../../x402/printable.ts";
 import { err, ok, refuse, type Refusal, type Result } from "../../x402/result.ts";
 import { ADDRESS_BYTES, decodeBase58 } from "../../x402/solana-address.ts";
 import type { SolanaTransaction } from "../../x402/solana-transaction.ts";
-import { mismatchOf } from "../../x402/version-2.ts";
+import { extensionsOf } from "../../x402/bazaar.ts";
+import { memberOf } from "../../x402/json.ts";
+import { isContained, mismatchOf, type RequirementsV2 } from "../../x402/version-2.ts";
 import type { PaymentPayload, PaymentRequirements } from "../../x402/x402.ts";
 import type { Presented } from "./admission.ts";
 import { feePayerOf, type FeePayers } from "./offers.ts";
@@ -26,30 +28,73 @@ export interface Choosing {
  * `unexpected_verify_error` it is not the payment's fault: nothing can be taken on that network now.
  */
 export function choose(
-  { payment, accepted, accepts }: Pick<Presented, "payment" | "accepted" | "accepts">,
+  { payment: presented, accepted, accepts }: Pick<Presented, "payment" | "accepted" | "accepts">,
   choosing: Choosing,
 ): Result<Payment, Refusal> {
-  const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
+  const sameScheme = accepts.filter(({ scheme }) => scheme === presented.scheme);
   if (sameScheme.length === 0) {
-    const scheme = JSON.stringify(printable(payment.scheme));
+    const scheme = JSON.stringify(printable(presented.scheme));
     return refuse("invalid_scheme", `scheme ${scheme} is not accepted here`);
   }
-  const sameNetwork = sameScheme.filter(({ network }) => network === payment.network);
+  const sameNetwork = sameScheme.filter(({ network }) => network === presented.network);
   if (sameNetwork.length === 0) {
-    const network = JSON.stringify(printable(payment.network));
+    const network = JSON.stringify(printable(presented.network));
     return refuse("invalid_network", `network ${network} is not accepted here`);
   }
-  const mismatches = sameNetwork.map((offer) => accepted && mismatchOf(accepted, offer));
-  const chosen = sameNetwork.filter((_, index) => mismatches[index] === undefined);
-  if (chosen.length === 0) {
+  const matching = matchesOf(presented, accepted, sameNetwork);
+  if (!matching.ok) return matching;
+  const { payment, offers } = matching.value;
+  const candidates =
+    findNetwork(payment.network)?.kind === "solana"
+      ? solanaCandidates(payment, offers, choosing)
+      : ok(inOrder(offers, (offer) => fits(payment, offer)));
+  return candidates.ok ? firstOf(payment, candidates.value, choosing) : candidates;
+}
+
+interface Matching {
+  /** Without what it only repeats of ours. */
+  readonly payment: PaymentPayload;
+  readonly offers: readonly PaymentRequirements[];
+}
+
+/**
+ * Version 2: the offers that a client has accepted as they are, with what they say of extensions, as far as it repeats
+ * that. A client of version 1 says nothing of it, and has accepted them all.
+ */
+function matchesOf(
+  payment: PaymentPayload,
+  accepted: RequirementsV2 | undefined,
+  offers: readonly PaymentRequirements[],
+): Result<Matching, Refusal> {
+  if (accepted === undefined) return ok({ payment, offers });
+  const mismatches = offers.map((offer) => mismatchOf(accepted, offer));
+  const same = offers.filter((_, index) => mismatches[index] === undefined);
+  if (same.length === 0) {
     const detail = `accepted.${mismatches[0]} is not what is asked for here`;
     return refuse("invalid_payment_requirements", detail);
   }
-  const candidates =
-    findNetwork(payment.network)?.kind === "solana"
-      ? solanaCandidates(payment, chosen, choosing)
-      : ok(inOrder(chosen, (offer) => fits(payment, offer)));
-  return candidates.ok ? firstOf(payment, candidates.value, choosing) : candidates;
+  const { extensions: echo, ...bare } = payment;
+  if (echo === undefined) return ok({ payment, offers: same });
+  const echoed = same.filter((offer) => repeats(echo, extensionsOf(offer)));
+  const [first] = echoed;
+  if (first === undefined) {
+    const detail = "what extensions say is not what was told here";
+    return refuse("invalid_payload", detail, "extension_echo_mismatch");
+  }
+  const ours = extensionsOf(first) ?? {};
+  const more = Object.entries(echo).filter(([name]) => !Object.hasOwn(ours, name));
+  const said = more.length === 0 ? {} : { extensions: Object.fromEntries(more) };
+  return ok({ payment: { ...bare, ...said }, offers: echoed });
+}
+
+/** Whether what is said of our extensions holds all that we said; to say nothing of one is no fault. */
+function repeats(
+  echo: NonNullable<PaymentPayload["extensions"]>,
+  ours: ReturnType<typeof extensionsOf> = {},
+): boolean {
+  return Object.entries(ours).every(([name, { info }]) => {
+    return !Object.hasOwn(echo, name) || isContained(info, memberOf(echo[name], "info"));
+  });
 }
 
 function firstOf(

@@ -4,14 +4,9 @@
  * who pays the network fee on Solana may change while the process runs; then both are prepared again.
  */
 import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
+import { extensionsOf } from "../../x402/bazaar.ts";
 import { findNetwork } from "../../x402/network.ts";
-import {
-  PAYMENT_FLOW,
-  requirementsV2,
-  resourceV2,
-  type ExtensionsV2,
-  type ResourceV2,
-} from "../../x402/version-2.ts";
+import { PAYMENT_FLOW, requirementsV2, resourceV2, type ResourceV2 } from "../../x402/version-2.ts";
 import {
   BOTH_VERSIONS,
   X402_VERSION,
@@ -53,8 +48,6 @@ export interface QuoteTerms {
   readonly protocol?: Protocol;
   /** Version 2: of the service that sells. */
   readonly service?: Pick<ResourceV2, "serviceName" | "tags" | "iconUrl">;
-  /** Version 2; default: none. */
-  readonly extensions?: ExtensionsV2;
 }
 
 /**
@@ -175,13 +168,13 @@ export class Offers {
 
   #current(): Prepared {
     if (this.#prepared?.revision !== this.#feePayers.revision) {
-      this.#prepared = prepare(this.#offers, this.#feePayers, this.#terms);
+      this.#prepared = prepare(this.#offers, this.#feePayers);
     }
     return this.#prepared;
   }
 }
 
-function prepare(offers: readonly Offer[], feePayers: FeePayers, terms: QuoteTerms): Prepared {
+function prepare(offers: readonly Offer[], feePayers: FeePayers): Prepared {
   // Read first: what changes from here on is prepared again.
   const { revision } = feePayers;
   const all = offers.map((offer) => {
@@ -191,16 +184,18 @@ function prepare(offers: readonly Offer[], feePayers: FeePayers, terms: QuoteTer
   });
   const offered = all.filter((offer) => !needsFeePayer(offer) || feePayerOf(offer) !== undefined);
   const json = JSON.stringify(offered.map((offer) => withResource(offer, PLACEHOLDER)));
-  const beginnings = beginningsOf(offered, terms.extensions ?? {});
+  const beginnings = beginningsOf(offered);
   return { revision, all, offered, accepts: json.split(JSON.stringify(PLACEHOLDER)), beginnings };
 }
 
 /** With all that is said of extensions, without their schemas, and without them. */
-function beginningsOf(offered: readonly Offer[], extensions: ExtensionsV2): readonly string[] {
+function beginningsOf(offered: readonly Offer[]): readonly string[] {
+  const [first] = offered;
+  const extensions = (first && extensionsOf(first)) ?? {};
   const accepts = offered.map((offer) => requirementsV2(offer, PAYMENT_FLOW));
   const names = Object.keys(extensions);
   const bare = Object.fromEntries(
-    Object.entries(extensions).map(([name, { schema: _, ...said }]) => [name, said]),
+    Object.entries(extensions).map(([name, said]) => [name, { ...said, schema: undefined }]),
   );
   const forms = names.length === 0 ? [{}] : [{ extensions }, { extensions: bare }, {}];
   return forms.map((form) => {

@@ -258,7 +258,10 @@ export class Settlement {
     }
     const isCertain = cause instanceof FacilitatorFault && cause.kind !== "unknown";
     // Certain of this attempt only: the one before it may have settled the payment.
-    if (!isCertain || askedBefore !== null) return UNRESOLVED;
+    if (!isCertain || askedBefore !== null) {
+      const { transaction } = cause instanceof FacilitatorFault ? cause : {};
+      return transaction === undefined ? UNRESOLVED : { ...UNRESOLVED, transaction };
+    }
     return (await this.#release(key, terms)) ?? unavailable(cause.code);
   }
 
