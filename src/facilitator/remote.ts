@@ -9,17 +9,15 @@
  */
 import { randomUUID } from "node:crypto";
 import { H1Pool } from "../http1/pool.ts";
-import { ask, NothingSent, type Reply } from "../http1/small-request.ts";
+import { ask, NothingSent } from "../http1/small-request.ts";
 import { currentContext, formatTraceParent } from "../telemetry/request-context.ts";
 import { inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sooner, type Time } from "../time/time.ts";
-import { isErrorCode, type ErrorCode } from "../x402/error-code.ts";
-import { payerOf } from "../x402/payment-key.ts";
-import { printable } from "../x402/printable.ts";
-import { askingTheSeller, messageOf } from "../x402/result.ts";
+import type { ErrorCode } from "../x402/error-code.ts";
 import { extensionsOf } from "../x402/bazaar.ts";
-import { codeOfV2, paymentV2 } from "../x402/version-2.ts";
+import { messageOf } from "../x402/result.ts";
+import { paymentV2 } from "../x402/version-2.ts";
 import {
   X402_VERSION,
   X402_VERSION_2,
@@ -36,6 +34,14 @@ import { CATALOGUE, CatalogueWords, type HeardWord } from "./catalogue-word.ts";
 import { cdpToken, type CdpKey } from "./cdp-token.ts";
 import { FacilitatorWord } from "./facilitator-word.ts";
 import { FacilitatorFault, RequestRefused, type SettleOptions } from "../payments/facilitator.ts";
+import {
+  hasTransaction,
+  readOutcome,
+  readVerdict,
+  wantsOther,
+  wordOf,
+  type RemoteAnswer,
+} from "./remote-answer.ts";
 import type { WireFacilitator } from "./wire-facilitator.ts";
 import { ToldFeePayers } from "./told-fee-payers.ts";
 import { ToldVersions } from "./told-versions.ts";
@@ -62,12 +68,6 @@ const STUCK_MS = 300_000;
 /** How long it may take to say which versions it takes, before it is sent a payment, milliseconds. */
 const HEAR_TIMEOUT_MS = 3_000;
 
-/**
- * Reasons of other implementations for a settlement that was sent and not seen to its end, such as
- * `settlement_pending` and `…_confirmation_timed_out`: the money may move after the answer.
- */
-const NOT_OVER = /pending|time[-_ ]?d?[-_ ]?out|node_failure/i;
-
 /** Codes that are no judgement of the payment. */
 const UNEXPECTED: ReadonlySet<ErrorCode> = new Set([
   "unexpected_verify_error",
@@ -85,8 +85,6 @@ const OF_REQUEST: ReadonlySet<number> = new Set([400, 413, 422]);
 
 /** Statuses of those who cannot read the request, which may be in a version that they do not know. */
 const NOT_READ: ReadonlySet<number> = new Set([400, 422]);
-
-const OTHER_VERSION: ErrorCode = "invalid_x402_version";
 
 /** What a settlement counts by: the facilitator's word, or the chain's. */
 export type ConfirmBy = "facilitator" | "receipt";
@@ -110,13 +108,7 @@ type Ask = (
   path: string,
   body: string | null,
   options: { readonly signal: AbortSignal; readonly idempotencyKey?: string | undefined },
-) => Promise<Answer>;
-
-interface Answer {
-  readonly status: number;
-  readonly lines: Reply["lines"];
-  readonly body: Readonly<Record<string, unknown>> | undefined;
-}
+) => Promise<RemoteAnswer>;
 
 interface Asked extends Pick<SettleOptions, "signal" | "idempotencyKey"> {
   readonly path: "/verify" | "/settle";
@@ -267,8 +259,12 @@ export class RemoteFacilitator implements WireFacilitator {
     const first = await ask(version);
     const { answer, verdict } = first;
     if (!wantsOther(verdict)) {
-      const isUnread = verdict === undefined && NOT_READ.has(answer.status);
-      if (!isUnread || this.#versions.lists(network, version)) return first;
+      if (verdict !== undefined || REFUSED_UNREAD.has(answer.status)) return first;
+      // The official one breaks over a version that it does not know.
+      await this.#hear();
+      const isGuess = NOT_READ.has(answer.status) && !this.#versions.lists(network, version);
+      const [wanted] = await this.#versionsFor(request);
+      if (wanted === version && !isGuess) return first;
     }
     const second = await ask(other).catch(() => first);
     if (second.verdict === undefined || wantsOther(second.verdict)) return first;
@@ -305,17 +301,21 @@ export class RemoteFacilitator implements WireFacilitator {
    */
   async #versionsFor({ paymentPayload, paymentRequirements }: FacilitatorRequest) {
     const own = paymentPayload.x402Version === X402_VERSION_2 ? X402_VERSION_2 : X402_VERSION;
-    if (own === X402_VERSION_2 && this.word.heardMs === undefined) {
-      this.#hearing ??= this.supported(this.#time.timeout(HEAR_TIMEOUT_MS)).catch(() => undefined);
-      await this.#hearing;
-    }
+    if (own === X402_VERSION_2) await this.#hear();
     return this.#versions.inOrder(paymentRequirements.network, own);
+  }
+
+  /** What it lists, where nobody has asked as yet; once, since it may say nothing. */
+  async #hear(): Promise<void> {
+    if (this.word.heardMs !== undefined) return;
+    this.#hearing ??= this.supported(this.#time.timeout(HEAR_TIMEOUT_MS)).catch(() => undefined);
+    await this.#hearing;
   }
 
   async #post(
     request: FacilitatorRequest,
     { path, version, signal, idempotencyKey }: Asked,
-  ): Promise<Answer> {
+  ): Promise<RemoteAnswer> {
     const asked = version === X402_VERSION ? askedV1(request) : this.#askedV2(request);
     const body = JSON.stringify(asked);
     const answer = await this.#request("POST", path, body, { signal, idempotencyKey });
@@ -336,7 +336,7 @@ export class RemoteFacilitator implements WireFacilitator {
     };
   }
 
-  #request(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
+  #request(...[method, path, body, options]: Parameters<Ask>): Promise<RemoteAnswer> {
     const attributes = { "http.request.method": method, "server.address": this.#host };
     const name = `${method} ${path}`;
     return inSpan(name, { kind: "client", attributes }, async (span) => {
@@ -346,7 +346,7 @@ export class RemoteFacilitator implements WireFacilitator {
     });
   }
 
-  async #requestOnce(...[method, path, body, options]: Parameters<Ask>): Promise<Answer> {
+  async #requestOnce(...[method, path, body, options]: Parameters<Ask>): Promise<RemoteAnswer> {
     const trace = currentContext()?.trace ?? null;
     const signal = sooner(options.signal, this.#time.timeout(this.timeoutMs));
     const { idempotencyKey } = options;
@@ -407,73 +407,6 @@ function askedV1({ paymentPayload, paymentRequirements }: FacilitatorRequest): o
   };
 }
 
-/** Whether an answer says that it wants another version. */
-function wantsOther(answer: VerifyResponse | SettleResponse | undefined): boolean {
-  if (answer === undefined) return false;
-  if ("isValid" in answer) return !answer.isValid && answer.invalidReason === OTHER_VERSION;
-  return !answer.success && answer.errorReason === OTHER_VERSION;
-}
-
-function hasTransaction({ body }: Pick<Answer, "body">): boolean {
-  return textOf(body?.["transaction"]) !== undefined;
-}
-
-function readVerdict(
-  { body }: Answer,
-  request: FacilitatorRequest,
-  facilitator: string,
-): VerifyResponse | undefined {
-  if (body === undefined || typeof body["isValid"] !== "boolean") return undefined;
-  const payer = wordOf(body["payer"]) ?? payerOf(request.paymentPayload);
-  if (body["isValid"]) return { isValid: true, payer };
-  const reason = body["invalidReason"] ?? body["invalid_reason"] ?? body["error"];
-  const { code, detail } = translate(reason, "invalid_payload", facilitator);
-  const said = textOf(body["detail"]) ?? textOf(body["invalidMessage"]) ?? detail;
-  // Others mean by this code that the payment is used.
-  const told = code === "invalid_transaction_state" ? askingTheSeller(said) : said;
-  return { isValid: false, invalidReason: code, payer, detail: told };
-}
-
-function readOutcome(
-  { status, body }: Answer,
-  request: FacilitatorRequest,
-  facilitator: string,
-): SettleResponse | undefined {
-  if (body === undefined || typeof body["success"] !== "boolean") return undefined;
-  const { network } = request.paymentRequirements;
-  const payer = wordOf(body["payer"]) ?? payerOf(request.paymentPayload);
-  if (body["success"]) {
-    const transaction = wordOf(body["transaction"]);
-    // Success without a transaction proves nothing either way.
-    return transaction === undefined ? undefined : { success: true, transaction, network, payer };
-  }
-  const reason = body["errorReason"] ?? body["error_reason"] ?? body["error"];
-  // Where the reason is not one of the protocol's, anything that hints at a transaction counts.
-  const mayHaveMoved = status >= 500 || hasTransaction({ body }) || NOT_OVER.test(String(reason));
-  const otherwise = mayHaveMoved ? "unexpected_settle_error" : "invalid_transaction_state";
-  const { code, detail } = translate(reason, otherwise, facilitator);
-  return {
-    success: false,
-    errorReason: code,
-    transaction: "",
-    network,
-    payer,
-    detail: textOf(body["detail"]) ?? textOf(body["errorMessage"]) ?? detail,
-  };
-}
-
-/** A reason outside the closed list is still a refusal; its text goes into the detail. */
-function translate(
-  reason: unknown,
-  otherwise: ErrorCode,
-  facilitator: string,
-): { code: ErrorCode; detail: string } {
-  const code = codeOfV2(reason);
-  if (isErrorCode(code)) return { code, detail: `refused by facilitator ${facilitator}` };
-  const said = textOf(reason)?.slice(0, 200) ?? "no reason";
-  return { code: otherwise, detail: `refused by facilitator ${facilitator}: ${said}` };
-}
-
 function isSupportedKind(value: unknown): value is SupportedKind {
   return (
     isRecord(value) &&
@@ -487,15 +420,6 @@ function isSupportedKind(value: unknown): value is SupportedKind {
 function withoutOddExtra(kind: SupportedKind): SupportedKind {
   const { extra, ...rest } = kind;
   return isRecord(extra) ? kind : rest;
-}
-
-/** A hash, a signature or an address: it goes into header lines, so nothing else passes. */
-function wordOf(value: unknown): string | undefined {
-  return typeof value === "string" && /^[A-Za-z0-9]{1,128}$/.test(value) ? value : undefined;
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" ? printable(value) : undefined;
 }
 
 function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
