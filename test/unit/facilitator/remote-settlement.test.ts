@@ -64,6 +64,25 @@ describe("an outcome that the facilitator leaves open, where the chain can be as
     expect(observer.looks.length).toBe(4);
   });
 
+  test.each(["facilitator", "receipt"] as const)(
+    "is of the account whose transaction it names as pending (%s confirms)",
+    async (confirm) => {
+      const body = { ...failed, errorReason: "settlement_pending", transaction: THEIRS };
+      const facilitator = await scripted({ status: 200, body });
+      const observer = scriptObserver(confirmedBy(SIGNER));
+      observer.senders.set(THEIRS, SIGNER);
+      const { router } = meshOver([facilitator], {
+        observer,
+        tellsSigners: false,
+        remote: { confirm },
+      });
+      const answer = onTheWire(router).settle(exampleRequest, handing());
+      if (confirm === "facilitator") expect(await answer).toEqual(success);
+      // What it names is a claim, and so is whose it is.
+      else expect(await faultOf(answer)).toMatchObject({ name: "FacilitatorFault", ...UNKNOWN });
+    },
+  );
+
   test("is what the chain shows when no answer comes in time", async () => {
     const facilitator = await scripted({ raw: () => {} });
     const observer = scriptObserver(CONFIRMED);
