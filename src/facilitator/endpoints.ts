@@ -15,9 +15,11 @@ import {
   verdictV2,
   type SettleResponseV2,
 } from "../x402/version-2.ts";
+import { toldRequirements } from "../x402/told-bazaar.ts";
 import {
   X402_VERSION,
   X402_VERSION_2,
+  type FacilitatorRequest,
   type PaymentRequirements,
   type SettleResponse,
   type VerifyResponse,
@@ -26,7 +28,12 @@ import {
 import { isLong, readIdempotencyKey, readRequest, type ReadOutcome } from "./called-request.ts";
 import { CallerPlaces, NoTurn } from "./caller-places.ts";
 import { ANYBODY, type Caller, type Callers } from "./callers.ts";
-import { CATALOGUE_HEADER, writeCatalogueWord, type CatalogueWord } from "./catalogue-word.ts";
+import {
+  CATALOGUE,
+  CATALOGUE_HEADER,
+  writeCatalogueWord,
+  type CatalogueWord,
+} from "./catalogue-word.ts";
 import {
   CrowdedFault,
   FacilitatorFault,
@@ -84,6 +91,8 @@ export interface SalesCatalogue {
    * listed; undefined: nothing is to be said about that. Never throws.
    */
   sold(gateway: string, requirements: PaymentRequirements): CatalogueWord | undefined;
+  /** What would be said to that if it were sold now; nothing is listed. Never throws. */
+  judge(gateway: string, requirements: PaymentRequirements): CatalogueWord | undefined;
 }
 
 export interface EndpointOptions {
@@ -214,7 +223,7 @@ export class FacilitatorEndpoints {
     };
   }
 
-  async #verify({ request, response, name }: Called): Promise<void> {
+  async #verify({ request, response, caller, name }: Called): Promise<void> {
     const parsed = await this.#read(request);
     const inItsWords = (verdict: VerifyResponse): object => {
       return versionOf(parsed) === X402_VERSION_2 ? verdictV2(verdict) : verdict;
@@ -228,6 +237,8 @@ export class FacilitatorEndpoints {
       const verdict = await within(VERIFY_TIMEOUT_MS, (signal) =>
         this.#options.facilitator.verify(parsed.request, signal, name),
       );
+      const isAsked = verdict.isValid && versionOf(parsed) === X402_VERSION_2;
+      if (isAsked) this.#tellCatalogue(response, caller, parsed.request, "judge");
       sendJson(response, 200, inItsWords(verdict));
     } catch (cause) {
       const detail = this.#explain(cause, "verification");
@@ -248,8 +259,8 @@ export class FacilitatorEndpoints {
       const { status, code, detail, payer, network } = parsed;
       return sendJson(response, status, inItsWords(failure({ code, detail }, network, payer)));
     }
-    const { paymentRequirements, paymentPayload } = parsed.request;
-    const { network } = paymentRequirements;
+    const { paymentPayload } = parsed.request;
+    const { network } = parsed.request.paymentRequirements;
     const idempotencyKey = readIdempotencyKey(request);
     const isRepeatable = isV2 && idempotencyKey === undefined;
     const made = isRepeatable ? this.#repeated.take(parsed.request) : {};
@@ -264,7 +275,7 @@ export class FacilitatorEndpoints {
           ...key,
         }),
       );
-      if (settlement.success) this.#tellCatalogue(response, caller, paymentRequirements);
+      if (settlement.success) this.#tellCatalogue(response, caller, parsed.request, "sold");
       sendJson(response, 200, inItsWords(settlement));
     } catch (cause) {
       const detail = this.#explain(cause, "settlement");
@@ -312,7 +323,7 @@ export class FacilitatorEndpoints {
       this.#options.facilitator.supported(signal),
     );
     // Sellers of version 2 take neither null nor their absence for none.
-    const extensions: readonly string[] = [];
+    const extensions = this.#options.catalogue === undefined ? [] : [CATALOGUE];
     sendJson(response, 200, { kinds, extensions, signers: signers ?? {}, ...rest });
   }
 
@@ -339,11 +350,21 @@ export class FacilitatorEndpoints {
     return "internal error";
   }
 
-  /** Whether the resource that was sold is listed, for the seller's log. */
-  #tellCatalogue(response: ServerResponse, { gateway }: Caller, sold: PaymentRequirements): void {
-    if (gateway === null) return;
+  /** Whether the resource is listed, or would be when it is sold, for the seller's log. */
+  #tellCatalogue(
+    response: ServerResponse,
+    { gateway }: Caller,
+    request: FacilitatorRequest,
+    what: "sold" | "judge",
+  ): void {
+    const { catalogue } = this.#options;
+    if (gateway === null || catalogue === undefined) return;
     try {
-      const word = this.#options.catalogue?.sold(gateway, sold);
+      const told = toldRequirements(request);
+      if (told === undefined) return;
+      const word = told.ok
+        ? catalogue[what](gateway, told.value)
+        : { status: "rejected", reason: told.error };
       if (word !== undefined) response.setHeader(CATALOGUE_HEADER, writeCatalogueWord(word));
     } catch (cause) {
       // The money has moved, and that is what the caller is told.

@@ -7,17 +7,20 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { HTTPFacilitatorClient } from "@x402/core/server";
 import { wrapFetchWithPayment } from "x402-fetch";
 import { useFacilitator } from "x402/verify";
 import { readCatalogueWord } from "../../src/facilitator/catalogue-word.ts";
 import { decodePaymentHeader } from "../../src/x402/header.ts";
 import { quote, richBuyer, sign } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
+import { signedV2 } from "./facilitator/stage.ts";
 import { PUBLIC_URL, type RunningGateway } from "../support/gateway.ts";
 import {
   buy,
   listed,
   MAPS,
+  payee,
   resourcesOf as names,
   SHARED,
   startHub,
@@ -349,5 +352,54 @@ describe("the listing of a facilitator", () => {
       `${WEATHER}/stations/:id/readings`,
       `${WEATHER}/today`,
     ]);
+  });
+});
+
+describe("what a seller of version 2 sells through a facilitator", () => {
+  const bazaar = {
+    info: { input: { type: "http", method: "GET", pathParams: { id: "alice" } } },
+    schema: {
+      type: "object",
+      properties: { input: { type: "object", properties: { type: { const: "http" } } } },
+      required: ["input"],
+    },
+    routeTemplate: "/users/:id",
+  };
+
+  /** Verified and settled with the official client; what is told of the listing with each. */
+  async function sell(hub: RunningGateway, told: object, path = "/users/alice?key=private") {
+    const beside = { resource: { url: `${WEATHER}${path}` }, extensions: { bazaar: told } };
+    const { paid, wanted } = await signedV2(chain, beside, { requirements: { payTo: payee } });
+    const Authorization = `Bearer ${tokenOf("weather")}`;
+    const shown = { Authorization };
+    const client = new HTTPFacilitatorClient({
+      url: hub.facilitatorUrl,
+      createAuthHeaders: async () => ({ verify: shown, settle: shown, supported: shown }),
+    });
+    const { extensions } = await client.getSupported();
+    const verified = await client.verify(paid, wanted);
+    const settled = await client.settle(paid, wanted);
+    expect([extensions, verified.isValid, settled.success]).toEqual([["bazaar"], true, true]);
+    return [verified, settled].map((answer) => Object(answer).extensionResponses?.bazaar);
+  }
+
+  test("is listed as its bazaar extension says, and nothing of buyers", async () => {
+    await using hub = await startHub({ chain });
+    expect(await sell(hub, bazaar)).toEqual([{ status: "processing" }, { status: "success" }]);
+    const [, item] = await listed(hub.url);
+    expect(item?.resource).toBe(`${WEATHER}/users/:id`);
+    expect(methodOf(item)).toBe("GET");
+    expect(JSON.stringify(item)).not.toMatch(/alice|private/);
+  });
+
+  test.each([
+    ["a template that leads upwards", { ...bazaar, routeTemplate: "/users/%252e%252e" }],
+    ["a schema that it does not fit", { ...bazaar, schema: { type: "string" } }],
+    ["a template of another path", { ...bazaar, routeTemplate: "/other/:id" }],
+  ])("is settled and not listed with %s, and told so", async (_, told) => {
+    await using hub = await startHub({ chain });
+    const rejected = { status: "rejected", rejectedReason: expect.any(String) };
+    expect(await sell(hub, told)).toEqual([rejected, rejected]);
+    expect(names(await listed(hub.url))).toEqual([`${PUBLIC_URL}/own`]);
   });
 });

@@ -22,7 +22,7 @@ const OWN_ROUTES = `
 `;
 
 /** Who is paid, whoever sells. */
-const payee = freshAccount().address;
+export const payee = freshAccount().address;
 
 /** Of the gateways `weather`, `maps` and `quiet`, of which nothing is listed. */
 export function tokenOf(gateway: string): string {

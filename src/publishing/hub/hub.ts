@@ -36,6 +36,7 @@ const MAX_WAITING = 256;
 const REPEAT_MS = 3_600_000;
 
 const LISTED: CatalogueWord = { status: "success", reason: undefined };
+const TO_BE_LISTED: CatalogueWord = { status: "processing", reason: undefined };
 
 export interface HubGround {
   readonly ledger: Pick<Ledger, "sold">;
@@ -95,11 +96,15 @@ export class Hub implements SalesCatalogue, OtherEntries {
     return this.#catalogue.since(revision);
   }
 
+  judge(gateway: string, requirements: PaymentRequirements): CatalogueWord | undefined {
+    const terms = this.#termsOf(gateway, requirements);
+    if (terms === undefined) return undefined;
+    return terms.ok ? TO_BE_LISTED : { status: "rejected", reason: terms.error };
+  }
+
   sold(gateway: string, requirements: PaymentRequirements): CatalogueWord | undefined {
-    const urls = this.#urls.get(gateway);
-    // Nothing of it is to be listed.
-    if (urls === undefined || urls.length === 0) return undefined;
-    const terms = readSoldTerms(requirements, urls);
+    const terms = this.#termsOf(gateway, requirements);
+    if (terms === undefined) return undefined;
     if (!terms.ok) {
       const { logger } = this.#ground.telemetry;
       const said = "what a gateway sold is not listed";
@@ -117,6 +122,15 @@ export class Hub implements SalesCatalogue, OtherEntries {
     this.#closing.abort();
     await this.#looking;
     await Promise.all(this.#writing);
+  }
+
+  /** Undefined where nothing of it is to be listed. */
+  #termsOf(
+    gateway: string,
+    requirements: PaymentRequirements,
+  ): ReturnType<typeof readSoldTerms> | undefined {
+    const urls = this.#urls.get(gateway) ?? [];
+    return urls.length === 0 ? undefined : readSoldTerms(requirements, urls);
   }
 
   #take(gateway: string, { resource, method, requirements }: SoldTerms): void {

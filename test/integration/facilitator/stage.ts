@@ -3,6 +3,10 @@
  * it by payers who can afford them.
  */
 import { onTheWire, type WireFacilitator } from "../../../src/facilitator/wire-facilitator.ts";
+import type {
+  PaymentPayload as OfficialPayload,
+  PaymentRequirements as OfficialRequirements,
+} from "@x402/core/types";
 import { parseAbi, parseEventLogs, type Hex, type Log } from "viem";
 import type { EmbeddedFacilitator } from "../../../src/payments/settlement/embedded.ts";
 import {
@@ -13,6 +17,12 @@ import { RemoteFacilitator, type RemoteOptions } from "../../../src/facilitator/
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime } from "../../../src/time/time.ts";
+import {
+  PAYMENT_FLOW,
+  paymentV2,
+  requirementsV2,
+  type PaymentPayloadV2,
+} from "../../../src/x402/version-2.ts";
 import type { FacilitatorRequest, PaymentRequirements } from "../../../src/x402/x402.ts";
 import type { Chain } from "../../support/chain.ts";
 import {
@@ -132,6 +142,21 @@ export async function newPayment(chain: Chain, options: PaymentOptions = {}): Pr
   const { nonce } = paymentPayload.payload.authorization;
   const request = { paymentPayload, paymentRequirements: { ...requirements, ...asked } };
   return { payer, requirements, request, nonce };
+}
+
+/** The same as a client of version 2 signs it, and what its seller asks for, in the official package's types. */
+export async function signedV2(
+  chain: Chain,
+  beside: Pick<Partial<PaymentPayloadV2>, "resource" | "extensions"> = {},
+  options: PaymentOptions = {},
+) {
+  const payment = await newPayment(chain, { overrides: { validAfter: "0" }, ...options });
+  const { request } = payment;
+  return {
+    ...payment,
+    paid: { ...paymentV2(request), ...beside } as unknown as OfficialPayload,
+    wanted: requirementsV2(request.paymentRequirements, PAYMENT_FLOW) as OfficialRequirements,
+  };
 }
 
 const tokenEvents = parseAbi([

@@ -1,11 +1,9 @@
 /** Our endpoints in version 2, as the official client of a facilitator and the official server see them. */
 import { HTTPFacilitatorClient, x402ResourceServer } from "@x402/core/server";
-import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/server";
 import { afterAll, beforeAll, beforeEach, afterEach, describe, expect, test } from "vitest";
-import { PAYMENT_FLOW, paymentV2, requirementsV2 } from "../../../src/x402/version-2.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
-import { newPayment, openStage, type Payment, type PaymentOptions, type Stage } from "./stage.ts";
+import { openStage, signedV2, type Payment, type PaymentOptions, type Stage } from "./stage.ts";
 
 let chain: Chain;
 let at: Stage;
@@ -21,16 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => at[Symbol.asyncDispose]());
 
-/** A payment as a client of version 2 signs it, and what its seller asks for. */
-async function signed(options: PaymentOptions = {}) {
-  const payment = await newPayment(chain, { overrides: { validAfter: "0" }, ...options });
-  const { request } = payment;
-  return {
-    ...payment,
-    paid: paymentV2(request) as unknown as PaymentPayload,
-    wanted: requirementsV2(request.paymentRequirements, PAYMENT_FLOW) as PaymentRequirements,
-  };
-}
+const signed = (options: PaymentOptions = {}) => signedV2(chain, {}, options);
 
 const balanceOf = ({ requirements }: Payment): Promise<bigint> => {
   return chain.balanceOf(requirements.payTo as `0x${string}`);

@@ -446,6 +446,7 @@ test("a settlement is a settlement though what was sold cannot be listed", async
   const callers = new Callers([{ gateway: "weather", bearer: "w" }]);
   const catalogue = {
     isPublic: false,
+    judge: () => undefined,
     sold(): never {
       throw new RangeError("too deep");
     },
