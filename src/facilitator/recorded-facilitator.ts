@@ -6,6 +6,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { BeginOutcome, Settlements } from "../ledger/ledger.ts";
+import { withoutExtensions } from "../ledger/payment-row.ts";
 import { type Time, waitWithin } from "../time/time.ts";
 import { payerOf, type PaymentKey } from "../x402/payment-key.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -262,12 +263,9 @@ function lengthOf(request: FacilitatorRequest): number {
  * was asked before; else without the members that say nothing of the payment.
  */
 function storable(request: FacilitatorRequest): FacilitatorRequest {
-  if (lengthOf(request) <= MAX_STORED) return request;
-  const { extensions: _extensions, ...paymentPayload } = request.paymentPayload;
-  const { paymentRequirements } = request;
-  if (lengthOf({ paymentPayload, paymentRequirements }) <= MAX_STORED) {
-    return { paymentPayload, paymentRequirements };
-  }
+  const kept = withoutExtensions(request);
+  if (lengthOf(kept) <= MAX_STORED) return kept;
+  const { paymentPayload, paymentRequirements } = kept;
   const { outputSchema: _, extra = {}, ...needed } = paymentRequirements;
   return {
     paymentPayload,

@@ -140,13 +140,16 @@ export function requestIn(text: string): FacilitatorRequest {
 
 /** The text that {@link requestOf} reads again: without extensions, which say nothing of the payment. */
 export function storedRequest(request: FacilitatorRequest): string {
-  const { paymentPayload: told, paymentRequirements } = request;
-  const { extensions, ...bare } = told;
-  const paymentPayload = extensions === undefined ? told : bare;
-  const kept = { paymentPayload, paymentRequirements };
-  const text = JSON.stringify(kept);
+  const kept = withoutExtensions(request);
+  const { paymentPayload, paymentRequirements } = kept;
+  const text = JSON.stringify({ paymentPayload, paymentRequirements });
   if (text.length <= MAX_REMEMBERED_LENGTH) remembered.set(text, kept);
   return text;
+}
+
+export function withoutExtensions(request: FacilitatorRequest): FacilitatorRequest {
+  const { extensions, ...paymentPayload } = request.paymentPayload;
+  return extensions === undefined ? request : { ...request, paymentPayload };
 }
 
 /** The amount that a settlement moves, decimal digits: what the payer signed, not what was asked. */

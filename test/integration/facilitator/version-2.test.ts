@@ -129,9 +129,9 @@ describe("a settlement that was sent, and of which nobody knows when the time is
     const { paid, wanted } = payment;
     const silence = at.proxy.inject({ method: RECEIPT, hold: true });
     const answers: unknown[] = [];
-    const { settle } = client;
+    const settle = client.settle.bind(client);
     client.settle = async (...given) => {
-      const answer = await settle.apply(client, given);
+      const answer = await settle(...given);
       answers.push(answer);
       silence.lift();
       return answer;

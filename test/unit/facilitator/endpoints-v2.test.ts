@@ -194,7 +194,8 @@ describe("a settlement of version 2 whose outcome is not known", () => {
     await ask(at, "/settle", { body: good });
     const [first, second, third, fourth, fifth, sixth] = keys;
     expect(first).toEqual({ idempotencyKey: expect.any(String), isNewKey: true });
-    expect([second, fourth]).toEqual(Array(2).fill({ idempotencyKey: first?.idempotencyKey }));
+    const again = { idempotencyKey: first?.idempotencyKey };
+    expect([second, fourth]).toEqual([again, again]);
     expect(third).toEqual({ idempotencyKey: "theirs" });
     expect(fifth?.isNewKey).toBe(true);
     expect(fifth?.idempotencyKey).not.toBe(first?.idempotencyKey);

@@ -135,6 +135,19 @@ describe("a settlement that is refused", () => {
     expect(JSON.stringify(stored).length).toBeLessThan(MAX_STORED);
   });
 
+  test("is handed over with its extensions, which are not written", async () => {
+    const { settle, ledger, remote } = await hub();
+    const extensions = { bazaar: { info: { text: "y".repeat(MAX_STORED) } } };
+    const { paymentPayload: bare, paymentRequirements } = await payment();
+    const paymentPayload = { ...bare, x402Version: 2, extensions };
+    await settle({ paymentPayload, paymentRequirements }, "mine");
+    expect([remote.count("/verify"), remote.count("/settle")]).toEqual([0, 1]);
+    expect(remote.calls[0]?.body).toContain("yyy");
+    const sale = { binding: "GET /", target: "/" };
+    const { request: stored } = await ledger.recall(paymentPayload, sale);
+    expect(stored).toEqual({ paymentPayload: { ...bare, x402Version: 2 }, paymentRequirements });
+  });
+
   test("by the hundred takes little of the ledger", async () => {
     const { settle, size } = await hub();
     for (let number = 0; number < 100; number += 1) await settle(await payment(free));

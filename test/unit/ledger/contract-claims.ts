@@ -213,8 +213,8 @@ export function describeClaims(open: OpenLedger): void {
     expect(await word(ledger.step(key, { kind: "begin", request, caller: "another key" }))).toBe(
       "taken",
     );
-    await sign(ledger, [payment]);
-    expect(await word(ledger.outcome(key))).toBe("pending");
+    const { id: transaction } = await sign(ledger, [payment]);
+    expect(await ledger.outcome(key)).toEqual({ kind: "pending", version: 4, transaction });
   });
 
   it("lists what was handed over and waits for its outcome, oldest first", async () => {
