@@ -173,7 +173,9 @@ function whyOurs(path: string, page: string | null): string {
   const [key] = Object.entries(PUBLISHED_PATHS).find(([, each]) => each === path) ?? ["listed"];
   const what = key === "listed" ? "the discovery listing" : "this document";
   const before =
-    key === "listed" ? "before every rule" : "before every rule but one of that very path";
+    path === PUBLISHED_PATHS.listed
+      ? "before every rule"
+      : "before every rule but one of that very path";
   return `${what} is the gateway's own, ${before} (discovery.${key})`;
 }
 

@@ -4,7 +4,14 @@
  */
 import { parseAtomicAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
-import { X402_VERSION, type DiscoveredResource, type PaymentRequirements } from "../x402/x402.ts";
+import { extensionsOf, hasBazaar } from "../x402/bazaar.ts";
+import { PAYMENT_FLOW, requirementsV2, resourceV2, type ResourceV2 } from "../x402/version-2.ts";
+import {
+  X402_VERSION,
+  X402_VERSION_2,
+  type DiscoveredResource,
+  type PaymentRequirements,
+} from "../x402/x402.ts";
 import { DOLLAR_DECIMALS } from "./discovery-query.ts";
 import { entityTag } from "./entity-tag.ts";
 import { SearchIndex, termOf, type Findable } from "./search-index.ts";
@@ -28,6 +35,8 @@ export interface PublicTerms {
   readonly isTemplate: boolean;
   /** Of a template, what is known of its parameters by their names. */
   readonly pathParams?: Readonly<Record<string, unknown>> | undefined;
+  /** What version 2 says of the service behind it. */
+  readonly service?: Pick<ResourceV2, "serviceName" | "tags">;
 }
 
 export interface CatalogueEntry extends PublicTerms {
@@ -85,6 +94,12 @@ export interface ListedOffer {
   readonly dollars: bigint | undefined;
 }
 
+/** JSON with the strong tag of it. */
+interface Written {
+  readonly json: string;
+  readonly tag: string;
+}
+
 class CatalogueItem {
   readonly entry: CatalogueEntry;
   readonly item: DiscoveredResource;
@@ -93,8 +108,10 @@ class CatalogueItem {
   readonly methods: string;
   /** Its number in the index. */
   readonly number: number;
-  #json = "";
-  #tag = "";
+  /** Whether version 2 has its bazaar extension. */
+  readonly hasBazaar: boolean;
+  #written: Written = { json: "", tag: "" };
+  #writtenV2: Written | undefined;
 
   constructor(entry: CatalogueEntry, number: number, names: Names) {
     this.entry = entry;
@@ -105,21 +122,21 @@ class CatalogueItem {
     this.offers = entry.accepts.map((requirements) => listedOffer(requirements, names));
     this.methods = entry.methods?.join() ?? "";
     this.number = number;
+    this.hasBazaar = entry.accepts.some(hasBazaar);
   }
 
   /** The text is there before anybody asks for a page. */
   write(): void {
-    this.#json = JSON.stringify(this.item);
-    this.#tag = entityTag(this.#json);
+    this.#written = written(this.item);
   }
 
-  get json(): string {
-    return this.#json;
+  get written(): Written {
+    return this.#written;
   }
 
-  /** Of {@link json}. */
-  get tag(): string {
-    return this.#tag;
+  /** In the form of version 2, which is made when somebody asks for it, and once. */
+  get writtenV2(): Written {
+    return (this.#writtenV2 ??= written(publishedV2(this.entry, this.item)));
   }
 
   get findable(): Findable {
@@ -222,6 +239,32 @@ export function published(terms: PublicTerms): Omit<DiscoveredResource, "lastUpd
     accepts,
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
+}
+
+/** A listed resource in the form of version 2. */
+function publishedV2(
+  { service, lastUpdated }: CatalogueEntry,
+  { resource, type, accepts, metadata }: DiscoveredResource,
+): object {
+  const [first] = accepts;
+  const { url: _, ...described } = first === undefined ? { url: resource } : resourceV2(first);
+  const extensions = accepts.map(extensionsOf).find((each) => each !== undefined);
+  return {
+    resource,
+    type,
+    x402Version: X402_VERSION_2,
+    accepts: accepts.map((requirements) => requirementsV2(requirements, PAYMENT_FLOW)),
+    lastUpdated: new Date(lastUpdated * 1000).toISOString(),
+    ...described,
+    ...service,
+    ...(extensions !== undefined && { extensions }),
+    ...(metadata !== undefined && { metadata }),
+  };
+}
+
+function written(item: object): Written {
+  const json = JSON.stringify(item);
+  return { json, tag: entityTag(json) };
 }
 
 /** The ways to pay name one method; where there are more, nobody would know of the others. */

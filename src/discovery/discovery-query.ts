@@ -1,12 +1,18 @@
 /**
  * The query of the discovery listing: `type`, `limit`, `offset` and `metadata[key]=value` of protocol
- * section 4.4, and as extensions `network`, `asset`, `payTo`, `maxPrice` and `q`. Read here by hand and
+ * section 4.4, and as extensions `network`, `asset`, `payTo`, `maxPrice` and `q`. Version 2 has `scheme` and
+ * `extensions` besides; its search calls `q` a `query`, needs one, and goes on with a `cursor`. Read here by hand and
  * flat: every parameter is known by its whole name, so no query can build an object or reach a prototype.
  */
 import { parseAtomicAmount, parseDollars } from "../x402/amount.ts";
+import { nameOfCaip2 } from "../x402/version-2.ts";
 import { err, ok, type Result } from "../x402/result.ts";
 
+/** What an answer looks like, and what may be asked for: the listing of each version, and the search of version 2. */
+export type ListingForm = "v1" | "v2" | "search";
+
 export interface DiscoveryQuery {
+  readonly form: ListingForm;
   /** Only resources of this type; undefined: of any. */
   readonly type: string | undefined;
   /** 1 to {@link MAX_LIMIT}. */
@@ -19,6 +25,10 @@ export interface DiscoveryQuery {
   readonly offer: OfferFilter | undefined;
   /** Lower-case words, each of which begins a word of the resource, its description or its metadata. */
   readonly words: readonly string[];
+  /** Only what is paid for by this scheme; undefined: by any. */
+  readonly scheme: string | undefined;
+  /** Only resources of which the extension of this name says something; undefined: all. */
+  readonly extension: string | undefined;
 }
 
 interface MetadataFilter {
@@ -30,6 +40,7 @@ interface MetadataFilter {
 
 /** Addresses are compared without letter case where they begin with `0x`, else as they are written. */
 export interface OfferFilter {
+  /** A name of version 1, whichever the query had. */
   readonly network: string | undefined;
   readonly asset: string | undefined;
   readonly payTo: string | undefined;
@@ -71,7 +82,12 @@ const DOLLARS = /^(?:\$([0-9.]{1,80})|([0-9.]{1,80})usd)$/i;
 const WORD = /[\p{L}\p{N}]+/gu;
 
 /** Those that may be given once. */
-const SINGLE = ["type", "limit", "offset", "network", "asset", "payTo", "maxPrice", "q"] as const;
+const OF_ANY_FORM = ["type", "limit", "network", "asset", "payTo", "maxPrice"];
+const SINGLE: Readonly<Record<ListingForm, readonly string[]>> = {
+  v1: [...OF_ANY_FORM, "offset", "q"],
+  v2: [...OF_ANY_FORM, "offset", "q", "scheme", "extensions"],
+  search: [...OF_ANY_FORM, "cursor", "query", "scheme", "extensions"],
+};
 
 type Single = ReadonlyMap<string, string>;
 
@@ -79,8 +95,12 @@ type Single = ReadonlyMap<string, string>;
  * Reads a raw query string, with or without its `?`. Names are case-sensitive. Parameters that are not
  * listed above are ignored; a listed one that is repeated, empty or out of range is refused, and so is a
  * query whose percent-encoding is broken anywhere, or whose names could build an object.
+ * @param asked "either": version 1, unless the query has `x402Version=2`
  */
-export function parseDiscoveryQuery(rawQuery: string): Result<DiscoveryQuery, QueryProblem> {
+export function parseDiscoveryQuery(
+  rawQuery: string,
+  asked: ListingForm | "either" = "either",
+): Result<DiscoveryQuery, QueryProblem> {
   const query = rawQuery.startsWith("?") ? rawQuery.slice(1) : rawQuery;
   if (query.length > MAX_QUERY_LENGTH) {
     return problem(`the query must have at most ${MAX_QUERY_LENGTH} characters`);
@@ -97,8 +117,9 @@ export function parseDiscoveryQuery(rawQuery: string): Result<DiscoveryQuery, Qu
   if (odd !== undefined) return problem(odd);
   const metadata = readFilters(fields);
   if (!metadata.ok) return metadata;
-  const single = readSingle(fields);
-  return single.ok ? withRanges(single.value, metadata.value) : single;
+  const form = asked === "either" ? versionOf(fields) : asked;
+  const single = readSingle(fields, SINGLE[form]);
+  return single.ok ? withRanges(form, single.value, metadata.value) : single;
 }
 
 /** The words that a search looks for, and those that it looks in: letters and digits, lower case. */
@@ -109,6 +130,11 @@ export function wordsOf(text: string): readonly string[] {
 interface Field {
   readonly name: string;
   readonly value: string;
+}
+
+function versionOf(fields: readonly Field[]): ListingForm {
+  const isNew = fields.some(({ name, value }) => name === "x402Version" && value === "2");
+  return isNew ? "v2" : "v1";
 }
 
 function parseField(field: string): Field | undefined {
@@ -143,10 +169,13 @@ function readFilters(fields: readonly Field[]): Result<readonly MetadataFilter[]
   return problem(`at most ${MAX_METADATA_FILTERS} metadata filters are allowed`);
 }
 
-function readSingle(fields: readonly Field[]): Result<Single, QueryProblem> {
+function readSingle(
+  fields: readonly Field[],
+  known: readonly string[],
+): Result<Single, QueryProblem> {
   const single = new Map<string, string>();
   for (const { name, value } of fields) {
-    if (!SINGLE.some((each) => each === name)) continue;
+    if (!known.includes(name)) continue;
     if (single.has(name)) return problem(`${name} must be given once`);
     // A limit or offset of nothing is out of its range, which is said below.
     const isNumber = name === "limit" || name === "offset";
@@ -157,6 +186,7 @@ function readSingle(fields: readonly Field[]): Result<Single, QueryProblem> {
 }
 
 function withRanges(
+  form: ListingForm,
   single: Single,
   metadata: readonly MetadataFilter[],
 ): Result<DiscoveryQuery, QueryProblem> {
@@ -164,20 +194,30 @@ function withRanges(
   if (limit === undefined || limit < 1 || limit > MAX_LIMIT) {
     return problem(`limit must be an integer from 1 to ${MAX_LIMIT}`);
   }
-  const offset = parseInteger(single.get("offset") ?? "0");
+  const isSearch = form === "search";
+  // The order of what is found is fixed: a cursor is how much of it was shown.
+  const offset = parseInteger(single.get(isSearch ? "cursor" : "offset") ?? "0");
   if (offset === undefined) {
+    if (isSearch) return problem("cursor must be one of an earlier answer");
     return problem(`offset must be an integer from 0 to ${Number.MAX_SAFE_INTEGER}`);
   }
-  const words = [...new Set(wordsOf(single.get("q") ?? ""))];
-  if (single.has("q") && words.length === 0) return problem("q must have a letter or a digit");
-  if (words.length > MAX_WORDS) return problem(`q must have at most ${MAX_WORDS} words`);
+  const q = isSearch ? "query" : "q";
+  const words = [...new Set(wordsOf(single.get(q) ?? ""))];
+  if ((isSearch || single.has(q)) && words.length === 0) {
+    return problem(`${q} must have a letter or a digit`);
+  }
+  if (words.length > MAX_WORDS) return problem(`${q} must have at most ${MAX_WORDS} words`);
   const offer = readOfferFilter(single);
   if (!offer.ok) return offer;
-  return ok({ type: single.get("type"), limit, offset, metadata, offer: offer.value, words });
+  const [type, scheme, extension] = ["type", "scheme", "extensions"].map((name) =>
+    single.get(name),
+  );
+  return ok({ form, type, limit, offset, metadata, offer: offer.value, words, scheme, extension });
 }
 
 function readOfferFilter(single: Single): Result<OfferFilter | undefined, QueryProblem> {
-  const [network, asset, payTo] = ["network", "asset", "payTo"].map((name) => single.get(name));
+  const [spelt, asset, payTo] = ["network", "asset", "payTo"].map((name) => single.get(name));
+  const network = spelt === undefined ? undefined : nameOfCaip2(spelt);
   const written = single.get("maxPrice");
   if ([network, asset, payTo, written].every((value) => value === undefined)) return ok(undefined);
   const maxPrice = written === undefined ? undefined : readPriceLimit(written);

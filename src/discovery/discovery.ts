@@ -3,7 +3,13 @@
  * a query, and what routes say of themselves in it.
  */
 import { createHash } from "node:crypto";
-import { X402_VERSION, type DiscoveryResponse } from "../x402/x402.ts";
+import {
+  EXACT_SCHEME,
+  X402_VERSION,
+  X402_VERSION_2,
+  type DiscoveryResponse,
+} from "../x402/x402.ts";
+import { BAZAAR } from "../x402/bazaar.ts";
 import {
   comparable,
   compare,
@@ -20,7 +26,7 @@ import { termOf } from "./search-index.ts";
 
 export { createCatalogue, entryName, pathOf } from "./catalogue.ts";
 export type { Catalogue, CatalogueEntry, PublicTerms } from "./catalogue.ts";
-export { parseDiscoveryQuery, type DiscoveryQuery } from "./discovery-query.ts";
+export { parseDiscoveryQuery, type DiscoveryQuery, type ListingForm } from "./discovery-query.ts";
 
 /** One page; `total` counts what the filters let through, and an offset beyond it is an empty page. */
 export function listResources(catalogue: Catalogue, query: DiscoveryQuery): DiscoveryResponse {
@@ -41,13 +47,20 @@ export interface WrittenPage {
 /** Puts a page together from items that are written, and tagged, once: a page may be megabytes. */
 export function writePage(catalogue: Catalogue, query: DiscoveryQuery): WrittenPage {
   const { page, total } = select(catalogue, query);
-  const { limit, offset } = query;
-  const pagination = JSON.stringify({ limit, offset, total });
+  const { form, limit, offset } = query;
+  const written = page.map((item) => (form === "v1" ? item.written : item.writtenV2));
+  const next = offset + page.length;
+  const cursor = next < total ? `${next}` : null;
+  const pagination = JSON.stringify(
+    form === "search" ? { limit, cursor } : { limit, offset, total },
+  );
+  const version = form === "v1" ? X402_VERSION : X402_VERSION_2;
+  const name = form === "search" ? "resources" : "items";
   return {
-    etag: entityTag([...page.map(({ tag }) => tag), pagination].join()),
+    etag: entityTag([...written.map(({ tag }) => tag), pagination].join()),
     body: () => {
-      const items = page.map(({ json }) => json).join();
-      return `{"x402Version":${X402_VERSION},"items":[${items}],"pagination":${pagination}}`;
+      const items = written.map(({ json }) => json).join();
+      return `{"x402Version":${version},"${name}":[${items}],"pagination":${pagination}}`;
     },
   };
 }
@@ -109,17 +122,22 @@ interface Selection {
 }
 
 function select(catalogue: Catalogue, query: DiscoveryQuery): Selection {
-  const { type, metadata, offer, words, offset, limit } = query;
+  const { type, scheme, extension, metadata, offer, words, offset, limit } = query;
   const { items } = catalogue;
-  // The type is exact, and there is one.
-  if (type !== undefined && type !== LISTED_TYPE) return { page: [], total: 0 };
-  const isFiltered = metadata.length > 0 || words.length > 0 || offer !== undefined;
+  // There is one of each, and they are matched exactly.
+  const isNone =
+    (type ?? LISTED_TYPE) !== LISTED_TYPE ||
+    (scheme ?? EXACT_SCHEME) !== EXACT_SCHEME ||
+    (extension ?? BAZAAR) !== BAZAAR;
+  if (isNone) return { page: [], total: 0 };
+  const isFiltered =
+    metadata.length > 0 || words.length > 0 || offer !== undefined || extension !== undefined;
   if (isFiltered) return selectFiltered(catalogue, query);
   return { page: items.slice(offset, offset + limit), total: items.length };
 }
 
 function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuery): Selection {
-  const { metadata, offer, words, offset, limit } = query;
+  const { extension, metadata, offer, words, offset, limit } = query;
   const terms = metadata.map(({ key, value }) => termOf(`metadata.${key}`, value));
   const { marks, wanted } = index.find(terms, words);
   const fits = offer === undefined ? undefined : offerTest(offer, names);
@@ -130,6 +148,7 @@ function selectFiltered({ items, index, names }: Catalogue, query: DiscoveryQuer
     const item = items[place];
     if (item === undefined || marks[item.number] !== wanted) continue;
     if (fits !== undefined && !item.offers.some(fits)) continue;
+    if (extension !== undefined && !item.hasBazaar) continue;
     if (total >= offset && page.length < limit) page.push(item);
     total += 1;
   }

@@ -1,6 +1,7 @@
 /**
  * The REST surface of a facilitator (protocol section 4): `POST /verify`, `POST /settle`,
- * `GET /supported`, `GET /discovery/resources`, in version 1 and 2, by the version of the payment. A judged payment is
+ * `GET /supported`, `GET /discovery/resources`, in version 1 and 2, by the version of the payment, and below `/v2` the
+ * listing and search of version 2. A judged payment is
  * status 200 whatever the judgement, a request that cannot be read is 400, of version 2 200 as well, a failure of ours
  * 500, a caller for whom there is no place 503; the body has the endpoint's shape in all four, and `payer` is always
  * there. What a web page could send unasked is not read at all.
@@ -97,8 +98,12 @@ export interface SalesCatalogue {
 
 export interface EndpointOptions {
   readonly facilitator: WireFacilitator;
-  /** Answers `GET /discovery/resources` for a raw query string and the value of `If-None-Match`. */
-  readonly list: (query: string, ifNoneMatch: string | undefined) => Listing;
+  /** Answers `GET /discovery/resources` for a raw query string and the value of `If-None-Match`; `form`: below `/v2`. */
+  readonly list: (
+    query: string,
+    ifNoneMatch: string | undefined,
+    form?: "v2" | "search",
+  ) => Listing;
   /** Path before the endpoints: "" or `/x402`. */
   readonly basePath: string;
   readonly callers: Callers;
@@ -162,6 +167,14 @@ export class FacilitatorEndpoints {
       [
         `${basePath}/discovery/resources`,
         { ...listing, handle: (asked) => this.#discovery(asked) },
+      ],
+      [
+        `${basePath}/v2/discovery/resources`,
+        { ...listing, handle: (asked) => this.#discovery(asked, "v2") },
+      ],
+      [
+        `${basePath}/v2/discovery/search`,
+        { ...listing, handle: (asked) => this.#discovery(asked, "search") },
       ],
     ]);
   }
@@ -327,8 +340,12 @@ export class FacilitatorEndpoints {
     sendJson(response, 200, { kinds, extensions, signers: signers ?? {}, ...rest });
   }
 
-  async #discovery({ request, response, query }: Asked): Promise<void> {
-    const { status, body, etag } = this.#options.list(query, request.headers["if-none-match"]);
+  async #discovery({ request, response, query }: Asked, form?: "v2" | "search"): Promise<void> {
+    const { status, body, etag } = this.#options.list(
+      query,
+      request.headers["if-none-match"],
+      form,
+    );
     if (etag === null) return send(response, status, body);
     const kept = { ETag: etag, "Cache-Control": "no-cache" };
     if (status === 304) response.writeHead(304, kept).end();

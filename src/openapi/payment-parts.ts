@@ -1,24 +1,62 @@
 /**
- * What an OpenAPI document says of payment: the header as a security scheme, the 402 answer, the receipt,
- * and `x-payment-info`, by which programs that read such documents find what an operation costs.
+ * What an OpenAPI document says of payment in each version of the protocol: the header as a security scheme, the 402
+ * answer, the receipt, and `x-payment-info`, by which programs that read such documents find what an operation costs.
  */
 import { formatAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
-import { X402_VERSION, type PaymentRequirements } from "../x402/x402.ts";
+import { requirementsV2 } from "../x402/version-2.ts";
+import {
+  X402_VERSION,
+  X402_VERSION_2,
+  type PaymentRequirements,
+  type X402Version,
+} from "../x402/x402.ts";
 import type { DescriptionValues } from "./description.ts";
 
 /** Names of our parts among a document's components: no description of a backend has a reason to use them. */
-const SCHEME = "x402Payment";
+const SCHEMES = {
+  [X402_VERSION]: "x402Payment",
+  [X402_VERSION_2]: "x402PaymentSignature",
+} as const;
 const REQUIRED = "X402PaymentRequired";
 const REQUIREMENTS = "X402PaymentRequirements";
 const RECEIPT = "X402PaymentResponse";
+/** The headers of each version: of a payment, and of its receipt. */
+const PAYMENT = { [X402_VERSION]: "X-PAYMENT", [X402_VERSION_2]: "PAYMENT-SIGNATURE" } as const;
+const RECEIPT_HEADERS = {
+  [X402_VERSION]: "X-PAYMENT-RESPONSE",
+  [X402_VERSION_2]: "PAYMENT-RESPONSE",
+} as const;
+/** Which of a payload's members each version has, and where the 402 answer lists the ways to pay. */
+const CONTENT = {
+  [X402_VERSION]:
+    "x402Version, scheme, network and payload. Ask without it first; the 402 answer lists the ways to pay.",
+  [X402_VERSION_2]:
+    "x402Version, accepted and payload. Ask without it first; the header PAYMENT-REQUIRED of the 402 answer " +
+    "lists the ways to pay.",
+} as const;
 
-/** The security requirement of whatever is paid for. */
-export const PAID: readonly DescriptionValues[] = [{ [SCHEME]: [] }];
 export const REQUIRED_RESPONSE: DescriptionValues = { $ref: `#/components/responses/${REQUIRED}` };
-export const RECEIPT_HEADER: DescriptionValues = {
-  "X-PAYMENT-RESPONSE": { $ref: `#/components/headers/${RECEIPT}` },
-};
+/** What a client takes from the payment, in whatever version. */
+export const PAYMENT_HEADER: RegExp = new RegExp(`^(?:${Object.values(PAYMENT).join("|")})$`, "i");
+
+/** The security requirement of whatever is paid for: one of them is enough. */
+export function securityOf(versions: Versions): readonly DescriptionValues[] {
+  return versions.map((version) => ({ [SCHEMES[version]]: [] }));
+}
+
+export function receiptHeaders(versions: Versions): DescriptionValues {
+  const reference = { $ref: `#/components/headers/${RECEIPT}` };
+  return Object.fromEntries(versions.map((version) => [RECEIPT_HEADERS[version], reference]));
+}
+
+/** `1`, or `1 and 2`. */
+export function versionWords(versions: Versions): string {
+  return `version${versions.length > 1 ? "s" : ""} ${versions.join(" and ")}`;
+}
+
+/** The versions in which buyers may pay, the oldest first; at least one. */
+export type Versions = readonly X402Version[];
 
 const text = { type: "string" } as const;
 
@@ -62,26 +100,39 @@ const REQUIRED_SCHEMA = {
   },
 };
 
+const REQUIRED_HEADERS = {
+  "PAYMENT-REQUIRED": {
+    description:
+      "The ways to pay in version 2: base64 of JSON with x402Version, error, resource, accepts and extensions.",
+    schema: text,
+  },
+};
+
+function schemeOf(version: X402Version): DescriptionValues {
+  return {
+    type: "apiKey",
+    in: "header",
+    name: PAYMENT[version],
+    description: `A signed payment (x402 version ${version}): base64 of JSON with ${CONTENT[version]}`,
+  };
+}
+
 /** A document's components with ours among them. */
-export function withPaymentParts(components: DescriptionValues): DescriptionValues {
+export function withPaymentParts(
+  components: DescriptionValues,
+  versions: Versions,
+): DescriptionValues {
   const kind = (name: string): object => Object(components[name]);
+  const isOld = versions.includes(X402_VERSION);
   return {
     ...components,
     securitySchemes: {
       ...kind("securitySchemes"),
-      [SCHEME]: {
-        type: "apiKey",
-        in: "header",
-        name: "X-PAYMENT",
-        description:
-          "A signed payment (x402 version 1): base64 of JSON with x402Version, scheme, network and payload. " +
-          "Ask without it first; the 402 answer lists the ways to pay.",
-      },
+      ...Object.fromEntries(versions.map((version) => [SCHEMES[version], schemeOf(version)])),
     },
     schemas: {
       ...kind("schemas"),
-      [REQUIRED]: REQUIRED_SCHEMA,
-      [REQUIREMENTS]: REQUIREMENTS_SCHEMA,
+      ...(isOld && { [REQUIRED]: REQUIRED_SCHEMA, [REQUIREMENTS]: REQUIREMENTS_SCHEMA }),
     },
     headers: {
       ...kind("headers"),
@@ -95,22 +146,37 @@ export function withPaymentParts(components: DescriptionValues): DescriptionValu
       ...kind("responses"),
       [REQUIRED]: {
         description: "Payment is required, or the payment that was sent is refused.",
-        content: { "application/json": { schema: { $ref: `#/components/schemas/${REQUIRED}` } } },
+        ...(versions.includes(X402_VERSION_2) && { headers: REQUIRED_HEADERS }),
+        ...(isOld && {
+          content: { "application/json": { schema: { $ref: `#/components/schemas/${REQUIRED}` } } },
+        }),
       },
     },
   };
 }
 
 /** `price` is there where one of the ways to pay is in its network's own stablecoin, whose unit is a dollar. */
-export function paymentInfo(accepts: readonly PaymentRequirements[]): DescriptionValues {
+export function paymentInfo(
+  accepts: readonly PaymentRequirements[],
+  versions: Versions,
+): DescriptionValues {
   const amount = accepts.map(dollarsOf).find((dollars) => dollars !== undefined);
-  const ways = accepts.map(({ scheme, network, maxAmountRequired, asset, payTo }) => {
-    return { scheme, network, maxAmountRequired, asset, payTo };
-  });
   return {
     ...(amount === undefined ? {} : { price: { mode: "fixed", currency: "USD", amount } }),
-    protocols: [{ x402: { version: X402_VERSION, accepts: ways } }],
+    protocols: versions.map((version) => {
+      return { x402: { version, accepts: accepts.map((each) => wayOf(each, version)) } };
+    }),
   };
+}
+
+/** A way to pay, without what only signing needs. */
+function wayOf(requirements: PaymentRequirements, version: X402Version): DescriptionValues {
+  if (version === X402_VERSION_2) {
+    const { scheme, network, amount, asset, payTo } = requirementsV2(requirements);
+    return { scheme, network, amount, asset, payTo };
+  }
+  const { scheme, network, maxAmountRequired, asset, payTo } = requirements;
+  return { scheme, network, maxAmountRequired, asset, payTo };
 }
 
 function dollarsOf({ network, asset, maxAmountRequired }: PaymentRequirements): string | undefined {

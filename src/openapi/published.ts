@@ -7,11 +7,14 @@ import { FreeNames } from "./free-names.ts";
 import { asNewer } from "./newer-schemas.ts";
 import { basePathOf, METHODS, patternOf } from "./openapi.ts";
 import {
-  PAID,
+  PAYMENT_HEADER,
   paymentInfo,
-  RECEIPT_HEADER,
+  receiptHeaders,
   REQUIRED_RESPONSE,
+  securityOf,
+  versionWords,
   withPaymentParts,
+  type Versions,
 } from "./payment-parts.ts";
 import { selfContained } from "./references.ts";
 import { writeOperation, type SoldRoute } from "./sold-operation.ts";
@@ -41,6 +44,7 @@ export interface Publishing {
   readonly listing: string | null;
   /** What is sold and may be known, in the order of the listing. */
   readonly sold: readonly SoldRoute[];
+  readonly versions: Versions;
   /** OpenAPI 3.0 or 3.1; null: the routes are all there is. */
   readonly description: DescriptionValues | null;
   /** Of a canonical path; asked only where there is a description. */
@@ -49,11 +53,11 @@ export interface Publishing {
 
 /** JSON text. */
 export function writeOpenApi(publishing: Publishing): string {
-  const { publicUrl, listing, description, sold } = publishing;
+  const { publicUrl, listing, description, sold, versions } = publishing;
   const root = description === null ? {} : selfContained(recordOf(asNewer(description)));
   const paths = new Paths();
   if (description !== null) addDescribed(paths, root, publishing);
-  for (const route of sold) paths.addRoute(route);
+  for (const route of sold) paths.addRoute(route, versions);
   const { info, tags, externalDocs, security, components, jsonSchemaDialect } = root;
   const kept = Object.entries({
     tags: usedTags(tags, paths.written),
@@ -63,13 +67,14 @@ export function writeOpenApi(publishing: Publishing): string {
   }).filter(([, value]) => value !== undefined);
   return JSON.stringify({
     openapi: "3.1.0",
-    info: infoOf(recordOf(info), publicUrl, paths.omitted),
+    info: infoOf(recordOf(info), publishing, paths.omitted),
     servers: [{ url: publicUrl }],
     ...Object.fromEntries(kept),
     ...(listing === null ? {} : { "x-discovery": { listing } }),
     paths: paths.written,
     components: withPaymentParts(
       usedComponents(recordOf(components), paths.written, listOf(security)),
+      versions,
     ),
   });
 }
@@ -82,9 +87,13 @@ function usedTags(tags: unknown, paths: DescriptionValues): readonly unknown[] |
   return tags.filter((tag) => used.has(recordOf(tag)["name"]));
 }
 
-function infoOf(info: DescriptionValues, publicUrl: string, omitted: number): DescriptionValues {
+function infoOf(
+  info: DescriptionValues,
+  { publicUrl, versions }: Publishing,
+  omitted: number,
+): DescriptionValues {
   const { host } = new URL(publicUrl);
-  const about = `What ${host} sells. Operations with a price are paid for with each request (x402, version 1).`;
+  const about = `What ${host} sells. Operations with a price are paid for with each request (x402, ${versionWords(versions)}).`;
   const more = omitted === 0 ? "" : ` ${omitted} more are in the discovery listing only.`;
   const { title, version, description } = info;
   return {
@@ -121,7 +130,7 @@ class Paths {
   }
 
   /** Methods that are described already stay as they are. */
-  addRoute(route: SoldRoute): void {
+  addRoute(route: SoldRoute, versions: Versions): void {
     const { path, item } = this.#at(route.path);
     const names = variablesOf(path);
     const wanted = route.methods?.map((method) => method.toLowerCase()) ?? METHODS;
@@ -134,7 +143,7 @@ class Paths {
         continue;
       }
       this.#count += 1;
-      item[method] = this.#withFreeId(writeOperation(route, method.toUpperCase(), names));
+      item[method] = this.#withFreeId(writeOperation(route, method.toUpperCase(), names, versions));
     }
     if (Object.keys(item).length === 0) this.#byShape.delete(shapeOf(path));
   }
@@ -162,7 +171,8 @@ function variablesOf(path: string): readonly string[] {
   return [...path.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
 }
 
-function addDescribed(paths: Paths, root: DescriptionValues, { fateOf }: Publishing): void {
+function addDescribed(paths: Paths, root: DescriptionValues, publishing: Publishing): void {
+  const { fateOf } = publishing;
   const description = { root, form: "", isSwagger: false };
   for (const [path, written] of Object.entries(recordOf(root["paths"]))) {
     const item = path.startsWith("/") ? resolved(written, root) : null;
@@ -179,7 +189,8 @@ function addDescribed(paths: Paths, root: DescriptionValues, { fateOf }: Publish
       if (whole === "" || !patternOf(whole).ok) continue;
       const fate = fateOf(method.toUpperCase(), whole.replace(/\{[^{}]*\}/g, SAMPLE));
       if (fate.kind === "hidden") continue;
-      const shown = fate.kind === "free" ? plain(operation) : priced(operation, fate.accepts, root);
+      const shown =
+        fate.kind === "free" ? plain(operation) : priced(operation, fate.accepts, publishing, root);
       paths.addDescribed(whole, method, members, shown);
     }
   }
@@ -196,22 +207,23 @@ function plain(operation: unknown): DescriptionValues {
 function priced(
   operation: unknown,
   accepts: SoldRoute["accepts"],
+  { versions }: Publishing,
   root: DescriptionValues,
 ): DescriptionValues {
   const { parameters, responses, ...described } = plain(operation);
   const answers = Object.entries(recordOf(responses)).map(([status, answer]) => {
     const isGood = status.startsWith("2") && own(recordOf(answer), "$ref") === undefined;
-    const headers = { ...recordOf(recordOf(answer)["headers"]), ...RECEIPT_HEADER };
+    const headers = { ...recordOf(recordOf(answer)["headers"]), ...receiptHeaders(versions) };
     return [status, isGood ? { ...recordOf(answer), headers } : answer] as const;
   });
   const others = listOf(parameters).filter(
-    (each) => textOf(resolved(each, root)?.["name"]).toLowerCase() !== "x-payment",
+    (each) => !PAYMENT_HEADER.test(textOf(resolved(each, root)?.["name"])),
   );
   return {
     ...described,
     ...(others.length === 0 ? {} : { parameters: others }),
     responses: { ...Object.fromEntries(answers), "402": REQUIRED_RESPONSE },
-    security: PAID,
-    "x-payment-info": paymentInfo(accepts),
+    security: securityOf(versions),
+    "x-payment-info": paymentInfo(accepts, versions),
   };
 }

@@ -2,7 +2,14 @@
 import { JSON_TYPES } from "../x402/json.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { recordOf, textOf, type DescriptionValues } from "./description.ts";
-import { PAID, paymentInfo, RECEIPT_HEADER, REQUIRED_RESPONSE } from "./payment-parts.ts";
+import {
+  PAYMENT_HEADER,
+  paymentInfo,
+  receiptHeaders,
+  REQUIRED_RESPONSE,
+  securityOf,
+  type Versions,
+} from "./payment-parts.ts";
 
 /** What is sold at one path, to one or more methods. */
 export interface SoldRoute {
@@ -38,14 +45,15 @@ const BODY_TYPES = {
 
 /** Methods whose body means nothing (RFC 9110 section 9.3). */
 const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE", "OPTIONS"]);
-/** What a client writes itself, or the payment does. */
-const OWN_HEADERS = /^(?:accept|content-type|authorization|x-payment)$/i;
+/** What a client writes itself. */
+const OWN_HEADERS = /^(?:accept|content-type|authorization)$/i;
 
 /** `names`: what the document calls the variables, in place of the route's own names. */
 export function writeOperation(
   route: SoldRoute,
   method: string,
   names: readonly string[],
+  versions: Versions,
 ): DescriptionValues {
   const { description, input, accepts } = route;
   const known = recordOf(input.pathParams);
@@ -55,7 +63,7 @@ export function writeOperation(
   });
   const query = parametersOf("query", input.queryParams);
   const headers = parametersOf("header", input.headerFields).filter(
-    ({ name }) => !OWN_HEADERS.test(textOf(name)),
+    ({ name }) => !OWN_HEADERS.test(textOf(name)) && !PAYMENT_HEADER.test(textOf(name)),
   );
   const parameters = [...variables, ...query, ...headers];
   const body = BODILESS.has(method) ? null : bodyOf(input);
@@ -64,9 +72,9 @@ export function writeOperation(
     ...(description === "" ? {} : { summary: description }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === null ? {} : { requestBody: body }),
-    responses: { "200": answerOf(route), "402": REQUIRED_RESPONSE },
-    security: PAID,
-    "x-payment-info": paymentInfo(accepts),
+    responses: { "200": answerOf(route, versions), "402": REQUIRED_RESPONSE },
+    security: securityOf(versions),
+    "x-payment-info": paymentInfo(accepts, versions),
   };
 }
 
@@ -75,12 +83,12 @@ function operationId(method: string, path: string): string {
   return `${method.toLowerCase()}_${words}`;
 }
 
-function answerOf({ mimeType, outputSchema }: SoldRoute): DescriptionValues {
+function answerOf({ mimeType, outputSchema }: SoldRoute, versions: Versions): DescriptionValues {
   const type = mimeType === "" && outputSchema !== null ? "application/json" : mimeType;
   const schema = outputSchema === null ? {} : { schema: outputSchema };
   return {
     description: "What was paid for.",
-    headers: RECEIPT_HEADER,
+    headers: receiptHeaders(versions),
     ...(type === "" ? {} : { content: { [type]: schema } }),
   };
 }

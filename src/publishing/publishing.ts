@@ -5,6 +5,7 @@
 import {
   isShadowed,
   PUBLISHED_PATHS,
+  VERSION_2_PATHS,
   type Config,
   type PricedAction,
   type RouteSettings,
@@ -18,6 +19,7 @@ import {
   writePage,
   type Catalogue,
   type CatalogueEntry,
+  type ListingForm,
   type PublicTerms,
 } from "../discovery/discovery.ts";
 import type { EntryChanges, OtherEntries } from "../discovery/shared-entries.ts";
@@ -32,7 +34,8 @@ import { writeOpenApi, type PublishedFate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
 import { networkOf } from "../x402/network.ts";
-import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
+import { serviceOf } from "../x402/version-2.ts";
+import { EXACT_SCHEME, X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 
 const JSON_TYPE = "application/json";
 const TEXT_TYPE = "text/plain; charset=utf-8";
@@ -59,12 +62,21 @@ export interface PublicationsGround {
 }
 
 /** What of a configuration its documents depend on. */
-type Sales = Pick<Config, "routes" | "publicUrl" | "unmatched" | "discovery">;
+type Sales = Pick<Config, "routes" | "publicUrl" | "unmatched" | "discovery" | "paywall"> & Spoken;
+
+/** The versions of the protocol that buyers may speak; default: both. */
+interface Spoken {
+  readonly protocol?: { readonly v1: boolean; readonly v2: boolean };
+}
 
 /** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
-export function documentPaths(config: Pick<Config, "discovery" | "routes">): ReadonlySet<string> {
+export function documentPaths(
+  config: Pick<Config, "discovery" | "routes"> & Spoken,
+): ReadonlySet<string> {
   const { listed, wellKnown, openapi, llms, page } = config.discovery;
+  const hasNewer = listed && versionsOf(config).includes(X402_VERSION_2);
   const pointers = [
+    ...(hasNewer ? Object.values(VERSION_2_PATHS) : []),
     wellKnown ? PUBLISHED_PATHS.wellKnown : null,
     openapi === "off" ? null : PUBLISHED_PATHS.openapi,
     llms ? PUBLISHED_PATHS.llms : null,
@@ -72,6 +84,21 @@ export function documentPaths(config: Pick<Config, "discovery" | "routes">): Rea
   const served: string[] = pointers.filter((path) => !isShadowed(config, path));
   if (page !== null) served.push(page);
   return new Set(listed ? [PUBLISHED_PATHS.listed, ...served] : served);
+}
+
+function versionsOf({
+  protocol: { v1, v2 } = { v1: true, v2: true },
+}: Spoken): readonly X402Version[] {
+  const all = [X402_VERSION, X402_VERSION_2] as const;
+  return all.filter((version) => (version === X402_VERSION ? v1 : v2));
+}
+
+/** The listing that is asked for where its path does not tell. */
+function usualForm({
+  protocol: { v1, v2 } = { v1: true, v2: true },
+}: Spoken): ListingForm | "either" {
+  if (v1 && v2) return "either";
+  return v2 ? "v2" : "v1";
 }
 
 /** Notes the terms of every listed route in the ledger, which knows since when each of them has been the same. */
@@ -117,10 +144,15 @@ export class Publications {
     this.#feePayers = feePayers;
     this.#others = others;
     this.#paths = documentPaths(config);
+    const { brand } = config.paywall;
     this.#sold = listed(config).map(({ route, action, offers, terms }) => ({
       route,
       action,
-      entry: { ...terms, lastUpdated: changes.get(route.key) ?? 0 },
+      entry: {
+        ...terms,
+        service: serviceOf(action.metadata, brand),
+        lastUpdated: changes.get(route.key) ?? 0,
+      },
       offers: new Offers(offers, feePayers),
     }));
     this.#revision = feePayers.revision;
@@ -134,6 +166,8 @@ export class Publications {
       const page = (this.#page ??= new CataloguePages(this.#config)).write(query);
       return answered({ ...tagged(page), type: HTML_TYPE, lines: PAGE_LINES }, ifNoneMatch);
     }
+    if (path === VERSION_2_PATHS.resources) return this.list(query, ifNoneMatch, "v2");
+    if (path === VERSION_2_PATHS.search) return this.list(query, ifNoneMatch, "search");
     const isPointer = path !== PUBLISHED_PATHS.listed && this.#paths.has(path);
     if (!isPointer) return this.list(query, ifNoneMatch);
     const type = path === PUBLISHED_PATHS.llms ? TEXT_TYPE : JSON_TYPE;
@@ -143,11 +177,16 @@ export class Publications {
   };
 
   /** The discovery listing, for a raw query string: our routes, and what others sell beside them. */
-  readonly list = (query: string, ifNoneMatch?: string): PublishedDocument => {
+  readonly list = (
+    query: string,
+    ifNoneMatch?: string,
+    form: ListingForm | "either" = usualForm(this.#config),
+  ): PublishedDocument => {
     this.#refresh();
-    const read = parseDiscoveryQuery(query);
+    const read = parseDiscoveryQuery(query, form);
     if (!read.ok) {
-      const body = JSON.stringify({ x402Version: X402_VERSION, error: read.error.detail });
+      const x402Version = form === "v2" || form === "search" ? X402_VERSION_2 : X402_VERSION;
+      const body = JSON.stringify({ x402Version, error: read.error.detail });
       return { status: 400, body, type: JSON_TYPE, etag: null };
     }
     const { etag, body } = writePage(this.#listing(), read.value);
@@ -202,6 +241,7 @@ export class Publications {
         return writeOpenApi({
           publicUrl,
           listing,
+          versions: versionsOf(this.#config),
           sold: payable.map(soldRoute),
           description: typeof openapi === "string" ? null : openapi.description,
           fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },
@@ -216,9 +256,11 @@ export class Publications {
     return {
       publicUrl,
       listing: at(PUBLISHED_PATHS.listed),
+      listingV2: at(VERSION_2_PATHS.resources),
       openapi: at(PUBLISHED_PATHS.openapi),
       llms: at(PUBLISHED_PATHS.llms),
       facilitator: this.#config.discovery.facilitator,
+      versions: versionsOf(this.#config),
     };
   }
 }

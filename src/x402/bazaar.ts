@@ -8,6 +8,9 @@ import { isRecord, JSON_TYPES } from "./json.ts";
 import type { ExtensionsV2 } from "./version-2.ts";
 import type { PaymentRequirements } from "./x402.ts";
 
+/** Its name among the extensions. */
+export const BAZAAR = "bazaar";
+
 type Values = Readonly<Record<string, unknown>>;
 type Declared = Pick<PaymentRequirements, "outputSchema">;
 
@@ -35,6 +38,8 @@ interface Schema {
   readonly items?: Schema;
 }
 
+const UNKNOWN: Sample = { schema: {}, example: undefined };
+
 const BODILESS_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "DELETE"]);
 const BODY_METHODS: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 /** Those of version 1 that have other names; what is no word of either is JSON. */
@@ -56,7 +61,7 @@ const PLACEHOLDER = "string";
 /** What a way to pay has in `extensions` of version 2: the same for each way to pay for one method of a route. */
 export function extensionsOf({ outputSchema }: Declared): ExtensionsV2 | undefined {
   const input = bazaarInput(outputSchema);
-  return input && { bazaar: bazaarExtension(input, outputSchema?.["output"]) };
+  return input && { [BAZAAR]: bazaarExtension(input, outputSchema?.["output"]) };
 }
 
 /** Whether {@link extensionsOf} has it, at the cost of a look. */
@@ -92,18 +97,20 @@ function bazaarExtension(input: Values, output: unknown): BazaarExtension {
       bodyType: word(BODY_TYPES.get(input["bodyType"]) ?? "json"),
       body: membersOf(recordOf(input["bodyFields"])),
     }),
-    queryParams: declaredIn(input["queryParams"]),
+    queryParams: BODILESS_METHODS.has(method)
+      ? membersOf(recordOf(input["queryParams"]))
+      : declaredIn(input["queryParams"]),
     pathParams: pathParamsOf(path, recordOf(input["pathParams"])),
     headers: headersOf(input["headerFields"]),
   };
   const told = Object.entries(parts).filter((part): part is [string, Sample] => {
     return part[1] !== undefined;
   });
-  const described = isRecord(output) ? outputOf(sampleOf(output)) : undefined;
+  const answer = outputOf(isRecord(output) ? sampleOf(output) : UNKNOWN);
   return {
     info: {
       input: examplesOf(told),
-      ...(described && { output: recordOf(described.example) }),
+      ...(isRecord(output) && { output: recordOf(answer.example) }),
     },
     schema: {
       $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -113,7 +120,8 @@ function bazaarExtension(input: Values, output: unknown): BazaarExtension {
           ...schemaOf(told),
           required: told.filter(isWanted).map(([name]) => name),
         },
-        ...(described && { output: described.schema }),
+        // Of an answer of which nothing is known, too: there are catalogues that miss it.
+        output: answer.schema,
       },
       required: ["input"],
     },
@@ -127,10 +135,12 @@ function isWanted([name, { schema }]: readonly [string, Sample]): boolean {
 }
 
 function outputOf({ schema, example }: Sample): Sample {
-  const type: Sample = { schema: { type: "string" }, example: "json" };
-  const told = { type, ...(example !== undefined && { example: { schema, example } }) };
-  const parts = Object.entries(told);
-  return { schema: { ...schemaOf(parts), required: ["type"] }, example: examplesOf(parts) };
+  const parts: [string, Sample][] = [
+    ["type", { schema: { type: "string" }, example: "json" }],
+    ["example", { schema, example }],
+  ];
+  const known = example === undefined ? parts.slice(0, 1) : parts;
+  return { schema: { ...schemaOf(parts), required: ["type"] }, example: examplesOf(known) };
 }
 
 /** The rest of a path that `*` stands for is one more parameter. */
@@ -211,7 +221,7 @@ function sampleOf(declared: unknown, depth = 0): Sample {
     return sampleOf(isType ? { type: declared } : { type: "string", description: declared }, depth);
   }
   if (!isRecord(declared)) return { schema: {}, example: declared };
-  if (depth > MAX_DEPTH) return { schema: {}, example: undefined };
+  if (depth > MAX_DEPTH) return UNKNOWN;
   const { description, enum: choices, properties, items, required } = declared;
   const members = isRecord(properties) ? membersOf(properties, required, depth) : undefined;
   const item = isRecord(items) ? sampleOf(items, depth + 1) : undefined;

@@ -155,6 +155,34 @@ export function resourceV2({
   };
 }
 
+/** Longest name of a service, and longest tag, characters; tags of a resource. */
+const MAX_SERVICE_WORD = 32;
+const MAX_TAGS = 5;
+const SERVICE_WORD = new RegExp(`^[\\x20-\\x7e]{1,${MAX_SERVICE_WORD}}$`);
+
+/**
+ * What a route's metadata and the seller's name say of the service behind a resource. What version 2 does not take
+ * is left out.
+ */
+export function serviceOf(
+  { provider, category, tags }: Readonly<Record<string, unknown>>,
+  brand: string,
+): Pick<ResourceV2, "serviceName" | "tags"> {
+  const serviceName = [provider, brand].find(isServiceWord);
+  const words = [...(Array.isArray(tags) ? tags : [tags]), category].filter(isServiceWord);
+  // Of each that spelling which comes first.
+  const spelt = words.map((word) => word.toLowerCase());
+  const kept = words.filter((_, index) => spelt.indexOf(spelt[index] ?? "") === index);
+  return {
+    ...(serviceName !== undefined && { serviceName }),
+    ...(kept.length > 0 && { tags: kept.slice(0, MAX_TAGS) }),
+  };
+}
+
+function isServiceWord(value: unknown): value is string {
+  return typeof value === "string" && SERVICE_WORD.test(value);
+}
+
 /** A payment in the envelope of version 2, for that way to pay. */
 export function paymentV2({
   paymentPayload,

@@ -49,9 +49,16 @@ export const PUBLISHED_PATHS = {
   llms: "/llms.txt",
 } as const;
 
+/** Where the listing of version 2 is served, too, for clients that know nothing but what is before the path. */
+export const VERSION_2_PATHS = {
+  resources: "/v2/discovery/resources",
+  search: "/v2/discovery/search",
+} as const;
+
 const PAGE: Path = ["discovery", "page"];
 /** What is there for programs, whether or not this file turns it on. */
-const RESERVED = /^\/(?:discovery\/resources|\.well-known\/.*|openapi\.json|llms\.txt)$/;
+const RESERVED =
+  /^\/(?:discovery\/resources|v2\/discovery\/(?:resources|search)|\.well-known\/.*|openapi\.json|llms\.txt)$/;
 const HINT = "write page: /catalogue";
 
 const openapi = z.union(
@@ -69,7 +76,11 @@ const openapi = z.union(
 );
 
 export const discovery = map({
-  listed: optional(flag, "Serves the listing of priced routes at /discovery/resources.", true),
+  listed: optional(
+    flag,
+    "Serves the listing of priced routes at /discovery/resources, and in the form of version 2 below /v2/discovery.",
+    true,
+  ),
   wellKnown: optional(
     flag,
     "Serves /.well-known/x402, which leads programs from the host to the listing.",

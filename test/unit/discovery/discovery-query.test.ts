@@ -37,6 +37,9 @@ describe("a discovery query", () => {
       limit: DEFAULT_LIMIT,
       offset: 0,
       metadata: [],
+      form: "v1",
+      scheme: undefined,
+      extension: undefined,
       offer: undefined,
       words: [],
     };

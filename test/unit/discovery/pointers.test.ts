@@ -5,18 +5,29 @@ import {
   MAX_NAMED_RESOURCES,
   writeLlmsText,
   writeWellKnown,
+  type Published,
 } from "../../../src/discovery/pointers.ts";
 import { largeCatalogue } from "./large-catalogue.ts";
 
 const publicUrl = "https://api.example.com";
-const ALL = {
+const ALL: Published = {
   publicUrl,
+  versions: [1, 2],
   listing: `${publicUrl}/discovery/resources`,
+  listingV2: `${publicUrl}/v2/discovery/resources`,
   openapi: `${publicUrl}/openapi.json`,
   llms: `${publicUrl}/llms.txt`,
   facilitator: "https://pay.example.com",
 };
-const NONE = { publicUrl, listing: null, openapi: null, llms: null, facilitator: null };
+const NONE: Published = {
+  publicUrl,
+  versions: [1],
+  listing: null,
+  listingV2: null,
+  openapi: null,
+  llms: null,
+  facilitator: null,
+};
 
 function entry(path: string, description: string): CatalogueEntry {
   const resource = publicUrl + path;
@@ -43,10 +54,12 @@ describe("/.well-known/x402", () => {
     expect(JSON.parse(writeWellKnown(catalogue, ALL))).toEqual({
       version: 1,
       x402Version: 1,
+      x402Versions: [1, 2],
       resources: [`${publicUrl}/a`, `${publicUrl}/b`],
       total: 2,
       networks: ["base"],
       listing: ALL.listing,
+      listingV2: ALL.listingV2,
       openapi: ALL.openapi,
       llms: ALL.llms,
       facilitator: ALL.facilitator,
@@ -57,10 +70,20 @@ describe("/.well-known/x402", () => {
     expect(Object.keys(JSON.parse(writeWellKnown(createCatalogue([]), NONE)))).toEqual([
       "version",
       "x402Version",
+      "x402Versions",
       "resources",
       "total",
       "networks",
     ]);
+  });
+
+  test("names networks as version 2 does where no other is spoken", () => {
+    const written = writeWellKnown(createCatalogue([entry("/a", "")]), { ...ALL, versions: [2] });
+    expect(JSON.parse(written)).toMatchObject({
+      x402Version: 2,
+      x402Versions: [2],
+      networks: ["eip155:8453"],
+    });
   });
 
   test("stays small, however much is sold", () => {
@@ -70,6 +93,17 @@ describe("/.well-known/x402", () => {
 });
 
 describe("/llms.txt", () => {
+  test("says how to pay in each version that is spoken, and in no other", () => {
+    const heads = ["X-PAYMENT`", "X-PAYMENT-RESPONSE`", "PAYMENT-SIGNATURE`", "PAYMENT-RESPONSE`"];
+    const said = (versions: Published["versions"]) => {
+      const text = writeLlmsText(createCatalogue([]), { ...ALL, versions });
+      return heads.filter((head) => text.includes(`\`${head}`));
+    };
+    expect(said([1, 2])).toEqual(heads);
+    expect(said([1])).toEqual(heads.slice(0, 2));
+    expect(said([2])).toEqual(heads.slice(2));
+  });
+
   test("says in a line what each resource is and costs", () => {
     const text = writeLlmsText(createCatalogue([entry("/chat", "One completion.")]), ALL);
     expect(text).toMatch(/^# api\.example\.com\n\n> /);

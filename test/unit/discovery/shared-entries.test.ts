@@ -20,6 +20,9 @@ const EVERYTHING: DiscoveryQuery = {
   limit: 100,
   offset: 0,
   metadata: [],
+  form: "v1",
+  scheme: undefined,
+  extension: undefined,
   offer: undefined,
   words: [],
 };

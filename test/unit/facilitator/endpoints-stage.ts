@@ -25,7 +25,7 @@ export interface Stage {
   readonly port: number;
   /** What got through to the facilitator. */
   readonly asked: readonly Asked[];
-  /** Raw query strings of the discovery listing. */
+  /** Raw query strings of the discovery listing; those of version 2 behind the form that was asked for. */
   readonly queries: readonly string[];
   /** Log lines. */
   readonly log: readonly Record<string, unknown>[];
@@ -74,8 +74,8 @@ export async function stage(options: StageOptions = {}): Promise<Stage> {
   const write = (line: string): void => void log.push(JSON.parse(line));
   const endpoints = new FacilitatorEndpoints({
     facilitator,
-    list(query) {
-      queries.push(query);
+    list(query, _, form) {
+      queries.push(form === undefined ? query : `${form}: ${query}`);
       return options.listing ?? { status: 200, body: '{"items":[]}', etag: null };
     },
     basePath: options.basePath ?? "",

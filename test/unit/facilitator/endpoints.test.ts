@@ -253,6 +253,16 @@ describe("GET /supported and GET /discovery/resources", () => {
     expect(at.queries).toEqual([query]);
   });
 
+  test.each([
+    ["/v2/discovery/resources", "v2"],
+    ["/v2/discovery/search", "search"],
+  ])("answer %s in the form of version 2", async (path, form) => {
+    const at = await stage();
+    expectJson(await ask(at, `${path}?limit=5`));
+    expect(at.queries).toEqual([`${form}: limit=5`]);
+    expect(await ask(await stage({ bearer: "secret" }), path)).toMatchObject({ status: 401 });
+  });
+
   test("answer 500 without a word of the reason", async () => {
     const at = await stage({
       facilitator: { supported: fail("unavailable", "unexpected_verify_error") },

@@ -117,7 +117,11 @@ describe("a backend's description that a part of alone would not stand", () => {
     const components = { securitySchemes: { key, other } };
     const document = described({ components, security: "none" }, { security: [{ key: [] }] });
     expect(await faultsOf(document)).toEqual([]);
-    expect(Object.keys(document.components.securitySchemes)).toEqual(["key", "x402Payment"]);
+    expect(Object.keys(document.components.securitySchemes)).toEqual([
+      "key",
+      "x402Payment",
+      "x402PaymentSignature",
+    ]);
   });
 
   test("has the payment as a parameter nowhere, also where it was the only one", () => {

@@ -49,14 +49,32 @@ describe("the OpenAPI document of the routes", () => {
             ],
           },
         },
+        {
+          x402: {
+            version: 2,
+            accepts: [
+              {
+                scheme: "exact",
+                network: "eip155:8453",
+                amount: "10000",
+                asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+                payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+              },
+            ],
+          },
+        },
       ],
     });
-    const [scheme = ""] = Object.keys(get.security[0]);
-    expect(document.components.securitySchemes[scheme]).toMatchObject({
-      type: "apiKey",
-      in: "header",
-      name: "X-PAYMENT",
-    });
+    const schemes = get.security.map((each: object) => Object.keys(each)[0]);
+    const headers = schemes.map((scheme: string) => document.components.securitySchemes[scheme]);
+    expect(headers).toMatchObject([
+      { type: "apiKey", in: "header", name: "X-PAYMENT" },
+      { type: "apiKey", in: "header", name: "PAYMENT-SIGNATURE" },
+    ]);
+    expect(document.components.responses.X402PaymentRequired.headers).toHaveProperty(
+      "PAYMENT-REQUIRED",
+    );
+    expect(get.responses["200"].headers).toHaveProperty("PAYMENT-RESPONSE");
     expect(get.responses["402"].$ref).toBe("#/components/responses/X402PaymentRequired");
     expect(get.responses["200"].headers).toHaveProperty("X-PAYMENT-RESPONSE");
     expect(get.responses["200"].content["application/json"].schema.properties).toEqual({
@@ -213,7 +231,7 @@ describe("the OpenAPI document of a backend's own description", () => {
   test("has prices in place of the backend's own security, and no address of the backend", () => {
     const { get } = merged.paths["/weather"];
     expect(get["x-payment-info"].price.amount).toBe("0.01");
-    expect(get.security).toEqual([{ x402Payment: [] }]);
+    expect(get.security).toEqual([{ x402Payment: [] }, { x402PaymentSignature: [] }]);
     expect(get.responses["402"].$ref).toBe("#/components/responses/X402PaymentRequired");
     expect(get.responses["200"].headers).toHaveProperty("X-PAYMENT-RESPONSE");
     expect(get.responses.default).toEqual({ $ref: "#/components/responses/Fault" });

@@ -160,7 +160,7 @@ describe("the bazaar extension of a route", () => {
 
   test.each(["GET", "HEAD", "DELETE"])("by %s has no body, whatever is declared", (method) => {
     const bazaar = bazaarOf({ method, input: { bodyType: "json", bodyFields: { a: "string" } } });
-    expect(bazaar.info.input).toEqual({ type: "http", method });
+    expect(bazaar.info.input).toEqual({ type: "http", method, queryParams: {} });
     expectValid(bazaar);
   });
 

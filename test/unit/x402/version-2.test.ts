@@ -1,3 +1,5 @@
+import { sanitizeResourceServiceMetadata } from "@x402/extensions";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   decodePaymentSignatureHeader,
@@ -19,6 +21,7 @@ import {
   requirementsOf,
   requirementsV2,
   resourceV2,
+  serviceOf,
 } from "../../../src/x402/version-2.ts";
 import { samePayment } from "../../../src/x402/payment-key.ts";
 import { examplePayment } from "../ledger/example-payment.ts";
@@ -197,5 +200,36 @@ describe("a receipt", () => {
     expect(resourceV2({ resource: "https://x/", description: "", mimeType: "" })).toEqual({
       url: "https://x/",
     });
+  });
+});
+
+describe("what is said of the service behind a resource", () => {
+  test("is what its route says, else the seller's name", () => {
+    const metadata = { provider: "Acme", category: "weather", tags: ["a", "Weather"] };
+    expect(serviceOf(metadata, "Shop")).toEqual({ serviceName: "Acme", tags: ["a", "Weather"] });
+    expect(serviceOf({ category: "weather", provider: 7 }, "Shop")).toEqual({
+      serviceName: "Shop",
+      tags: ["weather"],
+    });
+    expect(serviceOf({ tags: "one" }, "")).toEqual({ tags: ["one"] });
+    expect(serviceOf({ provider: "é" }, "x".repeat(33))).toEqual({});
+  });
+
+  test("is what official catalogues keep of it", () => {
+    const word = fc.oneof(
+      fc.string({ maxLength: 34, unit: "binary-ascii" }),
+      fc.constantFrom("a", "A", "b"),
+      fc.string(),
+    );
+    const tags = fc.array(fc.oneof(word, fc.jsonValue({ maxDepth: 1 })), { maxLength: 9 });
+    fc.assert(
+      fc.property(tags, word, word, (tags, category, brand) => {
+        const all = [...tags, category];
+        // The official types take what the official rules then drop.
+        const resource = { url: "https://a.example", serviceName: brand, tags: all as string[] };
+        const kept = sanitizeResourceServiceMetadata(resource);
+        expect(serviceOf({ tags, category }, brand)).toEqual(kept);
+      }),
+    );
   });
 });
