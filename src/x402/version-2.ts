@@ -72,7 +72,7 @@ export type SettleResponseV2 =
     };
 
 /** Answer of `POST /verify` (section 7.1). */
-export type VerifyResponseV2 =
+type VerifyResponseV2 =
   | { readonly isValid: true; readonly payer: string }
   | {
       readonly isValid: false;

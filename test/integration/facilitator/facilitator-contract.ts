@@ -252,7 +252,10 @@ export function describeFacilitator(title: string, implementation: Implementatio
   describe(`${title} lists`, () => {
     test("exactly the kinds that are settled", async () => {
       await using stage = await open();
-      const kinds = [{ x402Version: 1, scheme: "exact", network: "base-sepolia" }];
+      const kinds = [
+        { x402Version: 1, scheme: "exact", network: "base-sepolia" },
+        { x402Version: 2, scheme: "exact", network: "eip155:84532" },
+      ];
       expect(await stage.facilitator.supported(patience())).toMatchObject({ kinds });
     });
   });
