@@ -4,14 +4,9 @@
  */
 import { findNetwork } from "../x402/network.ts";
 import { formatAmount } from "../x402/amount.ts";
+import { howToPay, versionWords, type Versions } from "../x402/how-to-pay.ts";
 import { caip2Of } from "../x402/version-2.ts";
-import {
-  X402_VERSION,
-  X402_VERSION_2,
-  type DiscoveredResource,
-  type PaymentRequirements,
-  type X402Version,
-} from "../x402/x402.ts";
+import { X402_VERSION, type DiscoveredResource, type PaymentRequirements } from "../x402/x402.ts";
 import type { Catalogue } from "./discovery.ts";
 
 /** Version of the form of `/.well-known/x402`. */
@@ -33,25 +28,8 @@ export interface Published {
   readonly llms: string | null;
   readonly facilitator: string | null;
   /** Of the protocol that buyers may speak, the oldest first; at least one. */
-  readonly versions: readonly X402Version[];
+  readonly versions: Versions;
 }
-
-/** How each version is spoken, for language models. */
-const HOW_TO_PAY = {
-  [X402_VERSION]: [
-    "Ask for a resource without payment: the answer is status 402, and its JSON body lists the ways to pay",
-    "in `accepts`. Sign one of them and send the same request again with the payment in the header",
-    "`X-PAYMENT` (base64 of JSON). The receipt comes back in the header `X-PAYMENT-RESPONSE`.",
-  ],
-  [X402_VERSION_2]: [
-    "In version 2 the header `PAYMENT-REQUIRED` (base64 of JSON) of that answer lists the ways to pay, the payment",
-    "goes into the header `PAYMENT-SIGNATURE`, and the receipt comes back in the header `PAYMENT-RESPONSE`.",
-  ],
-} as const;
-const NEW_ALONE = [
-  "Ask for a resource without payment: the answer is status 402. Sign one of the ways to pay and send the same",
-  "request again.",
-];
 
 /**
  * `version` and `resources` are what crawlers of such documents read already; the other members say where
@@ -82,17 +60,14 @@ export function writeWellKnown({ items }: Catalogue, published: Published): stri
 /** Markdown in the form of llmstxt.org: a title, a summary, sections of links with a sentence each. */
 export function writeLlmsText({ items }: Catalogue, published: Published): string {
   const { publicUrl, listing, openapi, versions } = published;
-  const isNewAlone = !versions.includes(X402_VERSION);
-  const spoken = `version${versions.length > 1 ? "s" : ""} ${versions.join(" and ")}`;
   const shown = items.slice(0, MAX_DESCRIBED_ROUTES);
   const more = items.length - shown.length;
   const lines = [
     `# ${plain(new URL(publicUrl).host)}`,
     "",
-    `> Resources over HTTP that are paid for with each request by the x402 protocol, ${spoken}.`,
+    `> Resources over HTTP that are paid for with each request by the x402 protocol, ${versionWords(versions)}.`,
     "",
-    ...(isNewAlone ? NEW_ALONE : []),
-    ...versions.flatMap((version) => HOW_TO_PAY[version]),
+    ...howToPay(versions),
     "",
     "## Resources",
     "",

@@ -4,6 +4,7 @@
  */
 import { formatAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
+import type { Versions } from "../x402/how-to-pay.ts";
 import { requirementsV2 } from "../x402/version-2.ts";
 import {
   X402_VERSION,
@@ -49,14 +50,6 @@ export function receiptHeaders(versions: Versions): DescriptionValues {
   const reference = { $ref: `#/components/headers/${RECEIPT}` };
   return Object.fromEntries(versions.map((version) => [RECEIPT_HEADERS[version], reference]));
 }
-
-/** `1`, or `1 and 2`. */
-export function versionWords(versions: Versions): string {
-  return `version${versions.length > 1 ? "s" : ""} ${versions.join(" and ")}`;
-}
-
-/** The versions in which buyers may pay, the oldest first; at least one. */
-export type Versions = readonly X402Version[];
 
 const text = { type: "string" } as const;
 

@@ -2,6 +2,7 @@
  * The OpenAPI 3.1 document that buyers get: the priced routes, or the backend's own description with only
  * what buyers may ask for, and what it costs. Written from the configuration alone; nothing is fetched.
  */
+import { howToPay, versionWords, type Versions } from "../x402/how-to-pay.ts";
 import { listOf, own, recordOf, resolved, textOf, type DescriptionValues } from "./description.ts";
 import { FreeNames } from "./free-names.ts";
 import { asNewer } from "./newer-schemas.ts";
@@ -12,9 +13,7 @@ import {
   receiptHeaders,
   REQUIRED_RESPONSE,
   securityOf,
-  versionWords,
   withPaymentParts,
-  type Versions,
 } from "./payment-parts.ts";
 import { selfContained } from "./references.ts";
 import { writeOperation, type SoldRoute } from "./sold-operation.ts";
@@ -95,12 +94,14 @@ function infoOf(
   const { host } = new URL(publicUrl);
   const about = `What ${host} sells. Operations with a price are paid for with each request (x402, ${versionWords(versions)}).`;
   const more = omitted === 0 ? "" : ` ${omitted} more are in the discovery listing only.`;
-  const { title, version, description } = info;
+  const { title, version, description, "x-guidance": guidance } = info;
   return {
     ...info,
     title: textOf(title) === "" ? host : title,
     version: textOf(version) === "" ? "1.0.0" : version,
     description: textOf(description) === "" ? about + more : description,
+    // Registries of paid APIs give it to agents.
+    "x-guidance": textOf(guidance) === "" ? howToPay(versions).join("\n") : guidance,
   };
 }
 

@@ -1,5 +1,6 @@
 /** A priced route as an operation of an OpenAPI 3.1 document. */
 import { JSON_TYPES } from "../x402/json.ts";
+import type { Versions } from "../x402/how-to-pay.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { recordOf, textOf, type DescriptionValues } from "./description.ts";
 import {
@@ -8,7 +9,6 @@ import {
   receiptHeaders,
   REQUIRED_RESPONSE,
   securityOf,
-  type Versions,
 } from "./payment-parts.ts";
 
 /** What is sold at one path, to one or more methods. */

@@ -34,8 +34,9 @@ import { writeOpenApi, type PublishedFate } from "../openapi/published.ts";
 import type { SoldRoute } from "../openapi/sold-operation.ts";
 import { CataloguePages, PAGE_LINES } from "./catalogue.ts";
 import { networkOf } from "../x402/network.ts";
+import type { Versions } from "../x402/how-to-pay.ts";
 import { serviceOf } from "../x402/version-2.ts";
-import { EXACT_SCHEME, X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
+import { EXACT_SCHEME, X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 
 const JSON_TYPE = "application/json";
 const TEXT_TYPE = "text/plain; charset=utf-8";
@@ -86,9 +87,7 @@ export function documentPaths(
   return new Set(listed ? [PUBLISHED_PATHS.listed, ...served] : served);
 }
 
-function versionsOf({
-  protocol: { v1, v2 } = { v1: true, v2: true },
-}: Spoken): readonly X402Version[] {
+function versionsOf({ protocol: { v1, v2 } = { v1: true, v2: true } }: Spoken): Versions {
   const all = [X402_VERSION, X402_VERSION_2] as const;
   return all.filter((version) => (version === X402_VERSION ? v1 : v2));
 }

@@ -86,10 +86,6 @@ function bazaarExtension(input: Values, output: unknown): BazaarExtension {
   const method = String(input["method"]).toUpperCase();
   const template = input["routeTemplate"];
   const path = typeof template === "string" ? withNamedRest(template) : "";
-  const word = (text: string): Sample => ({
-    schema: { type: "string", enum: [text] },
-    example: text,
-  });
   const parts: Readonly<Record<string, Sample | undefined>> = {
     type: word("http"),
     method: word(method),
@@ -127,6 +123,11 @@ function bazaarExtension(input: Values, output: unknown): BazaarExtension {
     },
     ...(isTemplate(path) && { routeTemplate: path }),
   };
+}
+
+/** What can be nothing but that. */
+function word(text: string): Sample {
+  return { schema: { type: "string", enum: [text] }, example: text };
 }
 
 /** Query and header fields may all be left out where none of them has to be there. */

@@ -71,6 +71,7 @@ describe("the OpenAPI document of the routes", () => {
       { type: "apiKey", in: "header", name: "X-PAYMENT" },
       { type: "apiKey", in: "header", name: "PAYMENT-SIGNATURE" },
     ]);
+    expect(document.info["x-guidance"]).toContain("`PAYMENT-SIGNATURE`");
     expect(document.components.responses.X402PaymentRequired.headers).toHaveProperty(
       "PAYMENT-REQUIRED",
     );
@@ -209,7 +210,11 @@ describe("the OpenAPI document of a backend's own description", () => {
 
   test("is valid OpenAPI 3.1, although the backend's is 3.0", async () => {
     expect(await faultsOf(merged)).toEqual([]);
-    expect(merged.info).toEqual({ title: "Backend", version: "7", description: "Its own words" });
+    expect(merged.info).toMatchObject({
+      title: "Backend",
+      version: "7",
+      description: "Its own words",
+    });
   });
 
   test("shows of the backend what buyers may ask for, and adds the routes that it does not describe", () => {

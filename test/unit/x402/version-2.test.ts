@@ -1,5 +1,5 @@
 import { sanitizeResourceServiceMetadata } from "@x402/extensions";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   decodePaymentSignatureHeader,
