@@ -4,6 +4,7 @@
  */
 import { formatAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
+import { PAYMENT_HEADERS, PAYMENT_REQUIRED_HEADER, RECEIPT_HEADERS } from "../x402/header.ts";
 import type { Versions } from "../x402/how-to-pay.ts";
 import { requirementsV2 } from "../x402/version-2.ts";
 import {
@@ -22,12 +23,6 @@ const SCHEMES = {
 const REQUIRED = "X402PaymentRequired";
 const REQUIREMENTS = "X402PaymentRequirements";
 const RECEIPT = "X402PaymentResponse";
-/** The headers of each version: of a payment, and of its receipt. */
-const PAYMENT = { [X402_VERSION]: "X-PAYMENT", [X402_VERSION_2]: "PAYMENT-SIGNATURE" } as const;
-const RECEIPT_HEADERS = {
-  [X402_VERSION]: "X-PAYMENT-RESPONSE",
-  [X402_VERSION_2]: "PAYMENT-RESPONSE",
-} as const;
 /** Which of a payload's members each version has, and where the 402 answer lists the ways to pay. */
 const CONTENT = {
   [X402_VERSION]:
@@ -39,7 +34,10 @@ const CONTENT = {
 
 export const REQUIRED_RESPONSE: DescriptionValues = { $ref: `#/components/responses/${REQUIRED}` };
 /** What a client takes from the payment, in whatever version. */
-export const PAYMENT_HEADER: RegExp = new RegExp(`^(?:${Object.values(PAYMENT).join("|")})$`, "i");
+export const PAYMENT_HEADER: RegExp = new RegExp(
+  `^(?:${Object.values(PAYMENT_HEADERS).join("|")})$`,
+  "i",
+);
 
 /** The security requirement of whatever is paid for: one of them is enough. */
 export function securityOf(versions: Versions): readonly DescriptionValues[] {
@@ -94,7 +92,7 @@ const REQUIRED_SCHEMA = {
 };
 
 const REQUIRED_HEADERS = {
-  "PAYMENT-REQUIRED": {
+  [PAYMENT_REQUIRED_HEADER]: {
     description:
       "The ways to pay in version 2: base64 of JSON with x402Version, error, resource, accepts and extensions.",
     schema: text,
@@ -105,7 +103,7 @@ function schemeOf(version: X402Version): DescriptionValues {
   return {
     type: "apiKey",
     in: "header",
-    name: PAYMENT[version],
+    name: PAYMENT_HEADERS[version],
     description: `A signed payment (x402 version ${version}): base64 of JSON with ${CONTENT[version]}`,
   };
 }

@@ -253,13 +253,6 @@ describe("GET /supported and GET /discovery/resources", () => {
     expect(at.queries).toEqual([query]);
   });
 
-  test("answer below /v2 in the form of version 2", async () => {
-    const at = await stage();
-    expectJson(await ask(at, "/v2/discovery/resources?limit=5"));
-    expectJson(await ask(at, "/v2/discovery/search?query=a"));
-    expect(at.queries).toEqual(["v2: limit=5", "search: query=a"]);
-  });
-
   test("answer 500 without a word of the reason", async () => {
     const at = await stage({
       facilitator: { supported: fail("unavailable", "unexpected_verify_error") },
@@ -326,13 +319,7 @@ describe("a request that is not for an endpoint", () => {
 
 describe("a bearer token", () => {
   const token = "correct horse";
-  const endpoints = [
-    "/verify",
-    "/settle",
-    "/supported",
-    "/discovery/resources",
-    "/v2/discovery/search",
-  ];
+  const endpoints = ["/verify", "/settle", "/supported", "/discovery/resources"];
 
   test.each<[string, string | undefined]>([
     ["none", undefined],
