@@ -126,7 +126,7 @@ describe("through one facilitator of ours, which keeps one ledger", () => {
       if (hub === undefined) throw new Error("no hub");
       const told = Object(await (await fetch(`${hub.facilitatorUrl}/supported`)).json());
       expect(told).toMatchObject({
-        signers: { [chain.network.caip2]: [hub.signer] },
+        signers: { "eip155:*": [hub.signer] },
         finalRefusals: [chain.network.name],
       });
       const facilitator = `
