@@ -18,6 +18,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
 import { networkOf } from "../x402/network.ts";
+import { serviceOf } from "../x402/version-2.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
 
 /** What of a configuration the decisions about requests depend on. */
@@ -59,7 +60,8 @@ export function createSnapshot(
     if (action.kind === "free") return () => ({ kind: "free", meter, engine });
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
-      const offers = new Offers(asked, feePayers, { protocol });
+      const service = serviceOf(action.metadata, config.paywall.brand);
+      const offers = new Offers(asked, feePayers, { protocol, service });
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
         : null;

@@ -63,16 +63,14 @@ export interface PublicationsGround {
 }
 
 /** What of a configuration its documents depend on. */
-type Sales = Pick<Config, "routes" | "publicUrl" | "unmatched" | "discovery" | "paywall"> & Spoken;
-
-/** The versions of the protocol that buyers may speak; default: both. */
-interface Spoken {
-  readonly protocol?: { readonly v1: boolean; readonly v2: boolean };
-}
+type Sales = Pick<
+  Config,
+  "routes" | "publicUrl" | "unmatched" | "discovery" | "paywall" | "protocol"
+>;
 
 /** Paths of the documents on the public listener: each unless a route has that very path, but for the listing. */
 export function documentPaths(
-  config: Pick<Config, "discovery" | "routes"> & Spoken,
+  config: Pick<Config, "discovery" | "routes" | "protocol">,
 ): ReadonlySet<string> {
   const { listed, wellKnown, openapi, llms, page } = config.discovery;
   const hasNewer = listed && versionsOf(config).includes(X402_VERSION_2);
@@ -87,15 +85,13 @@ export function documentPaths(
   return new Set(listed ? [PUBLISHED_PATHS.listed, ...served] : served);
 }
 
-function versionsOf({ protocol: { v1, v2 } = { v1: true, v2: true } }: Spoken): Versions {
+function versionsOf({ protocol: { v1, v2 } }: Pick<Config, "protocol">): Versions {
   const all = [X402_VERSION, X402_VERSION_2] as const;
   return all.filter((version) => (version === X402_VERSION ? v1 : v2));
 }
 
 /** The listing that is asked for where its path does not tell. */
-function usualForm({
-  protocol: { v1, v2 } = { v1: true, v2: true },
-}: Spoken): ListingForm | "either" {
+function usualForm({ protocol: { v1, v2 } }: Pick<Config, "protocol">): ListingForm | "either" {
   if (v1 && v2) return "either";
   return v2 ? "v2" : "v1";
 }

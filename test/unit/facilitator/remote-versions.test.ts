@@ -1,6 +1,7 @@
 /** In which version a payment goes to a facilitator elsewhere, and how its answer is read. */
 import { describe, expect, test } from "vitest";
 import type { RemoteOptions } from "../../../src/facilitator/remote.ts";
+import { extensionsOf } from "../../../src/x402/bazaar.ts";
 import { codeV2 } from "../../../src/x402/version-2.ts";
 import type { FacilitatorRequest } from "../../../src/x402/x402.ts";
 import { faultOf } from "../../support/fault-of.ts";
@@ -92,18 +93,19 @@ describe("what is sent", () => {
   test.each([1, 2])(
     "in version 2 of extensions is ours, and the rest its client's (%i)",
     async (came) => {
-      const ours = { bazaar: { info: { input: { type: "http", method: "GET" } } } };
+      const input = { type: "http", method: "GET", discoverable: true };
       const id = { info: { id: "an-id-of-the-client" } };
       const said = { bazaar: { info: "poison" }, "payment-identifier": id };
-      const opened = await facilitator([V2], [2], unread, {
-        extensionsOf: ({ resource }) => (resource.startsWith("https://shop.") ? ours : {}),
-      });
+      const opened = await facilitator([V2], [2], unread);
       await opened.remote.supported(soon());
-      const request = requestIn(came, came === 2 ? { extensions: said } : {});
+      const asked = requestIn(came, came === 2 ? { extensions: said } : {});
+      const outputSchema = { input };
+      const paymentRequirements = { ...asked.paymentRequirements, outputSchema };
+      const request = { ...asked, paymentRequirements };
       await opened.remote.verify(request, soon());
       const { paymentPayload } = JSON.parse(opened.scripted.calls.at(-1)?.body ?? "");
       const kept = came === 2 ? { "payment-identifier": id } : {};
-      expect(paymentPayload.extensions).toEqual({ ...kept, ...ours });
+      expect(paymentPayload.extensions).toEqual({ ...kept, ...extensionsOf({ outputSchema }) });
     },
   );
 
