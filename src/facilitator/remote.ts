@@ -22,7 +22,6 @@ import {
   X402_VERSION,
   X402_VERSION_2,
   type FacilitatorRequest,
-  type PaymentRequirements,
   type SettleResponse,
   type SupportedKind,
   type SupportedResponse,

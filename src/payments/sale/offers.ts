@@ -160,8 +160,8 @@ export class Offers {
 
   /** The rest of the JSON that one of the beginnings begins, base64. */
   #endOf(error: string, url: string): string {
-    const [{ description = "", mimeType } = {}] = this.#offers;
-    const sold = resourceV2({ resource: url, description, ...(mimeType && { mimeType }) });
+    const [first] = this.#offers;
+    const sold = first === undefined ? { url } : resourceV2({ ...first, resource: url });
     const resource = { ...sold, ...this.#terms.service };
     return encodeAscii(asciiJson({ resource, error }).slice(1));
   }

@@ -294,7 +294,9 @@ describe("an answer that was sold", () => {
     for (const page of ["https://a.example", "https://b.example"]) {
       const { headers } = await buy(shop, { headers: ["Origin", page] });
       expect(headers["access-control-allow-origin"]).toBe(page);
-      expect(headers["access-control-expose-headers"]).toBe("X-PAYMENT-RESPONSE");
+      expect(headers["access-control-expose-headers"]).toBe(
+        "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE",
+      );
     }
   });
 });
