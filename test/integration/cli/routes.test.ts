@@ -204,7 +204,7 @@ describe("an explanation", () => {
           ["Access-Control-Allow-Methods", "GET"],
           [
             "Access-Control-Allow-Headers",
-            "X-PAYMENT, Access-Control-Expose-Headers, Content-Type, x-payment, access-control-expose-headers",
+            "X-PAYMENT, PAYMENT-SIGNATURE, SIGN-IN-WITH-X, Access-Control-Expose-Headers, Content-Type, x-payment, access-control-expose-headers",
           ],
         ]),
         body: null,
