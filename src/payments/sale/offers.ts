@@ -69,8 +69,15 @@ interface Prepared {
   readonly offered: readonly Offer[];
   /** The JSON of `accepts`, cut where the resource goes in. */
   readonly accepts: readonly string[];
-  /** How `PAYMENT-REQUIRED` may begin, base64, the longest first. */
-  readonly beginnings: readonly string[];
+  /** How `PAYMENT-REQUIRED` may begin, the longest first. */
+  readonly beginnings: readonly Beginning[];
+}
+
+interface Beginning {
+  /** Base64. */
+  readonly text: string;
+  /** How long the whole value may be, characters. */
+  readonly most: number;
 }
 
 export class Offers {
@@ -144,37 +151,27 @@ export class Offers {
   quoteLines({ errorV2: error }: Said, resource: string): readonly string[] {
     if (!this.#protocol.v2 || this.areNone) return [];
     const { beginnings } = this.#current();
-    const end = this.#endOf(error, resource);
-    const begin =
-      beginnings.find((each) => each.length + end.length <= MAX_EXTENDED) ?? beginnings.at(-1);
-    if (begin === undefined) return [];
-    if (begin.length + end.length <= MAX_QUOTE) return [PAYMENT_REQUIRED_HEADER, begin + end];
-    const [url] = resource.split("?", 1);
-    const short = encodeAscii(asciiJson({ resource: { url }, error }).slice(1));
-    return begin.length + short.length > MAX_QUOTE ? [] : [PAYMENT_REQUIRED_HEADER, begin + short];
+    const end = endOfQuote(resource, error);
+    const first = beginnings.find(({ text, most }) => text.length + end.length <= most);
+    if (first !== undefined) return [PAYMENT_REQUIRED_HEADER, first.text + end];
+    const { text = "", most = 0 } = beginnings.at(-1) ?? {};
+    const short = endOfQuote(resource.split("?", 1)[0] ?? "", error);
+    return text.length + short.length <= most ? [PAYMENT_REQUIRED_HEADER, text + short] : [];
   }
 
   get #protocol(): Protocol {
     return this.#terms.protocol ?? BOTH_VERSIONS;
   }
 
-  /** The rest of the JSON that one of the beginnings begins, base64. */
-  #endOf(error: string, url: string): string {
-    const [first] = this.#offers;
-    const sold = first === undefined ? { url } : resourceV2({ ...first, resource: url });
-    const resource = { ...sold, ...this.#terms.service };
-    return encodeAscii(asciiJson({ resource, error }).slice(1));
-  }
-
   #current(): Prepared {
     if (this.#prepared?.revision !== this.#feePayers.revision) {
-      this.#prepared = prepare(this.#offers, this.#feePayers);
+      this.#prepared = prepare(this.#offers, this.#feePayers, this.#terms);
     }
     return this.#prepared;
   }
 }
 
-function prepare(offers: readonly Offer[], feePayers: FeePayers): Prepared {
+function prepare(offers: readonly Offer[], feePayers: FeePayers, terms: QuoteTerms): Prepared {
   // Read first: what changes from here on is prepared again.
   const { revision } = feePayers;
   const all = offers.map((offer) => {
@@ -184,25 +181,39 @@ function prepare(offers: readonly Offer[], feePayers: FeePayers): Prepared {
   });
   const offered = all.filter((offer) => !needsFeePayer(offer) || feePayerOf(offer) !== undefined);
   const json = JSON.stringify(offered.map((offer) => withResource(offer, PLACEHOLDER)));
-  const beginnings = beginningsOf(offered);
+  const beginnings = beginningsOf(offered, terms);
   return { revision, all, offered, accepts: json.split(JSON.stringify(PLACEHOLDER)), beginnings };
 }
 
-/** With all that is said of extensions, without their schemas, and without them. */
-function beginningsOf(offered: readonly Offer[]): readonly string[] {
+/** As much as may be said, the most first; all but the URL and the error. */
+function beginningsOf(offered: readonly Offer[], { service }: QuoteTerms): readonly Beginning[] {
   const [first] = offered;
-  const extensions = (first && extensionsOf(first)) ?? {};
+  if (first === undefined) return [];
   const accepts = offered.map((offer) => requirementsV2(offer, PAYMENT_FLOW));
-  const names = Object.keys(extensions);
+  const extensions = extensionsOf(first) ?? {};
   const bare = Object.fromEntries(
     Object.entries(extensions).map(([name, said]) => [name, { ...said, schema: undefined }]),
   );
-  const forms = names.length === 0 ? [{}] : [{ extensions }, { extensions: bare }, {}];
-  return forms.map((form) => {
-    const json = asciiJson({ x402Version: X402_VERSION_2, accepts, ...form }).slice(0, -1);
-    // Only whole groups of three bytes can be written before what follows them is known.
-    return encodeAscii(`${json},`.padEnd(Math.ceil((json.length + 1) / 3) * 3));
+  const resource = { ...resourceV2({ ...first, resource: "" }), ...service, url: undefined };
+  const quote = { x402Version: X402_VERSION_2, accepts };
+  const forms = [
+    { said: { ...quote, extensions, resource }, most: MAX_EXTENDED },
+    { said: { ...quote, extensions: bare, resource }, most: MAX_EXTENDED },
+    { said: { ...quote, resource }, most: MAX_QUOTE },
+    { said: { ...quote, resource: {} }, most: MAX_QUOTE },
+  ];
+  const isPlain = Object.keys(extensions).length === 0;
+  return forms.slice(isPlain ? 2 : 0).map(({ said, most }) => {
+    // Open where the resource ends; only whole groups of three bytes can be encoded before what follows is known.
+    const json = asciiJson(said).slice(0, -2);
+    const open = json.endsWith("{") ? json : `${json},`;
+    return { text: encodeAscii(open.padEnd(Math.ceil(open.length / 3) * 3)), most };
   });
+}
+
+/** The rest of a quote after its beginning, base64. */
+function endOfQuote(url: string, error: string): string {
+  return encodeAscii(`"url":${asciiJson(url)}},"error":${asciiJson(error)}}`);
 }
 
 function needsFeePayer({ network }: Offer): boolean {
