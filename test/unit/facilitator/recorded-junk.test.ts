@@ -137,7 +137,7 @@ describe("a settlement that is refused", () => {
 
   test("is handed over with its extensions, which are not written", async () => {
     const { settle, ledger, remote } = await hub();
-    const extensions = { bazaar: { info: { text: "y".repeat(MAX_STORED) } } };
+    const extensions = { other: { info: { text: "y".repeat(MAX_STORED) } } };
     const { paymentPayload: bare, paymentRequirements } = await payment();
     const paymentPayload = { ...bare, x402Version: 2, extensions };
     await settle({ paymentPayload, paymentRequirements }, "mine");
