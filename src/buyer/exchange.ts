@@ -4,7 +4,9 @@
  */
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
+import { PAYMENT_HEADERS } from "../x402/header.ts";
 import { messageOf } from "../x402/result.ts";
+import type { X402Version } from "../x402/x402.ts";
 
 export interface BuyerRequest {
   readonly url: URL;
@@ -38,9 +40,17 @@ export class NoAnswer extends Error {
   }
 }
 
+/** A signed payment as it is sent. */
+export interface PaymentHeader {
+  /** Of the envelope. */
+  readonly version: X402Version;
+  /** What the header of that version says. */
+  readonly value: string;
+}
+
 export interface ExchangeOptions {
-  /** The value of `X-PAYMENT`; undefined: none is sent. */
-  readonly payment?: string;
+  /** Undefined: none is sent. */
+  readonly payment?: PaymentHeader;
   /** Longest silence of the server, milliseconds. */
   readonly silenceMs: number;
   readonly signal: AbortSignal;
@@ -78,7 +88,7 @@ const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
 function headerLines(
   { url, method, headers, body }: BuyerRequest,
-  payment: string | undefined,
+  payment: PaymentHeader | undefined,
 ): (readonly [string, string])[] {
   const named = new Set(headers.map(([name]) => name.toLowerCase()));
   const lines: (readonly [string, string])[] = named.has("host") ? [] : [["Host", url.host]];
@@ -91,7 +101,7 @@ function headerLines(
   if (body !== null || WITH_BODY.has(method)) {
     lines.push(["Content-Length", String(body?.length ?? 0)]);
   }
-  if (payment !== undefined) lines.push(["X-PAYMENT", payment]);
+  if (payment !== undefined) lines.push([PAYMENT_HEADERS[payment.version], payment.value]);
   lines.push(["Connection", "close"]);
   return lines;
 }

@@ -1,16 +1,20 @@
 /**
- * A 402 answer as a buyer reads it (protocol section 2.1), from a seller who may mean harm: everything is
- * bounded, each offer is read by itself, and one that is odd is told about and passed over.
+ * A 402 answer as a buyer reads it (protocol section 2.1; version 2, section 5.1), from a seller who may mean harm:
+ * everything is bounded, each offer is read by itself, and one that is odd is told about and passed over.
  */
 import { parseUint256 } from "../x402/amount.ts";
 import { err, ok, type Result } from "../x402/result.ts";
-import { EXACT_SCHEME, X402_VERSION } from "../x402/x402.ts";
+import { EXACT_SCHEME, X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { isRecord } from "../x402/json.ts";
+import { PAYMENT_REQUIRED_HEADER } from "../x402/header.ts";
+import { findNetwork } from "../x402/network.ts";
+import { nameOfCaip2 } from "../x402/version-2.ts";
 
-/** One way to pay that was understood; nothing is known yet of whether it should be. */
+/** One way to pay that was understood, of whichever version; nothing is known yet of whether it should be. */
 export interface SellersOffer {
   /** Its place in `accepts`, from 0. */
   readonly index: number;
+  /** The name that version 1 has for it, where it is known here. */
   readonly network: string;
   /** Atomic units, more than 0. */
   readonly amount: bigint;
@@ -22,14 +26,29 @@ export interface SellersOffer {
   readonly mimeType: string;
   readonly maxTimeoutSeconds: number;
   readonly extra: Readonly<Record<string, unknown>>;
+  /** All of it as the seller wrote it: a payment of version 2 repeats that. */
+  readonly entry: Readonly<Record<string, unknown>>;
 }
 
 export interface Quote {
+  readonly version: X402Version;
+  /** Every version in which the seller asks. */
+  readonly spoken: readonly X402Version[];
   /** Why payment is required, in the seller's words. */
   readonly error: string;
   readonly offers: readonly SellersOffer[];
   /** One sentence for each offer that could not be read. */
   readonly unreadable: readonly string[];
+  /** Version 2: what a payment repeats beside the offer, as the seller wrote it. */
+  readonly resource?: Readonly<Record<string, unknown>>;
+  readonly extensions?: Readonly<Record<string, unknown>>;
+}
+
+/** What of an answer may ask for a payment. */
+export interface Asked {
+  /** The value of `PAYMENT-REQUIRED`; "" where there is none. */
+  readonly header: string;
+  readonly body: Uint8Array;
 }
 
 /** The largest 402 body, bytes; usual ones have 1 to 4 KiB. */
@@ -43,30 +62,95 @@ const MAX_ADDRESS = 64;
 /** A year: what asks for more is not meant. */
 const MAX_TIMEOUT_SECONDS = 31_536_000;
 
-/** The offers of a 402 body, or a sentence on why it has none that a client of version 1 reads. */
-export function readQuote(body: Uint8Array): Result<Quote, string> {
-  const json = parseJson(body);
+/**
+ * What a 402 asks for in the newest version that the seller speaks, or in the one that is wanted; else a sentence on why
+ * there is no price to read.
+ */
+export function readQuote({ header, body }: Asked, wanted?: X402Version): Result<Quote, string> {
+  const older = quoteOfBody(parseJson(body));
+  const newer = header === "" ? undefined : readHeaderJson(header);
+  const quotes = new Map<X402Version, Readonly<Record<string, unknown>>>();
+  if (older.ok) quotes.set(X402_VERSION, older.value);
+  if (isRecord(newer) && newer["x402Version"] === X402_VERSION_2 && Array.isArray(newer["accepts"]))
+    quotes.set(X402_VERSION_2, newer);
+  const spoken = [...quotes.keys()];
+  const version = wanted ?? spoken.at(-1);
+  const quote = version && quotes.get(version);
+  if (version && quote) return ok(quoteOf(quote, version, spoken));
+  if (spoken.length > 0) return err(`the seller asks in version ${spoken.join()} of x402 alone`);
+  if (header === "" && !older.ok) return older;
+  return err(`${PAYMENT_REQUIRED_HEADER} of the 402 answer cannot be read`);
+}
+
+/** The JSON of a header's base64; undefined for what is none. */
+export function readHeaderJson(header: string): unknown {
+  return parseJson(Buffer.from(header, "base64"));
+}
+
+function quoteOfBody(json: unknown): Result<Readonly<Record<string, unknown>>, string> {
   if (!isRecord(json)) return err("the 402 answer is not a JSON object, so it names no price");
   const { x402Version: version, accepts } = json;
+  if (version === X402_VERSION_2) {
+    return err(
+      `the 402 answer is of version 2 of x402, which asks in ${PAYMENT_REQUIRED_HEADER}, and there is none`,
+    );
+  }
   if (version !== X402_VERSION) {
     const said = typeof version === "number" ? `version ${version}` : "no version";
-    return err(`the 402 answer is of ${said} of x402; only version ${X402_VERSION} is spoken here`);
+    return err(`the 402 answer is of ${said} of x402; versions 1 and 2 are spoken here`);
   }
   if (!Array.isArray(accepts)) return err("the 402 answer has no list of offers (accepts)");
+  return ok(json);
+}
+
+function quoteOf(
+  quote: Readonly<Record<string, unknown>>,
+  version: X402Version,
+  spoken: readonly X402Version[],
+): Quote {
+  const { error, resource, extensions } = quote;
+  const accepts: readonly unknown[] = Array.isArray(quote["accepts"]) ? quote["accepts"] : [];
   const offers: SellersOffer[] = [];
   const unreadable: string[] = [];
   for (const [index, entry] of accepts.slice(0, MAX_OFFERS).entries()) {
-    const offer = readOffer(entry, index);
-    if (offer.ok) offers.push(offer.value);
+    const offer = version === X402_VERSION ? readOffer(entry) : readOfferV2(entry, resource);
+    if (offer.ok) offers.push({ index, ...offer.value });
     else unreadable.push(`offer ${index + 1} ${offer.error}`);
   }
   if (accepts.length > MAX_OFFERS) {
     unreadable.push(`${accepts.length - MAX_OFFERS} more offers were not looked at`);
   }
-  return ok({ error: text(json["error"]), offers, unreadable });
+  const common = { version, spoken, error: text(error), offers, unreadable };
+  if (version === X402_VERSION) return common;
+  return {
+    ...common,
+    ...(isRecord(resource) && { resource }),
+    ...(isRecord(extensions) && { extensions }),
+  };
 }
 
-function readOffer(entry: unknown, index: number): Result<SellersOffer, string> {
+/** Version 2, in the words of version 1. */
+function readOfferV2(
+  entry: unknown,
+  resource: unknown,
+): Result<Omit<SellersOffer, "index">, string> {
+  if (!isRecord(entry)) return err("is not an object");
+  const { network, amount } = entry;
+  const { url, description, mimeType } = isRecord(resource) ? resource : {};
+  if (typeof network === "string" && findNetwork(network) !== undefined) {
+    return err("does not name its network in CAIP-2, as version 2 has it");
+  }
+  const name = typeof network === "string" ? nameOfCaip2(network) : network;
+  const sold = { resource: url, description, mimeType };
+  const read = readOffer({ ...entry, network: name, maxAmountRequired: amount, ...sold }, "amount");
+  return read.ok ? ok({ ...read.value, entry }) : read;
+}
+
+/** @param amountName what the amount is called where the seller writes it */
+function readOffer(
+  entry: unknown,
+  amountName = "maxAmountRequired",
+): Result<Omit<SellersOffer, "index">, string> {
   if (!isRecord(entry)) return err("is not an object");
   const { scheme, network, asset, payTo, maxAmountRequired, maxTimeoutSeconds, extra } = entry;
   if (scheme !== EXACT_SCHEME) return err(`is not of the scheme "${EXACT_SCHEME}"`);
@@ -76,11 +160,10 @@ function readOffer(entry: unknown, index: number): Result<SellersOffer, string> 
   const amount =
     typeof maxAmountRequired === "string" ? parseUint256(maxAmountRequired) : undefined;
   if (amount === undefined || amount === 0n) {
-    return err("has no amount: maxAmountRequired must be the digits of a number above 0");
+    return err(`has no amount: ${amountName} must be the digits of a number above 0`);
   }
   if (!isSeconds(maxTimeoutSeconds)) return err("has no usable maxTimeoutSeconds");
   return ok({
-    index,
     network: text(network),
     amount,
     asset: text(asset),
@@ -90,6 +173,7 @@ function readOffer(entry: unknown, index: number): Result<SellersOffer, string> 
     mimeType: text(entry["mimeType"]),
     maxTimeoutSeconds,
     extra: isRecord(extra) ? extra : {},
+    entry,
   });
 }
 

@@ -4,11 +4,20 @@
  */
 import { systemTime, type Time } from "../time/time.ts";
 import { AnswerChanged, type BoughtAnswerSink } from "./answer-sink.ts";
-import { exchange, NoAnswer, readBody, type BuyerAnswer, type BuyerRequest } from "./exchange.ts";
-import { MAX_QUOTE_BYTES, parseJson } from "./offer.ts";
+import {
+  exchange,
+  NoAnswer,
+  readBody,
+  type BuyerAnswer,
+  type BuyerRequest,
+  type PaymentHeader,
+} from "./exchange.ts";
+import { MAX_QUOTE_BYTES, parseJson, readHeaderJson } from "./offer.ts";
 import { readReceipt, type PaymentReceipt } from "./receipt.ts";
+import { PAYMENT_REQUIRED_HEADER, RECEIPT_HEADERS } from "../x402/header.ts";
 import { isRecord } from "../x402/json.ts";
 import { messageOf } from "../x402/result.ts";
+import { SETTLEMENT_PENDING } from "../x402/version-2.ts";
 
 /** Pauses before the same payment is sent again, milliseconds; then it is given up. */
 const PAUSES_MS = [1_000, 3_000, 6_000, 12_000] as const;
@@ -21,8 +30,7 @@ const NOT_NOW: ReadonlySet<number> = new Set([408, 425, 429]);
 
 export interface PresentOptions {
   readonly request: BuyerRequest;
-  /** The value of `X-PAYMENT`. */
-  readonly payment: string;
+  readonly payment: PaymentHeader;
   readonly sink: BoughtAnswerSink;
   /** Told the head of an answer before its body goes to the sink; once for each. */
   readonly onHead: (answer: BuyerAnswer) => Promise<void>;
@@ -90,9 +98,11 @@ class Presentation {
       return null;
     }
     this.#status = answer.status;
-    const receipt = readReceipt(answer.header("x-payment-response"));
-    if (receipt !== null && this.#receipt?.success !== true) this.#receipt = receipt;
-    if (answer.status === 402) {
+    const receipt = readReceipt(answer.header(RECEIPT_HEADERS[payment.version].toLowerCase()));
+    // It was sent, and nobody knows yet: sellers answer that with a 402 as well, and what is sent again succeeds.
+    const isPending = receipt?.errorReason === SETTLEMENT_PENDING && receipt.transaction !== "";
+    if (receipt !== null && !isPending && this.#receipt?.success !== true) this.#receipt = receipt;
+    if (answer.status === 402 && !isPending) {
       // It was not settled, unless an earlier attempt was.
       this.#reason = await errorOf(answer);
       const isPaid = this.#receipt?.success === true;
@@ -118,7 +128,7 @@ class Presentation {
       this.#reason = cut.message;
       return cut instanceof AnswerChanged ? this.#end("unserved") : null;
     }
-    if (answer.status >= 500 || NOT_NOW.has(answer.status)) {
+    if (answer.status >= 500 || NOT_NOW.has(answer.status) || isPending) {
       this.#mayBePaid = true;
       // Seconds only: a date would need the seller's clock.
       const text = answer.header("retry-after");
@@ -201,10 +211,11 @@ async function errorOf(answer: BuyerAnswer): Promise<string> {
   const fallback = `the answer is ${answer.status}`;
   try {
     const body = await readBody(answer, MAX_QUOTE_BYTES);
-    const json = body === undefined ? undefined : parseJson(body);
-    const error = isRecord(json) ? json["error"] : undefined;
-    const isText = typeof error === "string" && error !== "";
-    return isText ? `${answer.status}: ${error.slice(0, MAX_REASON)}` : fallback;
+    const quoted = readHeaderJson(answer.header(PAYMENT_REQUIRED_HEADER.toLowerCase()));
+    const error = [body && parseJson(body), quoted]
+      .map((json) => (isRecord(json) ? json["error"] : undefined))
+      .find((each): each is string => typeof each === "string" && each !== "");
+    return error === undefined ? fallback : `${answer.status}: ${error.slice(0, MAX_REASON)}`;
   } catch {
     return fallback;
   }

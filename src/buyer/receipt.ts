@@ -1,13 +1,18 @@
-/** `X-PAYMENT-RESPONSE` as a buyer reads it (protocol section 2.3): whatever a seller writes there. */
+/**
+ * `X-PAYMENT-RESPONSE` and `PAYMENT-RESPONSE` as a buyer reads them (protocol section 2.3; version 2, section 5.3):
+ * whatever a seller writes there.
+ */
 import { explorerLink, findNetwork } from "../x402/network.ts";
 import { decodeBase58 } from "../x402/solana-address.ts";
-import { parseJson } from "./offer.ts";
+import { nameOfCaip2 } from "../x402/version-2.ts";
+import { readHeaderJson } from "./offer.ts";
 import { isRecord } from "../x402/json.ts";
 
 export interface PaymentReceipt {
   readonly success: boolean;
   /** "" where nothing was settled. */
   readonly transaction: string;
+  /** The name that version 1 has for it, where it is known here. */
   readonly network: string;
   readonly payer: string;
   /** Why it was not settled, in the protocol's words; "" where it was. */
@@ -26,9 +31,10 @@ const SIGNATURE_BYTES = 64;
 /** Null where there is none, or what is there is no receipt. */
 export function readReceipt(header: string): PaymentReceipt | null {
   if (header === "" || header.length > MAX_HEADER) return null;
-  const json = parseJson(Buffer.from(header, "base64"));
+  const json = readHeaderJson(header);
   if (!isRecord(json) || typeof json["success"] !== "boolean") return null;
-  const [transaction, network] = [member(json["transaction"]), member(json["network"])];
+  const transaction = member(json["transaction"]);
+  const network = nameOfCaip2(member(json["network"]));
   return {
     success: json["success"],
     transaction,

@@ -1,6 +1,6 @@
 /**
  * Signs what the terms say and nothing else: on EVM networks an EIP-3009 authorization, on Solana a transaction
- * that the seller's facilitator completes (protocol section 2.2).
+ * that the seller's facilitator completes (protocol section 2.2). It goes into the envelope of the quote's version.
  */
 import { randomBytes, randomInt } from "node:crypto";
 import type { Keypair } from "../mechanism/solana/signing.ts";
@@ -14,8 +14,19 @@ import {
 } from "../mechanism/solana/transfer-message.ts";
 import { openRpc, type Rpc } from "../mechanism/rpc.ts";
 import { systemTime } from "../time/time.ts";
-import { EXACT_SCHEME, X402_VERSION, type PaymentPayload } from "../x402/x402.ts";
+import { encodeHeaderJson, encodePaymentHeader } from "../x402/header.ts";
+import { isRecord } from "../x402/json.ts";
+import {
+  EXACT_SCHEME,
+  X402_VERSION,
+  X402_VERSION_2,
+  type EvmPayload,
+  type SolanaPayload,
+  type X402Version,
+} from "../x402/x402.ts";
 import type { BuyerKey } from "./buyer-key.ts";
+import type { PaymentHeader } from "./exchange.ts";
+import type { Quote } from "./offer.ts";
 import type { BuyerTerms } from "./terms.ts";
 
 /** So long ago an authorization begins, seconds: clocks differ, and so do blocks. */
@@ -24,17 +35,23 @@ const BACKDATED_SECONDS = 600;
 const MAX_VALIDITY_SECONDS = 3_600;
 /** Longest that the node is waited for, milliseconds. */
 const RPC_TIMEOUT_MS = 15_000;
+/** Bytes of the memo that tells equal payments of version 2 apart, where the seller wants none. */
+const NONCE_BYTES = 16;
+/** An extension of version 2: a word by which a seller knows a payment again. */
+const PAYMENT_IDENTIFIER = "payment-identifier";
 
 export interface SignOptions {
   readonly purse: BuyerKey;
   readonly terms: BuyerTerms;
+  /** Whose offer these terms are of. */
+  readonly quote: Quote;
   /** Solana: the node that is asked for a blockhash; undefined: a public one of the network. */
   readonly rpcUrl?: string | undefined;
 }
 
 /** A signed payment, and when it loses its worth. */
 export interface SignedPayment {
-  readonly payment: PaymentPayload;
+  readonly payment: PaymentHeader;
   /** Unix seconds; null: when the blockhash expires, after about a minute. */
   readonly validBefore: number | null;
 }
@@ -43,12 +60,23 @@ export interface SignedPayment {
  * @throws {ChainError} when the Solana node cannot be asked
  * @throws {Error} when the key is not of the terms' family, or the token is none
  */
-export async function signPayment({ purse, terms, rpcUrl }: SignOptions): Promise<SignedPayment> {
+export async function signPayment(options: SignOptions): Promise<SignedPayment> {
+  const { payload, validBefore } = await signPayload(options);
+  const value = envelope(options, payload);
+  return { payment: { version: options.quote.version, value }, validBefore };
+}
+
+interface SignedPayload {
+  readonly payload: EvmPayload | SolanaPayload;
+  readonly validBefore: number | null;
+}
+
+async function signPayload({ purse, terms, quote, rpcUrl }: SignOptions): Promise<SignedPayload> {
   if (terms.kind === "evm" && purse.kind === "evm") return authorize(terms, purse);
   if (terms.kind === "solana" && purse.kind === "solana") {
     const rpc = openRpc(rpcUrl ?? terms.network.rpcUrls[0] ?? "", { timeoutMs: RPC_TIMEOUT_MS });
     try {
-      return await transact(terms, purse.keypair, rpc);
+      return await transact(terms, quote.version, purse.keypair, rpc);
     } finally {
       await rpc.close();
     }
@@ -59,7 +87,7 @@ export async function signPayment({ purse, terms, rpcUrl }: SignOptions): Promis
 async function authorize(
   { offer, network, domain }: Extract<BuyerTerms, { kind: "evm" }>,
   { account }: Extract<BuyerKey, { kind: "evm" }>,
-): Promise<SignedPayment> {
+): Promise<SignedPayload> {
   const now = Math.floor(systemTime.now() / 1_000);
   const validBefore = now + Math.min(offer.maxTimeoutSeconds, MAX_VALIDITY_SECONDS);
   const message = {
@@ -96,8 +124,7 @@ async function authorize(
     validAfter: String(message.validAfter),
     validBefore: String(message.validBefore),
   };
-  const payment = envelope(network.name, { signature, authorization });
-  return { payment, validBefore };
+  return { payload: { signature, authorization }, validBefore };
 }
 
 function hex(text: string): `0x${string}` {
@@ -106,8 +133,13 @@ function hex(text: string): `0x${string}` {
 
 type SolanaTerms = Extract<BuyerTerms, { kind: "solana" }>;
 
-async function transact(terms: SolanaTerms, keypair: Keypair, rpc: Rpc): Promise<SignedPayment> {
-  const { offer, token, tokenProgram, feePayer, memo, network } = terms;
+async function transact(
+  terms: SolanaTerms,
+  version: X402Version,
+  keypair: Keypair,
+  rpc: Rpc,
+): Promise<SignedPayload> {
+  const { offer, token, tokenProgram, feePayer, memo, blockhash } = terms;
   const { payTo, asset, amount } = offer;
   // Before anybody is asked for anything.
   requireOther(feePayer, keypair.address);
@@ -123,14 +155,37 @@ async function transact(terms: SolanaTerms, keypair: Keypair, rpc: Rpc): Promise
     asset,
     amount,
     mint,
-    blockhash: await readBlockhash(rpc, signal),
+    blockhash: blockhash ?? (await readBlockhash(rpc, signal)),
     variation: randomInt(UNITS_SPREAD),
-    memo,
+    // Version 2 has four instructions, as its own clients write them.
+    memo: memo ?? (version === X402_VERSION ? null : randomBytes(NONCE_BYTES).toString("hex")),
   });
   const transaction = transactionOf(message, keypair.sign(message));
-  return { payment: envelope(network.name, { transaction }), validBefore: null };
+  return { payload: { transaction }, validBefore: null };
 }
 
-function envelope(network: string, payload: PaymentPayload["payload"]): PaymentPayload {
-  return { x402Version: X402_VERSION, scheme: EXACT_SCHEME, network, payload };
+/** The value of the payment's header. */
+function envelope({ quote, terms }: SignOptions, payload: SignedPayload["payload"]): string {
+  const { version, resource, extensions } = quote;
+  if (version === X402_VERSION) {
+    const { name: network } = terms.network;
+    return encodePaymentHeader({ x402Version: version, scheme: EXACT_SCHEME, network, payload });
+  }
+  return encodeHeaderJson({
+    x402Version: X402_VERSION_2,
+    accepted: terms.offer.entry,
+    payload,
+    ...(resource !== undefined && { resource }),
+    ...(extensions !== undefined && { extensions: echoOf(extensions) }),
+  });
+}
+
+/** What a seller said of extensions, again; with an identifier of the payment where one is required. */
+function echoOf(extensions: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const identifier = extensions[PAYMENT_IDENTIFIER];
+  if (!isRecord(identifier) || !isRecord(identifier["info"])) return extensions;
+  const { info } = identifier;
+  if (info["required"] !== true) return extensions;
+  const id = `pay_${randomBytes(NONCE_BYTES).toString("hex")}`;
+  return { ...extensions, [PAYMENT_IDENTIFIER]: { ...identifier, info: { ...info, id } } };
 }

@@ -11,7 +11,7 @@ import {
   type TokenDomain,
 } from "../x402/network.ts";
 import { err, ok, type Result } from "../x402/result.ts";
-import { isSolanaAddress } from "../x402/solana-address.ts";
+import { ADDRESS_BYTES, decodeBase58, isSolanaAddress } from "../x402/solana-address.ts";
 import type { SellersOffer } from "./offer.ts";
 
 /** What is known of a token; null where nothing but the seller's word is. */
@@ -42,8 +42,12 @@ export type BuyerTerms =
       readonly tokenProgram: string | null;
       /** What the seller wants to find in the transaction; null: nothing. */
       readonly memo: string | null;
+      /** A recent one that the seller tells, base58; null: to be read from the chain. */
+      readonly blockhash: string | null;
     });
 
+/** What version 2 calls the one way to move tokens that is signed here. */
+const EIP_3009 = "eip3009";
 /** The most that a token account on Solana holds: 2^64 - 1. */
 const MAX_UINT64 = 2n ** 64n - 1n;
 /** Longest memo that is signed, bytes: the transaction has room for hardly more. */
@@ -73,6 +77,8 @@ function evmTerms(
 ): Result<BuyerTerms, string> {
   if (!isEvmAddress(offer.payTo)) return err("payTo is not an EVM address");
   if (!isEvmAddress(offer.asset)) return err("asset is not an EVM address");
+  const { assetTransferMethod: method = EIP_3009 } = offer.extra;
+  if (method !== EIP_3009) return err("it is to be paid in another way than by EIP-3009");
   const { asset } = network;
   if (sameAddress(asset.address, offer.asset)) {
     const token = { symbol: asset.symbol, decimals: asset.decimals };
@@ -91,7 +97,7 @@ function solanaTerms(
   network: SolanaNetwork,
   allowedAssets: readonly string[],
 ): Result<BuyerTerms, string> {
-  const { feePayer, memo } = offer.extra;
+  const { feePayer, memo, recentBlockhash: hash } = offer.extra;
   if (!isSolanaAddress(offer.payTo)) return err("payTo is not a Solana address");
   if (!isSolanaAddress(offer.asset)) return err("asset is not a Solana address");
   if (typeof feePayer !== "string" || !isSolanaAddress(feePayer)) {
@@ -100,7 +106,9 @@ function solanaTerms(
   if (offer.amount > MAX_UINT64) return err("no token account can hold this amount");
   const wanted = readMemo(memo);
   if (wanted === undefined) return err("extra.memo is not a text of a usable length");
-  const common = { kind: "solana", offer, network, feePayer, memo: wanted } as const;
+  const blockhash =
+    typeof hash === "string" && decodeBase58(hash, ADDRESS_BYTES) !== undefined ? hash : null;
+  const common = { kind: "solana", offer, network, feePayer, memo: wanted, blockhash } as const;
   const { asset } = network;
   if (asset.address === offer.asset) {
     const token = { symbol: asset.symbol, decimals: asset.decimals };

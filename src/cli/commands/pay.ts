@@ -2,6 +2,8 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { LIMIT_DECIMALS } from "../../buyer/terms.ts";
 import { NETWORK_NAMES } from "../../x402/network.ts";
+import { nameOfCaip2 } from "../../x402/version-2.ts";
+import { isVersion, X402_VERSION, X402_VERSION_2 } from "../../x402/x402.ts";
 import { readTimeout } from "../arguments.ts";
 import type { PayOptions } from "../pay/pay.ts";
 
@@ -29,7 +31,16 @@ Exit codes:
 
 /** Adds the command; `done` is told its exit code. */
 export function addPay(program: Command, done: (code: number) => void): void {
-  const allButPayment = ["key", "network", "allowAsset", "rpc", "yes", "dryRun", "location"];
+  const allButPayment = [
+    "key",
+    "network",
+    "protocol",
+    "allowAsset",
+    "rpc",
+    "yes",
+    "dryRun",
+    "location",
+  ];
   program
     .command("pay")
     .description("ask for a URL, pay what it costs, and print what it answers: a paying curl")
@@ -39,9 +50,14 @@ export function addPay(program: Command, done: (code: number) => void): void {
     .option("-d, --data <body>", "the body: a text, @FILE, or - for stdin")
     .option("--key <reference>", "who pays: env:NAME or file:PATH (default: env:COINSLOT_KEY)")
     .addOption(
-      new Option("--network <name>", "only on this network; may be repeated")
+      new Option("--network <name>", "only on this network (or its CAIP-2); may be repeated")
         .choices(NETWORK_NAMES)
         .argParser(readNetworkChoice),
+    )
+    .addOption(
+      new Option("--protocol <version>", "the version to pay in (default: the seller's newest)")
+        .choices([X402_VERSION, X402_VERSION_2].map(String))
+        .argParser(readProtocol),
     )
     .addOption(
       new Option("--max <price>", "the most that is paid: '$0.05', 0.05usd, 50000units")
@@ -84,6 +100,7 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "content-length",
   "expect",
+  "payment-signature",
   "transfer-encoding",
   "upgrade",
   "x-payment",
@@ -103,8 +120,15 @@ function readHeader(text: string, before: readonly HeaderLine[] = []): readonly 
 }
 
 function readNetworkChoice(text: string, before: readonly string[] = []): readonly string[] {
-  if (NETWORK_NAMES.some((name) => name === text)) return [...before, text];
+  const name = nameOfCaip2(text);
+  if (NETWORK_NAMES.some((each) => each === name)) return [...before, name];
   throw new InvalidArgumentError(`The networks are ${NETWORK_NAMES.join(", ")}.`);
+}
+
+function readProtocol(text: string): PayOptions["protocol"] {
+  const version = Number(text);
+  if (isVersion(version)) return version;
+  throw new InvalidArgumentError("The versions of x402 are 1 and 2.");
 }
 
 function collect(text: string, before: readonly string[] = []): readonly string[] {

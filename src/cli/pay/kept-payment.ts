@@ -7,15 +7,18 @@ import { open, readFile, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BuyerRequest } from "../../buyer/exchange.ts";
-import { decodePaymentHeader } from "../../x402/header.ts";
+import { decodeEnvelope } from "../../x402/header.ts";
 import { err, ok, type Result } from "../../x402/result.ts";
+import { isVersion, X402_VERSION, type X402Version } from "../../x402/x402.ts";
 import { placeOf } from "./pay-request.ts";
 
 export interface KeptPayment {
   /** Without its query, which may hold secrets. */
   readonly url: string;
   readonly method: string;
-  /** The value of the header. */
+  /** Of the envelope; files that do not say are of version 1. */
+  readonly version: X402Version;
+  /** The value of the header, be it `X-PAYMENT` or `PAYMENT-SIGNATURE`. */
   readonly xPayment: string;
   /** What was paid, for people. */
   readonly amount: string;
@@ -55,14 +58,16 @@ export async function readKeptPayment(
 ): Promise<Result<KeptPayment, string>> {
   const json = await readJson(path);
   const { url, method, xPayment, amount, network, payer, validBefore } = Object(json ?? {});
+  const { version = X402_VERSION } = Object(json ?? {});
   const texts: readonly unknown[] = [url, method, xPayment, amount, network, payer];
   if (texts.some((each) => typeof each !== "string")) return err("the file holds no kept payment");
-  if (!decodePaymentHeader(xPayment).ok) return err("the payment in the file is damaged");
+  if (!isVersion(version) || !decodeEnvelope(xPayment, version).ok)
+    return err("the payment in the file is damaged");
   if (url !== placeOf(request.url) || method !== request.method) {
     return err(`the payment in the file is for ${method} ${url}, and goes nowhere else`);
   }
   const until = Number.isSafeInteger(validBefore) ? validBefore : null;
-  return ok({ url, method, xPayment, amount, network, payer, validBefore: until });
+  return ok({ url, method, version, xPayment, amount, network, payer, validBefore: until });
 }
 
 async function readJson(path: string): Promise<unknown> {

@@ -64,6 +64,7 @@ export function showQuote(
   const { method, url } = asked;
   const reason = quote.error === "" ? "" : `: ${line(quote.error)}`;
   say(`${printable(`${method} ${url.origin}${url.pathname}`)} asks for payment${reason}`);
+  say(`  x402 version ${quote.spoken.join(" and ")}, to be paid in version ${quote.version}`);
   const chosen = chosenOf(weighed);
   for (const { offer, terms, objection } of weighed) {
     const amount =
@@ -123,7 +124,7 @@ function isLoopback(host: string): boolean {
 
 /** An offer as data. */
 export function offerView({ offer, terms, objection }: Weighed): Readonly<Record<string, unknown>> {
-  const { amount, index: _index, extra: _extra, ...rest } = offer;
+  const { amount, index: _index, extra: _extra, entry: _entry, ...rest } = offer;
   return {
     ...rest,
     amountAtomic: String(amount),

@@ -7,6 +7,7 @@ import { keepPayment, type KeptPayment } from "./kept-payment.ts";
 import type { Output } from "./pay-output.ts";
 import { toJson } from "../payments/payment-text.ts";
 import { fail, paint, ProgressLine, say } from "../terminal.ts";
+import { PAYMENT_HEADERS } from "../../x402/header.ts";
 import { messageOf } from "../../x402/result.ts";
 
 /** The exit codes of `pay`; its help explains them. */
@@ -53,7 +54,7 @@ export async function settleUp(settling: SettleCommand): Promise<number> {
     return output.begin(answer);
   };
   try {
-    const payment = kept.xPayment;
+    const payment = { version: kept.version, value: kept.xPayment };
     const common = { request, payment, sink, silenceMs, signal };
     presented = await present({ ...common, onHead, onRepeat });
   } catch (cause) {
@@ -95,7 +96,8 @@ function concludeUnserved(
   const said = isPaid ? "paid, but not served" : "it is not known whether this was paid";
   const code = fail("pay", `${said}: ${reason}`, PAY_EXIT.unserved);
   if (file === null) {
-    say("the payment could not be kept in a file; this is it, to be sent as X-PAYMENT:");
+    const header = PAYMENT_HEADERS[kept.version];
+    say(`the payment could not be kept in a file; this is it, to be sent as ${header}:`);
     say(kept.xPayment);
     return code;
   }

@@ -13,8 +13,9 @@ import {
 import { MAX_QUOTE_BYTES, readQuote, type Quote } from "../../buyer/offer.ts";
 import type { BuyerKey } from "../../buyer/buyer-key.ts";
 import { amountText, type Limit, type BuyerTerms } from "../../buyer/terms.ts";
-import { encodePaymentHeader } from "../../x402/header.ts";
+import { PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
 import { err, ok, type Result, messageOf } from "../../x402/result.ts";
+import type { X402Version } from "../../x402/x402.ts";
 import { readKeptPayment } from "./kept-payment.ts";
 import { Output } from "./pay-output.ts";
 import { chosenOf, offerView, overLimit, showQuote, weigh, type Weighed } from "./pay-quote.ts";
@@ -27,6 +28,8 @@ import { ask, fail, isInteractive, say } from "../terminal.ts";
 export interface PayOptions extends RequestOptions {
   readonly key?: string;
   readonly network?: readonly string[];
+  /** The version to pay in; default: the newest that the seller speaks. */
+  readonly protocol?: X402Version;
   readonly max: Limit;
   readonly allowAsset?: readonly string[];
   readonly rpc?: string;
@@ -130,7 +133,8 @@ class Purchase {
         `the 402 answer is larger than ${MAX_QUOTE_BYTES} bytes, which no price is`,
       );
     }
-    const quote = readQuote(body);
+    const header = answer.value.header(PAYMENT_REQUIRED_HEADER.toLowerCase());
+    const quote = readQuote({ header, body }, this.#options.protocol);
     return quote.ok ? this.#decide(quote.value, purse.value) : fail("pay", quote.error);
   }
 
@@ -188,6 +192,8 @@ class Purchase {
         const chosen = terms?.offer.index ?? null;
         this.#tell({
           paid: false,
+          version: quote.version,
+          versions: quote.spoken,
           reason: objection ?? null,
           chosen,
           offers: weighed.map(offerView),
@@ -202,14 +208,15 @@ class Purchase {
     if (refusal !== undefined) return this.#notPaid(refusal, weighed);
     // The libraries behind it take half a second to load, which a dry run need not wait for.
     const { signPayment } = await import("../../buyer/signing.ts");
-    const signed = await signPayment({ purse, terms, rpcUrl: this.#options.rpc });
+    const signed = await signPayment({ purse, terms, quote, rpcUrl: this.#options.rpc });
     if (this.#signal.aborted) return this.#notPaid("interrupted", []);
     return settleUp({
       ...this.#settling,
       kept: {
         url: placeOf(this.#request.url),
         method: this.#request.method,
-        xPayment: encodePaymentHeader(signed.payment),
+        version: signed.payment.version,
+        xPayment: signed.payment.value,
         amount: amountText(terms),
         network: terms.network.name,
         payer: purse.address,

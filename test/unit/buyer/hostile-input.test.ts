@@ -31,7 +31,7 @@ test("any quote is read or refused, and what is within the limit costs at most t
   const quote = fc.record({ x402Version: fc.constantFrom(1, 1, 2), accepts: fc.array(offer) });
   fc.assert(
     fc.property(fc.oneof(quote, fc.jsonValue()), (json) => {
-      const read = readQuote(Buffer.from(JSON.stringify(json)));
+      const read = readQuote({ header: "", body: Buffer.from(JSON.stringify(json)) });
       for (const each of read.ok ? read.value.offers : []) {
         const terms = readTerms(each, []);
         if (!terms.ok || limitFault(terms.value, LIMIT) !== undefined) continue;

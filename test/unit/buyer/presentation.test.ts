@@ -42,7 +42,7 @@ function presentAt(port: number, signal: AbortSignal): Promise<PresentedOnce> {
   const url = new URL(`http://127.0.0.1:${port}/`);
   return present({
     request: { url, method: "GET", headers: [], body: null },
-    payment: "abc",
+    payment: { version: 1, value: "abc" },
     sink: new BoughtAnswerSink(async (bytes) => void (written += Buffer.from(bytes).toString())),
     onHead: async () => undefined,
     onRepeat: () => undefined,
