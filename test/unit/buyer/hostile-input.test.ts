@@ -16,8 +16,9 @@ const odd = fc.oneof(
 const offer = fc.record(
   {
     scheme: fc.oneof(fc.constant("exact"), odd),
-    network: fc.oneof(fc.constant("base"), odd),
+    network: fc.oneof(fc.constantFrom("base", "eip155:8453"), odd),
     maxAmountRequired: fc.oneof(fc.constantFrom("1", "100000", "100001"), odd),
+    amount: fc.oneof(fc.constantFrom("1", "100000", "100001"), odd),
     asset: fc.oneof(fc.constant("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"), odd),
     payTo: fc.oneof(fc.constant(PAYEE), odd),
     maxTimeoutSeconds: fc.oneof(fc.constant(60), odd),
@@ -31,8 +32,12 @@ test("any quote is read or refused, and what is within the limit costs at most t
   const quote = fc.record({ x402Version: fc.constantFrom(1, 1, 2), accepts: fc.array(offer) });
   fc.assert(
     fc.property(fc.oneof(quote, fc.jsonValue()), (json) => {
-      const read = readQuote({ header: "", body: Buffer.from(JSON.stringify(json)) });
-      for (const each of read.ok ? read.value.offers : []) {
+      const body = Buffer.from(JSON.stringify(json));
+      const reads = [
+        readQuote({ header: "", body }),
+        readQuote({ header: encode({ ...Object(json) }), body }),
+      ];
+      for (const each of reads.flatMap((read) => (read.ok ? read.value.offers : []))) {
         const terms = readTerms(each, []);
         if (!terms.ok || limitFault(terms.value, LIMIT) !== undefined) continue;
         expect(terms.value.token?.symbol).toBe("USDC");
