@@ -99,9 +99,7 @@ class Presentation {
     }
     this.#status = answer.status;
     const receipt = readReceipt(answer.header(RECEIPT_HEADERS[payment.version].toLowerCase()));
-    // It was sent, and nobody knows yet: sellers answer that with a 402 as well, and what is sent again succeeds.
-    const isPending = receipt?.errorReason === SETTLEMENT_PENDING && receipt.transaction !== "";
-    if (receipt !== null && !isPending && this.#receipt?.success !== true) this.#receipt = receipt;
+    const isPending = this.#take(receipt);
     if (answer.status === 402 && !isPending) {
       // It was not settled, unless an earlier attempt was.
       this.#reason = await errorOf(answer);
@@ -128,7 +126,7 @@ class Presentation {
       this.#reason = cut.message;
       return cut instanceof AnswerChanged ? this.#end("unserved") : null;
     }
-    if (answer.status >= 500 || NOT_NOW.has(answer.status) || isPending) {
+    if (isPending || isNotNow(answer)) {
       this.#mayBePaid = true;
       // Seconds only: a date would need the seller's clock.
       const text = answer.header("retry-after");
@@ -140,6 +138,13 @@ class Presentation {
       }
     }
     return this.#faulty(answer);
+  }
+
+  /** Whether it says that the payment was sent and nobody knows yet: sellers say so in a 402 as well. */
+  #take(receipt: PaymentReceipt | null): boolean {
+    if (receipt?.errorReason === SETTLEMENT_PENDING && receipt.transaction !== "") return true;
+    if (receipt !== null && this.#receipt?.success !== true) this.#receipt = receipt;
+    return false;
   }
 
   async pause(pauseMs: number): Promise<void> {
@@ -172,6 +177,10 @@ class Presentation {
   #end(kind: PresentedOnce["kind"]): PresentedOnce {
     return { kind, status: this.#status, receipt: this.#receipt, reason: this.#reason };
   }
+}
+
+function isNotNow({ status }: BuyerAnswer): boolean {
+  return status >= 500 || NOT_NOW.has(status);
 }
 
 /** What cut the answer, or null. Faults of the sink itself are thrown. */
