@@ -11,6 +11,7 @@ local TOLD = {
   ["x-402-network"] = "txn.coinslot_network",
   ["idempotency-key"] = "txn.coinslot_key",
   ["x-payment-response"] = "txn.coinslot_receipt",
+  ["payment-response"] = "txn.coinslot_receipt_v2",
   ["cache-control"] = "txn.coinslot_caching",
   ["vary"] = "txn.coinslot_vary",
   ["access-control-allow-origin"] = "txn.coinslot_origin",
@@ -21,6 +22,7 @@ local TOLD = {
 local SHOWN = {
   "host",
   "x-payment",
+  "payment-signature",
   "origin",
   "access-control-request-method",
   "access-control-request-headers",

@@ -413,7 +413,11 @@ describe("the recipes that cannot be run here", () => {
     expect(authorization.failure_mode_allow).toBe(false);
     expect(service.path_prefix).toBe("/check");
     expect(shown).toEqual(
-      expect.arrayContaining([{ exact: "x-payment" }, { exact: "x-forwarded-for" }]),
+      expect.arrayContaining([
+        { exact: "x-payment" },
+        { exact: "payment-signature" },
+        { exact: "x-forwarded-for" },
+      ]),
     );
     expect(manager).toMatchObject({
       normalize_path: false,

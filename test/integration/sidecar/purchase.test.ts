@@ -3,6 +3,7 @@ import { PaymentRequirementsSchema } from "x402/types";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { present, PURSE, richBuyer, sign } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
+import { evmClients } from "../../support/evm-clients.ts";
 import { hasProxy, OWN_PROXIES, type OwnProxyName } from "../../support/own-proxy.ts";
 import { purchase } from "../../support/purchase.ts";
 import { openShop, PUBLIC_URL, type Shop } from "./stage.ts";
@@ -46,6 +47,13 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
   );
 }
 
+/** What of version 2 only coinslot may say. */
+const FORGED_V2 = {
+  "PAYMENT-REQUIRED": "forged",
+  "PAYMENT-RESPONSE": "forged",
+  "EXTENSION-RESPONSES": "forged",
+};
+
 describe.for(installed)("behind %s", (proxy) => {
   let shop: Shop;
 
@@ -70,6 +78,33 @@ describe.for(installed)("behind %s", (proxy) => {
     expect(headers["x-402-network"]).toBe("base-sepolia");
     expect(headers["idempotency-key"]).toMatch(/^[0-9a-f]{64}$/);
     expect(Object.keys(headers)).not.toContain("x-payment");
+  });
+
+  it("a client of version 2 buys, gets its receipt, and the backend sees neither payment nor receipt", async () => {
+    const buyer = await richBuyer(chain);
+    const { buy } = evmClients["@x402/fetch 2.27.0 with version 2"] ?? {};
+    const bought = await buy?.(`${shop.url}/weather?a=b`, buyer);
+
+    expect(bought).toMatchObject({
+      status: 200,
+      body: { url: "/weather?a=b" },
+      receipt: { success: true, network: "eip155:84532", payer: buyer.address },
+    });
+    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    expect(shop.backend).toHaveLength(1);
+    const headers = shop.backend[0]?.headers ?? {};
+    expect(headers["x-402-transaction"]).toBe(bought?.receipt["transaction"]);
+    const names = Object.keys(headers);
+    expect(names.filter((name) => /payment|receipt|extension/.test(name))).toEqual([]);
+  });
+
+  it("a receipt is in the words of its buyer, and in no others", async () => {
+    const buyer = await richBuyer(chain);
+    const header = await sign(buyer, `${shop.url}/weather`);
+    const sold = await present(`${shop.url}/weather`, header);
+    expect(sold).toMatchObject({ status: 200, receipt: { success: true } });
+    expect(sold.headers.get("payment-response")).toBeNull();
+    expect(sold.headers.get("vary")).toContain("X-PAYMENT");
   });
 
   it("a POST with a body is bought as well", async () => {
@@ -173,6 +208,7 @@ describe.for(installed)("behind %s", (proxy) => {
       "X-402-Network": "forged",
       "X-402-Pass": "paid",
       "X-PAYMENT-RESPONSE": "forged",
+      ...FORGED_V2,
       "X-Original-URI": "/health",
       "X-Original-Method": "GET",
       "X-Forwarded-Uri": "/health",
@@ -181,7 +217,7 @@ describe.for(installed)("behind %s", (proxy) => {
     };
     shop.answers = {
       status: 200,
-      headers: { "X-PAYMENT-RESPONSE": "forged", "X-402-Payer": "forged" },
+      headers: { "X-PAYMENT-RESPONSE": "forged", "X-402-Payer": "forged", ...FORGED_V2 },
     };
     const free = await fetch(`${shop.url}/health`, { headers: forged });
     const priced = await fetch(`${shop.url}/weather`, { headers: forged });
