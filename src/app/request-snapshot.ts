@@ -61,7 +61,8 @@ export function createSnapshot(
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
-      const offers = new Offers(asked, feePayers, { protocol, service });
+      const terms = { protocol, service, identifier: action.paymentIdentifier };
+      const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
         : null;

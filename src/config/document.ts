@@ -38,6 +38,7 @@ import { store, type Keeping, type Store } from "./store.ts";
 import { allowedNames } from "./upstream/upstream-headers.ts";
 import type { Upstream } from "./upstream/upstream.ts";
 import { onlyUpstream, upstreams } from "./upstream/upstreams.ts";
+import { IDENTIFIER_USES } from "../x402/payment-identifier.ts";
 import type { Protocol } from "../x402/x402.ts";
 
 /**
@@ -248,6 +249,14 @@ export const documentSchema = map({
       v2: optional(flag, "PAYMENT-SIGNATURE, and what is asked for in PAYMENT-REQUIRED.", true),
     }).refine(({ v1, v2 }) => v1 || v2, "must leave one version on: nobody could pay"),
     "The versions of the payment protocol that buyers may speak.",
+  ),
+  paymentIdentifier: optional(
+    word(IDENTIFIER_USES),
+    "Whether buyers who speak version 2 name their purchases (extension payment-identifier): the same name with " +
+      "another payment or for another request is 409 and not charged, so that nobody pays twice who signs anew after " +
+      "a lost answer. optional, or required (400 without one; payments of version 1 have none and are taken). " +
+      "It adds about 400 bytes to each PAYMENT-REQUIRED.",
+    "off",
   ),
 }).meta({
   title: "coinslot configuration",

@@ -23,7 +23,9 @@ export function resolve(file: string, document: ConfigDocument, context: Context
   const settlers = readSettlers(facilitator.embedded, context);
   const settles = settlesWith(facilitator, settlers, context);
   const pricing = new Pricing(context, document, assets, settles);
-  const routes = resolveRoutes({ routes: document.routes ?? {}, context, pricing, upstreams });
+  const { paymentIdentifier } = document;
+  const told = { context, pricing, upstreams, paymentIdentifier };
+  const routes = resolveRoutes({ routes: document.routes ?? {}, ...told });
   pricing.warnOfFixedAmounts();
   checkPage(discovery.page, routes, context);
   checkListeners(document, context);

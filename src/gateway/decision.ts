@@ -6,6 +6,7 @@
  */
 import type { RouteMeter } from "../telemetry/metrics.ts";
 import { decodeEnvelope, PAYMENT_HEADERS } from "../x402/header.ts";
+import { readIdentifier } from "../x402/payment-identifier.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { Envelope } from "../x402/schema.ts";
 import { X402_VERSION, X402_VERSION_2, type Protocol, type X402Version } from "../x402/x402.ts";
@@ -95,6 +96,8 @@ export type PricedDecision = Place & { readonly plan: PricedPlan; readonly resou
 interface Presentation extends Envelope {
   readonly kind: "presented";
   readonly version: X402Version;
+  /** What its client calls the purchase, where the route asks for that. */
+  readonly identifier?: string | undefined;
 }
 
 /** The envelope in which its client speaks; undefined where it has shown no payment that can be read. */
@@ -129,7 +132,12 @@ export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
   const resource = snapshot.publicUrl + target.raw;
   const brought = readPayment(request, snapshot.protocol);
   if (brought.kind !== "presented") return { ...brought, plan, resource, ...place };
-  return { ...brought, method, earlier: snapshot.earlier, plan, resource, ...place };
+  const identifier = readIdentifier(brought.payment, plan.offers.identifier);
+  if (!identifier.ok) {
+    return { kind: "malformed", refusal: identifier.error, plan, resource, ...place };
+  }
+  const presented = { ...brought, identifier: identifier.value };
+  return { ...presented, method, earlier: snapshot.earlier, plan, resource, ...place };
 }
 
 /**

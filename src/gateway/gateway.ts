@@ -223,6 +223,7 @@ export class Gateway {
         accepts: acceptable(decision),
         binding: `${visitor.request.method} ${decision.path}`,
         target: decision.target,
+        identifier: decision.identifier,
         client: client.address,
         isGone: () => visitor.isGone(),
         onGone: (listener) => visitor.onGone(listener),

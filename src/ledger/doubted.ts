@@ -33,7 +33,8 @@ export function handOver(
 export function lookAgain(row: Row, nextMs: number | null): Step<void> {
   if (row === undefined || row.lookAgainMs === null) return DONE;
   const note = nextMs === null ? "the chain says so too" : "not paid, as far as the chain shows";
-  return { outcome: undefined, next: { ...after(row), lookAgainMs: nextMs }, note };
+  const identifier = nextMs === null ? null : row.identifier;
+  return { outcome: undefined, next: { ...after(row), lookAgainMs: nextMs, identifier }, note };
 }
 
 /** Of a FAILED one: its bytes may still be sent, or somebody else may settle it, or have done so. */

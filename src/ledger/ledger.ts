@@ -47,7 +47,15 @@ export interface Recalled {
    * goods nobody has and no request waits for; the oldest first, at most {@link MAX_OWED}.
    */
   readonly owed: readonly OwedPayment[];
+  /** Another payment has the sale's identifier, or this one has it for another request. */
+  readonly isMisnamed?: boolean;
 }
+
+/** Nothing else is looked up for it. */
+export const MISNAMED: Recalled = { request: undefined, owed: [], isMisnamed: true };
+
+/** What a payment is presented for. */
+export type RecalledSale = Pick<ClaimTerms, "binding" | "target" | "identifier">;
 
 export interface OwedPayment {
   readonly key: PaymentKey;
@@ -74,7 +82,7 @@ export interface Redemptions extends Payments, Rowless {
    * What is known of a payment that is presented for a sale. Reads only, so that a worthless payment costs no
    * write.
    */
-  recall(payment: PaymentPayload, sale: Pick<ClaimTerms, "binding" | "target">): Promise<Recalled>;
+  recall(payment: PaymentPayload, sale: RecalledSale): Promise<Recalled>;
   /** The answer that is kept with a payment, for whoever may have it (`replay`). */
   answer(key: PaymentKey): Promise<StoredResponse | undefined>;
   /** SIGNED rows that were handed to a remote facilitator and wait for their outcome, oldest first. */

@@ -36,6 +36,7 @@ import {
   isForTarget,
   isFree,
   isHeld,
+  isMisnamed,
   isOpen,
   isPublic,
   isRefunded,
@@ -61,16 +62,33 @@ export type { Moment, Step } from "./machine-step.ts";
 
 /**
  * What a transition makes of a row. Throws {@link LedgerConflict} where the row's state does not allow it.
- * `buried`: what is left of a payment that has no row, for a {@link isFirstUse first use}.
  */
 export function apply<Kind extends TransitionKind>(
   row: Row,
   transition: TransitionOf<Kind>,
   moment: Moment,
-  buried?: Tombstone,
+  known: Known = {},
 ): Step<OutcomeOf<Kind>> {
   const judge: Judges[Kind] = JUDGES[transition.kind];
-  return judge(row, transition, moment, buried);
+  return judge(row, transition, moment, known);
+}
+
+/** What a {@link isFirstUse first use} is judged by beside the payment's row. */
+export interface Known {
+  /** What is left of a payment that has no row. */
+  readonly buried?: Tombstone | undefined;
+  /** The payment that has the identifier of a claim ({@link identifierOf}), be it another one or the same. */
+  readonly named?: Row;
+}
+
+/** The identifier by which a claim's {@link Known.named} is found; undefined: none is to be found. */
+export function identifierOf({
+  terms,
+}: {
+  readonly kind: TransitionKind;
+  readonly terms?: ClaimTerms;
+}): string | undefined {
+  return terms?.identifier;
 }
 
 type Judges = {
@@ -78,14 +96,14 @@ type Judges = {
     row: Row,
     given: TransitionOf<Kind>,
     moment: Moment,
-    buried?: Tombstone,
+    known: Known,
   ) => Step<OutcomeOf<Kind>>;
 };
 
 const JUDGES: Judges = {
-  claim: (row, { terms }, moment, buried) =>
-    buried === undefined ? claim(row, terms, moment) : { outcome: claimBuried(buried) },
-  begin: (row, { request, caller }, moment, buried) =>
+  claim: (row, { terms }, moment, { buried, named }) =>
+    buried === undefined ? claim(row, terms, moment, named) : { outcome: claimBuried(buried) },
+  begin: (row, { request, caller }, moment, { buried }) =>
     buried === undefined
       ? begin(row, request, caller, moment)
       : { outcome: beginBuried(buried, request, caller) },
@@ -116,11 +134,12 @@ export interface FirstUse {
   readonly idempotencyKey: string | null;
   readonly request: FacilitatorRequest;
   readonly claimant: string | null;
+  readonly identifier?: string | undefined;
 }
 
 /** The row that a first use makes. */
 function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
-  const { binding, target, idempotencyKey, request, claimant } = first;
+  const { binding, target, idempotencyKey, request, claimant, identifier = null } = first;
   return {
     state: "CLAIMED",
     version: 1,
@@ -151,11 +170,14 @@ function firstRow(first: FirstUse, { life }: Moment): PaymentRow {
     claimant,
     renewals: 0,
     renewedMs: null,
+    identifier,
   };
 }
 
 /** A resource server's claim. */
-function claim(row: Row, terms: ClaimTerms, moment: Moment): Step<ClaimOutcome> {
+function claim(row: Row, terms: ClaimTerms, moment: Moment, named: Row): Step<ClaimOutcome> {
+  const isTaken = row === undefined && named !== undefined;
+  if (isTaken || isMisnamed(terms.request, terms, named)) return { outcome: { kind: "misnamed" } };
   if (row === undefined) {
     return { outcome: { kind: "granted" }, next: firstRow(terms, moment), note: terms.binding };
   }
@@ -337,7 +359,8 @@ function fail(row: Row, { code, detail, isUnsigned }: Failing, { nowMs }: Moment
   const failure = { failureCode: code, failureDetail: detail, offered: false, isLeft: false };
   const isDoubted = row.handedOverAt !== null && row.submission === null;
   const lookAgainMs = isDoubted ? nowMs + FIRST_DOUBT_MS : null;
-  const next = { ...after(row), ...failure, lookAgainMs, state: "FAILED" } as const;
+  const identifier = isDoubted ? row.identifier : null;
+  const next = { ...after(row), ...failure, lookAgainMs, identifier, state: "FAILED" } as const;
   return { outcome: undefined, next, note: `${code}: ${detail}` };
 }
 

@@ -1,5 +1,5 @@
 /** What a stored payment may be used for, and by whom: the questions that transitions are judged by. */
-import { payerOf } from "../x402/payment-key.ts";
+import { payerOf, samePayment } from "../x402/payment-key.ts";
 import type { FacilitatorRequest, PaymentPayload } from "../x402/x402.ts";
 import {
   MAX_DELIVERY_ATTEMPTS,
@@ -96,6 +96,17 @@ export function isRenewable(row: PaymentRow, nowMs: number): boolean {
 
 function isWindowOver({ renewedMs }: PaymentRow, nowMs: number): boolean {
   return renewedMs === null || nowMs - renewedMs >= RENEWAL_WINDOW_MS;
+}
+
+/** Whether what has an identifier is another payment than the one that is shown with it, or is for another request. */
+export function isMisnamed(
+  { paymentPayload }: Pick<FacilitatorRequest, "paymentPayload">,
+  { binding, target }: Pick<ClaimTerms, "binding" | "target">,
+  named: PaymentRow | undefined,
+): boolean {
+  if (named === undefined) return false;
+  const isSame = samePayment(requestOf(named).paymentPayload, paymentPayload);
+  return !isSame || named.binding !== binding || named.target !== target;
 }
 
 /** Whether that payer is owed the goods of it for such a sale, and no request waits for them. */

@@ -80,6 +80,8 @@ export interface PaymentRow {
   /** How often its payer had the attempts given again, since when, milliseconds. */
   readonly renewals: number;
   readonly renewedMs: number | null;
+  /** {@link ClaimTerms.identifier} of the first use, as long as no other payment may have it. */
+  readonly identifier: string | null;
 }
 
 /** Reads a row as a database driver returns it, whose columns bear the names above. */
@@ -114,6 +116,7 @@ export function readPaymentRow(columns: Readonly<Record<string, unknown>>): Paym
     claimant: textOrNull(columns, "claimant"),
     renewals: integer(columns, "renewals"),
     renewedMs: integerOrNull(columns, "renewedMs"),
+    identifier: textOrNull(columns, "identifier"),
   };
 }
 

@@ -77,6 +77,7 @@ function refund(row: PaymentRow, note: string): Step<Resolved> {
     isLeft: false,
     failureCode: "invalid_transaction_state",
     failureDetail: REFUNDED,
+    identifier: null,
   };
   return done(next, told("paid back", note));
 }

@@ -46,6 +46,11 @@ export interface ClaimTerms extends Collector {
   /** Opaque and unguessable: whoever shows it speaks for this claim towards the facilitator. */
   readonly idempotencyKey: string;
   readonly request: FacilitatorRequest;
+  /**
+   * What its client calls the purchase: one payment and one request have it, until the payment is given back, has
+   * failed for certain or is swept away. Stored with the first use, by which a stranger cannot take it without paying.
+   */
+  readonly identifier?: string | undefined;
 }
 
 /** A payment that is on chain. */
@@ -111,6 +116,8 @@ export type ClaimOutcome =
   | { readonly kind: "exhausted"; readonly transaction: string; readonly isRenewable: boolean }
   /** Bound to another method or path by its first use, or settled without a resource. */
   | { readonly kind: "foreign" }
+  /** Another payment has its identifier, or has it for another request; nothing has changed. */
+  | { readonly kind: "misnamed" }
   /** Paid to the seller in a transaction that is not ours: it waits for the operator (`resolve`). */
   | { readonly kind: "held"; readonly transaction: string }
   /** Failed for certain: the payer keeps the money and must sign anew. */

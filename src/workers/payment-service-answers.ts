@@ -59,9 +59,10 @@ export interface SentIdentified extends Omit<Identified, "payment" | "owed"> {
   readonly owed: readonly SentPayment[];
 }
 
-export function readIdentified(value: unknown): Result<Identified, Refusal> {
+export function readIdentified(value: unknown): Result<Identified, Refusal | "misnamed"> {
   const fields = record(value);
-  if (fields["ok"] === false) return err(refusal(fields["error"]));
+  const { error } = fields;
+  if (fields["ok"] === false) return err(error === "misnamed" ? error : refusal(error));
   const { payment, isClaimed, owed, isProof, isDoubtful } = record(fields["value"]);
   check(typeof isClaimed === "boolean" && typeof isProof === "boolean" && Array.isArray(owed));
   check(typeof isDoubtful === "boolean");
@@ -94,6 +95,7 @@ function readClaim(value: unknown): ClaimOutcome {
     case "forged":
     case "foreign":
     case "withheld":
+    case "misnamed":
       break;
     case "exhausted":
       text(fields["transaction"]);

@@ -3,6 +3,7 @@ import type { Mutant } from "./mutant.ts";
 import { OWNER_MUTANTS } from "./owner-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
+const IDENTIFIERS = "test/unit/payments/sale/identifiers.test.ts";
 const FOUND_FAULTS = "test/simulation/found-faults.test.ts";
 const MACHINE = "src/ledger/machine.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
@@ -266,6 +267,39 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
     unit: FOUND_FAULTS,
+  },
+  {
+    name: "claims a purchase that another payment has claimed under its name",
+    changes: [
+      {
+        file: MACHINE,
+        find: "if (isTaken || isMisnamed(terms.request, terms, named)) return",
+        put: "if (moment.nowMs < 0) return",
+      },
+    ],
+    unit: IDENTIFIERS,
+  },
+  {
+    name: "looks for nothing that has the name of a purchase before it verifies a payment",
+    changes: [
+      {
+        file: "src/payments/sale/payment-service.ts",
+        find: 'if (recalled.isMisnamed === true) return err("misnamed");',
+        put: "",
+      },
+    ],
+    unit: IDENTIFIERS,
+  },
+  {
+    name: "keeps the name of a purchase for a payment that has failed",
+    changes: [
+      {
+        file: MACHINE,
+        find: "const identifier = isDoubted ? row.identifier : null;",
+        put: "const { identifier } = row;",
+      },
+    ],
+    unit: IDENTIFIERS,
   },
   {
     name: "signs an offer again that another round has taken",

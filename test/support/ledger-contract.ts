@@ -13,6 +13,7 @@ import { describeDeliveries } from "../unit/ledger/contract-deliveries.ts";
 import { describeDoubts } from "../unit/ledger/contract-doubts.ts";
 import { describeGuards } from "../unit/ledger/contract-guards.ts";
 import { describeHeld } from "../unit/ledger/contract-held.ts";
+import { describeIdentifiers } from "../unit/ledger/contract-identifiers.ts";
 import { describeLives } from "../unit/ledger/contract-lives.ts";
 import { describeOffers } from "../unit/ledger/contract-offers.ts";
 import { describePurses } from "../unit/ledger/contract-purses.ts";
@@ -57,6 +58,7 @@ export function ledgerContract(
     describe("claims", () => describeClaims(open));
     describe("doubts", () => describeDoubts(open));
     describe("guards", () => describeGuards(open));
+    describe("identifiers", () => describeIdentifiers(open, capabilities));
     describe("deliveries", () => describeDeliveries(open));
     describe("debts", () => describeDebts(open));
     describe("submissions", () => describeSubmissions(open));

@@ -7,9 +7,9 @@ import {
   LedgerConflict,
   LedgerUnavailable,
   MAX_OWED,
+  MISNAMED,
   actorOf,
   isFirstUse,
-  type ClaimTerms,
   type HandedOver,
   type Lease,
   type Ledger,
@@ -17,6 +17,7 @@ import {
   type OutcomeOf,
   type OwedPayment,
   type Recalled,
+  type RecalledSale,
   type SettlementOutcome,
   type StoredResponse,
   type StoredSubmission,
@@ -28,7 +29,7 @@ import {
 } from "../../src/ledger/ledger.ts";
 import { lifeWithin, processOf } from "../../src/ledger/life.ts";
 import * as machine from "../../src/ledger/machine.ts";
-import { isOwed, isPublic } from "../../src/ledger/payment-judgement.ts";
+import { isMisnamed, isOwed, isPublic } from "../../src/ledger/payment-judgement.ts";
 import { handedOverOf, requestOf, type PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { Purse, Draws, Spend } from "../../src/ledger/purse.ts";
 import type { Swept, SweepStep } from "../../src/ledger/sweep.ts";
@@ -74,14 +75,22 @@ export class MemoryLedger implements Ledger, WorkerLife {
   ): Promise<OutcomeOf<Kind>> {
     const buried = isFirstUse(transition.kind) ? this.#tombstone(key) : undefined;
     const life = actorOf(transition, this.#life);
-    return this.#take(key, (row, moment) => machine.apply(row, transition, moment, buried), life);
+    const named = this.#named(machine.identifierOf(transition));
+    const known = { buried, named };
+    return this.#take(key, (row, moment) => machine.apply(row, transition, moment, known), life);
   }
 
-  async recall(
-    payment: PaymentPayload,
-    sale: Pick<ClaimTerms, "binding" | "target">,
-  ): Promise<Recalled> {
+  #named(identifier: string | undefined): PaymentRow | undefined {
+    if (identifier === undefined) return undefined;
+    const rows = [...this.#store.payments.values()].map(({ row }) => row);
+    return rows.find((row) => row.identifier === identifier);
+  }
+
+  async recall(payment: PaymentPayload, sale: RecalledSale): Promise<Recalled> {
     this.#requireOpen();
+    if (isMisnamed({ paymentPayload: payment }, sale, this.#named(sale.identifier))) {
+      return MISNAMED;
+    }
     const owed: OwedPayment[] = [];
     let isNew = true;
     const own = isEvmPayload(payment.payload) ? payment.payload.authorization : undefined;

@@ -1,5 +1,6 @@
 /** `routes`: each key and each value (a word, a price, or a block), and the conflicts between them. */
 import { z } from "zod";
+import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifier.ts";
 import { ok } from "../../x402/result.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import type { Context } from "../reading/context.ts";
@@ -57,6 +58,8 @@ export interface PricedAction {
   readonly discoverable: boolean;
   /** `Cache-Control` of what is sold; `private` or `no-store` is always in it. */
   readonly cacheControl: string;
+  /** Whether buyers who speak version 2 may say what they call a purchase. */
+  readonly paymentIdentifier: IdentifierUse;
 }
 
 /** What a buyer has to send, as the discovery listing describes it. */
@@ -140,6 +143,10 @@ const priceBlock = map({
     "Cache-Control of what is sold, in place of the backend's: how long a buyer's own cache may keep it.",
     "private, no-store",
   ),
+  paymentIdentifier: optional(
+    word(IDENTIFIER_USES),
+    "Whether buyers name their purchases, in place of the global `paymentIdentifier`.",
+  ),
   settle: optional(
     text(
       (when) => (when === "before" ? ok(when) : notYet("settling at another time than `before`")),
@@ -172,6 +179,8 @@ interface Parts {
   readonly context: Context;
   readonly pricing: Pricing;
   readonly upstreams: Upstreams;
+  /** Where a route says nothing of it. */
+  readonly paymentIdentifier: IdentifierUse;
 }
 
 export function resolveRoutes(parts: Parts): readonly RouteSettings[] {
@@ -204,7 +213,7 @@ function resolveAction(
   const upstream = upstreams.resolve(path, undefined);
   if (value.kind === "free") return { kind: "free", upstream };
   const wanted = { price: value, pricePath: path, accept: undefined, payTo: undefined };
-  return priced(UNSAID, upstream, pricing.offers(path, wanted));
+  return priced(UNSAID, upstream, pricing.offers(path, wanted), parts);
 }
 
 function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction | undefined {
@@ -227,13 +236,18 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     return undefined;
   }
   const wanted = { price, pricePath: [...path, "price"], accept, payTo };
-  return priced(block, upstream, pricing.offers(path, wanted));
+  return priced(block, upstream, pricing.offers(path, wanted), parts);
 }
 
 /** What a block says that says nothing. */
 const UNSAID = priceBlock.parse({});
 
-function priced(block: PriceBlock, upstream: string, offers: PricedAction["offers"]): PricedAction {
+function priced(
+  block: PriceBlock,
+  upstream: string,
+  offers: PricedAction["offers"],
+  { paymentIdentifier }: Pick<Parts, "paymentIdentifier">,
+): PricedAction {
   return {
     kind: "priced",
     upstream,
@@ -246,6 +260,7 @@ function priced(block: PriceBlock, upstream: string, offers: PricedAction["offer
     metadata: block.metadata ?? {},
     discoverable: block.discoverable,
     cacheControl: block.cacheControl,
+    paymentIdentifier: block.paymentIdentifier ?? paymentIdentifier,
   };
 }
 

@@ -78,6 +78,7 @@ const FACETS = [
   ["claimant", "claimant", "text"],
   ["renewals", "renewals", "integer"],
   ["renewedMs", "renewed_ms", "bigint"],
+  ["identifier", "identifier", "text"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string, string])[];
 
 /** What operators are told, and what a payment is recalled by: as its first use says it. */
@@ -100,6 +101,11 @@ export const COLUMNS = [
 const READ: Statement = {
   name: "read_payment",
   text: `SELECT ${COLUMNS} FROM coinslot.payments AS p WHERE p.payment_key = $1`,
+};
+
+const NAMED: Statement = {
+  name: "read_named_payment",
+  text: `SELECT ${COLUMNS} FROM coinslot.payments AS p WHERE p.identifier = $1`,
 };
 
 const TOMBSTONE: Statement = {
@@ -125,7 +131,7 @@ const INSERT: Statement = {
         ${[...LASTING, ...FACETS].map(([name]) => `"${name}"`).join(", ")}
       FROM given
       WHERE NOT EXISTS (SELECT FROM coinslot.tombstones AS t WHERE t.payment_key = $3)
-      ON CONFLICT (payment_key) DO NOTHING
+      ON CONFLICT DO NOTHING
       RETURNING payment_key
     ),
     noted AS (
@@ -205,6 +211,15 @@ export async function readPayment(session: Session, key: PaymentKey): Promise<St
   return columns === undefined ? undefined : storedOf(columns);
 }
 
+/** The payment that has that identifier; none where there is no identifier. */
+export async function readNamed(
+  session: Session,
+  identifier: string | undefined,
+): Promise<PaymentRow | undefined> {
+  const [columns] = identifier === undefined ? [] : await session.query(NAMED, [identifier]);
+  return columns && storedOf(columns).row;
+}
+
 /** Reads {@link COLUMNS}. */
 export function storedOf(columns: PostgresColumns): Stored {
   // The column holds nothing but keys.
@@ -230,7 +245,7 @@ export async function readBuried(
   return columns && readTombstone(columns);
 }
 
-/** Makes a row; false where there is one, or a tombstone. */
+/** Makes a row; false where there is one, a tombstone, or another row with its identifier. */
 export async function insertPayment(
   session: Session,
   key: PaymentKey,

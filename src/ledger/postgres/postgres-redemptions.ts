@@ -5,23 +5,24 @@ import type { PaymentPayload } from "../../x402/x402.ts";
 import {
   MAX_OWED,
   MAX_REPLAYS,
-  type ClaimTerms,
+  MISNAMED,
   type HandedOver,
   type OutcomeOf,
   type OwedPayment,
   type Recalled,
+  type RecalledSale,
   type Redemptions,
   type StoredResponse,
   type TransitionKind,
   type TransitionOf,
 } from "../ledger.ts";
 import { processOf } from "../life.ts";
-import { isOwed } from "../payment-judgement.ts";
+import { isMisnamed, isOwed } from "../payment-judgement.ts";
 import { identityOf, requestOf } from "../payment-row.ts";
 import type { PostgresDatabase, Statement } from "./postgres-database.ts";
 import type { PostgresListener } from "./postgres-listen.ts";
 import { isHeld, reapWorker } from "./postgres-lives.ts";
-import { COLUMNS, readResponse, storedOf } from "./postgres-payments.ts";
+import { COLUMNS, readNamed, readResponse, storedOf } from "./postgres-payments.ts";
 import { readDoubted, readHandedOvers, type OnUnreadable } from "./postgres-queues.ts";
 import { PostgresSteps } from "./postgres-steps.ts";
 import { digestOf } from "../tombstone.ts";
@@ -98,10 +99,9 @@ export class PostgresRedemptions implements Redemptions {
     return this.#steps.step(key, transition);
   }
 
-  async recall(
-    payment: PaymentPayload,
-    sale: Pick<ClaimTerms, "binding" | "target">,
-  ): Promise<Recalled> {
+  async recall(payment: PaymentPayload, sale: RecalledSale): Promise<Recalled> {
+    const named = await readNamed(this.#ground.database, sale.identifier);
+    if (isMisnamed({ paymentPayload: payment }, sale, named)) return MISNAMED;
     const { life, nowMs } = this.#steps.moment;
     const { binding, target } = sale;
     const whose = [identityOf(payment), payerOf(payment), binding, target, nowMs, processOf(life)];

@@ -226,6 +226,12 @@ export const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE coinslot.payments ADD COLUMN left_by text;
   `,
+  // What a client calls its purchase.
+  `
+  ALTER TABLE coinslot.payments ADD COLUMN identifier text;
+  CREATE UNIQUE INDEX payments_by_identifier ON coinslot.payments (identifier)
+    WHERE identifier IS NOT NULL;
+  `,
 ];
 
 /** Names the lock under which one replica changes tables while the others wait. */

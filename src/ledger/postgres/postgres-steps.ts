@@ -14,12 +14,12 @@ import type { PostgresDatabase } from "./postgres-database.ts";
 import {
   insertPayment,
   readBuried,
+  readNamed,
   readPayment,
   writeStep,
   type Kept,
   type Stored,
 } from "./postgres-payments.ts";
-import type { Tombstone } from "../tombstone.ts";
 
 /** How often a step is tried again because the row was written meanwhile. */
 const MAX_TRIES = 10;
@@ -52,15 +52,18 @@ export class PostgresSteps {
     const isFirst = isFirstUse(transition.kind);
     // A first use most likely finds no row: it is made without a read.
     let stored: Stored | undefined;
-    let buried: Tombstone | undefined;
+    let known: machine.Known = {};
     for (let tries = isFirst ? -1 : 0; tries < MAX_TRIES; tries += 1) {
       const moment = { life, nowMs: time.now() };
       if (tries >= 0) {
         stored = await readPayment(database, key);
-        buried = isFirst && stored === undefined ? await readBuried(database, key) : undefined;
+        known = {
+          buried: isFirst && stored === undefined ? await readBuried(database, key) : undefined,
+          named: await readNamed(database, machine.identifierOf(transition)),
+        };
       }
-      const step = machine.apply(stored?.row, transition, moment, buried);
-      // Without a look there may be a row, or a tombstone.
+      const step = machine.apply(stored?.row, transition, moment, known);
+      // Without a look there may be a row, or what else is known of it.
       if (step.next === undefined && tries < 0) continue;
       if (await this.#write(key, { stored, step, moment })) return step.outcome;
     }

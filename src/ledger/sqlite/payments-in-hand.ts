@@ -79,6 +79,13 @@ export class PaymentsInHand {
     return recalled;
   }
 
+  /** The payment that has that identifier. */
+  named(identifier: string): PaymentRow | undefined {
+    for (const { row } of this.#onlyHere.values()) if (row.identifier === identifier) return row;
+    const key = this.#rows.named(identifier);
+    return key === undefined ? undefined : this.read(key);
+  }
+
   /** Keys of payments that may be owed for that sale, those that were just left last. */
   owed(asked: OwedQuestion): readonly string[] {
     return [...new Set([...this.#rows.owed(asked), ...this.#left])];

@@ -130,14 +130,18 @@ export class SqliteCore {
     const judge: Judge<OutcomeOf<Kind>> = (row, moment) => {
       const isBuried = row === undefined && isFirstUse(transition.kind);
       const buried = isBuried ? this.#rows.tombstone(key) : undefined;
-      return machine.apply(row, transition, moment, buried);
+      const named = this.named(machine.identifierOf(transition));
+      return machine.apply(row, transition, moment, { buried, named });
     };
     const by = actorOf(transition, life);
     if (!UNDOABLE.has(transition.kind)) return this.write(() => this.take(key, by, judge).outcome);
     const change = this.#judge(key, by, judge);
     const { step } = change;
     if (step.next === undefined) return step.outcome;
-    const isStoredNow = step.next === null && !this.#hand.isOnlyHere(key);
+    const identifier = change.before?.identifier ?? null;
+    // Else another payment that has it next could be stored first.
+    const isFreed = identifier !== null && step.next?.identifier !== identifier;
+    const isStoredNow = (step.next === null || isFreed) && !this.#hand.isOnlyHere(key);
     const isLarge = (step.answer?.body.byteLength ?? 0) > MAX_SOON_BODY_BYTES;
     if (isStoredNow || isLarge || this.#isUnwell || this.#hand.unstored >= MAX_SOON) {
       return this.write(() => this.take(key, by, judge).outcome);
@@ -171,6 +175,11 @@ export class SqliteCore {
 
   read(key: string): PaymentRow | undefined {
     return this.#hand.read(key);
+  }
+
+  /** The payment that has that identifier. */
+  named(identifier: string | undefined): PaymentRow | undefined {
+    return identifier === undefined ? undefined : this.#hand.named(identifier);
   }
 
   recall(payment: PaymentPayload): readonly FacilitatorRequest[] {

@@ -1,16 +1,18 @@
 /** The resource server's view of the SQLite ledger, for one life: the process' own, or a worker's. */
 import { samePayment, type PaymentKey } from "../../x402/payment-key.ts";
 import type { PaymentPayload } from "../../x402/x402.ts";
-import type {
-  ClaimTerms,
-  HandedOver,
-  OutcomeOf,
-  Recalled,
-  Redemptions,
-  StoredResponse,
-  TransitionKind,
-  TransitionOf,
+import {
+  MISNAMED,
+  type HandedOver,
+  type OutcomeOf,
+  type Recalled,
+  type RecalledSale,
+  type Redemptions,
+  type StoredResponse,
+  type TransitionKind,
+  type TransitionOf,
 } from "../ledger.ts";
+import { isMisnamed } from "../payment-judgement.ts";
 import { handedOverOf, type PaymentRow } from "../payment-row.ts";
 import type { SqliteCore } from "./sqlite-core.ts";
 import { usedElsewhere, type AskedFor } from "../used-elsewhere.ts";
@@ -31,10 +33,9 @@ export class SqliteRedemptions implements Redemptions {
     return this.#core.step(key, this.#life, transition);
   }
 
-  async recall(
-    payment: PaymentPayload,
-    sale: Pick<ClaimTerms, "binding" | "target">,
-  ): Promise<Recalled> {
+  async recall(payment: PaymentPayload, sale: RecalledSale): Promise<Recalled> {
+    const named = this.#core.named(sale.identifier);
+    if (isMisnamed({ paymentPayload: payment }, sale, named)) return MISNAMED;
     const used = this.#core.recall(payment);
     const request = used.find(({ paymentPayload }) => samePayment(paymentPayload, payment));
     // Of a nonce that is known another signature proves nothing.

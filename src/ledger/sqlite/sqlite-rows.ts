@@ -24,7 +24,7 @@ export const ROW_COLUMNS = `payment_key AS "key", state, version, binding, targe
   settled_transaction AS "settledTransaction", held_transaction AS "heldTransaction", attempts, served_target AS "servedTarget",
   body_hash AS "bodyHash", replays, replay_until_ms AS "replayUntilMs",
   failure_code AS "failureCode", failure_detail AS "failureDetail", claimed_by AS "claimedBy",
-  holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", updated_ms AS "updatedMs"`;
+  holder, is_left AS "isLeft", claimant, renewals, renewed_ms AS "renewedMs", identifier, updated_ms AS "updatedMs"`;
 
 /** What a first use fixes, as the row names it; further columns follow from its request. */
 const FIRST_USE = ["binding", "target", "idempotencyKey", "request", "network"] as const;
@@ -59,6 +59,7 @@ const CHANGING = [
   ["claimant", "claimant"],
   ["renewals", "renewals"],
   ["renewedMs", "renewed_ms"],
+  ["identifier", "identifier"],
 ] as const satisfies readonly (readonly [keyof PaymentRow, string])[];
 
 const INSERT = insertion([
@@ -136,6 +137,13 @@ export class SqliteRows {
   recall(identity: string): FacilitatorRequest[] {
     const rows = this.select("WHERE identity = ? ORDER BY rowid", [identity]);
     return rows.map((columns) => requestOf(readPaymentRow(columns)));
+  }
+
+  /** The key of the payment that has that identifier. */
+  named(identifier: string): string | undefined {
+    const sql = `SELECT payment_key AS "key" FROM payments WHERE identifier = ?`;
+    const columns = this.#database.get(sql, [identifier]);
+    return columns && String(columns.key);
   }
 
   /** Keys of payments that may be owed for that sale, the oldest first. */

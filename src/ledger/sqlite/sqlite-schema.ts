@@ -282,6 +282,11 @@ const MIGRATIONS: readonly string[] = [
   `
   DROP INDEX closed_submissions;
   `,
+  // What a client calls its purchase.
+  `
+  ALTER TABLE payments ADD COLUMN identifier TEXT;
+  CREATE UNIQUE INDEX payments_by_identifier ON payments (identifier) WHERE identifier IS NOT NULL;
+  `,
 ];
 
 /** What this program reads and writes. */

@@ -36,6 +36,8 @@ export interface Presented {
   readonly binding: string;
   /** Canonical path and query. */
   readonly target: string;
+  /** What its client calls the purchase, where it may say so. */
+  readonly identifier?: string | undefined;
   /**
    * The address that it came from. Once a payment is on chain everybody can read all of it there, its
    * signature included: what is still owed for it is for the address that it was claimed from, and for the payer.
@@ -89,7 +91,7 @@ export type Admission =
   | ({ readonly kind: "unavailable"; readonly refusal: Refusal } & Unbegun)
   /** 500; the money may have moved, and only the same payment may be sent again. */
   | ({ readonly kind: "unknown"; readonly detail: string } & Sent & Unbegun)
-  /** 409; paid, and not to be had in this way: nothing is asked for. */
+  /** 409; not to be had in this way, since it is paid: nothing is asked for. */
   | { readonly kind: "owed"; readonly detail: string }
   /** The buyer has left before the upstream was asked: no attempt is spent. */
   | { readonly kind: "abandoned" };
@@ -140,6 +142,14 @@ const WITHHELD = {
   detail:
     "this payment waits for the client that sent it first, and this request came from another address; " +
     "if you are its payer, request the URL again and sign a new payment: it proves that, and is not charged",
+} as const satisfies Admission;
+
+/** Whatever has that identifier may be paid: this is not charged beside it. */
+const MISNAMED_PURCHASE = {
+  kind: "owed",
+  detail:
+    "another payment or another request has this payment identifier, and nothing was charged for this one; " +
+    "send the first payment and its request again, or choose another identifier for another purchase",
 } as const satisfies Admission;
 
 /** What came of a claim's settlement. */
@@ -206,7 +216,17 @@ export interface Sold extends Pick<Fingerprint, "bodyHash"> {
 /** A claim that ends the matter: the payment cannot be had, or cannot be had again. */
 export type DeadClaim = Extract<
   ClaimOutcome,
-  { kind: "spent" | "forged" | "foreign" | "held" | "failed" | "withheld" | "exhausted" }
+  {
+    kind:
+      | "spent"
+      | "forged"
+      | "foreign"
+      | "held"
+      | "failed"
+      | "withheld"
+      | "exhausted"
+      | "misnamed";
+  }
 >;
 
 export function explain(
@@ -220,6 +240,8 @@ export function explain(
         : refusedReplay("used", "invalid_transaction_state", noDelivery(claim));
     case "withheld":
       return WITHHELD;
+    case "misnamed":
+      return MISNAMED_PURCHASE;
     case "exhausted":
       return { kind: "owed", detail: exhausted(claim) };
     case "forged":
@@ -283,7 +305,8 @@ export function isUndecided({ kind }: Admission): boolean {
 }
 
 /** It is the payment's fault, unless the code says that nothing could be taken now. */
-export function notChosen(refusal: Refusal): Admission {
+export function notChosen(refusal: Refusal | "misnamed"): Admission {
+  if (refusal === "misnamed") return MISNAMED_PURCHASE;
   const isOurs = refusal.code === "unexpected_verify_error";
   return { kind: isOurs ? "unavailable" : "refused", refusal };
 }

@@ -6,7 +6,14 @@
 import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
 import { extensionsOf } from "../../x402/bazaar.ts";
 import { findNetwork } from "../../x402/network.ts";
-import { PAYMENT_FLOW, requirementsV2, resourceV2, type ResourceV2 } from "../../x402/version-2.ts";
+import { identifierExtension, type IdentifierUse } from "../../x402/payment-identifier.ts";
+import {
+  PAYMENT_FLOW,
+  requirementsV2,
+  resourceV2,
+  type ExtensionsV2,
+  type ResourceV2,
+} from "../../x402/version-2.ts";
 import {
   BOTH_VERSIONS,
   X402_VERSION,
@@ -48,6 +55,8 @@ export interface QuoteTerms {
   readonly protocol?: Protocol;
   /** Version 2: of the service that sells. */
   readonly service?: Pick<ResourceV2, "serviceName" | "tags" | "iconUrl">;
+  /** Version 2: whether buyers may name their purchases; default: not. */
+  readonly identifier?: IdentifierUse;
 }
 
 /**
@@ -110,6 +119,10 @@ export class Offers {
     return this.#current().revision;
   }
 
+  get identifier(): IdentifierUse {
+    return this.#terms.identifier ?? "off";
+  }
+
   /** Whether nothing is left to pay with. */
   get areNone(): boolean {
     return this.#current().offered.length === 0;
@@ -145,8 +158,8 @@ export class Offers {
 
   /**
    * What version 2 asks for one URL: a header line as name and value; none where that is not spoken, or would ask for
-   * nothing. What makes it too long goes: schemas of extensions first, then extensions, then the query and what is said
-   * of the resource, then all of it.
+   * nothing. What makes it too long goes: schemas of extensions first, then extensions (an identifier that is required
+   * stays), then the query and what is said of the resource, then all of it.
    */
   quoteLines({ errorV2: error }: Said, resource: string): readonly string[] {
     if (!this.#protocol.v2 || this.areNone) return [];
@@ -186,29 +199,39 @@ function prepare(offers: readonly Offer[], feePayers: FeePayers, terms: QuoteTer
 }
 
 /** As much as may be said, the most first; all but the URL and the error. */
-function beginningsOf(offered: readonly Offer[], { service }: QuoteTerms): readonly Beginning[] {
+function beginningsOf(
+  offered: readonly Offer[],
+  { service, identifier: use = "off" }: QuoteTerms,
+): readonly Beginning[] {
   const [first] = offered;
   if (first === undefined) return [];
   const accepts = offered.map((offer) => requirementsV2(offer, PAYMENT_FLOW));
-  const extensions = extensionsOf(first) ?? {};
-  const bare = Object.fromEntries(
-    Object.entries(extensions).map(([name, said]) => [name, { ...said, schema: undefined }]),
-  );
+  const identifier = identifierExtension(use);
+  const all = { ...extensionsOf(first), ...identifier };
+  const required = bare(use === "required" ? identifier : {});
   const resource = { ...resourceV2({ ...first, resource: "" }), ...service, url: undefined };
-  const quote = { x402Version: X402_VERSION_2, accepts };
   const forms = [
-    { said: { ...quote, extensions, resource }, most: MAX_EXTENDED },
-    { said: { ...quote, extensions: bare, resource }, most: MAX_EXTENDED },
-    { said: { ...quote, resource }, most: MAX_QUOTE },
-    { said: { ...quote, resource: {} }, most: MAX_QUOTE },
+    { extensions: all, resource, most: MAX_EXTENDED },
+    { extensions: bare(all), resource, most: MAX_EXTENDED },
+    { extensions: bare(identifier), resource, most: MAX_EXTENDED },
+    { extensions: required, resource, most: MAX_QUOTE },
+    { extensions: required, resource: {}, most: MAX_QUOTE },
   ];
-  const isPlain = Object.keys(extensions).length === 0;
-  return forms.slice(isPlain ? 2 : 0).map(({ said, most }) => {
+  return forms.map(({ extensions, resource: what, most }) => {
+    const said = Object.keys(extensions).length === 0 ? {} : { extensions };
+    const quote = { x402Version: X402_VERSION_2, accepts, ...said, resource: what };
     // Open where the resource ends; only whole groups of three bytes can be encoded before what follows is known.
-    const json = asciiJson(said).slice(0, -2);
+    const json = asciiJson(quote).slice(0, -2);
     const open = json.endsWith("{") ? json : `${json},`;
     return { text: encodeAscii(open.padEnd(Math.ceil(open.length / 3) * 3)), most };
   });
+}
+
+/** Without schemas. */
+function bare(extensions: ExtensionsV2): ExtensionsV2 {
+  return Object.fromEntries(
+    Object.entries(extensions).map(([name, said]) => [name, { ...said, schema: undefined }]),
+  );
 }
 
 /** The rest of a quote after its beginning, base64. */

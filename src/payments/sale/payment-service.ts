@@ -18,7 +18,7 @@ import type { Logger } from "../../telemetry/logger.ts";
 import type { Timeline } from "../../telemetry/timeline.ts";
 import type { Time } from "../../time/time.ts";
 import { paymentKey, payerOf, samePayment, type PaymentKey } from "../../x402/payment-key.ts";
-import { ok, type Refusal, type Result } from "../../x402/result.ts";
+import { err, ok, type Refusal, type Result } from "../../x402/result.ts";
 import type { FacilitatorRequest } from "../../x402/x402.ts";
 import type { Begun, Declined, Presented, Settled } from "./admission.ts";
 import { choose, type Choosing } from "./choice.ts";
@@ -45,7 +45,7 @@ export interface Identified {
 /** What is looked at to tell which payment this is. */
 export type Identifying = Pick<
   Presented,
-  "payment" | "accepted" | "accepts" | "binding" | "target"
+  "payment" | "accepted" | "accepts" | "binding" | "target" | "identifier"
 >;
 
 /** The ends of a request's hold of its payment: they have to be stored, however late. */
@@ -63,9 +63,9 @@ export interface PaymentService extends Pick<Redemptions, "changed" | "answer"> 
   ): Promise<OutcomeOf<Kind>>;
   /**
    * The payment of that first use, else for the offer that it fits best and that is not refused at
-   * once. Costs no write. Throws what the ledger throws.
+   * once. `misnamed`: something else has its identifier. Costs no write. Throws what the ledger throws.
    */
-  identify(presented: Identifying): Promise<Result<Identified, Refusal>>;
+  identify(presented: Identifying): Promise<Result<Identified, Refusal | "misnamed">>;
   /**
    * Verifies a payment that is not claimed and will not be: whether it proves who its payer is. Nothing of it is
    * stored.
@@ -105,9 +105,10 @@ export class LocalPaymentService implements PaymentService {
     this.#choosing = { facilitator, feePayers };
   }
 
-  async identify(presented: Identifying): Promise<Result<Identified, Refusal>> {
-    const { payment, binding, target } = presented;
-    const recalled = await this.#redemptions.recall(payment, { binding, target });
+  async identify(presented: Identifying): Promise<Result<Identified, Refusal | "misnamed">> {
+    const { payment, binding, target, identifier } = presented;
+    const recalled = await this.#redemptions.recall(payment, { binding, target, identifier });
+    if (recalled.isMisnamed === true) return err("misnamed");
     const { request: stored } = recalled;
     if (stored !== undefined && samePayment(stored.paymentPayload, payment)) {
       return isOfCheaperShop(stored, presented) ? PAID_ELSEWHERE : this.#claimedBefore(stored);

@@ -184,9 +184,10 @@ export class Paywall {
     accepts,
     binding,
     target,
+    identifier,
   }: Presented): Promise<Identified | Admission> {
     try {
-      const presented = { payment, accepted, accepts, binding, target };
+      const presented = { payment, accepted, accepts, binding, target, identifier };
       const identified = await this.#payments.identify(presented);
       return identified.ok ? identified.value : notChosen(identified.error);
     } catch (cause) {
@@ -256,10 +257,10 @@ export class Paywall {
       const told = await this.#waiting.for(flight, presented, takeoff.signal);
       if (told !== undefined) return told;
     }
-    const { binding, target, client } = presented;
+    const { binding, target, client, identifier } = presented;
     const claimant = claimantOf(client);
     const idempotencyKey = this.#newIdempotencyKey();
-    const terms = { binding, target, idempotencyKey, request, claimant, proof };
+    const terms = { binding, target, idempotencyKey, request, claimant, proof, identifier };
     return this.#fly(payment, presented, terms, { ...takeoff, isNew: isNew && !hasWaited });
   }
 

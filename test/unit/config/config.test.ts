@@ -121,6 +121,7 @@ describe("a configuration", () => {
           metadata: {},
           discoverable: true,
           cacheControl: "private, no-store",
+          paymentIdentifier: "off",
         },
       },
     ]);
