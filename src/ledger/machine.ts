@@ -67,21 +67,21 @@ export function apply<Kind extends TransitionKind>(
   row: Row,
   transition: TransitionOf<Kind>,
   moment: Moment,
-  known: Known = {},
+  beside: FoundBeside = {},
 ): Step<OutcomeOf<Kind>> {
   const judge: Judges[Kind] = JUDGES[transition.kind];
-  return judge(row, transition, moment, known);
+  return judge(row, transition, moment, beside);
 }
 
 /** What a {@link isFirstUse first use} is judged by beside the payment's row. */
-export interface Known {
+export interface FoundBeside {
   /** What is left of a payment that has no row. */
   readonly buried?: Tombstone | undefined;
   /** The payment that has the identifier of a claim ({@link identifierOf}), be it another one or the same. */
   readonly named?: Row;
 }
 
-/** The identifier by which a claim's {@link Known.named} is found; undefined: none is to be found. */
+/** The identifier by which a claim's {@link FoundBeside.named} is found; undefined: none is to be found. */
 export function identifierOf({
   terms,
 }: {
@@ -96,7 +96,7 @@ type Judges = {
     row: Row,
     given: TransitionOf<Kind>,
     moment: Moment,
-    known: Known,
+    beside: FoundBeside,
   ) => Step<OutcomeOf<Kind>>;
 };
 

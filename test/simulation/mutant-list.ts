@@ -280,7 +280,18 @@ export const MUTANTS: readonly Mutant[] = [
     unit: IDENTIFIERS,
   },
   {
-    name: "looks for nothing that has the name of a purchase before it verifies a payment",
+    name: "takes the payment of a named purchase for a proof of what another one is owed",
+    changes: [
+      {
+        file: "src/ledger/sqlite/sqlite-redemptions.ts",
+        find: "if (isMisnamed({ paymentPayload: payment }, sale, named)) return MISNAMED;",
+        put: "void named;",
+      },
+    ],
+    unit: IDENTIFIERS,
+  },
+  {
+    name: "judges a payment before it looks for what has the name of its purchase",
     changes: [
       {
         file: "src/payments/sale/payment-service.ts",
@@ -299,7 +310,18 @@ export const MUTANTS: readonly Mutant[] = [
         put: "const { identifier } = row;",
       },
     ],
-    unit: IDENTIFIERS,
+    unit: "test/unit/ledger/memory-ledger.test.ts",
+  },
+  {
+    name: "stores the name of a purchase that is free again later than who takes it",
+    changes: [
+      {
+        file: "src/ledger/sqlite/sqlite-core.ts",
+        find: "const isStoredNow = (step.next === null || isFreed) &&",
+        put: "const isStoredNow = step.next === null &&",
+      },
+    ],
+    unit: "test/unit/ledger/sqlite/sqlite-contract.test.ts",
   },
   {
     name: "signs an offer again that another round has taken",

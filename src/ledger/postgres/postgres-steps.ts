@@ -52,17 +52,17 @@ export class PostgresSteps {
     const isFirst = isFirstUse(transition.kind);
     // A first use most likely finds no row: it is made without a read.
     let stored: Stored | undefined;
-    let known: machine.Known = {};
+    let beside: machine.FoundBeside = {};
     for (let tries = isFirst ? -1 : 0; tries < MAX_TRIES; tries += 1) {
       const moment = { life, nowMs: time.now() };
       if (tries >= 0) {
         stored = await readPayment(database, key);
-        known = {
+        beside = {
           buried: isFirst && stored === undefined ? await readBuried(database, key) : undefined,
           named: await readNamed(database, machine.identifierOf(transition)),
         };
       }
-      const step = machine.apply(stored?.row, transition, moment, known);
+      const step = machine.apply(stored?.row, transition, moment, beside);
       // Without a look there may be a row, or what else is known of it.
       if (step.next === undefined && tries < 0) continue;
       if (await this.#write(key, { stored, step, moment })) return step.outcome;

@@ -178,17 +178,11 @@ export class Paywall {
     return this.#admitOwn(presented, identified);
   }
 
-  async #identify({
-    payment,
-    accepted,
-    accepts,
-    binding,
-    target,
-    identifier,
-  }: Presented): Promise<Identified | Admission> {
+  async #identify(presented: Presented): Promise<Identified | Admission> {
+    const { payment, accepted, accepts, binding, target, identifier } = presented;
     try {
-      const presented = { payment, accepted, accepts, binding, target, identifier };
-      const identified = await this.#payments.identify(presented);
+      const asked = { payment, accepted, accepts, binding, target, identifier };
+      const identified = await this.#payments.identify(asked);
       return identified.ok ? identified.value : notChosen(identified.error);
     } catch (cause) {
       return this.#notLookedUp(cause);

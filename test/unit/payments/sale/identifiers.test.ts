@@ -31,6 +31,14 @@ describe("a purchase that is named", () => {
     expect([facilitator.verified.length, facilitator.settled.length]).toEqual([length, 1]);
   });
 
+  test("is 409 for a payment that would be refused at once, too", async () => {
+    const { paywall, facilitator } = await paywallStage();
+    await paidOf(await paywall.admit(named(1))).delivered(sold());
+    facilitator.judge = () => ({ isValid: false, invalidReason: "invalid_payload", payer: "" });
+    expect(tell(await paywall.admit(presented(2)))).toBe("invalid_payload");
+    expect(tell(await paywall.admit(named(2)))).toBe("owed");
+  });
+
   test.each([
     ["another URL", { binding: "GET /other", target: "/other" }],
     ["another method", { binding: "POST /premium-data" }],

@@ -83,3 +83,44 @@ test("requirements for a presented payment are there also while nobody is asked 
   expect(offers.requirements(URL)).toEqual([{ ...solana, resource: URL }]);
   expect(offers.accepts(URL)).toEqual([]);
 });
+
+describe("a quote of version 2 where purchases may be named", () => {
+  const extensionsOf = (identifier: "off" | "optional" | "required", said: object = {}) => {
+    const queryParams = { a: { type: "string", ...said } };
+    const input = { type: "http", method: "GET", discoverable: true, queryParams };
+    const offers = new Offers([{ ...evm, outputSchema: { input } }], undefined, { identifier });
+    const [, quote = ""] = offers.quoteLines(PAY, URL);
+    const { extensions = {} } = JSON.parse(atob(quote));
+    return { extensions, bytes: quote.length };
+  };
+
+  test("says so beside the rest, at the price of a tenth of the head that proxies read", () => {
+    const { extensions, bytes } = extensionsOf("optional");
+    expect(Object.keys(extensions)).toEqual(["bazaar", "payment-identifier"]);
+    expect(extensions["payment-identifier"]).toMatchObject({ info: { required: false } });
+    expect(bytes - extensionsOf("off").bytes).toBeLessThan(410);
+    expect(Object.keys(extensionsOf("off").extensions)).toEqual(["bazaar"]);
+  });
+
+  test.each([
+    ["schemas go first", { description: "x".repeat(2_000) }, ["bazaar", "payment-identifier"]],
+    ["then the bazaar", { example: "x".repeat(2_000) }, ["payment-identifier"]],
+  ])("leaves out what makes it too long: %s", (_, said, names) => {
+    for (const use of ["optional", "required"] as const) {
+      const { extensions, bytes } = extensionsOf(use, said);
+      expect(Object.keys(extensions)).toEqual(names);
+      for (const name of names) expect(extensions[name]).not.toHaveProperty("schema");
+      expect(extensions["payment-identifier"].info).toEqual({ required: use === "required" });
+      expect(bytes).toBeLessThan(3_400);
+    }
+  });
+
+  test("says what is required however long it is, and nothing else then", () => {
+    const many = Array.from({ length: 12 }, () => evm);
+    const said = (["optional", "required"] as const).map((identifier) => {
+      const [, quote = ""] = new Offers(many, undefined, { identifier }).quoteLines(PAY, URL);
+      return Object.keys(JSON.parse(atob(quote)).extensions ?? {});
+    });
+    expect(said).toEqual([[], ["payment-identifier"]]);
+  });
+});
