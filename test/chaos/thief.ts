@@ -141,7 +141,7 @@ function inputOf(transaction: unknown): Hex {
 }
 
 /** The payments that call data carries, as their buyers have presented them. */
-function paymentsIn(input: Hex, { network }: Chain): readonly Stolen[] {
+export function paymentsIn(input: Hex, { network }: Pick<Chain, "network">): readonly Stolen[] {
   let call: ReturnType<typeof decodeFunctionData<typeof abi>>;
   try {
     call = decodeFunctionData({ abi, data: input });
@@ -149,7 +149,7 @@ function paymentsIn(input: Hex, { network }: Chain): readonly Stolen[] {
     return [];
   }
   if (call.functionName === "aggregate3") {
-    return call.args[0].flatMap(({ callData }) => paymentsIn(callData, { network } as Chain));
+    return call.args[0].flatMap(({ callData }) => paymentsIn(callData, { network }));
   }
   const [from, to, value, validAfter, validBefore, nonce, first, r, s] = call.args;
   const signature =

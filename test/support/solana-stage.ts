@@ -24,6 +24,9 @@ export const [FEE_PAYER, BUYER, PAYEE] = [testKey(1), testKey(2), testKey(3)];
 /** What the buyer owns, and what `GET /weather` costs, atomic units. */
 const PURSE = 1_000_000n;
 export const PRICE = 10_000n;
+const ROUTES = `  GET /weather: { price: $0.01, description: Weather }
+  GET /tides: { price: $0.01, description: Tides }
+`;
 /** Compute units that a payment asks for, and what it bids for them: 60 lamports in all. */
 const UNITS = 60_000;
 const UNIT_PRICE = 1_000;
@@ -85,18 +88,19 @@ export class SolanaStage {
       solana-devnet: { rpc: ["${rpcUrl}"], signers: [env:SOLANA_KEY] }`;
   }
 
-  /** A gateway's configuration, without listeners and store. */
-  yaml(facilitator = this.embedded): string {
-    return `upstream: ${this.upstreamUrl}
+  /** A gateway's configuration, without listeners and store. `routes`: lines of the map, indented by two. */
+  yaml(
+    facilitator = this.embedded,
+    { upstreamUrl = this.upstreamUrl, routes = ROUTES, more = "" } = {},
+  ): string {
+    return `upstream: ${upstreamUrl}
 payTo: ${PAYEE.address}
 accept: [solana-devnet]
 facilitator:${facilitator}
 unmatched: deny
-logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "fatal"} }
+${more || `logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "fatal"} }`}
 routes:
-  GET /weather: { price: $0.01, description: Weather }
-  GET /tides: { price: $0.01, description: Tides }
-`;
+${routes}`;
   }
 
   /** The one offer of a route. */

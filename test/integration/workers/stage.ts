@@ -5,6 +5,7 @@ import {
   createServer,
   request,
   type IncomingMessage,
+  type OutgoingHttpHeaders,
   type RequestListener,
 } from "node:http";
 import { text } from "node:stream/consumers";
@@ -43,6 +44,8 @@ export async function startBackend(handler: RequestListener): Promise<Backend> {
 export interface Seller {
   readonly chain: Chain;
   readonly signer: ReturnType<typeof freshAccount>;
+  /** Who is paid. */
+  readonly payee: ReturnType<typeof freshAccount>;
   readonly env: Readonly<Record<string, string>>;
   /** `routes`: lines of the map, indented by two. */
   yaml(backend: Pick<Backend, "url">, routes: string): string;
@@ -67,7 +70,7 @@ shutdown: 5s
 logging: { level: debug }
 routes:
 ${routes}`;
-  return { chain, signer, env: { SIGNER: signer.privateKey }, yaml };
+  return { chain, signer, payee, env: { SIGNER: signer.privateKey }, yaml };
 }
 
 export interface Answer {
@@ -79,21 +82,24 @@ export interface Answer {
 /** One TCP connection, kept between requests for as long as the gateway keeps it. */
 export class Connection implements Disposable {
   readonly #url: string;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #agent: Agent;
 
-  constructor(url: string) {
+  /** @param localAddress where it comes from; default: the same address as all others */
+  constructor(url: string, localAddress?: string) {
     this.#url = url;
+    const from = localAddress === undefined ? {} : { localAddress };
+    this.#agent = new Agent({ keepAlive: true, maxSockets: 1, ...from });
   }
 
   /** Rejects where the connection fails, before or within the answer. */
-  async get(path: string, payment?: string): Promise<Answer> {
+  async get(path: string, payment?: string | OutgoingHttpHeaders): Promise<Answer> {
     const answer = await this.head(path, payment);
     return { status: answer.statusCode ?? 0, text: await text(answer), headers: answer.headers };
   }
 
-  /** The answer as soon as it begins. */
-  head(path: string, payment?: string): Promise<IncomingMessage> {
-    const headers = payment === undefined ? {} : { "X-PAYMENT": payment };
+  /** The answer as soon as it begins. A payment alone is of version 1. */
+  head(path: string, payment: string | OutgoingHttpHeaders = {}): Promise<IncomingMessage> {
+    const headers = typeof payment === "string" ? { "X-PAYMENT": payment } : payment;
     const asked = Promise.withResolvers<IncomingMessage>();
     const sent = request(`${this.#url}${path}`, { agent: this.#agent, headers }, asked.resolve);
     sent.once("error", asked.reject);
