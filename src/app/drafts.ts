@@ -6,6 +6,7 @@ import type { Config } from "../config/config.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import type { Observer } from "../mechanism/mechanism.ts";
 import type { Time } from "../time/time.ts";
+import type { BlockhashHint } from "../x402/version-2.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import type { CallOptions, Channel, Handler } from "../workers/channel.ts";
 
@@ -13,11 +14,13 @@ import type { CallOptions, Channel, Handler } from "../workers/channel.ts";
 const DRAFT_MS = 10_000;
 /** How much longer the way between two processes may take, milliseconds. */
 const MARGIN_MS = 2_000;
+/** What is asked over that way. */
+const WITHIN: CallOptions = { withinMs: DRAFT_MS + MARGIN_MS };
 /** Written in a second at most, for all buyers together: a tenth of a second of work. */
 export const MAX_A_SECOND = 100;
 const SECOND_MS = 1_000;
 
-type Writing = Pick<Observer, "draft">;
+type Writing = Pick<Observer, "draft" | "blockhash">;
 
 /** Solana networks whose chain this configuration can ask, be it settled here or elsewhere. */
 export function draftNetworks({ facilitator }: Pick<Config, "facilitator">): ReadonlySet<string> {
@@ -53,6 +56,12 @@ export class LocalDrafts implements Drafts {
     if (this.#written > MAX_A_SECOND) throw new Error("too many transactions are asked for");
     return observer.draft(requirement, payer, this.#time.timeout(DRAFT_MS));
   }
+
+  async blockhash(network: string): Promise<BlockhashHint> {
+    const observer = this.#observers.get(network);
+    if (observer?.blockhash === undefined) throw new Error("nobody reads that chain");
+    return observer.blockhash(this.#time.timeout(DRAFT_MS));
+  }
 }
 
 /** What a worker may ask for. */
@@ -61,6 +70,7 @@ export function draftDesk(drafts: Drafts): Readonly<Record<string, Handler>> {
     draft: ([requirement, payer]) => {
       return drafts.draft(requirement as PaymentRequirements, String(payer));
     },
+    blockhash: ([network]) => drafts.blockhash(String(network)),
   };
 }
 
@@ -75,7 +85,10 @@ export class RemoteDrafts implements Drafts {
   }
 
   async draft(requirement: PaymentRequirements, payer: string): Promise<string> {
-    const options: CallOptions = { withinMs: DRAFT_MS + MARGIN_MS };
-    return String(await this.#channel.call("draft", [requirement, payer], options));
+    return String(await this.#channel.call("draft", [requirement, payer], WITHIN));
+  }
+
+  async blockhash(network: string): Promise<BlockhashHint> {
+    return (await this.#channel.call("blockhash", [network], WITHIN)) as BlockhashHint;
   }
 }

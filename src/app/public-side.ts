@@ -22,6 +22,7 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
 import { Backends } from "./backends.ts";
 import { clientOptions } from "./client-options.ts";
+import { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { MAX_EARLIER, type EarlierConfig } from "./sales.ts";
 import { createEarlierQuotes, createSnapshot } from "./request-snapshot.ts";
 import { SilentEngine } from "./silent-engine.ts";
@@ -58,6 +59,7 @@ export class PublicSide {
   readonly #options: PublicSideOptions;
   readonly #backends: Backends;
   readonly #gateway: Gateway;
+  readonly #blockhashes: BlockhashHints;
   /** Engines of configurations before, which end when nobody uses them any more. */
   readonly #leaving = new Set<Promise<void>>();
   /**
@@ -87,6 +89,7 @@ export class PublicSide {
     this.#backends = new Backends({ telemetry, fronts });
     this.#backends.configure(config);
     const paywall = new Paywall({ payments, logger, settlementWaitMs, time: systemTime });
+    this.#blockhashes = new BlockhashHints(drafts, systemTime);
     this.#gateway = new Gateway({ ...this.#settings(), paywall, drafts, telemetry });
     metrics.observeInFlight(() => this.#gateway.work.inFlight);
     metrics.observePlaces(() => this.#gateway.work.places);
@@ -192,7 +195,8 @@ export class PublicSide {
     const config = this.#config;
     const { telemetry, feePayers, drafts = NO_DRAFTS, fronts, publish } = this.#options;
     const { metrics } = telemetry;
-    const ground = { metrics, feePayers, drafts, earlier: this.#earlier };
+    const blockhashes = this.#blockhashes;
+    const ground = { metrics, feePayers, drafts, blockhashes, earlier: this.#earlier };
     return {
       snapshot: createSnapshot(config, this.#engines, ground),
       publish,

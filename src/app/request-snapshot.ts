@@ -10,6 +10,7 @@ import type { RoutePlan, Snapshot } from "../gateway/decision.ts";
 import type { EarlierQuotes } from "../gateway/offers/earlier-quotes.ts";
 import type { Drafts } from "../gateway/offers/drafts.ts";
 import { OfferPage, type PageWriter } from "../gateway/offers/offer-page.ts";
+import type { BlockhashHints } from "../payments/sale/blockhash-hints.ts";
 import { Offers, type FeePayers } from "../payments/sale/offers.ts";
 import { Router, type Route as RouterEntry } from "../gateway/paths/router.ts";
 import type { Engine } from "../gateway/upstream/upstream.ts";
@@ -41,6 +42,8 @@ interface SnapshotGround {
   readonly metrics: Pick<Metrics, "route">;
   readonly feePayers: FeePayers;
   readonly drafts: Pick<Drafts, "networks">;
+  /** Told to buyers on Solana. Default: none. */
+  readonly blockhashes?: BlockhashHints;
   /** What was asked for before. */
   readonly earlier: readonly EarlierQuotes[];
 }
@@ -49,7 +52,7 @@ interface SnapshotGround {
 export function createSnapshot(
   config: Selling,
   engines: ReadonlyMap<string, Engine>,
-  { metrics, feePayers, drafts, earlier }: SnapshotGround,
+  { metrics, feePayers, drafts, blockhashes, earlier }: SnapshotGround,
 ): Snapshot {
   const { publicUrl: base, protocol } = config;
   const planner = (route: RouteSettings): ((method: string) => RoutePlan) => {
@@ -61,7 +64,7 @@ export function createSnapshot(
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
-      const terms = { protocol, service, identifier: action.paymentIdentifier };
+      const terms = { protocol, service, identifier: action.paymentIdentifier, blockhashes };
       const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))

@@ -155,7 +155,7 @@ async function transact(
     asset,
     amount,
     mint,
-    blockhash: blockhash ?? (await readBlockhash(rpc, signal)),
+    blockhash: blockhash ?? (await readBlockhash(rpc, signal)).recentBlockhash,
     variation: randomInt(UNITS_SPREAD),
     // Version 2 has four instructions, as its own clients write them.
     memo: memo ?? (version === X402_VERSION ? null : randomBytes(NONCE_BYTES).toString("hex")),

@@ -5,6 +5,7 @@
 import type { Turn } from "../fairness/fair-lane.ts";
 import type { NetworkName } from "../x402/network.ts";
 import type { Refusal, Result } from "../x402/result.ts";
+import type { BlockhashHint } from "../x402/version-2.ts";
 import type { FacilitatorRequest, PaymentRequirements, SupportedKind } from "../x402/x402.ts";
 
 /** Identifies a transaction on its network: a hash (EVM) or a signature (Solana). */
@@ -251,6 +252,11 @@ export interface Observer<Authorization = unknown> {
    * be asked, and another error when that payer cannot pay the requirement.
    */
   draft?(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string>;
+  /**
+   * What a program needs of the chain to write such a payment by itself, at most a few seconds old; there where
+   * {@link draft} is. Throws {@link ChainError} when the chain cannot be asked.
+   */
+  blockhash?(signal: AbortSignal): Promise<BlockhashHint>;
   /** Closes the connections to the chain. */
   close(): Promise<void>;
 }

@@ -31,6 +31,14 @@ export interface RequirementsV2 {
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
+/** What `extra` may say on Solana besides: a buyer who believes it need not ask the chain for it. */
+export interface BlockhashHint {
+  /** Base58. */
+  readonly recentBlockhash: string;
+  /** Decimal digits. */
+  readonly lastValidBlockHeight?: string;
+}
+
 /** What is sold, beside `accepts` (section 5.1.2). */
 export interface ResourceV2 {
   readonly url: string;

@@ -30,6 +30,7 @@ import {
   SLOT_MS,
   type SolanaShop,
 } from "../support/solana-shop.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
 import type { SolanaNode } from "../support/solana/solana-node.ts";
 
 /** Two signatures, and the priority that all these clients offer: less than a lamport, rounded up. */
@@ -138,6 +139,43 @@ describe("x402-express 1.2.0 with our facilitator behind it", () => {
     } finally {
       await drain(server, AbortSignal.timeout(1_000));
     }
+  });
+});
+
+/** What the first offer of version 2 says besides. */
+async function quotedExtra(url: string): Promise<Readonly<Record<string, unknown>>> {
+  const { headers } = await fetch(url);
+  const [offer] = JSON.parse(atob(headers.get("PAYMENT-REQUIRED") ?? "")).accepts;
+  return offer.extra;
+}
+
+describe.each([1, 2])("a quote of %i workers", (workers) => {
+  test("tells a blockhash, with which a buyer pays whose node tells none", async () => {
+    await using shop = await openSolanaShop({ network: "solana-devnet", workers });
+    const url = `${shop.url}/weather?city=Oslo`;
+    await using proxy = await startRpcProxy(shop.node.rpcUrl);
+    const error = { code: -32_005, message: "not today" };
+    proxy.inject({ method: "getLatestBlockhash", error });
+    const shopper = { ...(await shop.newShopper()), rpcUrl: proxy.url };
+    const client = clients["@x402/fetch 2.27.0 with version 2"] as Client;
+    // Each worker hears of it once it was asked.
+    const told = async () => {
+      const all = await Promise.all(Array.from({ length: 20 }, () => quotedExtra(url)));
+      return all.every(({ recentBlockhash }) => typeof recentBlockhash === "string");
+    };
+    await expect.poll(told, { timeout: 10_000 }).toBe(true);
+    expect(await quotedExtra(url)).toEqual({
+      feePayer: shop.feePayer.address,
+      paymentFlow: "upfront",
+      recentBlockhash: expect.stringMatching(/^[1-9A-HJ-NP-Za-km-z]{32,44}$/),
+      lastValidBlockHeight: expect.stringMatching(/^[0-9]+$/),
+    });
+    const body = Object(await (await fetch(url)).json());
+    expect(body.accepts).toMatchObject([{ extra: { feePayer: shop.feePayer.address } }]);
+    expect(Object.keys(body.accepts[0].extra)).toEqual(["feePayer"]);
+    expect(await client(url, shopper)).toMatchObject({ status: 200, receipt: { success: true } });
+    expect(proxy.count("getLatestBlockhash")).toBe(0);
+    expect(await shop.node.tokenBalanceOf(shopper.key.address, shop.usdc)).toBe(PURSE - PRICE);
   });
 });
 

@@ -18,7 +18,8 @@ export const PURSE = 5_000_000n;
 export const PRICE = 10_000n;
 /** What `/bonds` costs, atomic units of a token that is not USDC. */
 export const BOND_PRICE = 77n;
-export const SLOT_MS = 20;
+/** A blockhash counts for 150 of them: longer than one is told to buyers. */
+export const SLOT_MS = 150;
 
 const BOND_DECIMALS = 9;
 const FEE_PAYER_LAMPORTS = 1_000_000_000n;
@@ -28,6 +29,8 @@ export interface ShopOptions {
   readonly network: Shopper["network"];
   /** Sells on this chain, too. */
   readonly chain?: Chain;
+  /** Default: one process does everything. */
+  readonly workers?: number;
 }
 
 export interface SolanaShop {
@@ -52,7 +55,11 @@ export interface SolanaShop {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-export async function openSolanaShop({ network, chain }: ShopOptions): Promise<SolanaShop> {
+export async function openSolanaShop({
+  network,
+  chain,
+  workers = 1,
+}: ShopOptions): Promise<SolanaShop> {
   await using closing = new AsyncDisposableStack();
   const genesisHash = GENESIS_HASHES[network];
   const node = closing.use(await startSolanaNode({ slotMs: SLOT_MS, genesisHash }));
@@ -72,7 +79,7 @@ export async function openSolanaShop({ network, chain }: ShopOptions): Promise<S
   const asked: string[] = [];
   const upstreamUrl = await openBackend(asked, closing);
   const site = closing.use(await Site.create());
-  const terms = { network, rpcUrl: node.rpcUrl, payee, bond, upstreamUrl, evmPayee };
+  const terms = { network, rpcUrl: node.rpcUrl, payee, bond, upstreamUrl, evmPayee, workers };
   const env = { SOLANA_KEY: feePayer.secret, EVM_KEY: gasPayer.privateKey };
   const served = await site.serve(configure(terms, chain), env);
   await served.untilReady();
@@ -105,11 +112,12 @@ export async function openSolanaShop({ network, chain }: ShopOptions): Promise<S
 interface Terms extends Pick<SolanaShop, "network" | "payee" | "evmPayee" | "bond"> {
   readonly rpcUrl: string;
   readonly upstreamUrl: string;
+  readonly workers: number;
 }
 
 /** Solana stands first wherever it can: what buyers are told has an order of its own. */
 function configure(terms: Terms, chain: Chain | undefined): string {
-  const { network, rpcUrl, payee, evmPayee, bond, upstreamUrl } = terms;
+  const { network, rpcUrl, payee, evmPayee, bond, upstreamUrl, workers } = terms;
   const accepted: string[] = [network];
   const payees = [`solana: ${payee}`];
   const settled = [`${network}: { rpc: ["${rpcUrl}"], signers: [env:SOLANA_KEY] }`];
@@ -132,6 +140,7 @@ facilitator:
       ${settled.join("\n      ")}
 unmatched: deny
 logging: { level: warn }
+workers: ${workers}
 routes:
   GET /weather: { price: $0.01, description: Current weather }
   GET /reports/:id: { price: $0.01, description: A report }

@@ -4,6 +4,7 @@
  * `X-PAYMENT-DRAFT: <network> <asset> <payer>`, and the answer holds the transaction beside what is asked for.
  */
 import { isSolanaAddress } from "../../x402/solana-address.ts";
+import type { BlockhashHint } from "../../x402/version-2.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
 import { RETRY_AFTER, errorAnswer, type Answer } from "../answers.ts";
 import type { InboundRequest } from "../message/inbound.ts";
@@ -18,12 +19,15 @@ export interface Drafts {
    * Rejects where the chain cannot be asked, or too many are asked for.
    */
   draft(requirement: PaymentRequirements, payer: string): Promise<string>;
+  /** What programs need to write them by themselves. Rejects where the chain cannot be asked. */
+  blockhash(network: string): Promise<BlockhashHint>;
 }
 
 /** Where nothing is sold on Solana, or nobody can be asked about it. */
 export const NO_DRAFTS: Drafts = {
   networks: new Set(),
   draft: () => Promise.reject(new Error("no transactions are written here")),
+  blockhash: () => Promise.reject(new Error("no chain can be asked here")),
 };
 
 /** What the header holds; null where there is none. */

@@ -7,6 +7,7 @@ import type { Time } from "../../time/time.ts";
 import type { SolanaAsset } from "../../x402/network.ts";
 import { parseUint256 } from "../../x402/amount.ts";
 import type { PaymentRequirements } from "../../x402/x402.ts";
+import type { BlockhashHint } from "../../x402/version-2.ts";
 import type { RpcEndpoints } from "../rpc-endpoints.ts";
 import { sharedSignal, waitFor } from "../shared-call.ts";
 import {
@@ -20,6 +21,8 @@ import {
 
 /** So long a blockhash is given out, milliseconds: a buyer has the rest of its minute to sign. */
 const SAME_BLOCKHASH_MS = 1_000;
+/** So long one is told to programs, which sign at once. */
+const SAME_HINT_MS = 4_000;
 /** The most that a token account holds: 2^64 - 1. */
 const MAX_UINT64 = 2n ** 64n - 1n;
 
@@ -34,7 +37,7 @@ export class SolanaDrafts {
   readonly #options: DraftsOptions;
   readonly #closing = new AbortController();
   readonly #mints = new Map<string, TransferMint>();
-  #blockhash: { readonly atMs: number; readonly value: Promise<string> } | undefined;
+  #blockhash: { readonly atMs: number; readonly value: Promise<BlockhashHint> } | undefined;
 
   constructor(options: DraftsOptions) {
     this.#options = options;
@@ -59,10 +62,16 @@ export class SolanaDrafts {
       throw new Error("the requirement cannot be paid");
     }
     const mint = this.#mints.get(asset) ?? (await this.#readMint(asset, signal));
-    const blockhash = await waitFor(this.#recentBlockhash(), signal);
+    const recent = this.#recentBlockhash(SAME_BLOCKHASH_MS);
+    const { recentBlockhash: blockhash } = await waitFor(recent, signal);
     const variation = randomInt(UNITS_SPREAD);
     const transfer = { feePayer, payer, payTo, asset, amount, mint, blockhash, variation };
     return transactionOf(transferMessage({ ...transfer, memo: null }));
+  }
+
+  /** For those who write their transactions themselves. @throws {ChainError} when the chain cannot be asked */
+  blockhash(signal: AbortSignal): Promise<BlockhashHint> {
+    return waitFor(this.#recentBlockhash(SAME_HINT_MS), signal);
   }
 
   close(): void {
@@ -78,12 +87,12 @@ export class SolanaDrafts {
     return mint;
   }
 
-  #recentBlockhash(): Promise<string> {
+  #recentBlockhash(maxAgeMs: number): Promise<BlockhashHint> {
     const { endpoints, time } = this.#options;
     const nowMs = time.now();
     const known = this.#blockhash;
     const ageMs = nowMs - (known?.atMs ?? Number.NEGATIVE_INFINITY);
-    if (known !== undefined && ageMs >= 0 && ageMs < SAME_BLOCKHASH_MS) return known.value;
+    if (known !== undefined && ageMs >= 0 && ageMs < maxAgeMs) return known.value;
     const signal = sharedSignal(time, this.#closing.signal);
     const value = endpoints.run((rpc) => readBlockhash(rpc, signal), signal);
     const asked = { atMs: nowMs, value };

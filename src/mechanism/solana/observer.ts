@@ -19,6 +19,7 @@ import type {
 } from "../mechanism.ts";
 import type { HealthObserver, RpcEndpoints } from "../rpc-endpoints.ts";
 import type { RpcObserver } from "../rpc.ts";
+import type { BlockhashHint } from "../../x402/version-2.ts";
 import { SolanaDrafts } from "./drafts.ts";
 import { openEndpoints } from "./endpoints.ts";
 import { Reconciler } from "./foreign-payment.ts";
@@ -109,6 +110,10 @@ export class SolanaObserver
 
   draft(requirement: PaymentRequirements, payer: string, signal: AbortSignal): Promise<string> {
     return this.#drafts.write(requirement, payer, signal);
+  }
+
+  blockhash(signal: AbortSignal): Promise<BlockhashHint> {
+    return this.#drafts.blockhash(signal);
   }
 
   broadcast(signed: SignedTransaction, signal: AbortSignal): Promise<"sent" | "included"> {

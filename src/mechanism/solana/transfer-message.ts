@@ -4,6 +4,7 @@
  */
 import { PublicKey, TransactionInstruction, TransactionMessage } from "@solana/web3.js";
 import { ADDRESS_BYTES, decodeBase58 } from "../../x402/solana-address.ts";
+import type { BlockhashHint } from "../../x402/version-2.ts";
 import { ChainError } from "../mechanism.ts";
 import { type Rpc } from "../rpc.ts";
 import { associatedAccount } from "./associated-account.ts";
@@ -108,11 +109,14 @@ export async function readTransferMint(
 }
 
 /** A blockhash that counts for about a minute from now. @throws {ChainError} when the chain cannot be asked */
-export async function readBlockhash(rpc: Rpc, signal: AbortSignal): Promise<string> {
+export async function readBlockhash(rpc: Rpc, signal: AbortSignal): Promise<BlockhashHint> {
   const answer = await rpc.call("getLatestBlockhash", [{ commitment: "confirmed" }], signal);
   const value = isRecord(answer) && isRecord(answer["value"]) ? answer["value"] : {};
-  const text = value["blockhash"];
-  if (typeof text === "string" && decodeBase58(text, ADDRESS_BYTES) !== undefined) return text;
+  const { blockhash, lastValidBlockHeight: height } = value;
+  if (typeof blockhash === "string" && decodeBase58(blockhash, ADDRESS_BYTES) !== undefined) {
+    const last = Number.isSafeInteger(height) ? { lastValidBlockHeight: String(height) } : {};
+    return { recentBlockhash: blockhash, ...last };
+  }
   const said = `${rpc.host} answered something else than a blockhash`;
   throw new ChainError("CHAIN_ANSWER", said);
 }

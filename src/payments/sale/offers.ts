@@ -1,7 +1,8 @@
 /**
  * What a priced route asks for, prepared once: the payment requirements of a concrete URL, the 402 body with nothing
  * left to do but to put that URL in (protocol section 2.1), and the same offers as version 2 has them in a header. Only
- * who pays the network fee on Solana may change while the process runs; then both are prepared again.
+ * who pays the network fee on Solana may change while the process runs; then both are prepared again. The header has a
+ * blockhash of the moment besides, where one is known.
  */
 import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
 import { extensionsOf } from "../../x402/bazaar.ts";
@@ -12,6 +13,7 @@ import {
   requirementsV2,
   resourceV2,
   type ExtensionsV2,
+  type BlockhashHint,
   type ResourceV2,
 } from "../../x402/version-2.ts";
 import {
@@ -22,6 +24,7 @@ import {
   type PaymentRequirements,
   type Protocol,
 } from "../../x402/x402.ts";
+import type { BlockhashHints } from "./blockhash-hints.ts";
 
 /** Payment requirements without the URL they are for, and on Solana without `extra.feePayer`. */
 export type Offer = Omit<PaymentRequirements, "resource">;
@@ -57,6 +60,8 @@ export interface QuoteTerms {
   readonly service?: Pick<ResourceV2, "serviceName" | "tags" | "iconUrl">;
   /** Version 2: whether buyers may name their purchases; default: not. */
   readonly identifier?: IdentifierUse;
+  /** Version 2: what is told of the chain on Solana. Default: nothing. */
+  readonly blockhashes?: Pick<BlockhashHints, "of"> | undefined;
 }
 
 /**
@@ -78,8 +83,6 @@ interface Prepared {
   readonly offered: readonly Offer[];
   /** The JSON of `accepts`, cut where the resource goes in. */
   readonly accepts: readonly string[];
-  /** How `PAYMENT-REQUIRED` may begin, the longest first. */
-  readonly beginnings: readonly Beginning[];
 }
 
 interface Beginning {
@@ -89,12 +92,28 @@ interface Beginning {
   readonly most: number;
 }
 
+/** How `PAYMENT-REQUIRED` may begin. */
+interface Header {
+  /** What it asks for. */
+  readonly offered: readonly Offer[];
+  /** What it tells of the chain, with each of them. */
+  readonly hints: readonly Hint[];
+  /** The longest first. */
+  readonly beginnings: readonly Beginning[];
+}
+
+type Hint = BlockhashHint | undefined;
+
+const NO_HINTS: readonly Hint[] = [];
+
 export class Offers {
   readonly #feePayers: FeePayers;
   readonly #offers: readonly Offer[];
   readonly #terms: QuoteTerms;
+  readonly #isOnSolana: boolean;
   /** Made when it is asked for: not every method of a route ever is. */
   #prepared: Prepared | undefined;
+  #header: Header | undefined;
 
   /** `offers` are in the order that buyers see. */
   constructor(
@@ -105,7 +124,8 @@ export class Offers {
     this.#offers = offers;
     this.#terms = terms;
     // Else nothing of it ever changes.
-    this.#feePayers = offers.some(needsFeePayer) ? feePayers : NO_FEE_PAYERS;
+    this.#isOnSolana = offers.some(needsFeePayer);
+    this.#feePayers = this.#isOnSolana ? feePayers : NO_FEE_PAYERS;
   }
 
   /** Networks that are left out, since nobody is known who pays the network fee there. */
@@ -163,7 +183,7 @@ export class Offers {
    */
   quoteLines({ errorV2: error }: Said, resource: string): readonly string[] {
     if (!this.#protocol.v2 || this.areNone) return [];
-    const { beginnings } = this.#current();
+    const { beginnings } = this.#currentHeader();
     const end = endOfQuote(resource, error);
     const first = beginnings.find(({ text, most }) => text.length + end.length <= most);
     if (first !== undefined) return [PAYMENT_REQUIRED_HEADER, first.text + end];
@@ -178,13 +198,32 @@ export class Offers {
 
   #current(): Prepared {
     if (this.#prepared?.revision !== this.#feePayers.revision) {
-      this.#prepared = prepare(this.#offers, this.#feePayers, this.#terms);
+      this.#prepared = prepare(this.#offers, this.#feePayers);
     }
     return this.#prepared;
   }
+
+  /** Made anew with each blockhash: those who read documents and bodies have nothing of it. */
+  #currentHeader(): Header {
+    const { offered } = this.#current();
+    const { blockhashes } = this.#terms;
+    const hints =
+      blockhashes === undefined || !this.#isOnSolana
+        ? NO_HINTS
+        : offered.map((offer) =>
+            needsFeePayer(offer) ? blockhashes.of(offer.network) : undefined,
+          );
+    const known = this.#header;
+    const isSame =
+      known?.offered === offered && known.hints.every((hint, index) => hint === hints[index]);
+    this.#header = isSame
+      ? known
+      : { offered, hints, beginnings: beginningsOf(offered, hints, this.#terms) };
+    return this.#header;
+  }
 }
 
-function prepare(offers: readonly Offer[], feePayers: FeePayers, terms: QuoteTerms): Prepared {
+function prepare(offers: readonly Offer[], feePayers: FeePayers): Prepared {
   // Read first: what changes from here on is prepared again.
   const { revision } = feePayers;
   const all = offers.map((offer) => {
@@ -194,18 +233,20 @@ function prepare(offers: readonly Offer[], feePayers: FeePayers, terms: QuoteTer
   });
   const offered = all.filter((offer) => !needsFeePayer(offer) || feePayerOf(offer) !== undefined);
   const json = JSON.stringify(offered.map((offer) => withResource(offer, PLACEHOLDER)));
-  const beginnings = beginningsOf(offered, terms);
-  return { revision, all, offered, accepts: json.split(JSON.stringify(PLACEHOLDER)), beginnings };
+  return { revision, all, offered, accepts: json.split(JSON.stringify(PLACEHOLDER)) };
 }
 
 /** As much as may be said, the most first; all but the URL and the error. */
 function beginningsOf(
   offered: readonly Offer[],
+  hints: readonly Hint[],
   { service, identifier: use = "off" }: QuoteTerms,
 ): readonly Beginning[] {
   const [first] = offered;
   if (first === undefined) return [];
-  const accepts = offered.map((offer) => requirementsV2(offer, PAYMENT_FLOW));
+  const accepts = offered.map((offer, index) =>
+    requirementsV2(offer, { ...PAYMENT_FLOW, ...hints[index] }),
+  );
   const identifier = identifierExtension(use);
   const all = { ...extensionsOf(first), ...identifier };
   const required = bare(use === "required" ? identifier : {});

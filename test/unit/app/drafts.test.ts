@@ -8,7 +8,11 @@ import { configOf, SOLANA_ADDRESS } from "./config-of.ts";
 
 const requirement = solanaRequirements();
 const { network } = requirement;
-const writing = { draft: async (_: unknown, payer: string) => `for ${payer}` };
+const hint = { recentBlockhash: "7".repeat(44), lastValidBlockHeight: "12" };
+const writing = {
+  draft: async (_: unknown, payer: string) => `for ${payer}`,
+  blockhash: async () => hint,
+};
 
 describe("transactions for buyers", () => {
   it("are written only where a chain can be asked", async () => {
@@ -22,6 +26,8 @@ describe("transactions for buyers", () => {
     expect([...drafts.networks]).toEqual([network]);
     expect(await drafts.draft(requirement, "me")).toBe("for me");
     await expect(drafts.draft({ ...requirement, network: "base" }, "me")).rejects.toThrow("nobody");
+    expect(await drafts.blockhash(network)).toEqual(hint);
+    await expect(drafts.blockhash("base")).rejects.toThrow("nobody");
   });
 
   it("have a limit for all buyers together", async () => {
@@ -35,16 +41,16 @@ describe("transactions for buyers", () => {
 
   it("are asked for by workers in the process with the chains", async () => {
     const local = new LocalDrafts(new Map([[network, writing]]), new ManualTime());
-    const { draft } = draftDesk(local);
+    const desk = draftDesk(local);
     const channel = {
       call: async (name: string, values: readonly unknown[]) => {
-        expect(name).toBe("draft");
-        return draft?.(structuredClone(values), new AbortController().signal);
+        return desk[name]?.(structuredClone(values), new AbortController().signal);
       },
     };
     const remote = new RemoteDrafts(channel, [network]);
     expect([...remote.networks]).toEqual([network]);
     expect(await remote.draft(requirement, "me")).toBe("for me");
+    expect(await remote.blockhash(network)).toEqual(hint);
   });
 });
 

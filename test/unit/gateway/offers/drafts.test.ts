@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { draftAnswer, type Drafts } from "../../../../src/gateway/offers/drafts.ts";
+import { draftAnswer, NO_DRAFTS, type Drafts } from "../../../../src/gateway/offers/drafts.ts";
 import { Offers, type FeePayers } from "../../../../src/payments/sale/offers.ts";
 import {
   FEE_PAYER,
@@ -12,7 +12,11 @@ import {
 
 const { resource, extra: _extra, ...offer } = solanaRequirements();
 const header = `${NETWORK} ${MINT} ${PAYER}`;
-const drafts: Drafts = { networks: new Set([NETWORK]), draft: async () => "AQID" };
+const drafts: Drafts = {
+  ...NO_DRAFTS,
+  networks: new Set([NETWORK]),
+  draft: async () => "AQID",
+};
 const said = { error: "pay", errorV2: "pay now" };
 const question = { header, resource, said, lines: ["X-Cors", "1"] };
 

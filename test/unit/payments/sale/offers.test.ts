@@ -1,6 +1,11 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { PaymentRequirementsSchema } from "x402/types";
 import { Offers, type Offer } from "../../../../src/payments/sale/offers.ts";
+import {
+  mismatchOf,
+  type BlockhashHint,
+  type RequirementsV2,
+} from "../../../../src/x402/version-2.ts";
 import { examplePayment } from "../../ledger/example-payment.ts";
 import { FEE_PAYER, NETWORK, OTHER_FEE_PAYER, solanaRequirements } from "./solana-payment.ts";
 import { Told } from "../../gateway/told.ts";
@@ -75,6 +80,45 @@ describe("a 402 body", () => {
     feePayers.tell(NETWORK, OTHER_FEE_PAYER);
     expect(acceptsOf(offers)).toHaveLength(1);
     expect([offers.areNone, feePayers.reads]).toEqual([false, reads]);
+  });
+});
+
+describe("the header of version 2", () => {
+  const quoteOf = (offers: Offers): { accepts: { extra: object }[] } => {
+    const [, value = ""] = offers.quoteLines(PAY, URL);
+    return JSON.parse(atob(value));
+  };
+  const first = { recentBlockhash: "one", lastValidBlockHeight: "150" };
+
+  test("tells a blockhash of the moment with what is paid on Solana, and the body none", () => {
+    const hints = { of: (_: string): BlockhashHint | undefined => undefined };
+    const offers = new Offers([evm, solana], told(), { blockhashes: hints });
+    const bare = new Offers([evm, solana], told());
+    expect(offers.quoteLines(PAY, URL)).toEqual(bare.quoteLines(PAY, URL));
+    hints.of = (network) => (network === NETWORK ? first : undefined);
+    const [evmExtra, solanaExtra] = quoteOf(bare).accepts.map(({ extra }) => extra);
+    expect(quoteOf(offers).accepts).toMatchObject([{}, { extra: first }]);
+    expect(quoteOf(offers).accepts.map(({ extra }) => extra)).toEqual([
+      evmExtra,
+      { ...solanaExtra, ...first },
+    ]);
+    expect(offers.body(PAY, URL)).toBe(bare.body(PAY, URL));
+    const second = { recentBlockhash: "two" };
+    hints.of = () => second;
+    expect(quoteOf(offers).accepts[1]?.extra).toEqual({ ...solanaExtra, ...second });
+    // Whoever has accepted any of them has accepted the offer.
+    const [requirement] = offers.requirements(URL).slice(1);
+    for (const { accepts } of [quoteOf(offers), quoteOf(bare)]) {
+      const accepted = accepts[1] as RequirementsV2;
+      expect(requirement && mismatchOf(accepted, requirement)).toBeUndefined();
+    }
+  });
+
+  test("of EVM offers alone asks nobody for one", () => {
+    const of = vi.fn(() => first);
+    const offers = new Offers([evm], told(), { blockhashes: { of } });
+    expect(quoteOf(offers).accepts).toHaveLength(1);
+    expect(of).not.toHaveBeenCalled();
   });
 });
 
