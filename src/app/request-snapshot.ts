@@ -64,7 +64,8 @@ export function createSnapshot(
     return (method) => {
       const asked = offersOf({ route, action, publicUrl: base, method });
       const service = serviceOf(action.metadata, config.paywall.brand);
-      const terms = { protocol, service, identifier: action.paymentIdentifier, blockhashes };
+      const { memo, paymentIdentifier: identifier } = action;
+      const terms = { protocol, service, identifier, memo, blockhashes };
       const offers = new Offers(asked, feePayers, terms);
       const page = config.paywall.page
         ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
@@ -175,7 +176,9 @@ export function createEarlierQuotes(
   const priced = byMethod(routes, (route) => {
     const { action } = route;
     if (action.kind !== "priced") return () => null;
-    return (method) => new Offers(offersOf({ route, action, publicUrl, method }), feePayers);
+    const { memo } = action;
+    return (method) =>
+      new Offers(offersOf({ route, action, publicUrl, method }), feePayers, { memo });
   });
   const router = new Router(priced, {
     guarded: (offers) => offers !== null,

@@ -172,8 +172,8 @@ function asking({ meter }: PricedPlan, answer: Answer, outcome: PaymentOutcome):
 
 /** Every way to pay for what was presented: what is asked now, and what was asked a short while ago. */
 export function acceptable(decision: PresentedDecision): readonly PaymentRequirements[] {
-  const { plan, resource, earlier } = decision;
-  const asked = plan.offers.requirements(resource);
+  const { plan, resource, earlier, version } = decision;
+  const asked = plan.offers.requirements(resource, version);
   if (earlier.length === 0) return asked;
   return [...asked, ...earlierRequirements(earlier, decision, systemTime.now())];
 }

@@ -24,6 +24,7 @@ import {
 } from "../support/solana-clients.ts";
 import {
   BOND_PRICE,
+  MEMO,
   openSolanaShop,
   PRICE,
   PURSE,
@@ -176,6 +177,64 @@ describe.each([1, 2])("a quote of %i workers", (workers) => {
     expect(await client(url, shopper)).toMatchObject({ status: 200, receipt: { success: true } });
     expect(proxy.count("getLatestBlockhash")).toBe(0);
     expect(await shop.node.tokenBalanceOf(shopper.key.address, shop.usdc)).toBe(PURSE - PRICE);
+  });
+});
+
+describe("a route with a memo", () => {
+  let shop: SolanaShop;
+  let url: string;
+
+  beforeAll(async () => {
+    shop = closing.use(await openSolanaShop({ network: "solana-devnet" }));
+    url = `${shop.url}/booked`;
+  });
+
+  const memoIn = (transaction: string | undefined): boolean =>
+    Buffer.from(transaction ?? "", "base64").includes(MEMO);
+
+  test("finds it in what buyers of version 2 pay, and asks those of version 1 for none", async () => {
+    expect(await quotedExtra(url)).toEqual({
+      feePayer: shop.feePayer.address,
+      paymentFlow: "upfront",
+      memo: MEMO,
+    });
+    for (const [name, client] of Object.entries(clients)) {
+      const bought = await client(url, await shop.newShopper());
+      expect([name, bought.status]).toEqual([name, 200]);
+      expect([name, memoIn(shop.node.sent.at(-1))]).toEqual([name, name.startsWith("@x402")]);
+    }
+  });
+
+  test("refuses a payment of version 2 without it, which costs nobody anything", async () => {
+    const shopper = await shop.newShopper();
+    const shown: string[] = [];
+    const held: typeof fetch = async (input, init) => {
+      const header = new Headers(init?.headers).get("X-PAYMENT");
+      if (header === null) return fetch(input, init);
+      shown.push(header);
+      return new Response("{}", { status: 500 });
+    };
+    await buyWithFetch(url, shopper, held);
+    const { payload } = JSON.parse(atob(shown[0] ?? ""));
+    const { headers } = await fetch(url);
+    const [accepted] = JSON.parse(atob(headers.get("PAYMENT-REQUIRED") ?? "")).accepts;
+    const present = async (envelope: object) => {
+      const header = btoa(JSON.stringify({ x402Version: 2, payload, ...envelope }));
+      const answer = await fetch(url, { headers: { "PAYMENT-SIGNATURE": header } });
+      const quoted = JSON.parse(atob(answer.headers.get("PAYMENT-REQUIRED") ?? ""));
+      return [answer.status, quoted.error];
+    };
+    const { memo, ...extra } = accepted.extra;
+    expect(memo).toBe(MEMO);
+    expect(await present({ accepted })).toEqual([
+      402,
+      expect.stringContaining("the transaction has no memo; extra.memo asks for exactly one"),
+    ]);
+    expect(await present({ accepted: { ...accepted, extra } })).toEqual([
+      402,
+      expect.stringContaining("accepted.extra.memo is not what is asked for here"),
+    ]);
+    expect(await shop.node.tokenBalanceOf(shopper.key.address, shop.usdc)).toBe(PURSE);
   });
 });
 

@@ -16,6 +16,8 @@ import { GENESIS_HASHES, startSolanaNode, type SolanaNode } from "./solana/solan
 export const PURSE = 5_000_000n;
 /** What everything costs that is paid in USDC: one US cent. */
 export const PRICE = 10_000n;
+/** What `/booked` wants to find in transactions of version 2. */
+export const MEMO = "order book 7";
 /** What `/bonds` costs, atomic units of a token that is not USDC. */
 export const BOND_PRICE = 77n;
 /** A blockhash counts for 150 of them: longer than one is told to buyers. */
@@ -143,6 +145,7 @@ logging: { level: warn }
 workers: ${workers}
 routes:
   GET /weather: { price: $0.01, description: Current weather }
+  GET /booked: { price: $0.01, description: In the books, memo: ${MEMO} }
   GET /reports/:id: { price: $0.01, description: A report }
   GET /bonds: { accept: [{ network: ${network}, asset: BOND, amount: "${BOND_PRICE}" }] }
 `;

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { IDENTIFIER_USES, type IdentifierUse } from "../../x402/payment-identifier.ts";
 import { ok } from "../../x402/result.ts";
+import { networkOf } from "../../x402/network.ts";
 import { acceptEntry, payees } from "./accepted.ts";
 import type { Context } from "../reading/context.ts";
 import { barePrice, DOLLARS_FORM, price, readAction } from "./price.ts";
@@ -56,6 +57,8 @@ export interface PricedAction {
   readonly metadata: JsonObject;
   /** Whether the discovery listing shows the route. */
   readonly discoverable: boolean;
+  /** What buyers of version 2 who pay on Solana write into their transactions; null: what they like. */
+  readonly memo: string | null;
   /** `Cache-Control` of what is sold; `private` or `no-store` is always in it. */
   readonly cacheControl: string;
   /** Whether buyers who speak version 2 may say what they call a purchase. */
@@ -133,6 +136,11 @@ const priceBlock = map({
   ),
   input: optional(input, "What a buyer has to send, for the discovery listing."),
   discoverable: optional(flag, "Whether the discovery listing shows the route.", true),
+  memo: optional(
+    // Official clients write no longer one.
+    textLike(/^[\x20-\x7e]{1,256}$/, "must be 1 to 256 printable characters of ASCII", "weather"),
+    "What has to stand as memo in payments on Solana, for your books: of buyers of version 2, since those of version 1 write none.",
+  ),
   cacheControl: optional(
     textLike(
       CACHING,
@@ -236,7 +244,13 @@ function resolveBlock(block: PriceBlock, path: Path, parts: Parts): RouteAction 
     return undefined;
   }
   const wanted = { price, pricePath: [...path, "price"], accept, payTo };
-  return priced(block, upstream, pricing.offers(path, wanted), parts);
+  const offers = pricing.offers(path, wanted);
+  const isOnSolana = offers.some(({ network }) => networkOf(network).kind === "solana");
+  if (block.memo !== undefined && offers.length > 0 && !isOnSolana) {
+    const message = "has no meaning on a route that is not paid on Solana";
+    problems.errorAtKey([...path, "memo"], fault("unused-key", message));
+  }
+  return priced(block, upstream, offers, parts);
 }
 
 /** What a block says that says nothing. */
@@ -259,6 +273,7 @@ function priced(
     input: block.input ?? {},
     metadata: block.metadata ?? {},
     discoverable: block.discoverable,
+    memo: block.memo ?? null,
     cacheControl: block.cacheControl,
     paymentIdentifier: block.paymentIdentifier ?? paymentIdentifier,
   };

@@ -2,7 +2,7 @@
  * What a priced route asks for, prepared once: the payment requirements of a concrete URL, the 402 body with nothing
  * left to do but to put that URL in (protocol section 2.1), and the same offers as version 2 has them in a header. Only
  * who pays the network fee on Solana may change while the process runs; then both are prepared again. The header has a
- * blockhash of the moment besides, where one is known.
+ * memo besides, where one is asked for, or a blockhash of the moment, where one is known.
  */
 import { asciiJson, encodeAscii, PAYMENT_REQUIRED_HEADER } from "../../x402/header.ts";
 import { extensionsOf } from "../../x402/bazaar.ts";
@@ -23,6 +23,7 @@ import {
   type PaymentRequiredResponse,
   type PaymentRequirements,
   type Protocol,
+  type X402Version,
 } from "../../x402/x402.ts";
 import type { BlockhashHints } from "./blockhash-hints.ts";
 
@@ -60,6 +61,8 @@ export interface QuoteTerms {
   readonly service?: Pick<ResourceV2, "serviceName" | "tags" | "iconUrl">;
   /** Version 2: whether buyers may name their purchases; default: not. */
   readonly identifier?: IdentifierUse;
+  /** Version 2: what has to stand as memo in a payment on Solana. Default: whatever a buyer likes. */
+  readonly memo?: string | null;
   /** Version 2: what is told of the chain on Solana. Default: nothing. */
   readonly blockhashes?: Pick<BlockhashHints, "of"> | undefined;
 }
@@ -96,13 +99,14 @@ interface Beginning {
 interface Header {
   /** What it asks for. */
   readonly offered: readonly Offer[];
-  /** What it tells of the chain, with each of them. */
+  /** What it says of each of them besides. */
   readonly hints: readonly Hint[];
   /** The longest first. */
   readonly beginnings: readonly Beginning[];
 }
 
-type Hint = BlockhashHint | undefined;
+type Memo = { readonly memo: string };
+type Hint = BlockhashHint | Memo | undefined;
 
 const NO_HINTS: readonly Hint[] = [];
 
@@ -111,6 +115,7 @@ export class Offers {
   readonly #offers: readonly Offer[];
   readonly #terms: QuoteTerms;
   readonly #isOnSolana: boolean;
+  readonly #memo: Memo | undefined;
   /** Made when it is asked for: not every method of a route ever is. */
   #prepared: Prepared | undefined;
   #header: Header | undefined;
@@ -125,6 +130,7 @@ export class Offers {
     this.#terms = terms;
     // Else nothing of it ever changes.
     this.#isOnSolana = offers.some(needsFeePayer);
+    this.#memo = terms.memo ? { memo: terms.memo } : undefined;
     this.#feePayers = this.#isOnSolana ? feePayers : NO_FEE_PAYERS;
   }
 
@@ -150,10 +156,17 @@ export class Offers {
 
   /**
    * The requirements for one URL, also those that nobody is asked for now: on Solana they lack
-   * `extra.feePayer` as long as nobody can be told. `resource` is absolute.
+   * `extra.feePayer` as long as nobody can be told. `resource` is absolute. A memo is asked of a payment of version 2.
    */
-  requirements(resource: string): PaymentRequiredResponse["accepts"] {
-    return this.#current().all.map((offer) => withResource(offer, resource));
+  requirements(
+    resource: string,
+    version: X402Version = X402_VERSION,
+  ): PaymentRequiredResponse["accepts"] {
+    return this.#current().all.map((offer) => {
+      const memo = version === X402_VERSION_2 ? this.#memoOf(offer) : undefined;
+      const asked = memo === undefined ? offer : { ...offer, extra: { ...offer.extra, ...memo } };
+      return withResource(asked, resource);
+    });
   }
 
   /** What a 402 asks for. */
@@ -206,13 +219,7 @@ export class Offers {
   /** Made anew with each blockhash: those who read documents and bodies have nothing of it. */
   #currentHeader(): Header {
     const { offered } = this.#current();
-    const { blockhashes } = this.#terms;
-    const hints =
-      blockhashes === undefined || !this.#isOnSolana
-        ? NO_HINTS
-        : offered.map((offer) =>
-            needsFeePayer(offer) ? blockhashes.of(offer.network) : undefined,
-          );
+    const hints = this.#isOnSolana ? offered.map((offer) => this.#hintOf(offer)) : NO_HINTS;
     const known = this.#header;
     const isSame =
       known?.offered === offered && known.hints.every((hint, index) => hint === hints[index]);
@@ -220,6 +227,19 @@ export class Offers {
       ? known
       : { offered, hints, beginnings: beginningsOf(offered, hints, this.#terms) };
     return this.#header;
+  }
+
+  /**
+   * Where a memo is asked for there is no blockhash: nothing else would tell two payments of one buyer apart, who writes
+   * something of his own there otherwise.
+   */
+  #hintOf(offer: Offer): Hint {
+    if (!needsFeePayer(offer)) return undefined;
+    return this.#memoOf(offer) ?? this.#terms.blockhashes?.of(offer.network);
+  }
+
+  #memoOf(offer: Offer): Memo | undefined {
+    return needsFeePayer(offer) ? this.#memo : undefined;
   }
 }
 

@@ -91,7 +91,7 @@ describe.each([1, 2])("with %i workers", (workers) => {
     const signTypedData = vi.fn(account.signTypedData);
     const client = new x402Client().register(
       "eip155:*",
-      new ExactEvmScheme({ address, signTypedData: signTypedData as typeof account.signTypedData }),
+      new ExactEvmScheme({ address, signTypedData }),
     );
     const shown: string[] = [];
     const remembering: typeof fetch = (input, init) => {

@@ -41,11 +41,12 @@ interface Market {
 }
 
 async function openEvm(closing: AsyncDisposableStack): Promise<Market> {
-  const { chain, env, yaml, payee } = await startSeller();
+  const seller = await startSeller();
+  const { chain, env, payee } = seller;
   closing.use(chain);
   return {
     env,
-    yaml: (backend) => yaml(backend, ROUTES),
+    yaml: (backend) => seller.yaml(backend, ROUTES),
     async pay(requirements) {
       const { account } = await richBuyer(chain);
       return signPayment({ account, requirements });

@@ -120,6 +120,7 @@ describe("a configuration", () => {
           input: {},
           metadata: {},
           discoverable: true,
+          memo: null,
           cacheControl: "private, no-store",
           paymentIdentifier: "off",
         },

@@ -49,6 +49,14 @@ describe("a route that is paid on Solana", () => {
     });
   });
 
+  test("may want a memo in payments, of 256 bytes at most", () => {
+    const memo = "x".repeat(256);
+    const config = (text: string) =>
+      parse(`${BOTH}${REMOTE}routes: { GET /a: { price: $0.01, memo: "${text}" } }`);
+    expect(priced(config(memo), "GET /a").memo).toBe(memo);
+    expect(() => config(`${memo}x`)).toThrow("must be 1 to 256 printable characters");
+  });
+
   test("keeps the order of the file among networks of one family", () => {
     const config = parse(`${BOTH}${REMOTE}
 routes:

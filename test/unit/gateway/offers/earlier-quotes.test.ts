@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   earlierRequirements,
+  type AskedEarlier,
   type EarlierQuotes,
 } from "../../../../src/gateway/offers/earlier-quotes.ts";
 import { Offers, type Offer } from "../../../../src/payments/sale/offers.ts";
@@ -32,8 +33,12 @@ function quotes(amount: string, maxTimeoutSeconds: number, pattern = "/weather")
   return { router, publicUrl: "https://before.example", replacedMs: REPLACED_MS, untilMs };
 }
 
-const asked = { method: "GET", path: "/weather", target: "/weather?day=1" };
-const amounts = (earlier: readonly EarlierQuotes[], nowMs: number, at = asked): string[] =>
+const asked = { method: "GET", path: "/weather", target: "/weather?day=1", version: 1 } as const;
+const amounts = (
+  earlier: readonly EarlierQuotes[],
+  nowMs: number,
+  at: AskedEarlier = asked,
+): string[] =>
   earlierRequirements(earlier, at, nowMs).map(({ maxAmountRequired }) => maxAmountRequired);
 
 describe("what was asked for before a change", () => {
@@ -58,7 +63,7 @@ describe("what was asked for before a change", () => {
   });
 
   test("is nothing where nothing was asked for", () => {
-    const at = { method: "GET", path: "/free", target: "/free" };
+    const at = { ...asked, path: "/free", target: "/free" };
     expect(amounts([quotes("10000", 60)], REPLACED_MS, at)).toEqual([]);
     expect(amounts([], REPLACED_MS)).toEqual([]);
   });

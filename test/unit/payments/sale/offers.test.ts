@@ -91,7 +91,7 @@ describe("the header of version 2", () => {
   const first = { recentBlockhash: "one", lastValidBlockHeight: "150" };
 
   test("tells a blockhash of the moment with what is paid on Solana, and the body none", () => {
-    const hints = { of: (_: string): BlockhashHint | undefined => undefined };
+    const hints: { of: (network: string) => BlockhashHint | undefined } = { of: () => undefined };
     const offers = new Offers([evm, solana], told(), { blockhashes: hints });
     const bare = new Offers([evm, solana], told());
     expect(offers.quoteLines(PAY, URL)).toEqual(bare.quoteLines(PAY, URL));
@@ -112,6 +112,25 @@ describe("the header of version 2", () => {
       const accepted = accepts[1] as RequirementsV2;
       expect(requirement && mismatchOf(accepted, requirement)).toBeUndefined();
     }
+  });
+
+  test("asks for a memo on Solana in place of a blockhash, and version 1 for none", () => {
+    const of = vi.fn(() => first);
+    const memo = "order book 7";
+    const offers = new Offers([evm, solana], told(), { memo, blockhashes: { of } });
+    const bare = new Offers([evm, solana], told());
+    const [evmExtra, solanaExtra] = quoteOf(bare).accepts.map(({ extra }) => extra);
+    expect(quoteOf(offers).accepts.map(({ extra }) => extra)).toEqual([
+      evmExtra,
+      { ...solanaExtra, memo },
+    ]);
+    expect(of).not.toHaveBeenCalled();
+    expect(offers.body(PAY, URL)).toBe(bare.body(PAY, URL));
+    expect(offers.requirements(URL)).toEqual(bare.requirements(URL));
+    expect(offers.requirements(URL, 2)).toEqual([
+      { ...evm, resource: URL },
+      { ...solana, resource: URL, extra: { feePayer: FEE_PAYER, memo } },
+    ]);
   });
 
   test("of EVM offers alone asks nobody for one", () => {
