@@ -39,7 +39,7 @@ import { allowedNames } from "./upstream/upstream-headers.ts";
 import type { Upstream } from "./upstream/upstream.ts";
 import { onlyUpstream, upstreams } from "./upstream/upstreams.ts";
 import { IDENTIFIER_USES } from "../x402/payment-identifier.ts";
-import type { Protocol } from "../x402/x402.ts";
+import type { SpokenVersions } from "../x402/x402.ts";
 
 /**
  * What a configuration file means once it is read: complete (every default filled in), resolved (references looked up,
@@ -93,7 +93,7 @@ export interface Config {
   /** Which origins may read the answers in a browser. */
   readonly cors: "off" | "any" | readonly string[];
   /** The versions of the payment protocol that are spoken to buyers. */
-  readonly protocol: Protocol;
+  readonly protocol: SpokenVersions;
 }
 
 const SHUTDOWN_WITHIN = "30s";

@@ -9,7 +9,12 @@ import { decodeEnvelope, PAYMENT_HEADERS } from "../x402/header.ts";
 import { readIdentifier } from "../x402/payment-identifier.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { Envelope } from "../x402/schema.ts";
-import { X402_VERSION, X402_VERSION_2, type Protocol, type X402Version } from "../x402/x402.ts";
+import {
+  X402_VERSION,
+  X402_VERSION_2,
+  type SpokenVersions,
+  type X402Version,
+} from "../x402/x402.ts";
 import type { EarlierQuotes } from "./offers/earlier-quotes.ts";
 import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
@@ -52,7 +57,7 @@ export interface Snapshot {
   readonly publicUrl: string;
   /** Paths of the gateway's own documents on this listener, the discovery listing among them. */
   readonly documents: ReadonlySet<string>;
-  readonly protocol: Protocol;
+  readonly protocol: SpokenVersions;
   /** False: preflight requests for free routes are the backend's to answer. */
   readonly answersPreflight: boolean;
   /** What was asked for before, the newest first. */
@@ -184,7 +189,7 @@ type Brought =
 const CHALLENGE: Brought = { kind: "challenge" };
 
 /** A request that has both is of the newer version, and the other header says nothing. */
-function readPayment({ rawHeaders }: InboundRequest, { v1, v2 }: Protocol): Brought {
+function readPayment({ rawHeaders }: InboundRequest, { v1, v2 }: SpokenVersions): Brought {
   const newer = v2 ? readHeader(rawHeaders, X402_VERSION_2) : CHALLENGE;
   return newer !== CHALLENGE || !v1 ? newer : readHeader(rawHeaders, X402_VERSION);
 }

@@ -257,11 +257,18 @@ export function parseFacilitatorRequest(json: unknown): Result<FacilitatorReques
   const body = record.safeParse(json);
   if (!body.success) return malformed("invalid_payload", "the body must be a JSON object");
   const { paymentPayload: payload, paymentRequirements } = body.data;
-  if (isVersion2(payload)) return parseRequestV2(body.data);
+  if (isVersion2(body.data)) return parseRequestV2(body.data);
   if (isOfOtherVersion(payload, X402_VERSION) || isOfOtherVersion(body.data, X402_VERSION)) {
     const told = envelope.safeParse(payload).data;
-    const payer = told === undefined ? "" : payerOf(told);
-    return otherVersion(X402_VERSION, told?.network ?? "", payer);
+    const detail = "x402Version must be 1 or 2, the same in the payment and beside it";
+    return err({
+      status: 200,
+      version: X402_VERSION,
+      code: "invalid_x402_version",
+      detail,
+      network: told?.network ?? "",
+      payer: told === undefined ? "" : payerOf(told),
+    });
   }
   const version = body.data["x402Version"] ?? X402_VERSION;
   return parseRequest({ payload, paymentRequirements, version });
@@ -309,8 +316,14 @@ function parseRequest({
   return ok({ paymentPayload: inner.value, paymentRequirements: wanted.data });
 }
 
-function isVersion2(payload: unknown): boolean {
-  return memberOf(payload, "x402Version") === X402_VERSION_2;
+/** What has the shape of version 1, or says so beside the payment, is told in its words that it is of another one. */
+function isVersion2({ x402Version, paymentPayload }: Readonly<Record<string, unknown>>): boolean {
+  if (memberOf(paymentPayload, "x402Version") !== X402_VERSION_2) return false;
+  const isOfOther = typeof x402Version === "number" && x402Version !== X402_VERSION_2;
+  const isOlder =
+    typeof memberOf(paymentPayload, "scheme") === "string" &&
+    memberOf(paymentPayload, "accepted") === undefined;
+  return !isOfOther && !isOlder;
 }
 
 function parseRequestV2(
@@ -318,10 +331,6 @@ function parseRequestV2(
 ): Result<FacilitatorRequest, RequestProblem> {
   const version = X402_VERSION_2;
   const outer = envelopeV2.safeParse(body["paymentPayload"]);
-  if (isOfOtherVersion(body, version)) {
-    const told = outer.data && toEnvelope(outer.data);
-    return otherVersion(version, told?.network ?? "", told === undefined ? "" : payerOf(told));
-  }
   if (!outer.success) {
     return malformed("invalid_payload", sentence("paymentPayload", outer.error), "", version);
   }
@@ -351,15 +360,6 @@ function parseRequestV2(
   const { resource } = outer.data;
   const paymentRequirements = requirementsOf(wanted.data, resource ?? { url: "" });
   return ok({ paymentPayload, paymentRequirements });
-}
-
-function otherVersion(
-  version: X402Version,
-  network: string,
-  payer: string,
-): Result<never, RequestProblem> {
-  const detail = `x402Version must be ${version}`;
-  return err({ status: 200, version, code: "invalid_x402_version", detail, network, payer });
 }
 
 function malformed(

@@ -13,12 +13,12 @@ export const X402_VERSION_2 = 2;
 export type X402Version = typeof X402_VERSION | typeof X402_VERSION_2;
 
 /** Which of them are spoken. */
-export interface Protocol {
+export interface SpokenVersions {
   readonly v1: boolean;
   readonly v2: boolean;
 }
 
-export const BOTH_VERSIONS: Protocol = { v1: true, v2: true };
+export const BOTH_VERSIONS: SpokenVersions = { v1: true, v2: true };
 
 export function isVersion(version: number): version is X402Version {
   return version === X402_VERSION || version === X402_VERSION_2;

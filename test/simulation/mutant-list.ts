@@ -95,8 +95,9 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: SETTLING,
-        find: "if (!isCertain || askedBefore !== null) return UNRESOLVED;",
-        put: `if (!isCertain || askedBefore !== null) return refused("unexpected_settle_error", "unknown");`,
+        find: "if (!isCertain || askedBefore !== null) {",
+        put: `if (!isCertain || askedBefore !== null) {
+      if (terms !== undefined) return refused("unexpected_settle_error", "unknown");`,
       },
     ],
   },
@@ -105,8 +106,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       {
         file: SETTLING,
-        find: "if (!isCertain || askedBefore !== null) return UNRESOLVED;",
-        put: `if (!(cause instanceof FacilitatorFault) || askedBefore !== null) return UNRESOLVED;`,
+        find: "if (!isCertain || askedBefore !== null) {",
+        put: `if (!(cause instanceof FacilitatorFault) || askedBefore !== null) {`,
       },
       {
         file: MACHINE,

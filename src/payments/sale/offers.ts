@@ -22,7 +22,7 @@ import {
   X402_VERSION_2,
   type PaymentRequiredResponse,
   type PaymentRequirements,
-  type Protocol,
+  type SpokenVersions,
   type X402Version,
 } from "../../x402/x402.ts";
 import type { BlockhashHints } from "./blockhash-hints.ts";
@@ -56,7 +56,7 @@ export interface Said {
 /** What a quote says beside its offers. */
 export interface QuoteTerms {
   /** The versions that are spoken; default: both. */
-  readonly protocol?: Protocol;
+  readonly protocol?: SpokenVersions;
   /** Version 2: of the service that sells. */
   readonly service?: Pick<ResourceV2, "serviceName" | "tags" | "iconUrl">;
   /** Version 2: whether buyers may name their purchases; default: not. */
@@ -205,7 +205,7 @@ export class Offers {
     return text.length + short.length <= most ? [PAYMENT_REQUIRED_HEADER, text + short] : [];
   }
 
-  get #protocol(): Protocol {
+  get #protocol(): SpokenVersions {
     return this.#terms.protocol ?? BOTH_VERSIONS;
   }
 

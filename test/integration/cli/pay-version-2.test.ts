@@ -84,9 +84,7 @@ test("a seller made of @x402/express 2.27.0, with the facilitator of @x402/core,
     account,
     pollingInterval: 20,
   }).extend(publicActions);
-  const signer = toFacilitatorEvmSigner(
-    Object.assign(wallet, { address }) as unknown as Parameters<typeof toFacilitatorEvmSigner>[0],
-  );
+  const signer = toFacilitatorEvmSigner(Object.assign(wallet, { address }) as never);
   const facilitator = new x402Facilitator().register(CAIP2, new FacilitatorScheme(signer));
   const sellers = new x402ResourceServer({
     verify: (payment, wanted) => facilitator.verify(payment, wanted),

@@ -152,9 +152,10 @@ export async function signedV2(
 ) {
   const payment = await newPayment(chain, { overrides: { validAfter: "0" }, ...options });
   const { request } = payment;
+  const paid: OfficialPayload = JSON.parse(JSON.stringify({ ...paymentV2(request), ...beside }));
   return {
     ...payment,
-    paid: { ...paymentV2(request), ...beside } as unknown as OfficialPayload,
+    paid,
     wanted: requirementsV2(request.paymentRequirements, PAYMENT_FLOW) as OfficialRequirements,
   };
 }

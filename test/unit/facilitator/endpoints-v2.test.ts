@@ -76,7 +76,7 @@ describe("a call in version 2", () => {
 
   test.each([
     ["no requirements", { paymentRequirements: null }, "invalid_payment_requirements"],
-    ["another version beside it", { x402Version: 1 }, "invalid_x402_version"],
+    ["a version beside it that is no number", { x402Version: "2" }, "invalid_payload"],
     [
       "a payload that is none",
       { paymentPayload: { ...goodV2.paymentPayload, payload: {} } },

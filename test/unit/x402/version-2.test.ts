@@ -97,7 +97,7 @@ describe("a call of a facilitator in version 2", () => {
 
   test.each([
     ["no accepted", { paymentPayload: { ...envelope, accepted: null } }, "2 400 invalid_payload"],
-    ["another version beside it", { x402Version: 1 }, "2 200 invalid_x402_version"],
+    ["another version beside it", { x402Version: 1 }, "1 200 invalid_x402_version"],
     ["a version that is no number", { x402Version: "2" }, "2 400 invalid_payload"],
     ["no requirements", { paymentRequirements: null }, "2 400 invalid_payment_requirements"],
     [
@@ -125,7 +125,7 @@ describe("a call of a facilitator in version 2", () => {
     [
       "a payment of version 1 that says 2",
       { paymentPayload: { ...paymentPayload, x402Version: 2 } },
-      "2 400 invalid_payload",
+      "1 200 invalid_x402_version",
     ],
     [
       "a network that nobody knows",
