@@ -67,9 +67,11 @@ export function createSnapshot(
       const { memo, paymentIdentifier: identifier } = action;
       const terms = { protocol, service, identifier, memo, blockhashes };
       const offers = new Offers(asked, feePayers, terms);
-      const page = config.paywall.page
-        ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
-        : null;
+      // The page pays as version 1 does.
+      const page =
+        config.paywall.page && protocol.v1
+          ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
+          : null;
       const { cacheControl } = action;
       return { kind: "priced", label: route.key, meter, engine, offers, page, cacheControl };
     };

@@ -162,6 +162,9 @@ describe("what is asked for", () => {
     const answer = await fetch(url);
     expect(answer.status).toBe(402);
     expect(await answer.json()).toEqual({ error: "PAYMENT-SIGNATURE header is required" });
+    const page = await request(url, { headers: { accept: "text/html" } });
+    expect(page.headers["content-type"]).toBe("application/json");
+    await page.body.dump();
     const { buy } = evmClients["@x402/fetch 2.27.0 with version 2"] ?? {};
     expect(await buy?.(url, buyer)).toMatchObject({ status: 200 });
     const { v1 } = await signBoth(buyer, weather());
