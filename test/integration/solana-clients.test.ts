@@ -164,7 +164,7 @@ describe.each([1, 2])("a quote of %i workers", (workers) => {
       const all = await Promise.all(Array.from({ length: 20 }, () => quotedExtra(url)));
       return all.every(({ recentBlockhash }) => typeof recentBlockhash === "string");
     };
-    await expect.poll(told, { timeout: 10_000 }).toBe(true);
+    await expect.poll(told, { timeout: 50_000 }).toBe(true);
     expect(await quotedExtra(url)).toEqual({
       feePayer: shop.feePayer.address,
       paymentFlow: "upfront",
