@@ -21,7 +21,7 @@ export const MEMO = "order book 7";
 /** What `/bonds` costs, atomic units of a token that is not USDC. */
 export const BOND_PRICE = 77n;
 /** A blockhash counts for 150 of them: longer than one is told to buyers. */
-export const SLOT_MS = 300;
+export const SLOT_MS = 200;
 
 const BOND_DECIMALS = 9;
 const FEE_PAYER_LAMPORTS = 1_000_000_000n;
