@@ -200,8 +200,8 @@ export const MESSAGE_MUTANTS: readonly Mutant[] = [
     name: "lets the backend's hop-by-hop lines cross",
     cites: "H5",
     file: LINES,
-    find: `const responseNames = new Set([...hopByHop, "x-payment-response"]);`,
-    put: `const responseNames = new Set(["connection", "transfer-encoding", "x-payment-response"]);`,
+    find: `const responseNames = new Set([...hopByHop, ...receiptNames]);`,
+    put: `const responseNames = new Set(["connection", "transfer-encoding", ...receiptNames]);`,
     topics: ["hostile-backend"],
   },
   {

@@ -10,6 +10,9 @@ const GATEWAY = "src/gateway/gateway.ts";
 
 const HEADERS = ["routing-headers", "hop-by-hop", "upgrades"];
 
+/** Purchases in both envelopes. */
+const VERSION_2 = "test/integration/version-2.test.ts";
+
 export const OTHER_MUTANTS: readonly Mutant[] = [
   {
     name: "parses targets with new URL()",
@@ -73,7 +76,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "does not say that an answer varies by payment",
     cites: "H11",
     file: "src/gateway/delivery.ts",
-    find: `responseVary: "X-PAYMENT"`,
+    find: `responseVary: PAYMENT_HEADERS[version]`,
     put: `responseVary: null`,
     topics: ["methods"],
   },
@@ -81,7 +84,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets the payment cross",
     cites: "H12",
     file: LINES,
-    find: `  "x-payment",\n`,
+    find: `  ...Object.values(PAYMENT_HEADERS).map((name) => name.toLowerCase()),\n`,
     put: ``,
     topics: HEADERS,
   },
@@ -273,12 +276,12 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "takes payments of any size",
     cites: "H16",
     file: "src/x402/header.ts",
-    find: `  if (text.length > MAX_PAYMENT_HEADER_CHARACTERS) return TOO_LARGE;
+    find: `  if (text.length > MAX_PAYMENT_HEADER_CHARACTERS) return refused(tooLarge);
 `,
     put: ``,
     also: {
       file: "src/x402/header.ts",
-      find: `  if (bytes.length > MAX_PAYMENT_HEADER_BYTES) return TOO_LARGE;
+      find: `  if (bytes.length > MAX_PAYMENT_HEADER_BYTES) return refused(tooLarge);
 `,
       put: ``,
     },
@@ -312,7 +315,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "takes what is not base64 for a payment",
     cites: "H16",
     file: "src/x402/header.ts",
-    find: `if (!BASE64.test(text)) return refuse("invalid_payload", "X-PAYMENT is not base64");`,
+    find: `if (!BASE64.test(text)) return refused("is not base64");`,
     put: ``,
     topics: ["payments"],
   },
@@ -345,7 +348,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets the backend forge a receipt",
     cites: "H17",
     file: LINES,
-    find: `[...hopByHop, "x-payment-response"]`,
+    find: `[...hopByHop, ...receiptNames]`,
     put: `[...hopByHop]`,
     topics: ["hostile-backend"],
   },
@@ -361,10 +364,42 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     name: "lets a client send a receipt",
     cites: "H17",
     file: LINES,
-    find: `  "x-payment-response",
-`,
-    put: ``,
+    find: `  ...receiptNames,
+];`,
+    put: `];`,
     topics: HEADERS,
+  },
+  {
+    name: "lets version 2 pay more than is asked for",
+    cites: "H16",
+    file: "src/mechanism/evm/authorization.ts",
+    find: `paymentPayload.x402Version === X402_VERSION_2 && authorization.value > amount`,
+    put: `paymentPayload.x402Version === 0 && authorization.value > amount`,
+    unit: VERSION_2,
+  },
+  {
+    name: "does not compare what a client has accepted",
+    cites: "H16",
+    file: "src/payments/sale/choice.ts",
+    find: `const mismatches = offers.map((offer) => mismatchOf(accepted, offer));`,
+    put: `const mismatches = offers.map((): string | undefined => undefined);`,
+    unit: VERSION_2,
+  },
+  {
+    name: "takes an echo of extensions as it comes",
+    cites: "H16",
+    file: "src/payments/sale/choice.ts",
+    find: `return !Object.hasOwn(echo, name) || isContained(info, memberOf(echo[name], "info"));`,
+    put: `return true;`,
+    unit: VERSION_2,
+  },
+  {
+    name: "reads the older of two payments",
+    cites: "H16",
+    file: "src/gateway/decision.ts",
+    find: `return newer !== CHALLENGE || !v1 ? newer : readHeader(rawHeaders, X402_VERSION);`,
+    put: `return readHeader(rawHeaders, X402_VERSION) === CHALLENGE ? newer : readHeader(rawHeaders, X402_VERSION);`,
+    unit: VERSION_2,
   },
   {
     name: "passes a 402 of the backend's own on",

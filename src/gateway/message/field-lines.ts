@@ -17,20 +17,20 @@ import type { InboundRequest } from "./inbound.ts";
 const hopByHop = ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
 /** What the gateway says of payments: a backend that said it would be believed. */
-const sayings402 = [
+const receiptNames = [
   PAYMENT_REQUIRED_HEADER,
   EXTENSION_RESPONSES_HEADER,
   ...Object.values(RECEIPT_HEADERS),
 ].map((name) => name.toLowerCase());
 const paymentNames = [
   ...Object.values(PAYMENT_HEADERS).map((name) => name.toLowerCase()),
-  ...sayings402,
+  ...receiptNames,
 ];
 
 /** Written or answered here, or a payment: whoever holds that could spend it elsewhere. */
 const requestNames = new Set([...hopByHop, "expect", "host", "http2-settings", ...paymentNames]);
 
-const responseNames = new Set([...hopByHop, ...sayings402]);
+const responseNames = new Set([...hopByHop, ...receiptNames]);
 
 /** What a sale says of its answer, and what frames one. */
 const sayings = new Set(["cache-control", "content-length", "vary"]);
