@@ -25,7 +25,10 @@ describe.each(evmNetworks)("%s", (network) => {
     expect(settled.body).toMatchObject({ success: true, network, payer: buyer.address });
     expect(await chain.balanceOf(requirements.payTo as `0x${string}`)).toBe(10_000n);
     expect((await facilitator.get("/supported")).body).toMatchObject({
-      kinds: [{ x402Version: 1, scheme: "exact", network }],
+      kinds: [
+        { x402Version: 1, scheme: "exact", network },
+        { x402Version: 2, scheme: "exact", network: networkOf(network).caip2 },
+      ],
     });
   });
 });
