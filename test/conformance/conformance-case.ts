@@ -41,10 +41,10 @@ import { ERROR_CODES } from "../../src/x402/error-code.ts";
 import { NODE_FAULTS } from "./faulty-node.ts";
 import { SIGNATURE_FAULTS } from "./signature-faults.ts";
 
-const pointer = z.string().startsWith("/");
+export const pointer = z.string().startsWith("/");
 const members = z.record(z.string(), z.unknown());
 
-const given = z.strictObject({
+export const given = z.strictObject({
   balance: z.string().default("1000000"),
   payer: z.enum(["eoa", "wallet", "delegated"]).default("eoa"),
   nonce: z.enum(["fresh", "used", "cancelled", "used by another"]).default("fresh"),
@@ -66,7 +66,7 @@ const ask = z.strictObject({
   extra: members.exactOptional(),
 });
 
-const sign = z.strictObject({
+export const sign = z.strictObject({
   by: z.enum(["payer", "stranger"]).default("payer"),
   type: z.string().exactOptional(),
   domain: z
@@ -99,7 +99,7 @@ const answer = z.strictObject({
   headers: z.record(z.string(), z.string()).default({}),
 });
 
-const conformanceCase = z.strictObject({
+export const conformanceCase = z.strictObject({
   name: z.string(),
   cites: z.string(),
   given: given.prefault({}),

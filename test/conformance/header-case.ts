@@ -17,15 +17,19 @@ import { z } from "zod";
 import { ERROR_CODES } from "../../src/x402/error-code.ts";
 import { readCases } from "./conformance-case.ts";
 
-const headerCase = z.strictObject({
-  name: z.string(),
-  cites: z.string(),
+/** How a payment is written. */
+export const writing = z.strictObject({
   json: z.string().default("$payment"),
   size: z.int().exactOptional(),
   bytes: z.string().exactOptional(),
   charset: z.enum(["utf8", "latin1", "utf16le"]).default("utf8"),
   header: z.string().default("X-PAYMENT"),
   values: z.array(z.string()).default(["$base64"]),
+});
+
+const headerCase = writing.extend({
+  name: z.string(),
+  cites: z.string(),
   expect: z.strictObject({ status: z.int(), code: z.enum(ERROR_CODES).exactOptional() }),
 });
 
@@ -36,7 +40,7 @@ export function readHeaderCases(): readonly HeaderCase[] {
 }
 
 /** The raw `name, value` pairs that a case sends for a payment. */
-export function headerLines(each: HeaderCase, payment: string): string[] {
+export function headerLines(each: z.infer<typeof writing>, payment: string): string[] {
   const encoded = encode(each, payment);
   return each.values.flatMap((value) => {
     const text = value.replaceAll(/\$([A-Za-z0-9]+)/g, (_, name: string) => encoded[name] ?? "");
@@ -44,7 +48,7 @@ export function headerLines(each: HeaderCase, payment: string): string[] {
   });
 }
 
-function encode(each: HeaderCase, payment: string): Partial<Record<string, string>> {
+function encode(each: z.infer<typeof writing>, payment: string): Partial<Record<string, string>> {
   const json = each.json
     .replaceAll("$payment", () => payment)
     .replaceAll("$members", () => payment.slice(1));

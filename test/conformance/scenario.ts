@@ -229,17 +229,7 @@ function write(
     paymentPayload: payment,
     paymentRequirements: requirements,
   });
-  for (const [pointer, value] of Object.entries(each.set)) {
-    const [parent, key] = locate(request, pointer);
-    // By definition, not assignment: `__proto__` has to become a member like any other.
-    const member = { value: evaluate(value, names), enumerable: true, configurable: true };
-    Object.defineProperty(parent, key, { ...member, writable: true });
-  }
-  for (const pointer of each.remove) {
-    const [parent, key] = locate(request, pointer);
-    if (!Reflect.has(parent, key)) throw new Error(`${pointer} is not there to remove`);
-    Reflect.deleteProperty(parent, key);
-  }
+  change(request, each, names);
   const texts = new Map(
     Object.entries(request).map(([key, value]) => [key, expandNested(JSON.stringify(value))]),
   );
@@ -256,12 +246,31 @@ function write(
   return { paymentPayload, body, networks, names };
 }
 
+/** Sets and removes members of a JSON value. */
+export function change(
+  root: object,
+  { set, remove }: Pick<ConformanceCase, "set" | "remove">,
+  names: Names,
+): void {
+  for (const [pointer, value] of Object.entries(set)) {
+    const [parent, key] = locate(root, pointer);
+    // By definition, not assignment: `__proto__` has to become a member like any other.
+    const member = { value: evaluate(value, names), enumerable: true, configurable: true };
+    Object.defineProperty(parent, key, { ...member, writable: true });
+  }
+  for (const pointer of remove) {
+    const [parent, key] = locate(root, pointer);
+    if (!Reflect.has(parent, key)) throw new Error(`${pointer} is not there to remove`);
+    Reflect.deleteProperty(parent, key);
+  }
+}
+
 function networkOf(named: unknown): string {
   const network: unknown = Object(named).network;
   return typeof network === "string" ? network : "";
 }
 
-function rewrite(json: string, replacements: Readonly<Record<string, string>>): string {
+export function rewrite(json: string, replacements: Readonly<Record<string, string>>): string {
   let text = json;
   for (const [from, to] of Object.entries(replacements)) {
     if (!text.includes(from)) throw new Error(`${from} is not in the payload to be rewritten`);
@@ -271,7 +280,7 @@ function rewrite(json: string, replacements: Readonly<Record<string, string>>): 
 }
 
 /** The object that a JSON pointer leads into, and its last token (RFC 6901). */
-function locate(root: object, pointer: string): [parent: object, key: string] {
+export function locate(root: object, pointer: string): [parent: object, key: string] {
   const keys = pointer
     .slice(1)
     .split("/")
