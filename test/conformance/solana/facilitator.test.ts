@@ -164,7 +164,7 @@ function judge(
   expect(headers.get("content-type"), said).toBe("application/json");
   expect(headers.get("cache-control"), said).toBe("no-store");
   if (status === 500) expect(headers.get("retry-after"), said).toMatch(/^[1-9][0-9]*$/);
-  const { detail, ...members } = body;
+  const { [toldIn(endpoint, each)]: detail, ...members } = body;
   const wanted = expected.detail && expect.stringContaining(sentenceOf(expected.detail, scenario));
   expect(detail, said).toEqual(wanted);
   const shape = endpoint === "verify" ? verdict : settlement;
@@ -172,6 +172,12 @@ function judge(
     status: expected.status,
     ...shape(expected, scenario),
   });
+}
+
+/** The member that has our sentence. */
+function toldIn(endpoint: Endpoint, { envelope }: SolanaCase): string {
+  if (envelope === undefined) return "detail";
+  return endpoint === "verify" ? "invalidMessage" : "errorMessage";
 }
 
 /** `$name` anywhere in a sentence. */

@@ -12,6 +12,7 @@ import {
   SYSTEM_PROGRAM,
 } from "../../../src/mechanism/solana/programs.ts";
 import { Keypair } from "../../../src/mechanism/solana/signing.ts";
+import { memberOf } from "../../../src/x402/json.ts";
 import type { FacilitatorRequest, PaymentRequirements } from "../../../src/x402/x402.ts";
 import {
   buildTransaction,
@@ -257,12 +258,15 @@ function write(
   transaction: string,
   names: Names,
 ): Pick<Scenario, "body" | "networks"> {
-  const request = structuredClone({
-    x402Version: 1,
-    paymentPayload: { ...paymentPayload, payload: { transaction } },
-    paymentRequirements,
-  });
-  const networks = [request.paymentPayload, request.paymentRequirements];
+  const payload = { transaction };
+  const request =
+    each.envelope === 2
+      ? requestV2(paymentRequirements, payload)
+      : structuredClone({
+          x402Version: 1,
+          paymentPayload: { ...paymentPayload, payload },
+          paymentRequirements,
+        });
   for (const [pointer, value] of Object.entries(each.set)) {
     const [parent, key] = locate(request, pointer);
     Reflect.set(parent, key, evaluate(value, names));
@@ -271,12 +275,40 @@ function write(
     const [parent, key] = locate(request, pointer);
     if (!Reflect.deleteProperty(parent, key)) throw new Error(`${pointer} stays`);
   }
+  const named = [
+    request.paymentPayload,
+    memberOf(request.paymentPayload, "accepted"),
+    request.paymentRequirements,
+  ];
+  const networks = named
+    .map((each) => memberOf(each, "network"))
+    .filter((each) => each !== undefined);
   const body = JSON.stringify(request);
   if (each.fill !== undefined && each.fill < body.length) throw new Error("the body is longer");
   return {
     body: body.padEnd(each.fill ?? 0, " "),
-    networks: networks.map(({ network }) => network),
+    networks: networks.map(String),
   };
+}
+
+/** CAIP-2 (version 2, section 11.1). */
+const CAIP2: Readonly<Record<string, string>> = {
+  solana: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+  "solana-devnet": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
+};
+
+/** As an official seller of version 2 writes it. */
+function requestV2(
+  { network, maxAmountRequired, resource, description, ...rest }: PaymentRequirements,
+  payload: object,
+) {
+  const accepted = { ...rest, network: CAIP2[network], amount: maxAmountRequired };
+  const told = { url: resource, description };
+  return structuredClone({
+    x402Version: 2,
+    paymentPayload: { x402Version: 2, accepted, payload, resource: told },
+    paymentRequirements: { ...accepted, extra: { ...accepted.extra } },
+  });
 }
 
 /** The object that a JSON pointer leads into, and the name of the member there. */

@@ -28,6 +28,8 @@
  * - `message`, `signed`, `text`: faults in the bytes, by their names in `wire-faults.ts`.
  * - `set`, `remove`: JSON pointers (RFC 6901) into the request body. `fill`: spaces behind it, to so many
  *   bytes in all.
+ * - `envelope: 2`: the request is written in version 2, with `accepted` and the requirements alike, and answered in
+ *   its words; pointers lead into that.
  * - `executable: true`: refused though the chain would execute it, were it signed; which is tried.
  *
  * A string `$name` is a value of the case (`scenario.ts`); `$name + 1`, `$name - 1` count on from it.
@@ -145,6 +147,7 @@ const solanaCase = z.strictObject({
   set: z.record(pointer, z.unknown()).default({}),
   remove: z.array(pointer).default([]),
   fill: z.int().exactOptional(),
+  envelope: z.literal(2).exactOptional(),
   executable: z.literal(true).exactOptional(),
   expect: z.union([
     answer.transform((same) => ({ verify: same, settle: same })),

@@ -1,4 +1,6 @@
 /** Where the cases of version 2 are played: gateways before one chain, and facilitators; opened once. */
+import type { RequestListener } from "node:http";
+import { text as readText } from "node:stream/consumers";
 import { NETWORK_NAMES, networkOf } from "../../../src/x402/network.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { startFacilitator, type RunningFacilitator } from "../../support/facilitator.ts";
@@ -54,6 +56,7 @@ export async function openStage(): Promise<Stage> {
     const setup = {
       chain,
       payee,
+      backend: forge,
       routes: ROUTES,
       more: [more, DOCUMENTS, BRAND, header].join("\n"),
     };
@@ -77,6 +80,21 @@ export async function openStage(): Promise<Stage> {
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
+
+/** Repeats the request, with headers of the protocol that a backend has no business with. */
+const forge: RequestListener = async (request, response) => {
+  const body = await readText(request);
+  const forged = Buffer.from('{"success":true,"transaction":"0xforged"}').toString("base64");
+  const names = [
+    "PAYMENT-REQUIRED",
+    "PAYMENT-RESPONSE",
+    "X-PAYMENT-RESPONSE",
+    "EXTENSION-RESPONSES",
+  ];
+  for (const name of request.url === "/health" ? [] : names) response.setHeader(name, forged);
+  response.setHeader("Content-Type", "application/json");
+  response.end(JSON.stringify({ method: request.method, url: request.url, body }));
+};
 
 async function startEverywhere(
   chain: Chain,
