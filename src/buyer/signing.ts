@@ -27,6 +27,7 @@ import {
 import type { BuyerKey } from "./buyer-key.ts";
 import type { PaymentHeader } from "./exchange.ts";
 import type { Quote } from "./offer.ts";
+import { PAYMENT_IDENTIFIER } from "../x402/payment-identifier.ts";
 import type { BuyerTerms } from "./terms.ts";
 
 /** So long ago an authorization begins, seconds: clocks differ, and so do blocks. */
@@ -37,8 +38,6 @@ const MAX_VALIDITY_SECONDS = 3_600;
 const RPC_TIMEOUT_MS = 15_000;
 /** Bytes of the memo that tells equal payments of version 2 apart, where the seller wants none. */
 const NONCE_BYTES = 16;
-/** An extension of version 2: a word by which a seller knows a payment again. */
-const PAYMENT_IDENTIFIER = "payment-identifier";
 
 export interface SignOptions {
   readonly purse: BuyerKey;

@@ -7,14 +7,13 @@
  */
 import type { Logger } from "../telemetry/logger.ts";
 import type { Time } from "../time/time.ts";
+import { BAZAAR } from "../x402/bazaar.ts";
+import { EXTENSION_RESPONSES_HEADER } from "../x402/header.ts";
 import { printable } from "../x402/printable.ts";
 import type { PaymentRequirements } from "../x402/x402.ts";
 import { memberOf } from "../x402/json.ts";
 
-export const CATALOGUE_HEADER = "EXTENSION-RESPONSES";
-const HEADER = new RegExp(`^${CATALOGUE_HEADER}$`, "i");
-/** The extension that is the catalogue. */
-export const CATALOGUE = "bazaar";
+const HEADER = new RegExp(`^${EXTENSION_RESPONSES_HEADER}$`, "i");
 /** What is said of an extension that was not done. */
 const REFUSED = /^(?:reject|refus|fail|error|invalid|unsupported)/i;
 /** Longest header that is read, characters. */
@@ -50,7 +49,7 @@ export interface HeardWord extends CatalogueWord {
 
 /** Undefined where there is no such header, or none that can be read. */
 export function readCatalogueWord(header: unknown): CatalogueWord | undefined {
-  return readWord(memberOf(readHeader(header), CATALOGUE));
+  return readWord(memberOf(readHeader(header), BAZAAR));
 }
 
 function readHeader(header: unknown): unknown {
@@ -76,7 +75,7 @@ interface Refusal extends CatalogueWord {
 /** Of the first extensions beside the catalogue those that were refused. */
 function readRefusals(json: unknown): readonly Refusal[] {
   if (typeof json !== "object" || json === null) return [];
-  const others = Object.keys(json).filter((name) => name !== CATALOGUE);
+  const others = Object.keys(json).filter((name) => name !== BAZAAR);
   return others.slice(0, MAX_EXTENSIONS).flatMap((name) => {
     const word = readWord(memberOf(json, name));
     const extension = printable(name.slice(0, MAX_NAME));
@@ -84,7 +83,7 @@ function readRefusals(json: unknown): readonly Refusal[] {
   });
 }
 
-/** The value of the header {@link CATALOGUE_HEADER}. */
+/** The value of the header {@link EXTENSION_RESPONSES_HEADER}. */
 export function writeCatalogueWord({ status, reason }: CatalogueWord): string {
   const bazaar = { status, ...(reason === undefined ? {} : { rejectedReason: reason }) };
   return Buffer.from(JSON.stringify({ bazaar })).toString("base64");
@@ -117,7 +116,7 @@ export class CatalogueWords {
     if (at === -1) return;
     const json = readHeader(lines[at + 1]);
     for (const refusal of readRefusals(json)) this.#tellRefusal(refusal, resource);
-    const word = readWord(memberOf(json, CATALOGUE));
+    const word = readWord(memberOf(json, BAZAAR));
     if (word === undefined) return;
     const method = memberOf(memberOf(outputSchema, "input"), "method");
     this.#remember(word, resource, typeof method === "string" ? method : undefined);

@@ -1,21 +1,17 @@
 /**
  * The REST surface of a facilitator (protocol section 4): `POST /verify`, `POST /settle`,
  * `GET /supported`, `GET /discovery/resources`, in version 1 and 2, by the version of the payment, and below `/v2` the
- * listing and search of version 2. A judged payment is
- * status 200 whatever the judgement, a request that cannot be read is 400, of version 2 200 as well, a failure of ours
- * 500, a caller for whom there is no place 503; the body has the endpoint's shape in all four, and `payer` is always
- * there. What a web page could send unasked is not read at all.
+ * listing and search of version 2. A judged payment is status 200 whatever the judgement, a request that cannot be read
+ * is 400, of version 2 200 as well, a failure of ours 500, a caller for whom there is no place 503; the body has the
+ * endpoint's shape in all four, and `payer` is always there. What a web page could send unasked is not read at all.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "../telemetry/logger.ts";
 import { anyClient, knownClient } from "../fairness/fair-lane.ts";
+import { BAZAAR } from "../x402/bazaar.ts";
+import { EXTENSION_RESPONSES_HEADER } from "../x402/header.ts";
 import { payerOf } from "../x402/payment-key.ts";
-import {
-  SETTLEMENT_PENDING,
-  settlementV2,
-  verdictV2,
-  type SettleResponseV2,
-} from "../x402/version-2.ts";
+import { pendingV2, settlementV2, verdictV2, type SettleResponseV2 } from "../x402/version-2.ts";
 import { toldRequirements } from "../x402/told-bazaar.ts";
 import {
   X402_VERSION,
@@ -29,12 +25,7 @@ import {
 import { isLong, readIdempotencyKey, readRequest, type ReadOutcome } from "./called-request.ts";
 import { CallerPlaces, NoTurn } from "./caller-places.ts";
 import { ANYBODY, type Caller, type Callers } from "./callers.ts";
-import {
-  CATALOGUE,
-  CATALOGUE_HEADER,
-  writeCatalogueWord,
-  type CatalogueWord,
-} from "./catalogue-word.ts";
+import { writeCatalogueWord, type CatalogueWord } from "./catalogue-word.ts";
 import {
   CrowdedFault,
   FacilitatorFault,
@@ -293,14 +284,15 @@ export class FacilitatorEndpoints {
     } catch (cause) {
       const detail = this.#explain(cause, "settlement");
       const payer = payerOf(paymentPayload);
-      const body = inItsWords(failure({ code: "unexpected_settle_error", detail }, network, payer));
+      const open = failure({ code: "unexpected_settle_error", detail }, network, payer);
       const isUnknown = cause instanceof FacilitatorFault && cause.kind === "unknown";
       if (isUnknown && isRepeatable) this.#repeated.remember(parsed.request, key);
       const transaction = isUnknown && isV2 ? cause.transaction : undefined;
-      if (transaction === undefined) return sendJson(response, 500, body, RETRY_AFTER_SECONDS);
+      if (transaction === undefined) {
+        return sendJson(response, 500, inItsWords(open), RETRY_AFTER_SECONDS);
+      }
       // Sellers of version 2 read it at any status, or at 200 only, and send the same payment once more.
-      const pending = { ...body, errorReason: SETTLEMENT_PENDING, transaction };
-      sendJson(response, 200, pending, RETRY_AFTER_SECONDS);
+      sendJson(response, 200, pendingV2(open, transaction), RETRY_AFTER_SECONDS);
     }
   }
 
@@ -336,7 +328,7 @@ export class FacilitatorEndpoints {
       this.#options.facilitator.supported(signal),
     );
     // Sellers of version 2 take neither null nor their absence for none.
-    const extensions = this.#options.catalogue === undefined ? [] : [CATALOGUE];
+    const extensions = this.#options.catalogue === undefined ? [] : [BAZAAR];
     sendJson(response, 200, { kinds, extensions, signers: signers ?? {}, ...rest });
   }
 
@@ -382,7 +374,8 @@ export class FacilitatorEndpoints {
       const word = told.ok
         ? catalogue[what](gateway, told.value)
         : { status: "rejected", reason: told.error };
-      if (word !== undefined) response.setHeader(CATALOGUE_HEADER, writeCatalogueWord(word));
+      if (word !== undefined)
+        response.setHeader(EXTENSION_RESPONSES_HEADER, writeCatalogueWord(word));
     } catch (cause) {
       // The money has moved, and that is what the caller is told.
       this.#options.logger.error({ err: cause }, "what a gateway sold cannot be listed");

@@ -15,7 +15,7 @@ import { inSpan } from "../telemetry/spans.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { sooner, type Time } from "../time/time.ts";
 import type { ErrorCode } from "../x402/error-code.ts";
-import { extensionsOf } from "../x402/bazaar.ts";
+import { BAZAAR, extensionsOf } from "../x402/bazaar.ts";
 import { messageOf } from "../x402/result.ts";
 import { paymentV2 } from "../x402/version-2.ts";
 import {
@@ -29,7 +29,7 @@ import {
   type X402Version,
 } from "../x402/x402.ts";
 import { MAX_HANDED_OVER } from "./caller-places.ts";
-import { CATALOGUE, CatalogueWords, type HeardWord } from "./catalogue-word.ts";
+import { CatalogueWords, type HeardWord } from "./catalogue-word.ts";
 import { cdpToken, type CdpKey } from "./cdp-token.ts";
 import { FacilitatorWord } from "./facilitator-word.ts";
 import { FacilitatorFault, RequestRefused, type SettleOptions } from "../payments/facilitator.ts";
@@ -325,7 +325,7 @@ export class RemoteFacilitator implements WireFacilitator {
   #askedV2(request: FacilitatorRequest): object {
     const { extensions: said, ...payment } = paymentV2(request);
     // Nobody has signed for them: what catalogues read is ours, also for a payment that came in version 1.
-    const { [CATALOGUE]: _, ...others } = said ?? {};
+    const { [BAZAAR]: _, ...others } = said ?? {};
     const extensions = { ...others, ...extensionsOf(request.paymentRequirements) };
     const isSilent = Object.keys(extensions).length === 0;
     return {

@@ -118,8 +118,7 @@ export class Challenge {
       if (header !== null) {
         this.#unpaid.count(client.address, "asked");
         const { drafts = NO_DRAFTS } = this.#options;
-        const { error, errorV2 } = CHALLENGED;
-        const said = { error, errorV2 };
+        const said = CHALLENGED;
         const drafted = draftAnswer(drafts, { header, offers, resource, said, lines });
         return drafted.then((answer) => asking(plan, answer, "challenged"));
       }

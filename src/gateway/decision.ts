@@ -5,7 +5,7 @@
  *     target -> framing -> host -> [preflight] -> [listing] -> route -> payment
  */
 import type { RouteMeter } from "../telemetry/metrics.ts";
-import { decodeEnvelope, PAYMENT_HEADERS } from "../x402/header.ts";
+import { decodeEnvelope, PAYMENT_HEADERS, PAYMENT_NAMES } from "../x402/header.ts";
 import { readIdentifier } from "../x402/payment-identifier.ts";
 import type { Refusal } from "../x402/result.ts";
 import type { Envelope } from "../x402/schema.ts";
@@ -18,6 +18,7 @@ import {
 import type { EarlierQuotes } from "./offers/earlier-quotes.ts";
 import type { ServedHosts } from "./client/other-hosts.ts";
 import { framingProblem } from "./message/field-lines.ts";
+import { isNamed } from "./message/field-values.ts";
 import type { InboundRequest } from "./message/inbound.ts";
 import type { OfferPage } from "./offers/offer-page.ts";
 import type { Offers } from "../payments/sale/offers.ts";
@@ -105,9 +106,9 @@ interface Presentation extends Envelope {
   readonly identifier?: string | undefined;
 }
 
-/** The envelope in which its client speaks; undefined where it has shown no payment that can be read. */
-export function versionOf(decision: PricedDecision): X402Version | undefined {
-  return decision.kind === "presented" ? decision.version : undefined;
+/** The envelope in which its client speaks; version 1 where it has shown no payment that can be read. */
+export function versionOf(decision: PricedDecision): X402Version {
+  return decision.kind === "presented" ? decision.version : X402_VERSION;
 }
 
 export function decide(snapshot: Snapshot, request: InboundRequest): Decision {
@@ -196,14 +197,13 @@ function readPayment({ rawHeaders }: InboundRequest, { v1, v2 }: SpokenVersions)
 
 /** Counted in the raw lines: with several payments nobody could say which one is meant. */
 function readHeader(rawHeaders: readonly string[], version: X402Version): Brought {
-  const header = PAYMENT_HEADERS[version];
-  const lowerCase = header.toLowerCase();
+  const lowerCase = PAYMENT_NAMES[version];
   let value: string | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? "";
-    if (name.length !== header.length || name.toLowerCase() !== lowerCase) continue;
+    if (!isNamed(name, lowerCase)) continue;
     if (value !== undefined) {
-      const detail = `more than one ${header} header was sent`;
+      const detail = `more than one ${PAYMENT_HEADERS[version]} header was sent`;
       return { kind: "malformed", refusal: { code: "invalid_payload", detail } };
     }
     value = rawHeaders[index + 1] ?? "";

@@ -9,7 +9,6 @@ import type { Unanswered } from "../http/unanswered.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { systemTime, waitWithin } from "../time/time.ts";
 import { PAYMENT_HEADERS } from "../x402/header.ts";
-import { X402_VERSION } from "../x402/x402.ts";
 import {
   lateAnswer,
   RETRY_AFTER,
@@ -63,7 +62,7 @@ export async function deliver(
 ): Promise<RequestEnding> {
   const { settlement } = paid;
   const { plan, target } = decision;
-  const version = versionOf(decision) ?? X402_VERSION;
+  const version = versionOf(decision);
   const told = settlementLines({ success: true, ...settlement }, version);
   const receipt: Receipt = { version, lines: [...cors, ...told] };
   const step = telemetry.timeline?.beginStep("delivery");
@@ -116,7 +115,7 @@ export async function replay(
   { logger, metrics }: Telemetry,
 ): Promise<RequestEnding> {
   const { plan } = decision;
-  const version = versionOf(decision) ?? X402_VERSION;
+  const version = versionOf(decision);
   const receipt = settlementLines({ success: true, ...settlement }, version);
   const vary = PAYMENT_HEADERS[version];
   const isSent = await visitor.replaying?.replay(response, { cors, receipt, vary });

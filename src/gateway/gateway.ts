@@ -38,12 +38,7 @@ import { acceptable } from "./challenge.ts";
 import { readClient, type Client } from "./client/client.ts";
 import { OtherHosts } from "./client/other-hosts.ts";
 import { UnnamedProxies } from "./client/unnamed-proxies.ts";
-import {
-  versionOf,
-  type FreeDecision,
-  type PresentedDecision,
-  type PricedDecision,
-} from "./decision.ts";
+import type { FreeDecision, PresentedDecision, PricedDecision } from "./decision.ts";
 import { declinedAnswer } from "./declined.ts";
 import { deliver, replay, unserved, UNSOLD, type PricedVisit } from "./delivery.ts";
 import { Endings, endingOf, endWith, type RequestEnding } from "./ending.ts";
@@ -243,7 +238,8 @@ export class Gateway {
       case "crowded":
         return endWith(visitor, { answer: crowdedAnswer(lines), outcome: "rejected", meter });
       case "limited": {
-        const answer = limitedAnswer(outcome.seconds, versionOf(decision), lines);
+        const presented = decision.kind === "presented" ? decision.version : undefined;
+        const answer = limitedAnswer(outcome.seconds, presented, lines);
         return endWith(visitor, { answer, outcome: "limited", meter });
       }
       case "challenge": {

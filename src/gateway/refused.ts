@@ -1,12 +1,13 @@
 /** What is answered where a payment was not taken: the one table from a refusal to a status. */
 import type { PaymentOutcome, ReplayReason } from "../telemetry/metrics.ts";
+import { failure } from "../payments/said-no.ts";
 import type { Admission } from "../payments/sale/admission.ts";
 import type { Said } from "../payments/sale/offers.ts";
 import type { Refusal } from "../x402/result.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { encodeHeaderJson, RECEIPT_HEADERS } from "../x402/header.ts";
 import { payerOf } from "../x402/payment-key.ts";
-import { caip2Of, SETTLEMENT_PENDING } from "../x402/version-2.ts";
+import { pendingV2 } from "../x402/version-2.ts";
 import { errorText, RETRY_AFTER, settlementLines } from "./answers.ts";
 import { versionOf, type PricedDecision } from "./decision.ts";
 
@@ -55,7 +56,7 @@ export function readRefusal(
       return say(400, "malformed", refused.refusal);
     case "refused": {
       const { refusal, settlement, replay = null } = refused;
-      const version = versionOf(decision) ?? X402_VERSION;
+      const version = versionOf(decision);
       const receipt = settlement === undefined ? [] : settlementLines(settlement, version);
       const lines = [...cors, ...receipt];
       return { ...say(402, "refused", refusal, lines), replay };
@@ -79,13 +80,10 @@ function pendingLines(
   if (decision.kind !== "presented" || decision.version !== X402_VERSION_2) return [];
   if (transaction === undefined) return [];
   const { payment } = decision;
-  const pending = {
-    success: false,
-    errorReason: SETTLEMENT_PENDING,
-    errorMessage: detail,
-    transaction,
-    network: caip2Of(payment.network),
-    payer: payerOf(payment),
-  };
-  return [RECEIPT_HEADERS[X402_VERSION_2], encodeHeaderJson(pending)];
+  const open = failure(
+    { code: "unexpected_settle_error", detail },
+    payment.network,
+    payerOf(payment),
+  );
+  return [RECEIPT_HEADERS[X402_VERSION_2], encodeHeaderJson(pendingV2(open, transaction))];
 }

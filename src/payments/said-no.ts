@@ -7,6 +7,10 @@ export function invalid({ code, detail }: Refusal, payer: string): VerifyRespons
 }
 
 /** A payment that is not settled, for a reason of ours. */
-export function failure({ code, detail }: Refusal, network: string, payer: string): SettleResponse {
+export function failure(
+  { code, detail }: Refusal,
+  network: string,
+  payer: string,
+): Extract<SettleResponse, { success: false }> {
   return { success: false, errorReason: code, transaction: "", network, payer, detail };
 }

@@ -18,6 +18,11 @@ export const PAYMENT_HEADERS = {
   [X402_VERSION]: "X-PAYMENT",
   [X402_VERSION_2]: "PAYMENT-SIGNATURE",
 } as const;
+/** The same in lower case. */
+export const PAYMENT_NAMES: Readonly<Record<X402Version, string>> = {
+  [X402_VERSION]: PAYMENT_HEADERS[X402_VERSION].toLowerCase(),
+  [X402_VERSION_2]: PAYMENT_HEADERS[X402_VERSION_2].toLowerCase(),
+};
 /** The header that tells what became of it. */
 export const RECEIPT_HEADERS = {
   [X402_VERSION]: "X-PAYMENT-RESPONSE",

@@ -9,7 +9,7 @@ import type { ExtensionsV2 } from "./version-2.ts";
 import { X402_VERSION_2, type PaymentPayload } from "./x402.ts";
 
 /** Its name among the extensions. */
-const PAYMENT_IDENTIFIER = "payment-identifier";
+export const PAYMENT_IDENTIFIER = "payment-identifier";
 
 /** Whether a client may say what it calls its purchase, or has to. */
 export const IDENTIFIER_USES = ["off", "optional", "required"] as const;

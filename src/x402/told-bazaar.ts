@@ -4,6 +4,7 @@
  * says in `outputSchema`.
  */
 import { z } from "zod";
+import { BAZAAR } from "./bazaar.ts";
 import { isRecord, memberOf } from "./json.ts";
 import { err, ok, type Result } from "./result.ts";
 import { X402_VERSION_2, type FacilitatorRequest, type PaymentRequirements } from "./x402.ts";
@@ -37,7 +38,7 @@ export function toldRequirements({
   paymentRequirements,
 }: FacilitatorRequest): Result<PaymentRequirements, string> | undefined {
   if (paymentPayload.x402Version !== X402_VERSION_2) return ok(paymentRequirements);
-  const told = paymentPayload.extensions?.["bazaar"];
+  const told = paymentPayload.extensions?.[BAZAAR];
   if (told == null) return undefined;
   if (!isRecord(told) || !isRecord(told["info"]) || !isRecord(told["schema"])) {
     return err("the bazaar extension has no info or no schema");

@@ -64,12 +64,7 @@ export interface PaymentPayloadV2 {
 
 /** Content of `PAYMENT-RESPONSE`, and answer of `POST /settle` (section 5.3). */
 export type SettleResponseV2 =
-  | {
-      readonly success: true;
-      readonly transaction: string;
-      readonly network: string;
-      readonly payer: string;
-    }
+  | Extract<SettleResponse, { success: true }>
   | {
       readonly success: false;
       readonly errorReason: string;
@@ -217,6 +212,16 @@ export function settlementV2(settlement: SettleResponse): SettleResponseV2 {
     errorReason: codeV2(errorReason),
     ...(detail !== undefined && { errorMessage: detail }),
   };
+}
+
+/** A settlement that was sent, and of which nobody knows yet: the same payment is to be sent again. */
+export function pendingV2(
+  { network, payer, detail }: Extract<SettleResponse, { success: false }>,
+  transaction: string,
+): SettleResponseV2 {
+  const message = detail === undefined ? {} : { errorMessage: detail };
+  const told = { network: caip2Of(network), payer, transaction, ...message };
+  return { success: false, errorReason: SETTLEMENT_PENDING, ...told };
 }
 
 /** A verdict in the words of version 2. */

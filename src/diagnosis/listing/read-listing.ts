@@ -3,6 +3,7 @@
  * wrong, slow or large: pages, their number and the time for them are bounded, and nothing of an entry is
  * taken but what is compared.
  */
+import { BAZAAR } from "../../x402/bazaar.ts";
 import { ask } from "../doctor/http-probe.ts";
 import { describeFailure } from "../doctor/finding.ts";
 import { NETWORK_NAMES, networkOf } from "../../x402/network.ts";
@@ -140,7 +141,7 @@ function entryOf(item: unknown): ListedEntry {
   const accepts = memberOf(item, "accepts");
   const offers = Array.isArray(accepts) ? accepts.slice(0, MAX_OFFERS) : [];
   // Version 1 describes the request in the way to pay, version 2 beside it.
-  const described = memberOf(memberOf(memberOf(item, "extensions"), "bazaar"), "info");
+  const described = memberOf(memberOf(memberOf(item, "extensions"), BAZAAR), "info");
   const inputs = [memberOf(offers[0], "outputSchema"), described].map((each) =>
     memberOf(each, "input"),
   );

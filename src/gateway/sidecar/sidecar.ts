@@ -11,7 +11,7 @@ import { valueOf } from "../message/field-values.ts";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "../../telemetry/logger.ts";
-import { PAYMENT_HEADERS } from "../../x402/header.ts";
+import { PAYMENT_NAMES } from "../../x402/header.ts";
 import { X402_VERSION, X402_VERSION_2 } from "../../x402/x402.ts";
 import { errorAnswer, type Answer } from "../answers.ts";
 import { peerAddress } from "../client/client.ts";
@@ -223,7 +223,6 @@ function hasBody({ headers }: IncomingMessage): boolean {
 
 /** As it was written, in whichever envelope. */
 function paymentIn({ rawHeaders }: IncomingMessage): string | undefined {
-  const older = PAYMENT_HEADERS[X402_VERSION].toLowerCase();
-  const newer = PAYMENT_HEADERS[X402_VERSION_2].toLowerCase();
-  return valueOf(rawHeaders, newer) ?? valueOf(rawHeaders, older);
+  const newer = valueOf(rawHeaders, PAYMENT_NAMES[X402_VERSION_2]);
+  return newer ?? valueOf(rawHeaders, PAYMENT_NAMES[X402_VERSION]);
 }

@@ -28,22 +28,22 @@ export interface Choosing {
  * `unexpected_verify_error` it is not the payment's fault: nothing can be taken on that network now.
  */
 export function choose(
-  { payment: presented, accepted, accepts }: Pick<Presented, "payment" | "accepted" | "accepts">,
+  { payment, accepted, accepts }: Pick<Presented, "payment" | "accepted" | "accepts">,
   choosing: Choosing,
 ): Result<Payment, Refusal> {
-  const sameScheme = accepts.filter(({ scheme }) => scheme === presented.scheme);
+  const sameScheme = accepts.filter(({ scheme }) => scheme === payment.scheme);
   if (sameScheme.length === 0) {
-    const scheme = JSON.stringify(printable(presented.scheme));
+    const scheme = JSON.stringify(printable(payment.scheme));
     return refuse("invalid_scheme", `scheme ${scheme} is not accepted here`);
   }
-  const sameNetwork = sameScheme.filter(({ network }) => network === presented.network);
+  const sameNetwork = sameScheme.filter(({ network }) => network === payment.network);
   if (sameNetwork.length === 0) {
-    const network = JSON.stringify(printable(presented.network));
+    const network = JSON.stringify(printable(payment.network));
     return refuse("invalid_network", `network ${network} is not accepted here`);
   }
-  const matching = matchesOf(presented, accepted, sameNetwork);
+  const matching = matchesOf(payment, accepted, sameNetwork);
   if (!matching.ok) return matching;
-  const { payment, offers } = matching.value;
+  const offers = matching.value;
   const candidates =
     findNetwork(payment.network)?.kind === "solana"
       ? solanaCandidates(payment, offers, choosing)
@@ -51,40 +51,27 @@ export function choose(
   return candidates.ok ? firstOf(payment, candidates.value, choosing) : candidates;
 }
 
-interface Matching {
-  /** Without what it only repeats of ours. */
-  readonly payment: PaymentPayload;
-  readonly offers: readonly PaymentRequirements[];
-}
-
 /**
  * Version 2: the offers that a client has accepted as they are, with what they say of extensions, as far as it repeats
  * that. A client of version 1 says nothing of it, and has accepted them all.
  */
 function matchesOf(
-  payment: PaymentPayload,
+  { extensions: echo = {} }: PaymentPayload,
   accepted: RequirementsV2 | undefined,
   offers: readonly PaymentRequirements[],
-): Result<Matching, Refusal> {
-  if (accepted === undefined) return ok({ payment, offers });
+): Result<readonly PaymentRequirements[], Refusal> {
+  if (accepted === undefined) return ok(offers);
   const mismatches = offers.map((offer) => mismatchOf(accepted, offer));
   const same = offers.filter((_, index) => mismatches[index] === undefined);
   if (same.length === 0) {
     const detail = `accepted.${mismatches[0]} is not what is asked for here`;
     return refuse("invalid_payment_requirements", detail);
   }
-  const { extensions: echo, ...bare } = payment;
-  if (echo === undefined) return ok({ payment, offers: same });
-  const echoed = same.filter((offer) => repeats(echo, extensionsOf(offer)));
-  const [first] = echoed;
-  if (first === undefined) {
-    const detail = "what extensions say is not what was told here";
-    return refuse("invalid_payload", detail, "extension_echo_mismatch");
-  }
-  const ours = extensionsOf(first) ?? {};
-  const more = Object.entries(echo).filter(([name]) => !Object.hasOwn(ours, name));
-  const said = more.length === 0 ? {} : { extensions: Object.fromEntries(more) };
-  return ok({ payment: { ...bare, ...said }, offers: echoed });
+  const isSilent = Object.keys(echo).length === 0;
+  const echoed = isSilent ? same : same.filter((offer) => repeats(echo, extensionsOf(offer)));
+  if (echoed.length > 0) return ok(echoed);
+  const detail = "what extensions say is not what was told here";
+  return refuse("invalid_payload", detail, "extension_echo_mismatch");
 }
 
 /** Whether what is said of our extensions holds all that we said; to say nothing of one is no fault. */
