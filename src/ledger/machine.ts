@@ -360,7 +360,10 @@ function fail(row: Row, { code, detail, isUnsigned }: Failing, { nowMs }: Moment
   const isDoubted = row.handedOverAt !== null && row.submission === null;
   const lookAgainMs = isDoubted ? nowMs + FIRST_DOUBT_MS : null;
   const identifier = isDoubted ? row.identifier : null;
-  const next = { ...after(row), ...failure, lookAgainMs, identifier, state: "FAILED" } as const;
+  // Whoever watches what it was left by is to see it, should another past of the chain have moved it there.
+  const submission = row.submission ?? row.leftBy;
+  const doubts = { lookAgainMs, identifier, submission };
+  const next = { ...after(row), ...failure, ...doubts, state: "FAILED" } as const;
   return { outcome: undefined, next, note: `${code}: ${detail}` };
 }
 

@@ -123,7 +123,12 @@ export type Confirmation =
       readonly retriable: boolean;
       readonly hasCode?: true;
     }
-  | { readonly kind: "unknown"; readonly detail: string };
+  | {
+      readonly kind: "unknown";
+      readonly detail: string;
+      /** The chain shows no use of it, not even in a block that is too new to count. */
+      readonly isUnused?: true;
+    };
 
 /** One look at the chain for a submission. */
 export interface Look {

@@ -10,7 +10,7 @@ import type { World } from "./world.ts";
  * How long the ledger may take to hear that nobody waits for a payment any more, milliseconds: a call that is slow, a
  * pause and another one, or a death that is noticed late.
  */
-const HEARD_MS = 30_000;
+export const HEARD_MS = 30_000;
 /** The same where nothing ever fails, milliseconds. */
 const SOON_MS = 1_000;
 /** What the history says when nobody waits for a payment any more, and when somebody does again. */

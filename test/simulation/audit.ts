@@ -5,7 +5,7 @@ import { MAX_FAILURES } from "../../src/payments/settlement/failure-budget.ts";
 import { MAX_DELIVERY_ATTEMPTS, MAX_RENEWALS } from "../../src/ledger/ledger.ts";
 import type { PaymentRow } from "../../src/ledger/payment-row.ts";
 import type { KeptPayment } from "../support/memory-store.ts";
-import { judgePayers } from "./audit-payers.ts";
+import { HEARD_MS, judgePayers } from "./audit-payers.ts";
 import { PLACES } from "./buyers.ts";
 import type { Action, Use } from "./chain.ts";
 import { nameOf, type Unpaid } from "./journal.ts";
@@ -200,8 +200,8 @@ async function deliverWhatIsLeft(world: World): Promise<void> {
   const { store, journal, random, time, chain } = world;
   const known = [...journal.payments.values()];
   for (const payment of known) {
-    const row = store.payments.get(payment.key)?.row;
-    if (row?.state !== "SETTLED" || isUsedUp(row)) continue;
+    const row = await leftRow(world, payment);
+    if (row === undefined || isUsedUp(row)) continue;
     const path = row.binding?.replace("GET ", "") ?? "";
     const target = row.servedTarget ?? path;
     const proof = world.signAgain(payment);
@@ -222,6 +222,20 @@ async function deliverWhatIsLeft(world: World): Promise<void> {
     if (said !== 200 && !isHad) journal.violated("I3", `${name} is paid, and ${how} got ${said}`);
     const isCharged = chain.use(proof.authorization, chain.head) !== undefined;
     if (isCharged) journal.violated("T3", `${name} is owed, and its payer was charged again`);
+  }
+}
+
+/** What is charged and not delivered, once the ledger has heard that no request waits for it any more. */
+async function leftRow(
+  { store, time }: World,
+  { key }: SimulatedPayment,
+): Promise<PaymentRow | undefined> {
+  const heardMs = time.nowMs + HEARD_MS;
+  for (;;) {
+    const row = store.payments.get(key)?.row;
+    if (row?.state !== "SETTLED") return undefined;
+    if (row.isLeft || row.binding === null || time.nowMs >= heardMs) return row;
+    await time.run(time.nowMs + 1000);
   }
 }
 

@@ -5,6 +5,7 @@ import { STORE_MUTANTS } from "./store-mutants.ts";
 
 const IDENTIFIERS = "test/unit/payments/sale/identifiers.test.ts";
 const FOUND_FAULTS = "test/simulation/found-faults.test.ts";
+const LEASES = "test/unit/payments/settlement/leases.test.ts";
 const MACHINE = "src/ledger/machine.ts";
 const JUDGEMENT = "src/ledger/payment-judgement.ts";
 const WATCHES = "src/payments/settlement/account-watches.ts";
@@ -237,6 +238,28 @@ export const MUTANTS: readonly Mutant[] = [
         put: `const due = [...this.#included.values()].filter((watch) => watch.isDue(nowMs + 1) && nowMs < 0);`,
       },
     ],
+  },
+  {
+    name: "fails what is in a block that is too new to count",
+    changes: [
+      {
+        file: "src/payments/settlement/unsigned-claims.ts",
+        find: 'return found.isUnused === true ? "not used" : undefined;',
+        put: 'return "not used";',
+      },
+    ],
+    unit: LEASES,
+  },
+  {
+    name: "shows nobody what failed after it was left behind",
+    changes: [
+      {
+        file: MACHINE,
+        find: "const submission = row.submission ?? row.leftBy;",
+        put: "const { submission } = row;",
+      },
+    ],
+    unit: LEASES,
   },
   {
     name: "forgets what is on its way out of a purse",

@@ -289,7 +289,9 @@ export class SimulatedMechanism implements Mechanism<Authorization> {
       const code = "invalid_exact_evm_payload_authorization_valid_before";
       return { kind: "failed", refusal: { code, detail: "expired" }, retriable: false };
     }
-    if (triedIn === undefined || !isDeep(triedIn)) return { kind: "unknown", detail: "not seen" };
+    if (triedIn === undefined || !isDeep(triedIn)) {
+      return { kind: "unknown", detail: "not seen", isUnused: true };
+    }
     const refusal = { code: "invalid_transaction_state", detail: "reverted" } as const;
     const retriable = chain.timestamp(height) < authorization.validBefore;
     return { kind: "failed", refusal, retriable };

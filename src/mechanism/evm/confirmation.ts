@@ -105,7 +105,7 @@ export class ConfirmationReader {
     const [isUsed] = await areUsed(rpc, [authorization], at.number, signal);
     if (isUsed === true) return this.#judgeUse(rpc, authorization, { at, after }, signal);
     if (isPast(authorization, head.timestamp)) return EXPIRED;
-    return { kind: "unknown", detail: "the authorization is not used yet" };
+    return { kind: "unknown", detail: "the authorization is not used yet", isUnused: true };
   }
 
   async #judgeIncluded(

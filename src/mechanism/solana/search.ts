@@ -298,6 +298,7 @@ export class Search {
 
 const NOT_YET: Confirmation = {
   kind: "unknown",
+  isUnused: true,
   detail: "no transaction with the payment is on the chain yet",
 };
 const INCOMPLETE: Confirmation = {

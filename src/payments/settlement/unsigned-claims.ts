@@ -42,8 +42,10 @@ export class UnsignedClaims {
     const failed = { kind: "failed", refusal } as const;
     if (claim.origin === "begun") return this.#drop(claim, failed);
     return this.#guard(claim, async () => {
-      const settled = claim.origin === "withdrawn" ? await this.#reconciled(claim) : undefined;
-      if (settled !== undefined) return settled;
+      if (claim.origin === "withdrawn") {
+        const used = await this.#reconciled(claim);
+        if (used !== "not used") return used;
+      }
       // It may be at work elsewhere, where an offer of ours was stored and its answer lost.
       await this.#at.ledger.step(claim.key, {
         kind: "failed",
@@ -110,14 +112,18 @@ export class UnsignedClaims {
     return ending;
   }
 
-  /** Somebody may have submitted it after our transaction was through: then it is paid, perhaps for another sale. */
-  async #reconciled({ key, request }: UnsignedClaim): Promise<Ending | undefined> {
+  /**
+   * Somebody may have submitted it after our transaction was through, and a reorganization may have given ours another
+   * end: then it is paid, perhaps for another sale. Undefined: the chain has not decided yet.
+   */
+  async #reconciled({ key, request }: UnsignedClaim): Promise<Ending | "not used" | undefined> {
     const { mechanism, ledger, foreign, time } = this.#at;
     const parsed = mechanism.parse(request);
-    if (!parsed.ok) return undefined;
+    if (!parsed.ok) return "not used";
     const signal = time.timeout(RECONCILE_TIMEOUT_MS);
     const found = await mechanism.reconcile(parsed.value, ANY_USE, signal);
-    if (found.kind !== "confirmed") return undefined;
+    if (found.kind === "failed") return "not used";
+    if (found.kind === "unknown") return found.isUnused === true ? "not used" : undefined;
     const { transaction } = found;
     if (foreign !== "deliver" && !(await ledger.hasSigned(transaction))) {
       await ledger.step(key, { kind: "held", transaction });
@@ -132,7 +138,7 @@ export class UnsignedClaims {
 
   async #guard(
     { key, origin }: UnsignedClaim,
-    act: () => Promise<Ending>,
+    act: () => Promise<Ending | undefined>,
   ): Promise<Ending | undefined> {
     try {
       return await act();

@@ -122,7 +122,8 @@ describe("a payment that others settle", () => {
 
   test("is unknown while it is not used, whatever is claimed", async () => {
     const [authorization, other] = [await authorize(), await authorize()];
-    const unknown = { kind: "unknown", detail: "the authorization is not used yet" };
+    const detail = "the authorization is not used yet";
+    const unknown = { kind: "unknown", detail, isUnused: true };
     expect(await reconcile(authorization)).toEqual(unknown);
     expect(await reconcile(authorization, await submit(other))).toEqual(unknown);
   });

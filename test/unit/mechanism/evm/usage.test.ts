@@ -216,6 +216,7 @@ describe("reconciling", () => {
     expect(confirmation).toEqual({
       kind: "unknown",
       detail: "the authorization is not used yet",
+      isUnused: true,
     });
   });
 

@@ -292,7 +292,11 @@ describe("a transaction that is listed", () => {
     const shown = { "stranger-0": Buffer.from("nonsense").toString("base64") };
     await using cluster = await startScriptedCluster([answering({ listed, shown })]);
     const searching = open(cluster);
-    expect(await reconcile(searching)).toEqual({ kind: "unknown", detail: NOT_YET });
+    expect(await reconcile(searching)).toEqual({
+      kind: "unknown",
+      detail: NOT_YET,
+      isUnused: true,
+    });
     searching.blockhashes.notedValid(payment.authorization.message.blockhash, VALID_SLOT);
     expect(await reconcile(searching)).toMatchObject({ kind: "failed" });
     expect(countOf(cluster, "getTransaction")).toBe(1);

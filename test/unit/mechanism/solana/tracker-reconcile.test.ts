@@ -18,6 +18,7 @@ const frozen = { slotMs: null, websocket: "none", hurry: 10 } as const;
 const UNKNOWN = {
   kind: "unknown",
   detail: "no transaction with the payment is on the chain yet",
+  isUnused: true,
 };
 const EXPIRED = {
   kind: "failed",

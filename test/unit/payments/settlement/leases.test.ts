@@ -295,6 +295,40 @@ describe("a payment withdrawn from its batch", () => {
     expect(at.chain.movedIn(nonceOf(3))).toBe("0x1");
   });
 
+  test("is settled after all where it failed, and another life watches its batch by then", async () => {
+    const lives = new Lives();
+    const one = await lives.open("one", { maxTogether: 10 });
+    const { third } = await withdrawn(one);
+    one.chain.refused.set(nonceOf(3), { code: "insufficient_funds", detail: "spent" });
+    one.chain.mine();
+    expect(await one.time.of(third)).toMatchObject({ errorReason: "insufficient_funds" });
+    lives.store.kill("one");
+    const two = await lives.open("two");
+    await lives.time.of(two.facilitator.recover());
+    lives.chain.reorganize("0x1");
+    lives.chain.failsTogether.clear();
+    lives.chain.automines = true;
+    const kind = async () => (await two.ledger.outcome(keyOf(payment(3, 3)))).kind;
+    await lives.roundsUntil([two], async () => (await kind()) === "settled");
+    expect(lives.chain.movedIn(nonceOf(3))).toBe("0x1");
+  });
+
+  test("is not failed while it is in a block that is too new to count", async () => {
+    const at = await new Lives().open("one", { maxTogether: 10 });
+    const { third } = await withdrawn(at);
+    const used = { code: "invalid_transaction_state", detail: "used" } as const;
+    at.chain.refused.set(nonceOf(3), used);
+    at.chain.tooNew.add(nonceOf(3));
+    at.chain.mine();
+    await at.time.until(() => at.chain.count("reconcile") > 0);
+    await at.time.of(at.facilitator.recover());
+    expect(await at.ledger.outcome(keyOf(payment(3, 3)))).toMatchObject({ kind: "pending" });
+    at.chain.tooNew.clear();
+    at.chain.movedBy(nonceOf(3), "0x1");
+    await at.time.of(at.facilitator.recover());
+    expect(await at.time.of(third)).toMatchObject({ success: true, transaction: "0x1" });
+  });
+
   /** It is refused since somebody has submitted it meanwhile, as the chain says after a while. */
   async function overtaken(foreign: ForeignRule = "hold") {
     const at = await new Lives().open("one", { maxTogether: 10, foreign });

@@ -53,6 +53,8 @@ export class ScriptedChain {
   readonly fails = new Set<string>();
   /** Payments whose window is over. */
   readonly expired = new Set<string>();
+  /** Payments that are in a block which does not count yet. */
+  readonly tooNew = new Set<string>();
   /** Payments that a batch's simulation finds and leaves out. */
   readonly leftOut = new Set<string>();
   /** Payments that the chain's judgement refuses. */
@@ -209,7 +211,9 @@ export class ScriptedChain {
       },
       reconcile: async ({ nonce }) => {
         await asked("reconcile");
-        return this.#judge(nonce, undefined);
+        if (this.tooNew.has(nonce)) return { kind: "unknown", detail: "not deep enough" };
+        const said = this.#judge(nonce, undefined);
+        return said.kind === "unknown" ? { ...said, isUnused: true } : said;
       },
       accountNonce: async (account) => {
         await asked("accountNonce");
