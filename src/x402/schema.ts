@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { parseUint256 } from "./amount.ts";
 import type { ErrorCode } from "./error-code.ts";
-import { memberOf } from "./json.ts";
+import { isRecord, memberOf } from "./json.ts";
 import { findNetwork } from "./network.ts";
 import { payerOf } from "./payment-key.ts";
 import { err, ok, refuse, type Refusal, type Result } from "./result.ts";
@@ -84,14 +84,6 @@ const solanaPayload = z.object(
   "must be an object",
 ) satisfies z.ZodType<SolanaPayload>;
 
-const envelope = z.object(
-  { x402Version: z.number("must be a number"), scheme: name, network: name, payload: record },
-  "must be an object",
-);
-
-/** The same as it is kept: of whichever version. */
-const storedEnvelope = envelope.extend({ extensions: record.optional() });
-
 const seconds = z
   .int("must be whole seconds")
   .positive("must be positive")
@@ -156,17 +148,53 @@ const resourceV2 = z
   .nullish()
   .catch(undefined);
 
-/** Version 2, section 5.2. */
-const envelopeV2 = z.object(
-  {
-    x402Version: z.number("must be a number"),
-    accepted: requirementsV2,
-    payload: record,
-    resource: resourceV2,
-    extensions: shallowRecord.nullish(),
-  },
+/** Section 2.2. */
+const bareV1 = z.object(
+  { x402Version: z.number("must be a number"), scheme: name, network: name, payload: record },
   "must be an object",
 );
+const payloadV1 = bareV1.transform((payment): ToldEnvelope => ({ payment }));
+
+/** The same as it is kept: of whichever version. */
+const storedPayload = bareV1
+  .extend({ extensions: record.optional() })
+  .transform(({ extensions, ...payment }): ToldEnvelope => ({
+    payment: { ...payment, ...(extensions !== undefined && { extensions }) },
+  }));
+
+/** Version 2, section 5.2. */
+const payloadV2 = z
+  .object(
+    {
+      x402Version: z.number("must be a number"),
+      accepted: requirementsV2,
+      payload: record,
+      resource: resourceV2,
+      extensions: shallowRecord.nullish(),
+    },
+    "must be an object",
+  )
+  .transform(({ accepted, payload, resource, extensions }): ToldEnvelope => ({
+    payment: {
+      x402Version: X402_VERSION_2,
+      scheme: accepted.scheme,
+      network: nameOfCaip2(accepted.network),
+      payload,
+      ...(extensions != null && { extensions }),
+    },
+    accepted,
+    resource,
+  }));
+
+const PAYLOADS = { [X402_VERSION]: payloadV1, [X402_VERSION_2]: payloadV2 } as const;
+
+/** A payment in the shape of version 1, and what version 2 says beside it. */
+interface ToldEnvelope {
+  /** Its `payload` is of any shape yet. */
+  readonly payment: PaymentPayload;
+  readonly accepted?: RequirementsV2;
+  readonly resource?: ResourceV2 | null | undefined;
+}
 
 /** A payment as it came. */
 export interface Envelope {
@@ -186,29 +214,12 @@ export function parsePaymentPayload(
   if (isOfOtherVersion(json, version)) {
     return refuse("invalid_x402_version", `x402Version must be ${version}`);
   }
-  if (version === X402_VERSION_2) {
-    const outer = envelopeV2.safeParse(json);
-    if (!outer.success) return refuse("invalid_payload", sentence("payment payload", outer.error));
-    const { accepted } = outer.data;
-    const payment = parseInner(toEnvelope(outer.data));
-    return payment.ok ? ok({ payment: payment.value, accepted }) : payment;
-  }
-  const outer = envelope.safeParse(json);
-  if (!outer.success) return refuse("invalid_payload", sentence("payment payload", outer.error));
-  const payment = parseInner(outer.data);
-  return payment.ok ? ok({ payment: payment.value }) : payment;
-}
-
-/** A payment of version 2 in the shape of version 1. */
-function toEnvelope({ accepted, payload, extensions }: z.infer<typeof envelopeV2>): Outer {
-  const { scheme, network } = accepted;
-  return {
-    x402Version: X402_VERSION_2,
-    scheme,
-    network: nameOfCaip2(network),
-    payload,
-    ...(extensions != null && { extensions }),
-  };
+  const told = PAYLOADS[version].safeParse(json);
+  if (!told.success) return refuse("invalid_payload", sentence("payment payload", told.error));
+  const { accepted } = told.data;
+  const payment = parseInner(told.data);
+  if (!payment.ok) return payment;
+  return ok({ payment: payment.value, ...(accepted !== undefined && { accepted }) });
 }
 
 /** The version says what the rest looks like, so it is judged before anything is missed (section 9). */
@@ -217,9 +228,7 @@ function isOfOtherVersion(json: unknown, version: X402Version): boolean {
   return typeof json.x402Version === "number" && json.x402Version !== version;
 }
 
-type Outer = z.infer<typeof envelope> & Pick<PaymentPayload, "extensions">;
-
-function parseInner(payment: Outer): Result<PaymentPayload, Refusal> {
+function parseInner({ payment }: ToldEnvelope): Result<PaymentPayload, Refusal> {
   const network = findNetwork(payment.network);
   if (payment.scheme !== EXACT_SCHEME || network === undefined) return ok(payment);
   if (network.kind === "evm") {
@@ -256,10 +265,10 @@ export interface RequestProblem extends Refusal {
 export function parseFacilitatorRequest(json: unknown): Result<FacilitatorRequest, RequestProblem> {
   const body = record.safeParse(json);
   if (!body.success) return malformed("invalid_payload", "the body must be a JSON object");
-  const { paymentPayload: payload, paymentRequirements } = body.data;
+  const { paymentPayload: payload } = body.data;
   if (isVersion2(body.data)) return parseRequestV2(body.data);
   if (isOfOtherVersion(payload, X402_VERSION) || isOfOtherVersion(body.data, X402_VERSION)) {
-    const told = envelope.safeParse(payload).data;
+    const told = payloadV1.safeParse(payload).data?.payment;
     const detail = "x402Version must be 1 or 2, the same in the payment and beside it";
     return err({
       status: 200,
@@ -270,54 +279,28 @@ export function parseFacilitatorRequest(json: unknown): Result<FacilitatorReques
       payer: told === undefined ? "" : payerOf(told),
     });
   }
-  const version = body.data["x402Version"] ?? X402_VERSION;
-  return parseRequest({ payload, paymentRequirements, version });
+  return requestV1(body.data, payloadV1);
 }
 
 /** A request as it is kept behind the edge: in the shapes of version 1, of whichever version its payment is. */
 export function parseStoredRequest(json: unknown): Result<FacilitatorRequest, Refusal> {
   const body = record.safeParse(json);
   if (!body.success) return malformed("invalid_payload", "the body must be a JSON object");
-  const { paymentPayload: payload, paymentRequirements } = body.data;
-  return parseRequest({ payload, paymentRequirements, version: X402_VERSION });
+  return requestV1(body.data, storedPayload);
 }
 
-interface RequestParts {
-  readonly payload: unknown;
-  readonly paymentRequirements: unknown;
-  /** What the body says, if it does. */
-  readonly version: unknown;
-}
-
-function parseRequest({
-  payload,
-  paymentRequirements,
-  version,
-}: RequestParts): Result<FacilitatorRequest, RequestProblem> {
-  const outer = storedEnvelope.safeParse(payload);
-  if (!outer.success) {
-    return malformed("invalid_payload", sentence("paymentPayload", outer.error));
-  }
-  const { x402Version, extensions, ...rest } = outer.data;
-  const { network } = rest;
-  if (typeof version !== "number") {
-    return malformed("invalid_payload", "x402Version must be a number", network);
-  }
-  const isV2 = x402Version === X402_VERSION_2;
-  const said = isV2 && extensions !== undefined ? { extensions } : {};
-  const inner = parseInner({ ...rest, x402Version, ...said });
-  if (!inner.ok)
-    return malformed(inner.error.code, `paymentPayload.${inner.error.detail}`, network);
-  const wanted = requirementsV1.safeParse(paymentRequirements);
-  if (!wanted.success) {
-    const detail = sentence("paymentRequirements", wanted.error);
-    return malformed("invalid_payment_requirements", detail, network);
-  }
-  return ok({ paymentPayload: inner.value, paymentRequirements: wanted.data });
+function requestV1(
+  body: Body,
+  payload: z.ZodType<ToldEnvelope>,
+): Result<FacilitatorRequest, RequestProblem> {
+  const read = readRequest(body, X402_VERSION, payload, requirementsV1);
+  if (!read.ok) return read;
+  const { payment: paymentPayload, wanted: paymentRequirements } = read.value;
+  return ok({ paymentPayload, paymentRequirements });
 }
 
 /** What has the shape of version 1, or says so beside the payment, is told in its words that it is of another one. */
-function isVersion2({ x402Version, paymentPayload }: Readonly<Record<string, unknown>>): boolean {
+function isVersion2({ x402Version, paymentPayload }: Body): boolean {
   if (memberOf(paymentPayload, "x402Version") !== X402_VERSION_2) return false;
   const isOfOther = typeof x402Version === "number" && x402Version !== X402_VERSION_2;
   const isOlder =
@@ -326,40 +309,51 @@ function isVersion2({ x402Version, paymentPayload }: Readonly<Record<string, unk
   return !isOfOther && !isOlder;
 }
 
-function parseRequestV2(
-  body: Readonly<Record<string, unknown>>,
-): Result<FacilitatorRequest, RequestProblem> {
+function parseRequestV2(body: Body): Result<FacilitatorRequest, RequestProblem> {
   const version = X402_VERSION_2;
-  const outer = envelopeV2.safeParse(body["paymentPayload"]);
+  const read = readRequest(body, version, payloadV2, requirementsV2);
+  if (!read.ok) return read;
+  const { told, payment: paymentPayload, wanted } = read.value;
+  for (const network of [told.accepted?.network ?? "", wanted.network]) {
+    // A name of version 1 says in version 2 nothing, though it is one that we know.
+    if (caip2Of(nameOfCaip2(network)) === network) continue;
+    const detail = "network is not in CAIP-2, as version 2 has it";
+    const payer = payerOf(paymentPayload);
+    return err({ status: 200, version, code: "invalid_network", detail, network, payer });
+  }
+  const paymentRequirements = requirementsOf(wanted, told.resource ?? { url: "" });
+  return ok({ paymentPayload, paymentRequirements });
+}
+
+type Body = Readonly<Record<string, unknown>>;
+
+/** The two halves of a request, in the shapes of that version. */
+function readRequest<Wanted>(
+  body: Body,
+  version: X402Version,
+  payload: z.ZodType<ToldEnvelope>,
+  requirements: z.ZodType<Wanted>,
+): Result<{ told: ToldEnvelope; payment: PaymentPayload; wanted: Wanted }, RequestProblem> {
+  const outer = payload.safeParse(body["paymentPayload"]);
   if (!outer.success) {
     return malformed("invalid_payload", sentence("paymentPayload", outer.error), "", version);
   }
-  const envelope = toEnvelope(outer.data);
-  const { network } = envelope;
+  const told = outer.data;
+  const { network } = told.payment;
   if (typeof (body["x402Version"] ?? version) !== "number") {
     return malformed("invalid_payload", "x402Version must be a number", network, version);
   }
-  const inner = parseInner(envelope);
+  const inner = parseInner(told);
   if (!inner.ok) {
     const { code, detail } = inner.error;
     return malformed(code, `paymentPayload.${detail}`, network, version);
   }
-  const wanted = requirementsV2.safeParse(body["paymentRequirements"]);
+  const wanted = requirements.safeParse(body["paymentRequirements"]);
   if (!wanted.success) {
     const detail = sentence("paymentRequirements", wanted.error);
     return malformed("invalid_payment_requirements", detail, network, version);
   }
-  const paymentPayload = inner.value;
-  for (const told of [outer.data.accepted.network, wanted.data.network]) {
-    // A name of version 1 says in version 2 nothing, though it is one that we know.
-    if (caip2Of(nameOfCaip2(told)) === told) continue;
-    const detail = "network is not in CAIP-2, as version 2 has it";
-    const payer = payerOf(paymentPayload);
-    return err({ status: 200, version, code: "invalid_network", detail, network: told, payer });
-  }
-  const { resource } = outer.data;
-  const paymentRequirements = requirementsOf(wanted.data, resource ?? { url: "" });
-  return ok({ paymentPayload, paymentRequirements });
+  return ok({ told, payment: inner.value, wanted: wanted.data });
 }
 
 function malformed(
