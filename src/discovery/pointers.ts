@@ -59,7 +59,7 @@ export function writeWellKnown({ items }: Catalogue, published: Published): stri
 
 /** Markdown in the form of llmstxt.org: a title, a summary, sections of links with a sentence each. */
 export function writeLlmsText({ items }: Catalogue, published: Published): string {
-  const { publicUrl, listing, openapi, versions } = published;
+  const { publicUrl, listing, listingV2, openapi, versions } = published;
   const shown = items.slice(0, MAX_DESCRIBED_ROUTES);
   const more = items.length - shown.length;
   const lines = [
@@ -79,6 +79,7 @@ export function writeLlmsText({ items }: Catalogue, published: Published): strin
     ...(listing === null
       ? []
       : [`- [Listing](${listing}): every resource with its ways to pay, as JSON`]),
+    ...(listingV2 === null ? [] : [`- [Listing of version 2](${listingV2}): the same in its form`]),
     ...(openapi === null ? [] : [`- [OpenAPI](${openapi}): requests and answers, as OpenAPI 3.1`]),
   ];
   return `${lines.join("\n")}\n`;

@@ -1,6 +1,7 @@
 /**
- * What an OpenAPI document says of payment in each version of the protocol: the header as a security scheme, the 402
+ * What an OpenAPI document says of payment in each version of the protocol: the header as a parameter, the 402
  * answer, the receipt, and `x-payment-info`, by which programs that read such documents find what an operation costs.
+ * It is no security scheme: registries take that for a key that somebody has to be given before he can pay.
  */
 import { formatAmount } from "../x402/amount.ts";
 import { findNetwork } from "../x402/network.ts";
@@ -16,9 +17,9 @@ import {
 import type { DescriptionValues } from "./description.ts";
 
 /** Names of our parts among a document's components: no description of a backend has a reason to use them. */
-const SCHEMES = {
-  [X402_VERSION]: "x402Payment",
-  [X402_VERSION_2]: "x402PaymentSignature",
+const PARAMETERS = {
+  [X402_VERSION]: "X402Payment",
+  [X402_VERSION_2]: "X402PaymentSignature",
 } as const;
 const REQUIRED = "X402PaymentRequired";
 const REQUIREMENTS = "X402PaymentRequirements";
@@ -39,9 +40,9 @@ export const PAYMENT_HEADER: RegExp = new RegExp(
   "i",
 );
 
-/** The security requirement of whatever is paid for: one of them is enough. */
-export function securityOf(versions: Versions): readonly DescriptionValues[] {
-  return versions.map((version) => ({ [SCHEMES[version]]: [] }));
+/** The parameters of whatever is paid for: one of them is enough. */
+export function paymentParameters(versions: Versions): readonly DescriptionValues[] {
+  return versions.map((version) => ({ $ref: `#/components/parameters/${PARAMETERS[version]}` }));
 }
 
 export function receiptHeaders(versions: Versions): DescriptionValues {
@@ -99,12 +100,12 @@ const REQUIRED_HEADERS = {
   },
 };
 
-function schemeOf(version: X402Version): DescriptionValues {
+function parameterOf(version: X402Version): DescriptionValues {
   return {
-    type: "apiKey",
-    in: "header",
     name: PAYMENT_HEADERS[version],
+    in: "header",
     description: `A signed payment (x402 version ${version}): base64 of JSON with ${CONTENT[version]}`,
+    schema: text,
   };
 }
 
@@ -117,9 +118,9 @@ export function withPaymentParts(
   const isOld = versions.includes(X402_VERSION);
   return {
     ...components,
-    securitySchemes: {
-      ...kind("securitySchemes"),
-      ...Object.fromEntries(versions.map((version) => [SCHEMES[version], schemeOf(version)])),
+    parameters: {
+      ...kind("parameters"),
+      ...Object.fromEntries(versions.map((version) => [PARAMETERS[version], parameterOf(version)])),
     },
     schemas: {
       ...kind("schemas"),

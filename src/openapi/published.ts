@@ -10,9 +10,9 @@ import { basePathOf, METHODS, patternOf } from "./openapi.ts";
 import {
   PAYMENT_HEADER,
   paymentInfo,
+  paymentParameters,
   receiptHeaders,
   REQUIRED_RESPONSE,
-  securityOf,
   withPaymentParts,
 } from "./payment-parts.ts";
 import { selfContained } from "./references.ts";
@@ -39,8 +39,11 @@ export type PublishedFate =
 export interface Publishing {
   /** Absolute, without a slash at its end. */
   readonly publicUrl: string;
-  /** Absolute URL of the discovery listing; null: there is none. */
+  /** Absolute URLs of the discovery listing, in the form of each version; null: there is none. */
   readonly listing: string | null;
+  readonly listingV2: string | null;
+  /** Whom to write to: an email address, or the URL of a page. Null: nobody is named. */
+  readonly contact: string | null;
   /** What is sold and may be known, in the order of the listing. */
   readonly sold: readonly SoldRoute[];
   readonly versions: Versions;
@@ -52,7 +55,8 @@ export interface Publishing {
 
 /** JSON text. */
 export function writeOpenApi(publishing: Publishing): string {
-  const { publicUrl, listing, description, sold, versions } = publishing;
+  const { publicUrl, listing, listingV2, description, sold, versions } = publishing;
+  const listings = Object.entries({ listing, listingV2 }).filter(([, url]) => url !== null);
   const root = description === null ? {} : selfContained(recordOf(asNewer(description)));
   const paths = new Paths();
   if (description !== null) addDescribed(paths, root, publishing);
@@ -69,7 +73,7 @@ export function writeOpenApi(publishing: Publishing): string {
     info: infoOf(recordOf(info), publishing, paths.omitted),
     servers: [{ url: publicUrl }],
     ...Object.fromEntries(kept),
-    ...(listing === null ? {} : { "x-discovery": { listing } }),
+    ...(listings.length > 0 && { "x-discovery": Object.fromEntries(listings) }),
     paths: paths.written,
     components: withPaymentParts(
       usedComponents(recordOf(components), paths.written, listOf(security)),
@@ -88,19 +92,22 @@ function usedTags(tags: unknown, paths: DescriptionValues): readonly unknown[] |
 
 function infoOf(
   info: DescriptionValues,
-  { publicUrl, versions }: Publishing,
+  { publicUrl, versions, contact }: Publishing,
   omitted: number,
 ): DescriptionValues {
   const { host } = new URL(publicUrl);
   const about = `What ${host} sells. Operations with a price are paid for with each request (x402, ${versionWords(versions)}).`;
   const more = omitted === 0 ? "" : ` ${omitted} more are in the discovery listing only.`;
   const { title, version, description, "x-guidance": guidance } = info;
+  const named = contact === null ? {} : { [contact.includes("@") ? "email" : "url"]: contact };
   return {
     ...info,
     title: textOf(title) === "" ? host : title,
     version: textOf(version) === "" ? "1.0.0" : version,
     description: textOf(description) === "" ? about + more : description,
-    // Registries of paid APIs give it to agents.
+    // Registries of paid APIs ask for it.
+    ...(contact !== null && { contact: { ...recordOf(info["contact"]), ...named } }),
+    // They give it to agents.
     "x-guidance": textOf(guidance) === "" ? howToPay(versions).join("\n") : guidance,
   };
 }
@@ -222,9 +229,9 @@ function priced(
   );
   return {
     ...described,
-    ...(others.length === 0 ? {} : { parameters: others }),
+    parameters: [...others, ...paymentParameters(versions)],
     responses: { ...Object.fromEntries(answers), "402": REQUIRED_RESPONSE },
-    security: securityOf(versions),
+    security: [],
     "x-payment-info": paymentInfo(accepts, versions),
   };
 }

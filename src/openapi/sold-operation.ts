@@ -6,9 +6,9 @@ import { recordOf, textOf, type DescriptionValues } from "./description.ts";
 import {
   PAYMENT_HEADER,
   paymentInfo,
+  paymentParameters,
   receiptHeaders,
   REQUIRED_RESPONSE,
-  securityOf,
 } from "./payment-parts.ts";
 
 /** What is sold at one path, to one or more methods. */
@@ -65,15 +65,15 @@ export function writeOperation(
   const headers = parametersOf("header", input.headerFields).filter(
     ({ name }) => !OWN_HEADERS.test(textOf(name)) && !PAYMENT_HEADER.test(textOf(name)),
   );
-  const parameters = [...variables, ...query, ...headers];
+  const parameters = [...variables, ...query, ...headers, ...paymentParameters(versions)];
   const body = BODILESS.has(method) ? null : bodyOf(input);
   return {
     operationId: operationId(method, route.path),
     ...(description === "" ? {} : { summary: description }),
-    ...(parameters.length === 0 ? {} : { parameters }),
+    parameters,
     ...(body === null ? {} : { requestBody: body }),
     responses: { "200": answerOf(route, versions), "402": REQUIRED_RESPONSE },
-    security: securityOf(versions),
+    security: [],
     "x-payment-info": paymentInfo(accepts, versions),
   };
 }

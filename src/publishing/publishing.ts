@@ -228,15 +228,17 @@ export class Publications {
       case PUBLISHED_PATHS.llms:
         return writeLlmsText(this.#catalogue, this.#published());
       default: {
-        const { publicUrl, listing } = this.#published();
-        const { openapi } = this.#config.discovery;
+        const { publicUrl, listing, listingV2, versions } = this.#published();
+        const { openapi, contact } = this.#config.discovery;
         const payable = this.#sold.filter(({ offers }) => !offers.areNone);
         // Only a description has operations that a route has to be found for.
         const fates = typeof openapi === "string" ? null : new Fates(this.#config, payable);
         return writeOpenApi({
           publicUrl,
           listing,
-          versions: versionsOf(this.#config),
+          listingV2,
+          versions,
+          contact,
           sold: payable.map(soldRoute),
           description: typeof openapi === "string" ? null : openapi.description,
           fateOf: (method, path) => fates?.of(method, path) ?? { kind: "hidden" },

@@ -6,7 +6,16 @@ import type { Context } from "../reading/context.ts";
 import { BASE_URL } from "../reading/forms.ts";
 import type { Fault } from "../reading/problem.ts";
 import { fault, readBaseUrl } from "../reading/reading.ts";
-import { described, flag, map, matching, optional, plainText, text } from "../reading/shapes.ts";
+import {
+  described,
+  flag,
+  map,
+  matching,
+  optional,
+  plainText,
+  text,
+  textLike,
+} from "../reading/shapes.ts";
 import type { Path } from "../reading/tree.ts";
 import { readFixedPath, type RouteKey } from "./route-key.ts";
 import type { RouteSettings } from "./routes.ts";
@@ -26,6 +35,8 @@ export interface DiscoverySettings {
   readonly llms: boolean;
   /** Canonical path of the catalogue page; null: there is none. */
   readonly page: string | null;
+  /** An email address, or the URL of a page; null: none is named. */
+  readonly contact: string | null;
   /** Public address of the facilitator; null: none is named. */
   readonly facilitator: string | null;
 }
@@ -96,6 +107,15 @@ export const discovery = map({
     "Path of a page for people that shows the priced routes: /catalogue. Without it: nowhere.",
   ),
   llms: optional(flag, "Serves /llms.txt: the priced routes in words, for language models.", false),
+  contact: optional(
+    textLike(
+      /^(?:[^\s@/:]+@[^\s@/:]+|https?:\/\/[^\s@]+)$/,
+      "must be an email address or the URL of a page",
+      "api@example.com",
+      "https://example.com/contact",
+    ),
+    "Whom to write to about what is sold, for /openapi.json: an email address or the URL of a page.",
+  ),
   facilitator: optional(
     text(readBaseUrl, BASE_URL),
     "Public address of the facilitator, for /.well-known/x402. Without it: none is named.",
@@ -112,15 +132,14 @@ function readPagePath(text: string): Result<string, Fault> {
 }
 
 export function resolveDiscovery(
-  { listed, wellKnown, openapi, llms, page, facilitator }: z.output<typeof discovery>,
+  { openapi, page, contact, facilitator, ...flags }: z.output<typeof discovery>,
   context: Context,
 ): DiscoverySettings {
   return {
-    listed,
-    wellKnown,
+    ...flags,
     openapi: resolveOpenApi(openapi, context),
-    llms,
     page: page ?? null,
+    contact: contact ?? null,
     facilitator: facilitator ?? null,
   };
 }

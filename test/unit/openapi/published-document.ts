@@ -42,15 +42,18 @@ export function documentOf({
   openapi = "true",
   unmatched = "deny",
   from = "",
+  contact,
   feePayers = NO_FEE_PAYERS,
 }: {
   readonly routes?: string;
   readonly openapi?: string;
   readonly unmatched?: string;
   readonly from?: string;
+  readonly contact?: string;
   readonly feePayers?: FeePayers;
 } = {}) {
-  const discovery = `discovery: { openapi: ${openapi} }\nunmatched: ${unmatched}\n`;
+  const named = contact === undefined ? "" : `, contact: ${contact}`;
+  const discovery = `discovery: { openapi: ${openapi}${named} }\nunmatched: ${unmatched}\n`;
   const text = `${HEAD}${discovery}routes:${routes}`;
   const parsed = parseConfig(text, { file: "x.yaml", env: {}, readFile: () => from });
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));

@@ -117,14 +117,10 @@ describe("a backend's description that a part of alone would not stand", () => {
     const components = { securitySchemes: { key, other } };
     const document = described({ components, security: "none" }, { security: [{ key: [] }] });
     expect(await faultsOf(document)).toEqual([]);
-    expect(Object.keys(document.components.securitySchemes)).toEqual([
-      "key",
-      "x402Payment",
-      "x402PaymentSignature",
-    ]);
+    expect(Object.keys(document.components.securitySchemes)).toEqual(["key"]);
   });
 
-  test("has the payment as a parameter nowhere, also where it was the only one", () => {
+  test("has the payment as our parameters alone, also where the backend has one of its own", () => {
     const payment = { name: "x-payment", in: "header", schema: { type: "string" } };
     const document = documentOf({
       openapi: "{ from: backend.json }",
@@ -138,7 +134,10 @@ describe("a backend's description that a part of alone would not stand", () => {
         components: { parameters: { Payment: payment } },
       }),
     });
-    expect(document.paths["/weather"].get).not.toHaveProperty("parameters");
-    expect(document.paths["/v1/chat"].post).not.toHaveProperty("parameters");
+    const ours = ["X402Payment", "X402PaymentSignature"];
+    const parameters = ours.map((name) => ({ $ref: `#/components/parameters/${name}` }));
+    expect(document.paths["/weather"].get.parameters).toEqual(parameters);
+    expect(document.paths["/v1/chat"].post.parameters).toEqual(parameters);
+    expect(Object.keys(document.components.parameters)).toEqual(ours);
   });
 });

@@ -2,6 +2,11 @@ import { describe, expect, test } from "vitest";
 import type { FeePayers } from "../../../src/payments/sale/offers.ts";
 import { documentOf, faultsOf } from "./published-document.ts";
 
+/** Each version's header: one of them is enough. */
+const PAYMENT = ["X402Payment", "X402PaymentSignature"].map((name) => ({
+  $ref: `#/components/parameters/${name}`,
+}));
+
 describe("the OpenAPI document of the routes", () => {
   const document = documentOf();
 
@@ -27,6 +32,7 @@ describe("the OpenAPI document of the routes", () => {
     ]);
     expect(document["x-discovery"]).toEqual({
       listing: "https://api.example.com/shop/discovery/resources",
+      listingV2: "https://api.example.com/shop/v2/discovery/resources",
     });
   });
 
@@ -65,12 +71,11 @@ describe("the OpenAPI document of the routes", () => {
         },
       ],
     });
-    const schemes = get.security.map((each: object) => Object.keys(each)[0]);
-    const headers = schemes.map((scheme: string) => document.components.securitySchemes[scheme]);
-    expect(headers).toMatchObject([
-      { type: "apiKey", in: "header", name: "X-PAYMENT" },
-      { type: "apiKey", in: "header", name: "PAYMENT-SIGNATURE" },
-    ]);
+    expect([get.security, get.parameters.slice(-2)]).toEqual([[], PAYMENT]);
+    expect(document.components.parameters).toMatchObject({
+      X402Payment: { in: "header", name: "X-PAYMENT" },
+      X402PaymentSignature: { in: "header", name: "PAYMENT-SIGNATURE" },
+    });
     expect(document.info["x-guidance"]).toContain("`PAYMENT-SIGNATURE`");
     expect(document.components.responses.X402PaymentRequired.headers).toHaveProperty(
       "PAYMENT-REQUIRED",
@@ -81,6 +86,27 @@ describe("the OpenAPI document of the routes", () => {
     expect(get.responses["200"].content["application/json"].schema.properties).toEqual({
       temperature: { type: "number" },
     });
+  });
+
+  test.each([
+    [undefined, {}, undefined],
+    [undefined, { name: "Backend" }, { name: "Backend" }],
+    ["api@example.com", { name: "Backend" }, { name: "Backend", email: "api@example.com" }],
+    ["https://example.com/x", { url: "http://b" }, { url: "https://example.com/x" }],
+  ])("names %s beside what a description says of %j", async (contact, said, told) => {
+    const info = {
+      title: "Backend",
+      version: "7",
+      ...(Object.keys(said).length > 0 && { contact: said }),
+    };
+    const from = JSON.stringify({ openapi: "3.1.0", info, paths: {} });
+    const named = documentOf({
+      openapi: "{ from: backend.json }",
+      from,
+      ...(contact !== undefined && { contact }),
+    });
+    expect(named.info.contact).toEqual(told);
+    expect(await faultsOf(named)).toEqual([]);
   });
 
   test("names no dollars where the token is none", () => {
@@ -101,6 +127,7 @@ describe("the OpenAPI document of the routes", () => {
       { name: "odd", in: "query", schema: { type: "string" } },
       { name: "Accept-Language", in: "header", schema: { type: "string" } },
       { name: "X-Trace", in: "header", description: "the trace", schema: { type: "string" } },
+      ...PAYMENT,
     ]);
     expect(document.paths["/v1/chat"].post.requestBody).toEqual({
       required: true,
@@ -119,8 +146,10 @@ describe("the OpenAPI document of the routes", () => {
     });
     expect(document.paths["/reports/{id}"].get.parameters).toEqual([
       { name: "id", in: "path", required: true, schema: { type: "integer", example: 7 } },
+      ...PAYMENT,
     ]);
-    expect(document.paths["/reports/{id}"].delete.parameters).toMatchObject([{ name: "id" }]);
+    const { delete: ending } = document.paths["/reports/{id}"];
+    expect(ending.parameters).toMatchObject([{ name: "id" }, ...PAYMENT]);
   });
 
   test("has what is sold on Solana as soon as it can be paid there", () => {
@@ -230,13 +259,14 @@ describe("the OpenAPI document of a backend's own description", () => {
       "/euro",
     ]);
     expect(Object.keys(merged.paths["/reports/{report}"])).toEqual(["parameters", "get", "delete"]);
-    expect(merged.paths["/reports/{report}"].delete.parameters).toMatchObject([{ name: "report" }]);
+    const { delete: ending } = merged.paths["/reports/{report}"];
+    expect(ending.parameters).toMatchObject([{ name: "report" }, ...PAYMENT]);
   });
 
   test("has prices in place of the backend's own security, and no address of the backend", () => {
     const { get } = merged.paths["/weather"];
     expect(get["x-payment-info"].price.amount).toBe("0.01");
-    expect(get.security).toEqual([{ x402Payment: [] }, { x402PaymentSignature: [] }]);
+    expect(get.security).toEqual([]);
     expect(get.responses["402"].$ref).toBe("#/components/responses/X402PaymentRequired");
     expect(get.responses["200"].headers).toHaveProperty("X-PAYMENT-RESPONSE");
     expect(get.responses.default).toEqual({ $ref: "#/components/responses/Fault" });

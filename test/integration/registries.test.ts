@@ -1,4 +1,19 @@
-/** What registries of version 2 do with a running gateway: the official package reads each quote, lists and searches. */
+/**
+ * What registries of version 2 do with a running gateway: the official package reads each quote, lists and searches, and
+ * the package of one that reads OpenAPI finds no fault with the document, the quotes, or what it makes of both.
+ */
+import {
+  checkEndpointSchema,
+  checkL2ForOpenAPI,
+  checkL4ForOpenAPI,
+  getOpenAPI,
+  getWarningsFor402Body,
+  getWarningsForL2,
+  getWarningsForL3,
+  getWarningsForL4,
+  getWarningsForOpenAPI,
+  isOpenApiParseFailure,
+} from "@agentcash/discovery";
 import { HTTPFacilitatorClient } from "@x402/core/http";
 import {
   validateDiscoveryExtension,
@@ -41,7 +56,8 @@ let gateway: RunningGateway;
 
 beforeAll(async () => {
   const chain = closing.use(await startChain());
-  gateway = closing.use(await startGateway({ chain, routes: ROUTES }));
+  const more = "discovery: { openapi: true, contact: api@example.com }";
+  gateway = closing.use(await startGateway({ chain, routes: ROUTES, more }));
 });
 
 afterAll(() => closing.disposeAsync());
@@ -65,4 +81,29 @@ test("the official client lists all of them, and finds one by its words", async 
   }
   const { resources } = await client.extensions.bazaar.search({ query: "current weather" });
   expect(resources.map(({ resource }) => new URL(resource).pathname)[0]).toBe("/weather");
+});
+
+test("a registry that reads OpenAPI finds all of them, paid for and open to everybody", async () => {
+  const document = (await getOpenAPI(gateway.url)).unwrapOr(null);
+  expect(getWarningsForOpenAPI(document)).toEqual([]);
+  if (document === null || isOpenApiParseFailure(document)) throw new Error("not read");
+  expect(document.info.contactEmail).toBe("api@example.com");
+  const found = checkL2ForOpenAPI(document);
+  expect(getWarningsForL2(found)).toEqual([]);
+  expect(getWarningsForL4(checkL4ForOpenAPI(document))).toEqual([]);
+  const modes = found.routes.map(({ method, authMode }) => [method, authMode]);
+  expect(modes.toSorted()).toEqual(REQUESTS.map(([method]) => [method, "paid"]).toSorted());
+});
+
+test.each(REQUESTS)("it finds no fault with %s %s and its quote", async (method, path) => {
+  const url = gateway.url + path;
+  const answer = await fetch(url, { method });
+  const quote = JSON.parse(atob(answer.headers.get("PAYMENT-REQUIRED") ?? ""));
+  expect(getWarningsFor402Body(quote)).toEqual([]);
+  const checked = await checkEndpointSchema({ url, probe: true });
+  if (!checked.found) throw new Error(checked.message);
+  const told = checked.advisories.find((each) => each.method === method) ?? null;
+  // A probe does not ask with HEAD, but with GET, which is not sold there.
+  if (method !== "HEAD") expect(told?.paymentOptions).toMatchObject([{ version: 2 }]);
+  expect(getWarningsForL3(told)).toEqual([]);
 });
