@@ -76,7 +76,11 @@ function isChargedByUs(
 }
 
 /** Whether nobody waited for the one, and nobody had it, when the other came and was claimed. */
-function isOwedBefore(world: World, owed: SimulatedPayment, payment: SimulatedPayment): boolean {
+export function isOwedBefore(
+  world: World,
+  owed: SimulatedPayment,
+  payment: SimulatedPayment,
+): boolean {
   const { journal, store } = world;
   const [before, after] = [store.payments.get(owed.key), store.payments.get(payment.key)];
   const shown = journal.showing(payment);

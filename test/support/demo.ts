@@ -16,6 +16,7 @@ import type { SolanaScene } from "./demo-solana.ts";
 import { say, show, step } from "./narration.ts";
 import { freshAccount, type FreshAccount } from "./payer.ts";
 import { purchase } from "./purchase.ts";
+import { evmClients } from "./evm-clients.ts";
 import { createSampleBackend } from "./sample-backend.ts";
 import { untilAnswer } from "./until-answer.ts";
 
@@ -149,7 +150,17 @@ async function buy(scene: Scene): Promise<void> {
   const { status, gasUsed, blockNumber } = Object(receipt);
   show(`receipt: status ${Number(status)}, block ${Number(blockNumber)}, ${Number(gasUsed)} gas`);
 
-  step("Balances: the price has moved, exactly and once");
+  step("The same URL sells in version 2: its official client (@x402/fetch) reads PAYMENT-REQUIRED");
+  const newer = await evmClients["@x402/fetch 2.27.0 with version 2"]?.buy(
+    `${gatewayUrl}/weather?city=Oslo`,
+    buyer,
+  );
+  if (newer?.status !== 200) throw new Error(`the purchase was answered ${newer?.status}`);
+  show(newer.body);
+  show("PAYMENT-RESPONSE, decoded:");
+  show(newer.receipt);
+
+  step("Balances: the price has moved once for each purchase, exactly");
   const after = await balances(scene);
   show(`buyer  ${before.buyer} -> ${after.buyer} USDC   ${buyer.address}`);
   show(`seller ${before.seller} -> ${after.seller} USDC      ${seller.address}`);
