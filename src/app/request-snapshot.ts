@@ -43,7 +43,7 @@ interface SnapshotGround {
   readonly feePayers: FeePayers;
   readonly drafts: Pick<Drafts, "networks">;
   /** Told to buyers on Solana. Default: none. */
-  readonly blockhashes?: BlockhashHints;
+  readonly blockhashes?: Pick<BlockhashHints, "of">;
   /** What was asked for before. */
   readonly earlier: readonly EarlierQuotes[];
 }

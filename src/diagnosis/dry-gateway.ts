@@ -8,7 +8,7 @@ import { Socket } from "node:net";
 import { PROXY_UPSTREAM, type Config, type RouteSettings } from "../config/config.ts";
 import { decide, type Decision } from "../gateway/decision.ts";
 import { Gateway } from "../gateway/gateway.ts";
-import type { FeePayers } from "../payments/sale/offers.ts";
+import type { FeePayers, QuoteTerms } from "../payments/sale/offers.ts";
 import { Paywall } from "../payments/sale/paywall.ts";
 import type { PaymentService } from "../payments/sale/payment-service.ts";
 import { createLogger } from "../telemetry/logger.ts";
@@ -29,6 +29,32 @@ export type { DryAnswer } from "./dry-response.ts";
 
 /** Stands where a running gateway tells an account that it has from a facilitator elsewhere. */
 export const TOLD_AT_RUN_TIME = "<told by the running gateway>";
+
+/** What a running gateway knows and no file tells. */
+export interface DryGround {
+  readonly feePayers: FeePayers;
+  readonly blockhashes?: NonNullable<QuoteTerms["blockhashes"]>;
+}
+
+/** An account, and a blockhash, like any other, as long as they can be. */
+const SOME_BASE58 = encodeBase58(new Uint8Array(32).fill(0xff));
+const SOME_BLOCKHASH = { recentBlockhash: SOME_BASE58, lastValidBlockHeight: "400000000" };
+
+/** As if all of it were known: quotes are then as long as those of a running gateway. */
+export function knownGround(config: Pick<Config, "facilitator">): DryGround {
+  const networks = draftNetworks(config);
+  return {
+    feePayers: { revision: 0, offered: () => SOME_BASE58, isKnown: () => false },
+    blockhashes: { of: (network) => (networks.has(network) ? SOME_BLOCKHASH : undefined) },
+  };
+}
+
+/** A request that the route is for: with its first method that is read, and some name for each parameter. */
+export function requestFor({ methods, segments }: RouteSettings): DryRequest {
+  const texts = segments.map((each) => (each.kind === "static" ? each.text : "doctor"));
+  const method = methods === null || methods.includes("GET") ? "GET" : (methods[0] ?? "GET");
+  return { method, target: `/${texts.join("/")}` };
+}
 
 export interface DryRequest {
   /** Upper-case. */
@@ -56,8 +82,9 @@ export class DryGateway {
   /** Which meter a route has: the one thing that a decision about a free or denied route names. */
   readonly #keys = new Map<RouteMeter, string>();
 
-  /** @param feePayers default: those that the configuration's own keys make known */
-  constructor(config: Config, feePayers: FeePayers = offlineFeePayers(config)) {
+  /** @param ground default: what the configuration's own keys make known */
+  constructor(config: Config, ground: DryGround = { feePayers: offlineFeePayers(config) }) {
+    const { feePayers } = ground;
     this.#config = config;
     this.#routes = new Map(config.routes.map((route) => [route.key, route]));
     const names = config.sidecar === null ? config.upstreams.map(({ name }) => name) : BY_PROXY;
@@ -65,7 +92,7 @@ export class DryGateway {
     const metrics = { route: (key: string) => this.#meter(key) };
     this.#snapshot = createSnapshot(config, engines, {
       metrics,
-      feePayers,
+      ...ground,
       drafts: { networks: draftNetworks(config) },
       earlier: [],
     });

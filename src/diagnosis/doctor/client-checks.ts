@@ -1,15 +1,20 @@
-/** What each official client would do with the 402 of each priced route. */
-import type { Config, RouteSettings } from "../../config/config.ts";
-import { DryGateway } from "../dry-gateway.ts";
-import { CLIENTS, walletsFor, type Verdict, type BuyerWallet } from "./client-rules.ts";
+/** What each official client would do with the 402 of each priced route: who can buy, who cannot, and why. */
+import type { Config } from "../../config/config.ts";
+import { listed, quoteHeader, routeQuotes, type RouteQuote } from "../route-quotes.ts";
+import {
+  CLIENTS,
+  HALVES,
+  walletsFor,
+  type BuyerWallet,
+  type ClientRules,
+  type SentQuote,
+  type Verdict,
+} from "./client-rules.ts";
 import { fail, ok, warn, type Check, type DoctorFinding } from "./finding.ts";
 
-/** Routes that are named where many have the same fate. */
-const MAX_NAMED = 4;
-/** In place of an account that only a running gateway knows: an address like any other. */
-const SOME_FEE_PAYER = "11111111111111111111111111111111";
+const SUBJECT = "official clients";
 
-export interface ClientVerdict {
+interface ClientVerdict {
   readonly client: string;
   readonly wallet: BuyerWallet;
   readonly verdict: Verdict;
@@ -17,57 +22,37 @@ export interface ClientVerdict {
   readonly said: string;
 }
 
+/** By the key of the route. */
+type Judged = ReadonlyMap<string, readonly ClientVerdict[]>;
+
 export function clientChecks(config: Config): readonly Check[] {
   if (!config.routes.some(({ action }) => action.kind === "priced")) return [];
   const run: Check["run"] = async () => {
-    // Routes with the same fate in one line; those that nobody buys by default first.
     const routes = judgeRoutes(config);
-    const unsold = [...routes]
-      .filter(([, verdicts]) => verdicts.every(isRefusal))
-      .map(([key]) => key);
-    const nobody =
-      unsold.length === 0
-        ? []
-        : [
-            fail(
-              "official clients",
-              `none pays for ${listed(unsold)} unless it is told to`,
-              "lower the price, accept USDC on base, or tell buyers how to raise their limit",
-            ),
-          ];
-    return [...nobody, ...CLIENTS.flatMap(({ name }) => describeClient(name, routes))];
+    // Those that nobody buys by default first.
+    const unsold = [...routes].filter(([, verdicts]) => verdicts.every(isRefusal));
+    const said = `none pays for ${listed(unsold.map(([key]) => key))}`;
+    const nobody = unsold.length === 0 ? [] : [fail(SUBJECT, said, "see the reasons below")];
+    const halves = describeHalves(judgeRoutes(config, HALVES));
+    return [...nobody, ...describeRefusals(routes), ...describeSales(routes), ...halves];
   };
-  return [{ name: "official clients", section: "clients", run }];
+  return [{ name: SUBJECT, section: "clients", run }];
 }
 
-/** By the key of the route. */
-export function judgeRoutes(config: Config): ReadonlyMap<string, readonly ClientVerdict[]> {
-  const payers = { revision: 0, offered: () => SOME_FEE_PAYER, isKnown: () => false };
-  const dry = new DryGateway(config, payers);
-  return new Map(
-    config.routes.flatMap((route) => {
-      const accepts = acceptsOf(dry, route);
-      return accepts.length === 0 ? [] : [[route.key, judgeRoute(route, accepts)] as const];
-    }),
-  );
-}
-
-function acceptsOf(dry: DryGateway, { methods, segments, action }: RouteSettings) {
-  if (action.kind !== "priced") return [];
-  const texts = segments.map((each) => (each.kind === "static" ? each.text : "doctor"));
-  const method = methods === null || methods.includes("GET") ? "GET" : (methods[0] ?? "GET");
-  return dry.accepts(method, `/${texts.join("/")}`);
+export function judgeRoutes(config: Config, clients: readonly ClientRules[] = CLIENTS): Judged {
+  return new Map(routeQuotes(config).map((quote) => [quote.route.key, judgeRoute(quote, clients)]));
 }
 
 function judgeRoute(
-  { action }: RouteSettings,
-  accepts: readonly object[],
+  { route: { action }, answer }: RouteQuote,
+  clients: readonly ClientRules[],
 ): readonly ClientVerdict[] {
   const offers = action.kind === "priced" ? action.offers : [];
   const wallets = walletsFor(offers.map(({ network }) => network));
-  return CLIENTS.flatMap(({ name, judge }) =>
+  const sent: SentQuote = { header: quoteHeader(answer), body: JSON.parse(answer.body) };
+  return clients.flatMap(({ name, judge }) =>
     wallets.map((wallet): ClientVerdict => {
-      const verdict = judge(accepts, wallet);
+      const verdict = judge(sent, wallet);
       if (verdict.kind === "refuses")
         return { client: name, wallet, verdict, said: verdict.detail };
       const offer = offers[verdict.index];
@@ -81,39 +66,99 @@ function isRefusal({ verdict }: ClientVerdict): boolean {
   return verdict.kind === "refuses";
 }
 
-function describeClient(
-  client: string,
-  routes: ReadonlyMap<string, readonly ClientVerdict[]>,
-): readonly DoctorFinding[] {
-  const fates = new Map<string, { readonly finding: ClientVerdict; readonly keys: string[] }>();
-  for (const [key, all] of routes) {
-    const own = all.filter((each) => each.client === client);
-    for (const each of own) {
-      const said = sayFor(each, own);
-      const fate = fates.get(said) ?? { finding: each, keys: [] };
-      if (!fate.keys.includes(key)) fate.keys.push(key);
-      fates.set(said, fate);
+/** Why somebody does not buy. */
+interface Refusal {
+  readonly clients: string[];
+  readonly said: string;
+  readonly fix: string;
+  /** Of routes. */
+  readonly keys: string[];
+}
+
+/** One for each reason of each client; clients that refuse the same routes for the same reason have one together. */
+function describeRefusals(routes: Judged): readonly DoctorFinding[] {
+  const told: Refusal[] = [];
+  for (const { name } of CLIENTS) {
+    const own = new Map<string, Refusal>();
+    for (const [key, all] of routes) {
+      const verdicts = all.filter(({ client }) => client === name);
+      const reasons = Map.groupBy(verdicts.filter(isRefusal), ({ said }) => said);
+      for (const [reason, some] of reasons) {
+        const who = walletsOf(some, verdicts);
+        const said = who === "" ? reason : `${who}: ${reason}`;
+        const refusal = own.get(said) ?? { clients: [name], said, fix: fixFor(some[0]), keys: [] };
+        refusal.keys.push(key);
+        own.set(said, refusal);
+      }
+    }
+    for (const refusal of own.values()) {
+      const same = told.find(({ said, fix, keys }) => {
+        return said === refusal.said && fix === refusal.fix && keys.join() === refusal.keys.join();
+      });
+      if (same === undefined) told.push(refusal);
+      else same.clients.push(name);
     }
   }
-  return [...fates].map(([said, { finding, keys }]) => {
-    const message = `${said}: ${listed(keys)}`;
-    return isRefusal(finding) ? warn(client, message, fixFor(finding)) : ok(client, message);
+  return told.map(({ clients, said, fix, keys }) => {
+    return warn(clients.join(", "), `${said}: ${listed(keys)}`, fix);
   });
 }
 
-/** The wallet is named where it makes a difference. */
-function sayFor({ wallet, said }: ClientVerdict, all: readonly ClientVerdict[]): string {
-  return all.every((each) => each.said === said) ? said : `${nameOf(wallet)}: ${said}`;
+/** Who buys, by what; routes that the same clients buy together. */
+function describeSales(routes: Judged): readonly DoctorFinding[] {
+  const sold = Map.groupBy(routes, ([, all]) => {
+    const buyers = CLIENTS.flatMap(({ name }) => {
+      const verdicts = all.filter(({ client }) => client === name);
+      const paying = verdicts.filter((each) => !isRefusal(each));
+      return paying.length === 0 ? [] : [`${name} ${walletsOf(paying, verdicts)}`.trim()];
+    });
+    return buyers.join() === CLIENTS.map(({ name }) => name).join() ? "all" : buyers.join(", ");
+  });
+  sold.delete("");
+  return [...sold].map(([buyers, some]) => {
+    return ok(SUBJECT, `${buyers} can pay for ${listed(some.map(([key]) => key))}`);
+  });
+}
+
+/** Where version 2 is switched off that is for the operator to see; where it is spoken all is as it should be. */
+function describeHalves(routes: Judged): readonly DoctorFinding[] {
+  return HALVES.flatMap(({ name }) => {
+    const own = [...routes].flatMap(([key, all]) => {
+      const verdict = all.find(({ client }) => client === name)?.verdict;
+      const isOther = verdict?.kind === "refuses" && verdict.reason === "other-version";
+      return isOther ? [{ key, detail: verdict.detail }] : [];
+    });
+    const [first] = own;
+    if (first === undefined) return [];
+    const message = `${first.detail}: ${listed(own.map(({ key }) => key))}`;
+    return name === HALVES[0]?.name
+      ? [ok(name, `${message}; its users register those of version 2 as well`)]
+      : [warn(name, message, "speak version 2 as well (protocol.v2)")];
+  });
+}
+
+/** `with a Solana wallet`, where that makes a difference. */
+function walletsOf(some: readonly ClientVerdict[], all: readonly ClientVerdict[]): string {
+  if (some.length === all.length) return "";
+  const isEvm = ({ wallet }: ClientVerdict): boolean => wallet.kind === "evm";
+  const evm = some.filter(isEvm);
+  const isWhole = evm.length > 0 && evm.length === all.filter(isEvm).length;
+  const names = [
+    ...(isWhole ? ["an EVM account"] : evm.map(({ wallet }) => nameOf(wallet))),
+    ...(evm.length < some.length ? ["a Solana wallet"] : []),
+  ];
+  return `with ${names.join(" or ")}`;
 }
 
 function nameOf(wallet: BuyerWallet): string {
-  if (wallet.kind === "solana") return "with a Solana wallet";
-  return wallet.chain === null ? "with an EVM account" : `with a wallet on ${wallet.chain}`;
+  return wallet.kind === "evm" && wallet.chain !== null
+    ? `a wallet on ${wallet.chain}`
+    : "an EVM account without a chain";
 }
 
-function fixFor({ client, verdict }: ClientVerdict): string {
-  const reason = verdict.kind === "refuses" ? verdict.reason : "unreadable";
-  const isV2 = client.startsWith("@x402/");
+function fixFor(finding: ClientVerdict | undefined): string {
+  const reason = finding?.verdict.kind === "refuses" ? finding.verdict.reason : "unreadable";
+  const isV2 = finding?.client.startsWith("@x402/") ?? false;
   switch (reason) {
     case "too-dear":
       return isV2
@@ -123,13 +168,9 @@ function fixFor({ client, verdict }: ClientVerdict): string {
       return "its users allow the token (spendControls.allowedAssets), or you accept USDC on base";
     case "other-network":
       return "accept a network of that wallet as well, with its USDC, and name it first";
+    case "other-version":
+      return "speak version 1 as well (protocol.v1), or have them use @x402/fetch";
     case "unreadable":
       return "one odd offer loses these buyers: take it out of accept";
   }
-}
-
-function listed(keys: readonly string[]): string {
-  const named = keys.slice(0, MAX_NAMED).join(", ");
-  const more = keys.length - MAX_NAMED;
-  return more > 0 ? `${named} and ${more} more` : named;
 }

@@ -1,14 +1,30 @@
 /**
- * What the official clients make of a 402: which of its offers they pay, or why none. Written down as data, since
- * the clients themselves are no part of a gateway; a test runs the real packages beside it, over thousands of
+ * What the official clients make of a 402 as it is sent: which of its offers they pay, or why none. Written down as data,
+ * since the clients themselves are no part of a gateway; a test runs the real packages beside it, over thousands of
  * generated answers, and both have to decide alike. Amounts of version 2 clients are decimal digits, as ours are.
  */
 import { isEvmAddress } from "../../x402/address.ts";
+import { readHeaderJson } from "../../buyer/offer.ts";
 import { isUsualToken, USUAL_TOKENS } from "../../x402/client-tokens.ts";
+import { isRecord, memberOf } from "../../x402/json.ts";
 import { networkOf, type NetworkName } from "../../x402/network.ts";
 import { isSolanaAddress } from "../../x402/solana-address.ts";
-import type { PaymentRequirements } from "../../x402/x402.ts";
-import { isRecord } from "../../x402/json.ts";
+import { nameOfCaip2, PAYMENT_FLOW } from "../../x402/version-2.ts";
+import { err, ok, type Result } from "../../x402/result.ts";
+import {
+  EXACT_SCHEME,
+  X402_VERSION,
+  X402_VERSION_2,
+  type PaymentRequirements,
+} from "../../x402/x402.ts";
+
+/** Of a 402 what clients read. */
+export interface SentQuote {
+  /** Decoded JSON; undefined where it is none. */
+  readonly body: unknown;
+  /** The value of `PAYMENT-REQUIRED`; null: there is none. */
+  readonly header: string | null;
+}
 
 /** Whose wallet pays. A client without a chain takes offers of any EVM network. */
 export type BuyerWallet =
@@ -25,19 +41,28 @@ export type Verdict =
        * - `too-dear`: above what it pays unless told otherwise.
        * - `unknown-token`: it pays in other tokens only, unless told otherwise.
        * - `other-network`: nothing that this wallet can sign for.
+       * - `other-version`: it speaks another version of the protocol than the answer.
        */
-      readonly reason: "unreadable" | "too-dear" | "unknown-token" | "other-network";
+      readonly reason:
+        | "unreadable"
+        | "too-dear"
+        | "unknown-token"
+        | "other-network"
+        | "other-version";
       /** Words that go on from the name of the client. */
       readonly detail: string;
     };
 
-/** One client as npm has it. */
+/** One client as npm has it, with its default settings. */
 export interface ClientRules {
   readonly name: string;
-  readonly judge: (accepts: readonly unknown[], wallet: BuyerWallet) => Verdict;
+  readonly judge: (quote: SentQuote, wallet: BuyerWallet) => Verdict;
 }
 
-/** The only networks that version 1 clients know: any other name makes them throw. */
+/**
+ * The only networks that version 1 clients know: any other name makes them throw (x402 1.2.0 and 0.7.3,
+ * `EvmNetworkToChainId` and `SvmNetworkToChainId`).
+ */
 const V1_EVM_NETWORKS: readonly string[] = [
   "abstract",
   "abstract-testnet",
@@ -57,7 +82,7 @@ const V1_EVM_NETWORKS: readonly string[] = [
 ];
 const SOLANA_NETWORKS: readonly string[] = ["solana", "solana-devnet"];
 
-/** What they prefer, spelled as they compare it: to the letter. */
+/** What they prefer, spelled as they compare it, to the letter (x402 1.2.0, `getUsdcChainConfigForChain`). */
 const V1_USDC: Readonly<Record<string, string>> = {
   "base-sepolia": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
   base: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
@@ -77,12 +102,15 @@ const V1_USDC: Readonly<Record<string, string>> = {
   "abstract-testnet": "0xe4C7fBB0a626ed208021ccabA6Be1566905E2dFc",
   "skale-base-sepolia": "0x2e08028E3C4c2356572E096d8EF835cD5C6030bD",
 };
-/** Atomic units of whatever token: `BigInt(0.1 * 10 ** 6)`. */
+/** Atomic units of whatever token (x402-fetch 1.2.0, `maxValue = BigInt(0.1 * 10 ** 6)`). */
 const V1_FETCH_MOST = 100_000n;
 
-/** A dollar of any of these tokens: all have 6 decimals. */
+/** `"$1"` (@x402/core 2.27.0, `DEFAULT_MAX_AMOUNT_PER_PAYMENT`) of any of their tokens: all have 6 decimals. */
 const V2_MOST = 1_000_000n;
-/** EVM networks that version 2 clients register for version 1 answers: those of version 1, and these. */
+/**
+ * EVM networks that version 2 clients register for version 1 answers (@x402/evm 2.27.0, `EVM_NETWORK_CHAIN_ID_MAP`):
+ * those of version 1, and these. For answers of version 2 they register `eip155:*`, and on Solana `solana:*`.
+ */
 const V2_MORE_EVM_NETWORKS: readonly string[] = [
   "ethereum",
   "sepolia",
@@ -95,14 +123,39 @@ const V2_MORE_EVM_NETWORKS: readonly string[] = [
 ];
 const V2_EVM_NETWORKS: readonly string[] = [...V1_EVM_NETWORKS, ...V2_MORE_EVM_NETWORKS];
 
+/** What version 2 clients differ in, and what their users may set up. */
+interface V2SetUp {
+  /** Spend controls and payment flows: since 2.27.0 of @x402/core; 2.11.0 pays any amount of any token. */
+  readonly isCareful: boolean;
+  /** Those whose schemes are registered: both by `registerExactEvmScheme` and `registerExactSvmScheme`. */
+  readonly versions: readonly unknown[];
+}
+
+const BOTH = [X402_VERSION, X402_VERSION_2];
+
 export const CLIENTS: readonly ClientRules[] = [
-  { name: "x402-fetch 1.2.0", judge: (accepts, wallet) => judgeV1(accepts, wallet, V1_FETCH_MOST) },
-  { name: "x402-axios 0.7.2", judge: (accepts, wallet) => judgeV1(accepts, wallet, null) },
-  { name: "@x402/fetch 2.27.0", judge: judgeV2 },
+  { name: "x402-fetch 1.2.0", judge: (quote, wallet) => judgeV1(quote, wallet, V1_FETCH_MOST) },
+  { name: "x402-axios 0.7.2", judge: (quote, wallet) => judgeV1(quote, wallet, null) },
+  {
+    name: "@x402/fetch 2.27.0",
+    judge: (quote, wallet) => judgeV2(quote, wallet, { isCareful: true, versions: BOTH }),
+  },
+  {
+    name: "@x402/axios 2.11.0",
+    judge: (quote, wallet) => judgeV2(quote, wallet, { isCareful: false, versions: BOTH }),
+  },
 ];
 
+/** Those of version 2 whose users have registered schemes of one version alone; of version 2 alone their papers do. */
+export const HALVES: readonly ClientRules[] = BOTH.map((version) => ({
+  name: `@x402 with schemes of version ${version} alone`,
+  judge: (quote, wallet) => judgeV2(quote, wallet, { isCareful: true, versions: [version] }),
+}));
+
 /** `most`: atomic units, whatever the token; null: any amount. */
-function judgeV1(accepts: readonly unknown[], wallet: BuyerWallet, most: bigint | null): Verdict {
+function judgeV1({ body }: SentQuote, wallet: BuyerWallet, most: bigint | null): Verdict {
+  const accepts = memberOf(body, "accepts");
+  if (!Array.isArray(accepts)) return refuses("other-version", "finds no offers in the body");
   const offers: PaymentRequirements[] = [];
   for (const [index, each] of accepts.entries()) {
     const fault = v1Fault(each);
@@ -192,46 +245,98 @@ function matches(value: unknown, ...patterns: readonly RegExp[]): boolean {
   return typeof value === "string" && patterns.some((pattern) => pattern.test(value));
 }
 
-function judgeV2(accepts: readonly unknown[], wallet: BuyerWallet): Verdict {
-  const networks = wallet.kind === "evm" ? V2_EVM_NETWORKS : SOLANA_NETWORKS;
-  const offers = accepts.map(
-    (each) => (isRecord(each) ? each : {}) as Partial<PaymentRequirements>,
-  );
-  const known = offers.filter(
-    ({ network, scheme }) => scheme === "exact" && networks.includes(network ?? ""),
-  );
+/** An entry of `accepts` of either version, of which anything may be missing. */
+type Entry = Partial<Omit<PaymentRequirements, "extra">> & {
+  readonly amount?: string;
+  readonly extra?: Readonly<Record<string, unknown>> | null;
+};
+
+function judgeV2(
+  { body, header }: SentQuote,
+  wallet: BuyerWallet,
+  { isCareful, versions }: V2SetUp,
+): Verdict {
+  // A header is read alone, and nothing of it is checked (@x402/core 2.27.0, `getPaymentRequiredResponse`).
+  const quote = header ? readHeaderJson(header) : body;
+  const [version, accepts] = [memberOf(quote, "x402Version"), memberOf(quote, "accepts")];
+  if (!Array.isArray(accepts))
+    return refuses("unreadable", "finds nothing that asks for a payment");
+  if (!versions.includes(version)) {
+    const detail = `has no scheme of version ${String(version)}, in which it is asked`;
+    return refuses("other-version", detail);
+  }
+  const offers: readonly Entry[] = accepts.map((each) => (isRecord(each) ? each : {}));
+  const known = offers.filter(({ network, scheme }) => {
+    return scheme === EXACT_SCHEME && isRegistered(String(network), wallet, version);
+  });
   if (known.length === 0) return refuses("other-network", "finds no offer that it can sign for");
-  if (wallet.kind === "evm" && known.some(hasNoToken)) {
-    return refuses("unreadable", "finds an offer without a token");
-  }
-  const usual = known.filter(({ network, asset }) => isUsualToken(network, asset));
-  if (usual.length === 0) {
-    return refuses("unknown-token", "pays with the usual tokens only, unless told otherwise");
-  }
-  const chosen = usual.find(
-    ({ maxAmountRequired }) => (readBigInt(maxAmountRequired ?? "") ?? V2_MOST + 1n) <= V2_MOST,
-  );
-  if (chosen === undefined) return refuses("too-dear", "pays at most $1, unless told otherwise");
+  const fitting = isCareful ? carefully(known, wallet) : ok(known);
+  if (!fitting.ok) return fitting.error;
+  const [chosen = {}] = fitting.value;
   const fault = wallet.kind === "evm" ? v2SigningFault(chosen) : null;
   return fault === null
     ? { kind: "pays", index: offers.indexOf(chosen) }
     : refuses("unreadable", fault);
 }
 
-function v2SigningFault(chosen: Partial<PaymentRequirements>): string | null {
-  const { name, version } = chosen.extra ?? {};
-  if (!name || !version) return "finds no name and version of the token in extra";
-  if (!isEvmAddress(chosen.payTo ?? "")) return "finds no EVM address in payTo";
+function isRegistered(network: string, { kind }: BuyerWallet, version: unknown): boolean {
+  if (version === X402_VERSION_2) return network.startsWith(kind === "evm" ? "eip155:" : "solana:");
+  return (kind === "evm" ? V2_EVM_NETWORKS : SOLANA_NETWORKS).includes(network);
+}
+
+/** What may be paid without being told, the best first (`selectPaymentRequirements`, `applySpendControls`). */
+function carefully(
+  known: readonly Entry[],
+  { kind }: BuyerWallet,
+): Result<readonly Entry[], Verdict> {
+  const recognized = known.filter((offer) => FLOWS.includes(flowOf(offer)));
+  if (recognized.length === 0) {
+    return err(refuses("unreadable", "knows no paymentFlow of the answer"));
+  }
+  if (kind === "evm" && recognized.some(hasNoToken)) {
+    return err(refuses("unreadable", "finds an offer without a token"));
+  }
+  const usual = recognized.filter(({ network = "", asset }) => {
+    return isUsualToken(nameOfCaip2(network), asset);
+  });
+  if (usual.length === 0) {
+    return err(refuses("unknown-token", "pays with the usual tokens only, unless told otherwise"));
+  }
+  const cheap = usual.filter(({ amount, maxAmountRequired = "" }) => {
+    return (readBigInt(amount ?? maxAmountRequired) ?? V2_MOST + 1n) <= V2_MOST;
+  });
+  if (cheap.length === 0) return err(refuses("too-dear", "pays at most $1, unless told otherwise"));
+  return ok(cheap.toSorted((one, other) => Number(isLater(other)) - Number(isLater(one))));
+}
+
+const AUTHORIZATION = "authorization";
+const FLOWS: readonly unknown[] = [AUTHORIZATION, PAYMENT_FLOW.paymentFlow, "escrow"];
+
+function flowOf({ extra }: Entry): unknown {
+  return extra?.["paymentFlow"] ?? AUTHORIZATION;
+}
+
+/** Paid once the work is done: they like that better. */
+function isLater(offer: Entry): boolean {
+  return flowOf(offer) === AUTHORIZATION;
+}
+
+function v2SigningFault({ extra, payTo, asset, maxTimeoutSeconds }: Entry): string | null {
+  if (!extra?.["name"] || !extra["version"]) {
+    return "finds no name and version of the token in extra";
+  }
+  if (!isEvmAddress(payTo ?? "")) return "finds no EVM address in payTo";
+  if (!isEvmAddress(asset ?? "")) return "finds no EVM address in asset";
   // They add it to the time and write the sum, whatever it is.
   const base: number = 1_000_000;
-  return readBigInt(String(base + (chosen.maxTimeoutSeconds as number))) !== undefined
+  return readBigInt(String(base + (maxTimeoutSeconds as number))) !== undefined
     ? null
     : "cannot read maxTimeoutSeconds";
 }
 
 /** They look at it only where they have a list to compare it with. */
-function hasNoToken({ network, asset }: Partial<PaymentRequirements>): boolean {
-  return Object.hasOwn(USUAL_TOKENS, network ?? "") && typeof asset !== "string";
+function hasNoToken({ network = "", asset }: Entry): boolean {
+  return Object.hasOwn(USUAL_TOKENS, nameOfCaip2(network)) && typeof asset !== "string";
 }
 
 /** As `BigInt` reads text; undefined where it throws. */

@@ -4,7 +4,7 @@
  */
 import { lookup } from "node:dns/promises";
 import type { Config } from "../../config/config.ts";
-import { DryGateway } from "../dry-gateway.ts";
+import { DryGateway, requestFor } from "../dry-gateway.ts";
 import { certificateFault, validityFinding } from "./certificates.ts";
 import {
   codeOf,
@@ -89,11 +89,9 @@ async function checkAnswers(
 function sampleOf(config: Config, dry: DryGateway, publicUrl: string): Sample | undefined {
   const candidates = config.routes
     .filter(({ action }) => action.kind === "priced")
-    .map(({ key, methods, segments }) => {
-      const texts = segments.map((each) => (each.kind === "static" ? each.text : "doctor"));
-      const isStatic = segments.every(({ kind }) => kind === "static");
-      const method = methods === null || methods.includes("GET") ? "GET" : (methods[0] ?? "GET");
-      return { key, method, target: `/${texts.join("/")}`, isStatic };
+    .map((route) => {
+      const isStatic = route.segments.every(({ kind }) => kind === "static");
+      return { key: route.key, ...requestFor(route), isStatic };
     })
     .toSorted((left, right) => Number(right.isStatic) - Number(left.isStatic));
   const found = candidates.find(({ method, target }) => dry.accepts(method, target).length > 0);

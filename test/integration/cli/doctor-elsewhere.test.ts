@@ -69,9 +69,7 @@ facilitator:${solana.embedded}`);
     expect(about(report, /^solana-devnet account /)).toEqual([
       "ok key from env:SOLANA_KEY; has 1 SOL, a settlement costs 0.00001 SOL: enough for 100000",
     ]);
-    expect(about(report, /^x402-fetch/)).toEqual([
-      "ok pays in USDC on solana-devnet: GET /weather",
-    ]);
+    expect(about(report, /^official clients/)).toEqual(["ok all can pay for GET /weather"]);
   });
 
   test("says with which command a missing token account is made", async () => {

@@ -1,0 +1,50 @@
+/** What buyers are answered who ask for a priced route and have not paid: as a running gateway sends it. */
+import type { Config, RouteSettings } from "../config/config.ts";
+import type { PricedPlan } from "../gateway/decision.ts";
+import { PAYMENT_REQUIRED_HEADER } from "../x402/header.ts";
+import type { PaymentRequirements } from "../x402/x402.ts";
+import { DryGateway, knownGround, requestFor, type DryAnswer } from "./dry-gateway.ts";
+
+/** Routes that are named where many have the same fate. */
+const MAX_NAMED = 4;
+
+export interface RouteQuote {
+  readonly route: RouteSettings;
+  /** To a program. */
+  readonly answer: DryAnswer;
+  /** To a page of another origin, and to a person with a browser. */
+  readonly others: readonly DryAnswer[];
+  readonly offers: PricedPlan["offers"];
+  readonly accepts: readonly PaymentRequirements[];
+}
+
+/** Of each priced route that somebody can come to. */
+export function routeQuotes(config: Config): readonly RouteQuote[] {
+  const priced = config.routes.filter(({ action }) => action.kind === "priced");
+  if (priced.length === 0) return [];
+  const dry = new DryGateway(config, knownGround(config));
+  const origin = typeof config.cors === "string" ? "https://example.com" : (config.cors[0] ?? "");
+  return priced.flatMap((route) => {
+    const request = requestFor(route);
+    const { decision, answer } = dry.ask(request);
+    if (decision.kind !== "challenge" || answer?.status !== 402) return [];
+    const others = [[], ["Accept", "text/html"]].flatMap((more) => {
+      return dry.ask({ ...request, headers: ["Origin", origin, ...more] }).answer ?? [];
+    });
+    const { offers } = decision.plan;
+    return [{ route, answer, others, offers, accepts: offers.accepts(decision.resource) }];
+  });
+}
+
+/** The value of `PAYMENT-REQUIRED`; null: there is none. */
+export function quoteHeader({ lines }: DryAnswer): string | null {
+  const at = lines.indexOf(PAYMENT_REQUIRED_HEADER);
+  return (at < 0 ? undefined : lines[at + 1]) ?? null;
+}
+
+/** Keys of routes, the first ones of many. */
+export function listed(keys: readonly string[]): string {
+  const named = keys.slice(0, MAX_NAMED).join(", ");
+  const more = keys.length - MAX_NAMED;
+  return more > 0 ? `${named} and ${more} more` : named;
+}
