@@ -8,9 +8,10 @@ import { Context } from "./reading/context.ts";
 import { processEnvironment, type Environment } from "./reading/environment.ts";
 import { LineIndex } from "./reading/line-index.ts";
 import { maskSecrets } from "./reading/mask.ts";
-import { Problems, type Problem } from "./reading/problem.ts";
+import { Problems, type Fault, type Part, type Problem } from "./reading/problem.ts";
 import { resolve } from "./resolve.ts";
 import { review } from "./review.ts";
+import type { Path } from "./reading/tree.ts";
 import { validate } from "./reading/validation.ts";
 import type { Config } from "./document.ts";
 import { readYaml } from "./reading/yaml-document.ts";
@@ -40,7 +41,20 @@ export type ParseResult = {
   readonly text: string;
 } & ({ readonly ok: true; readonly config: Config } | { readonly ok: false });
 
-export interface ParseOptions extends Environment {
+/** A warning or a note about a file that is accepted, see {@link Reading}. */
+export interface Remark {
+  readonly severity: Exclude<Problem["severity"], "error">;
+  readonly path: Path;
+  readonly part: Part;
+  readonly fault: Fault;
+}
+
+export interface Reading extends Environment {
+  /** What else there is to say of an accepted file; default: nothing. */
+  readonly review?: (config: Config) => readonly Remark[];
+}
+
+export interface ParseOptions extends Reading {
   /** The name of the file, for messages; paths in it are relative to its folder. */
   readonly file: string;
 }
@@ -65,13 +79,17 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const config = resolve(file, document, context);
   if (unsound.length === 0) review(config, document, context);
   if (problems.refused) return { ok: false, problems: problems.list(), text: masked };
-  return { ok: true, config: deepFreeze(config), problems: problems.list(), text: masked };
+  deepFreeze(config);
+  for (const { severity, path, fault, part } of options.review?.(config) ?? []) {
+    problems.add(severity, path, fault, part);
+  }
+  return { ok: true, config, problems: problems.list(), text: masked };
 }
 
 /** Reads and parses a file; one that cannot be read is a problem like any other. */
 export async function loadConfig(
   path: string,
-  environment: Environment = processEnvironment,
+  environment: Reading = processEnvironment,
 ): Promise<ParseResult> {
   let text: string;
   try {

@@ -9,6 +9,7 @@ import { reviewHub } from "./facilitator/hub.ts";
 import { warnOfEverybody } from "./listener/address-range.ts";
 import { isLoopback } from "./listener/listeners.ts";
 import { reviewDiscovery } from "./routes/discovery.ts";
+import type { OfferSettings } from "./routes/pricing.ts";
 import type { PricedAction } from "./routes/routes.ts";
 import { fault } from "./reading/reading.ts";
 import type { Path } from "./reading/tree.ts";
@@ -34,14 +35,14 @@ export function review(config: Config, document: ConfigDocument, context: Contex
     action.kind === "priced" ? [{ key, path: ["routes", key], action }] : [],
   );
   reviewDescriptions(priced, context);
-  reviewPrices(priced, context);
+  reviewPrices(priced, config, context);
   reviewTokens(priced, document, context);
-  for (const { key, path } of priced) {
+  for (const { key, path } of config.protocol.v1 ? priced : []) {
     const block = document.routes?.[key];
     if (block === undefined || "kind" in block) continue;
     reviewNetworks(block.accept, [...path, "accept"], context);
   }
-  reviewNetworks(document.accept, ["accept"], context);
+  if (config.protocol.v1) reviewNetworks(document.accept, ["accept"], context);
   reviewPublicUrl(config, context);
   reviewStore(config, context);
   reviewFacilitator(config, context);
@@ -89,14 +90,30 @@ function andOthers(others: readonly Priced[]): string {
   return `; the same goes for ${next.key}${rest.length > 0 ? ` and ${rest.length} more` : ""}`;
 }
 
-/** Clients have a limit that their users seldom raise: $0.10 (version 1) and $1 (version 2). */
-function reviewPrices(routes: readonly Priced[], { problems, tree }: Context): void {
+/**
+ * Clients have a limit that their users seldom raise: $0.10 (version 1) and $1 (version 2). Those of version 2 look at
+ * usual tokens only; what is sold without one has a remark of its own.
+ */
+function reviewPrices(
+  routes: readonly Priced[],
+  { protocol }: Pick<Config, "protocol">,
+  { problems, tree }: Context,
+): void {
   const known = routes.filter(({ path }) => tree.intact(["accept"]) && tree.intact(path));
-  const above = (cents: bigint) =>
-    known.filter(({ action }) => (lowestCents(action) ?? 0n) > cents);
+  const above = (cents: bigint, counts: (offer: OfferSettings) => boolean) =>
+    known.filter(({ action }) => (lowestCents(action.offers.filter(counts)) ?? 0n) > cents);
+  const isUsual = ({ network, asset }: OfferSettings) => isUsualToken(network, asset.address);
+  const isDollar = ({ network, asset }: OfferSettings) =>
+    asset.address === dollarAsset(network).address;
   const remarks = [
-    [above(100n), "costs more than the $1 that version 2 clients pay unless told otherwise"],
-    [above(10n), "costs more than the $0.10 that version 1 clients pay unless told otherwise"],
+    [
+      above(100n, isUsual),
+      "costs more than the $1 that version 2 clients pay unless told otherwise",
+    ],
+    [
+      protocol.v1 ? above(10n, isDollar) : [],
+      "costs more than the $0.10 that version 1 clients pay unless told otherwise",
+    ],
   ] as const;
   for (const [[first, ...others], message] of remarks) {
     if (first === undefined) continue;
@@ -107,14 +124,12 @@ function reviewPrices(routes: readonly Priced[], { problems, tree }: Context): v
   }
 }
 
-/** The cheapest way to pay in dollars, rounded up to whole cents; undefined when there is none. */
-function lowestCents({ offers }: PricedAction): bigint | undefined {
-  const cents = offers
-    .filter(({ network, asset }) => asset.address === dollarAsset(network).address)
-    .map(({ amountAtomic, asset: { decimals } }) => {
-      const unit = 10n ** BigInt(decimals);
-      return (amountAtomic * 100n + unit - 1n) / unit;
-    });
+/** The cheapest in dollars, rounded up to whole cents; undefined when there is none. */
+function lowestCents(offers: PricedAction["offers"]): bigint | undefined {
+  const cents = offers.map(({ amountAtomic, asset: { decimals } }) => {
+    const unit = 10n ** BigInt(decimals);
+    return (amountAtomic * 100n + unit - 1n) / unit;
+  });
   return cents.reduce<bigint | undefined>(
     (least, each) => (least === undefined || each < least ? each : least),
     undefined,

@@ -7,6 +7,7 @@ import {
   parseConfig,
   processEnvironment,
 } from "../../config/config.ts";
+import { reviewQuotes } from "../../diagnosis/quote-review.ts";
 import { asGithub, asJson } from "./check-formats.ts";
 import { countOf, type CheckedFile } from "./check-report.ts";
 import { checkTogether, type Loaded } from "./check-together.ts";
@@ -24,6 +25,7 @@ export interface CheckOptions {
 /** Stands for the standard input among the files. */
 const STDIN = "-";
 const STDIN_NAME = "<stdin>";
+const READING = { ...processEnvironment, review: reviewQuotes };
 /** Read of the standard input at most, bytes: more than any configuration may have. */
 const MAX_STDIN_BYTES = 64 * 1024 * 1024;
 
@@ -59,8 +61,8 @@ async function loadAll(names: readonly string[]): Promise<readonly CheckedFile[]
   for (const name of names) {
     const result =
       name === STDIN
-        ? parseConfig(await readStdin(), { ...processEnvironment, file: STDIN_NAME })
-        : await loadConfig(name);
+        ? parseConfig(await readStdin(), { ...READING, file: STDIN_NAME })
+        : await loadConfig(name, READING);
     const { ok: isAccepted, problems, text } = result;
     const places = result.ok
       ? { places: placesOf(result.config.limits.inFlight, countWorkers(result.config)) }

@@ -63,6 +63,8 @@ export const PROBLEM_CODES = {
   "ambiguous-price": "A bare number as a price could mean dollars or atomic units.",
   "high-price": "A route costs more than clients pay unless told otherwise.",
   "unusual-token": "Clients pay in other tokens than those of a route unless told otherwise.",
+  "large-head": "The head of a 402 is larger than what nginx reads by default.",
+  "short-quote": "What version 2 asks of a route is too long for a header, and says less.",
   "no-description": "A route has no description for buyers and catalogues.",
   "long-description": "A description is longer than catalogues show.",
   // Money.

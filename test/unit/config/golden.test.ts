@@ -3,7 +3,11 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
 import { PROBLEM_CODES } from "../../../src/config/reading/problem-codes.ts";
+import { reviewQuotes } from "../../../src/diagnosis/quote-review.ts";
 import { environment } from "./fixture.ts";
+
+/** As `coinslot check` reads. */
+const reading = { ...environment, review: reviewQuotes };
 
 const FOLDER = join(import.meta.dirname, "golden");
 const SEPARATOR = "==========\n";
@@ -19,7 +23,7 @@ test("every kind of problem is shown by at least one file", () => {
   const shown = new Set<string>(
     readdirSync(FOLDER).flatMap((name) => {
       const [text = ""] = readFileSync(join(FOLDER, name), "utf8").split(SEPARATOR);
-      return parseConfig(text, { file: name, ...environment }).problems.map(({ code }) => code);
+      return parseConfig(text, { file: name, ...reading }).problems.map(({ code }) => code);
     }),
   );
 
@@ -32,7 +36,7 @@ describe("every problem is reported at its place, with the line, a caret and a w
     const path = join(FOLDER, name);
     const [text = "", expected] = readFileSync(path, "utf8").split(SEPARATOR);
 
-    const result = parseConfig(text, { file: name.replace(/\.txt$/, ".yaml"), ...environment });
+    const result = parseConfig(text, { file: name.replace(/\.txt$/, ".yaml"), ...reading });
 
     const report = formatProblems(result.problems, result.text);
     const actual = `${report}${result.ok ? "accepted" : "refused"}\n`;
