@@ -2,12 +2,15 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { placesOf } from "../../../src/app/places.ts";
+import { NETWORK_NAMES, networkOf } from "../../../src/x402/network.ts";
+import { Site } from "../../support/serve.ts";
 import { runHere } from "./run-here.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -107,6 +110,45 @@ describe("check", () => {
     },
   );
 });
+
+describe("the head of a 402", () => {
+  test("is as long as check says", async () => {
+    await using site = await Site.create();
+    const accept = NETWORK_NAMES.filter((name) => networkOf(name).kind === "evm");
+    const text = GATEWAY.replace(/^publicUrl: .*\n/m, "");
+    const served = await site.serve(
+      `${text}accept: [${accept.join()}]\ncors: true\nroutes: { GET /weather: $0.01 }\n`,
+      {},
+    );
+    await served.untilReady();
+
+    const { stderr } = await runHere(["check", site.file]);
+
+    const head = await headOf(served.url, [
+      "GET /weather HTTP/1.1",
+      "Host: 127.0.0.1",
+      "Accept: text/html",
+      "Origin: https://example.com",
+    ]);
+    expect(head).toMatch(/^HTTP\/1\.1 402 /);
+    expect(head.length).toBeGreaterThan(4_096);
+    expect(stderr).toContain(`has a head of up to ${head.length.toLocaleString("en")} bytes`);
+  }, 30_000);
+});
+
+/** What comes before the body, byte by byte. */
+async function headOf(url: string, lines: readonly string[]): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+  let got = "";
+  for await (const chunk of socket.setEncoding("latin1")) {
+    got += chunk;
+    const end = got.indexOf("\r\n\r\n");
+    if (end >= 0) return got.slice(0, end + 4);
+  }
+  throw new Error("there is no head");
+}
 
 const count = z.int().min(0);
 const place = z.int().min(1).nullable();
