@@ -1,4 +1,11 @@
 /** What a case sends, byte by byte: its request or its frames, with every placeholder filled in. */
+import { caip2Of, PAYMENT_FLOW, requirementsV2 } from "../../src/x402/version-2.ts";
+import {
+  X402_VERSION,
+  X402_VERSION_2,
+  type PaymentRequirements,
+  type X402Version,
+} from "../../src/x402/x402.ts";
 import type { AttackCase, H2Frame, H2Step } from "./attack-case.ts";
 import type { Step } from "./dialogue.ts";
 import type { Line } from "./hpack.ts";
@@ -7,8 +14,18 @@ import { AUTHORITY, CALLERS_TOKEN } from "./shop.ts";
 
 /** The payments that a case wants; made only where it names them. */
 export interface Wallet {
-  /** The header of a correct payment: the first, the second, or one that pays too little, or owns nothing. */
-  pay(which: "1" | "2" | "cheap" | "broke"): Promise<string>;
+  /** The version of its payments. */
+  readonly version: X402Version;
+  /** What /paid asks for. */
+  offer(): Promise<PaymentRequirements>;
+  /**
+   * The header of a correct payment: the first, the second, or one that pays too little or too much, or owns nothing.
+   *
+   * @param version default: its own
+   */
+  pay(which: string, version?: X402Version): Promise<string>;
+  /** The header of the first payment, of version 2, with another member of what it has accepted. */
+  accept(member: string, value: unknown): Promise<string>;
   /** The header of a payment that fits but for these members, whose signature proves nothing. */
   forge(members: Readonly<Record<string, unknown>>): Promise<string>;
   /** JSON for a facilitator: a correct and funded payment of so many atomic units, and what it is for. */
@@ -71,15 +88,22 @@ const repeat = (text: string): string =>
     part.repeat(Number(count)),
   );
 
+/** The payments that are made for a case. */
+const PAYMENT = /<(payment|payment 2|cheap|dear|broke)(?: in version ([12]))?>/g;
+
 async function fill(text: string, wallet: Wallet): Promise<string> {
+  const encode = async (json: string): Promise<string> => {
+    const isFirst = wallet.version === X402_VERSION;
+    return Buffer.from(isFirst ? json : inVersion2(json, await wallet.offer())).toString("base64");
+  };
   let filled = repeat(text)
     .replaceAll("<host>", AUTHORITY)
     .replaceAll("<handshake>", HANDSHAKE)
-    .replaceAll("<token>", CALLERS_TOKEN)
-    .replaceAll(/<evm (\w+)=([^<>]*)>/g, (_, field: string, json: string) => {
-      return Buffer.from(evmPayment(field, json)).toString("base64");
-    })
-    .replaceAll(/<base64 ([^<>]*)>/gs, (_, part: string) => Buffer.from(part).toString("base64"));
+    .replaceAll("<token>", CALLERS_TOKEN);
+  filled = await replaceAsync(filled, /<evm (\w+)=([^<>]*)>/g, (field = "", json = "") => {
+    return encode(evmPayment(field, json));
+  });
+  filled = await replaceAsync(filled, /<base64 ([^<>]*)>/gs, (part = "") => encode(part));
   filled = await replaceAsync(
     filled,
     /<junk(?: (\w+)=([^<>]*))?>/g,
@@ -93,10 +117,12 @@ async function fill(text: string, wallet: Wallet): Promise<string> {
   filled = filled.replaceAll(/<chunk ([^<>]*)>/gs, (_, part: string) => {
     return `${part.length.toString(16)}\r\n${part}\r\n`;
   });
-  for (const [mark, which] of Object.entries(PAYMENTS)) {
-    if (filled.includes(mark)) filled = filled.replaceAll(mark, await wallet.pay(which));
-  }
-  return filled;
+  filled = await replaceAsync(filled, /<accepted (\w+)=([^<>]*)>/g, (member = "", json = "") => {
+    return wallet.accept(member, JSON.parse(json));
+  });
+  return replaceAsync(filled, PAYMENT, (which = "", version) => {
+    return wallet.pay(which, version === undefined ? wallet.version : VERSIONS[version]);
+  });
 }
 
 /** Each match with what comes of its groups. */
@@ -114,12 +140,7 @@ async function replaceAsync(
   return parts.join("") + text.slice(from);
 }
 
-const PAYMENTS = {
-  "<payment>": "1",
-  "<payment 2>": "2",
-  "<cheap>": "cheap",
-  "<broke>": "broke",
-} as const;
+const VERSIONS: Readonly<Record<string, X402Version>> = { 1: X402_VERSION, 2: X402_VERSION_2 };
 
 const HANDSHAKE = [
   "Connection: Upgrade",
@@ -146,6 +167,17 @@ function evmPayment(field: string, json: string): string {
   const authorization = `{${members(["from", "to", "value", "validAfter", "validBefore", "nonce"])}}`;
   const payload = `{${members(["signature"])},"authorization":${authorization}}`;
   return `{"x402Version":1,"scheme":"exact",${members(["network"])},"payload":${payload}}`;
+}
+
+/** A payment of version 1 in the envelope of version 2, as text: also where it is not quite JSON. */
+function inVersion2(json: string, offer: PaymentRequirements): string {
+  const { scheme: _, network: _network, ...accepted } = requirementsV2(offer, PAYMENT_FLOW);
+  const others = JSON.stringify(accepted).slice(1);
+  return json
+    .replaceAll(/(?<="x402Version":"?)[12]\b/g, (version) => String(3 - Number(version)))
+    .replace(/("scheme":"[^"]*","network":)"([^"]*)"/, (_all, scheme: string, network: string) => {
+      return `"accepted":{${scheme}"${caip2Of(network)}",${others}`;
+    });
 }
 
 /** RFC 9113 section 7: CANCEL. */

@@ -30,9 +30,15 @@
  *
  * `at`: asked there instead, of the `admin` listener or the `facilitator`. `crowd`: other connections that are opened
  * before, and held: how many, and what each sends. `asks`: how many questions about payments the chain hears. `sells`:
- * the payment is good and is settled, once. `<junk>` is a payment that fits and whose signature proves nothing,
+ * a payment is good and is settled, once, for the price of /paid or for that sum. `<junk>` is a payment that fits and whose signature proves nothing,
  * `<junk FIELD=JSON>` with another member; `<settlement AMOUNT>` what a gateway sends a facilitator with a correct payment of
  * so many atomic units; `<token>` what callers of the facilitator of `listed` show.
+ *
+ * A case that shows a payment is written in version 1 and played in both: once more with the other header, in the
+ * other envelope and by another client. `version2` says what is otherwise there, and `because` of what; `envelope` that
+ * it is of that version alone. `<payment in version 1>` is in that envelope wherever it stands,
+ * `<dear>` pays twice the price, and `<accepted MEMBER=JSON>` is a correct payment of version 2 for something else than
+ * is offered, by that member of what was accepted (`extra.NAME` for one of those; nothing behind `=`: it is missing).
  *
  * `backend`: what a hostile backend answers, in steps; without it, goods. `isCut`: the client must see that the
  * answer is cut off. `retires`: the gateway asks nothing else on this connection to the backend. `h2`: frames that
@@ -45,6 +51,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
+import { X402_VERSION, X402_VERSION_2, type X402Version } from "../../src/x402/x402.ts";
 import { FRAME_TYPES } from "./http2-frames.ts";
 import type { Gateway } from "./shop.ts";
 
@@ -104,6 +111,18 @@ const answers = z.union([
   z.array(z.union([z.literal("closed").transform(() => [CLOSED]), status])),
 ]);
 const texts = z.union([z.string(), z.array(z.string())]).transform((given) => [given].flat());
+const expected = z.union([
+  answers.transform((same) => ({ deny: same, free: same })),
+  z.strictObject({ deny: answers, free: answers }),
+]);
+/** What may be otherwise in version 2. */
+const version2 = z.strictObject({
+  because: z.string(),
+  expect: expected.exactOptional(),
+  says: texts.exactOptional(),
+  asks: z.int().exactOptional(),
+  sells: z.literal(false).exactOptional(),
+});
 
 const attackCase = z.strictObject({
   name: z.string(),
@@ -119,12 +138,7 @@ const attackCase = z.strictObject({
   raw: z.array(step).exactOptional(),
   after: z.array(step).default([]),
   methods: z.array(z.string()).exactOptional(),
-  expect: z
-    .union([
-      answers.transform((same) => ({ deny: same, free: same })),
-      z.strictObject({ deny: answers, free: answers }),
-    ])
-    .exactOptional(),
+  expect: expected.exactOptional(),
   closes: z.literal(true).exactOptional(),
   abandons: z.literal(true).exactOptional(),
   within: z.int().default(PATIENCE_MS),
@@ -140,7 +154,9 @@ const attackCase = z.strictObject({
   at: z.enum(["admin", "facilitator"]).exactOptional(),
   crowd: z.strictObject({ connections: z.int(), sends: z.array(step) }).exactOptional(),
   asks: z.int().exactOptional(),
-  sells: z.literal(true).exactOptional(),
+  sells: z.union([z.literal(true), z.int()]).exactOptional(),
+  envelope: z.literal([X402_VERSION, X402_VERSION_2]).exactOptional(),
+  version2: version2.exactOptional(),
   h2: z.array(h2Step).exactOptional(),
   backend: z.array(step).exactOptional(),
   isCut: z.literal(true).exactOptional(),
@@ -148,8 +164,15 @@ const attackCase = z.strictObject({
   waits: z.string().exactOptional(),
 });
 
-export interface AttackCase extends z.infer<typeof attackCase> {
+type WrittenCase = z.infer<typeof attackCase>;
+
+export interface AttackCase extends Omit<WrittenCase, "envelope" | "version2" | "sells"> {
   readonly topic: string;
+  /** The version of its payments. */
+  readonly envelope: X402Version;
+  readonly sells?: WrittenCase["sells"] | false;
+  /** The name of the case that it plays once more, over HTTP/2 or in version 2. */
+  readonly repeats?: string;
 }
 
 /** Every case, topic by topic. @throws where a file is not written as above, or two cases share a name. */
@@ -158,7 +181,7 @@ export function readCases(): readonly AttackCase[] {
   const cases = files.sort().flatMap((file) => {
     const topic = basename(file, ".yaml");
     const listed = z.array(z.unknown()).parse(parse(readFileSync(join(FOLDER, file), "utf8")));
-    return listed.map((each, index): AttackCase => {
+    return listed.flatMap((each, index): AttackCase[] => {
       const read = attackCase.safeParse(each);
       if (!read.success) {
         throw new Error(`${file}, case ${index + 1}: ${z.prettifyError(read.error)}`);
@@ -166,7 +189,9 @@ export function readCases(): readonly AttackCase[] {
       if (read.data.expect === undefined && read.data.abandons === undefined) {
         throw new Error(`${file}, case ${index + 1}: nothing is expected`);
       }
-      return { ...read.data, topic };
+      const { envelope, version2: other, ...written } = read.data;
+      const known = { ...written, topic, envelope: envelope ?? X402_VERSION };
+      return envelope === undefined ? inBothVersions(known, other) : [known];
     });
   });
   const names = new Set<string>();
@@ -187,11 +212,45 @@ const OVER_HTTP2: ReadonlyMap<string, string> = new Map([
   ["hostile-backend", "http2-backends"],
 ]);
 
-const REPEATS = new Set(OVER_HTTP2.values());
+/** What shows a payment, or what was said of one. */
+const SHOWN = /x[^a-z0-9\s]payment|<(?:payment|cheap|dear|broke|junk|evm|settlement)\b/i;
+/** The header of a payment of either version and its receipt, whatever stands for the dashes. */
+const HEADERS = /x([^a-z0-9\s])payment(?:[^a-z0-9\s]response)?|payment([^a-z0-9\s])signature/gi;
+/** Another client has its own share of what a client may do, and is not remembered. */
+const OTHER_CLIENT = Object.entries({
+  "192.0.2.": "203.0.113.",
+  "2001:db8": "3fff:1",
+  "0x7777": "0x8888",
+});
 
-/** Whether a case is another one sent once more, over HTTP/2. */
-export function isRepeat({ topic }: AttackCase): boolean {
-  return REPEATS.has(topic);
+function inBothVersions(each: AttackCase, other?: WrittenCase["version2"]): AttackCase[] {
+  const { name } = each;
+  const text = JSON.stringify(each);
+  if (!SHOWN.test(text)) return [each];
+  const again: AttackCase = JSON.parse(text, (_, member) => {
+    return typeof member === "string" ? inOtherVersion(member) : member;
+  });
+  const { because, ...otherwise } = other ?? {};
+  const named = { name: `${name} (version 2)`, repeats: name };
+  return [each, { ...again, ...otherwise, ...named, envelope: X402_VERSION_2 }];
+}
+
+function inOtherVersion(text: string): string {
+  const swapped = text
+    .replaceAll(HEADERS, (all, dash: string | undefined, back: string | undefined) => {
+      if (dash === undefined) return `X${back}PAYMENT`;
+      const isReceipt = /response$/i.test(all);
+      return (
+        all.slice(2) + (isReceipt ? "" : dash + (all.startsWith("x") ? "signature" : "SIGNATURE"))
+      );
+    })
+    .replaceAll(/(?<= in version )[12](?=>)/g, (version) => String(3 - Number(version)));
+  return OTHER_CLIENT.reduce((told, [one, another]) => told.replaceAll(one, another), swapped);
+}
+
+/** Whether a case is another one sent once more, over HTTP/2 or in version 2. */
+export function isRepeat({ repeats }: AttackCase): boolean {
+  return repeats !== undefined;
 }
 
 function overHttp2(each: AttackCase): AttackCase[] {
@@ -207,6 +266,7 @@ function overHttp2(each: AttackCase): AttackCase[] {
     {
       ...same,
       topic: over,
+      repeats: name,
       name: `${name} (HTTP/2)`,
       on: "secure",
       h2: [{ headers: [], ends: true, isWhole: true }],

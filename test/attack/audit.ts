@@ -2,18 +2,18 @@
  * What can only be told when all attacks are over: that the gateway still sells and keeps its word, that nothing
  * secret has come out, and that each request at the backend was decided about.
  */
-import { decodePaymentHeader } from "../../src/x402/header.ts";
+import type { X402Version } from "../../src/x402/x402.ts";
 import type { Answer } from "./dialogue.ts";
 import { cutRequests, valuesOf } from "./framing.ts";
 import type { Flaw } from "./flaw.ts";
-import { valuesByReader } from "./name-readers.ts";
-import { FORGED, STEERING, type Arrived } from "./recording-backend.ts";
+import { isPayment, valuesByReader } from "./name-readers.ts";
+import { FORGED, RECEIPTS, STEERING, type Arrived } from "./recording-backend.ts";
 
 /** What a client adds to its payment, so that the backend believes something else. */
 export const FORGED_LINES = [
   `X-402-Payer: ${FORGED}`,
   `X-402-Transaction: ${FORGED}`,
-  `X-PAYMENT-RESPONSE: ${FORGED}`,
+  ...RECEIPTS.map((name) => `${name}: ${FORGED}`),
   "Connection: X-402-Payer, X-402-Transaction, X-Forwarded-For, Idempotency-Key",
 ];
 
@@ -28,7 +28,11 @@ export const ODDLY_FORGED_LINES = [
 const TOLD = ["x-402-payer", "x-402-transaction", "x-402-network", "idempotency-key"];
 
 /** H11, H12 and H17, on an answer that was paid for. */
-export function judgeSale(answer: Answer | undefined, bought: readonly Arrived[]): Flaw[] {
+export function judgeSale(
+  version: X402Version,
+  answer: Answer | undefined,
+  bought: readonly Arrived[],
+): Flaw[] {
   if (answer?.status !== 200) {
     return [{ kind: "crash", detail: `a good payment is answered with ${answer?.status}` }];
   }
@@ -37,11 +41,39 @@ export function judgeSale(answer: Answer | undefined, bought: readonly Arrived[]
   const said = (name: string): string => valuesOf(answer.lines, name).join(" | ");
   if (said("cache-control") !== "private, no-store")
     flaw(`Cache-Control: ${said("cache-control")}`);
-  if (!/(?:^|[ ,])x-payment(?:[ ,]|$)/i.test(said("vary"))) flaw(`Vary: ${said("vary")}`);
+  const { payment } = NAMES[version];
+  if (
+    !said("vary")
+      .toLowerCase()
+      .split(/ *[,|] */)
+      .includes(payment)
+  )
+    flaw(`Vary: ${said("vary")}`);
   for (const name of STEERING) if (said(name.toLowerCase()) !== "") flaw(`${name} crosses`);
-  const receipt = readJson(Buffer.from(said("x-payment-response"), "base64").toString());
-  if (receipt["success"] !== true) flaw(`X-PAYMENT-RESPONSE: ${said("x-payment-response")}`);
-  return [...flaws, ...judgeTold(bought)];
+  return [...flaws, ...judgeReceipts(version, [answer]), ...judgeTold(bought)];
+}
+
+/** In lower case: the header of a payment, and of what is said of it. */
+const NAMES: Readonly<Record<X402Version, { readonly payment: string; readonly receipt: string }>> =
+  {
+    1: { payment: "x-payment", receipt: "x-payment-response" },
+    2: { payment: "payment-signature", receipt: "payment-response" },
+  };
+
+/** What was sold is told once, in the envelope in which it was paid. */
+export function judgeReceipts(version: X402Version, answers: readonly Answer[]): Flaw[] {
+  const told = answers.map(({ lines }) =>
+    Object.values(NAMES).flatMap(({ receipt }) =>
+      valuesOf(lines, receipt).map((value) => ({ receipt, value })),
+    ),
+  );
+  const isTold = told.flat().some(({ receipt, value }) => {
+    const { success } = readJson(Buffer.from(value, "base64").toString());
+    return receipt === NAMES[version].receipt && success === true;
+  });
+  const missing = isTold ? [] : [`no ${NAMES[version].receipt} of a sale`];
+  const several = told.filter(({ length }) => length > 1).map(({ length }) => `${length} receipts`);
+  return [...missing, ...several].map((detail) => ({ kind: "payment", detail }));
 }
 
 /** What the backend is told of a sale comes from us alone, whichever way it reads names. */
@@ -55,7 +87,8 @@ export function judgeTold(bought: readonly Arrived[]): Flaw[] {
   const details = wrong.map(
     ({ name, reader, values }) => `${name} to ${reader}: ${values.join(" | ")}`,
   );
-  if (valuesOf(lines, "x-payment").length > 0) details.push("the payment went on to the backend");
+  const shown = lines.filter(([name]) => isPayment(name));
+  details.push(...shown.map(([name]) => `${name} went on to the backend`));
   return details.map((detail) => ({ kind: "payment", detail }));
 }
 
@@ -80,9 +113,8 @@ export function judgeSecrets(told: string, payments: readonly string[], key: str
 }
 
 function signatureOf(header: string): string {
-  const decoded = decodePaymentHeader(header);
-  const payload = decoded.ok ? decoded.value.payload : {};
-  return "signature" in payload ? String(payload["signature"]) : header;
+  const { payload } = readJson(Buffer.from(header, "base64").toString());
+  return String(Object(payload).signature ?? header);
 }
 
 /**

@@ -7,7 +7,7 @@ import { cutRequests, valuesOf } from "./framing.ts";
 import type { Flaw } from "./flaw.ts";
 import { judgeArrived, type Evidence } from "./judge.ts";
 import type { Oracle } from "./oracle.ts";
-import { FORGED, SEEN_HEADER } from "./recording-backend.ts";
+import { FORGED, RECEIPTS, SEEN_HEADER } from "./recording-backend.ts";
 import { PUBLIC_URL, type Gateway } from "./shop.ts";
 
 /** What the judge of our own lines calls a request without `Connection`, which is no flaw of another's. */
@@ -22,7 +22,7 @@ export function judgeBehind(
   const flaws = judgeArrived(arrived, oracle, gateway).filter(
     ({ detail }) => detail !== PERSISTENT,
   );
-  for (const name of ["X-PAYMENT-RESPONSE", "X-402-Payer"]) {
+  for (const name of [...RECEIPTS, "X-402-Payer"]) {
     if (new RegExp(`^${name}: *${FORGED}`, "im").test(received)) {
       flaws.push({ kind: "crossing", detail: `the client got the backend's own ${name}` });
     }

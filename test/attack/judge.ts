@@ -3,7 +3,7 @@
  * and the answers held against what the case says.
  */
 import { CLOSED, expectedOf, methodsOf, type AttackCase } from "./attack-case.ts";
-import { judgeTold } from "./audit.ts";
+import { judgeReceipts, judgeTold } from "./audit.ts";
 import { cutRequests, FRAMINGS, valuesOf, type ReadRequest } from "./framing.ts";
 import { isNever, meaningsOf, valuesByReader } from "./name-readers.ts";
 import type { Flaw } from "./flaw.ts";
@@ -33,14 +33,16 @@ export function judge(
   return [
     ...told,
     ...kept,
-    ...(isSale(each) ? judgeTold(arrived) : judgeArrived(arrived, oracle, gateway)),
+    ...(isSale(each)
+      ? [...judgeTold(arrived), ...judgeReceipts(each.envelope, dialogue.answers)]
+      : judgeArrived(arrived, oracle, gateway)),
     ...judgeCount(each, dialogue, arrived),
   ];
 }
 
 /** Whether the backend is asked because somebody has paid. */
 function isSale({ sells, at }: AttackCase): boolean {
-  return sells === true && at === undefined;
+  return Boolean(sells) && at === undefined;
 }
 
 /** The answers alone. */
@@ -108,7 +110,8 @@ function judgeAnswer(
   { index, expected }: { readonly index: number; readonly expected: readonly number[] },
 ): Flaw[] {
   const isHead = methodsOf(each)[index] === "HEAD";
-  const asked = status === 402 && !isHead ? judgeQuestion(body) : [];
+  const asked =
+    status === 402 ? [...judgeQuestionV2(lines), ...(isHead ? [] : judgeQuestion(body))] : [];
   // What a hostile backend says is its own, and its silence is our 502.
   if (each.backend !== undefined) return asked;
   const flaws: Flaw[] = [];
@@ -130,11 +133,24 @@ function judgeQuestion(body: string): Flaw[] {
   if (x402Version !== 1 || typeof error !== "string" || !Array.isArray(accepts)) {
     return [{ kind: "answer", detail: "402 without payment requirements" }];
   }
-  const resources = accepts.map((offer) => String(Object(offer).resource));
-  const foreign = resources.filter((resource) => !resource.startsWith(`${PUBLIC_URL}/`));
+  return judgeResources(accepts.map((offer) => Object(offer).resource));
+}
+
+/** The same in version 2, in a header. */
+function judgeQuestionV2(lines: Answer["lines"]): Flaw[] {
+  const [told = "", ...others] = valuesOf(lines, "payment-required");
+  const { x402Version, resource, accepts } = readJson(Buffer.from(told, "base64").toString());
+  if (others.length > 0 || x402Version !== 2 || !Array.isArray(accepts) || accepts.length === 0) {
+    return [{ kind: "answer", detail: "402 without payment requirements of version 2" }];
+  }
+  return judgeResources([Object(resource).url]);
+}
+
+function judgeResources(resources: readonly unknown[]): Flaw[] {
+  const foreign = resources.filter((resource) => !String(resource).startsWith(`${PUBLIC_URL}/`));
   return foreign.map((resource) => ({
     kind: "answer",
-    detail: `402 for the resource ${resource}`,
+    detail: `402 for the resource ${String(resource)}`,
   }));
 }
 

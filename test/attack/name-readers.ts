@@ -49,7 +49,8 @@ export function valuesByReader(
 const NEVER = new Set(
   // Of one connection, of the payment, and of the gateway.
   (
-    "keep-alive te trailer expect http2-settings x-payment x-payment-response x-payer " +
+    "keep-alive te trailer expect http2-settings x-payment payment-signature x-payment-response payment-response " +
+    "payment-required extension-responses x-payer " +
     // Another client.
     "forwarded x-real-ip client-ip x-client-ip x-cluster-client-ip true-client-ip cf-connecting-ip cf-ipcountry " +
     "fastly-client-ip fly-client-ip do-connecting-ip x-nf-client-connection-ip x-azure-clientip x-appengine-user-ip " +
@@ -69,6 +70,12 @@ const NEVER = new Set(
     "proxy x-sendfile-type x-accel-mapping"
   ).split(" "),
 );
+
+/** Whether somebody reads that name as a payment of either version. */
+export function isPayment(name: string): boolean {
+  const meanings = meaningsOf(name);
+  return meanings.has("x-payment") || meanings.has("payment-signature");
+}
 
 /** `X-Forwarded-` that the gateway writes itself. */
 const TOLD = new Set(["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"]);

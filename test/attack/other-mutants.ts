@@ -375,7 +375,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     file: "src/mechanism/evm/authorization.ts",
     find: `paymentPayload.x402Version === X402_VERSION_2 && authorization.value > amount`,
     put: `paymentPayload.x402Version === 0 && authorization.value > amount`,
-    unit: VERSION_2,
+    topics: ["sales"],
   },
   {
     name: "does not compare what a client has accepted",
@@ -383,7 +383,7 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     file: "src/payments/sale/choice.ts",
     find: `const mismatches = offers.map((offer) => mismatchOf(accepted, offer));`,
     put: `const mismatches = offers.map((): string | undefined => undefined);`,
-    unit: VERSION_2,
+    topics: ["payments"],
   },
   {
     name: "takes an echo of extensions as it comes",
@@ -399,7 +399,51 @@ export const OTHER_MUTANTS: readonly Mutant[] = [
     file: "src/gateway/decision.ts",
     find: `return newer !== CHALLENGE || !v1 ? newer : readHeader(rawHeaders, X402_VERSION);`,
     put: `return readHeader(rawHeaders, X402_VERSION) === CHALLENGE ? newer : readHeader(rawHeaders, X402_VERSION);`,
-    unit: VERSION_2,
+    topics: ["payments"],
+  },
+  {
+    name: "takes a payment in each header, of version 1 and of version 2, for two",
+    cites: "H10",
+    file: DECISION,
+    find: `return newer !== CHALLENGE || !v1 ? newer : readHeader(rawHeaders, X402_VERSION);`,
+    put: `const older = v1 ? readHeader(rawHeaders, X402_VERSION) : CHALLENGE;
+  if (newer !== CHALLENGE && older !== CHALLENGE) {
+    return { kind: "malformed", refusal: { code: "invalid_payload", detail: "two payments" } };
+  }
+  return newer !== CHALLENGE ? newer : older;`,
+    topics: ["sales"],
+  },
+  {
+    name: "lets the payment of version 2 cross",
+    cites: "H12",
+    file: LINES,
+    find: `  ...Object.values(PAYMENT_HEADERS).map((name) => name.toLowerCase()),\n`,
+    put: `  "x-payment",\n`,
+    topics: HEADERS,
+  },
+  {
+    name: "lets the backend forge a receipt of version 2",
+    cites: "H17",
+    file: LINES,
+    find: `  ...Object.values(RECEIPT_HEADERS),\n].map`,
+    put: `  RECEIPT_HEADERS[1],\n].map`,
+    topics: ["sales"],
+  },
+  {
+    name: "lets the backend ask for payments of version 2",
+    cites: "H17",
+    file: LINES,
+    find: `  PAYMENT_REQUIRED_HEADER,\n  EXTENSION_RESPONSES_HEADER,\n  ...Object`,
+    put: `  EXTENSION_RESPONSES_HEADER,\n  ...Object`,
+    topics: ["sales"],
+  },
+  {
+    name: "lets the backend say what became of extensions of version 2",
+    cites: "H17",
+    file: LINES,
+    find: `  EXTENSION_RESPONSES_HEADER,\n  ...Object`,
+    put: `  ...Object`,
+    topics: ["sales"],
   },
   {
     name: "passes a 402 of the backend's own on",

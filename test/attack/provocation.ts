@@ -3,8 +3,9 @@
  * whatever reaches the backend is judged as ever: free by every reading, framed in one way, decided about; and
  * nothing that is sent may make the gateway answer 5xx or end.
  */
+import { X402_VERSION } from "../../src/x402/x402.ts";
 import { startChain } from "../support/chain.ts";
-import { stepsOf } from "./attack-bytes.ts";
+import { stepsOf, type Wallet } from "./attack-bytes.ts";
 import { readCases } from "./attack-case.ts";
 import { OPENING } from "./http2-frames.ts";
 import type { Gateway } from "./shop.ts";
@@ -107,8 +108,11 @@ const MOST_CHANGES = 4;
 const MOST_BYTES = 4_000;
 
 /** What is not paid for by anybody: a payment may end in a sale. */
-const NO_WALLET = {
+const NO_WALLET: Wallet = {
+  version: X402_VERSION,
+  offer: () => Promise.reject(new Error("nothing is asked for")),
   pay: () => Promise.resolve("AAAA"),
+  accept: () => Promise.resolve("AAAA"),
   forge: () => Promise.resolve("AAAA"),
   settlement: () => Promise.resolve("{}"),
 };

@@ -20,8 +20,16 @@ export const FORGED = "forged-by-the-backend";
 /** What outranks Cache-Control for one cache or another; it may cross where nothing is sold. */
 export const STEERING = ["CDN-Cache-Control", "Surrogate-Control", "X-Accel-Expires", "Expires"];
 
+/** What is said of payments, which is ours to say. */
+export const RECEIPTS = [
+  "X-PAYMENT-RESPONSE",
+  "PAYMENT-RESPONSE",
+  "PAYMENT-REQUIRED",
+  "EXTENSION-RESPONSES",
+];
+
 const FORGERIES = [
-  `X-PAYMENT-RESPONSE: ${FORGED}`,
+  ...RECEIPTS.map((name) => `${name}: ${FORGED}`),
   `X-402-Payer: ${FORGED}`,
   `Proxy-Authenticate: ${FORGED}`,
   `X-Hop: ${FORGED}`,
@@ -229,7 +237,7 @@ function switching({ lines }: ReadRequest, count: number): string {
   const accept = createHash("sha1").update(`${key}${ACCEPT_GUID}`).digest("base64");
   return (
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-    `X-Seen: ${count}\r\nX-402-Payer: ${FORGED}\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`
+    `X-Seen: ${count}\r\n${FORGERIES}\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`
   );
 }
 

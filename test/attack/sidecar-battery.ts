@@ -43,7 +43,7 @@ const HARMLESS: Readonly<Record<OwnProxyName, readonly string[]>> = {
 /** The cases that make sense there. */
 function sidecarCases(): readonly AttackCase[] {
   return readCases()
-    .filter(({ name }) => !Object.hasOwn(NO_ATTACK, name))
+    .filter(({ name, repeats = name }) => !Object.hasOwn(NO_ATTACK, repeats))
     .filter(({ topic, on, waits }) => !THEIRS.has(topic) && on === undefined && waits === undefined)
     .map((each) => ({ ...each, within: Math.min(each.within, PATIENCE_MS) }));
 }

@@ -3,7 +3,13 @@
  * what arrives at the backend meanwhile is its doing.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { PAYMENT_HEADERS } from "../../src/x402/header.ts";
+import {
+  X402_VERSION,
+  X402_VERSION_2,
+  type PaymentRequirements,
+  type X402Version,
+} from "../../src/x402/x402.ts";
 import type { Chain } from "../support/chain.ts";
 import type { Site, Served } from "../support/serve.ts";
 import {
@@ -23,13 +29,7 @@ import { Oracle } from "./oracle.ts";
 import { Payers, type Payer } from "./payers.ts";
 import { tellStep, type Answer, type Dialogue } from "./dialogue.ts";
 import { RawClient } from "./raw-client.ts";
-import {
-  isProbeBeside,
-  PROBE,
-  withoutProbe,
-  type Arrived,
-  type RecordingBackend,
-} from "./recording-backend.ts";
+import { isProbeBeside, PROBE, withoutProbe, type RecordingBackend } from "./recording-backend.ts";
 import { AUTHORITY, isSecure, prefixOf, shopBehind, unmatchedOf, type Gateway } from "./shop.ts";
 
 /** Longest that a plain request may take, milliseconds. */
@@ -108,7 +108,7 @@ export class Stage implements AsyncDisposable {
   /** Plays one case, and then asks for something plain. */
   async play(each: AttackCase): Promise<readonly Finding[]> {
     const payers = new Map<string, Payer>();
-    const wallet = this.#payers.wallet(payers);
+    const wallet = this.#payers.wallet(payers, each.envelope);
     const steps = await stepsOf(each, wallet);
     const asked = each.asks === undefined ? 0 : await this.#questions();
     const crowd = await this.#gather(each);
@@ -176,7 +176,7 @@ export class Stage implements AsyncDisposable {
 
   /** Plays a case among others: what arrives is judged for all of them by {@link audit}. */
   async playBeside(each: AttackCase): Promise<readonly Finding[]> {
-    const steps = await stepsOf(each, this.#payers.wallet(new Map()));
+    const steps = await stepsOf(each, this.#payers.wallet(new Map(), each.envelope));
     const client = this.#client(each);
     const signal = AbortSignal.timeout(each.within);
     const expected = expectedOf(each, this.gateway).length;
@@ -276,7 +276,7 @@ export class Stage implements AsyncDisposable {
     payers: ReadonlyMap<string, Payer>,
   ): Promise<readonly Flaw[]> {
     if (payers.size > 0) await this.#untilIdle();
-    const price = sells === true ? (await this.#quote()).maxAmountRequired : "0";
+    const price = sells === true ? (await this.#quote()).maxAmountRequired : (sells ?? 0);
     return this.#payers.judge(payers, BigInt(price));
   }
 
@@ -290,9 +290,9 @@ export class Stage implements AsyncDisposable {
   }
 
   /** The other connections of a case, each as far as it gets. */
-  async #gather({ crowd, within }: AttackCase): Promise<readonly RawClient[]> {
+  async #gather({ crowd, within, envelope }: AttackCase): Promise<readonly RawClient[]> {
     if (crowd === undefined) return [];
-    const steps = await readSteps(crowd.sends, this.#payers.wallet(new Map()));
+    const steps = await readSteps(crowd.sends, this.#payers.wallet(new Map(), envelope));
     const signal = AbortSignal.timeout(within);
     const clients = Array.from({ length: crowd.connections }, () => this.#client());
     await Promise.all(clients.map((client) => client.perform(steps, signal)));
@@ -317,20 +317,24 @@ export class Stage implements AsyncDisposable {
       this.#signer.address,
       "latest",
     ]);
-    const sales = this.#past.filter(({ each }) => each.sells === true).length;
+    const sales = this.#past.filter(({ each: { sells } }) => Boolean(sells)).length;
     if (Number(transactions) !== sales) {
       const detail = `${Number(transactions)} payments were settled, and ${sales} sold`;
       flaws.push({ kind: "payment", detail });
     }
     const beside = this.#past.length === 0 ? this.#backend.since([]) : [];
     flaws.push(...judgeArrived(beside, this.#oracle, this.gateway));
-    const { sold, bought } = await this.#sell();
-    flaws.push(...judgeSale(sold.answers[0], bought));
+    const sell = async (version: X402Version): Promise<Evidence> => {
+      const sale = await this.#sell(version);
+      flaws.push(...judgeSale(version, sale.dialogue.answers[0], sale.arrived));
+      return sale;
+    };
+    await sell(X402_VERSION);
+    const evidence = await sell(X402_VERSION_2);
     const log = await this.#log();
     const metrics = await (await fetch(`${this.#served.adminUrl}/metrics`)).text();
     flaws.push(...judgeSecrets(log + metrics, this.#payers.headers, this.#signer.privateKey));
     const audit = { ...EMPTY_CASE, topic: "audit" };
-    const evidence = { dialogue: sold, arrived: bought };
     // A backend that breaks off is asked once more, where that is safe.
     const asked = this.#past.filter(({ each }) => each.backend === undefined && !each.sells);
     const undecided = findUndecided(
@@ -348,12 +352,13 @@ export class Stage implements AsyncDisposable {
   }
 
   /** A sale in earnest, with what a client might try to make of it. */
-  async #sell(): Promise<{ sold: Dialogue; bought: readonly Arrived[] }> {
+  async #sell(version: X402Version): Promise<Evidence> {
     const before = this.#backend.now();
-    const header = await this.#payers.wallet(new Map()).pay("1");
+    const header = await this.#payers.wallet(new Map(), version).pay("payment");
     const odd = this.#proxy === undefined ? ODDLY_FORGED_LINES : [];
-    const sold = await this.#ask("GET /paid", [`X-PAYMENT: ${header}`, ...FORGED_LINES, ...odd]);
-    return { sold, bought: this.#backend.since(before) };
+    const payment = `${PAYMENT_HEADERS[version]}: ${header}`;
+    const dialogue = await this.#ask("GET /paid", [payment, ...FORGED_LINES, ...odd]);
+    return { dialogue, arrived: this.#backend.since(before) };
   }
 
   /** The whole log; waits for the lines of the last request. */
@@ -371,7 +376,7 @@ export class Stage implements AsyncDisposable {
   }
 }
 
-const EMPTY_CASE = {
+const EMPTY_CASE: Omit<AttackCase, "topic"> = {
   name: "at the end of the battery",
   cites: "H12",
   method: "GET",
@@ -388,6 +393,7 @@ const EMPTY_CASE = {
   once: [],
   holds: [],
   withholds: [],
+  envelope: X402_VERSION,
 };
 
 function judgeAsked(expected: number, asked: number): readonly Flaw[] {
