@@ -1,10 +1,19 @@
 /** The gateways' configuration, without listeners and store. */
+import type { PaymentRequirements } from "../../src/x402/x402.ts";
 import type { Chain } from "../support/chain.ts";
+import { requirementsFor } from "../support/payer.ts";
 
 export interface Places {
   readonly upstream: string;
   readonly rpc: string;
   readonly payee: string;
+}
+
+const MAX_TIMEOUT_SECONDS = 900;
+
+/** What the gateways ask for an item, but for what they say of it. */
+export function offerOf({ network }: Chain, payTo: string): PaymentRequirements {
+  return requirementsFor(network.name, { payTo, maxTimeoutSeconds: MAX_TIMEOUT_SECONDS });
 }
 
 /** The keys of the signers are in the variables SIGNER_0, SIGNER_1 and so on. */
@@ -28,6 +37,6 @@ workers: ${workers}
 shutdown: 10s
 logging: { level: warn }
 routes:
-  GET /items/:id: { price: $0.01, description: An item, maxTimeoutSeconds: 900 }
+  GET /items/:id: { price: $0.01, description: An item, maxTimeoutSeconds: ${MAX_TIMEOUT_SECONDS} }
 `;
 }

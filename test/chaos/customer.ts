@@ -3,8 +3,9 @@
  * broken connections, signs anew after a 402, whatever it says. Some are impatient, some click twice.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import { encodePaymentHeader } from "../../src/x402/header.ts";
-import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { PAYMENT_HEADERS } from "../../src/x402/header.ts";
+import type { PaymentRequirements, X402Version } from "../../src/x402/x402.ts";
+import { inHeader } from "../support/buyer.ts";
 import { signPayment, type FreshAccount } from "../support/payer.ts";
 import type { Random } from "../simulation/random.ts";
 import { goodsOf } from "./shop.ts";
@@ -28,6 +29,8 @@ export interface Purchase {
   readonly item: string;
   /** Whether its client signs anew at each try, or only after a 402 for the payment before. */
   readonly isStock: boolean;
+  /** What its client speaks. */
+  readonly version: X402Version;
   /** Oldest first. */
   readonly payments: Payment[];
   /** The goods have arrived. */
@@ -50,9 +53,9 @@ export interface Market {
   readonly habits: { aborts: number; duplicates: number };
 }
 
-export function newPurchase(item: string, isStock: boolean): Purchase {
+export function newPurchase(told: Pick<Purchase, "item" | "isStock" | "version">): Purchase {
   const nothing = { payments: [], delivered: false, refusal: undefined };
-  return { item, isStock, ...nothing, refused: new Set(), answers: {}, diary: [] };
+  return { ...told, ...nothing, refused: new Set(), answers: {}, diary: [] };
 }
 
 /** Buys until the goods are there, or there is nothing left to do, or the signal ends it. */
@@ -83,7 +86,8 @@ async function currentPayment(
   if (requirements === undefined) return undefined;
   const payment = await signPayment({ account: payer.account, requirements });
   const { nonce } = payment.payload.authorization;
-  payments.push({ from: payer.address, nonce, header: encodePaymentHeader(payment) });
+  const request = { paymentPayload: payment, paymentRequirements: requirements };
+  payments.push({ from: payer.address, nonce, header: inHeader(request, purchase.version) });
   purchase.refusal = undefined;
   return payments.at(-1);
 }
@@ -138,7 +142,7 @@ async function presentOnce(
     note(purchase, { sentMs, gateway, payment, status });
   };
   try {
-    const headers = { "X-PAYMENT": payment.header };
+    const headers = { [PAYMENT_HEADERS[purchase.version]]: payment.header };
     const answer = await fetch(`${gateway}/items/${purchase.item}`, { headers, signal });
     const text = await answer.text();
     ended(answer.status);

@@ -5,11 +5,12 @@
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { Agent } from "undici";
-import { encodePaymentHeader } from "../../src/x402/header.ts";
+import { PAYMENT_HEADERS } from "../../src/x402/header.ts";
+import { inHeader, VERSIONS } from "../support/buyer.ts";
 import { startChain } from "../support/chain.ts";
-import { freshAccount, requirementsFor, signPayment } from "../support/payer.ts";
+import { freshAccount, signPayment } from "../support/payer.ts";
 import { startPostgres } from "../support/postgres.ts";
-import { configuration } from "./configuration.ts";
+import { configuration, offerOf } from "./configuration.ts";
 import { Random } from "../simulation/random.ts";
 import { Replicas } from "./replicas.ts";
 import { goodsOf, startShop } from "./shop.ts";
@@ -61,7 +62,8 @@ export async function runRolling({ restarts, say }: RollingOptions): Promise<Rol
   await balancer.start();
 
   const failures: string[] = [];
-  const counts = { "free requests": 0, purchases: 0, "SIGTERM restarts": 0 };
+  const counts: Record<string, number> = { "SIGTERM restarts": 0 };
+  const next = (what: string): number => (counts[what] = (counts[what] ?? 0) + 1);
   const over = new AbortController();
   const fetchItem = async (path: string, headers: Record<string, string>): Promise<void> => {
     const origin = balancer.pick();
@@ -77,16 +79,19 @@ export async function runRolling({ restarts, say }: RollingOptions): Promise<Rol
   };
   const browse = async (): Promise<void> => {
     while (!over.signal.aborted) {
-      await fetchItem(`/free/${(counts["free requests"] += 1)}`, {});
+      await fetchItem(`/free/${next("free requests")}`, {});
       await pause(chance.between(0, 20));
     }
   };
-  const requirements = requirementsFor(chain.network.name, { payTo: payee });
+  const requirements = offerOf(chain, payee);
   const shopping = async (): Promise<void> => {
     while (!over.signal.aborted) {
-      const payment = await signPayment({ account: payer.account, requirements });
-      const header = encodePaymentHeader(payment);
-      await fetchItem(`/items/${(counts.purchases += 1)}`, { "x-payment": header });
+      const paymentPayload = await signPayment({ account: payer.account, requirements });
+      const number = next("purchases");
+      const version = VERSIONS[number % VERSIONS.length] ?? VERSIONS[0];
+      const header = inHeader({ paymentPayload, paymentRequirements: requirements }, version);
+      await fetchItem(`/items/${number}`, { [PAYMENT_HEADERS[version]]: header });
+      next(`purchases in version ${version}`);
     }
   };
   const customers = [

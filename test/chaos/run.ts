@@ -5,11 +5,12 @@ import { openPostgresLedger } from "../../src/ledger/postgres/postgres.ts";
 import { openSqliteLedger } from "../../src/ledger/sqlite/sqlite.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
+import { VERSIONS } from "../support/buyer.ts";
 import { startChain } from "../support/chain.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { audit, type Audit } from "./audit.ts";
-import { configuration } from "./configuration.ts";
+import { configuration, offerOf } from "./configuration.ts";
 import { buy, newPurchase, type Market, type Purchase } from "./customer.ts";
 import { startFaultyRpc, type FaultyRpc, type RpcFaults } from "./faulty-rpc.ts";
 import { Random } from "../simulation/random.ts";
@@ -97,10 +98,22 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   );
   const market: Market = { gateway: () => replicas.url(chance), chance, habits: { ...HABITS } };
   const purchases = Array.from({ length: options.purchases }, (_, n) =>
-    newPurchase(`${n}`, isWatched && n % STOCK_EACH === 0),
+    newPurchase({
+      item: `${n}`,
+      isStock: isWatched && n % STOCK_EACH === 0,
+      // Of either kind of customer as many speak the one version as the other.
+      version: VERSIONS[Math.floor(n / STOCK_EACH) % VERSIONS.length] ?? VERSIONS[0],
+    }),
   );
   const itemOf = itemsOf(purchases);
-  const thief = new Thief({ isAwake: isWatched, chain, gateways: replicas.urls, itemOf, chance });
+  const thief = new Thief({
+    isAwake: isWatched,
+    chain,
+    gateways: replicas.urls,
+    offer: offerOf(chain, payee),
+    itemOf,
+    chance,
+  });
   const trouble = new Trouble(options, { replicas, chance, postgres });
   const signal = AbortSignal.timeout(RUN_MS);
   await Promise.all([
@@ -141,6 +154,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   ];
   const counts = {
     ...audited.counts,
+    ...deliveredIn(purchases),
     ...answersOf(purchases),
     ...thiefCounts(thief),
     ...troubleCounts(trouble, { replicas, shop, rpc }),
@@ -341,6 +355,16 @@ function openLedger(store: string): Promise<Ledger> {
     url: store,
     logger: createLogger({ level: "error", format: "json" }),
   });
+}
+
+function deliveredIn(purchases: readonly Purchase[]): Record<string, number> {
+  const delivered = purchases.filter((each) => each.delivered);
+  return Object.fromEntries(
+    VERSIONS.map((version) => {
+      const own = delivered.filter((each) => each.version === version);
+      return [`delivered in version ${version}`, own.length];
+    }),
+  );
 }
 
 function answersOf(purchases: readonly Purchase[]): Record<string, number> {

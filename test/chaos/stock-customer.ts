@@ -1,12 +1,15 @@
 /**
- * A customer with a stock client, `x402-fetch`, in the loop that most people write around it: whatever went
+ * A customer with a stock client, `x402-fetch` or `@x402/fetch` as its version is, in the loop that most people write around it: whatever went
  * wrong, ask again. The client knows nothing of payments that it has made, so that each try is paid anew.
  */
 import { setTimeout as pause } from "node:timers/promises";
+import { ExactEvmScheme } from "@x402/evm/exact/client";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { Agent, fetch as fetchFrom } from "undici";
-import { wrapFetchWithPayment } from "x402-fetch";
-import { decodePaymentHeader } from "../../src/x402/header.ts";
+import { wrapFetchWithPayment as wrapFetchOfVersion1 } from "x402-fetch";
+import { decodeEnvelope, PAYMENT_HEADERS } from "../../src/x402/header.ts";
 import { isEvmPayload } from "../../src/x402/payment-key.ts";
+import { X402_VERSION } from "../../src/x402/x402.ts";
 import type { FreshAccount } from "../support/payer.ts";
 import {
   count,
@@ -27,7 +30,7 @@ const ROAMING = 0.3;
 /** Buys until the goods are there, or the signal ends it. */
 export async function buyAnew(
   purchase: Purchase,
-  { account }: FreshAccount,
+  payer: FreshAccount,
   market: Market,
   signal: AbortSignal,
 ): Promise<void> {
@@ -43,7 +46,7 @@ export async function buyAnew(
       const payment = purchase.payments.at(-1);
       note(purchase, { sentMs, gateway: `${url} from ${place}`, payment, status });
     };
-    const pay = wrapFetchWithPayment(watching(purchase, place), account);
+    const pay = payingFetch(purchase, place, payer);
     try {
       const answer = await pay(`${url}/items/${purchase.item}`, { signal: given });
       const text = await answer.text();
@@ -58,19 +61,30 @@ export async function buyAnew(
   }
 }
 
+function payingFetch(
+  purchase: Purchase,
+  place: string,
+  { account }: FreshAccount,
+): (url: string, init: RequestInit) => Promise<Response> {
+  const watched = watching(purchase, place);
+  if (purchase.version === X402_VERSION) return wrapFetchOfVersion1(watched, account);
+  const client = new x402Client().register("eip155:*", new ExactEvmScheme(account));
+  return wrapFetchWithPayment(watched, client);
+}
+
 /** The client's way to the network, from that place; what it signs is written down before it leaves. */
-function watching({ payments }: Purchase, place: string): typeof fetch {
+function watching({ payments, version }: Purchase, place: string): typeof fetch {
   return async (input, init) => {
-    const headers = new Headers(init?.headers);
-    const header = headers.get("X-PAYMENT") ?? undefined;
-    const decoded = header === undefined ? undefined : decodePaymentHeader(header);
-    if (header !== undefined && decoded?.ok && isEvmPayload(decoded.value.payload)) {
-      const { from, nonce } = decoded.value.payload.authorization;
+    const { headers } = new Request(input, init);
+    const header = headers.get(PAYMENT_HEADERS[version]) ?? undefined;
+    const decoded = header === undefined ? undefined : decodeEnvelope(header, version);
+    if (header !== undefined && decoded?.ok && isEvmPayload(decoded.value.payment.payload)) {
+      const { from, nonce } = decoded.value.payment.payload.authorization;
       payments.push({ from, nonce, header });
     }
     const dispatcher = new Agent({ localAddress: place });
     try {
-      const signal = init?.signal ?? null;
+      const signal = init?.signal ?? (input instanceof Request ? input.signal : null);
       const url = input instanceof Request ? input.url : input;
       const answer = await fetchFrom(url, { headers: [...headers], signal, dispatcher });
       const { status } = answer;

@@ -1,13 +1,15 @@
 /**
  * A thief with nothing but public knowledge: sees each payment as soon as the node has its transaction, puts
- * the same `X-PAYMENT` together again from the call data, and shows it at every gateway from an address of his
- * own, at once and again later. He knows what each payment is for, as one who has watched the shop would.
+ * the same payment together again from the call data, and shows it at every gateway from an address of his
+ * own, in the header of either version, at once and again later. He knows what each payment is for, as one who has watched the shop would.
  */
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { concat, decodeFunctionData, parseAbi, toHex, type Hex } from "viem";
-import { encodePaymentHeader } from "../../src/x402/header.ts";
+import { PAYMENT_HEADERS } from "../../src/x402/header.ts";
+import type { PaymentPayload, PaymentRequirements } from "../../src/x402/x402.ts";
+import { inBoth, VERSIONS } from "../support/buyer.ts";
 import type { Chain } from "../support/chain.ts";
 import type { Random } from "../simulation/random.ts";
 
@@ -36,6 +38,8 @@ export interface ThiefOptions {
   readonly isAwake: boolean;
   readonly chain: Chain;
   readonly gateways: readonly string[];
+  /** What an item costs. */
+  readonly offer: PaymentRequirements;
   /** What a payment is for, by its nonce; undefined for what no customer has signed. */
   readonly itemOf: (nonce: string) => string | undefined;
   readonly chance: Random;
@@ -102,30 +106,33 @@ export class Thief {
     return found;
   }
 
-  #see({ nonce, header }: Stolen): void {
-    const { itemOf, gateways, chance } = this.#options;
+  #see({ nonce, paymentPayload }: Stolen): void {
+    const { itemOf, gateways, offer, chance } = this.#options;
     const item = itemOf(nonce);
     if (this.#seen.has(nonce) || item === undefined) return;
     this.#seen.add(nonce);
-    const show = (gateway: string, inMs: number): void => {
+    const headers = inBoth({ paymentPayload, paymentRequirements: offer });
+    const show = (gateway: string, inMs: number, count: number): void => {
       const wanted = chance.chance(ELSEWHERE) ? `${item}?more` : item;
-      const showing = this.#show(gateway, wanted, header, inMs);
+      const version = VERSIONS[count % VERSIONS.length] ?? VERSIONS[0];
+      const line = { [PAYMENT_HEADERS[version]]: headers[version] };
+      const showing = this.#show(gateway, wanted, line, inMs);
       this.#showing.add(showing);
       void showing.finally(() => this.#showing.delete(showing));
     };
     for (const gateway of gateways) {
-      for (let count = 0; count < AT_ONCE; count += 1) show(gateway, 0);
+      for (let count = 0; count < AT_ONCE; count += 1) show(gateway, 0, count);
     }
     for (let count = 0; count < AGAIN; count += 1) {
       const gateway = gateways[chance.between(0, gateways.length - 1)] ?? "";
-      show(gateway, chance.between(0, AGAIN_MS));
+      show(gateway, chance.between(0, AGAIN_MS), count);
     }
   }
 
-  async #show(gateway: string, item: string, header: string, inMs: number): Promise<void> {
+  async #show(gateway: string, item: string, line: Line, inMs: number): Promise<void> {
     await pause(inMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
     this.shows += 1;
-    const status = await ask(`${gateway}/items/${item}`, header);
+    const status = await ask(`${gateway}/items/${item}`, line);
     this.answers[status] = (this.answers[status] ?? 0) + 1;
     if (status >= 200 && status < 400) this.loot.push(item);
   }
@@ -133,8 +140,10 @@ export class Thief {
 
 interface Stolen {
   readonly nonce: string;
-  readonly header: string;
+  readonly paymentPayload: PaymentPayload;
 }
+
+type Line = Readonly<Record<string, string>>;
 
 function inputOf(transaction: unknown): Hex {
   return Object(transaction).input;
@@ -162,22 +171,22 @@ export function paymentsIn(input: Hex, { network }: Pick<Chain, "network">): rea
     validBefore: validBefore.toString(),
     nonce,
   };
-  const payment = {
+  const paymentPayload = {
     x402Version: 1,
     scheme: "exact",
     network: network.name,
     payload: { signature, authorization },
-  } as const;
-  return [{ nonce: nonce.toLowerCase(), header: encodePaymentHeader(payment) }];
+  };
+  return [{ nonce: nonce.toLowerCase(), paymentPayload }];
 }
 
 /** Resolves with the status, 0 where no answer came; each time on a connection of its own. */
-function ask(url: string, header: string): Promise<number> {
+function ask(url: string, headers: Line): Promise<number> {
   return new Promise((resolve) => {
     const options = {
       localAddress: THIEF_ADDRESS,
       agent: false,
-      headers: { "X-PAYMENT": header },
+      headers,
       signal: AbortSignal.timeout(ANSWER_MS),
     };
     const asking = request(url, options, (answer) => {

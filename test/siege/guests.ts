@@ -1,8 +1,9 @@
 /** Those whom a siege must not touch: buyers, and visitors of what is free, each from an address of their own. */
 import { setTimeout as pause } from "node:timers/promises";
 import { Agent, fetch } from "undici";
-import { encodePaymentHeader } from "../../src/x402/header.ts";
-import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { PAYMENT_HEADERS } from "../../src/x402/header.ts";
+import type { PaymentRequirements, X402Version } from "../../src/x402/x402.ts";
+import { inHeader } from "../support/buyer.ts";
 import { signPayment, type FreshAccount } from "../support/payer.ts";
 import { PATHS } from "./attacks.ts";
 
@@ -17,6 +18,11 @@ export class Told {
   readonly served: Served[] = [];
   /** What was said in place of the goods, by what it was. */
   readonly refusals = new Map<string, number>();
+
+  /** How many were served in that version. */
+  in(version: X402Version): number {
+    return this.served.filter((each) => each.version === version).length;
+  }
 
   /** Milliseconds within which that share of them was served; NaN where nobody was. */
   within(share: number): number {
@@ -43,6 +49,8 @@ interface Served {
   readonly ms: number;
   /** Its parts and when it began, for people. */
   readonly detail: string;
+  /** In which it was paid for. */
+  readonly version?: X402Version;
 }
 
 export interface Guest {
@@ -51,33 +59,37 @@ export interface Guest {
   readonly told: Told;
 }
 
+/** Who pays, and in which version. */
+export interface Buyer extends Pick<FreshAccount, "account"> {
+  readonly version: X402Version;
+}
+
 /** Buys until the signal, each time on a new connection. */
-export async function keepBuying(
-  guest: Guest,
-  payer: FreshAccount,
-  signal: AbortSignal,
-): Promise<void> {
+export async function keepBuying(guest: Guest, buyer: Buyer, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    await buyOnce(guest, payer);
+    await buyOnce(guest, buyer);
     await rest(BUY_MS, signal);
   }
 }
 
 /** Asks what it costs, signs, and buys it. Only the time of the gateway counts, not that of signing. */
-export function buyOnce(guest: Guest, { account }: FreshAccount): Promise<void> {
+export function buyOnce(guest: Guest, { account, version }: Buyer): Promise<void> {
   return served(guest, async (ask) => {
     const begun = performance.now();
     const asked = await ask(PATHS.sold, {});
     const askedMs = performance.now() - begun;
     if (asked.status !== 402) return refusedBy(asked);
     const { accepts } = JSON.parse(asked.text) as { accepts: [PaymentRequirements] };
-    const payment = await signPayment({ account, requirements: accepts[0] });
+    const [paymentRequirements] = accepts;
+    const paymentPayload = await signPayment({ account, requirements: paymentRequirements });
+    const header = inHeader({ paymentPayload, paymentRequirements }, version);
     const paid = performance.now();
-    const bought = await ask(PATHS.sold, { "X-PAYMENT": encodePaymentHeader(payment) });
+    const bought = await ask(PATHS.sold, { [PAYMENT_HEADERS[version]]: header });
     if (bought.status !== 200) return refusedBy(bought);
     const paidMs = performance.now() - paid;
     const parts = `asked ${Math.round(askedMs)} ms, paid ${Math.round(paidMs)} ms`;
-    return { ms: askedMs + paidMs, detail: `${parts}, at ${(begun / 1_000).toFixed(1)} s` };
+    const detail = `${parts}, at ${(begun / 1_000).toFixed(1)} s`;
+    return { ms: askedMs + paidMs, detail, version };
   });
 }
 

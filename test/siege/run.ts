@@ -4,10 +4,18 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { constants, setPriority } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
-import type { FreshAccount } from "../support/payer.ts";
+import { VERSIONS } from "../support/buyer.ts";
 import type { Attack } from "./attacks.ts";
 import type { Orders } from "./attacker.ts";
-import { buyOnce, keepBuying, keepVisiting, Told, visitOnce, type Guest } from "./guests.ts";
+import {
+  buyOnce,
+  keepBuying,
+  keepVisiting,
+  Told,
+  visitOnce,
+  type Buyer,
+  type Guest,
+} from "./guests.ts";
 import type { Stage } from "./stages.ts";
 
 export const BUYERS = 20;
@@ -52,8 +60,8 @@ export async function besiege(
   const guests = Array.from({ length: VISITORS }, (_, index) =>
     keepVisiting(guestOf(stage, `127.4.0.${index + 1}`, visitors), signal),
   );
-  for (const [index, payer] of payersOf(stage).entries()) {
-    guests.push(keepBuying(guestOf(stage, `127.3.0.${index + 1}`, buyers), payer, signal));
+  for (const [index, buyer] of buyersOf(stage).entries()) {
+    guests.push(keepBuying(guestOf(stage, `127.3.0.${index + 1}`, buyers), buyer, signal));
   }
   const watch = new Watch(stage);
   await pause(CALM_MS);
@@ -66,8 +74,11 @@ export async function besiege(
   return { buyers, visitors, left, ...counts, ...(await watch.end()) };
 }
 
-function payersOf({ shop }: Stage): readonly FreshAccount[] {
-  return shop?.payers ?? [];
+/** Half of them in each version. */
+function buyersOf({ shop }: Stage): readonly Buyer[] {
+  return (shop?.payers ?? []).map(({ account }, index) => {
+    return { account, version: VERSIONS[index % VERSIONS.length] ?? VERSIONS[0] };
+  });
 }
 
 function guestOf({ url }: Stage, address: string, told: Told): Guest {
@@ -123,8 +134,9 @@ async function leftBehind(stage: Stage): Promise<readonly string[]> {
       const open = await connectionsOf(Number(new URL(stage.url).port));
       left.push(`${taken} places are still taken; connections: ${JSON.stringify(open)}`);
     }
-    const [payer] = stage.shop.payers;
-    if (payer !== undefined) await buyOnce(guestOf(stage, "127.3.1.1", told), payer);
+    for (const [index, buyer] of buyersOf(stage).slice(0, VERSIONS.length).entries()) {
+      await buyOnce(guestOf(stage, `127.3.1.${index + 1}`, told), buyer);
+    }
   }
   await visitOnce(guestOf(stage, "127.4.1.1", told));
   return [...left, ...[...told.refusals.keys()].map((what) => `afterwards: ${what}`)];

@@ -1,5 +1,6 @@
 /** The short form of `npm run siege`: who is refused, and what is left; how long anybody waits is not judged here. */
 import { expect, it } from "vitest";
+import { VERSIONS } from "../support/buyer.ts";
 import { ATTACKS } from "./attacks.ts";
 import { besiege, BUYERS } from "./run.ts";
 import { openGateway } from "./stages.ts";
@@ -16,7 +17,9 @@ it(
     const { buyers, unready, left, opened } = await besiege(stage, { attack, ...SHORT });
     expect(opened).toBeGreaterThanOrEqual(attack.connections["HTTP/2"]);
     expect([...buyers.refusals]).toEqual([]);
-    expect(buyers.served.length).toBeGreaterThanOrEqual(BUYERS);
+    for (const version of VERSIONS) {
+      expect(buyers.in(version)).toBeGreaterThanOrEqual(BUYERS / VERSIONS.length);
+    }
     expect(unready).toBe(0);
     expect(left).toEqual([]);
   },

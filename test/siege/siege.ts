@@ -7,6 +7,7 @@
  *     npm run siege -- --seconds 10 --only junk --protocol HTTP/1.1 --workers 1
  */
 import { parseArgs } from "node:util";
+import { VERSIONS } from "../support/buyer.ts";
 import { ATTACKS, PROTOCOLS, type Attack } from "./attacks.ts";
 import { besiege, BUYERS, VISITORS, type SiegeReport } from "./run.ts";
 import type { Told } from "./guests.ts";
@@ -86,7 +87,9 @@ function tell({ buyers, visitors, residentBytes, opened, cut }: SiegeReport): st
     ...Object.entries({ buyers, visitors }).flatMap(([who, told]) => {
       if (told.served.length + told.refused === 0) return [];
       const waits = [0.5, 0.99].map((share) => Math.round(told.within(share)));
-      return [`${told.served.length} ${who} served, p50 ${waits[0]} ms, p99 ${waits[1]} ms`];
+      const versions = VERSIONS.map((version) => `${told.in(version)} in version ${version}`);
+      const paid = who === "buyers" ? ` (${versions.join(", ")})` : "";
+      return [`${told.served.length} ${who} served${paid}, p50 ${waits[0]} ms, p99 ${waits[1]} ms`];
     }),
     `${Math.round(residentBytes / 1024 / 1024)} MiB`,
     `${opened} connections, ${cut} cut`,

@@ -55,7 +55,8 @@ async function openEvm(closing: AsyncDisposableStack): Promise<Market> {
       const block = await chain.rpc("eth_getBlockByNumber", ["latest", true]);
       const [{ input }] = Object(block).transactions;
       const [stolen] = paymentsIn(input, chain);
-      return JSON.parse(atob(stolen?.header ?? ""));
+      if (stolen === undefined) throw new Error("nothing was paid");
+      return stolen.paymentPayload;
     },
     paid: () => chain.balanceOf(payee.address),
   };
