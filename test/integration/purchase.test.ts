@@ -3,10 +3,11 @@ import { connect } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { present, PURSE, quote, richBuyer, sign } from "../support/buyer.ts";
+import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../src/x402/header.ts";
+import { present, PURSE, quote, richBuyer, sign, VERSIONS } from "../support/buyer.ts";
 import { startChain, type Chain } from "../support/chain.ts";
 import { PUBLIC_URL, startGateway, type RunningGateway } from "../support/gateway.ts";
-import { freshAccount } from "../support/payer.ts";
+import { freshAccount, type FreshAccount } from "../support/payer.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -224,10 +225,21 @@ describe("after the settlement", () => {
   });
 });
 
-describe("headers", () => {
+/** What only the gateway says of payments. */
+const FORGED = {
+  "x-payment-response": "forged",
+  "payment-response": "forged",
+  "payment-required": "forged",
+  "extension-responses": "forged",
+};
+
+describe.each(VERSIONS)("headers, in version %i", (version) => {
+  const buy = async (buyer: FreshAccount, init: RequestInit = {}) =>
+    present(weather(), await sign(buyer, weather(), { version }), init, version);
+
   it("the backend learns who paid and never sees the payment", async () => {
     const buyer = await richBuyer(chain);
-    const answer = await present(weather(), await sign(buyer, weather()), {
+    const answer = await buy(buyer, {
       headers: { "X-402-Payer": "0xforged", X_402_Payer: "0xforged", "X-402-Anything": "1" },
     });
     const seen = gateway.upstream.at(-1)?.headers ?? {};
@@ -236,22 +248,22 @@ describe("headers", () => {
       "x-402-transaction": answer.receipt?.["transaction"],
       "x-402-network": "base-sepolia",
     });
-    expect(Object.keys(seen).filter((name) => /x.payment|x_402|anything/i.test(name))).toEqual([]);
+    expect(Object.keys(seen).filter((name) => /payment|x_402|anything/i.test(name))).toEqual([]);
   });
 
   it("a free request cannot pretend to have paid", async () => {
     await fetch(`${gateway.url}/health`, {
-      headers: { "X-402-Payer": "0xforged", "X-PAYMENT": "x" },
+      headers: { "X-402-Payer": "0xforged", [PAYMENT_HEADERS[version]]: "x" },
     });
     const seen = gateway.upstream.at(-1)?.headers ?? {};
-    expect(Object.keys(seen).filter((name) => /x-402|x-payment/.test(name))).toEqual([]);
+    expect(Object.keys(seen).filter((name) => /x-402|payment/.test(name))).toEqual([]);
   });
 
   it("a backend cannot forge a receipt, and paid answers are not cached", async () => {
     script = [
       (_request, response) => {
         response.writeHead(200, {
-          "X-PAYMENT-RESPONSE": "forged",
+          ...FORGED,
           "X-402-Payer": "forged",
           "Cache-Control": "public, max-age=600",
           Vary: "Accept",
@@ -260,27 +272,34 @@ describe("headers", () => {
       },
     ];
     const free = await fetch(`${gateway.url}/health`);
-    expect(free.headers.get("X-PAYMENT-RESPONSE")).toBeNull();
+    expect([...free.headers.values()]).not.toContain("forged");
     expect(free.headers.get("Cache-Control")).toBe("public, max-age=600");
     const buyer = await richBuyer(chain);
-    const paid = await present(weather(), await sign(buyer, weather()));
+    const paid = await buy(buyer);
     expect(paid.receipt).toMatchObject({ success: true });
-    expect(paid.headers.get("X-402-Payer")).toBeNull();
+    expect([...paid.headers.values()]).not.toContain("forged");
+    expect([...paid.headers.keys()].filter((name) => name in FORGED)).toEqual([
+      RECEIPT_HEADERS[version].toLowerCase(),
+    ]);
     expect(paid.headers.get("Cache-Control")).toBe("private, no-store");
-    expect(paid.headers.get("Vary")).toMatch(/Accept.*X-PAYMENT/i);
+    expect(paid.headers.get("Vary")).toMatch(
+      new RegExp(`Accept.*${PAYMENT_HEADERS[version]}`, "i"),
+    );
   });
 
-  it("two X-PAYMENT headers are refused and neither is spent", async () => {
+  it("two payments are refused and neither is spent", async () => {
     const buyer = await richBuyer(chain);
-    const header = await sign(buyer, weather());
+    const header = await sign(buyer, weather(), { version });
+    const name = PAYMENT_HEADERS[version];
     const { port } = new URL(gateway.url);
     const socket = connect(Number(port), "127.0.0.1");
-    const lines = [`X-PAYMENT: ${header}`, `x-payment: ${header}`, "Connection: close"];
+    const lines = [name, name.toLowerCase()].map((each) => `${each}: ${header}`);
+    lines.push("Connection: close");
     socket.write(`GET /weather HTTP/1.1\r\nHost: x\r\n${lines.join("\r\n")}\r\n\r\n`);
     let text = "";
     for await (const part of socket) text += String(part);
     expect(text).toMatch(/^HTTP\/1\.1 400 /);
-    expect(text).toContain("invalid_payload: more than one X-PAYMENT");
+    expect(text).toContain(`invalid_payload: more than one ${name}`);
     expect(await chain.balanceOf(buyer.address)).toBe(PURSE);
   });
 });
@@ -304,6 +323,7 @@ describe("the 402", () => {
     const before = served();
     const response = await fetch(`${gateway.url}/weather`, { method: "HEAD" });
     expect(response.status).toBe(402);
+    expect(response.headers.get("PAYMENT-REQUIRED")).toMatch(/^eyJ/);
     expect(await response.text()).toBe("");
     expect(served()).toBe(before);
   });
@@ -316,24 +336,29 @@ describe("the 402", () => {
     let text = "";
     for await (const part of socket) text += String(part);
     expect(text).toMatch(/^HTTP\/1\.1 402 /);
+    expect(text).toMatch(/^PAYMENT-REQUIRED: eyJ/m);
     expect(text).not.toContain("100 Continue");
   });
 
-  it("is not what a preflight gets: both headers of the official clients are allowed, free of charge", async () => {
-    const response = await fetch(`${gateway.url}/weather`, {
-      method: "OPTIONS",
-      headers: {
-        Origin: "https://shop.example",
-        "Access-Control-Request-Method": "GET",
-        "Access-Control-Request-Headers": "x-payment,access-control-expose-headers",
-      },
-    });
-    expect(response.status).toBe(204);
-    expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");
-    const allowed = (response.headers.get("Access-Control-Allow-Headers") ?? "").toLowerCase();
-    expect(allowed).toContain("x-payment");
-    expect(allowed).toContain("access-control-expose-headers");
-  });
+  it.each(VERSIONS)(
+    "is not what a preflight gets: both headers of the official clients are allowed (version %i)",
+    async (version) => {
+      const payment = PAYMENT_HEADERS[version].toLowerCase();
+      const response = await fetch(`${gateway.url}/weather`, {
+        method: "OPTIONS",
+        headers: {
+          Origin: "https://shop.example",
+          "Access-Control-Request-Method": "GET",
+          "Access-Control-Request-Headers": `${payment},access-control-expose-headers`,
+        },
+      });
+      expect(response.status).toBe(204);
+      expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");
+      const allowed = (response.headers.get("Access-Control-Allow-Headers") ?? "").toLowerCase();
+      expect(allowed.split(", ")).toContain(payment);
+      expect(allowed).toContain("access-control-expose-headers");
+    },
+  );
 });
 
 describe("refusals", () => {

@@ -10,6 +10,14 @@ export type Protocol = "HTTP/1.1" | "HTTP/1.1 over TLS" | "HTTP/2";
 
 type Reasons = Readonly<Record<string, string>>;
 
+const SAYING = "nobody's but the gateway's to say";
+const RECEIPTS: Reasons = {
+  "x-payment-response": SAYING,
+  "payment-response": SAYING,
+  "payment-required": SAYING,
+  "extension-responses": SAYING,
+};
+
 /** Request lines that the backend gets otherwise than the client sent them. */
 const REQUEST_LINES: Reasons = {
   host: "the backend's own name, unless the upstream says otherwise",
@@ -31,7 +39,8 @@ const REQUEST_LINES: Reasons = {
   "x-original-url": "claims another path than the one that was judged",
   "x-rewrite-url": "claims another path than the one that was judged",
   "x-payment": "spent here",
-  "x-payment-response": "nobody's but the gateway's to say",
+  "payment-signature": "spent here",
+  ...RECEIPTS,
   "idempotency-key": "added to a sale whose client sent none",
 };
 const REQUEST_PREFIXES: Reasons = {
@@ -47,7 +56,7 @@ const ANSWER_LINES: Reasons = {
   upgrade: "one connection's",
   te: "one connection's",
   "transfer-encoding": "framing, which is compared as such",
-  "x-payment-response": "nobody's but the gateway's to say",
+  ...RECEIPTS,
 };
 const ANSWER_PREFIXES: Reasons = {
   "proxy-": "between a client and its own proxy",
@@ -56,7 +65,7 @@ const ANSWER_PREFIXES: Reasons = {
 /** Lines that a sale adds or replaces: the receipt, and what keeps shared caches off. */
 const SALE_LINES: Reasons = {
   "cache-control": "what was sold to one is not for others",
-  vary: "names X-PAYMENT beside what the backend says",
+  vary: "names the header of the payment beside what the backend says",
   "retry-after": "invites to ask again where a sale was answered with a failure",
 };
 

@@ -10,6 +10,7 @@ import { start, type Running } from "../../src/app.ts";
 import { formatProblems, parseConfig } from "../../src/config/config.ts";
 import { startScriptedFacilitator } from "../support/scripted-facilitator.ts";
 import { certificate, privateKey } from "../unit/http1/tls-identity.ts";
+import type { X402Version } from "../../src/x402/x402.ts";
 import { Backend } from "./backend.ts";
 import { AUTHORITY, type Place } from "./client.ts";
 import { Purse, sayYes } from "./purse.ts";
@@ -106,9 +107,9 @@ export class House implements AsyncDisposable {
     return { port: this.backend.ports[0] ?? 0 };
   }
 
-  /** The line that pays for one request under `/paid/`. */
-  payment(target: string): Promise<Line> {
-    return this.#purse.payment(target);
+  /** The line that pays for one request under `/paid/`, in that version. */
+  payment(target: string, version: X402Version): Promise<Line> {
+    return this.#purse.payment(target, version);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

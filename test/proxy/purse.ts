@@ -1,6 +1,7 @@
 /** Pays for what the gateway under test asks for, and the facilitator that takes every payment. */
-import { encodePaymentHeader } from "../../src/x402/header.ts";
-import type { PaymentRequirements } from "../../src/x402/x402.ts";
+import { PAYMENT_HEADERS } from "../../src/x402/header.ts";
+import type { PaymentRequirements, X402Version } from "../../src/x402/x402.ts";
+import { inHeader } from "../support/buyer.ts";
 import { freshAccount, signPayment } from "../support/payer.ts";
 import type { FacilitatorCall, FacilitatorReply } from "../support/scripted-facilitator.ts";
 import { askOnce, AUTHORITY, type Place } from "./client.ts";
@@ -15,13 +16,14 @@ export class Purse {
     this.#front = front;
   }
 
-  /** The line that pays for one request under `/paid/`. */
-  async payment(target: string): Promise<Line> {
+  /** The line that pays for one request under `/paid/`, in that version. */
+  async payment(target: string, version: X402Version): Promise<Line> {
     this.#requirements ??= await this.#quote();
     const resource = `http://${AUTHORITY}${target}`;
     const requirements = { ...this.#requirements, resource };
-    const signed = await signPayment({ account: this.#payer.account, requirements });
-    return ["X-PAYMENT", encodePaymentHeader(signed)];
+    const paymentPayload = await signPayment({ account: this.#payer.account, requirements });
+    const request = { paymentPayload, paymentRequirements: requirements };
+    return [PAYMENT_HEADERS[version], inHeader(request, version)];
   }
 
   async #quote(): Promise<PaymentRequirements> {

@@ -3,6 +3,7 @@
  * free and paid, one in turn with the others. Ends with 1 when the gateway adds more than its aim.
  */
 import { connect } from "node:net";
+import { X402_VERSION } from "../../src/x402/x402.ts";
 import { AUTHORITY } from "./client.ts";
 import { Proving } from "./proofs.ts";
 import { Purse } from "./purse.ts";
@@ -18,7 +19,8 @@ const purse = new Purse({ port });
 const ways = {
   direct: () => firstEvent(backendPort, "/events", []),
   free: () => firstEvent(port, "/events", []),
-  paid: async () => firstEvent(port, "/paid/events", [await purse.payment("/paid/events")]),
+  paid: async () =>
+    firstEvent(port, "/paid/events", [await purse.payment("/paid/events", X402_VERSION)]),
 };
 const measured: Record<keyof typeof ways, number[]> = { direct: [], free: [], paid: [] };
 for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round += 1) {

@@ -1,5 +1,7 @@
 /** Events arrive one by one: the backend sends the next one only once the client has the one before. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { RECEIPT_HEADERS } from "../../src/x402/header.ts";
+import { VERSIONS } from "../support/buyer.ts";
 import { gone, type Turn } from "./backend.ts";
 import { Fronts } from "./fronts.ts";
 import { until, visit } from "./visit.ts";
@@ -30,13 +32,14 @@ const FRAMINGS = {
 let played = 0;
 
 describe.each(Fronts.protocols)("over %s", (protocol) => {
-  describe.each(["free", "paid"] as const)("%s", (price) => {
+  describe.each([undefined, ...VERSIONS])("paid in version %s", (version) => {
+    const isPaid = version !== undefined;
     test.each(Object.keys(FRAMINGS) as (keyof typeof FRAMINGS)[])(
       "events framed by %s arrive one by one, the head before the first, and end as the client leaves",
       async (framing) => {
         const house = fronts.of(protocol);
         played += 1;
-        const target = price === "paid" ? `/paid/events/${played}` : `/events/${played}`;
+        const target = isPaid ? `/paid/events/${played}` : `/events/${played}`;
         const turn = Promise.withResolvers<Turn>();
         const { head, frame } = FRAMINGS[framing];
         house.backend.play(target, async (arrived) => {
@@ -45,11 +48,12 @@ describe.each(Fronts.protocols)("over %s", (protocol) => {
           turn.resolve(arrived);
           await gone(arrived.socket);
         });
-        const lines: Line[] = price === "paid" ? [await house.payment(target)] : [];
+        const lines: Line[] = isPaid ? [await house.payment(target, version)] : [];
         const visiting = visit({ ...house.front, protocol }, { method: "GET", target, lines });
         visiting.reply.catch(() => undefined);
         const { lines: got } = await visiting.head;
-        expect(valueOf(got, "x-payment-response") !== undefined).toBe(price === "paid");
+        const receipts = VERSIONS.map((each) => valueOf(got, RECEIPT_HEADERS[each].toLowerCase()));
+        expect(receipts.map(Boolean)).toEqual(VERSIONS.map((each) => each === version));
         const { write, socket } = await turn.promise;
         let expected = 0;
         for (const event of EVENTS) {
@@ -60,7 +64,7 @@ describe.each(Fronts.protocols)("over %s", (protocol) => {
         }
         visiting.abort();
         // What was sold and is not known to be events may be small enough to be kept for the buyer.
-        if (!(price === "paid" && framing === "chunks, without a type")) await gone(socket);
+        if (!(isPaid && framing === "chunks, without a type")) await gone(socket);
         visiting.close();
       },
     );

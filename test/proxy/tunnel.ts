@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { expect } from "vitest";
+import type { X402Version } from "../../src/x402/x402.ts";
 import type { Turn } from "./backend.ts";
 import { AUTHORITY, openSocket, type Place } from "./client.ts";
 import type { House } from "./house.ts";
@@ -46,12 +47,16 @@ export async function openTunnel(
   house: House,
   place: Place,
   {
-    isPaid = false,
+    version,
     lines = [],
-  }: { readonly isPaid?: boolean; readonly lines?: readonly Line[] } = {},
+  }: {
+    /** That of the payment; default: nothing is paid. */
+    readonly version?: X402Version | undefined;
+    readonly lines?: readonly Line[];
+  } = {},
 ): Promise<Tunnel> {
   opened += 1;
-  const target = `${isPaid ? "/paid" : ""}/tunnel/${opened}`;
+  const target = `${version === undefined ? "" : "/paid"}/tunnel/${opened}`;
   const arrived = Promise.withResolvers<Turn>();
   house.backend.play(target, (turn) => {
     turn.takeOver();
@@ -59,7 +64,8 @@ export async function openTunnel(
     arrived.resolve(turn);
   });
   const client = openSocket(place);
-  client.write(handshake(target, isPaid ? [await house.payment(target)] : []));
+  const payment = version === undefined ? [] : [await house.payment(target, version)];
+  client.write(handshake(target, payment));
   let head = "";
   while (!head.includes("\r\n\r\n")) {
     const [chunk] = await once(client, "data");

@@ -5,6 +5,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
+import { RECEIPT_HEADERS } from "../../src/x402/header.ts";
+import { VERSIONS } from "../support/buyer.ts";
 import { gone, type Turn } from "./backend.ts";
 import { Client, openSocket, PATIENCE_MS, type Place } from "./client.ts";
 import { OVER_HTTP1 } from "./case.ts";
@@ -31,12 +33,13 @@ describe.each(protocols)("over %s", (protocol) => {
   const house = (): House => fronts.of(protocol);
   const front = (): Place => house().front;
 
-  test.each([false, true])(
-    "frames of every kind cross both ways, byte for byte (paid: %s)",
-    async (isPaid) => {
-      const tunnel = await openTunnel(house(), front(), { isPaid });
+  test.each([undefined, ...VERSIONS])(
+    "frames of every kind cross both ways, byte for byte (paid in version %s)",
+    async (version) => {
+      const tunnel = await openTunnel(house(), front(), { version });
       const { client, backend } = tunnel;
-      expect(/x-payment-response/i.test(tunnel.head)).toBe(isPaid);
+      const receipts = VERSIONS.map((each) => tunnel.head.includes(`\n${RECEIPT_HEADERS[each]}: `));
+      expect(receipts).toEqual(VERSIONS.map((each) => each === version));
       for (const isMasked of [true, false]) {
         const [from, to] = isMasked ? [client, backend] : [backend, client];
         const parts = [
@@ -265,8 +268,10 @@ describe("the library that most programs use", () => {
       expect(direct.closed).toEqual([4001, "as you wish"]);
       expect(direct.extensions).toBe("permessage-deflate");
       expect(await talk(`${base}/talk`, {})).toEqual(direct);
-      const [name, value] = await house.payment("/paid/talk");
-      expect(await talk(`${base}/paid/talk`, { [name]: value })).toEqual(direct);
+      for (const version of VERSIONS) {
+        const [name, value] = await house.payment("/paid/talk", version);
+        expect(await talk(`${base}/paid/talk`, { [name]: value })).toEqual(direct);
+      }
       server.close();
       server.closeAllConnections();
     },

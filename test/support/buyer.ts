@@ -1,6 +1,14 @@
 /** A buyer that speaks the protocol by hand, for what the official clients would never send. */
-import { encodePaymentHeader } from "../../src/x402/header.ts";
-import type { EvmAuthorization, PaymentRequirements } from "../../src/x402/x402.ts";
+import { encodeHeaderJson, PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../src/x402/header.ts";
+import { paymentV2 } from "../../src/x402/version-2.ts";
+import {
+  X402_VERSION,
+  X402_VERSION_2,
+  type EvmAuthorization,
+  type FacilitatorRequest,
+  type PaymentRequirements,
+  type X402Version,
+} from "../../src/x402/x402.ts";
 import type { Chain } from "./chain.ts";
 import { freshAccount, signPayment, type FreshAccount } from "./payer.ts";
 
@@ -22,16 +30,43 @@ export async function quote(url: string, init: RequestInit = {}): Promise<Paymen
   return accepts[0];
 }
 
-/** A signed `X-PAYMENT` for what a URL costs. */
+/** The versions in which a payment is shown, for tests that try each. */
+export const VERSIONS = [X402_VERSION, X402_VERSION_2] as const;
+
+interface SignOptions {
+  readonly init?: RequestInit;
+  readonly overrides?: Partial<EvmAuthorization>;
+}
+
+/** A signed payment for what a URL costs, as it stands in the header of each version. */
+export async function signInBoth(
+  buyer: FreshAccount,
+  url: string,
+  { init, overrides = {} }: SignOptions = {},
+): Promise<Readonly<Record<X402Version, string>>> {
+  const requirements = await quote(url, init);
+  const payment = await signPayment({ account: buyer.account, requirements, overrides });
+  return inBoth({ paymentPayload: payment, paymentRequirements: requirements });
+}
+
+/** The same in one version; default: 1. */
 export async function sign(
   buyer: FreshAccount,
   url: string,
-  options: { readonly init?: RequestInit; readonly overrides?: Partial<EvmAuthorization> } = {},
+  { version = X402_VERSION, ...options }: SignOptions & { readonly version?: X402Version } = {},
 ): Promise<string> {
-  const requirements = await quote(url, options.init);
-  const { overrides = {} } = options;
-  const payment = await signPayment({ account: buyer.account, requirements, overrides });
-  return encodePaymentHeader(payment);
+  return (await signInBoth(buyer, url, options))[version];
+}
+
+/** A payment as it stands in the header of each version. */
+export function inBoth(request: FacilitatorRequest): Readonly<Record<X402Version, string>> {
+  return { 1: inHeader(request, X402_VERSION), 2: inHeader(request, X402_VERSION_2) };
+}
+
+/** The same in one version. */
+export function inHeader(request: FacilitatorRequest, version: X402Version): string {
+  const { paymentPayload } = request;
+  return encodeHeaderJson(version === X402_VERSION ? paymentPayload : paymentV2(request));
 }
 
 export interface PaidAnswer {
@@ -44,15 +79,17 @@ export interface PaidAnswer {
   readonly receipt: Record<string, unknown> | undefined;
 }
 
+/** @param version in whose header it is shown */
 export async function present(
   url: string,
   header: string,
   init: RequestInit = {},
+  version: X402Version = X402_VERSION,
 ): Promise<PaidAnswer> {
-  const headers = { ...Object(init.headers), "X-PAYMENT": header };
+  const headers = { ...Object(init.headers), [PAYMENT_HEADERS[version]]: header };
   const response = await fetch(url, { ...init, headers });
   const text = await response.text();
-  const encoded = response.headers.get("X-PAYMENT-RESPONSE");
+  const encoded = response.headers.get(RECEIPT_HEADERS[version]);
   return {
     status: response.status,
     headers: response.headers,

@@ -3,11 +3,12 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { MAX_REPLAYS, MAX_STORED_BODY_BYTES, REPLAY_MS } from "../../../src/ledger/ledger.ts";
+import { VERSIONS } from "../../support/buyer.ts";
 import { MemoryLedger, MemoryStore } from "../../support/memory-ledger.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { ManualTime } from "../../unit/gateway/manual-time.ts";
 import { buy, errorOf, head, openShop, receiptOf, type Shop } from "./shop.ts";
-import { backend, onHead, rawBackend, RawClient } from "./stage.ts";
+import { backend, onHead, rawBackend, RawClient, type Sent } from "./stage.ts";
 
 const PRIVATE = "private, no-store";
 
@@ -217,22 +218,26 @@ describe("an answer that was sold", () => {
     expect(shop.asked).toHaveLength(1);
   });
 
-  test.each([
-    ["Range", "bytes=0-0", 206],
-    ["If-None-Match", '"tag"', 304],
-  ])("is, where %s asked for it, for that alone", async (name, value, status) => {
+  test.each(
+    VERSIONS.flatMap((version) => [
+      { name: "Range", value: "bytes=0-0", status: 206, version },
+      { name: "If-None-Match", value: '"tag"', status: 304, version },
+    ]),
+  )("is, where $name asked for it, for that alone (version $version)", async (each) => {
+    const { name, value, status, version } = each;
+    const buyIt = (shop: Shop, sent: Sent = {}, number = 1) => buy(shop, sent, number, version);
     const shop = await shopOf(({ headers }, response) => {
       const isPart = headers[name.toLowerCase()] === value;
       response.writeHead(isPart ? status : 200).end(isPart ? undefined : "all of it");
     });
     const part = { headers: [name, value] };
     for (let round = 0; round < 2; round += 1)
-      expect(await buy(shop, part)).toMatchObject({ status });
-    expect(await buy(shop)).toMatchObject({ status: 402 });
-    expect(await buy(shop, { headers: [name, "another"] })).toMatchObject({ status: 402 });
-    const whole = await buy(shop, {}, 2);
+      expect(await buyIt(shop, part)).toMatchObject({ status });
+    expect(await buyIt(shop)).toMatchObject({ status: 402 });
+    expect(await buyIt(shop, { headers: [name, "another"] })).toMatchObject({ status: 402 });
+    const whole = await buyIt(shop, {}, 2);
     expect(whole).toMatchObject({ status: 200, body: Buffer.from("all of it") });
-    expect(await buy(shop, part, 2)).toMatchObject({ status: 402 });
+    expect(await buyIt(shop, part, 2)).toMatchObject({ status: 402 });
     expect(shop.asked).toHaveLength(2);
   });
 
@@ -249,13 +254,15 @@ describe("an answer that was sold", () => {
     expect(await chunked.until("\r\n\r\n")).toMatch(/^HTTP\/1\.1 402 /);
   });
 
-  test("is given behind Expect: 100-continue too", async () => {
+  test.each(VERSIONS)("is given behind Expect: 100-continue too (version %i)", async (version) => {
     const shop = await shopOf((request, response) => {
       request.resume().on("end", () => response.end("hi"));
     });
-    expect(await buy(shop, { method: "POST", body: ["one"] })).toMatchObject({ status: 200 });
+    expect(await buy(shop, { method: "POST", body: ["one"] }, 1, version)).toMatchObject({
+      status: 200,
+    });
     const lines = ["Expect: 100-continue", "Content-Length: 3"];
-    const client = new RawClient(shop.port, head("/", lines, "POST"));
+    const client = new RawClient(shop.port, head("/", lines, "POST", 1, version));
     await client.until("100 Continue");
     client.socket.write("one");
     expect(await client.until("\r\n\r\nhi")).toContain("HTTP/1.1 200 OK");
@@ -272,18 +279,18 @@ describe("an answer that was sold", () => {
     expect(await buy(shop)).toMatchObject({ status: 402 });
   });
 
-  test("is never given to an upgrade", async () => {
+  test.each(VERSIONS)("is never given to an upgrade (version %i)", async (version) => {
     const shop = await shopOf((_request, response) => void response.end("hi"));
-    expect(await buy(shop)).toMatchObject({ status: 200 });
+    expect(await buy(shop, {}, 1, version)).toMatchObject({ status: 200 });
     const lines = [
       "Connection: Upgrade",
       "Upgrade: websocket",
       "Sec-WebSocket-Version: 13",
       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
     ];
-    const { text } = await new RawClient(shop.port, head("/", lines)).closed;
+    const { text } = await new RawClient(shop.port, head("/", lines, "GET", 1, version)).closed;
     expect(text).toMatch(/^HTTP\/1\.1 402 /);
-    expect(await buy(shop)).toMatchObject({ status: 200 });
+    expect(await buy(shop, {}, 1, version)).toMatchObject({ status: 200 });
   });
 
   test("names the origin that asks now", async () => {

@@ -30,8 +30,9 @@ import { openSqliteLedger } from "../../../src/ledger/sqlite/sqlite.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { Metrics } from "../../../src/telemetry/metrics.ts";
 import { systemTime, type Time } from "../../../src/time/time.ts";
-import { encodePaymentHeader } from "../../../src/x402/header.ts";
-import { BOTH_VERSIONS } from "../../../src/x402/x402.ts";
+import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../../src/x402/header.ts";
+import { BOTH_VERSIONS, X402_VERSION, type X402Version } from "../../../src/x402/x402.ts";
+import { inHeader } from "../../support/buyer.ts";
 import { examplePayment } from "../../unit/ledger/example-payment.ts";
 import { ActedFacilitator } from "../../unit/payments/sale/paywall-stage.ts";
 import { send, type Answer, type Sent } from "./stage.ts";
@@ -158,14 +159,22 @@ export function stickAnswers(gateway: Gateway): void {
   });
 }
 
-/** `X-PAYMENT` of the payment with that number. */
-function paymentHeader(number = 1): string {
-  return encodePaymentHeader(examplePayment(number).request.paymentPayload);
+/** The line of the payment with that number, in that version: its name and its value. */
+export function paymentLine(
+  number: number,
+  version: X402Version,
+): readonly [name: string, value: string] {
+  return [PAYMENT_HEADERS[version], inHeader(examplePayment(number).request, version)];
 }
 
 /** A request that presents that payment. */
-export function buy({ port }: Shop, sent: Sent = {}, number = 1): Promise<Answer> {
-  const headers = [...(sent.headers ?? []), "X-PAYMENT", paymentHeader(number)];
+export function buy(
+  { port }: Shop,
+  sent: Sent = {},
+  number = 1,
+  version: X402Version = X402_VERSION,
+): Promise<Answer> {
+  const headers = [...(sent.headers ?? []), ...paymentLine(number, version)];
   return send(port, { ...sent, headers });
 }
 
@@ -175,14 +184,18 @@ export function head(
   lines: readonly string[] = [],
   method = "GET",
   number = 1,
+  version: X402Version = X402_VERSION,
 ): string {
   const all = [`${method} ${target} HTTP/1.1`, "Host: shop.example", ...lines];
-  return `${[...all, `X-PAYMENT: ${paymentHeader(number)}`].join("\r\n")}\r\n\r\n`;
+  return `${[...all, paymentLine(number, version).join(": ")].join("\r\n")}\r\n\r\n`;
 }
 
-/** The decoded receipt of an answer; undefined where it has none. */
-export function receiptOf({ headers }: Answer): Record<string, unknown> | undefined {
-  const value = headers["x-payment-response"];
+/** The decoded receipt of an answer in that version; undefined where it has none. */
+export function receiptOf(
+  { headers }: Pick<Answer, "headers">,
+  version: X402Version = X402_VERSION,
+): Record<string, unknown> | undefined {
+  const value = headers[RECEIPT_HEADERS[version].toLowerCase()];
   if (typeof value !== "string") return undefined;
   const receipt: unknown = JSON.parse(Buffer.from(value, "base64").toString());
   return Object(receipt);

@@ -13,9 +13,10 @@ import { parse } from "yaml";
 import { start } from "../../../src/app.ts";
 import { formatProblems, parseConfig } from "../../../src/config/config.ts";
 import { BELIEVED_NAMES } from "../../../src/http/header-names.ts";
-import { encodePaymentHeader } from "../../../src/x402/header.ts";
+import { PAYMENT_HEADERS, RECEIPT_HEADERS } from "../../../src/x402/header.ts";
+import { X402_VERSION, type X402Version } from "../../../src/x402/x402.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { PURSE, richBuyer } from "../../support/buyer.ts";
+import { inHeader, PURSE, richBuyer, VERSIONS } from "../../support/buyer.ts";
 import { startChain, type Chain } from "../../support/chain.ts";
 import { freshAccount, signPayment } from "../../support/payer.ts";
 import { PUBLIC_URL, shopYaml } from "./stage.ts";
@@ -82,11 +83,15 @@ store: sqlite:${join(folder, "ledger.db")}
   return `http://127.0.0.1:${running.addresses.gateway[0]?.port ?? 0}`;
 }
 
-async function paymentFor(answer: Told) {
+async function paymentFor(answer: Told, version: X402Version = X402_VERSION) {
   const buyer = await richBuyer(chain);
-  const [requirements] = Object(JSON.parse(answer.body)).accepts;
-  const payment = await signPayment({ account: buyer.account, requirements });
-  return { buyer, header: encodePaymentHeader(payment) };
+  const [paymentRequirements] = Object(JSON.parse(answer.body)).accepts;
+  const paymentPayload = await signPayment({
+    account: buyer.account,
+    requirements: paymentRequirements,
+  });
+  const header = inHeader({ paymentPayload, paymentRequirements }, version);
+  return { buyer, header, name: PAYMENT_HEADERS[version] };
 }
 
 describe("as Envoy asks: with the client's method, and its path behind /check", () => {
@@ -110,44 +115,53 @@ describe("as Envoy asks: with the client's method, and its path behind /check", 
     expect([head.status, head.body]).toEqual([402, ""]);
   });
 
-  it("a free route passes with 200, and a paid one with who paid and the receipt", async () => {
-    const free = await check(`${url}/check/health`, "GET", LINES);
-    expect([free.status, free.headers["x-402-pass"], free.body]).toEqual([200, "free", ""]);
-    expect(free.headers["x-402-payer"]).toBeUndefined();
+  it.each(VERSIONS)(
+    "a free route passes with 200, and one paid in version %i with who paid and the receipt",
+    async (version) => {
+      const free = await check(`${url}/check/health`, "GET", LINES);
+      expect([free.status, free.headers["x-402-pass"], free.body]).toEqual([200, "free", ""]);
+      expect(free.headers["x-402-payer"]).toBeUndefined();
 
-    const { buyer, header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
-    const paid = await check(`${url}/check/weather`, "GET", { ...LINES, "X-PAYMENT": header });
-    expect([paid.status, paid.headers["x-402-pass"]]).toEqual([200, "paid"]);
-    expect(paid.headers["x-402-payer"]).toBe(buyer.address);
-    expect(JSON.parse(atob(String(paid.headers["x-payment-response"])))).toMatchObject({
-      success: true,
-    });
-    expect(paid.headers["cache-control"]).toBe("private, no-store");
-    expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
-  });
+      const asked = await check(`${url}/check/weather`, "GET", LINES);
+      const { buyer, header, name } = await paymentFor(asked, version);
+      const paid = await check(`${url}/check/weather`, "GET", { ...LINES, [name]: header });
+      expect([paid.status, paid.headers["x-402-pass"]]).toEqual([200, "paid"]);
+      expect(paid.headers["x-402-payer"]).toBe(buyer.address);
+      const receipts = VERSIONS.map((each) => paid.headers[RECEIPT_HEADERS[each].toLowerCase()]);
+      expect(receipts.map(Boolean)).toEqual(VERSIONS.map((each) => each === version));
+      expect(JSON.parse(atob(String(receipts.find(Boolean))))).toMatchObject({ success: true });
+      expect(paid.headers["cache-control"]).toBe("private, no-store");
+      expect(await chain.balanceOf(buyer.address)).toBe(PURSE - 10_000n);
+    },
+  );
 
-  it("a payment is passed again to whom it was sold, and to nobody else who found it on the chain", async () => {
-    const { header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
-    const lines = { ...LINES, "X-PAYMENT": header };
-    const stranger = { ...lines, "X-Forwarded-For": "192.0.2.10" };
-    expect((await check(`${url}/check/weather`, "GET", lines)).status).toBe(200);
-    expect((await check(`${url}/check/weather`, "GET", stranger)).status).toBe(402);
-    expect((await check(`${url}/check/weather?more`, "GET", lines)).status).toBe(402);
-    expect((await check(`${url}/check/weather`, "GET", lines)).status).toBe(200);
-  });
+  it.each(VERSIONS)(
+    "a payment of version %i is passed again to whom it was sold, and to nobody else who found it on the chain",
+    async (version) => {
+      const asked = await check(`${url}/check/weather`, "GET", LINES);
+      const { header, name } = await paymentFor(asked, version);
+      const lines = { ...LINES, [name]: header };
+      const stranger = { ...lines, "X-Forwarded-For": "192.0.2.10" };
+      expect((await check(`${url}/check/weather`, "GET", lines)).status).toBe(200);
+      expect((await check(`${url}/check/weather`, "GET", stranger)).status).toBe(402);
+      expect((await check(`${url}/check/weather?more`, "GET", lines)).status).toBe(402);
+      expect((await check(`${url}/check/weather`, "GET", lines)).status).toBe(200);
+    },
+  );
 
-  it("two payments at once are none", async () => {
-    const { header } = await paymentFor(await check(`${url}/check/weather`, "GET", LINES));
+  it.each(VERSIONS)("two payments of version %i at once are none", async (version) => {
+    const asked = await check(`${url}/check/weather`, "GET", LINES);
+    const { header, name } = await paymentFor(asked, version);
     const twice = await check(`${url}/check/weather`, "GET", {
       ...LINES,
-      "X-PAYMENT": [header, header],
+      [name]: [header, header],
     });
     expect([twice.status, errorOf(twice)]).toEqual([
       400,
-      expect.stringContaining("more than one X-PAYMENT"),
+      expect.stringContaining(`more than one ${name}`),
     ]);
     // One line, as proxies join them.
-    const joined = { ...LINES, "X-PAYMENT": `${header}, ${header}` };
+    const joined = { ...LINES, [name]: `${header}, ${header}` };
     expect((await check(`${url}/check/weather`, "GET", joined)).status).toBe(400);
   });
 

@@ -1,5 +1,6 @@
 /** A shop behind somebody's own proxy: the proxy with our recipe, coinslot as its sidecar, a backend that records. */
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import { WebSocketServer } from "ws";
 import { drain, listen } from "../../../src/gateway/listener/listener.ts";
 import type { Chain } from "../../support/chain.ts";
 import { startOwnProxy, type OwnProxy, type OwnProxyName } from "../../support/own-proxy.ts";
@@ -46,6 +47,11 @@ export async function openShop({ chain, proxy, settings, more = "" }: ShopOption
   const backend: Recorded[] = [];
   const answers = { status: 200, headers: {} };
   const server = createServer(record(backend, () => shop));
+  const sockets = new WebSocketServer({ server });
+  sockets.on("connection", (socket, { method = "", url = "", headers }) => {
+    backend.push({ method, url, headers, body: "" });
+    socket.on("message", (message) => socket.send(message));
+  });
   const { port: backendPort } = await listen(server, { host: "127.0.0.1", port: 0 });
   closing.defer(() => drain(server, AbortSignal.timeout(1_000)));
   const signer = freshAccount();

@@ -271,7 +271,7 @@ const odd: readonly Case[] = [
   ),
   get(
     "with forged receipts",
-    "HTTP/1.1 200 OK\r\nX-PAYMENT-RESPONSE: e30=\r\nX-402-Payer: x\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nX-PAYMENT-RESPONSE: e30=\r\nPAYMENT-RESPONSE: e30=\r\nPAYMENT-REQUIRED: e30=\r\nEXTENSION-RESPONSES: e30=\r\nX-402-Payer: x\r\nContent-Length: 0\r\n\r\n",
   ),
 ];
 

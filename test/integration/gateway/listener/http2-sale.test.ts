@@ -1,9 +1,8 @@
 /** What is sold over HTTP/2 is sold as over HTTP/1.1. */
 import { describe, expect, test } from "vitest";
 import { MAX_STORED_BODY_BYTES } from "../../../../src/ledger/ledger.ts";
-import { encodePaymentHeader } from "../../../../src/x402/header.ts";
-import { examplePayment } from "../../../unit/ledger/example-payment.ts";
-import { receiptOf } from "../shop.ts";
+import { VERSIONS } from "../../../support/buyer.ts";
+import { paymentLine, receiptOf } from "../shop.ts";
 import { send } from "../stage.ts";
 import { connectHttp2, openSecureShop, send1, send2 } from "./secure-stage.ts";
 import { linesOf, telling, type Seen } from "./telling.ts";
@@ -11,40 +10,39 @@ import { linesOf, telling, type Seen } from "./telling.ts";
 /** More than is kept of an answer. */
 const LARGE = Buffer.alloc(MAX_STORED_BODY_BYTES + 100_000, "x");
 
-function payment(number: number): string {
-  return encodePaymentHeader(examplePayment(number).request.paymentPayload);
-}
+test("a sale is asked for in the same words over both protocols", async () => {
+  const { shop, port } = await openSecureShop(await telling([]));
+  const over2 = await send2(await connectHttp2(port), { path: "/report?a=1" });
+  const over1 = await send1(port, { path: "/report?a=1" });
+  const clear = await send(shop.port, { path: "/report?a=1" });
+  expect(over2.status).toBe(402);
+  expect(over1.status).toBe(402);
+  expect(over2.body.equals(over1.body)).toBe(true);
+  expect(over2.body.equals(clear.body)).toBe(true);
+  const { connection: _, "keep-alive": _k, date: _d, ...lines } = over1.headers;
+  expect(over2.headers).toMatchObject(lines);
+  expect(lines["payment-required"]).toMatch(/^eyJ/);
+});
 
-describe("a sale", () => {
-  test("is asked for in the same words over both protocols", async () => {
-    const { shop, port } = await openSecureShop(await telling([]));
-    const over2 = await send2(await connectHttp2(port), { path: "/report?a=1" });
-    const over1 = await send1(port, { path: "/report?a=1" });
-    const clear = await send(shop.port, { path: "/report?a=1" });
-    expect(over2.status).toBe(402);
-    expect(over1.status).toBe(402);
-    expect(over2.body.equals(over1.body)).toBe(true);
-    expect(over2.body.equals(clear.body)).toBe(true);
-    const { connection: _, "keep-alive": _k, date: _d, ...lines } = over1.headers;
-    expect(over2.headers).toMatchObject(lines);
-  });
+describe.each(VERSIONS)("a sale in version %i", (version) => {
+  const paying = (number: number) => Object.fromEntries([paymentLine(number, version)]);
 
   test("is made over HTTP/2 and over HTTP/1.1 with TLS", async () => {
     const seen: Seen[] = [];
     const { port, shop } = await openSecureShop(await telling(seen));
     const session = await connectHttp2(port);
-    const over2 = await send2(session, { path: "/", headers: { "X-PAYMENT": payment(1) } });
-    const over1 = await send1(port, { path: "/", headers: ["X-PAYMENT", payment(2)] });
+    const over2 = await send2(session, { path: "/", headers: paying(1) });
+    const over1 = await send1(port, { path: "/", headers: [...paymentLine(2, version)] });
     expect(over2.status).toBe(200);
     expect(over1.status).toBe(200);
     expect(over2.body.toString()).toBe("hello");
-    const { "x-payment-response": receipt } = over2.headers;
-    const decoded = JSON.parse(Buffer.from(String(receipt), "base64").toString());
-    expect(decoded).toMatchObject({ success: true });
-    expect(receiptOf(over1)).toMatchObject({ success: true });
+    expect(receiptOf(over2, version)).toMatchObject({ success: true });
+    expect(receiptOf(over1, version)).toMatchObject({ success: true });
     expect(over2.headers["cache-control"]).toBe(over1.headers["cache-control"]);
-    expect(linesOf(seen[0]?.rawHeaders, "x-payment")).toEqual([]);
-    const again = await send2(session, { path: "/", headers: { "X-PAYMENT": payment(1) } });
+    for (const name of ["x-payment", "payment-signature"]) {
+      expect(linesOf(seen[0]?.rawHeaders, name)).toEqual([]);
+    }
+    const again = await send2(session, { path: "/", headers: paying(1) });
     expect(again.status).toBe(200);
     expect(seen).toHaveLength(2);
     expect(shop.gateway.work.inFlight).toBe(0);
@@ -62,7 +60,7 @@ describe("a sale", () => {
     const { port } = await openSecureShop(origin);
     const session = await connectHttp2(port);
     for (let number = 1; number <= 5; number += 1) {
-      const headers = { "X-PAYMENT": payment(number) };
+      const headers = paying(number);
       const bought = await send2(session, { path: "/", headers });
       expect(bought).toMatchObject({ status: 200, rstCode: 0 });
       expect(bought.body).toHaveLength(LARGE.length);
@@ -74,7 +72,8 @@ describe("a sale", () => {
   test("with two payments is refused", async () => {
     const { port } = await openSecureShop(await telling([]));
     const session = await connectHttp2(port);
-    const headers = { "x-payment": [payment(1), payment(2)] };
+    const [name, value] = paymentLine(1, version);
+    const headers = { [name]: [value, paymentLine(2, version)[1]] };
     expect((await send2(session, { path: "/", headers })).status).toBe(400);
   });
 });
