@@ -1,6 +1,7 @@
 /** A person buys with a Solana wallet that registers itself by the wallet-standard, from a gateway of two workers. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Browser } from "playwright-core";
+import { networkOf } from "../../src/x402/network.ts";
 import { readSolanaTransaction } from "../../src/x402/solana-transaction.ts";
 import { freshSolanaKey, type SolanaKey } from "../support/solana-key.ts";
 import { USDC_DEVNET } from "../support/solana/set-up.ts";
@@ -117,13 +118,15 @@ describe.skipIf(!hasChromium)(`the paywall page with Solana wallets ${CHROMIUM}`
     ]) {
       expect((await askDraft(shop, draft)).status, draft).toBe(400);
     }
-    const answer = await askDraft(shop, `${network} ${USDC_DEVNET} ${buyer.address}`);
-    const body = Object(await answer.json());
-    expect([answer.status, body.x402Version]).toEqual([402, 1]);
-    const read = readSolanaTransaction(body.draft);
-    expect(read.ok && [read.value.feePayer, read.value.payer]).toEqual([
-      body.accepts[1].extra.feePayer,
-      buyer.address,
-    ]);
+    for (const named of [network, networkOf(network).caip2]) {
+      const answer = await askDraft(shop, `${named} ${USDC_DEVNET} ${buyer.address}`);
+      const body = Object(await answer.json());
+      expect([answer.status, body.x402Version]).toEqual([402, 1]);
+      const read = readSolanaTransaction(body.draft);
+      expect(read.ok && [read.value.feePayer, read.value.payer]).toEqual([
+        body.accepts[1].extra.feePayer,
+        buyer.address,
+      ]);
+    }
   });
 });

@@ -1,11 +1,12 @@
 /**
  * Unsigned transactions for buyers who cannot write them: a page in a browser has a wallet that signs, but
  * neither a recent blockhash nor the means to derive token accounts. It asks for its 402 with the header
- * `X-PAYMENT-DRAFT: <network> <asset> <payer>`, and the answer holds the transaction beside what is asked for.
+ * `X-PAYMENT-DRAFT: <network> <asset> <payer>`, and the answer holds the transaction beside what is asked for. The
+ * network is named as the version has it in which the buyer is going to pay.
  */
 import { isSolanaAddress } from "../../x402/solana-address.ts";
-import type { BlockhashHint } from "../../x402/version-2.ts";
-import type { PaymentRequirements } from "../../x402/x402.ts";
+import { nameOfCaip2, type BlockhashHint } from "../../x402/version-2.ts";
+import { X402_VERSION, X402_VERSION_2, type PaymentRequirements } from "../../x402/x402.ts";
 import { RETRY_AFTER, errorAnswer, type Answer } from "../answers.ts";
 import type { InboundRequest } from "../message/inbound.ts";
 import type { Offers, Said } from "../../payments/sale/offers.ts";
@@ -49,8 +50,10 @@ export interface DraftQuestion {
 /** The 402 with a transaction to sign; 400 for what cannot be written, 503 for what cannot be now. */
 export async function draftAnswer(drafts: Drafts, question: DraftQuestion): Promise<Answer> {
   const { header, offers, resource, said: asked, lines } = question;
-  const [network = "", asset = "", payer = ""] = header.split(" ");
-  const requirement = offers.accepts(resource).find((each) => {
+  const [named = "", asset = "", payer = ""] = header.split(" ");
+  const network = nameOfCaip2(named);
+  const version = network === named ? X402_VERSION : X402_VERSION_2;
+  const requirement = offers.accepts(resource, version).find((each) => {
     return each.network === network && each.asset === asset;
   });
   if (requirement === undefined || !drafts.networks.has(network) || !isSolanaAddress(payer)) {

@@ -56,7 +56,7 @@ export class SolanaDrafts {
     payer: string,
     signal: AbortSignal,
   ): Promise<string> {
-    const feePayer = extra?.["feePayer"];
+    const { feePayer, memo } = extra ?? {};
     const amount = parseUint256(maxAmountRequired);
     if (typeof feePayer !== "string" || amount === undefined || amount > MAX_UINT64) {
       throw new Error("the requirement cannot be paid");
@@ -66,7 +66,8 @@ export class SolanaDrafts {
     const { recentBlockhash: blockhash } = await waitFor(recent, signal);
     const variation = randomInt(UNITS_SPREAD);
     const transfer = { feePayer, payer, payTo, asset, amount, mint, blockhash, variation };
-    return transactionOf(transferMessage({ ...transfer, memo: null }));
+    const message = { ...transfer, memo: typeof memo === "string" ? memo : null };
+    return transactionOf(transferMessage(message));
   }
 
   /** For those who write their transactions themselves. @throws {ChainError} when the chain cannot be asked */

@@ -162,16 +162,15 @@ export class Offers {
     resource: string,
     version: X402Version = X402_VERSION,
   ): PaymentRequiredResponse["accepts"] {
-    return this.#current().all.map((offer) => {
-      const memo = version === X402_VERSION_2 ? this.#memoOf(offer) : undefined;
-      const asked = memo === undefined ? offer : { ...offer, extra: { ...offer.extra, ...memo } };
-      return withResource(asked, resource);
-    });
+    return this.#current().all.map((offer) => this.#asked(offer, resource, version));
   }
 
   /** What a 402 asks for. */
-  accepts(resource: string): PaymentRequiredResponse["accepts"] {
-    return this.#current().offered.map((offer) => withResource(offer, resource));
+  accepts(
+    resource: string,
+    version: X402Version = X402_VERSION,
+  ): PaymentRequiredResponse["accepts"] {
+    return this.#current().offered.map((offer) => this.#asked(offer, resource, version));
   }
 
   /**
@@ -236,6 +235,12 @@ export class Offers {
   #hintOf(offer: Offer): Hint {
     if (!needsFeePayer(offer)) return undefined;
     return this.#memoOf(offer) ?? this.#terms.blockhashes?.of(offer.network);
+  }
+
+  #asked(offer: Offer, resource: string, version: X402Version): PaymentRequirements {
+    const memo = version === X402_VERSION_2 ? this.#memoOf(offer) : undefined;
+    const asked = memo === undefined ? offer : { ...offer, extra: { ...offer.extra, ...memo } };
+    return withResource(asked, resource);
   }
 
   #memoOf(offer: Offer): Memo | undefined {

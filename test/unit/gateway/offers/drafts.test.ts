@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { draftAnswer, NO_DRAFTS, type Drafts } from "../../../../src/gateway/offers/drafts.ts";
+import { caip2Of } from "../../../../src/x402/version-2.ts";
 import { Offers, type FeePayers } from "../../../../src/payments/sale/offers.ts";
 import {
   FEE_PAYER,
@@ -53,6 +54,24 @@ describe("a 402 with a transaction", () => {
     const offers = new Offers([offer], new Payers());
     const asked = { ...question, header: `${NETWORK} ${MINT} ${payer}`, offers };
     expect(await draftAnswer(drafts, asked)).toMatchObject({ status: 400 });
+  });
+
+  it("is asked for as the version names its network, and has a memo in version 2 alone", async () => {
+    const offers = new Offers([offer], new Payers(), { memo: "book 17" });
+    const asked: unknown[] = [];
+    const draft: Drafts["draft"] = async ({ network, extra }) => {
+      asked.push([network, extra]);
+      return "AQID";
+    };
+    for (const named of [NETWORK, caip2Of(NETWORK), "solana:nowhere"]) {
+      const header = `${named} ${MINT} ${PAYER}`;
+      await draftAnswer({ ...drafts, draft }, { ...question, header, offers });
+    }
+    const feePayer = FEE_PAYER;
+    expect(asked).toEqual([
+      [NETWORK, { feePayer }],
+      [NETWORK, { feePayer, memo: "book 17" }],
+    ]);
   });
 
   it("is 503 where the fee payer is lost while it is written", async () => {
