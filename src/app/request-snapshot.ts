@@ -20,6 +20,7 @@ import { paywallPage } from "../web/paywall-page.ts";
 import { HostNames } from "../http/host-names.ts";
 import { networkOf } from "../x402/network.ts";
 import { serviceOf } from "../x402/version-2.ts";
+import { X402_VERSION, X402_VERSION_2 } from "../x402/x402.ts";
 import { documentPaths, offersOf } from "../publishing/publishing.ts";
 
 /** What of a configuration the decisions about requests depend on. */
@@ -67,11 +68,9 @@ export function createSnapshot(
       const { memo, paymentIdentifier: identifier } = action;
       const terms = { protocol, service, identifier, memo, blockhashes };
       const offers = new Offers(asked, feePayers, terms);
-      // The page pays as version 1 does.
-      const page =
-        config.paywall.page && protocol.v1
-          ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
-          : null;
+      const page = config.paywall.page
+        ? new OfferPage(offers, pageWriter(config, action, drafts.networks))
+        : null;
       const { cacheControl } = action;
       return { kind: "priced", label: route.key, meter, engine, offers, page, cacheControl };
     };
@@ -137,9 +136,11 @@ function byMethod<Value>(
   });
 }
 
+type PageSettings = Pick<Config, "paywall" | "discovery" | "publicUrl" | "protocol">;
+
 /** The page of a route; what needs a transaction that nobody here can write is for programs only. */
 function pageWriter(
-  { paywall, discovery, publicUrl }: Pick<Config, "paywall" | "discovery" | "publicUrl">,
+  { paywall, discovery, publicUrl, protocol }: PageSettings,
   { description, maxTimeoutSeconds, offers }: PricedAction,
   drafted: ReadonlySet<string>,
 ): PageWriter {
@@ -156,6 +157,7 @@ function pageWriter(
       maxTimeoutSeconds,
       offers: asked.filter(isForBrowsers),
       others: asked.filter((each) => !isForBrowsers(each)),
+      version: protocol.v2 ? X402_VERSION_2 : X402_VERSION,
       listing,
     });
   };

@@ -245,12 +245,12 @@ export const documentSchema = map({
   ),
   protocol: section(
     map({
-      v1: optional(
+      v1: optional(flag, "X-PAYMENT, and what is asked for in the body of a 402.", true),
+      v2: optional(
         flag,
-        "X-PAYMENT, and what is asked for in the body of a 402; the page that sells to browsers pays so.",
+        "PAYMENT-SIGNATURE, and what is asked for in PAYMENT-REQUIRED; the page that sells to browsers pays so where it is on.",
         true,
       ),
-      v2: optional(flag, "PAYMENT-SIGNATURE, and what is asked for in PAYMENT-REQUIRED.", true),
     }).refine(({ v1, v2 }) => v1 || v2, "must leave one version on: nobody could pay"),
     "The versions of the payment protocol that buyers may speak.",
   ),

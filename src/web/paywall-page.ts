@@ -1,13 +1,16 @@
 /**
  * The page that a person sees who opens a priced URL in a browser: what is sold, what it costs, and a way to
  * pay with a wallet of the browser. One document of at most {@link MAX_PAGE_BYTES} that loads nothing else;
- * its script is written in `browser/` and bundled into `paywall-script.json`.
+ * its script is written in `browser/` and bundled once for each version of the protocol, `paywall-v…-script.json`.
  */
 import { createHash } from "node:crypto";
 import { formatAmount } from "../x402/amount.ts";
 import { networkOf, type Asset, type NetworkName } from "../x402/network.ts";
+import { caip2Of } from "../x402/version-2.ts";
+import { X402_VERSION, X402_VERSION_2, type X402Version } from "../x402/x402.ts";
 import { escapeText, html, jsonData, type Html } from "./html.ts";
-import bundled from "./paywall-script.json" with { type: "json" };
+import payingV1 from "./paywall-v1-script.json" with { type: "json" };
+import payingV2 from "./paywall-v2-script.json" with { type: "json" };
 import { PAYWALL_CSS } from "./paywall-style.ts";
 import { THEME_CSS } from "./theme.ts";
 
@@ -39,6 +42,8 @@ export interface PageFacts {
   readonly offers: readonly PageOffer[];
   /** What only programs can pay with. */
   readonly others: readonly PageOffer[];
+  /** The version of the protocol that the page pays by. */
+  readonly version: X402Version;
   /** URL of the discovery listing; null: there is none. */
   readonly listing: string | null;
 }
@@ -55,45 +60,50 @@ export interface PaywallPage {
 const PLACEHOLDER = "\u0000resource\u0000";
 
 const STYLE = THEME_CSS + PAYWALL_CSS;
-const SCRIPT: string = bundled.script;
+/** The script, and what stands with it in each page that has it. */
+const PAYING = {
+  [X402_VERSION]: { lines: linesFor(payingV1.script), end: endOf(payingV1.script) },
+  [X402_VERSION_2]: { lines: linesFor(payingV2.script), end: endOf(payingV2.script) },
+} as const;
 
 /**
- * What of the page's own and of what was bought may do what. The answer is shown in a frame that inherits all
- * of this and runs no script, so `self` lets it have its own images and styles, and nothing of others.
+ * The policy says what of the page's own and of what was bought may do what. The answer is shown in a frame that
+ * inherits all of this and runs no script, so `self` lets it have its own images and styles, and nothing of others.
  */
-const POLICY = [
-  "default-src 'none'",
-  `script-src ${hashOf(SCRIPT)}`,
-  `style-src ${hashOf(STYLE)} 'self'`,
-  "img-src 'self' data: blob:",
-  "font-src 'self'",
-  "media-src 'self' blob:",
-  "connect-src 'self'",
-  "frame-ancestors 'none'",
-  "base-uri 'none'",
-  "form-action 'none'",
-].join("; ");
-
-const LINES = [
-  ["Content-Security-Policy", POLICY],
-  ["Vary", "Accept"],
-  ["X-Content-Type-Options", "nosniff"],
-  ["Referrer-Policy", "no-referrer"],
-  ["Cross-Origin-Opener-Policy", "same-origin"],
-].flat();
+function linesFor(script: string): readonly string[] {
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hashOf(script)}`,
+    `style-src ${hashOf(STYLE)} 'self'`,
+    "img-src 'self' data: blob:",
+    "font-src 'self'",
+    "media-src 'self' blob:",
+    "connect-src 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join("; ");
+  return [
+    ["Content-Security-Policy", policy],
+    ["Vary", "Accept"],
+    ["X-Content-Type-Options", "nosniff"],
+    ["Referrer-Policy", "no-referrer"],
+    ["Cross-Origin-Opener-Policy", "same-origin"],
+  ].flat();
+}
 
 // Tags that may be left out are: `head`, `body`, and the ends of both.
 const HEAD = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" ';
 const SCALE = 'content="width=device-width,initial-scale=1">';
 const STYLED = `${HEAD}${SCALE}<style>${STYLE}</style>`;
-const END = `<script>${SCRIPT}</script>`;
 
 /**
  * The page of a route, for what can be paid now. Networks for which there is no room are named in it, and where
  * that is not enough the description is cut, so that it never becomes larger than {@link MAX_PAGE_BYTES}.
  */
 export function paywallPage(facts: PageFacts): PaywallPage {
-  const { offers, description } = facts;
+  const { offers, description, version } = facts;
+  const { lines, end } = PAYING[version];
   let count = offers.length;
   let most = MAX_DESCRIPTION_BYTES;
   for (;;) {
@@ -103,13 +113,17 @@ export function paywallPage(facts: PageFacts): PaywallPage {
     const middle = String(middleOf({ ...facts, description: sold, offers: shown, others }));
     const parts = middle.split(PLACEHOLDER);
     const room = MAX_RESOURCE_BYTES * (parts.length - 1);
-    const bytes = Buffer.byteLength(STYLED + middle + END) + room;
+    const bytes = Buffer.byteLength(STYLED + middle + end) + room;
     if (bytes <= MAX_PAGE_BYTES || most < 1) {
-      return { lines: LINES, body: (resource) => STYLED + parts.join(commandOf(resource)) + END };
+      return { lines, body: (resource) => STYLED + parts.join(commandOf(resource)) + end };
     }
     if (count > 1) count -= 1;
     else most -= bytes - MAX_PAGE_BYTES;
   }
+}
+
+function endOf(script: string): string {
+  return `<script>${script}</script>`;
 }
 
 function hashOf(text: string): string {
@@ -126,7 +140,7 @@ function commandOf(resource: string): string {
 }
 
 function middleOf(facts: PageFacts): Html {
-  const { offers, others, listing, maxTimeoutSeconds: seconds } = facts;
+  const { offers, others, listing, version, maxTimeoutSeconds: seconds } = facts;
   const [first] = [...offers, ...others];
   const brand = facts.brand === "" ? "Payment" : html`<bdi>${facts.brand}</bdi>: payment`;
   const sold = facts.description === "" ? "This page is sold" : facts.description;
@@ -135,18 +149,17 @@ function middleOf(facts: PageFacts): Html {
       ? html`<h1 dir="auto" class="long">${sold}</h1>`
       : html`<h1 dir="auto">${sold}</h1>`;
   const price = first === undefined ? "" : priceOf(first);
+  const data = offers.map((offer) => dataOf(offer, version));
   return html`<title>${price} · Payment required</title><main class="card" id="main">
 <p class="dim">${brand} required</p>${heading}<p class="price">${price}</p>
 ${offers.length > 0 ? FORM : NO_FORM}${offers.map(radio)}<div id="wallets"></div></fieldset>
 ${others.length > 0 && html`<p class="dim">${elsewhere(others)}</p>`}
 <p id="status" role="status" tabindex="-1"></p><div id="retry"></div>
-<noscript><p>This page pays with a wallet in the browser, and needs JavaScript. Without it, pay
-from a terminal.</p></noscript>
+<noscript><p>This page needs JavaScript. Without it, pay from a terminal.</p></noscript>
 <details><summary>Pay from a terminal or a program</summary><p>This pays, and prints what was bought:</p>
-<pre>coinslot pay ${PLACEHOLDER}</pre><p>Other x402 clients can pay, too: programs get the price as JSON from the same
-URL.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
+<pre>coinslot pay ${PLACEHOLDER}</pre><p>Other x402 clients can pay, too.</p>${listing !== null && html`<p><a href="${listing}">All that is sold here</a></p>`}
 </details></main><main class="card" id="bought" hidden></main>
-<script type="application/json" id="offers">${jsonData({ seconds, offers: unlikeFirst(offers.map(dataOf)) })}</script>`;
+<script type="application/json" id="offers">${jsonData({ seconds, offers: unlikeFirst(data) })}</script>`;
 }
 
 function radio(offer: PageOffer, index: number): Html {
@@ -195,10 +208,10 @@ function unlikeFirst(all: readonly Data[]): readonly Data[] {
 }
 
 /** What the script has to know of an offer: see `browser/offer.ts`. The URLs are public ones. */
-function dataOf({ network, asset, payTo, amountAtomic }: PageOffer): Data {
+function dataOf({ network, asset, payTo, amountAtomic }: PageOffer, protocol: X402Version): Data {
   const about = networkOf(network);
   const common = {
-    network,
+    network: protocol === X402_VERSION ? network : caip2Of(network),
     name: about.displayName,
     asset: asset.address,
     symbol: asset.symbol,

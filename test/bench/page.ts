@@ -50,6 +50,7 @@ function contenders(url: string): readonly Contender[] {
     maxTimeoutSeconds: 60,
     offers: [{ network: "base", asset: network.asset, payTo, amountAtomic: 10_000n }],
     others: [],
+    version: 2,
     listing: null,
   });
   const requirement = {

@@ -157,7 +157,7 @@ describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () =>
     await page.getByRole("status").getByText("Sign the payment").waitFor();
     let kept: string | null = null;
     await context.route(/twice/, async (route) => {
-      const { "x-payment": payment } = route.request().headers();
+      const { "payment-signature": payment } = route.request().headers();
       if (payment !== undefined && kept === null) {
         kept = await page.evaluate("JSON.stringify({ ...sessionStorage })");
         const other = await context.newPage();
@@ -179,7 +179,8 @@ describe.skipIf(!hasChromium)(`trouble with the paywall page ${CHROMIUM}`, () =>
     const sent = Promise.withResolvers<void>();
     let isFirst = true;
     await context.route(/middle/, async (route) => {
-      if (route.request().headers()["x-payment"] === undefined || !isFirst) return route.continue();
+      if (route.request().headers()["payment-signature"] === undefined || !isFirst)
+        return route.continue();
       isFirst = false;
       const answer = route.fetch();
       sent.resolve();

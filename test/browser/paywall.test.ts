@@ -1,6 +1,7 @@
 /** A person buys with a wallet of an EVM network, in a real browser and on a real chain. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Browser } from "playwright-core";
+import { present, sign } from "../support/buyer.ts";
 import { freshAccount, type FreshAccount } from "../support/payer.ts";
 import { CHROMIUM, hasChromium, openBrowser, openTab, type Tab } from "./chromium.ts";
 import { injectEvmWallet, type EvmWallet, type EvmWalletOptions } from "./evm-wallet.ts";
@@ -223,7 +224,7 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     const { page, context } = tab;
     let losses = 0;
     await context.route(/lost/, async (route) => {
-      const { "x-payment": payment } = route.request().headers();
+      const { "payment-signature": payment } = route.request().headers();
       if (payment === undefined || losses > 1) return route.continue();
       losses += 1;
       // The shop gets it, and its answer is lost.
@@ -234,6 +235,20 @@ describe.skipIf(!hasChromium)(`the paywall page ${CHROMIUM}`, () => {
     await page.getByRole("status").getByText("Do not pay again").waitFor();
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByRole("heading", PAID).waitFor();
+    expect(await paid()).toBe(PRICE);
+  });
+
+  it("shows again what was bought before the page paid by version 2", async () => {
+    const url = `${shop.url}/weather?older`;
+    const header = await sign(buyer, url);
+    expect((await present(url, header)).status).toBe(200);
+    await using tab = await openTab(browser);
+    const kept = JSON.stringify({ header, offer: 0, soldMs: Date.now() });
+    await tab.page.addInitScript(
+      `sessionStorage.setItem("coinslot /weather?older", ${JSON.stringify(kept)})`,
+    );
+    await tab.page.goto(url);
+    await tab.page.getByRole("heading", PAID).waitFor();
     expect(await paid()).toBe(PRICE);
   });
 

@@ -17,6 +17,9 @@ export const PRICE = 10_000n;
 /** What a shopper on Solana owns, atomic units. */
 const PURSE = 5_000_000n;
 
+/** Of what is sold at `/booked`. */
+export const MEMO = "book 17";
+
 /** Tries everything that text can try; it stands in the configuration and in URLs. */
 export const HOSTILE = `</script></title><script>alert(1)</script><img src=x onerror=alert(2)>"'--> &lt;\u2028`;
 
@@ -61,7 +64,13 @@ export interface Shop {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-export async function openShop({ workers }: { readonly workers: number }): Promise<Shop> {
+interface ShopOptions {
+  readonly workers: number;
+  /** Further sections of the configuration. */
+  readonly more?: string;
+}
+
+export async function openShop({ workers, more = "" }: ShopOptions): Promise<Shop> {
   await using closing = new AsyncDisposableStack();
   const chain = closing.use(await startChain());
   const genesisHash = GENESIS_HASHES["solana-devnet"];
@@ -80,6 +89,7 @@ export async function openShop({ workers }: { readonly workers: number }): Promi
   const site = closing.use(await Site.create());
   const terms = {
     workers,
+    more,
     chain,
     solana,
     payee,
@@ -115,10 +125,11 @@ export async function openShop({ workers }: { readonly workers: number }): Promi
 interface Terms extends Pick<Shop, "chain" | "solana" | "payee" | "solanaPayee"> {
   readonly upstream: string;
   readonly workers: number;
+  readonly more: string;
 }
 
 function yaml(
-  { workers, chain, solana, payee, solanaPayee, upstream }: Terms,
+  { workers, more, chain, solana, payee, solanaPayee, upstream }: Terms,
   price: string,
 ): string {
   return `
@@ -132,6 +143,7 @@ facilitator:
       base-sepolia: { rpc: ["${chain.rpcUrl}"], signers: [env:EVM_KEY] }
       solana-devnet: { rpc: ["${solana.rpcUrl}"], signers: [env:SOLANA_KEY] }
 unmatched: deny
+${more}
 logging: { level: ${process.env["COINSLOT_TEST_LOG"] ?? "fatal"} }
 routes:
   GET /weather: { price: ${price}, description: Current weather in Berlin }
@@ -145,6 +157,12 @@ routes:
   GET /moved/here: { price: $0.01, description: Something that has moved }
   GET /moved/away: { price: $0.01, description: Something that is kept elsewhere }
   GET /moved/sold: { price: $0.01, description: Something that leads to something else }
+  GET /booked: { price: $0.01, description: Something for the books, memo: "${MEMO}" }
+  GET /named:
+    price: $0.01
+    description: Something with a name
+    paymentIdentifier: required
+    input: { queryParams: { city: { type: string, example: "Köln, 東京" } } }
   GET /hostile/*: { price: $0.01, description: ${JSON.stringify(HOSTILE)} }
   GET /health: free
   GET /style.css: free

@@ -8,8 +8,8 @@ import { rolldown } from "rolldown";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/** Each has its entry in `src/web/browser/`. */
-export const PAGE_SCRIPTS = ["paywall", "requests", "catalogue"] as const;
+/** Each has its entry in `src/web/browser/`; what pays is written once for each version of the protocol. */
+export const PAGE_SCRIPTS = ["paywall-v1", "paywall-v2", "requests", "catalogue"] as const;
 
 type PageScript = (typeof PAGE_SCRIPTS)[number];
 
@@ -20,8 +20,10 @@ export function scriptFile(name: PageScript): string {
 
 /** The whole file. */
 export async function writePageScript(name: PageScript): Promise<string> {
-  const input = join(ROOT, `src/web/browser/${name}.ts`);
-  await using bundle = await rolldown({ input, platform: "browser", tsconfig: false });
+  const [entry = "", version] = name.split("-");
+  const input = join(ROOT, `src/web/browser/${entry}.ts`);
+  const transform = { define: { IS_V2: String(version === "v2") } };
+  await using bundle = await rolldown({ input, platform: "browser", tsconfig: false, transform });
   const { output } = await bundle.generate({ format: "iife", minify: true });
   // Whoever reads it does not bundle it once more.
   const script = output[0].code.trim().replaceAll("/* @__PURE__ */ ", "");

@@ -9,8 +9,8 @@ const MAX_SHOWN = 500_000;
 
 /** Elements for the answer, the most useful first. */
 export async function showAnswer(response: Response): Promise<HTMLElement[]> {
-  const type = /^[^;\s]*/.exec(response.headers.get("Content-Type") ?? "")?.[0].toLowerCase() ?? "";
   const blob = await response.blob();
+  const type = blob.type.replace(/[;\s].*/, "");
   const url = URL.createObjectURL(blob);
   const save = link("Save what was bought", url);
   save.download = location.pathname.split("/").pop() || "bought";

@@ -15,15 +15,13 @@ export function link(text: string, href: string): HTMLAnchorElement {
   return made;
 }
 
-export function button(text: string, act: () => void): HTMLButtonElement {
+export function button(text: string, act: () => unknown): HTMLButtonElement {
   const made = make("button", text);
   made.addEventListener("click", act);
   return made;
 }
 
-/** @throws Error where the page is not the one that this script is for */
+/** An element that the page has. */
 export function byId(id: string): HTMLElement {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(id);
-  return found;
+  return document.getElementById(id) as HTMLElement;
 }

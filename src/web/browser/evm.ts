@@ -1,5 +1,6 @@
 /** Wallets of EVM networks: EIP-6963 and, where none is announced, `window.ethereum` (EIP-1193). */
 import { amountText, isEvm, NotPaid, type EvmOffer } from "./offer.ts";
+import { randomHex } from "./protocol.ts";
 import { askTerms } from "./terms.ts";
 import { CONNECT, SIGN, type Wallet } from "./wallet.ts";
 
@@ -57,18 +58,18 @@ function walletOf({ uuid: id, name }: Info, provider: Provider, seconds: number)
     id,
     name,
     canPay: isEvm,
-    async sign(asked, say) {
-      const offer = asked as EvmOffer;
+    async sign(offer: EvmOffer, say) {
       say(CONNECT);
       const accounts = await provider.request({ method: "eth_requestAccounts" });
-      const [from] = Array.from<unknown>(Object(accounts));
+      const from = (accounts as readonly unknown[] | null | undefined)?.[0];
       if (typeof from !== "string") throw new NotPaid("Your wallet shows no account.");
       await changeChain(provider, offer, say);
       const begun = Date.now();
-      const { now } = await askTerms(offer, "");
+      const { payment, now } = await askTerms(offer, "");
       await requireBalance(provider, offer, from);
       say(SIGN);
-      return authorize(provider, offer, { from, now, seconds, begun });
+      const payload = await authorize(provider, offer, { from, now, seconds, begun });
+      return { ...payment, payload };
     },
   };
 }
@@ -106,15 +107,14 @@ async function changeChain(
 /** Where the wallet cannot tell, the shop will. */
 async function requireBalance(provider: Provider, offer: EvmOffer, from: string): Promise<void> {
   const data = BALANCE_OF + from.slice(2).padStart(64, "0");
-  const params = [{ to: offer.asset, data }, "latest"];
-  const answer = await provider.request({ method: "eth_call", params }).catch(() => "");
-  if (!/^0x[\da-f]{64}$/i.test(String(answer))) return;
-  const owned = BigInt(String(answer));
+  const asking = { method: "eth_call", params: [{ to: offer.asset, data }, "latest"] };
+  const answer = (await provider.request(asking).catch(() => "")) as string;
+  if (!/^0x[\da-f]{64}$/i.test(answer)) return;
+  const owned = BigInt(answer);
   const price = BigInt(offer.amount);
   if (owned >= price) return;
-  const [has, needs] = [amountText(owned, offer), amountText(price, offer)];
   throw new NotPaid(
-    `The account holds too little: ${has} on ${offer.name}, and this costs ${needs}.`,
+    `The account holds too little: ${amountText(owned, offer)} on ${offer.name}, and this costs ${amountText(price, offer)}.`,
   );
 }
 
@@ -131,14 +131,13 @@ async function authorize(
   { amount, asset, payTo, chainId, domain }: EvmOffer,
   { from, now, seconds, begun }: Signing,
 ): Promise<object> {
-  const bytes = crypto.getRandomValues(new Uint8Array(32));
   const authorization = {
     from,
     to: payTo,
     value: amount,
-    validAfter: String(now - BACKDATED_SECONDS),
-    validBefore: String(now + seconds),
-    nonce: `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`,
+    validAfter: `${now - BACKDATED_SECONDS}`,
+    validBefore: `${now + seconds}`,
+    nonce: randomHex(),
   };
   const typed = {
     domain: { ...domain, chainId, verifyingContract: asset },
@@ -146,8 +145,10 @@ async function authorize(
     types: { EIP712Domain: typesOf(DOMAIN_MEMBERS), TransferWithAuthorization: typesOf(MEMBERS) },
     message: authorization,
   };
-  const params = [from, JSON.stringify(typed)];
-  const signature = await provider.request({ method: "eth_signTypedData_v4", params });
+  const signature = await provider.request({
+    method: "eth_signTypedData_v4",
+    params: [from, JSON.stringify(typed)],
+  });
   if (Date.now() - begun > (seconds - MARGIN_SECONDS) * 1000) {
     throw new NotPaid(`The signature has expired: it counts for ${seconds} seconds.`);
   }

@@ -4,7 +4,9 @@
  */
 
 export interface KeptInBrowser {
-  /** The value of X-PAYMENT. */
+  /** Of its header; what was kept before there was more than one has none: X-PAYMENT. */
+  readonly name?: string;
+  /** The value of that. */
   readonly header: string;
   /** Its place in the list of offers. */
   readonly offer: number;

@@ -1,6 +1,7 @@
 /** What the page's script knows of the ways to pay: written into the page by `../paywall-page.ts`. */
 
 interface CommonOffer {
+  /** As the version that the page pays by has it. */
   readonly network: string;
   readonly name: string;
   readonly asset: string;
@@ -43,7 +44,7 @@ export interface PageData {
 }
 
 export function allOffers({ offers }: PageData): readonly PayableOffer[] {
-  return offers.map((offer) => Object.assign({}, offers[0], offer));
+  return offers.map((offer) => ({ ...offers[0], ...offer }) as PayableOffer);
 }
 
 /** `0.01 USDC`, exact. */

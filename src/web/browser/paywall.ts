@@ -14,6 +14,7 @@ import {
   type PayableOffer,
   type PageData,
 } from "./offer.ts";
+import { base64, PAYMENT_HEADER, readHeader, RECEIPT_HEADER } from "./protocol.ts";
 import { findSolanaWallets } from "./solana.ts";
 import type { Wallet } from "./wallet.ts";
 
@@ -27,6 +28,8 @@ const UNCHARGED_AGAIN = "Nothing more was charged.";
 const NO_WALLET = "Install one and reload, or pay from a terminal.";
 const UNKNOWN =
   "It is not known yet whether the payment went through. Do not pay again: send the same payment once more.";
+const TRY_AGAIN = "Try again: nothing is charged twice.";
+const LATER = "Send the same payment again a little later.";
 const SIGN_AGAIN = "Sign again with the same account: that is not charged.";
 const PAID_ELSEWHERE =
   "You have paid, but the answer leads elsewhere, where this page cannot follow. Ask the seller.";
@@ -59,17 +62,14 @@ function priceOf(offer: PayableOffer): string {
 
 /** One button for each wallet that can pay the chosen offer. */
 function offerWallets(): void {
-  const chosen = Array.from(document.querySelectorAll("input")).findIndex(({ checked }) => checked);
+  const chosen = [...document.querySelectorAll("input")].findIndex(({ checked }) => checked);
   const offer = offers[chosen];
   if (!offer) return;
   const able = [...wallets.values()].filter((wallet) => wallet.canPay(offer));
   places.replaceChildren(
     ...(able.length > 0
       ? able.map((wallet) =>
-          button(
-            `Pay ${priceOf(offer)} with ${wallet.name}`,
-            () => void pay(wallet, chosen, offer),
-          ),
+          button(`Pay ${priceOf(offer)} with ${wallet.name}`, () => pay(wallet, chosen, offer)),
         )
       : [make("p", `No wallet for ${offer.name} was found in this browser. ${NO_WALLET}`)]),
   );
@@ -77,16 +77,13 @@ function offerWallets(): void {
 
 async function pay(wallet: Wallet, chosen: number, offer: PayableOffer): Promise<void> {
   form.disabled = true;
-  const { network } = offer;
-  let header: string;
-  try {
-    const payload = await wallet.sign(offer, say);
-    header = btoa(JSON.stringify({ x402Version: 1, scheme: "exact", network, payload }));
-  } catch (cause) {
+  const payment = await wallet.sign(offer, say).catch((cause: unknown) => {
     refuse(`${reasonOf(cause)} ${UNCHARGED}`);
-    return;
-  }
-  await present({ header, offer: chosen, soldMs: 0 });
+  });
+  if (!payment) return;
+  // Of what the shop says, and is repeated here, not all has to be ASCII.
+  const header = base64(new TextEncoder().encode(JSON.stringify(payment)));
+  await present({ name: PAYMENT_HEADER, header, offer: chosen, soldMs: 0 });
 }
 
 /** Why nothing was signed, as a sentence. */
@@ -106,7 +103,7 @@ function refuse(text: string): void {
 
 /** Nothing can be signed until it is known what became of this payment. */
 function holdOn(kept: KeptInBrowser, text: string, proof: Node | string = ""): void {
-  const again = button("Try again with the same payment", () => void present(kept));
+  const again = button("Try again with the same payment", () => present(kept));
   retry.replaceChildren(again, proof);
   say(text, true);
 }
@@ -116,13 +113,14 @@ async function present(kept: KeptInBrowser): Promise<void> {
   form.hidden = true;
   retry.replaceChildren();
   say(kept.soldMs ? "You have paid: asking for it again." : "Paying. This can take a few seconds.");
-  const headers = { Accept: ACCEPT, "X-PAYMENT": kept.header };
+  const headers = { Accept: ACCEPT, [kept.name ?? "X-PAYMENT"]: kept.header };
+  // The empty URL is this page's own.
   const ask = (redirect: RequestRedirect): Promise<Response> =>
-    fetch(location.href, { headers, cache: "no-store", redirect });
+    fetch("", { headers, cache: "no-store", redirect });
   try {
     // Nothing comes for a redirect to another host, as if the connection had failed: only `manual` tells.
     const response = await ask("follow").catch(() => ask("manual"));
-    const receipt = readReceipt(response);
+    const receipt = readHeader(response, RECEIPT_HEADER) as Receipt | null;
     const isElsewhere = response.redirected && !response.ok;
     if (isElsewhere || response.type === "opaqueredirect") holdOn(kept, PAID_ELSEWHERE);
     else if (response.ok) await deliver(kept, response, receipt);
@@ -130,11 +128,6 @@ async function present(kept: KeptInBrowser): Promise<void> {
   } catch {
     holdOn(kept, `The connection was lost. ${UNKNOWN}`);
   }
-}
-
-function readReceipt({ headers }: Response): Receipt | null {
-  const text = headers.get("X-PAYMENT-RESPONSE");
-  return text === null ? null : JSON.parse(atob(text));
 }
 
 /** Every answer but the one that was paid for. */
@@ -149,15 +142,14 @@ async function explain(
   if (OWED.test(error)) {
     refuse(`Not delivered: ${ended(error.split(";")[0] ?? "")} ${SIGN_AGAIN}`);
   } else if (receipt?.success) {
-    const said = `You have paid, but the seller's server answered with an error (${code}).`;
-    holdOn(kept, `${said} Try again: nothing is charged twice.`, proofOf(kept, receipt));
+    const said = `You have paid, but the seller's server answered with an error (${code}). ${TRY_AGAIN}`;
+    holdOn(kept, said, proofOf(kept, receipt));
   } else if (code === 402 || code === 400) {
     refuse(`${meaningOf(error)} ${WAS_TAKEN.test(error) ? UNCHARGED_AGAIN : UNCHARGED}`);
   } else if (error.includes("unexpected_settle_error")) {
     holdOn(kept, UNKNOWN);
   } else {
-    const said = `Not yet: ${ended(error || String(code))}`;
-    holdOn(kept, `${said} Send the same payment again a little later.`);
+    holdOn(kept, `Not yet: ${ended(error || `${code}`)} ${LATER}`);
   }
 }
 

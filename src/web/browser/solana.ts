@@ -3,6 +3,7 @@
  * the wallet shows it and signs, and nothing but the shop's facilitator sends it.
  */
 import { isEvm, NotPaid, type SolanaOffer } from "./offer.ts";
+import { base64 } from "./protocol.ts";
 import { askTerms } from "./terms.ts";
 import { CONNECT, SIGN, type Wallet } from "./wallet.ts";
 
@@ -53,21 +54,20 @@ function walletOf(wallet: StandardWallet): Wallet {
     id: wallet,
     name: wallet.name,
     canPay: (offer) => !isEvm(offer) && wallet.chains.includes(offer.cluster),
-    async sign(asked, say) {
-      const offer = asked as SolanaOffer;
+    async sign(offer: SolanaOffer, say) {
       const { features } = wallet;
       say(CONNECT);
       const { accounts } = (await features["standard:connect"]?.connect()) ?? wallet;
       const account = accounts.find(({ chains }) => chains.includes(offer.cluster));
       if (!account) throw new NotPaid(`The wallet has no account on ${offer.name}.`);
-      const { draft } = await askTerms(offer, account.address);
+      const { payment, draft } = await askTerms(offer, account.address);
       say(SIGN);
       const transaction = Uint8Array.from(atob(draft), (character) => character.charCodeAt(0));
       const chain = offer.cluster;
       const signing = features["solana:signTransaction"];
       const [signed] = (await signing?.signTransaction({ account, chain, transaction })) ?? [];
       if (!signed) throw new NotPaid("The wallet did not sign.");
-      return { transaction: btoa(String.fromCharCode(...signed.signedTransaction)) };
+      return { ...payment, payload: { transaction: base64(signed.signedTransaction) } };
     },
   };
 }

@@ -1,18 +1,28 @@
 /** Asks the shop once more before anything is signed: a price may have changed since the page was loaded. */
 import { ended, NotPaid, type PayableOffer } from "./offer.ts";
+import { randomHex, readHeader } from "./protocol.ts";
 
 /** What the shop says now. */
 export interface PageTerms {
+  /** A payment of what is asked for, all but its `payload`. */
+  readonly payment: object;
   /** Unix seconds by the shop's clock: a buyer's may be wrong. */
   readonly now: number;
   /** Base64 of a transaction that waits for its payer's signature; only where a payer was named. */
   readonly draft: string;
 }
 
+interface Quote {
+  readonly accepts?: readonly Asked[];
+  readonly extensions?: { readonly "payment-identifier"?: { readonly info: { id?: string } } };
+}
+
 interface Asked {
   readonly network?: unknown;
   readonly asset?: unknown;
   readonly maxAmountRequired?: unknown;
+  /** The same in version 2. */
+  readonly amount?: unknown;
   readonly payTo?: unknown;
 }
 
@@ -25,25 +35,34 @@ export async function askTerms(offer: PayableOffer, payer: string): Promise<Page
   const { network, asset } = offer;
   const headers: Record<string, string> = { Accept: "application/json" };
   if (payer) headers["X-PAYMENT-DRAFT"] = `${network} ${asset} ${payer}`;
-  const response = await fetch(location.href, { headers, cache: "no-store" }).catch(() => {
+  // The empty URL is this page's own.
+  const response = await fetch("", { headers, cache: "no-store" }).catch(() => {
     throw new NotPaid("The shop cannot be reached.");
   });
   const body = await response.json().catch(() => null);
   if (response.status !== 402) {
     throw new NotPaid(ended(body?.error ?? `This is not sold at the moment (${response.status})`));
   }
-  const accepts: readonly Asked[] = body?.accepts ?? [];
-  const isSame = accepts.some((each) => {
-    if (each.network !== network || each.asset !== asset || each.payTo !== offer.payTo)
-      return false;
-    return each.maxAmountRequired === offer.amount;
-  });
-  if (!isSame) {
+  const quote = (IS_V2 ? readHeader(response, "PAYMENT-REQUIRED") : body) as Quote | null;
+  const accepted = quote?.accepts?.find(
+    (each) =>
+      each.network === network &&
+      each.asset === asset &&
+      each.payTo === offer.payTo &&
+      (IS_V2 ? each.amount : each.maxAmountRequired) === offer.amount,
+  );
+  if (!quote || !accepted) {
     throw new NotPaid(
       "The price has changed since this page was loaded. Reload it to see the new one.",
     );
   }
   const served = Date.parse(response.headers.get("Date") ?? "");
   const now = Math.floor((served || Date.now()) / 1000);
-  return { now, draft: String(body.draft) };
+  const draft = String(body?.draft);
+  if (!IS_V2) return { payment: { x402Version: 1, scheme: "exact", network }, now, draft };
+  const { extensions } = quote;
+  // A shop that has this one lets buyers name their purchases, or wants them to.
+  const identifier = extensions?.["payment-identifier"];
+  if (identifier) identifier.info.id = randomHex();
+  return { payment: { x402Version: 2, accepted, extensions }, now, draft };
 }

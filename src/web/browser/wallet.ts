@@ -10,8 +10,8 @@ export interface Wallet {
   /** Only such offers are signed. */
   readonly canPay: (offer: PayableOffer) => boolean;
   /**
-   * Signs a payment: the `payload` of an X-PAYMENT. Rejects with what the wallet throws, or {@link NotPaid}.
+   * Signs a payment: what its header says. Rejects with what the wallet throws, or {@link NotPaid}.
    * @param say tells the buyer what comes next
    */
-  readonly sign: (offer: PayableOffer, say: (text: string) => void) => Promise<object>;
+  sign(offer: PayableOffer, say: (text: string) => void): Promise<object>;
 }

@@ -96,6 +96,14 @@ describe("the page of a route that others settle", () => {
     expect(body).not.toContain("rpc.example.com");
   });
 
+  it.each([
+    ["", "PAYMENT-SIGNATURE"],
+    ["protocol: { v1: false }", "PAYMENT-SIGNATURE"],
+    ["protocol: { v2: false }", "X-PAYMENT"],
+  ])("pays by version 2 where that is spoken: %s", (more, header) => {
+    expect(page(more).body).toContain(`name:\`${header}\``);
+  });
+
   it("is not there where the configuration wants none", () => {
     expect(page("paywall: { page: false }").type).toBe("application/json");
     expect(page("paywall: { brand: Weather & Sons }").body).toContain("Weather &amp; Sons");

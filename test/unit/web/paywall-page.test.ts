@@ -1,4 +1,5 @@
 /** The paywall page as a document: how large it gets, and what text can do to it. */
+import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -20,23 +21,35 @@ function facts(changes: Partial<PageFacts> = {}): PageFacts {
     maxTimeoutSeconds: 60,
     offers: [offerOn("base")],
     others: [],
+    version: 2,
     listing: null,
     ...changes,
   };
 }
 
-describe("the paywall page", () => {
+describe.each([1, 2] as const)("the paywall page that pays by version %i", (version) => {
   it("is small: two networks, one of them Solana", () => {
     const offers = [offerOn("base"), offerOn("solana")];
-    const body = paywallPage(facts({ offers })).body(URL);
+    const body = paywallPage(facts({ offers, version })).body(URL);
     expect(body.match(/type="radio"/g)).toHaveLength(2);
     expect(Buffer.byteLength(body)).toBeLessThan(14_200);
     expect(gzipSync(body).length).toBeLessThan(6_400);
   });
 
+  it("has the script of that version alone, and a policy that lets in no other", () => {
+    const { body, lines } = paywallPage(facts({ version }));
+    const script = /<script>(.*)<\/script>$/s.exec(body(URL))?.[1] ?? "";
+    const ofV2 = ["PAYMENT-SIGNATURE", "PAYMENT-REQUIRED", "x402Version:2"];
+    expect(ofV2.filter((word) => script.includes(word))).toEqual(version === 2 ? ofV2 : []);
+    expect(script.includes("x402Version:1")).toBe(version === 1);
+    const hash = createHash("sha256").update(script).digest("base64");
+    expect(lines[1]).toContain(`script-src 'sha256-${hash}'; `);
+  });
+
   it("is never larger than its limit, whatever it sells and wherever", () => {
     const offers = NETWORK_NAMES.map((name) => offerOn(name, MAX_UINT256));
     const long = facts({
+      version,
       offers,
       brand: '"'.repeat(60),
       description: '\u{1f600}"'.repeat(2_000),
@@ -45,7 +58,8 @@ describe("the paywall page", () => {
     for (const resource of [URL, `${URL}?${"'".repeat(8_000)}`, URL + "&".repeat(110)]) {
       const body = paywallPage(long).body(resource);
       expect(Buffer.byteLength(body)).toBeLessThanOrEqual(MAX_PAGE_BYTES);
-      expect(body).toContain(`"network":"avalanche"`);
+      const first = version === 2 ? "eip155:43114" : "avalanche";
+      expect(body).toContain(`"network":"${first}"`);
       // What there was no room for is not passed over in silence.
       expect(body).toContain("Programs can pay");
       expect(body).toContain(networkOf("solana").displayName);
@@ -54,10 +68,11 @@ describe("the paywall page", () => {
 
   it("has room for three networks, of which it tells what is not the same only once", () => {
     const names = ["base", "solana", "polygon"] as const;
-    const body = paywallPage(facts({ offers: names.map((name) => offerOn(name)) })).body(URL);
+    const write = (all: readonly NetworkName[]): string =>
+      paywallPage(facts({ version, offers: all.map((name) => offerOn(name)) })).body(URL);
+    const body = write(names);
     expect(body).not.toContain("Programs can pay");
-    const more = [...names, "avalanche", "sei"] as const;
-    const crowded = paywallPage(facts({ offers: more.map((name) => offerOn(name)) })).body(URL);
+    const crowded = write([...names, "avalanche", "sei"]);
     expect(crowded.match(/type="radio"/g)).toHaveLength(3);
     expect(crowded).toContain("Programs can pay on Avalanche, Sei Network, too; this page cannot.");
     const [first, , third] = dataIn(body).offers;
@@ -67,7 +82,9 @@ describe("the paywall page", () => {
     );
     for (const name of ["amount", "symbol", "decimals"]) expect(third).not.toHaveProperty(name);
   });
+});
 
+describe("the paywall page", () => {
   it("lets a name from right to left change no text beside it, and sets a long text as a text", () => {
     const brand = "\u202eevil";
     const { body } = paywallPage(facts({ brand, description: "Long. ".repeat(30) }));
