@@ -1,6 +1,5 @@
 /** What is answered where a payment was not taken: the one table from a refusal to a status. */
 import type { PaymentOutcome, ReplayReason } from "../telemetry/metrics.ts";
-import { failure } from "../payments/said-no.ts";
 import type { Admission } from "../payments/sale/admission.ts";
 import type { Said } from "../payments/sale/offers.ts";
 import type { Refusal } from "../x402/result.ts";
@@ -80,10 +79,6 @@ function pendingLines(
   if (decision.kind !== "presented" || decision.version !== X402_VERSION_2) return [];
   if (transaction === undefined) return [];
   const { payment } = decision;
-  const open = failure(
-    { code: "unexpected_settle_error", detail },
-    payment.network,
-    payerOf(payment),
-  );
-  return [RECEIPT_HEADERS[X402_VERSION_2], encodeHeaderJson(pendingV2(open, transaction))];
+  const told = { network: payment.network, payer: payerOf(payment), detail };
+  return [RECEIPT_HEADERS[X402_VERSION_2], encodeHeaderJson(pendingV2(told, transaction))];
 }

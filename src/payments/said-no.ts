@@ -7,10 +7,6 @@ export function invalid({ code, detail }: Refusal, payer: string): VerifyRespons
 }
 
 /** A payment that is not settled, for a reason of ours. */
-export function failure(
-  { code, detail }: Refusal,
-  network: string,
-  payer: string,
-): Extract<SettleResponse, { success: false }> {
+export function failure({ code, detail }: Refusal, network: string, payer: string): SettleResponse {
   return { success: false, errorReason: code, transaction: "", network, payer, detail };
 }

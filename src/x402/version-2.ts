@@ -216,7 +216,11 @@ export function settlementV2(settlement: SettleResponse): SettleResponseV2 {
 
 /** A settlement that was sent, and of which nobody knows yet: the same payment is to be sent again. */
 export function pendingV2(
-  { network, payer, detail }: Extract<SettleResponse, { success: false }>,
+  {
+    network,
+    payer,
+    detail,
+  }: Pick<SettleResponse, "network" | "payer"> & { detail?: string | undefined },
   transaction: string,
 ): SettleResponseV2 {
   const message = detail === undefined ? {} : { errorMessage: detail };

@@ -91,8 +91,8 @@ test("a registry that reads OpenAPI finds all of them, paid for and open to ever
   const found = checkL2ForOpenAPI(document);
   expect(getWarningsForL2(found)).toEqual([]);
   expect(getWarningsForL4(checkL4ForOpenAPI(document))).toEqual([]);
-  const modes = found.routes.map(({ method, authMode }) => [method, authMode]);
-  expect(modes.toSorted()).toEqual(REQUESTS.map(([method]) => [method, "paid"]).toSorted());
+  const modes = found.routes.map(({ authMode }) => authMode);
+  expect(modes).toEqual(REQUESTS.map(() => "paid"));
 });
 
 test.each(REQUESTS)("it finds no fault with %s %s and its quote", async (method, path) => {

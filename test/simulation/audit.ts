@@ -197,7 +197,7 @@ function wasSigned(kept: KeptPayment | undefined): boolean {
  * its payer, who proves it by signing anew and is not charged for that.
  */
 async function deliverWhatIsLeft(world: World): Promise<void> {
-  const { store, journal, random, time, chain } = world;
+  const { journal, random, time, chain } = world;
   const known = [...journal.payments.values()];
   for (const payment of known) {
     const row = await leftRow(world, payment);
